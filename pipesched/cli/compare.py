@@ -1,0 +1,84 @@
+"""`pipesched compare`: several algorithms on one problem, or over a range of it."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from pipesched.cli.options import ChartView, Screen
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from pipesched.comparison import Entry
+    from pipesched.pipeline.problem import Problem
+
+DEFAULT = ("naive", "1f1b", "interleaved")
+
+
+def command(
+    algorithms: Annotated[
+        list[str] | None,
+        typer.Argument(help="Algorithms of `pipesched list`; default: naive 1f1b interleaved.", metavar="NAME..."),
+    ] = None,
+    *,
+    sweep: Annotated[
+        str | None,
+        typer.Option(help="Vary a field: microbatches=4,8,16,32 prints the bubble against it.", metavar="FIELD=VALUES"),
+    ] = None,
+    problem: tuple[str | None, dict[str, str]],
+    algorithm: dict[str, Any],
+    chart: ChartView,
+    screen: Screen,
+) -> None:
+    """Compare algorithms on the same model: small charts on one time scale, and one table.
+
+    What does not apply says why, and the rest goes on.
+    """
+    from pipesched.cli.output import print_json
+    from pipesched.comparison import compare
+    from pipesched.config.load import load_problem, sweep_problems
+    from pipesched.formats.comparison_json import comparison_document, sweep_document
+
+    names = algorithms or list(DEFAULT)
+    if sweep is not None:
+        field, points = sweep_problems(*problem, sweep)
+        rows = [(value, compare(point, names, algorithm)) for value, point in points]
+        if screen.as_json:
+            print_json(sweep_document(field, rows))
+        else:
+            _print_sweep(field, rows, screen)
+        return
+    given = load_problem(*problem)
+    entries = compare(given, names, algorithm)
+    if screen.as_json:
+        print_json(comparison_document(entries))
+    else:
+        _print_comparison(entries, given, chart, screen)
+
+
+def _print_comparison(entries: Sequence[Entry], given: Problem, view: ChartView, screen: Screen) -> None:
+    """A chart for each, all on the longest one's time scale, then the table."""
+    from pipesched.cli.output import chart, console_for
+    from pipesched.render.comparison import comparison
+    from pipesched.render.summary import heading
+
+    console = console_for(screen)
+    drawn = [entry.outcome for entry in entries if entry.outcome]
+    longest = max((max(outcome.schedule.last_end) for outcome in drawn), default=0)
+    for outcome in drawn:
+        console.print(heading(outcome, given))
+        console.print(chart(outcome.schedule, view, screen, until=longest, show_legend=outcome is drawn[-1]))
+        console.print()
+    console.print(comparison(entries, ascii_only=screen.ascii_only))
+
+
+def _print_sweep(field: str, rows: Sequence[tuple[str, Sequence[Entry]]], screen: Screen) -> None:
+    """The table of bubble against the field."""
+    from pipesched.cli.output import console_for
+    from pipesched.render.comparison import sweep_table
+
+    console = console_for(screen)
+    console.print("bubble: idle device-time / (devices x makespan)")
+    console.print(sweep_table(field, rows))

@@ -1,0 +1,74 @@
+"""Exit codes, and how an error becomes one: one clear message on stderr, and no traceback."""
+
+from __future__ import annotations
+
+import functools
+import os
+import sys
+from collections.abc import Callable
+from enum import IntEnum
+from typing import Any
+
+import typer
+
+from pipesched.errors import ConfigError, InvalidSchedule, NoSchedule
+
+
+class ExitStatus(IntEnum):
+    """What the exit code says."""
+
+    DONE = 0
+    ANSWER_IS_NO = 1  # a budget below the floor, no schedule found, a check that failed
+    BAD_INPUT = 2
+    INTERRUPTED = 130
+
+
+def guarded(command: Callable[..., None]) -> Callable[..., None]:
+    """`command` with every expected error turned into its message and exit code."""
+
+    @functools.wraps(command)
+    def run(**values: Any) -> None:
+        try:
+            command(**values)
+            sys.stdout.flush()
+        except ConfigError as error:
+            raise _stop(str(error), ExitStatus.BAD_INPUT) from None
+        except NoSchedule as error:
+            if values.get("as_json"):
+                print_infeasible(error)
+            would_fit = f" (would fit: {', '.join(error.would_fit)})" if error.would_fit else ""
+            raise _stop(f"{error}{would_fit}", ExitStatus.ANSWER_IS_NO) from None
+        except InvalidSchedule as error:
+            raise _stop(str(error), ExitStatus.ANSWER_IS_NO) from None
+        except BrokenPipeError:
+            quiet_pipe()
+        except KeyboardInterrupt:
+            raise typer.Exit(ExitStatus.INTERRUPTED) from None
+
+    return run
+
+
+def _stop(message: str, status: ExitStatus) -> typer.Exit:
+    print(f"pipesched: {message}", file=sys.stderr)
+    return typer.Exit(status)
+
+
+def print_infeasible(error: NoSchedule) -> None:
+    """The JSON document of an answer that is no."""
+    import json
+
+    content = {
+        "format": "pipesched.infeasible",
+        "version": 1,
+        "reason": error.reason,
+        "device": error.device,
+        "floor": error.floor,
+        "budget": error.budget,
+        "would_fit": list(error.would_fit),
+    }
+    print(json.dumps(content, indent=1))
+
+
+def quiet_pipe() -> None:
+    """The reader has gone (`| head`): end without a word, also when Python flushes at exit."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())

@@ -1,0 +1,152 @@
+"""Where output goes: the console for people, one JSON document for programs, files whole or not at all."""
+
+from __future__ import annotations
+
+import os
+import sys
+import tempfile
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from pipesched.cli.options import ChartView, Screen, Target
+from pipesched.errors import ConfigError
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+    from pipesched.pipeline.problem import Problem
+    from pipesched.pipeline.schedule import Schedule
+    from pipesched.render.gantt import Gantt
+    from pipesched.render.timescale import Window
+    from pipesched.run import Outcome
+
+
+def console_for(screen: Screen) -> Console:
+    """A console on stdout, as wide and as colourful as asked."""
+    from rich.console import Console
+
+    plain = screen.no_color or screen.ascii_only
+    return Console(
+        file=sys.stdout,
+        width=screen.width,
+        highlight=False,
+        no_color=True if plain else None,
+        color_system=None if plain else "auto",
+        safe_box=True,
+    )
+
+
+def print_json(content: Mapping[str, Any]) -> None:
+    """The one document on stdout."""
+    from pipesched.formats.schedule_json import dump
+
+    sys.stdout.write(dump(content))
+
+
+def chart(
+    schedule: Schedule, view: ChartView, screen: Screen, *, until: int | None = None, show_legend: bool = True
+) -> Gantt:
+    """The chart of a schedule as the options ask for it, up to the tick `until` (default: its own end).
+
+    Raises ConfigError for a window with nothing in it.
+    """
+    from pipesched.render.gantt import Gantt
+
+    return Gantt(
+        schedule,
+        window=_window(schedule, view, until),
+        zoom=view.zoom,
+        label=view.label,
+        memory=view.memory,
+        ascii_only=screen.ascii_only,
+        show_legend=show_legend,
+    )
+
+
+def _window(schedule: Schedule, view: ChartView, until: int | None) -> Window:
+    from pipesched.pipeline.quantities import in_units
+    from pipesched.render.timescale import Window
+
+    scale, last = schedule.problem.costs.scale, max(schedule.last_end) if until is None else until
+    start = 0 if view.start is None else max(round(view.start * scale), 0)
+    end = last if view.end is None else min(round(view.end * scale), last)
+    if start >= end and last:
+        shown = in_units(last, scale)
+        raise ConfigError(f"--from, --to: nothing to draw there; the schedule runs from 0 to {shown}")
+    return Window(start, end)
+
+
+def print_schedule(outcome: Outcome, view: ChartView, screen: Screen, given: Problem | None = None) -> None:
+    """Heading, chart and summary. `given` is the problem before it was fused."""
+    from pipesched.render.summary import heading, summary
+
+    console = console_for(screen)
+    drawing = chart(outcome.schedule, view, screen)
+    console.print(heading(outcome, given))
+    console.print(drawing)
+    console.print()
+    console.print(summary(outcome))
+    if outcome.schedule.plan.note:
+        console.print(f"note: {outcome.schedule.plan.note}")
+
+
+def read_schedule(name: str, *, trusted: bool = True) -> Outcome:
+    """The schedule in a file or on standard input ("-"). Raises ConfigError when it cannot be read, and InvalidSchedule
+    when it breaks the rules of its problem, unless the caller looks at that itself (`trusted=False`)."""
+    from pipesched.config.yaml_reader import decode
+    from pipesched.formats.schedule_json import MOST_BYTES, parse
+    from pipesched.pipeline.check import checked
+
+    if name == "-":
+        name, data = "<stdin>", sys.stdin.buffer.read(MOST_BYTES + 1)
+    else:
+        try:
+            with Path(name).open("rb") as file:
+                data = file.read(MOST_BYTES + 1)
+        except (OSError, ValueError) as error:
+            reason = error.strerror if isinstance(error, OSError) and error.strerror else str(error)
+            raise ConfigError(f"cannot read {name!r}: {reason}") from None
+    if len(data) > MOST_BYTES:
+        raise ConfigError(f"{name} is larger than {MOST_BYTES:,} bytes")
+    outcome = parse(decode(data, name), name)
+    if trusted:
+        checked(outcome.schedule)
+    return outcome
+
+
+def save(outcome: Outcome, target: Target) -> None:
+    """Write the schedule to the target file, if there is one, in the format of its suffix."""
+    if target.path is None:
+        return
+    if Path(target.path).suffix.lower() != ".json":
+        raise ConfigError(f"--output: {target.path!r} must end in .json")
+    from pipesched.formats.schedule_json import document, dump
+
+    write_file(Path(target.path), [dump(document(outcome))], target.force)
+
+
+def write_file(path: Path, parts: Iterable[str], force: bool) -> None:
+    """Write a text file whole or not at all; an existing one only by force. Raises ConfigError."""
+    if path.exists() and not force:
+        raise ConfigError(f"{path} exists; --force overwrites it")
+    temporary: str | None = None
+    try:
+        handle, temporary = tempfile.mkstemp(prefix=f".{path.name}.", dir=path.parent)
+        with os.fdopen(handle, "w", encoding="utf-8", newline="\n") as file:
+            file.writelines(parts)
+        _open_to_all(Path(temporary))
+        Path(temporary).replace(path)
+        temporary = None
+    except OSError as error:
+        raise ConfigError(f"cannot write {str(path)!r}: {error.strerror}") from None
+    finally:
+        if temporary is not None:
+            Path(temporary).unlink(missing_ok=True)
+
+
+def _open_to_all(path: Path) -> None:
+    """Temporary files are private; a result has the permissions of any new file."""
+    mask = os.umask(0)
+    os.umask(mask)
+    path.chmod(0o666 & ~mask)

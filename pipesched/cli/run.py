@@ -1,0 +1,39 @@
+"""`pipesched run`: one schedule."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any
+
+import typer
+
+from pipesched.cli.options import ChartView, Screen, Target
+
+
+def command(
+    *,
+    algo: Annotated[
+        str, typer.Option("--algo", "-a", help="The algorithm, one of `pipesched list`.", metavar="NAME")
+    ] = "1f1b",
+    problem: tuple[str | None, dict[str, str]],
+    algorithm: dict[str, Any],
+    chart: ChartView,
+    target: Target,
+    screen: Screen,
+) -> None:
+    """Schedule a training step by one algorithm: the chart, and every metric.
+
+    Without a config it is Autopipe's case: 4 devices, 8 stages, 8 microbatches, forward 5, backward 10.
+    """
+    from pipesched.cli.output import print_json, print_schedule, save
+    from pipesched.config.load import load_problem
+    from pipesched.run import run
+
+    given = load_problem(*problem)
+    outcome = run(given, algo, **algorithm)
+    save(outcome, target)
+    if screen.as_json:
+        from pipesched.formats.schedule_json import document
+
+        print_json(document(outcome))
+    else:
+        print_schedule(outcome, chart, screen, given)

@@ -1,0 +1,27 @@
+"""`pipesched show`: the chart and the metrics of a schedule in a file."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from pipesched.cli.options import ChartView, Screen
+
+
+def command(
+    file: Annotated[str, typer.Argument(help="A schedule document (JSON); - reads standard input.", metavar="FILE")],
+    *,
+    chart: ChartView,
+    screen: Screen,
+) -> None:
+    """Draw the schedule in a file, with the times that stand in it."""
+    from pipesched.cli.output import print_json, print_schedule, read_schedule
+
+    outcome = read_schedule(file)
+    if screen.as_json:
+        from pipesched.formats.schedule_json import document
+
+        print_json(document(outcome))
+    else:
+        print_schedule(outcome, chart, screen)

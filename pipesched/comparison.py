@@ -1,0 +1,46 @@
+"""Several algorithms on the same problem, and on a range of problems."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, NamedTuple
+
+from pipesched.errors import ConfigError, NoSchedule, NotApplicable
+from pipesched.pipeline.problem import Problem
+from pipesched.run import Outcome, run
+from pipesched.schedulers.registry import family
+
+
+class Entry(NamedTuple):
+    """One algorithm of a comparison: its outcome, or why it does not apply."""
+
+    algorithm: str
+    outcome: Outcome | None
+    reason: str = ""
+
+
+def compare(problem: Problem, names: Sequence[str], options: Mapping[str, Any] | None = None) -> list[Entry]:
+    """Run each algorithm on `problem`. An option goes to the algorithms that know it.
+
+    Raises ConfigError for an unknown algorithm, or for an option that none of them knows.
+    """
+    families = [family(name) for name in names]
+    options = options or {}
+    for option in options:
+        if not any(option in one.options for one in families):
+            raise ConfigError(f"none of {', '.join(names)} takes the option --{option.replace('_', '-')}")
+    entries = []
+    for one in families:
+        try:
+            known = {option: value for option, value in options.items() if option in one.options}
+            entries.append(Entry(one.name, run(problem, one.name, **known)))
+        except (NotApplicable, NoSchedule) as error:
+            entries.append(Entry(one.name, None, str(error)))
+    return entries
+
+
+def best_makespan(entries: Sequence[Entry]) -> int | None:
+    """The least makespan of a schedule that fits its budget, or of any when none fits; None when none applies."""
+    outcomes = [entry.outcome for entry in entries if entry.outcome]
+    fitting = [outcome for outcome in outcomes if outcome.schedule.fits] or outcomes
+    return min((outcome.schedule.makespan for outcome in fitting), default=None)

@@ -1,0 +1,148 @@
+"""From a config file and overrides to a Problem."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator, Mapping
+from difflib import get_close_matches
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from pipesched.config.fields import BY_KEY, FIELDS, OPTIONS, PLACEMENT, SECTIONS, Field, keys_of
+from pipesched.errors import ConfigError
+from pipesched.pipeline.problem import Problem, make_problem
+from pipesched.pipeline.quantities import parse_number
+
+
+class Given(NamedTuple):
+    """A value that a user gave, and where: `file:line: key` or an option."""
+
+    value: Any
+    where: str
+
+
+def load_problem(path: str | None = None, overrides: Mapping[str, str] = {}) -> Problem:
+    """The problem of a config file ("-" reads standard input; None is the built-in default) with options on top.
+
+    `overrides` maps options such as `--forward` to their text; lists are written `1,1,2,1`. Raises ConfigError.
+    """
+    values = default_values() if path is None else read_config(path)
+    override(values, overrides)
+    if path is None and "stages" not in values:
+        values["stages"] = Given(_twice(values["devices"].value), "")
+    return problem_of(values)
+
+
+def default_values() -> dict[str, Given]:
+    """The built-in default: Autopipe's case, 4 devices with two stages each. Stages follow the devices."""
+    numbers = {"devices": 4, "microbatches": 8, "forward": 5, "backward": 10}
+    return {name: Given(value, "the built-in default") for name, value in numbers.items()}
+
+
+def _twice(devices: Any) -> Any:
+    return 2 * devices if not isinstance(devices, (str, list)) else devices
+
+
+def read_config(path: str) -> dict[str, Given]:
+    """The values of a config file by the parameter of make_problem that they set. Raises ConfigError."""
+    from pipesched.config.yaml_reader import decode, parse_yaml, read_text
+
+    if path == "-":
+        name, text = "<stdin>", decode(sys.stdin.buffer.read(), "<stdin>")
+    else:
+        name, text = path, read_text(Path(path))
+    root = parse_yaml(text, name)
+    values = {field.name: Given(value, where) for field, value, where in _fields(root, name)}
+    if "devices" not in values:
+        raise ConfigError(f"{name}: `devices` is missing; a config needs at least `devices: 4`")
+    return values
+
+
+def _fields(root: Any, name: str, section: str = "") -> Iterator[tuple[Field, Any, str]]:
+    """Each value of the file with its field. Unknown keys are errors."""
+    if not isinstance(root.data, dict):
+        what = f"`{section}`" if section else "a config"
+        raise ConfigError(f"{name}:{root.line}: {what} must hold `key: value` lines, not {root.plain()!r}")
+    for key, value in root.data.items():
+        full = f"{section}.{key}" if section else key
+        if not section and key in SECTIONS:
+            if value.data is not None:
+                yield from _fields(value, name, key)
+        elif full in BY_KEY:
+            if value.data is not None:
+                yield BY_KEY[full], value.plain(), f"{name}:{value.line}: {full}"
+        else:
+            raise ConfigError(f"{name}:{value.line}: unknown key {full!r}; {_suggestion(key, section)}")
+
+
+def _suggestion(key: str, section: str) -> str:
+    """Did you mean a key that looks alike, or one of another section?"""
+    near = get_close_matches(key, keys_of(section), n=1)
+    if near:
+        return f"did you mean {near[0]!r}?"
+    elsewhere = [field.key for field in FIELDS if field.key.rpartition(".")[2] == key]
+    if elsewhere:
+        return f"did you mean {elsewhere[0]!r}?"
+    return f"known here are {', '.join(keys_of(section))}"
+
+
+def override(values: dict[str, Given], options: Mapping[str, str]) -> None:
+    """Put the options on top of `values`. One way of giving the backward replaces the other."""
+    for option, text in options.items():
+        field = OPTIONS[option]
+        if field.name == "backward":
+            values.pop("backward_input", None)
+            values.pop("backward_weight", None)
+        elif field.name in ("backward_input", "backward_weight"):
+            values.pop("backward", None)
+        values[field.name] = Given(option_value(text), option)
+
+
+def option_value(text: str) -> Any:
+    """What an option's text means: a number, a list of them when it holds commas, else a word."""
+    if "," in text:
+        return [option_value(part) for part in text.split(",")]
+    try:
+        number = parse_number(text.strip())
+    except ValueError:
+        return text.strip()
+    return int(number) if -20 < number.adjusted() < 20 and number == number.to_integral_value() else number
+
+
+def problem_of(values: Mapping[str, Given]) -> Problem:
+    """The problem of these values. Raises ConfigError that says where the value at fault was given."""
+    try:
+        return make_problem(**{name: given.value for name, given in values.items()})
+    except ConfigError as error:
+        raise ConfigError(_located(error, values), error.key) from None
+
+
+def _located(error: ConfigError, values: Mapping[str, Given]) -> str:
+    key = error.key or ""
+    place = key[key.index("[") :] if "[" in key else ""
+    field = BY_KEY.get(key.removesuffix(place))
+    if field and field.name in values and values[field.name].where:
+        return f"{values[field.name].where}{place}: {error}"
+    return f"{key}: {error}" if key else str(error)
+
+
+def sweep_problems(path: str | None, overrides: Mapping[str, str], sweep: str) -> tuple[str, list[tuple[str, Problem]]]:
+    """The field that `sweep` names (`microbatches=4,8,16`), and the problem at each of its values.
+
+    A field is a key of the config or an option's name. Raises ConfigError.
+    """
+    name, _, text = sweep.partition("=")
+    option = "--" + name.strip().strip("-").replace("_", "-")
+    by_name = {field.key.rpartition(".")[2]: field.option for field in FIELDS if field.option}
+    option = by_name.get(name.strip().rpartition(".")[2], option) or option
+    if option not in OPTIONS or OPTIONS[option].shape == PLACEMENT:
+        numeric = ", ".join(option.strip("-") for option, field in OPTIONS.items() if field.shape != PLACEMENT)
+        raise ConfigError(f"--sweep: unknown field {name!r}; known are {numeric}")
+    values = [value.strip() for value in text.split(",") if value.strip()]
+    for value in values:
+        if isinstance(option_value(value), str):
+            raise ConfigError(f"--sweep: {value!r} is no number; write for instance microbatches=4,8,16,32")
+    if not values:
+        raise ConfigError("--sweep: no values; write for instance microbatches=4,8,16,32")
+    points = [(value, load_problem(path, {**overrides, option: value})) for value in values]
+    return OPTIONS[option].key, points

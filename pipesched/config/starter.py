@@ -1,0 +1,96 @@
+"""What `pipesched init` writes: a commented config that works as it stands, and the JSON Schema of all configs."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from pipesched.config.fields import (
+    COUNT,
+    FIELDS,
+    FRACTION,
+    LANES,
+    PER_BOUNDARY,
+    PER_DEVICE,
+    PER_STAGE,
+    PLACEMENT,
+    SECTIONS,
+    TEXT,
+    Field,
+)
+from pipesched.pipeline.placement import PLACEMENTS
+from pipesched.pipeline.problem import LANES as LANE_KINDS
+
+STARTER = """\
+# A problem for pipesched. Try it:
+#   pipesched run --algo 1f1b -c THIS_FILE
+#   pipesched compare naive 1f1b interleaved -c THIS_FILE
+# Only `devices` is required; lines that are commented out show what else there is.
+
+name: my-model
+devices: 4                     # pipeline ranks, P
+stages: 8                      # contiguous chunks of the model, S; two a device here
+microbatches: 8                # M
+placement: auto                # the algorithm's own, or linear, loop, v, wave, bidirectional, [0, 1, 2, 3, 0, 1, 2, 3]
+time_unit: ms                  # a label
+
+costs:
+  forward: 5                   # a number, or a list with one for each stage
+  backward: 10                 # or its two halves:
+  # backward_input: 5
+  # backward_weight: 5
+  p2p: 0                       # latency between two devices; a number, or one for each boundary between stages
+  # recompute: 5               # default: forward
+  # overlap: 15                # an overlapped forward and backward; default: the sum of both
+  # offload: 5                 # one way, for each activation
+  # reload: 5                  # default: offload
+
+memory:
+  unit: microbatch             # a label: microbatch, GB, ...
+  activation: 0.5              # of one stage and microbatch; default P/S
+  # retain: 1                  # fraction held from the end of the input gradient to the end of the weight gradient
+  # checkpoint: 0.1            # fraction that a recomputed microbatch keeps
+  # static: 0                  # weights, gradients, optimizer, for each stage
+  # budget: 4                  # limit of a device; a number, or one for each device
+"""
+
+
+def json_schema() -> dict[str, Any]:
+    """JSON Schema (draft 2020-12) of a config file."""
+    top = {field.key: _schema(field) for field in FIELDS if "." not in field.key}
+    sections = {
+        section: _object({field.key.partition(".")[2]: _schema(field) for field in _of(section)})
+        for section in SECTIONS
+    }
+    return {
+        "$schema": "https://json-schema.org/draft/2020-12/schema",
+        "title": "pipesched config",
+        **_object({**top, **sections}),
+        "required": ["devices"],
+    }
+
+
+def _of(section: str) -> list[Field]:
+    return [field for field in FIELDS if field.key.startswith(f"{section}.")]
+
+
+def _object(properties: dict[str, Any]) -> dict[str, Any]:
+    return {"type": ["object", "null"], "additionalProperties": False, "properties": properties}
+
+
+def _schema(field: Field) -> dict[str, Any]:
+    number = {"type": "number", "minimum": 0}
+    if field.shape == PER_DEVICE:
+        number = {"type": "number", "exclusiveMinimum": 0}
+    if field.shape == FRACTION:
+        number = {"type": "number", "minimum": 0, "maximum": 1}
+    shapes: dict[str, dict[str, Any]] = {
+        COUNT: {"type": "integer", "minimum": 1},
+        TEXT: {"type": "string"},
+        LANES: {"enum": list(LANE_KINDS)},
+        PLACEMENT: {
+            "anyOf": [{"enum": ["auto", *PLACEMENTS]}, {"type": "array", "items": {"type": "integer", "minimum": 0}}]
+        },
+    }
+    for shape in (PER_STAGE, PER_BOUNDARY, PER_DEVICE, FRACTION):
+        shapes[shape] = {"anyOf": [number, {"type": "array", "items": number}]}
+    return {"description": field.help, **shapes[field.shape]}

@@ -1,0 +1,152 @@
+"""Reading YAML as data: text, numbers, lists and mappings, each with the line it stands on.
+
+No tags, no duplicate keys, a limit on size and depth, and aliases that multiply are refused. Numbers are exact
+decimals; a plain word that is no number, true, false or null is text.
+"""
+
+from __future__ import annotations
+
+import re
+from decimal import Decimal
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import yaml
+
+from pipesched.errors import ConfigError
+from pipesched.pipeline.quantities import parse_number
+
+MOST_BYTES = 4_000_000
+MOST_VALUES = 1_000_000  # after aliases are followed
+MOST_DEPTH = 8
+
+Tree = dict[str, "Value"]
+
+
+class Value(NamedTuple):
+    """A value with the line (from 1) it stands on. `data` is a Tree, a list of Values, Decimal, int, bool, str or
+    None.
+    """
+
+    data: Any
+    line: int
+
+    def plain(self) -> Any:
+        """The data without lines."""
+        if isinstance(self.data, dict):
+            return {key: value.plain() for key, value in self.data.items()}
+        if isinstance(self.data, list):
+            return [value.plain() for value in self.data]
+        return self.data
+
+
+def read_text(path: Path) -> str:
+    """The text of a config file. Raises ConfigError for what is no readable text file of a sane size."""
+    try:
+        if path.is_dir():
+            raise ConfigError(f"{path} is a directory; a config is a YAML file")
+        if path.stat().st_size > MOST_BYTES:
+            raise ConfigError(f"{path} has {path.stat().st_size:,} bytes; a config has at most {MOST_BYTES:,}")
+        return decode(path.read_bytes(), str(path))
+    except (OSError, ValueError) as error:  # ValueError: a NUL in the name
+        reason = error.strerror if isinstance(error, OSError) and error.strerror else str(error)
+        raise ConfigError(f"cannot read {str(path)!r}: {reason}") from None
+
+
+def decode(data: bytes, name: str) -> str:
+    """UTF-8 text, without a byte order mark. Raises ConfigError."""
+    try:
+        text = data.decode("utf-8-sig")
+    except UnicodeDecodeError:
+        raise ConfigError(f"{name} is no text file (UTF-8 is expected)") from None
+    if "\0" in text:
+        raise ConfigError(f"{name} is a binary file; a config is a YAML file")
+    return text
+
+
+def parse_yaml(text: str, name: str) -> Value:
+    """The one document in `text`. Raises ConfigError with `name` and the line."""
+    try:
+        node = yaml.compose(text, Loader=_Loader)
+    except yaml.MarkedYAMLError as error:
+        mark = error.problem_mark or error.context_mark
+        where = f"{name}:{mark.line + 1}" if mark else name
+        raise ConfigError(f"{where}: {error.problem or error.context}") from None
+    except yaml.YAMLError as error:
+        raise ConfigError(f"{name}: {error}") from None
+    except RecursionError:
+        raise ConfigError(f"{name}: nested too deeply") from None
+    if node is None:
+        raise ConfigError(f"{name} is empty; a config needs at least `devices: 4`")
+    return _Builder(name).build(node, 0)
+
+
+class _Loader(yaml.SafeLoader):
+    """Composes nodes only, refusing tags, and knows numbers, booleans and null."""
+
+    yaml_implicit_resolvers: dict[str, list[tuple[str, re.Pattern[str]]]] = {}  # noqa: RUF012  PyYAML's own interface
+
+    def compose_node(self, parent: Any, index: Any) -> Any:
+        event = self.peek_event()  # type: ignore[no-untyped-call]
+        if getattr(event, "tag", None) is not None:
+            raise yaml.MarkedYAMLError(problem=f"tags are not allowed ({event.tag})", problem_mark=event.start_mark)
+        return super().compose_node(parent, index)
+
+
+_Loader.add_implicit_resolver("tag:yaml.org,2002:bool", re.compile(r"(?:true|false|True|False|TRUE|FALSE)$"), list("tTfF"))
+_Loader.add_implicit_resolver("tag:yaml.org,2002:null", re.compile(r"(?:~|null|Null|NULL|)$"), ["~", "n", "N", ""])
+_Loader.add_implicit_resolver(
+    "tag:yaml.org,2002:float",
+    re.compile(
+        r"(?:[-+]?(?:[0-9][0-9_]*(?:\.[0-9_]*)?|\.[0-9]+)(?:[eE][-+]?[0-9]+)?"
+        r"|[-+]?\.(?:inf|Inf|INF)|\.(?:nan|NaN|NAN))$"
+    ),
+    list("-+.0123456789"),
+)
+
+
+class _Builder:
+    """Nodes to Values, counting, so that aliases of aliases cannot grow without limit."""
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+        self.count = 0
+
+    def build(self, node: Any, depth: int) -> Value:
+        line = node.start_mark.line + 1
+        self.count += 1
+        if self.count > MOST_VALUES:
+            raise ConfigError(f"{self.name}: more than {MOST_VALUES:,} values once aliases are followed")
+        if depth > MOST_DEPTH:
+            raise ConfigError(f"{self.name}:{line}: nested more than {MOST_DEPTH} levels deep")
+        if isinstance(node, yaml.MappingNode):
+            return Value(self._mapping(node, depth), line)
+        if isinstance(node, yaml.SequenceNode):
+            return Value([self.build(child, depth + 1) for child in node.value], line)
+        return Value(self._scalar(node, line), line)
+
+    def _mapping(self, node: Any, depth: int) -> Tree:
+        tree: Tree = {}
+        for key_node, value_node in node.value:
+            line = key_node.start_mark.line + 1
+            if not isinstance(key_node, yaml.ScalarNode):
+                raise ConfigError(f"{self.name}:{line}: a key must be a word")
+            if key_node.value in tree:
+                first = tree[key_node.value].line
+                raise ConfigError(f"{self.name}:{line}: {key_node.value!r} stands here and on line {first}; keep one")
+            tree[key_node.value] = self.build(value_node, depth + 1)._replace(line=line)
+        return tree
+
+    def _scalar(self, node: Any, line: int) -> Decimal | int | bool | str | None:
+        kind = node.tag.rpartition(":")[2]
+        if kind == "null":
+            return None
+        if kind == "bool":
+            return bool(node.value.lower() == "true")
+        if kind != "float":
+            return str(node.value)
+        try:
+            number = parse_number(node.value.replace("_", ""))
+        except ValueError:
+            raise ConfigError(f"{self.name}:{line}: {node.value} is no finite number") from None
+        return int(number) if -20 < number.adjusted() < 20 and number == number.to_integral_value() else number

@@ -1,0 +1,75 @@
+"""The independent check of a schedule: start times against the rules, with no part in making them.
+
+It shares nothing with timing or list scheduling but the task graph; it sorts, scans and lists what is wrong, one
+sentence each. Front ends name tasks by `name` so that the sentences speak their language.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from heapq import heappop, heappush
+from itertools import accumulate
+
+from pipesched.core.tasks import NOWHERE, TaskGraph
+
+Name = Callable[[int], str]
+
+
+def task_number(task: int) -> str:
+    """The plain name of a task."""
+    return f"task {task}"
+
+
+def violations(
+    graph: TaskGraph, starts: Sequence[int], caps: Sequence[int | None] = (), name: Name = task_number
+) -> Iterator[str]:
+    """Every rule that `starts` breaks: a task not started, a precedence, a resource or a memory pool overfull."""
+    missing = [task for task, start in enumerate(starts) if start < 0]
+    if missing:
+        yield from (f"{name(task)} never starts" for task in missing)
+        return
+    yield from _early(graph, starts, name)
+    by_resource: dict[int, list[int]] = {}
+    for task, resource in enumerate(graph.resources):
+        by_resource.setdefault(resource, []).append(task)
+    for resource, tasks in by_resource.items():
+        if resource != NOWHERE:
+            yield from _overfull(graph, starts, tasks, resource, name)
+    for pool, cap in enumerate(caps):
+        if cap is not None:
+            yield from _over_cap(graph, starts, pool, cap)
+
+
+def _early(graph: TaskGraph, starts: Sequence[int], name: Name) -> Iterator[str]:
+    for before, after, lag in graph.arrows():
+        ready = starts[before] + graph.durations[before] + lag
+        if starts[after] < ready:
+            yield f"{name(after)} starts at {starts[after]}, before {name(before)} lets it at {ready}"
+
+
+def _overfull(
+    graph: TaskGraph, starts: Sequence[int], tasks: Iterable[int], resource: int, name: Name
+) -> Iterator[str]:
+    running: list[tuple[int, int]] = []  # (end, task)
+    for start, task in sorted((starts[task], task) for task in tasks if graph.durations[task]):
+        while running and running[0][0] <= start:
+            heappop(running)
+        if len(running) >= graph.capacities[resource]:
+            yield f"resource {resource}: {name(task)} starts at {start} while {name(running[0][1])} is running"
+        heappush(running, (start + graph.durations[task], task))
+
+
+def _over_cap(graph: TaskGraph, starts: Sequence[int], pool: int, cap: int) -> Iterator[str]:
+    peak = max(accumulate(change for _, change in memory_changes(graph, starts, pool)), default=0)
+    if peak > cap:
+        yield f"memory pool {pool} reaches {peak}, over its cap of {cap}"
+
+
+def memory_changes(graph: TaskGraph, starts: Sequence[int], pool: int) -> list[tuple[int, int]]:
+    """The (time, change) events of a pool in order; what is given back at a time counts before what is taken."""
+    events: list[tuple[int, int]] = []
+    for task, home in enumerate(graph.pools):
+        if home == pool:
+            events.append((starts[task], graph.takes[task]))
+            events.append((starts[task] + graph.durations[task], -graph.gives[task]))
+    return sorted(event for event in events if event[1])

@@ -1,0 +1,113 @@
+"""Memory under a cap while a schedule grows: may this task start now?"""
+
+from __future__ import annotations
+
+from bisect import insort
+from collections.abc import Sequence
+from math import inf
+
+from pipesched.core.tasks import TaskGraph
+
+
+class Memory:
+    """What is in use of each pool. A task fits when what it takes is free."""
+
+    def __init__(self, graph: TaskGraph, caps: Sequence[int | None]) -> None:
+        self.takes, self.gives, self.pools = graph.takes, graph.gives, graph.pools
+        self.caps = [inf if cap is None else cap for cap in caps]
+        self.used = [0] * len(caps)
+
+    def size(self, task: int) -> int:
+        """What `task` takes at its start."""
+        return self.takes[task]
+
+    def fits(self, task: int) -> bool:
+        """Whether `task` can start now."""
+        take, pool = self.takes[task], self.pools[task]
+        return not take or self.used[pool] + take <= self.caps[pool]
+
+    def start(self, task: int) -> None:
+        """Take the memory of `task`."""
+        self.used[self.pools[task]] += self.takes[task]
+
+    def end(self, task: int) -> int | None:
+        """Give back the memory of `task`; the pool that has more room now, if any."""
+        self.used[self.pools[task]] -= self.gives[task]
+        return self.pools[task] if self.gives[task] else None
+
+
+class NoLimit(Memory):
+    """Memory that nobody counts: every task fits."""
+
+    def __init__(self) -> None:
+        """Nothing to keep."""
+
+    def size(self, task: int) -> int:
+        return 0
+
+    def fits(self, task: int) -> bool:
+        return True
+
+    def start(self, task: int) -> None:
+        """Nothing to do."""
+
+    def end(self, task: int) -> int | None:
+        return None
+
+
+class SafeMemory(Memory):
+    """Memory that never wedges: a task fits only if afterwards the jobs that have begun can still finish, one by one.
+
+    This is Dijkstra's banker (EWD 623, 1977) with the jobs in the order of their numbers. In a safe state the first
+    job that has begun finds all it needs free in every pool, and taking it keeps the state safe. So a cap that holds
+    one whole job is enough for all of them.
+    """
+
+    def __init__(self, graph: TaskGraph, caps: Sequence[int | None], owners: Sequence[int]) -> None:
+        super().__init__(graph, caps)
+        self.owners = owners
+        jobs, pools = max(owners, default=-1) + 1, len(caps)
+        self.needs = [[0] * pools for _ in range(jobs)]  # what each job has yet to take of each pool
+        self.holds = [[0] * pools for _ in range(jobs)]
+        self.unfinished = [0] * jobs
+        self.begun: list[int] = []
+        self.next_job = 0
+        for task, job in enumerate(owners):
+            self.needs[job][self.pools[task]] += self.takes[task]
+            self.unfinished[job] += 1
+
+    def leader(self) -> int:
+        """The job that can always go on: the first that has begun, else the first that has not finished."""
+        return self.begun[0] if self.begun else self.next_job
+
+    def fits(self, task: int) -> bool:
+        take, pool, owner = self.takes[task], self.pools[task], self.owners[task]
+        if not take:
+            return True
+        free = self.caps[pool] - self.used[pool] - take
+        if free < 0:
+            return False
+        begun = self.begun if owner in self.begun else sorted([*self.begun, owner])
+        for job in begun:
+            if self.needs[job][pool] - (take if job == owner else 0) > free:
+                return False
+            free += self.holds[job][pool] + (take if job == owner else 0)
+        return True
+
+    def start(self, task: int) -> None:
+        super().start(task)
+        take, pool, owner = self.takes[task], self.pools[task], self.owners[task]
+        self.needs[owner][pool] -= take
+        self.holds[owner][pool] += take
+        if owner not in self.begun:
+            insort(self.begun, owner)
+
+    def end(self, task: int) -> int | None:
+        owner = self.owners[task]
+        self.holds[owner][self.pools[task]] -= self.gives[task]
+        self.unfinished[owner] -= 1
+        if not self.unfinished[owner]:
+            self.begun.remove(owner)
+            while self.next_job < len(self.unfinished) - 1 and not self.unfinished[self.next_job]:
+                self.next_job += 1
+        return super().end(task)

@@ -1,0 +1,71 @@
+"""The task graph: what every front end lowers to.
+
+Tasks are numbered 0..n-1 and described by flat lists, so that a million of them are cheap. Precedences come in
+bundles: one `Edge` joins each task of a range to its counterpart in another range, because real graphs repeat the same
+arrow for every microbatch (a single arrow is a bundle of one).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import NamedTuple
+
+NOWHERE = -1  # the resource of a task that occupies nothing
+
+
+class Edge(NamedTuple):
+    """`after[i]` starts at the earliest `lag` ticks after the end of `before[i]`, for every i."""
+
+    before: range
+    after: range
+    lag: int = 0
+
+
+def arrow(before: int, after: int, lag: int = 0) -> Edge:
+    """One precedence between two tasks."""
+    return Edge(range(before, before + 1), range(after, after + 1), lag)
+
+
+@dataclass(frozen=True, eq=False)
+class TaskGraph:
+    """Tasks with durations (integer ticks) on resources, precedences with lags, and memory.
+
+    Task i occupies one unit of `resources[i]` (NOWHERE: none) for `durations[i]` ticks. Resource r has
+    `capacities[r]` units: 1 is a machine, k is a class of k identical units. At its start a task takes `takes[i]` from
+    memory pool `pools[i]`, at its end it gives `gives[i]` back (both default to nothing).
+    """
+
+    durations: Sequence[int]
+    resources: Sequence[int]
+    capacities: Sequence[int]
+    edges: Sequence[Edge] = ()
+    takes: Sequence[int] = ()
+    gives: Sequence[int] = ()
+    pools: Sequence[int] = field(default=())
+
+    def __len__(self) -> int:
+        return len(self.durations)
+
+    def arrows(self) -> Iterator[tuple[int, int, int]]:
+        """Every single precedence as (before, after, lag)."""
+        for before, after, lag in self.edges:
+            for pair in zip(before, after, strict=True):
+                yield *pair, lag
+
+    @cached_property
+    def predecessors(self) -> list[list[tuple[int, int]]]:
+        """For each task, the (task, lag) pairs that it waits for."""
+        table: list[list[tuple[int, int]]] = [[] for _ in self.durations]
+        for before, after, lag in self.arrows():
+            table[after].append((before, lag))
+        return table
+
+    @cached_property
+    def successors(self) -> list[list[tuple[int, int]]]:
+        """For each task, the (task, lag) pairs that wait for it."""
+        table: list[list[tuple[int, int]]] = [[] for _ in self.durations]
+        for before, after, lag in self.arrows():
+            table[before].append((after, lag))
+        return table

@@ -1,0 +1,144 @@
+"""From the order on each machine to times: every task as early as its order and its predecessors allow.
+
+Linear in tasks and precedences. A machine runs on until its next task waits for one that has not ended; the end of
+that one wakes it again. When every machine sleeps, they wait for each other in a circle: a deadlock.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Generator, Sequence
+from operator import lt, sub
+
+from pipesched.core.tasks import Edge, TaskGraph
+from pipesched.errors import Deadlock, InvalidSchedule
+
+UNTIMED = -1
+_NONE = -1
+
+
+def earliest_starts(graph: TaskGraph, orders: Sequence[Sequence[int]]) -> list[int]:
+    """The start of each task in ticks, from 0, when each of `orders` runs one task at a time, in that order.
+
+    A task in no order stays UNTIMED. Raises Deadlock with the cycle, or InvalidSchedule when a task waits for one that
+    no order holds.
+    """
+    machine, position = _places(len(graph), orders)
+    waits = _Waits(graph.edges, machine, position)
+    ends = [UNTIMED] * len(graph)
+    _run_all(orders, graph.durations, waits, ends)
+    stuck = {
+        number: next(task for task in order if ends[task] < 0)
+        for number, order in enumerate(orders)
+        if order and ends[order[-1]] < 0
+    }
+    if stuck:
+        raise _deadlock(stuck, waits, machine, ends)
+    if _NONE in machine:
+        return [end - time if end >= 0 else UNTIMED for end, time in zip(ends, graph.durations, strict=True)]
+    return list(map(sub, ends, graph.durations))
+
+
+def _places(size: int, orders: Sequence[Sequence[int]]) -> tuple[list[int], list[int]]:
+    """The machine of each task, and its position in that machine's order."""
+    machine, position = [_NONE] * size, [_NONE] * size
+    for number, order in enumerate(orders):
+        for place, task in enumerate(order):
+            machine[task] = number
+            position[task] = place
+    return machine, position
+
+
+class _Waits:
+    """What each task must look at before it starts.
+
+    A precedence without lag inside one machine holds by the order itself, so it is dropped where the positions agree.
+    Most tasks are then left with at most one wait: `first` and `lag` hold it, `more` the rare others.
+    """
+
+    def __init__(self, edges: Sequence[Edge], machine: list[int], position: list[int]) -> None:
+        self.first = [_NONE] * len(machine)
+        self.lag = [0] * len(machine)
+        self.more: dict[int, list[tuple[int, int]]] = {}
+        for edge in edges:
+            before, after = slice(edge.before.start, edge.before.stop), slice(edge.after.start, edge.after.stop)
+            absent = _NONE in machine[after]
+            inside = not absent and not edge.lag and machine[before] == machine[after]
+            if inside and all(map(lt, position[before], position[after])):
+                continue
+            if not absent and self.first[after].count(_NONE) == len(edge.after):
+                self.first[after] = edge.before
+                self.lag[after] = [edge.lag] * len(edge.after)
+            else:
+                self._add_one_by_one(edge, machine)
+
+    def _add_one_by_one(self, edge: Edge, machine: list[int]) -> None:
+        for before, after in zip(edge.before, edge.after, strict=True):
+            if machine[after] == _NONE:
+                continue
+            if self.first[after] == _NONE:
+                self.first[after], self.lag[after] = before, edge.lag
+            else:
+                self.more.setdefault(after, []).append((before, edge.lag))
+
+    def of(self, task: int) -> list[int]:
+        """The tasks that `task` waits for."""
+        first = [self.first[task]] if self.first[task] != _NONE else []
+        return first + [before for before, _ in self.more.get(task, ())]
+
+
+def _run_all(orders: Sequence[Sequence[int]], durations: Sequence[int], waits: _Waits, ends: list[int]) -> None:
+    """Fill `ends`, as far as the machines get."""
+    sleepers: dict[int, list[Generator[int]]] = {}  # task -> the machines that sleep until it has ended
+    awake: list[Generator[int]] = []
+    awake += [_machine(order, durations, waits, ends, sleepers, awake) for order in orders]
+    while awake:
+        machine = awake.pop()
+        before = next(machine, None)
+        if before is not None:
+            sleepers.setdefault(before, []).append(machine)
+
+
+def _machine(
+    order: Sequence[int],
+    durations: Sequence[int],
+    waits: _Waits,
+    ends: list[int],
+    sleepers: dict[int, list[Generator[int]]],
+    awake: list[Generator[int]],
+) -> Generator[int]:
+    """One machine: runs its order, and yields the task that it waits for whenever it has to sleep."""
+    first, lags, more = waits.first, waits.lag, waits.more
+    clock = 0
+    for task in order:
+        before = first[task]
+        if before >= 0:
+            while ends[before] < 0:
+                yield before
+            ready = ends[before] + lags[task]
+            if ready > clock:
+                clock = ready
+            if task in more:
+                for before, lag in more[task]:
+                    while ends[before] < 0:
+                        yield before
+                    clock = max(clock, ends[before] + lag)
+        clock += durations[task]
+        ends[task] = clock
+        if task in sleepers:
+            awake += sleepers.pop(task)
+
+
+def _deadlock(stuck: dict[int, int], waits: _Waits, machine: list[int], ends: list[int]) -> InvalidSchedule:
+    """Walk from machine to machine, each waiting for an operation of the next, until the walk bites its tail."""
+    path: list[tuple[int, int]] = []
+    here = next(iter(stuck))
+    while here not in (seen for _, seen in path):
+        task = stuck[here]
+        before = next(wait for wait in waits.of(task) if ends[wait] < 0)
+        path.append((task, here))
+        here = machine[before]
+        if here == _NONE:
+            return InvalidSchedule(f"task {task} waits for task {before}, which no order holds")
+    cycle = path[[seen for _, seen in path].index(here) :]
+    chain = ", ".join(f"task {task} on machine {number}" for task, number in cycle)
+    return Deadlock(f"deadlock: these wait for each other: {chain}", cycle)

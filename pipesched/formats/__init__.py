@@ -1,0 +1,1 @@
+"""Schedules as files that other programs read and write."""

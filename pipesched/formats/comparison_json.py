@@ -1,0 +1,49 @@
+"""The JSON documents of comparisons and of lists of rows (version 1)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+from pipesched.comparison import Entry
+from pipesched.formats.schedule_json import metrics_document
+from pipesched.run import Outcome
+
+
+def comparison_document(entries: Sequence[Entry]) -> dict[str, Any]:
+    """Format "pipesched.comparison": a row an algorithm, in the order asked for."""
+    return rows_document("comparison", map(_row, entries))
+
+
+def sweep_document(field: str, points: Iterable[tuple[str, Sequence[Entry]]]) -> dict[str, Any]:
+    """Format "pipesched.sweep": a row for each value of the field and each algorithm."""
+    return rows_document(
+        "sweep", ({field: _value(text), **_row(entry)} for text, entries in points for entry in entries)
+    )
+
+
+def check_document(outcome: Outcome, found: Sequence[str]) -> dict[str, Any]:
+    """Format "pipesched.check": whether a schedule keeps every rule, and what it breaks."""
+    return {
+        "format": "pipesched.check",
+        "version": 1,
+        "algorithm": outcome.algorithm,
+        "valid": not found,
+        "fits": outcome.schedule.fits,
+        "violations": list(found),
+    }
+
+
+def rows_document(name: str, rows: Iterable[Mapping[str, Any]]) -> dict[str, Any]:
+    """Format "pipesched.<name>": one object a row."""
+    return {"format": f"pipesched.{name}", "version": 1, "rows": list(rows)}
+
+
+def _row(entry: Entry) -> dict[str, Any]:
+    if entry.outcome is None:
+        return {"algorithm": entry.algorithm, "applicable": False, "reason": entry.reason}
+    return {"algorithm": entry.algorithm, "applicable": True, "metrics": metrics_document(entry.outcome)}
+
+
+def _value(text: str) -> int | float:
+    return int(text) if text.lstrip("+-").isdigit() else float(text)

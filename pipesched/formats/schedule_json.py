@@ -1,0 +1,213 @@
+"""The JSON document of a schedule (format "pipesched.schedule", version 1): writing it, and reading it back.
+
+Times and memory are in the user's units. A fraction such as the activation 1/3 is written as its nearest float, and
+read as the simplest fraction with that float, so the document round-trips exactly.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from decimal import Decimal
+from fractions import Fraction
+from typing import Any
+
+from pipesched.errors import ConfigError
+from pipesched.pipeline.ops import Pair, parse_slot
+from pipesched.pipeline.plan import plan_from_slots
+from pipesched.pipeline.problem import Problem, make_problem
+from pipesched.pipeline.quantities import in_units, plain, shown, simplest
+from pipesched.pipeline.schedule import Schedule, assemble
+from pipesched.run import Outcome
+
+FORMAT, VERSION = "pipesched.schedule", 1
+MOST_BYTES = 200_000_000
+
+
+def document(outcome: Outcome) -> dict[str, Any]:
+    """The whole document."""
+    schedule = outcome.schedule
+    return {
+        "format": FORMAT,
+        "version": VERSION,
+        "algorithm": outcome.algorithm,
+        "status": outcome.status,
+        "problem": problem_document(schedule.problem),
+        "metrics": metrics_document(outcome),
+        "devices": [list(_slots(schedule, device)) for device in range(schedule.problem.devices)],
+    }
+
+
+def metrics_document(outcome: Outcome) -> dict[str, Any]:
+    """Every metric of DESIGN section 3, in the user's units."""
+    schedule = outcome.schedule
+    time, memory = schedule.problem.costs.scale, schedule.problem.memory.scale
+    return {
+        "makespan": in_units(schedule.makespan, time),
+        "span": in_units(schedule.span, time),
+        "ideal": in_units(schedule.ideal, time),
+        "bubble": schedule.bubble,
+        "bubble_over_ideal": schedule.bubble_over_ideal,
+        "bubble_span": schedule.bubble_span,
+        "lower_bound": in_units(outcome.bound.ticks, time),
+        "gap": outcome.gap,
+        "idle": [in_units(value, time) for value in schedule.idle],
+        "busy": [in_units(value, time) for value in schedule.busy],
+        "peak_memory": [in_units(value, memory) for value in schedule.peak_memory],
+        "fits": schedule.fits,
+    }
+
+
+def problem_document(problem: Problem) -> dict[str, Any]:
+    """The resolved config, every default filled in."""
+    costs, memory, home = problem.costs, problem.memory, problem.placement
+
+    def times(values: Sequence[int] | None) -> Any:
+        return None if values is None else _one_or_list([in_units(value, costs.scale) for value in values])
+
+    def sizes(values: Sequence[int] | None) -> Any:
+        return None if values is None else _one_or_list([in_units(value, memory.scale) for value in values])
+
+    halves = {"backward_input": times(costs.backward_input), "backward_weight": times(costs.backward_weight)}
+    return {
+        "name": problem.name,
+        "devices": problem.devices,
+        "stages": problem.stages,
+        "microbatches": problem.microbatches,
+        "placement": "auto" if home is None else "bidirectional" if home.mirrored else list(home.devices),
+        "time_unit": problem.time_unit,
+        "lanes": problem.lanes,
+        "costs": {
+            "forward": times(costs.forward),
+            **(halves if costs.split else {"backward": times(costs.backward)}),
+            "recompute": times(costs.recompute),
+            "overlap": times(costs.overlap),
+            "p2p": times(costs.p2p),
+            "offload": times(costs.offload),
+            "reload": times(costs.reload),
+        },
+        "memory": {
+            "unit": memory.unit,
+            "activation": sizes(memory.activation),
+            "retain": _one_or_list([plain(value) for value in memory.retain]),
+            "checkpoint": _one_or_list([plain(value) for value in memory.checkpoint]),
+            "static": sizes(memory.static),
+            "budget": sizes(memory.budget),
+        },
+    }
+
+
+def _one_or_list(values: list[int | float]) -> Any:
+    """One number when all are equal (0 when there is none), else the list."""
+    if not values:
+        return 0
+    return values[0] if all(value == values[0] for value in values) else values
+
+
+def _slots(schedule: Schedule, device: int) -> Iterator[dict[str, Any]]:
+    scale, ends = schedule.problem.costs.scale, schedule.ends
+    for number, slot in zip(schedule.plan.orders[device], schedule.plan.slots(device), strict=True):
+        yield {
+            "op": str(slot),
+            "start": in_units(schedule.starts[number], scale),
+            "end": in_units(ends[number], scale),
+        }
+
+
+def dump(content: Mapping[str, Any]) -> str:
+    """The document as text: one line a slot or row, so that files can be compared line by line."""
+    return json.dumps(content, indent=1, allow_nan=False) + "\n"
+
+
+def parse(text: str, name: str) -> Outcome:
+    """The schedule in a document, with the times that stand in it. Raises ConfigError with `name`.
+
+    The caller checks it: a foreign document may break the rules of its problem.
+    """
+    try:
+        content = json.loads(text, parse_float=Decimal, parse_constant=_no_constant, object_pairs_hook=_no_duplicates)
+    except (ValueError, RecursionError) as error:
+        raise ConfigError(f"{name} is no JSON document: {error}") from None
+    try:
+        _require_version(content)
+        problem = _problem(_get(content, "problem", dict))
+        return Outcome(str(content.get("algorithm", "unknown")), _schedule(problem, _get(content, "devices", list)))
+    except ConfigError as error:
+        key = f"{error.key}: " if error.key else ""
+        raise ConfigError(f"{name}: {key}{error}") from None
+
+
+def _no_constant(text: str) -> None:
+    raise ValueError(f"{text} is no number in JSON")
+
+
+def _no_duplicates(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    content = dict(pairs)
+    if len(content) < len(pairs):
+        raise ValueError("a key stands twice in one object")
+    return content
+
+
+def _require_version(content: Any) -> None:
+    if not isinstance(content, dict) or content.get("format") != FORMAT:
+        raise ConfigError(f'is no schedule: it lacks "format": "{FORMAT}"')
+    if content.get("version") != VERSION:
+        raise ConfigError(f"has version {content.get('version')!r} of {FORMAT}; this pipesched knows version {VERSION}")
+
+
+def _get(content: Any, key: str, kind: type) -> Any:
+    if not isinstance(content, dict) or not isinstance(content.get(key), kind):
+        raise ConfigError(f"{key!r} is missing, or of the wrong type")
+    return content[key]
+
+
+def _problem(content: dict[str, Any]) -> Problem:
+    values = {key: value for key, value in content.items() if key not in ("costs", "memory")}
+    values |= {key: _numbers(value, _exact_time) for key, value in _get(content, "costs", dict).items()}
+    values |= {key: _numbers(value, _exact_size) for key, value in _get(content, "memory", dict).items()}
+    try:
+        return make_problem(**values)
+    except TypeError as error:
+        raise ConfigError(f"problem: {str(error).removeprefix('make_problem() ')}") from None
+
+
+def _numbers(value: Any, read: Any) -> Any:
+    if isinstance(value, list):
+        return [_numbers(entry, read) for entry in value]
+    return read(value) if isinstance(value, (int, Decimal)) and not isinstance(value, bool) else value
+
+
+def _exact_time(value: int | Decimal) -> Fraction:
+    if isinstance(value, Decimal) and not -30 < value.adjusted() < 30:
+        raise ConfigError(f"{value} is out of range")
+    return Fraction(value)
+
+
+def _exact_size(value: int | Decimal) -> Fraction:
+    return _exact_time(value) if isinstance(value, int) else simplest(float(value))
+
+
+def _schedule(problem: Problem, devices: list[Any]) -> Schedule:
+    if len(devices) != problem.devices:
+        raise ConfigError(f"'devices' lists {len(devices)} devices; the problem has {problem.devices}")
+    if problem.placement is None:
+        raise ConfigError('problem.placement must be a list of devices or "bidirectional"')
+    rows = [[(parse_slot(_get(slot, "op", str)), slot) for slot in slots] for slots in devices]
+    plan = plan_from_slots([[slot for slot, _ in row] for row in rows], problem.stages, problem.microbatches)
+    starts, durations = [-1] * plan.index.size, [0] * plan.index.size
+    for slot, content in (entry for row in rows for entry in row):
+        start, end = (_ticks(content, key, problem) for key in ("start", "end"))
+        for op in slot if isinstance(slot, Pair) else (slot,):
+            number = plan.index.number(op)
+            starts[number], durations[number] = start, end - start
+    return assemble(problem, plan, starts, durations)
+
+
+def _ticks(content: Mapping[str, Any], key: str, problem: Problem) -> int:
+    value = content.get(key)
+    if isinstance(value, bool) or not isinstance(value, (int, Decimal)):
+        raise ConfigError(f"{content.get('op')}: {key!r} must be a number, not {shown(value)}")
+    ticks = _exact_time(value) * problem.costs.scale
+    if ticks.denominator != 1 or ticks < 0:
+        raise ConfigError(f"{content.get('op')}: {key} {value} is no sum of the problem's costs")
+    return int(ticks)

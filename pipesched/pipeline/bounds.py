@@ -1,0 +1,117 @@
+"""Lower bounds on the makespan of a problem, for its placement and for the way a plan splits the backward.
+
+Without memory in the way all microbatches are alike, so the paths of one microbatch give the heads and tails of all,
+and each operation of it stands for M jobs of equal head and tail.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+from typing import NamedTuple
+
+from pipesched.core.bounds import Job, critical_path, head_work_tail, jackson_preemptive, memory_area
+from pipesched.core.paths import heads, longest_path, tails
+from pipesched.core.tasks import TaskGraph
+from pipesched.pipeline.lowering import lower
+from pipesched.pipeline.ops import OpIndex
+from pipesched.pipeline.schedule import Schedule
+
+
+class Bound(NamedTuple):
+    """No schedule is shorter than `ticks`; `reason` says which bound it is, and where it binds."""
+
+    ticks: int
+    reason: str
+
+
+def lower_bound(schedule: Schedule) -> Bound:
+    """The best bound on the makespan that applies to `schedule`.
+
+    It holds for its placement and its kinds of operations. Bounds that count the budget apply only to a schedule
+    that fits it.
+    """
+    return max(_bounds(schedule), key=lambda bound: bound.ticks)
+
+
+def _bounds(schedule: Schedule) -> Iterator[Bound]:
+    single = _Single(schedule)
+    yield Bound(critical_path(single.path_graph), "critical path of one microbatch")
+    for device, jobs in enumerate(single.jobs()):
+        yield Bound(head_work_tail(jobs), f"head + work + tail of device {device}")
+        yield Bound(jackson_preemptive(jobs), f"Jackson's preemptive schedule of device {device}")
+    if schedule.fits:
+        for device, room in enumerate(schedule.problem.room()):
+            if room:
+                yield Bound(single.area_bound(device, room), f"memory area of device {device}")
+
+
+class _Single:
+    """One microbatch of the schedule's problem: the task graphs of its operations alone."""
+
+    def __init__(self, schedule: Schedule) -> None:
+        problem, kinds = schedule.problem, schedule.plan.index.kinds
+        if "I" in kinds:
+            kinds = "FIW"  # a full B among split ones is I and W without a pause: bound by the freer of the two
+        self.problem, self.placement = problem, problem.home()
+        self.index = OpIndex(kinds, problem.stages, 1)
+        straight = replace(self.placement, mirrored=False)
+        self.work_graph = lower(replace(problem, microbatches=1, placement=straight), self.index)
+        self.path_graph = self.work_graph
+        if schedule.plan.pairs and problem.costs.overlap is not None:
+            self.work_graph, self.path_graph = self._shortened_by_pairs(problem.costs.overlap)
+
+    def _shortened_by_pairs(self, overlap: tuple[int, ...]) -> tuple[TaskGraph, TaskGraph]:
+        """Durations that hold in pairs too, for work and for paths.
+
+        A backward counts at most the shortest pair, a forward's work what its pair lasts beyond the longest backward,
+        so the two never count more than their pair.
+        """
+        longest, shortest = max(self.problem.costs.backward), min(overlap)
+        work, path = list(self.work_graph.durations), list(self.work_graph.durations)
+        for stage, pair in enumerate(overlap):
+            forward = self.index.row("F", stage)[0]
+            path[forward] = min(path[forward], pair)
+            work[forward] = max(0, min(work[forward], pair - longest))
+            left = shortest
+            for kind in self.index.kinds[1:]:
+                backward = self.index.row(kind, stage)[0]
+                path[backward] = work[backward] = min(path[backward], left)
+                left -= path[backward]
+        return replace(self.work_graph, durations=work), replace(self.work_graph, durations=path)
+
+    def jobs(self) -> list[list[Job]]:
+        """For each device, its operations with heads and tails; one of a stage stands for all microbatches there."""
+        before, after = heads(self.path_graph), tails(self.path_graph)
+        jobs: list[list[Job]] = [[] for _ in range(self.problem.devices)]
+        for number, (head, tail) in enumerate(zip(before, after, strict=True)):
+            home, time = self.placement.devices[self.index.op(number).stage], self.work_graph.durations[number]
+            for device, count in self._shares(home):
+                jobs[device].append(Job(head, count * time, tail))
+        return jobs
+
+    def _shares(self, home: int) -> list[tuple[int, int]]:
+        """The devices of a stage, and how many microbatches run it there."""
+        count = self.problem.microbatches
+        if not self.placement.mirrored:
+            return [(home, count)]
+        return [(home, count // 2), (self.problem.devices - 1 - home, count - count // 2)]
+
+    def area_bound(self, device: int, room: int) -> int:
+        """core.bounds.memory_area on a device: a microbatch resides from the start of F to the end of B, or of I; what
+        is retained then stays for W's own time at the least."""
+        memory, graph, index = self.problem.memory, self.path_graph, self.index
+        before, after = heads(graph), tails(graph)
+        area, head, tail = 0, [], []
+        for stage in self.placement.stages_on(device):
+            first, freeing = index.row("F", stage)[0], index.row(index.kinds[1], stage)[0]
+            residence = memory.activation[stage] * longest_path(graph, first, freeing)
+            if "W" in index.kinds and memory.retained[stage]:
+                freeing = index.row("W", stage)[0]
+                residence += memory.retained[stage] * graph.durations[freeing]
+            shares = self._shares(self.placement.devices[stage])
+            area += residence * sum(count for home, count in shares if home == device)
+            if memory.activation[stage]:
+                head.append(before[first])
+                tail.append(after[freeing])
+        return memory_area(area, room, min(head, default=0), min(tail, default=0))

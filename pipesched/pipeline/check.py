@@ -1,0 +1,167 @@
+"""The independent check of a pipeline schedule.
+
+It restates the rules of a training step from the problem and reads the schedule as operations with times; it uses
+neither the lowering nor the timing that made them. Whole rows of operations are compared at once, so that checking
+costs less than scheduling; only where a row fails are its operations looked at one by one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from itertools import chain, compress, pairwise, repeat
+from operator import add, ge, gt, lt, ne
+
+from pipesched.errors import InvalidSchedule
+from pipesched.pipeline.ops import OpIndex
+from pipesched.pipeline.problem import Problem
+from pipesched.pipeline.schedule import Schedule
+
+MOST_VIOLATIONS = 20
+
+
+def checked(schedule: Schedule) -> Schedule:
+    """`schedule` itself, when it breaks no rule. Raises InvalidSchedule with what it breaks."""
+    found = []
+    for violation in violations(schedule):
+        found.append(violation)
+        if len(found) == MOST_VIOLATIONS:
+            break
+    if found:
+        raise InvalidSchedule("the schedule breaks the rules of its problem: " + "; ".join(found[:3]), found)
+    return schedule
+
+
+def violations(schedule: Schedule) -> Iterator[str]:
+    """Every rule of DESIGN section 4 that the schedule breaks, one sentence each. The budget is no rule here."""
+    incomplete = list(_incomplete(schedule))
+    if incomplete:
+        yield from incomplete
+        return
+    yield from _misplaced(schedule)
+    yield from _wrong_lengths(schedule)
+    yield from _collisions(schedule)
+    yield from _too_early(schedule)
+
+
+def _incomplete(schedule: Schedule) -> Iterator[str]:
+    """Each stage of each microbatch needs one F, and either one B or one I and one W."""
+    index, plan = schedule.plan.index, schedule.plan
+    times_run = [0] * index.size
+    for number in chain(*plan.orders, plan.pairs.values()):
+        times_run[number] += 1
+    for number in compress(range(index.size), map(gt, times_run, repeat(1))):
+        yield f"{index.op(number)} runs {times_run[number]} times"
+    counts = {
+        kind: list(chain.from_iterable(_part(times_run, row) for row in index.rows(kind))) for kind in index.kinds
+    }
+    none = [0] * (index.stages * index.microbatches)
+    forwards, fulls, inputs, weights = (counts.get(kind, none) for kind in "FBIW")
+    if min(forwards) and all(map(ne, fulls, inputs)) and inputs == weights:
+        return
+    for place, (f, b, i, w) in enumerate(zip(forwards, fulls, inputs, weights, strict=True)):
+        stage, microbatch = divmod(place, index.microbatches)
+        if not f:
+            yield f"{stage}F{microbatch} is missing"
+        if b and (i or w):
+            yield f"stage {stage}, microbatch {microbatch} runs both a full backward B and a split one (I, W)"
+        elif not b and not (i and w):
+            missing = "I or W" if i or w else "backward"
+            yield f"stage {stage}, microbatch {microbatch}: {missing} is missing"
+
+
+def _misplaced(schedule: Schedule) -> Iterator[str]:
+    """Every operation runs on the device of its stage."""
+    problem, index, orders = schedule.problem, schedule.plan.index, schedule.plan.orders
+    home, count = problem.home(), problem.microbatches
+    due = [home.device(stage, microbatch, count) for stage in range(index.stages) for microbatch in range(count)]
+    due *= len(index.kinds)
+    for device, order in enumerate(orders):
+        if set(map(due.__getitem__, order)) <= {device}:
+            continue
+        for number in order:
+            if due[number] != device:
+                yield f"{index.op(number)} runs on device {device}, not on {due[number]}"
+    for forward, backward in schedule.plan.pairs.items():
+        if due[forward] != due[backward]:
+            pair = f"{index.op(forward)} and {index.op(backward)}"
+            yield f"{pair} run together, but their stages live on different devices"
+
+
+def _wrong_lengths(schedule: Schedule) -> Iterator[str]:
+    """An operation lasts its cost; a pair lasts `overlap`, by the stage of its forward, else the sum of its parts."""
+    problem, index, costs = schedule.problem, schedule.plan.index, schedule.problem.costs
+    tables = {"F": costs.forward, "B": costs.backward, "I": costs.backward_input, "W": costs.backward_weight}
+    in_pair = {**schedule.plan.pairs, **{b: f for f, b in schedule.plan.pairs.items()}}
+    for kind in index.kinds:
+        for stage, row in enumerate(index.rows(kind)):
+            length = tables[kind][stage]
+            if _part(schedule.durations, row) == [length] * len(row):
+                continue
+            for number in row:
+                due = _pair_length(problem, index, number, in_pair[number]) if number in in_pair else length
+                if schedule.starts[number] >= 0 and schedule.durations[number] != due:
+                    yield f"{index.op(number)} lasts {schedule.durations[number]} ticks, not {due}"
+
+
+def _pair_length(problem: Problem, index: OpIndex, one: int, other: int) -> int:
+    forward, backward = sorted((index.op(one), index.op(other)), key=lambda op: op.kind, reverse=True)
+    if problem.costs.overlap is not None:
+        return problem.costs.overlap[forward.stage]
+    return problem.costs.forward[forward.stage] + problem.costs.backward[backward.stage]
+
+
+def _collisions(schedule: Schedule) -> Iterator[str]:
+    """A device runs one slot at a time, in plan order, from time 0."""
+    index = schedule.plan.index
+    for order in schedule.plan.orders:
+        starts = list(map(schedule.starts.__getitem__, order))
+        ends = list(map(schedule.ends.__getitem__, order))
+        if any(map(gt, ends, starts[1:])):
+            for before, after in compress(pairwise(order), map(gt, ends, starts[1:])):
+                yield f"{index.op(after)} starts before {index.op(before)} has ended on the same device"
+        if starts and starts[0] < 0:
+            yield f"{index.op(order[0])} starts before time 0"
+
+
+def _too_early(schedule: Schedule) -> Iterator[str]:
+    """Data dependencies, with the p2p latency wherever two devices differ."""
+    problem, index = schedule.problem, schedule.plan.index
+    homes = problem.home().devices
+    forwards, inputs = index.rows("F"), _gradient_ends(schedule)
+    for stage in range(problem.stages):
+        hop = problem.costs.p2p[stage] if stage + 1 < problem.stages and homes[stage] != homes[stage + 1] else 0
+        if stage + 1 < problem.stages:
+            yield from _early_row(schedule, "F", stage + 1, _part(schedule.ends, forwards[stage]), hop)
+        for kind in (kind for kind in "BI" if kind in index.kinds):
+            yield from _early_row(schedule, kind, stage, _part(schedule.ends, forwards[stage]), 0)
+            if stage + 1 < problem.stages:
+                yield from _early_row(schedule, kind, stage, inputs[stage + 1], hop)
+        if "W" in index.kinds:
+            yield from _early_row(schedule, "W", stage, _part(schedule.ends, index.row("I", stage)), 0)
+
+
+def _early_row(schedule: Schedule, kind: str, stage: int, ready: Sequence[int], lag: int) -> Iterator[str]:
+    """The operations of a row that start before `ready` + lag; operations that the plan lacks do not count."""
+    row = schedule.plan.index.row(kind, stage)
+    starts = _part(schedule.starts, row)
+    due = list(map(add, ready, repeat(lag))) if lag else ready
+    if all(map(ge, starts, due)):
+        return
+    for number in compress(row, map(lt, starts, due)):
+        if schedule.starts[number] >= 0:
+            op = schedule.plan.index.op(number)
+            yield f"{op} starts at {schedule.starts[number]}, before its input is there at {due[op.microbatch]}"
+
+
+def _gradient_ends(schedule: Schedule) -> list[Sequence[int]]:
+    """For each stage, when the input gradient of each microbatch is there: the end of B, or of I."""
+    index = schedule.plan.index
+    columns = []
+    for stage in range(index.stages):
+        rows = [_part(schedule.ends, index.row(kind, stage)) for kind in "BI" if kind in index.kinds]
+        columns.append(rows[0] if len(rows) == 1 else list(map(max, *rows)))
+    return columns
+
+
+def _part(values: Sequence[int], row: range) -> Sequence[int]:
+    return values[row.start : row.stop]

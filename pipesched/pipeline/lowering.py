@@ -1,0 +1,124 @@
+"""From pipelines to the core: operations become tasks, devices resources, activations memory.
+
+The numbers of the tasks are the numbers of the operations in the plan's OpIndex. The rules are DESIGN section 4:
+
+    F(s,m) after F(s-1,m)        B or I(s,m) after F(s,m) and after B or I(s+1,m)        W(s,m) after I(s,m)
+
+with the p2p latency of the boundary wherever the two devices differ.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
+from itertools import chain, repeat
+
+from pipesched.core.tasks import NOWHERE, Edge, TaskGraph
+from pipesched.pipeline.ops import OpIndex
+from pipesched.pipeline.plan import Plan
+from pipesched.pipeline.problem import Problem
+
+_NO_PAIRS: Mapping[int, int] = {}
+
+
+def lower_plan(problem: Problem, plan: Plan) -> TaskGraph:
+    """The task graph of the operations that stand in `plan`; a pair is the task of its forward."""
+    absent: Set[int] = frozenset()
+    if len(plan) < plan.index.size:
+        absent = set(range(plan.index.size)).difference(*plan.orders, plan.pairs.values())
+    return lower(problem, plan.index, absent, plan.pairs)
+
+
+def lower(
+    problem: Problem, index: OpIndex, absent: Set[int] = frozenset(), pairs: Mapping[int, int] = _NO_PAIRS
+) -> TaskGraph:
+    """The task graph of all operations of `index` but the `absent` ones, which become tasks of no length, nowhere.
+
+    Resources and memory pools are the devices. `pairs` maps forwards to the backwards that run with them.
+    """
+    durations, takes, gives = _costs(problem, index)
+    pools = _homes(problem, index)
+    resources = pools if not absent and not pairs else pools.copy()
+    rows = _rows(problem, index)
+    edges = _edges_of_some(rows, absent, pairs) if absent or pairs else [Edge(*row) for row in rows]
+    for number in absent:
+        durations[number] = takes[number] = gives[number] = 0
+        resources[number] = NOWHERE
+    for forward, backward in pairs.items():
+        durations[forward] = pair_duration(problem, index, forward, backward)
+        gives[forward] += gives[backward]
+        durations[backward] = gives[backward] = 0
+        resources[backward] = NOWHERE
+    return TaskGraph(durations, resources, (1,) * problem.devices, edges, takes, gives, pools)
+
+
+def pair_duration(problem: Problem, index: OpIndex, forward: int, backward: int) -> int:
+    """The ticks of an overlapped pair: the config's overlap, by the stage of the forward, else the sum of its parts."""
+    stage, costs = index.op(forward).stage, problem.costs
+    if costs.overlap is not None:
+        return costs.overlap[stage]
+    return costs.forward[stage] + costs.backward[index.op(backward).stage]
+
+
+def _costs(problem: Problem, index: OpIndex) -> tuple[list[int], list[int], list[int]]:
+    """Duration, memory taken at the start and memory given back at the end, of each operation."""
+    costs, memory, count = problem.costs, problem.memory, index.microbatches
+    nothing = (0,) * index.stages
+    freed_at_input = tuple(size - held for size, held in zip(memory.activation, memory.retained, strict=True))
+    tables = {
+        "F": (costs.forward, memory.activation, nothing),
+        "B": (costs.backward, nothing, memory.activation),
+        "I": (costs.backward_input, nothing, freed_at_input),
+        "W": (costs.backward_weight, nothing, memory.retained),
+    }
+    columns: tuple[list[int], list[int], list[int]] = ([], [], [])
+    for kind in index.kinds:
+        for column, per_stage in zip(columns, tables[kind], strict=True):
+            column.extend(chain.from_iterable(repeat(value, count) for value in per_stage))
+    return columns
+
+
+def _homes(problem: Problem, index: OpIndex) -> list[int]:
+    """The device of each operation."""
+    placement, count = problem.home(), index.microbatches
+    first = count // 2 if placement.mirrored else count
+    homes: list[int] = []
+    for home in placement.devices:
+        homes += [home] * first + [problem.devices - 1 - home] * (count - first)
+    return homes * len(index.kinds)
+
+
+def _rows(problem: Problem, index: OpIndex) -> Iterator[tuple[range, range, int]]:
+    """The rules as rows: each operation of the first range comes before its counterpart in the second."""
+    homes, kinds = problem.home().devices, index.kinds
+    backwards = [kind for kind in "BI" if kind in kinds]
+    for stage in range(index.stages):
+        for backward in backwards:
+            yield index.row("F", stage), index.row(backward, stage), 0
+        if "W" in kinds and "I" in kinds:
+            yield index.row("I", stage), index.row("W", stage), 0
+    for stage, hop in enumerate(problem.costs.p2p):
+        lag = hop if homes[stage] != homes[stage + 1] else 0
+        yield index.row("F", stage), index.row("F", stage + 1), lag
+        for later in backwards:
+            for backward in backwards:
+                yield index.row(later, stage + 1), index.row(backward, stage), lag
+
+
+def _edges_of_some(rows: Iterable[tuple[range, range, int]], absent: Set[int], pairs: Mapping[int, int]) -> list[Edge]:
+    """The rows as edges when some operations are absent and others are one task with their forward."""
+    task = {backward: forward for forward, backward in pairs.items()}
+    edges: list[Edge] = []
+    for before, after, lag in rows:
+        present = [arrow for arrow in zip(before, after, strict=True) if absent.isdisjoint(arrow)]
+        edges += _runs([(task.get(a, a), task.get(b, b)) for a, b in present], lag)
+    return edges
+
+
+def _runs(arrows: Sequence[tuple[int, int]], lag: int) -> Iterator[Edge]:
+    """Neighbouring arrows whose two ends both go up by one, joined into one edge."""
+    start = 0
+    for place in range(1, len(arrows) + 1):
+        (first, target), size = arrows[start], place - start
+        if place == len(arrows) or arrows[place] != (first + size, target + size):
+            yield Edge(range(first, first + size), range(target, target + size), lag)
+            start = place

@@ -1,0 +1,161 @@
+"""A schedule: a problem, a plan, and the start of every operation. Every figure that people quote is a property.
+
+Times are in ticks (`problem.costs.scale` to the user's unit), memory in grains (`problem.memory.scale`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from itertools import accumulate, compress
+from operator import add, sub
+
+from pipesched.core.tasks import TaskGraph
+from pipesched.core.timing import earliest_starts
+from pipesched.errors import Deadlock
+from pipesched.pipeline.lowering import lower_plan
+from pipesched.pipeline.ops import OpIndex
+from pipesched.pipeline.plan import Plan
+from pipesched.pipeline.problem import Problem
+
+
+@dataclass(frozen=True, eq=False)
+class Schedule:
+    """`starts` and `durations` are by operation number; an overlapped backward has those of its pair."""
+
+    problem: Problem
+    plan: Plan
+    starts: Sequence[int]
+    durations: Sequence[int]
+    graph: TaskGraph = field(repr=False)
+
+    @cached_property
+    def ends(self) -> list[int]:
+        """The end of each operation."""
+        return list(map(add, self.starts, self.durations))
+
+    def _column(self, values: Sequence[int], device: int) -> list[int]:
+        """`values` of what a device runs, in order."""
+        return list(map(values.__getitem__, self.plan.orders[device]))
+
+    @cached_property
+    def first_start(self) -> list[int]:
+        """When each device starts its first slot (0 for a device without work)."""
+        return [self.starts[order[0]] if order else 0 for order in self.plan.orders]
+
+    @cached_property
+    def last_end(self) -> list[int]:
+        """When each device ends its last slot."""
+        return [self.ends[order[-1]] if order else 0 for order in self.plan.orders]
+
+    @cached_property
+    def makespan(self) -> int:
+        """Last end minus first start, over all devices."""
+        return max(self.last_end) - min(self.first_start)
+
+    @cached_property
+    def span(self) -> int:
+        """The largest over devices of (last end - own first start): an iteration's time when iterations tile."""
+        return max(end - start for end, start in zip(self.last_end, self.first_start, strict=True))
+
+    @cached_property
+    def busy(self) -> list[int]:
+        """The time that each device works."""
+        return [sum(self._column(self.durations, device)) for device in range(self.problem.devices)]
+
+    @cached_property
+    def idle(self) -> list[int]:
+        """The time within the makespan that each device does not work."""
+        return [self.makespan - busy for busy in self.busy]
+
+    @property
+    def ideal(self) -> int:
+        """The largest busy time of a device."""
+        return max(self.busy)
+
+    @property
+    def bubble(self) -> float:
+        """Idle device-time / (devices x makespan). 1F1B with equal stages: (P-1)/(M+P-1)."""
+        return _ratio(sum(self.idle), self.problem.devices * self.makespan)
+
+    @property
+    def bubble_over_ideal(self) -> float:
+        """(makespan - ideal) / ideal: Megatron's figure."""
+        return _ratio(self.makespan - self.ideal, self.ideal)
+
+    @property
+    def bubble_span(self) -> float:
+        """1 - ideal / span: Zero Bubble's figure."""
+        return _ratio(self.span - self.ideal, self.span)
+
+    @cached_property
+    def peak_memory(self) -> list[int]:
+        """The largest activation memory of each device over time, in grains.
+
+        What is freed at a time counts before what is taken then. So the level to look at is the one after a slot's
+        start, except for slots of no length: what they take at an instant may be gone within it.
+        """
+        peaks = []
+        for device in range(self.problem.devices):
+            takes, gives = self._column(self.graph.takes, device), self._column(self.graph.gives, device)
+            levels = map(add, accumulate(map(sub, takes, gives), initial=0), takes)
+            peaks.append(max(compress(levels, self._column(self.durations, device)), default=0))
+        return peaks
+
+    def memory_steps(self, device: int) -> Iterator[tuple[int, int]]:
+        """The activation memory of a device over time as (time, level from then on), times rising."""
+        level, now = 0, 0
+        changes = []
+        for task in self.plan.orders[device]:
+            changes += [(self.starts[task], self.graph.takes[task]), (self.ends[task], -self.graph.gives[task])]
+        for time, change in sorted(changes):
+            if time != now:
+                yield now, level
+            now, level = time, level + change
+        yield now, level
+
+    @property
+    def fits(self) -> bool:
+        """Whether every device's peak and static memory stay within its budget (true without one)."""
+        return not self.over_budget
+
+    @property
+    def over_budget(self) -> list[int]:
+        """The devices whose peak and static memory exceed their budget."""
+        pairs = zip(self.peak_memory, self.problem.room(), strict=True)
+        return [device for device, (peak, room) in enumerate(pairs) if room is not None and peak > room]
+
+
+def schedule_plan(problem: Problem, plan: Plan) -> Schedule:
+    """`plan` with every slot as early as its order and dependencies allow. Raises Deadlock with the cycle of
+    operations.
+    """
+    graph = lower_plan(problem, plan)
+    try:
+        starts = earliest_starts(graph, plan.orders)
+    except Deadlock as error:
+        raise Deadlock(_explain(error, plan.index), error.cycle) from None
+    durations = graph.durations
+    if plan.pairs:
+        durations = list(durations)
+        for forward, backward in plan.pairs.items():
+            starts[backward], durations[backward] = starts[forward], durations[forward]
+    return Schedule(problem, plan, starts, durations, graph)
+
+
+def assemble(problem: Problem, plan: Plan, starts: Sequence[int], durations: Sequence[int]) -> Schedule:
+    """A schedule whose times came from elsewhere, by operation number. Whether they are legal is for the check to
+    say.
+    """
+    return Schedule(problem, plan, starts, durations, lower_plan(problem, plan))
+
+
+def _explain(error: Deadlock, index: OpIndex) -> str:
+    """The circle of a deadlock, in operations and devices."""
+    links = [f"{index.op(task)} on device {device}" for task, device in error.cycle]
+    return "deadlock: " + " waits for a later operation of the device of ".join([*links, links[0]])
+
+
+def _ratio(part: int, whole: int) -> float:
+    return part / whole if whole else 0.0

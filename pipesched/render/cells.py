@@ -1,0 +1,114 @@
+"""How the columns of a row look: filled with colour, or spelled out in letters. Both say the same."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from rich.segment import Segment
+from rich.style import Style
+
+from pipesched.pipeline.ops import Op
+from pipesched.pipeline.schedule import Schedule
+from pipesched.render.palette import DIM, PAIR_STYLE, fill, ink
+from pipesched.render.rows import FULL, Run
+
+LABELS = ("auto", "microbatch", "op", "stage", "none")
+KIND_FILL = {"F": "-", "B": "=", "I": "=", "W": "~"}
+SHADES = "·░▒▓█"
+ASCII_SHADES = ".:-+#"
+
+Line = list[Segment]
+
+
+def chunk_of_stage(schedule: Schedule) -> list[int]:
+    """For each stage, which chunk of its device it is: 0 for the first in forward order. Mirrored copies count as
+    one.
+    """
+    home = schedule.problem.home()
+    seen: dict[int, int] = {}
+    chunks = []
+    for device in home.devices:
+        chunks.append(seen.get(device, 0))
+        seen[device] = chunks[-1] + 1
+    return chunks
+
+
+class ColourCells:
+    """One line a device: hue by microbatch, shade by kind and chunk, the label where it fits."""
+
+    def __init__(self, schedule: Schedule, label: str) -> None:
+        self.plan, self.label = schedule.plan, label
+        self.chunk = chunk_of_stage(schedule)
+        self.chunks = max(self.chunk) + 1
+
+    def lines(self, runs: Sequence[Run]) -> list[Line]:
+        """The one line that shows `runs`."""
+        return [[self._cell(run) for run in runs]]
+
+    def _cell(self, run: Run) -> Segment:
+        if run.slot is None:
+            return Segment(SHADES[0] * run.width, DIM)
+        op = self.plan.index.op(run.slot)
+        shade = (op.microbatch, op.kind, self.chunk[op.stage], self.chunks)
+        if run.busy < FULL:  # always a shared column
+            return Segment(SHADES[run.busy] * run.width, ink(*shade))
+        pair = self.plan.pairs.get(run.slot)
+        style: Style = fill(*shade) if pair is None else fill(*shade) + PAIR_STYLE
+        text = "" if run.shared else self._label(op, None if pair is None else self.plan.index.op(pair), run.width)
+        return Segment(text.ljust(run.width), style)
+
+    def _label(self, op: Op, paired: Op | None, width: int) -> str:
+        """The whole op text if it is asked for or fits with room to spare; else the microbatch or what fits of it."""
+        if self.label == "none":
+            return ""
+        if self.label == "stage":
+            return _last_digits(op.stage, width)
+        text = f"{op}" if paired is None else f"{op}&{paired}"
+        if self.label == "op" or (self.label == "auto" and len(text) < width):
+            return text[:width]
+        text = f"{op.microbatch}" if paired is None else f"{op.microbatch}&{paired.microbatch}"
+        return text if len(text) <= width else _last_digits(op.microbatch, width)
+
+
+class LetterCells:
+    """A line of kinds, a line of microbatches and, with several chunks, a line of chunks for each device."""
+
+    def __init__(self, schedule: Schedule, ascii_only: bool) -> None:
+        self.plan = schedule.plan
+        self.shades = ASCII_SHADES if ascii_only else SHADES
+        self.chunk = chunk_of_stage(schedule)
+        self.chunks = max(self.chunk) + 1
+
+    def lines(self, runs: Sequence[Run]) -> list[Line]:
+        """The lines that spell out `runs`."""
+        rows = [self._kind, self._microbatch, *([self._chunk] if self.chunks > 1 else [])]
+        lines = ["".join(map(row, runs)) for row in rows]
+        return [[Segment(line)] for line in (lines[0], *(line.rstrip() for line in lines[1:] if line.strip()))]
+
+    def _kind(self, run: Run) -> str:
+        if run.slot is None or run.shared:
+            return self.shades[0 if run.slot is None else run.busy] * run.width
+        kind = self.plan.index.op(run.slot).kind
+        if run.slot in self.plan.pairs:
+            return "&".ljust(run.width, KIND_FILL["B"])
+        return kind.ljust(run.width, KIND_FILL[kind])
+
+    def _microbatch(self, run: Run) -> str:
+        if run.slot is None or run.shared:
+            return " " * run.width
+        op, pair = self.plan.index.op(run.slot), self.plan.pairs.get(run.slot)
+        both = f"{op.microbatch}" if pair is None else f"{op.microbatch}&{self.plan.index.op(pair).microbatch}"
+        text = both if len(both) <= run.width else _last_digits(op.microbatch, run.width)
+        return text.ljust(run.width)
+
+    def _chunk(self, run: Run) -> str:
+        if run.slot is None or run.shared:
+            return " " * run.width
+        return _last_digits(self.chunk[self.plan.index.op(run.slot).stage], run.width).ljust(run.width)
+
+
+def _last_digits(value: int, width: int) -> str:
+    return str(value)[-width:]
+
+
+Cells = ColourCells | LetterCells

@@ -1,0 +1,145 @@
+"""The chart: one row a device, time to the right, an axis above; one Rich renderable that knows its width.
+
+With colours a slot is filled with its microbatch's hue. Without them, or in ASCII, a device takes a line of kinds, a
+line of microbatches and, with several chunks, a line of chunks. A timeline too long for one column a slot is drawn as
+how busy each column is.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from typing import NamedTuple
+
+from rich.console import Console, ConsoleOptions, RenderResult
+from rich.measure import Measurement
+from rich.segment import Segment
+
+from pipesched.pipeline.schedule import Schedule
+from pipesched.render.cells import Cells, ColourCells, LetterCells
+from pipesched.render.legend import legend, wrap
+from pipesched.render.palette import DIM, OVER
+from pipesched.render.rows import Row, Run
+from pipesched.render.strip import memory_strip, peak_text
+from pipesched.render.timescale import TimeScale, Window, axis_ticks, describe, fit
+
+AXIS_EVERY = 16  # devices between two axes
+WIDE = 70  # columns from which names are written out and the idle share stands at the end
+
+
+class _Layout(NamedTuple):
+    """Where things stand in a line: the gutter with the names, the time columns, the tail with shares and peaks."""
+
+    gutter: int
+    scale: TimeScale
+    tail: int
+    colour: bool
+    ascii_only: bool
+
+
+class Gantt:
+    """A schedule as a chart.
+
+    `window` (ticks) and `zoom` choose the part to draw: 1/zoom of the window, from its start. `memory` adds a strip
+    under each device (None: when there is a budget). `label` is one of cells.LABELS. `show_legend` ends the chart
+    with one.
+    """
+
+    def __init__(
+        self,
+        schedule: Schedule,
+        *,
+        window: Window | None = None,
+        zoom: float = 1,
+        label: str = "auto",
+        memory: bool | None = None,
+        ascii_only: bool = False,
+        show_legend: bool = True,
+    ) -> None:
+        start, end = window or Window(0, max(schedule.last_end, default=0))
+        self.schedule = schedule
+        self.window = Window(start, start + max(int((end - start) / zoom), min(1, end - start)))
+        self.label = label
+        self.memory = schedule.problem.memory.budget is not None if memory is None else memory
+        self.ascii_only = ascii_only
+        self.show_legend = show_legend
+
+    def __rich_measure__(self, console: Console, options: ConsoleOptions) -> Measurement:
+        """As wide as it may be; at least the names and a few columns."""
+        return Measurement(min(24, options.max_width), options.max_width)
+
+    def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
+        """Lines of segments, none wider than the options allow."""
+        layout = self._layout(console, options)
+        cells: Cells = ColourCells(self.schedule, self.label)
+        if not layout.colour:
+            cells = LetterCells(self.schedule, layout.ascii_only)
+        shared = False
+        for device in range(self.schedule.problem.devices):
+            if device % AXIS_EVERY == 0:
+                yield from self._axis(layout)
+            runs = Row(self.schedule, device).runs(layout.scale)
+            shared = shared or any(run.shared for run in runs)
+            yield from self._device(device, runs, cells, layout)
+        if self.show_legend:
+            items = legend(
+                self.schedule,
+                cells.chunks,
+                describe(layout.scale, self.schedule.problem),
+                shared=shared,
+                memory=self.memory,
+                colour=layout.colour,
+                ascii_only=layout.ascii_only,
+            )
+            for line in wrap(items, options.max_width):
+                yield from _line(line)
+
+    def _layout(self, console: Console, options: ConsoleOptions) -> _Layout:
+        width, devices = options.max_width, self.schedule.problem.devices
+        ascii_only = self.ascii_only or options.ascii_only
+        gutter = len(f"device {devices - 1} " if width >= WIDE else f"d{devices - 1} ")
+        gutter = max(gutter, len("mem ") if self.memory else 0)
+        tail = len(" idle") if width >= WIDE else 0
+        if self.memory:
+            tail = max(tail, *(len(peak_text(self.schedule, device)) + 1 for device in range(devices)))
+        scale = fit(self.window, self.schedule.problem, max(width - gutter - tail, 1))
+        colour = not (ascii_only or console.no_color or console.color_system is None)
+        return _Layout(gutter, scale, tail, colour, ascii_only)
+
+    def _axis(self, layout: _Layout) -> Iterator[Segment]:
+        """Round times above their columns, then a line of marks."""
+        columns = layout.scale.columns
+        labels, marks = "", ["-" if layout.ascii_only else "─"] * columns
+        for column, text in axis_ticks(layout.scale, self.schedule.problem):
+            if column + len(text) <= columns and column < columns:
+                labels = labels.ljust(column) + text
+                marks[column] = "+" if layout.ascii_only else "┬"
+        share = "idle".rjust(layout.tail) if layout.tail >= len(" idle") else ""
+        yield from _line([Segment(" " * layout.gutter + labels.ljust(columns) + share, DIM)])
+        yield from _line([Segment(" " * layout.gutter + "".join(marks), DIM)])
+
+    def _device(self, device: int, runs: list[Run], cells: Cells, layout: _Layout) -> Iterator[Segment]:
+        """The lines of one device, and the strip of its memory."""
+        over = device in self.schedule.over_budget
+        name = f"device {device}" if layout.gutter > len(f"device {device}") else f"d{device}"
+        head = Segment(name.ljust(layout.gutter), OVER if over else None)
+        share = Segment(self._idle_share(device).rjust(layout.tail), DIM) if layout.tail >= len(" idle") else None
+        for place, line in enumerate(cells.lines(runs)):
+            if place:
+                yield from _line([Segment(" " * layout.gutter), *line])
+            else:
+                yield from _line([head, *line, *([share] if share else [])])
+        if self.memory:
+            strip = memory_strip(
+                self.schedule, device, layout.scale, colour=layout.colour, ascii_only=layout.ascii_only
+            )
+            peak = Segment(peak_text(self.schedule, device).rjust(layout.tail), OVER if over else DIM)
+            yield from _line([Segment("mem".ljust(layout.gutter), DIM), *strip, peak])
+
+    def _idle_share(self, device: int) -> str:
+        whole = self.schedule.makespan
+        return f"{self.schedule.idle[device] / whole:.0%}" if whole else "0%"
+
+
+def _line(segments: Iterable[Segment]) -> Iterator[Segment]:
+    yield from segments
+    yield Segment.line()

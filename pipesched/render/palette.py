@@ -1,0 +1,57 @@
+"""Colours of the chart: hue by microbatch, shade by kind and chunk.
+
+The hues are Paul Tol's "muted" set and Okabe and Ito's, reordered so that neighbours differ in lightness too: they stay
+apart for colour-blind eyes, and carry their own text colour, so they read on dark and on light terminals.
+"""
+
+from __future__ import annotations
+
+from functools import lru_cache
+
+from rich.color import Color
+from rich.style import Style
+
+Rgb = tuple[int, int, int]
+
+HUES: tuple[Rgb, ...] = (
+    (0, 114, 178),  # blue
+    (230, 159, 0),  # orange
+    (0, 158, 115),  # green
+    (204, 102, 153),  # rose
+    (86, 180, 233),  # sky
+    (190, 72, 22),  # vermilion
+    (153, 153, 51),  # olive
+    (126, 87, 178),  # purple
+)
+WHITE, BLACK = (255, 255, 255), (0, 0, 0)
+KIND_SHADE = {"F": (BLACK, 0.0), "B": (BLACK, 0.42), "I": (BLACK, 0.42), "W": (WHITE, 0.55)}
+CHUNK_STEP = 0.34  # each further chunk of a device is this much lighter
+PAIR_STYLE = Style(italic=True, underline=True)
+DIM = Style(dim=True)
+OVER = Style(color="red", bold=True)
+
+
+def _mix(colour: Rgb, other: Rgb, part: float) -> Rgb:
+    red, green, blue = (round(a + (b - a) * part) for a, b in zip(colour, other, strict=True))
+    return red, green, blue
+
+
+def _luminance(colour: Rgb) -> float:
+    return sum(weight * value for weight, value in zip((0.299, 0.587, 0.114), colour, strict=True))
+
+
+@lru_cache(maxsize=4096)
+def fill(microbatch: int, kind: str, chunk: int = 0, chunks: int = 1) -> Style:
+    """The style of a filled slot: background by microbatch, kind and chunk, and a text colour that reads on it."""
+    towards, part = KIND_SHADE[kind]
+    colour = _mix(HUES[microbatch % len(HUES)], towards, part)
+    if chunks > 1:
+        colour = _mix(colour, WHITE, min(CHUNK_STEP * chunk, 0.7) if chunk else 0.0)
+    text = BLACK if _luminance(colour) > 125 else WHITE
+    return Style(color=Color.from_rgb(*text), bgcolor=Color.from_rgb(*colour))
+
+
+@lru_cache(maxsize=4096)
+def ink(microbatch: int, kind: str, chunk: int = 0, chunks: int = 1) -> Style:
+    """The same colour as a foreground, for cells that are only partly busy."""
+    return Style(color=fill(microbatch, kind, chunk, chunks).bgcolor)

@@ -1,0 +1,74 @@
+"""What a device shows in each column of a chart: slots looked up by time, never walked one by one."""
+
+from __future__ import annotations
+
+from bisect import bisect_left, bisect_right
+from collections.abc import Iterator
+from itertools import accumulate
+from operator import sub
+from typing import NamedTuple
+
+from pipesched.pipeline.schedule import Schedule
+from pipesched.render.timescale import TimeScale
+
+FULL = 4
+
+
+class Run(NamedTuple):
+    """Neighbouring columns that show the same slot (None: idle). `busy` tells how much of them is worked, in
+    quarters.
+    """
+
+    column: int
+    width: int
+    slot: int | None
+    busy: int = FULL
+    shared: bool = False  # several slots fall into the column; `slot` is one of them
+
+
+class Row:
+    """One device's slots, ready to be looked up by time."""
+
+    def __init__(self, schedule: Schedule, device: int) -> None:
+        self.order = schedule.plan.orders[device]
+        self.starts = list(map(schedule.starts.__getitem__, self.order))
+        self.ends = list(map(schedule.ends.__getitem__, self.order))
+
+    def slot_at(self, tick: int) -> int | None:
+        """The slot that runs at `tick`, if any."""
+        place = bisect_right(self.starts, tick) - 1
+        return self.order[place] if place >= 0 and tick < self.ends[place] else None
+
+    def runs(self, scale: TimeScale) -> list[Run]:
+        """What the columns show, left to right: slots where they fill a column on average, else how busy it is."""
+        first, last = bisect_right(self.ends, scale.window.start), bisect_left(self.starts, scale.window.end)
+        worked = sum(self.ends[first:last]) - sum(self.starts[first:last])
+        crowded = worked * scale.columns < (last - first) * (scale.window.end - scale.window.start)
+        return list(self._shares(scale) if crowded else self._slots(scale))
+
+    def _slots(self, scale: TimeScale) -> Iterator[Run]:
+        start, shown = 0, self.slot_at(scale.middle(0))
+        for column in range(1, scale.columns):
+            slot = self.slot_at(scale.middle(column))
+            if slot != shown:
+                yield Run(start, column - start, shown)
+                start, shown = column, slot
+        yield Run(start, scale.columns - start, shown)
+
+    def _shares(self, scale: TimeScale) -> Iterator[Run]:
+        """One run a column, with the slot in its middle or the last one before."""
+        worked = list(accumulate(map(sub, self.ends, self.starts), initial=0))
+
+        def worked_until(tick: int) -> int:
+            place = bisect_right(self.starts, tick) - 1
+            return worked[place] + min(tick, self.ends[place]) - self.starts[place] if place >= 0 else 0
+
+        left = worked_until(scale.edge(0))
+        for column in range(scale.columns):
+            right = worked_until(scale.edge(column + 1))
+            length = scale.edge(column + 1) - scale.edge(column)
+            busy = -(-FULL * (right - left) // length) if length else 0  # rounded up: what is shown idle is idle
+            busy -= busy == FULL and right - left < length  # and what is shown full is full
+            place = max(bisect_right(self.starts, scale.middle(column)) - 1, 0)
+            yield Run(column, 1, self.order[place] if busy else None, busy, shared=True)
+            left = right

@@ -1,0 +1,87 @@
+"""The summary below a chart: every metric by its name, and how far from the best."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from rich.table import Table
+from rich.text import Text
+
+from pipesched.pipeline.problem import Problem
+from pipesched.pipeline.quantities import in_units
+from pipesched.render.timescale import number
+from pipesched.run import Outcome
+
+GOOD, BAD = "bold green", "bold red"
+
+
+def heading(outcome: Outcome, given: Problem | None = None) -> Text:
+    """What was scheduled: the algorithm and the sizes of the problem. `given` is the problem before any fusing."""
+    problem = outcome.schedule.problem
+    stages = f"{problem.stages} stages"
+    if given is not None and given.stages != problem.stages:
+        stages = f"{given.stages} stages fused into {problem.stages}"
+    parts = [f"{problem.devices} devices", stages, f"{problem.microbatches} microbatches"]
+    title = Text(outcome.algorithm, style="bold")
+    if problem.name:
+        parts.insert(0, problem.name)
+    return title.append("  " + ", ".join(parts), style="not bold")
+
+
+def summary(outcome: Outcome) -> Table:
+    """Metric, value, and its formula or reason."""
+    table = Table(box=None, show_header=False, padding=(0, 2, 0, 0), pad_edge=False)
+    table.add_column(no_wrap=True)
+    table.add_column(justify="right", overflow="fold")
+    table.add_column(style="dim", overflow="fold")
+    for name, value, note in _rows(outcome):
+        table.add_row(name, value, note)
+    return table
+
+
+def _rows(outcome: Outcome) -> Iterator[tuple[str, Text | str, str]]:
+    schedule = outcome.schedule
+    problem = schedule.problem
+    unit = f" {problem.time_unit}" if problem.time_unit else ""
+
+    def time(ticks: int) -> str:
+        return number(in_units(ticks, problem.costs.scale)) + unit
+
+    yield "makespan", Text(time(schedule.makespan), style="bold"), "last end - first start"
+    yield "lower bound", time(outcome.bound.ticks), outcome.bound.reason
+    yield "gap", *_gap(outcome)
+    yield "span", time(schedule.span), "largest (last end - first start) of a device: iterations that tile"
+    yield "ideal", time(schedule.ideal), "largest busy time of a device"
+    yield "bubble", f"{schedule.bubble:.2%}", "idle device-time / (devices x makespan)"
+    yield "bubble over ideal", f"{schedule.bubble_over_ideal:.2%}", "(makespan - ideal) / ideal; Megatron's"
+    yield "bubble of span", f"{schedule.bubble_span:.2%}", "1 - ideal / span; Zero Bubble's"
+    yield "peak memory", *_peak(outcome)
+    if problem.memory.budget is not None:
+        yield "budget", *_budget(outcome)
+
+
+def _gap(outcome: Outcome) -> tuple[Text, str]:
+    if outcome.status == "optimal":
+        return Text("optimal", style=GOOD), "makespan = lower bound, for this placement and split of the backward"
+    return Text(f"{outcome.gap:.2%}"), "(makespan - lower bound) / lower bound"
+
+
+def _peak(outcome: Outcome) -> tuple[str, str]:
+    problem = outcome.schedule.problem
+    peaks = [in_units(peak, problem.memory.scale) for peak in outcome.schedule.peak_memory]
+    each = ", ".join(map(number, peaks))
+    return f"{number(max(peaks))} {problem.memory.unit}".strip(), f"activations of devices 0..{len(peaks) - 1}: {each}"
+
+
+def _budget(outcome: Outcome) -> tuple[Text, str]:
+    """Whether it fits, and what each device's limit is."""
+    schedule, scale = outcome.schedule, outcome.schedule.problem.memory.scale
+    budget = schedule.problem.memory.budget or ()
+    limits = ", ".join(number(in_units(limit, scale)) for limit in budget)
+    limit = number(in_units(budget[0], scale)) if len(set(budget)) == 1 else limits
+    static = sorted({schedule.problem.static_memory(device) for device in range(schedule.problem.devices)})
+    weights = f" (static memory {number(in_units(static[-1], scale))} included)" if static[-1] else ""
+    if schedule.fits:
+        return Text("fits", style=GOOD), f"{limit} per device{weights}"
+    over = ", ".join(map(str, schedule.over_budget))
+    return Text("over budget", style=BAD), f"{limit} per device{weights}; exceeded on device {over}"

@@ -1,0 +1,105 @@
+"""From ticks to columns, and round numbers for the axis."""
+
+from __future__ import annotations
+
+from math import gcd
+from typing import NamedTuple
+
+from pipesched.pipeline.problem import Problem
+from pipesched.pipeline.quantities import in_units
+
+
+class Window(NamedTuple):
+    """The part of the timeline to draw, in ticks: from `start` up to `end`."""
+
+    start: int
+    end: int
+
+
+class TimeScale(NamedTuple):
+    """`columns` columns show `window`. When slots allow it, every tick boundary falls on a column boundary."""
+
+    window: Window
+    columns: int
+
+    def middle(self, column: int) -> int:
+        """The tick in the middle of a column."""
+        length = self.window.end - self.window.start
+        return self.window.start + (2 * column + 1) * length // (2 * self.columns)
+
+    def edge(self, column: int) -> int:
+        """The tick at the left edge of a column (or, for column = columns, at the right end)."""
+        return self.window.start + column * (self.window.end - self.window.start) // self.columns
+
+    def column(self, tick: int) -> int:
+        """The column in which a tick falls."""
+        length = self.window.end - self.window.start
+        return (tick - self.window.start) * self.columns // length if length else 0
+
+
+def fit(window: Window, problem: Problem, width: int) -> TimeScale:
+    """The largest scale that shows `window` in at most `width` columns.
+
+    If one column a quantum (the greatest common divisor of all costs) fits, each quantum gets the same whole number of
+    columns, so that equal operations look equal; otherwise the window is spread over the whole width.
+    """
+    costs = problem.costs
+    tables = (costs.forward, costs.backward_input if costs.split else costs.backward, costs.backward_weight, costs.p2p)
+    used = tables if costs.split else (costs.forward, costs.backward, costs.p2p)
+    quantum = gcd(*(value for table in used for value in table), *(costs.overlap or ()), window.start, window.end)
+    length = window.end - window.start
+    quanta = length // quantum if quantum else 0
+    if not quanta:
+        return TimeScale(window, 1)
+    return TimeScale(window, width // quanta * quanta if quanta <= width else width)
+
+
+def describe(scale: TimeScale, problem: Problem) -> str:
+    """What a column stands for, in words: `1 column = 5 ms`."""
+    length, unit = scale.window.end - scale.window.start, problem.time_unit
+    label = f" {unit}" if unit else ""
+    if not length:
+        return "nothing takes time here"
+    if length % scale.columns and not scale.columns % length:
+        return f"{scale.columns // length} columns = {in_units(1, problem.costs.scale)}{label}"
+    whole = length % scale.columns == 0
+    step = (
+        in_units(length // scale.columns, problem.costs.scale)
+        if whole
+        else length / scale.columns / problem.costs.scale
+    )
+    return f"1 column = {step if whole else format(step, '.4g')}{label}"
+
+
+def axis_ticks(scale: TimeScale, problem: Problem) -> list[tuple[int, str]]:
+    """(column, label) for round times, as dense as their labels allow."""
+    unit = problem.costs.scale
+    length = scale.window.end - scale.window.start
+    if not length:
+        return [(0, "0")]
+    step = _round_step(scale, unit)
+    first = -(-scale.window.start // step) * step
+    return [(scale.column(t), number(in_units(t, unit))) for t in range(first, scale.window.end + 1, step)]
+
+
+def _round_step(scale: TimeScale, unit: int) -> int:
+    """The least of 1, 2, 5, 10, ... ticks (times the unit, where that is possible) whose labels do not touch."""
+    length = scale.window.end - scale.window.start
+    widest = len(number(in_units(scale.window.end, unit)))
+    step, factors = 1, (2, 5, 10)
+    base = 1
+    while step * scale.columns < (widest + 3) * length:
+        for factor in factors:
+            step = base * factor
+            if step * scale.columns >= (widest + 3) * length:
+                break
+        else:
+            base *= 10
+    return step
+
+
+def number(value: int | float) -> str:
+    """A number for people: thousands apart from five digits on, no needless digits."""
+    if isinstance(value, int):
+        return f"{value:,}" if abs(value) >= 10_000 else str(value)
+    return f"{value:.6g}" if abs(value) < 1e6 else f"{value:,.1f}"

@@ -1,0 +1,36 @@
+"""Eager 1F1B: twice the warm-up of 1F1B, so that communication hides behind computation, at more memory."""
+
+from __future__ import annotations
+
+from pipesched.pipeline.ops import OpIndex
+from pipesched.pipeline.plan import Plan
+from pipesched.pipeline.problem import Problem
+from pipesched.schedulers.family import Family
+from pipesched.schedulers.orders import one_forward_one_backward
+
+
+def eager_1f1b(problem: Problem) -> Plan:
+    """Device d: 2(P-d-1)+1 forwards; then F, B while forwards are left; then the remaining backwards."""
+    index = OpIndex("FB", problem.stages, problem.microbatches)
+    return Plan(
+        index,
+        [
+            one_forward_one_backward(
+                index.row("F", device), index.row("B", device), 2 * (problem.devices - device - 1) + 1
+            )
+            for device in range(problem.devices)
+        ],
+    )
+
+
+FAMILY = Family(
+    name="eager-1f1b",
+    plan=eager_1f1b,
+    placement="linear",
+    stages="P",
+    needs="any M",
+    bubble="(P-1)/(M+P-1), and p2p mostly hidden",
+    memory="min(M, 2(P-d))",
+    source="Zhuang et al. 2023, arXiv 2211.05322",
+    elsewhere="AlpaComm",
+)

@@ -1,0 +1,69 @@
+"""What a schedule family is: a plain function from Problem to Plan, and what people need to know before they use it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+
+from pipesched.errors import NotApplicable
+from pipesched.pipeline.fuse import fuse
+from pipesched.pipeline.placement import place
+from pipesched.pipeline.plan import Plan
+from pipesched.pipeline.problem import Problem
+
+ANY = "any"
+
+
+@dataclass(frozen=True)
+class Family:
+    """One family. `stages` is what it trains on: "P" (one stage a device: others are fused to that), "kP" (a multiple
+    of the devices) or "any"; `placement` where its stages live ("any": as the config says, linear by default)."""
+
+    name: str
+    plan: Callable[..., Plan]
+    placement: str
+    stages: str
+    needs: str
+    bubble: str
+    memory: str
+    source: str
+    elsewhere: str = "none"
+    options: tuple[str, ...] = ()
+
+
+def prepare(problem: Problem, family: Family) -> Problem:
+    """`problem` as `family` runs it: fused to its number of stages, with its placement.
+
+    Raises NotApplicable when the stages cannot be fused, or when the config asks for another placement.
+    """
+    if family.placement == ANY:
+        return problem if problem.placement else _placed(problem, "linear")
+    count = problem.devices if family.stages == "P" else problem.stages
+    if problem.stages % problem.devices:
+        low = problem.stages // problem.devices * problem.devices
+        raise NotApplicable(
+            f"{family.name} needs a multiple of {problem.devices} stages ({family.stages}), for instance {low}"
+            f" or {low + problem.devices}; the config has {problem.stages}",
+            "stages",
+        )
+    fitted = _placed(fuse(problem, count), family.placement)
+    _agree(problem, fitted, family)
+    return fitted
+
+
+def _placed(problem: Problem, name: str) -> Problem:
+    return replace(problem, placement=place(name, problem.devices, problem.stages))
+
+
+def _agree(problem: Problem, fitted: Problem, family: Family) -> None:
+    """An explicit placement must put every stage where the family puts it."""
+    if problem.placement is None:
+        return
+    size = problem.stages // fitted.stages
+    theirs = tuple(device for device in fitted.home().devices for _ in range(size))
+    if theirs != problem.placement.devices or fitted.home().mirrored != problem.placement.mirrored:
+        raise NotApplicable(
+            f"{family.name} places its stages {family.placement}; the config's placement says otherwise"
+            " (use placement: auto)",
+            "placement",
+        )

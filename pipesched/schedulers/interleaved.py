@@ -1,0 +1,100 @@
+"""Interleaved 1F1B (Megatron-LM): a device holds V chunks of the model, and groups of microbatches visit them in
+turn.
+"""
+
+from __future__ import annotations
+
+from pipesched.errors import Deadlock, NotApplicable
+from pipesched.pipeline.ops import OpIndex
+from pipesched.pipeline.plan import Plan
+from pipesched.pipeline.problem import Problem
+from pipesched.pipeline.schedule import schedule_plan
+from pipesched.schedulers.family import Family
+from pipesched.schedulers.one_f_one_b import one_f_one_b
+from pipesched.schedulers.orders import one_forward_one_backward
+
+
+def interleaved(problem: Problem, *, group_size: int | None = None) -> Plan:
+    """Device d: 2(P-d-1) + (V-1)g forwards, then one F, one B, then B; `group_size` is g.
+
+    Forwards visit the chunks 0..V-1 with g microbatches at a time (the last group may be short), backwards the chunks
+    V-1..0. With one chunk a device this is 1F1B. g is P by default, or where that deadlocks the next larger that
+    cannot. Raises NotApplicable, with group sizes that run, for one that deadlocks.
+    """
+    if problem.stages == problem.devices:
+        return one_f_one_b(problem)
+    wanted = problem.devices if group_size is None else group_size
+    if _is_safe(problem, wanted) or _runs(problem, wanted):
+        return _interleave(problem, wanted)
+    safe = next(size for size in range(problem.devices, problem.microbatches + 1) if _is_safe(problem, size))
+    if group_size is None:
+        note = f"group size {safe}: groups of {wanted} deadlock with {problem.microbatches} microbatches"
+        return _interleave(problem, safe, note)
+    raise NotApplicable(_refusal(problem, wanted, safe), "group_size")
+
+
+def _interleave(problem: Problem, group: int, note: str = "") -> Plan:
+    devices, chunks = problem.devices, problem.stages // problem.devices
+    index = OpIndex("FB", problem.stages, problem.microbatches)
+    visits = visit_order(chunks, problem.microbatches, group)
+    orders = []
+    for device in range(devices):
+        forward = [index.row("F", chunk * devices + device) for chunk in range(chunks)]
+        backward = [index.row("B", chunk * devices + device) for chunk in reversed(range(chunks))]
+        orders.append(
+            one_forward_one_backward(
+                [forward[chunk][microbatch] for chunk, microbatch in visits],
+                [backward[chunk][microbatch] for chunk, microbatch in visits],
+                warm_up=2 * (devices - device - 1) + (chunks - 1) * group,
+            )
+        )
+    return Plan(index, orders, note=note)
+
+
+def visit_order(chunks: int, microbatches: int, group: int) -> list[tuple[int, int]]:
+    """(chunk, microbatch) in the order of Megatron's virtual microbatch ids: group by group, chunk by chunk."""
+    return [
+        (chunk, microbatch)
+        for first in range(0, microbatches, group)
+        for chunk in range(chunks)
+        for microbatch in range(first, min(first + group, microbatches))
+    ]
+
+
+def _is_safe(problem: Problem, group: int) -> bool:
+    """Megatron's rule: groups of at least P, the last one included. Such an order never deadlocks."""
+    last = problem.microbatches % group or group
+    return group >= problem.devices and (last >= problem.devices or group > problem.microbatches)
+
+
+def _runs(problem: Problem, group: int) -> bool:
+    """Whether the order of this group size runs: many that Megatron refuses do."""
+    try:
+        schedule_plan(problem, _interleave(problem, group))
+    except Deadlock:
+        return False
+    return True
+
+
+def _refusal(problem: Problem, wanted: int, safe: int) -> str:
+    smaller = next((size for size in range(wanted - 1, 0, -1) if _runs(problem, size)), None)
+    nearest = [str(size) for size in (smaller, safe) if size is not None]
+    return (
+        f"interleaved with group size {wanted} deadlocks on {problem.devices} devices with"
+        f" {problem.microbatches} microbatches: every group needs at least {problem.devices} microbatches;"
+        f" group sizes that run: {', '.join(nearest)}"
+    )
+
+
+FAMILY = Family(
+    name="interleaved",
+    plan=interleaved,
+    placement="loop",
+    stages="kP",
+    needs="S = VP, any M; groups of at least P, or smaller ones that run",
+    bubble="(P-1)/(VM+P-1)",
+    memory="(V-1)g + 2(P-d) - 1 chunks",
+    source="Megatron-LM (Narayanan et al. 2021, arXiv 2104.04473)",
+    elsewhere="Megatron-LM, PyTorch ScheduleInterleaved1F1B",
+    options=("group_size",),
+)

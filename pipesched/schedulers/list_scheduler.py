@@ -1,0 +1,45 @@
+"""List scheduling of the task graph, under the memory budget: the rules are named, the schedule falls out."""
+
+from __future__ import annotations
+
+from pipesched.core.listsched import list_schedule
+from pipesched.errors import NoSchedule
+from pipesched.pipeline.floor import require_floor
+from pipesched.pipeline.lowering import lower
+from pipesched.pipeline.ops import OpIndex
+from pipesched.pipeline.plan import Plan
+from pipesched.pipeline.problem import Problem
+from pipesched.schedulers.family import ANY, Family
+
+
+def list_scheduler(problem: Problem, *, priority: str = "none", tie: str = "dfs", seed: int = 0) -> Plan:
+    """Whenever a device is free, start the ready operation of least (priority, tie, index) that fits in memory.
+
+    The backward is split when the config gives its halves. Under the cap P-d on device d every rule gives 1F1B.
+    Raises NoSchedule when the budget holds no microbatch.
+    """
+    require_floor(problem)
+    index = OpIndex("FIW" if problem.costs.split else "FB", problem.stages, problem.microbatches)
+    owners = list(range(problem.microbatches)) * (len(index.kinds) * problem.stages)
+    graph = lower(problem, index)
+    try:
+        result = list_schedule(graph, priority=priority, tie=tie, caps=problem.room(), owners=owners, seed=seed)
+    except NoSchedule as error:
+        raise NoSchedule(f"list scheduling found no order under the budget: {error}", device=error.device) from None
+    orders: list[list[int]] = [[] for _ in range(problem.devices)]
+    for task in result.picked:
+        orders[graph.resources[task]].append(task)
+    return Plan(index, orders)
+
+
+FAMILY = Family(
+    name="list",
+    plan=list_scheduler,
+    placement=ANY,
+    stages=ANY,
+    needs="any placement; obeys the budget",
+    bubble="by simulation",
+    memory="at most the budget",
+    source="Graham 1969; as in high-level synthesis",
+    options=("priority", "tie", "seed"),
+)

@@ -1,0 +1,34 @@
+"""1F1B: after a warm-up, one forward and one backward in turn, so that a device holds at most P - d activations."""
+
+from __future__ import annotations
+
+from pipesched.pipeline.ops import OpIndex
+from pipesched.pipeline.plan import Plan
+from pipesched.pipeline.problem import Problem
+from pipesched.schedulers.family import Family
+from pipesched.schedulers.orders import one_forward_one_backward
+
+
+def one_f_one_b(problem: Problem) -> Plan:
+    """Device d: P-d-1 forwards; then F, B while forwards are left; then the remaining backwards."""
+    index = OpIndex("FB", problem.stages, problem.microbatches)
+    return Plan(
+        index,
+        [
+            one_forward_one_backward(index.row("F", device), index.row("B", device), problem.devices - device - 1)
+            for device in range(problem.devices)
+        ],
+    )
+
+
+FAMILY = Family(
+    name="1f1b",
+    plan=one_f_one_b,
+    placement="linear",
+    stages="P",
+    needs="any M",
+    bubble="(P-1)/(M+P-1)",
+    memory="min(P-d, M)",
+    source="PipeDream-Flush (Narayanan et al. 2021, arXiv 2006.09503)",
+    elsewhere="Megatron-LM, DeepSpeed, PyTorch Schedule1F1B (M >= P)",
+)
