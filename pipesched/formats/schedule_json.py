@@ -115,8 +115,17 @@ def _slots(schedule: Schedule, device: int) -> Iterator[dict[str, Any]]:
 
 
 def dump(content: Mapping[str, Any]) -> str:
-    """The document as text: one line a slot or row, so that files can be compared line by line."""
-    return json.dumps(content, indent=1, allow_nan=False) + "\n"
+    """A document as text: one line a key, a slot or a row, so that files can be compared line by line."""
+    lines = (f"  {json.dumps(key)}: {_lines(value, '    ')}" for key, value in content.items())
+    return "{\n" + ",\n".join(lines) + "\n}\n"
+
+
+def _lines(value: Any, indent: str) -> str:
+    """Objects in lists on a line each; everything else on one line."""
+    if isinstance(value, list) and value and isinstance(value[0], (dict, list)):
+        inner = ",\n".join(indent + _lines(entry, indent + "  ") for entry in value)
+        return f"[\n{inner}\n{indent[2:]}]"
+    return json.dumps(value, allow_nan=False)
 
 
 def parse(text: str, name: str) -> Outcome:
