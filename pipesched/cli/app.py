@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, MutableMapping
+from collections.abc import Iterable, Iterator, MutableMapping
 from functools import partial
 from importlib import import_module
 from typing import Annotated, Any
@@ -24,19 +24,26 @@ COMMANDS = {  # name -> module of this package, whose function `command` it is
 }
 
 
+def _lean(parameters: Iterable[Any]) -> None:
+    """Let text stay text and flags stay bools: a str that becomes a str is not worth loading a validation library."""
+    for parameter in parameters:
+        if not parameter.required:
+            vars(parameter)["process_value"] = partial(_as_parsed, parameter)
+
+
+def _as_parsed(parameter: Any, context: Any, value: Any) -> Any:
+    """The parsed value itself, through the parameter's callback if it has one."""
+    if value is None and (parameter.multiple or parameter.nargs == -1):
+        value = ()
+    return value if parameter.callback is None else parameter.callback(context, parameter, value)
+
+
 class LeanCommand(TyperCommand):
-    """A command whose text options stay text: turning a str into a str is not worth loading a validation library."""
+    """A command whose options are read by pipesched."""
 
-    def __init__(self, *args: Any, **kwargs: Any) -> None:
-        super().__init__(*args, **kwargs)
-        for parameter in self.params:
-            if not parameter.required and parameter.callback is None:
-                vars(parameter)["process_value"] = partial(_as_given, parameter)
-
-
-def _as_given(parameter: Any, _context: Any, value: Any) -> Any:
-    """The parsed value itself: text, a flag's bool, or a list of texts."""
-    return () if value is None and (parameter.multiple or parameter.nargs == -1) else value
+    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
+        _lean(self.get_params(ctx))
+        return super().parse_args(ctx, args)
 
 
 class LazyCommands(MutableMapping[str, Any]):
@@ -74,6 +81,10 @@ class LazyGroup(TyperGroup):
     def __init__(self, **attributes: Any) -> None:
         super().__init__(**attributes)
         self.commands = LazyCommands()
+
+    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
+        _lean(self.get_params(ctx))
+        return super().parse_args(ctx, args)
 
 
 app = typer.Typer(name="pipesched", cls=LazyGroup, no_args_is_help=True, pretty_exceptions_enable=False)

@@ -23,7 +23,8 @@ def earliest_starts(graph: TaskGraph, orders: Sequence[Sequence[int]]) -> list[i
     no order holds.
     """
     machine, position = _places(len(graph), orders)
-    waits = _Waits(graph.edges, machine, position)
+    complete = sum(map(len, orders)) == len(graph)
+    waits = _Waits(graph.edges, machine, position, complete)
     ends = [UNTIMED] * len(graph)
     _run_all(orders, graph.durations, waits, ends)
     stuck = {
@@ -33,9 +34,9 @@ def earliest_starts(graph: TaskGraph, orders: Sequence[Sequence[int]]) -> list[i
     }
     if stuck:
         raise _deadlock(stuck, waits, machine, ends)
-    if _NONE in machine:
-        return [end - time if end >= 0 else UNTIMED for end, time in zip(ends, graph.durations, strict=True)]
-    return list(map(sub, ends, graph.durations))
+    if complete:
+        return list(map(sub, ends, graph.durations))
+    return [end - time if end >= 0 else UNTIMED for end, time in zip(ends, graph.durations, strict=True)]
 
 
 def _places(size: int, orders: Sequence[Sequence[int]]) -> tuple[list[int], list[int]]:
@@ -55,21 +56,23 @@ class _Waits:
     Most tasks are then left with at most one wait: `first` and `lag` hold it, `more` the rare others.
     """
 
-    def __init__(self, edges: Sequence[Edge], machine: list[int], position: list[int]) -> None:
+    def __init__(self, edges: Sequence[Edge], machine: list[int], position: list[int], complete: bool) -> None:
         self.first = [_NONE] * len(machine)
         self.lag = [0] * len(machine)
         self.more: dict[int, list[tuple[int, int]]] = {}
+        has_wait = bytearray(len(machine))
         for edge in edges:
             before, after = slice(edge.before.start, edge.before.stop), slice(edge.after.start, edge.after.stop)
-            absent = _NONE in machine[after]
+            absent = not complete and _NONE in machine[after]
             inside = not absent and not edge.lag and machine[before] == machine[after]
             if inside and all(map(lt, position[before], position[after])):
                 continue
-            if not absent and self.first[after].count(_NONE) == len(edge.after):
+            if absent or 1 in has_wait[after]:
+                self._add_one_by_one(edge, machine)
+            else:
                 self.first[after] = edge.before
                 self.lag[after] = [edge.lag] * len(edge.after)
-            else:
-                self._add_one_by_one(edge, machine)
+            has_wait[after] = b"\1" * len(edge.after)
 
     def _add_one_by_one(self, edge: Edge, machine: list[int]) -> None:
         for before, after in zip(edge.before, edge.after, strict=True):

@@ -9,12 +9,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from itertools import chain, compress, pairwise, repeat
-from operator import add, ge, gt, lt, ne
+from operator import add, ge, gt, lt
 
 from pipesched.errors import InvalidSchedule
 from pipesched.pipeline.ops import OpIndex
 from pipesched.pipeline.problem import Problem
-from pipesched.pipeline.schedule import Schedule
+from pipesched.pipeline.schedule import Schedule, picker
 
 MOST_VIOLATIONS = 20
 
@@ -46,37 +46,33 @@ def violations(schedule: Schedule) -> Iterator[str]:
 def _incomplete(schedule: Schedule) -> Iterator[str]:
     """Each stage of each microbatch needs one F, and either one B or one I and one W."""
     index, plan = schedule.plan.index, schedule.plan
+    numbers = list(chain(*plan.orders, plan.pairs.values()))
+    if index.kinds in ("FB", "FIW") and len(numbers) == index.size == len(set(numbers)):
+        return  # every operation once
     times_run = [0] * index.size
-    for number in chain(*plan.orders, plan.pairs.values()):
+    for number in numbers:
         times_run[number] += 1
     for number in compress(range(index.size), map(gt, times_run, repeat(1))):
         yield f"{index.op(number)} runs {times_run[number]} times"
-    counts = {
-        kind: list(chain.from_iterable(_part(times_run, row) for row in index.rows(kind))) for kind in index.kinds
-    }
     none = [0] * (index.stages * index.microbatches)
-    forwards, fulls, inputs, weights = (counts.get(kind, none) for kind in "FBIW")
-    if min(forwards) and all(map(ne, fulls, inputs)) and inputs == weights:
-        return
-    for place, (f, b, i, w) in enumerate(zip(forwards, fulls, inputs, weights, strict=True)):
+    counts = {kind: [times_run[number] for row in index.rows(kind) for number in row] for kind in index.kinds}
+    columns = (counts.get(kind, none) for kind in "FBIW")
+    for place, (f, b, i, w) in enumerate(zip(*columns, strict=True)):
         stage, microbatch = divmod(place, index.microbatches)
         if not f:
             yield f"{stage}F{microbatch} is missing"
         if b and (i or w):
             yield f"stage {stage}, microbatch {microbatch} runs both a full backward B and a split one (I, W)"
         elif not b and not (i and w):
-            missing = "I or W" if i or w else "backward"
-            yield f"stage {stage}, microbatch {microbatch}: {missing} is missing"
+            missing = "W" if i else "I" if w else "B"
+            yield f"{stage}{missing}{microbatch} is missing"
 
 
 def _misplaced(schedule: Schedule) -> Iterator[str]:
     """Every operation runs on the device of its stage."""
-    problem, index, orders = schedule.problem, schedule.plan.index, schedule.plan.orders
-    home, count = problem.home(), problem.microbatches
-    due = [home.device(stage, microbatch, count) for stage in range(index.stages) for microbatch in range(count)]
-    due *= len(index.kinds)
-    for device, order in enumerate(orders):
-        if set(map(due.__getitem__, order)) <= {device}:
+    index, due = schedule.plan.index, _homes(schedule)
+    for device, order in enumerate(schedule.plan.orders):
+        if set(picker(order)(due)) <= {device}:
             continue
         for number in order:
             if due[number] != device:
@@ -85,6 +81,17 @@ def _misplaced(schedule: Schedule) -> Iterator[str]:
         if due[forward] != due[backward]:
             pair = f"{index.op(forward)} and {index.op(backward)}"
             yield f"{pair} run together, but their stages live on different devices"
+
+
+def _homes(schedule: Schedule) -> list[int]:
+    """The device of each operation number; a bidirectional problem's second half of microbatches is mirrored."""
+    home, index = schedule.problem.home(), schedule.plan.index
+    first, last = index.microbatches // 2, index.microbatches - 1
+    rows = []
+    for stage in range(index.stages):
+        rows += [home.device(stage, 0, last + 1)] * first
+        rows += [home.device(stage, last, last + 1)] * (last + 1 - first)
+    return rows * len(index.kinds)
 
 
 def _wrong_lengths(schedule: Schedule) -> Iterator[str]:
@@ -114,8 +121,8 @@ def _collisions(schedule: Schedule) -> Iterator[str]:
     """A device runs one slot at a time, in plan order, from time 0."""
     index = schedule.plan.index
     for order in schedule.plan.orders:
-        starts = list(map(schedule.starts.__getitem__, order))
-        ends = list(map(schedule.ends.__getitem__, order))
+        pick = picker(order)
+        starts, ends = pick(schedule.starts), pick(schedule.ends)
         if any(map(gt, ends, starts[1:])):
             for before, after in compress(pairwise(order), map(gt, ends, starts[1:])):
                 yield f"{index.op(after)} starts before {index.op(before)} has ended on the same device"

@@ -10,7 +10,6 @@ with the p2p latency of the boundary wherever the two devices differ.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
-from itertools import chain, repeat
 
 from pipesched.core.tasks import NOWHERE, Edge, TaskGraph
 from pipesched.pipeline.ops import OpIndex
@@ -73,8 +72,13 @@ def _costs(problem: Problem, index: OpIndex) -> tuple[list[int], list[int], list
     columns: tuple[list[int], list[int], list[int]] = ([], [], [])
     for kind in index.kinds:
         for column, per_stage in zip(columns, tables[kind], strict=True):
-            column.extend(chain.from_iterable(repeat(value, count) for value in per_stage))
+            _spread(column, per_stage, count)
     return columns
+
+
+def _spread(column: list[int], per_stage: Sequence[int], count: int) -> None:
+    for value in per_stage:
+        column += [value] * count
 
 
 def _homes(problem: Problem, index: OpIndex) -> list[int]:

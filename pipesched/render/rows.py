@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
 from collections.abc import Iterator
-from itertools import accumulate
-from operator import sub
 from typing import NamedTuple
 
 from pipesched.pipeline.schedule import Schedule
@@ -31,8 +29,8 @@ class Row:
 
     def __init__(self, schedule: Schedule, device: int) -> None:
         self.order = schedule.plan.orders[device]
-        self.starts = list(map(schedule.starts.__getitem__, self.order))
-        self.ends = list(map(schedule.ends.__getitem__, self.order))
+        self.starts = schedule.column(schedule.starts, device)
+        self.ends = schedule.column(schedule.ends, device)
 
     def slot_at(self, tick: int) -> int | None:
         """The slot that runs at `tick`, if any."""
@@ -42,7 +40,7 @@ class Row:
     def runs(self, scale: TimeScale) -> list[Run]:
         """What the columns show, left to right: slots where they fill a column on average, else how busy it is."""
         first, last = bisect_right(self.ends, scale.window.start), bisect_left(self.starts, scale.window.end)
-        worked = sum(self.ends[first:last]) - sum(self.starts[first:last])
+        worked = self._worked(*scale.window)
         crowded = worked * scale.columns < (last - first) * (scale.window.end - scale.window.start)
         return list(self._shares(scale) if crowded else self._slots(scale))
 
@@ -57,18 +55,18 @@ class Row:
 
     def _shares(self, scale: TimeScale) -> Iterator[Run]:
         """One run a column, with the slot in its middle or the last one before."""
-        worked = list(accumulate(map(sub, self.ends, self.starts), initial=0))
-
-        def worked_until(tick: int) -> int:
-            place = bisect_right(self.starts, tick) - 1
-            return worked[place] + min(tick, self.ends[place]) - self.starts[place] if place >= 0 else 0
-
-        left = worked_until(scale.edge(0))
         for column in range(scale.columns):
-            right = worked_until(scale.edge(column + 1))
-            length = scale.edge(column + 1) - scale.edge(column)
-            busy = -(-FULL * (right - left) // length) if length else 0  # rounded up: what is shown idle is idle
-            busy -= busy == FULL and right - left < length  # and what is shown full is full
+            left, right = scale.edge(column), scale.edge(column + 1)
+            worked = self._worked(left, right)
+            busy = -(-FULL * worked // (right - left)) if worked else 0  # rounded up: what is shown idle is idle
+            busy -= busy == FULL and worked < right - left  # and what is shown full is full
             place = max(bisect_right(self.starts, scale.middle(column)) - 1, 0)
             yield Run(column, 1, self.order[place] if busy else None, busy, shared=True)
-            left = right
+
+    def _worked(self, left: int, right: int) -> int:
+        """How long the device works between two ticks."""
+        first, last = bisect_right(self.ends, left), bisect_left(self.starts, right)
+        if first >= last:
+            return 0
+        whole = sum(self.ends[first:last]) - sum(self.starts[first:last])
+        return whole - max(left - self.starts[first], 0) - max(self.ends[last - 1] - right, 0)
