@@ -86,7 +86,7 @@ def print_schedule(outcome: Outcome, view: ChartView, screen: Screen, given: Pro
     console.print(heading(outcome, given))
     console.print(drawing)
     console.print()
-    console.print(summary(outcome))
+    console.print(summary(outcome, brief=console.width < 80))
     if outcome.schedule.plan.note:
         console.print(f"note: {outcome.schedule.plan.note}")
 

@@ -7,36 +7,40 @@ that one wakes it again. When every machine sleeps, they wait for each other in 
 from __future__ import annotations
 
 from collections.abc import Generator, Sequence
-from operator import lt, sub
+from operator import lt
+from typing import NamedTuple
 
 from pipesched.core.tasks import Edge, TaskGraph
 from pipesched.errors import Deadlock, InvalidSchedule
 
 UNTIMED = -1
-_NONE = -1
+_NONE, _SEVERAL = -1, -2
 
 
-def earliest_starts(graph: TaskGraph, orders: Sequence[Sequence[int]]) -> list[int]:
-    """The start of each task in ticks, from 0, when each of `orders` runs one task at a time, in that order.
+class Times(NamedTuple):
+    """The start and the end of each task in ticks; UNTIMED for a task in no order."""
 
-    A task in no order stays UNTIMED. Raises Deadlock with the cycle, or InvalidSchedule when a task waits for one that
-    no order holds.
+    starts: list[int]
+    ends: list[int]
+
+
+def earliest_times(graph: TaskGraph, orders: Sequence[Sequence[int]]) -> Times:
+    """When each task runs if each of `orders` runs one task at a time, in that order, from time 0.
+
+    Raises Deadlock with the cycle, or InvalidSchedule when a task waits for one that no order holds.
     """
     machine, position = _places(len(graph), orders)
-    complete = sum(map(len, orders)) == len(graph)
-    waits = _Waits(graph.edges, machine, position, complete)
-    ends = [UNTIMED] * len(graph)
-    _run_all(orders, graph.durations, waits, ends)
+    waits = _Waits(graph.edges, machine, position, complete=sum(map(len, orders)) == len(graph))
+    times = Times([UNTIMED] * len(graph), [UNTIMED] * len(graph))
+    _run_all(orders, graph.durations, waits, times)
     stuck = {
-        number: next(task for task in order if ends[task] < 0)
+        number: next(task for task in order if times.ends[task] < 0)
         for number, order in enumerate(orders)
-        if order and ends[order[-1]] < 0
+        if order and times.ends[order[-1]] < 0
     }
     if stuck:
-        raise _deadlock(stuck, waits, machine, ends)
-    if complete:
-        return list(map(sub, ends, graph.durations))
-    return [end - time if end >= 0 else UNTIMED for end, time in zip(ends, graph.durations, strict=True)]
+        raise _deadlock(stuck, waits, machine, times.ends)
+    return times
 
 
 def _places(size: int, orders: Sequence[Sequence[int]]) -> tuple[list[int], list[int]]:
@@ -53,13 +57,14 @@ class _Waits:
     """What each task must look at before it starts.
 
     A precedence without lag inside one machine holds by the order itself, so it is dropped where the positions agree.
-    Most tasks are then left with at most one wait: `first` and `lag` hold it, `more` the rare others.
+    Most tasks are then left with at most one wait: `first` and `lag` hold it. For the others `first` says _SEVERAL,
+    and `several` holds their waits.
     """
 
     def __init__(self, edges: Sequence[Edge], machine: list[int], position: list[int], complete: bool) -> None:
         self.first = [_NONE] * len(machine)
         self.lag = [0] * len(machine)
-        self.more: dict[int, list[tuple[int, int]]] = {}
+        self.several: dict[int, list[tuple[int, int]]] = {}
         has_wait = bytearray(len(machine))
         for edge in edges:
             before, after = slice(edge.before.start, edge.before.stop), slice(edge.after.start, edge.after.stop)
@@ -80,37 +85,49 @@ class _Waits:
                 continue
             if self.first[after] == _NONE:
                 self.first[after], self.lag[after] = before, edge.lag
-            else:
-                self.more.setdefault(after, []).append((before, edge.lag))
+                continue
+            if self.first[after] != _SEVERAL:
+                self.several[after] = [(self.first[after], self.lag[after])]
+                self.first[after] = _SEVERAL
+            self.several[after].append((before, edge.lag))
 
     def of(self, task: int) -> list[int]:
         """The tasks that `task` waits for."""
-        first = [self.first[task]] if self.first[task] != _NONE else []
-        return first + [before for before, _ in self.more.get(task, ())]
+        if self.first[task] == _SEVERAL:
+            return [before for before, _ in self.several[task]]
+        return [self.first[task]] if self.first[task] != _NONE else []
 
 
-def _run_all(orders: Sequence[Sequence[int]], durations: Sequence[int], waits: _Waits, ends: list[int]) -> None:
-    """Fill `ends`, as far as the machines get."""
-    sleepers: dict[int, list[Generator[int]]] = {}  # task -> the machines that sleep until it has ended
-    awake: list[Generator[int]] = []
-    awake += [_machine(order, durations, waits, ends, sleepers, awake) for order in orders]
+_Machine = Generator[int, None, None]
+
+
+def _run_all(orders: Sequence[Sequence[int]], durations: Sequence[int], waits: _Waits, times: Times) -> None:
+    """Fill `times`, as far as the machines get."""
+    sleepers: dict[int, list[_Machine]] = {}  # task -> the machines that sleep until it has ended
+    awake: list[_Machine] = []
+    awake += [_machine(order, durations, waits, times, sleepers, awake) for order in orders]
     while awake:
         machine = awake.pop()
         before = next(machine, None)
-        if before is not None:
-            sleepers.setdefault(before, []).append(machine)
+        if before is None:
+            continue
+        if before in sleepers:
+            sleepers[before].append(machine)
+        else:
+            sleepers[before] = [machine]
 
 
 def _machine(
     order: Sequence[int],
     durations: Sequence[int],
     waits: _Waits,
-    ends: list[int],
-    sleepers: dict[int, list[Generator[int]]],
-    awake: list[Generator[int]],
-) -> Generator[int]:
+    times: Times,
+    sleepers: dict[int, list[_Machine]],
+    awake: list[_Machine],
+) -> _Machine:
     """One machine: runs its order, and yields the task that it waits for whenever it has to sleep."""
-    first, lags, more = waits.first, waits.lag, waits.more
+    first, lags, several = waits.first, waits.lag, waits.several
+    starts, ends = times
     clock = 0
     for task in order:
         before = first[task]
@@ -120,11 +137,12 @@ def _machine(
             ready = ends[before] + lags[task]
             if ready > clock:
                 clock = ready
-            if task in more:
-                for before, lag in more[task]:
-                    while ends[before] < 0:
-                        yield before
-                    clock = max(clock, ends[before] + lag)
+        elif before == _SEVERAL:
+            for before, lag in several[task]:
+                while ends[before] < 0:
+                    yield before
+                clock = max(clock, ends[before] + lag)
+        starts[task] = clock
         clock += durations[task]
         ends[task] = clock
         if task in sleepers:

@@ -12,6 +12,7 @@ from decimal import Decimal
 from fractions import Fraction
 from typing import Any
 
+from pipesched.core.timing import UNTIMED
 from pipesched.errors import ConfigError
 from pipesched.pipeline.ops import Pair, parse_slot
 from pipesched.pipeline.plan import plan_from_slots
@@ -203,13 +204,13 @@ def _schedule(problem: Problem, devices: list[Any]) -> Schedule:
         raise ConfigError('problem.placement must be a list of devices or "bidirectional"')
     rows = [[(parse_slot(_get(slot, "op", str)), slot) for slot in slots] for slots in devices]
     plan = plan_from_slots([[slot for slot, _ in row] for row in rows], problem.stages, problem.microbatches)
-    starts, durations = [-1] * plan.index.size, [0] * plan.index.size
+    starts, ends = [UNTIMED] * plan.index.size, [UNTIMED] * plan.index.size
     for slot, content in (entry for row in rows for entry in row):
         start, end = (_ticks(content, key, problem) for key in ("start", "end"))
         for op in slot if isinstance(slot, Pair) else (slot,):
             number = plan.index.number(op)
-            starts[number], durations[number] = start, end - start
-    return assemble(problem, plan, starts, durations)
+            starts[number], ends[number] = start, end
+    return assemble(problem, plan, starts, ends)
 
 
 def _ticks(content: Mapping[str, Any], key: str, problem: Problem) -> int:

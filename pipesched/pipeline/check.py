@@ -102,12 +102,14 @@ def _wrong_lengths(schedule: Schedule) -> Iterator[str]:
     for kind in index.kinds:
         for stage, row in enumerate(index.rows(kind)):
             length = tables[kind][stage]
-            if _part(schedule.durations, row) == [length] * len(row):
+            starts = _part(schedule.starts, row)
+            if _part(schedule.ends, row) == list(map(length.__add__, starts)):
                 continue
             for number in row:
                 due = _pair_length(problem, index, number, in_pair[number]) if number in in_pair else length
-                if schedule.starts[number] >= 0 and schedule.durations[number] != due:
-                    yield f"{index.op(number)} lasts {schedule.durations[number]} ticks, not {due}"
+                lasts = schedule.ends[number] - schedule.starts[number]
+                if schedule.starts[number] >= 0 and lasts != due:
+                    yield f"{index.op(number)} lasts {lasts} ticks, not {due}"
 
 
 def _pair_length(problem: Problem, index: OpIndex, one: int, other: int) -> int:
@@ -120,9 +122,7 @@ def _pair_length(problem: Problem, index: OpIndex, one: int, other: int) -> int:
 def _collisions(schedule: Schedule) -> Iterator[str]:
     """A device runs one slot at a time, in plan order, from time 0."""
     index = schedule.plan.index
-    for order in schedule.plan.orders:
-        pick = picker(order)
-        starts, ends = pick(schedule.starts), pick(schedule.ends)
+    for order, starts, ends in zip(schedule.plan.orders, schedule.slot_starts, schedule.slot_ends, strict=True):
         if any(map(gt, ends, starts[1:])):
             for before, after in compress(pairwise(order), map(gt, ends, starts[1:])):
                 yield f"{index.op(after)} starts before {index.op(before)} has ended on the same device"

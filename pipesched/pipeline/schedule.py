@@ -5,14 +5,14 @@ Times are in ticks (`problem.costs.scale` to the user's unit), memory in grains 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from itertools import accumulate, compress
 from operator import add, itemgetter, sub
 
 from pipesched.core.tasks import TaskGraph
-from pipesched.core.timing import earliest_starts
+from pipesched.core.timing import earliest_times
 from pipesched.errors import Deadlock
 from pipesched.pipeline.lowering import lower_plan
 from pipesched.pipeline.ops import OpIndex
@@ -22,22 +22,23 @@ from pipesched.pipeline.problem import Problem
 
 @dataclass(frozen=True, eq=False)
 class Schedule:
-    """`starts` and `durations` are by operation number; an overlapped backward has those of its pair."""
+    """`starts` and `ends` are by operation number; an overlapped backward has those of its pair."""
 
     problem: Problem
     plan: Plan
     starts: Sequence[int]
-    durations: Sequence[int]
+    ends: Sequence[int]
     graph: TaskGraph = field(repr=False)
 
     @cached_property
-    def ends(self) -> list[int]:
-        """The end of each operation."""
-        return list(map(add, self.starts, self.durations))
+    def slot_starts(self) -> list[tuple[int, ...]]:
+        """The start of each slot of each device, in order."""
+        return [pick(self.starts) for pick in self._pickers]
 
-    def column(self, values: Sequence[int], device: int) -> tuple[int, ...]:
-        """`values`, given by operation number, of what a device runs, in order."""
-        return self._pickers[device](values)
+    @cached_property
+    def slot_ends(self) -> list[tuple[int, ...]]:
+        """The end of each slot of each device, in order."""
+        return [pick(self.ends) for pick in self._pickers]
 
     @cached_property
     def _pickers(self) -> list[Callable[[Sequence[int]], tuple[int, ...]]]:
@@ -46,12 +47,12 @@ class Schedule:
     @cached_property
     def first_start(self) -> list[int]:
         """When each device starts its first slot (0 for a device without work)."""
-        return [self.starts[order[0]] if order else 0 for order in self.plan.orders]
+        return [starts[0] if starts else 0 for starts in self.slot_starts]
 
     @cached_property
     def last_end(self) -> list[int]:
         """When each device ends its last slot."""
-        return [self.ends[order[-1]] if order else 0 for order in self.plan.orders]
+        return [ends[-1] if ends else 0 for ends in self.slot_ends]
 
     @cached_property
     def makespan(self) -> int:
@@ -66,7 +67,7 @@ class Schedule:
     @cached_property
     def busy(self) -> list[int]:
         """The time that each device works."""
-        return [sum(self.column(self.durations, device)) for device in range(self.problem.devices)]
+        return [sum(ends) - sum(starts) for starts, ends in zip(self.slot_starts, self.slot_ends, strict=True)]
 
     @cached_property
     def idle(self) -> list[int]:
@@ -100,11 +101,14 @@ class Schedule:
         What is freed at a time counts before what is taken then. So the level to look at is the one after a slot's
         start, except for slots of no length: what they take at an instant may be gone within it.
         """
+        instant = 0 in self.graph.durations
         peaks = []
-        for device in range(self.problem.devices):
-            takes, gives = self.column(self.graph.takes, device), self.column(self.graph.gives, device)
-            levels = map(add, accumulate(map(sub, takes, gives), initial=0), takes)
-            peaks.append(max(compress(levels, self.column(self.durations, device)), default=0))
+        for pick, starts, ends in zip(self._pickers, self.slot_starts, self.slot_ends, strict=True):
+            takes, gives = pick(self.graph.takes), pick(self.graph.gives)
+            levels: Iterable[int] = map(add, accumulate(map(sub, takes, gives)), gives)
+            if instant:
+                levels = compress(levels, map(sub, ends, starts))
+            peaks.append(max(levels, default=0))
         return peaks
 
     def memory_steps(self, device: int) -> Iterator[tuple[int, int]]:
@@ -137,22 +141,19 @@ def schedule_plan(problem: Problem, plan: Plan) -> Schedule:
     """
     graph = lower_plan(problem, plan)
     try:
-        starts = earliest_starts(graph, plan.orders)
+        starts, ends = earliest_times(graph, plan.orders)
     except Deadlock as error:
         raise Deadlock(_explain(error, plan.index), error.cycle) from None
-    durations = graph.durations
-    if plan.pairs:
-        durations = list(durations)
-        for forward, backward in plan.pairs.items():
-            starts[backward], durations[backward] = starts[forward], durations[forward]
-    return Schedule(problem, plan, starts, durations, graph)
+    for forward, backward in plan.pairs.items():
+        starts[backward], ends[backward] = starts[forward], ends[forward]
+    return Schedule(problem, plan, starts, ends, graph)
 
 
-def assemble(problem: Problem, plan: Plan, starts: Sequence[int], durations: Sequence[int]) -> Schedule:
+def assemble(problem: Problem, plan: Plan, starts: Sequence[int], ends: Sequence[int]) -> Schedule:
     """A schedule whose times came from elsewhere, by operation number. Whether they are legal is for the check to
     say.
     """
-    return Schedule(problem, plan, starts, durations, lower_plan(problem, plan))
+    return Schedule(problem, plan, starts, ends, lower_plan(problem, plan))
 
 
 def _explain(error: Deadlock, index: OpIndex) -> str:

@@ -34,10 +34,17 @@ def chunk_of_stage(schedule: Schedule) -> list[int]:
 
 
 class ColourCells:
-    """One line a device: hue by microbatch, shade by kind and chunk, the label where it fits."""
+    """One line a device: hue by microbatch, shade by kind and chunk, the label where it fits.
 
-    def __init__(self, schedule: Schedule, label: str) -> None:
+    `label` auto means op texts if every slot of at least `narrowest` columns has room for its own, else microbatches.
+    """
+
+    def __init__(self, schedule: Schedule, label: str, narrowest: int) -> None:
+        index = schedule.plan.index
+        longest = len(f"{index.stages - 1}F{index.microbatches - 1}")
         self.plan, self.label = schedule.plan, label
+        if label == "auto":
+            self.label = "op" if longest < narrowest else "microbatch"
         self.chunk = chunk_of_stage(schedule)
         self.chunks = max(self.chunk) + 1
 
@@ -58,13 +65,13 @@ class ColourCells:
         return Segment(text.ljust(run.width), style)
 
     def _label(self, op: Op, paired: Op | None, width: int) -> str:
-        """The whole op text if it is asked for or fits with room to spare; else the microbatch or what fits of it."""
+        """What `label` asks for; of a number that does not fit, its last digits."""
         if self.label == "none":
             return ""
         if self.label == "stage":
             return _last_digits(op.stage, width)
         text = f"{op}" if paired is None else f"{op}&{paired}"
-        if self.label == "op" or (self.label == "auto" and len(text) < width):
+        if self.label == "op":
             return text[:width]
         text = f"{op.microbatch}" if paired is None else f"{op.microbatch}&{paired.microbatch}"
         return text if len(text) <= width else _last_digits(op.microbatch, width)

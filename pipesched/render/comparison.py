@@ -55,7 +55,7 @@ def _cells(outcome: Outcome, best: int | None, star: str) -> list[Text]:
         Text(f"{schedule.bubble:.1%}"),
         Text(f"{schedule.bubble_over_ideal:.1%}"),
         Text(f"{schedule.bubble_span:.1%}"),
-        Text(f"{peak}" if schedule.fits else f"over {peak}", style="" if schedule.fits else BAD),
+        Text(f"{peak}" if schedule.fits else f"{peak} over", style="" if schedule.fits else BAD),
         bound,
     ]
 

@@ -70,7 +70,7 @@ class Gantt:
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
         """Lines of segments, none wider than the options allow."""
         layout = self._layout(console, options)
-        cells: Cells = ColourCells(self.schedule, self.label)
+        cells: Cells = ColourCells(self.schedule, self.label, self._narrowest(layout.scale))
         if not layout.colour:
             cells = LetterCells(self.schedule, layout.ascii_only)
         shared = False
@@ -104,6 +104,13 @@ class Gantt:
         scale = fit(self.window, self.schedule.problem, max(width - gutter - tail, 1))
         colour = not (ascii_only or console.no_color or console.color_system is None)
         return _Layout(gutter, scale, tail, colour, ascii_only)
+
+    def _narrowest(self, scale: TimeScale) -> int:
+        """How many columns the shortest operation gets."""
+        costs = self.schedule.problem.costs
+        tables = {"F": costs.forward, "B": costs.backward, "I": costs.backward_input, "W": costs.backward_weight}
+        times = [time for kind in self.schedule.plan.index.kinds for time in tables[kind] if time]
+        return min(times, default=0) * scale.columns // max(scale.window.end - scale.window.start, 1)
 
     def _axis(self, layout: _Layout) -> Iterator[Segment]:
         """Round times above their columns, then a line of marks."""

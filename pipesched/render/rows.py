@@ -29,8 +29,8 @@ class Row:
 
     def __init__(self, schedule: Schedule, device: int) -> None:
         self.order = schedule.plan.orders[device]
-        self.starts = schedule.column(schedule.starts, device)
-        self.ends = schedule.column(schedule.ends, device)
+        self.starts = schedule.slot_starts[device]
+        self.ends = schedule.slot_ends[device]
 
     def slot_at(self, tick: int) -> int | None:
         """The slot that runs at `tick`, if any."""

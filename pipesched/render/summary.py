@@ -13,6 +13,14 @@ from pipesched.render.timescale import number
 from pipesched.run import Outcome
 
 GOOD, BAD = "bold green", "bold red"
+FORMULAS = {
+    "makespan": "last end - first start, over all devices",
+    "span": "largest (last end - first start) of a device: an iteration that tiles",
+    "ideal": "largest busy time of a device",
+    "bubble": "idle device-time / (devices x makespan)",
+    "bubble over ideal": "(makespan - ideal) / ideal; Megatron's",
+    "bubble of span": "1 - ideal / span; Zero Bubble's",
+}
 
 
 def heading(outcome: Outcome, given: Problem | None = None) -> Text:
@@ -28,14 +36,14 @@ def heading(outcome: Outcome, given: Problem | None = None) -> Text:
     return title.append("  " + ", ".join(parts), style="not bold")
 
 
-def summary(outcome: Outcome) -> Table:
-    """Metric, value, and its formula or reason."""
+def summary(outcome: Outcome, *, brief: bool = False) -> Table:
+    """Metric, value, and its reason or formula; `brief` leaves the formulas out."""
     table = Table(box=None, show_header=False, padding=(0, 2, 0, 0), pad_edge=False)
     table.add_column(no_wrap=True)
     table.add_column(justify="right", overflow="fold")
     table.add_column(style="dim", overflow="fold")
     for name, value, note in _rows(outcome):
-        table.add_row(name, value, note)
+        table.add_row(name, value, "" if brief and name in FORMULAS else note or FORMULAS[name])
     return table
 
 
@@ -47,14 +55,14 @@ def _rows(outcome: Outcome) -> Iterator[tuple[str, Text | str, str]]:
     def time(ticks: int) -> str:
         return number(in_units(ticks, problem.costs.scale)) + unit
 
-    yield "makespan", Text(time(schedule.makespan), style="bold"), "last end - first start"
+    yield "makespan", Text(time(schedule.makespan), style="bold"), ""
     yield "lower bound", time(outcome.bound.ticks), outcome.bound.reason
     yield "gap", *_gap(outcome)
-    yield "span", time(schedule.span), "largest (last end - first start) of a device: iterations that tile"
-    yield "ideal", time(schedule.ideal), "largest busy time of a device"
-    yield "bubble", f"{schedule.bubble:.2%}", "idle device-time / (devices x makespan)"
-    yield "bubble over ideal", f"{schedule.bubble_over_ideal:.2%}", "(makespan - ideal) / ideal; Megatron's"
-    yield "bubble of span", f"{schedule.bubble_span:.2%}", "1 - ideal / span; Zero Bubble's"
+    yield "span", time(schedule.span), ""
+    yield "ideal", time(schedule.ideal), ""
+    yield "bubble", f"{schedule.bubble:.2%}", ""
+    yield "bubble over ideal", f"{schedule.bubble_over_ideal:.2%}", ""
+    yield "bubble of span", f"{schedule.bubble_span:.2%}", ""
     yield "peak memory", *_peak(outcome)
     if problem.memory.budget is not None:
         yield "budget", *_budget(outcome)
@@ -62,7 +70,8 @@ def _rows(outcome: Outcome) -> Iterator[tuple[str, Text | str, str]]:
 
 def _gap(outcome: Outcome) -> tuple[Text, str]:
     if outcome.status == "optimal":
-        return Text("optimal", style=GOOD), "makespan = lower bound, for this placement and split of the backward"
+        scope = "this placement and split of the backward" + ("" if outcome.schedule.fits else ", without the budget")
+        return Text("optimal", style=GOOD), f"makespan = lower bound, for {scope}"
     return Text(f"{outcome.gap:.2%}"), "(makespan - lower bound) / lower bound"
 
 

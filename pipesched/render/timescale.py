@@ -62,13 +62,10 @@ def describe(scale: TimeScale, problem: Problem) -> str:
         return "nothing takes time here"
     if length % scale.columns and not scale.columns % length:
         return f"{scale.columns // length} columns = {in_units(1, problem.costs.scale)}{label}"
-    whole = length % scale.columns == 0
-    step = (
-        in_units(length // scale.columns, problem.costs.scale)
-        if whole
-        else length / scale.columns / problem.costs.scale
-    )
-    return f"1 column = {step if whole else format(step, '.4g')}{label}"
+    if length % scale.columns:
+        step = length / scale.columns / problem.costs.scale
+        return f"1 column = {float(f'{step:.4g}'):,g}{label}"
+    return f"1 column = {number(in_units(length // scale.columns, problem.costs.scale))}{label}"
 
 
 def axis_ticks(scale: TimeScale, problem: Problem) -> list[tuple[int, str]]:

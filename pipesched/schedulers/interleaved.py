@@ -37,14 +37,17 @@ def _interleave(problem: Problem, group: int, note: str = "") -> Plan:
     devices, chunks = problem.devices, problem.stages // problem.devices
     index = OpIndex("FB", problem.stages, problem.microbatches)
     visits = visit_order(chunks, problem.microbatches, group)
+    first = [index.row("F", chunk * devices) for chunk in range(chunks)]  # the chunks of device 0
+    last = [index.row("B", chunk * devices) for chunk in reversed(range(chunks))]
+    forwards = [first[chunk][microbatch] for chunk, microbatch in visits]
+    backwards = [last[chunk][microbatch] for chunk, microbatch in visits]
     orders = []
     for device in range(devices):
-        forward = [index.row("F", chunk * devices + device) for chunk in range(chunks)]
-        backward = [index.row("B", chunk * devices + device) for chunk in reversed(range(chunks))]
+        next_stage = device * problem.microbatches  # from a stage of device 0 to the one on this device
         orders.append(
             one_forward_one_backward(
-                [forward[chunk][microbatch] for chunk, microbatch in visits],
-                [backward[chunk][microbatch] for chunk, microbatch in visits],
+                [number + next_stage for number in forwards],
+                [number + next_stage for number in backwards],
                 warm_up=2 * (devices - device - 1) + (chunks - 1) * group,
             )
         )
