@@ -21,6 +21,8 @@ if TYPE_CHECKING:
     from pipesched.errors import NoSchedule as NoSchedule
     from pipesched.errors import NotApplicable as NotApplicable
     from pipesched.errors import PipeschedError as PipeschedError
+    from pipesched.outcome import Outcome as Outcome
+    from pipesched.outcome import run as run
     from pipesched.pipeline.check import violations as violations
     from pipesched.pipeline.plan import Plan as Plan
     from pipesched.pipeline.problem import Problem as Problem
@@ -28,8 +30,6 @@ if TYPE_CHECKING:
     from pipesched.pipeline.schedule import Schedule as Schedule
     from pipesched.pipeline.schedule import schedule_plan as schedule_plan
     from pipesched.render.gantt import Gantt as Gantt
-    from pipesched.run import Outcome as Outcome
-    from pipesched.run import run as run
 
 __version__ = "0.1.0"
 
@@ -40,7 +40,7 @@ _HOMES = {  # public name -> module; loaded when first asked for, so that `impor
     "InvalidSchedule": "errors",
     "NoSchedule": "errors",
     "NotApplicable": "errors",
-    "Outcome": "run",
+    "Outcome": "outcome",
     "PipeschedError": "errors",
     "Plan": "pipeline.plan",
     "Problem": "pipeline.problem",
@@ -48,7 +48,7 @@ _HOMES = {  # public name -> module; loaded when first asked for, so that `impor
     "compare": "comparison",
     "load_problem": "config.load",
     "make_problem": "pipeline.problem",
-    "run": "run",
+    "run": "outcome",
     "schedule_plan": "pipeline.schedule",
     "violations": "pipeline.check",
 }

@@ -10,8 +10,8 @@ import sys
 def main() -> None:
     """Run the command line, and leave at once when it is done.
 
-    A command lives for a moment: it is not worth looking for garbage, nor to free a million operations one by one at the
-    end, which takes longer than drawing them.
+    A command lives for a moment: it is not worth looking for garbage, nor freeing a million operations one by one at
+    the end, which takes longer than drawing them.
     """
     from pipesched.cli.app import app
 

@@ -6,8 +6,8 @@ from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 from pipesched.errors import ConfigError, NoSchedule, NotApplicable
+from pipesched.outcome import Outcome, run
 from pipesched.pipeline.problem import Problem
-from pipesched.run import Outcome, run
 from pipesched.schedulers.registry import family
 
 

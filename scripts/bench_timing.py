@@ -9,18 +9,20 @@ pipesched (a new process: start-up, plan, timing, check, metrics, bounds, chart)
 
 from __future__ import annotations
 
+import os
 import resource
 import subprocess
 import sys
 import time
 from collections.abc import Callable
 
+from pipesched.outcome import run
 from pipesched.pipeline.problem import make_problem
-from pipesched.run import run
 
 DEVICES, STAGES, MICROBATCHES = 32, 128, 512
 COSTS = {"F": 5, "B": 10}
 REPEATS = 5
+ENVIRONMENT = {name: value for name, value in os.environ.items() if name != "PYTHONDONTWRITEBYTECODE"}  # as installed
 Op = tuple[int, str, int]  # stage, kind, microbatch
 
 
@@ -60,7 +62,7 @@ def interleaved_orders(microbatches: int) -> list[list[Op]]:
     """pipesched's own order as tuples."""
     problem = make_problem(devices=DEVICES, stages=STAGES, microbatches=microbatches, forward=5, backward=10)
     plan = run(problem, "interleaved").schedule.plan
-    return [[tuple(plan.index.op(number)) for number in order] for order in plan.orders]
+    return [[(op.stage, op.kind, op.microbatch) for op in map(plan.index.op, order)] for order in plan.orders]
 
 
 def best(action: Callable[[], object]) -> float:
@@ -77,7 +79,7 @@ def whole_run(microbatches: int) -> None:
     """`pipesched run` in a new process, chart drawn."""
     command = ["-m", "pipesched", "run", "--algo", "interleaved", "--devices", str(DEVICES), "--stages", str(STAGES)]
     command += ["--microbatches", str(microbatches), "--forward", "5", "--backward", "10", "--width", "120"]
-    subprocess.run([sys.executable, *command], check=True, stdout=subprocess.DEVNULL)
+    subprocess.run([sys.executable, *command], check=True, stdout=subprocess.DEVNULL, env=ENVIRONMENT)
 
 
 def main() -> int:

@@ -15,19 +15,28 @@ from pipesched.errors import ConfigError
 if TYPE_CHECKING:
     from rich.console import Console
 
+    from pipesched.outcome import Outcome
     from pipesched.pipeline.problem import Problem
     from pipesched.pipeline.schedule import Schedule
     from pipesched.render.gantt import Gantt
     from pipesched.render.timescale import Window
-    from pipesched.run import Outcome
 
 
 def console_for(screen: Screen) -> Console:
     """A console on stdout, as wide and as colourful as asked."""
     from rich.console import Console
 
+    from pipesched.cli.exits import quiet_pipe
+
+    class PipeConsole(Console):
+        """Ends without a word when its reader has gone."""
+
+        def on_broken_pipe(self) -> None:
+            quiet_pipe()
+            raise SystemExit(0)
+
     plain = screen.no_color or screen.ascii_only
-    return Console(
+    return PipeConsole(
         file=sys.stdout,
         width=screen.width,
         highlight=False,

@@ -26,7 +26,7 @@ def command(
     """
     from pipesched.cli.output import print_json, print_schedule, save
     from pipesched.config.load import load_problem
-    from pipesched.run import run
+    from pipesched.outcome import run
 
     given = load_problem(*problem)
     outcome = run(given, algo, **algorithm)

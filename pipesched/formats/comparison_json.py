@@ -7,7 +7,7 @@ from typing import Any
 
 from pipesched.comparison import Entry
 from pipesched.formats.schedule_json import metrics_document
-from pipesched.run import Outcome
+from pipesched.outcome import Outcome
 
 
 def comparison_document(entries: Sequence[Entry]) -> dict[str, Any]:

@@ -14,12 +14,12 @@ from typing import Any
 
 from pipesched.core.timing import UNTIMED
 from pipesched.errors import ConfigError
+from pipesched.outcome import Outcome
 from pipesched.pipeline.ops import Pair, parse_slot
 from pipesched.pipeline.plan import plan_from_slots
 from pipesched.pipeline.problem import Problem, make_problem
 from pipesched.pipeline.quantities import in_units, plain, shown, simplest
 from pipesched.pipeline.schedule import Schedule, assemble
-from pipesched.run import Outcome
 
 FORMAT, VERSION = "pipesched.schedule", 1
 MOST_BYTES = 200_000_000

@@ -9,10 +9,10 @@ from rich.table import Table
 from rich.text import Text
 
 from pipesched.comparison import Entry, best_makespan
+from pipesched.outcome import Outcome
 from pipesched.pipeline.quantities import in_units
 from pipesched.render.summary import BAD, GOOD
 from pipesched.render.timescale import number
-from pipesched.run import Outcome
 
 
 def comparison(entries: Sequence[Entry], *, ascii_only: bool = False) -> Group:

@@ -73,12 +73,14 @@ class Gantt:
         cells: Cells = ColourCells(self.schedule, self.label, self._narrowest(layout.scale))
         if not layout.colour:
             cells = LetterCells(self.schedule, layout.ascii_only)
-        shared = False
+        shared, hidden = False, 0
         for device in range(self.schedule.problem.devices):
             if device % AXIS_EVERY == 0:
                 yield from self._axis(layout)
-            runs = Row(self.schedule, device).runs(layout.scale)
-            shared = shared or any(run.shared for run in runs)
+            row = Row(self.schedule, device)
+            runs = row.runs(layout.scale)
+            shared = shared or runs[0].shared
+            hidden += row.hidden(runs, layout.scale)
             yield from self._device(device, runs, cells, layout)
         if self.show_legend:
             items = legend(
@@ -86,6 +88,7 @@ class Gantt:
                 cells.chunks,
                 describe(layout.scale, self.schedule.problem),
                 shared=shared,
+                hidden=hidden,
                 memory=self.memory,
                 colour=layout.colour,
                 ascii_only=layout.ascii_only,

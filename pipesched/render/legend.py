@@ -18,9 +18,18 @@ Item = list[Segment]
 
 
 def legend(
-    schedule: Schedule, chunks: int, scale_text: str, *, shared: bool, memory: bool, colour: bool, ascii_only: bool
+    schedule: Schedule,
+    chunks: int,
+    scale_text: str,
+    *,
+    shared: bool,
+    hidden: int,
+    memory: bool,
+    colour: bool,
+    ascii_only: bool,
 ) -> Iterator[Item]:
-    """The items of the legend. `shared`: some columns hold more than one slot and show how busy they are."""
+    """The items of the legend. `shared`: some columns hold more than one slot and show how busy they are; `hidden`: so
+    many slots are too short to show."""
     kinds = schedule.plan.index.kinds
     if colour:
         yield from _colour_items(schedule, kinds, chunks)
@@ -33,6 +42,8 @@ def legend(
     if memory:
         yield from _memory_items(schedule, colour=colour, ascii_only=ascii_only)
     yield [Segment(scale_text, DIM)]
+    if hidden:
+        yield [Segment(f"({hidden} slots too short to show; --zoom)", DIM)]
 
 
 def _colour_items(schedule: Schedule, kinds: str, chunks: int) -> Iterator[Item]:
@@ -61,7 +72,7 @@ def _memory_items(schedule: Schedule, *, colour: bool, ascii_only: bool) -> Iter
     top = number(in_units(full_scale(schedule), memory.scale))
     marks = "9" if ascii_only else "█"
     yield [Segment(f"mem: {marks} = {top} {memory.unit}".rstrip())]
-    if schedule.over_budget:
+    if memory.budget is not None:
         yield [Segment("█" if colour else "!", OVER), Segment(" over budget")]
 
 

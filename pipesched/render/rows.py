@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from operator import lt
 from typing import NamedTuple
 
 from pipesched.pipeline.schedule import Schedule
@@ -43,6 +44,14 @@ class Row:
         worked = self._worked(*scale.window)
         crowded = worked * scale.columns < (last - first) * (scale.window.end - scale.window.start)
         return list(self._shares(scale) if crowded else self._slots(scale))
+
+    def hidden(self, runs: Sequence[Run], scale: TimeScale) -> int:
+        """How many slots that take time are too short for a column of their own in `runs`."""
+        if runs[0].shared:
+            return 0
+        first, last = bisect_right(self.ends, scale.window.start), bisect_left(self.starts, scale.window.end)
+        lasting = sum(map(lt, self.starts[first:last], self.ends[first:last]))
+        return lasting - sum(run.slot is not None for run in runs)
 
     def _slots(self, scale: TimeScale) -> Iterator[Run]:
         start, shown = 0, self.slot_at(scale.middle(0))

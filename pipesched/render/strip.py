@@ -22,8 +22,8 @@ def memory_strip(schedule: Schedule, device: int, scale: TimeScale, *, colour: b
     marks = ASCII_LEVELS if ascii_only else BLOCKS
     segments = []
     for level in levels:
-        mark = marks[-(-level * (len(marks) - 1) // full)] if full else marks[0]
         over = room is not None and level > room
+        mark = marks[-(-min(level, full) * (len(marks) - 1) // full)] if full else marks[0]
         segments.append(Segment("!" if over and not colour else mark, OVER if over else DIM))
     return segments
 
@@ -44,8 +44,12 @@ def column_levels(schedule: Schedule, device: int, scale: TimeScale) -> list[int
 
 
 def full_scale(schedule: Schedule) -> int:
-    """What the highest mark stands for: the largest peak or room for activations, in grains."""
-    return max([*schedule.peak_memory, *(room for room in schedule.problem.room() if room is not None)])
+    """What the highest mark stands for, in grains: the largest room for activations, or without a budget the peak.
+
+    So charts of the same problem under a budget share one scale.
+    """
+    rooms = [room for room in schedule.problem.room() if room is not None and room > 0]
+    return max(rooms or schedule.peak_memory)
 
 
 def peak_text(schedule: Schedule, device: int) -> str:

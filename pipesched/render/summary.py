@@ -7,15 +7,15 @@ from collections.abc import Iterator
 from rich.table import Table
 from rich.text import Text
 
+from pipesched.outcome import Outcome
 from pipesched.pipeline.problem import Problem
 from pipesched.pipeline.quantities import in_units
 from pipesched.render.timescale import number
-from pipesched.run import Outcome
 
 GOOD, BAD = "bold green", "bold red"
 FORMULAS = {
     "makespan": "last end - first start, over all devices",
-    "span": "largest (last end - first start) of a device: an iteration that tiles",
+    "span": "largest (last end - first start) of a device",
     "ideal": "largest busy time of a device",
     "bubble": "idle device-time / (devices x makespan)",
     "bubble over ideal": "(makespan - ideal) / ideal; Megatron's",
@@ -71,7 +71,7 @@ def _rows(outcome: Outcome) -> Iterator[tuple[str, Text | str, str]]:
 def _gap(outcome: Outcome) -> tuple[Text, str]:
     if outcome.status == "optimal":
         scope = "this placement and split of the backward" + ("" if outcome.schedule.fits else ", without the budget")
-        return Text("optimal", style=GOOD), f"makespan = lower bound, for {scope}"
+        return Text("optimal", style=GOOD), f"makespan = bound, for {scope}"
     return Text(f"{outcome.gap:.2%}"), "(makespan - lower bound) / lower bound"
 
 

@@ -1,0 +1,90 @@
+"""Run the examples of the documentation and compare, or write, what they print.
+
+    python scripts/docs.py            # exit code 1 and a diff when a page is out of date
+    python scripts/docs.py --write    # bring the pages up to date, and the picture of the README
+
+An example is a fenced block `console` whose lines that start with `$ ` are commands; what follows a command is its
+output, without blanks at the ends of lines. Output is 100 columns wide, without colour.
+"""
+
+from __future__ import annotations
+
+import difflib
+import os
+import re
+import shlex
+import subprocess
+import sys
+from pathlib import Path
+
+ROOT = Path(__file__).parent.parent
+PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
+BLOCK = re.compile(r"(?<=^```console\n).*?(?=^```$)", re.MULTILINE | re.DOTALL)
+PICTURE = ROOT / "docs" / "compare.svg"
+PICTURE_COMMAND = "compare naive 1f1b interleaved -c configs/autopipe.yaml"
+
+
+def output_of(command: str) -> str:
+    """What a command of pipesched prints on both streams, as it stands in a page."""
+    program, *arguments = shlex.split(command)
+    if program != "pipesched":
+        raise SystemExit(f"an example must call pipesched: {command}")
+    environment = {**os.environ, "COLUMNS": "100", "PYTHONIOENCODING": "utf-8", "PYTHONUTF8": "1", "NO_COLOR": "1"}
+    done = subprocess.run(
+        [sys.executable, "-m", "pipesched", *arguments],
+        cwd=ROOT,
+        env=environment,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        encoding="utf-8",
+        check=False,
+    )
+    return "\n".join(line.rstrip() for line in done.stdout.rstrip().splitlines())
+
+
+def refreshed(page: str) -> str:
+    """The text of a page with the output of every example made anew."""
+
+    def refresh(block: re.Match[str]) -> str:
+        commands = [line for line in block[0].splitlines() if line.startswith("$ ")]
+        parts = [f"{line}\n{output_of(line[2:])}\n" for line in commands]
+        return "\n".join(parts)
+
+    return BLOCK.sub(refresh, page)
+
+
+def picture() -> str:
+    """The README's picture: a comparison in colour, as SVG."""
+    from rich.console import Console
+    from rich.text import Text
+
+    environment = {name: value for name, value in os.environ.items() if name != "NO_COLOR"}
+    environment |= {"FORCE_COLOR": "1", "COLORTERM": "truecolor", "TERM": "xterm-256color", "COLUMNS": "92"}
+    command = [sys.executable, "-m", "pipesched", *PICTURE_COMMAND.split()]
+    text = subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, encoding="utf-8", check=True).stdout
+    with Path(os.devnull).open("w", encoding="utf-8") as nowhere:
+        console = Console(record=True, width=92, file=nowhere, force_terminal=True, color_system="truecolor")
+        console.print(Text.from_ansi(text.rstrip()), soft_wrap=True)
+        return console.export_svg(title=f"pipesched {PICTURE_COMMAND}", unique_id="pipesched")
+
+
+def main() -> int:
+    """Compare every page, or write it."""
+    write, stale = "--write" in sys.argv[1:], 0
+    for page in PAGES:
+        old = page.read_text(encoding="utf-8")
+        new = refreshed(old)
+        if old != new and write:
+            page.write_text(new, encoding="utf-8", newline="\n")
+        elif old != new:
+            stale = 1
+            sys.stdout.writelines(
+                difflib.unified_diff(old.splitlines(True), new.splitlines(True), str(page), "what it prints now")
+            )
+    if write:
+        PICTURE.write_text(picture(), encoding="utf-8", newline="\n")
+    return stale
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())

@@ -1,0 +1,197 @@
+"""The chart: golden texts at fixed widths, and facts that must hold at every width."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from rich.cells import cell_len
+from rich.text import Text
+
+from pipesched.outcome import run
+from pipesched.pipeline.ops import Op, Pair, Slot
+from pipesched.pipeline.plan import plan_from_slots
+from pipesched.pipeline.problem import make_problem
+from pipesched.pipeline.schedule import Schedule, schedule_plan
+from pipesched.render.gantt import AXIS_EVERY, Gantt
+from pipesched.render.timescale import Window
+
+Renderer = Callable[..., str]
+Golden = Callable[[str, str], None]
+ANSI = re.compile(r"\x1b\[[0-9;]*m")
+
+
+def scheduled(algorithm: str, **values: object) -> Schedule:
+    """The default problem, or another one, by an algorithm."""
+    problem = make_problem(**{"devices": 4, "stages": 8, "microbatches": 8, "forward": 5, "backward": 10, **values})
+    return run(problem, algorithm).schedule
+
+
+@pytest.mark.parametrize("width", [60, 80, 120, 200])
+def test_interleaved_in_ascii_at_the_usual_widths(draw: Renderer, golden: Golden, width: int) -> None:
+    """Autopipe's interleaved schedule under a budget, in ASCII, looks as it was approved."""
+    schedule = scheduled("interleaved", budget=5)
+    golden(f"interleaved-ascii-{width}.txt", draw(Gantt(schedule, ascii_only=True), width))
+
+
+@pytest.mark.parametrize("width", [60, 120])
+def test_one_forward_one_backward_without_colour(draw: Renderer, golden: Golden, width: int) -> None:
+    """1F1B without colour, in Unicode, looks as it was approved."""
+    golden(f"1f1b-plain-{width}.txt", draw(Gantt(scheduled("1f1b")), width))
+
+
+def test_colours_are_as_approved(draw: Renderer, golden: Golden) -> None:
+    """1F1B in true colour, escape codes and all, looks as it was approved."""
+    golden("1f1b-colour-80.txt", draw(Gantt(scheduled("1f1b")), 80, colour=True))
+
+
+def read_back(chart: str, columns_of_a_tick: int, chunks: int) -> list[list[tuple[str, str, int]]]:
+    """What the letters of an ASCII chart say: for each device its (kind, last digit of the microbatch, start)."""
+    lines = chart.splitlines()
+    devices = []
+    for place, line in enumerate(lines):
+        name = re.match(r"(device \d+|d\d+) +", line)
+        if name is None:
+            continue
+        gutter = len("device 0 ")
+        kinds, numbers = line[gutter:], lines[place + 1][gutter:].ljust(len(line))
+        slots = []
+        for column, letter in enumerate(kinds.split("  ")[0]):
+            if letter in "FBIW":
+                slots.append((letter, numbers[column], column // columns_of_a_tick))
+        devices.append(slots)
+        assert chunks == 1 or re.fullmatch(r"[ 0-9]+", lines[place + 2])
+    return devices
+
+
+@pytest.mark.parametrize("algorithm", ["naive", "1f1b", "eager-1f1b", "looped-bfs", "interleaved"])
+def test_every_slot_can_be_read_from_the_letters(draw: Renderer, algorithm: str) -> None:
+    """Kind, microbatch and start of every operation can be read back from the ASCII chart alone."""
+    schedule = scheduled(algorithm, microbatches=6, forward=1, backward=2)
+    chart = draw(Gantt(schedule, ascii_only=True, show_legend=False), 200)
+    columns = len(chart.splitlines()[1].strip()) // schedule.makespan
+    index = schedule.plan.index
+    expected = [
+        [(index.op(n).kind, str(index.op(n).microbatch), schedule.starts[n]) for n in order]
+        for order in schedule.plan.orders
+    ]
+    assert read_back(chart, columns, index.stages // 4) == expected
+
+
+@settings(max_examples=60, deadline=None)
+@given(
+    width=st.integers(20, 220),
+    devices=st.integers(1, 12),
+    chunks=st.integers(1, 3),
+    microbatches=st.integers(1, 24),
+    forward=st.sampled_from([1, 5, "x"]),
+    backward=st.sampled_from([2, 10, 100_000]),
+    p2p=st.sampled_from([0, 1]),
+    budget=st.sampled_from([None, 2, 30]),
+    colour=st.booleans(),
+    zoom=st.sampled_from([1, 1.5, 40]),
+)
+def test_no_line_is_ever_wider_than_the_terminal(
+    draw_once: Renderer, width: int, devices: int, chunks: int, microbatches: int, forward: object, zoom: float,
+    backward: int, p2p: int, budget: int | None, colour: bool,
+) -> None:  # fmt: skip
+    """Whatever the problem, the width and the zoom: nothing wraps."""
+    costs = {"forward": 0.001 if forward == "x" else forward, "backward": backward, "p2p": p2p}
+    schedule = scheduled(
+        "interleaved", devices=devices, stages=devices * chunks, microbatches=microbatches, budget=budget, **costs
+    )
+    chart = draw_once(Gantt(schedule, zoom=zoom), width, colour=colour)
+    assert max(cell_len(ANSI.sub("", line)) for line in chart.splitlines()) <= width
+
+
+@pytest.fixture(scope="module")
+def draw_once() -> Renderer:
+    """`draw` for hypothesis, which does not like fixtures of a function's scope."""
+    from rich.console import Console
+
+    def render(chart: Gantt, width: int, *, colour: bool) -> str:
+        system = "truecolor" if colour else None
+        console = Console(width=width, force_terminal=colour, color_system=system, no_color=not colour)  # type: ignore[arg-type]
+        with console.capture() as capture:
+            console.print(chart)
+        return capture.get()
+
+    return render
+
+
+def test_colour_and_letters_agree_on_what_is_idle(draw: Renderer) -> None:
+    """The coloured chart is idle in exactly the columns in which the plain one is."""
+    schedule = scheduled("interleaved")
+    plain = [line for line in draw(Gantt(schedule), 100).splitlines() if line.startswith("device")]
+    colour = [Text.from_ansi(line).plain for line in draw(Gantt(schedule), 100, colour=True).splitlines()]
+    colour = [line for line in colour if line.startswith("device")]
+    assert [[c == "·" for c in line] for line in plain] == [[c == "·" for c in line] for line in colour]
+
+
+@pytest.mark.parametrize("devices", [1, 16, 17, 64])
+def test_many_devices_all_print_and_repeat_the_axis(draw: Renderer, devices: int) -> None:
+    """Every device has its row, and the axis stands again above every sixteenth."""
+    schedule = scheduled("1f1b", devices=devices, stages=devices, microbatches=4)
+    lines = draw(Gantt(schedule, ascii_only=True), 120).splitlines()
+    assert [line.split()[1] for line in lines if line.startswith("device")] == [str(d) for d in range(devices)]
+    assert sum("+---" in line for line in lines) == -(-devices // AXIS_EVERY)
+
+
+def test_a_timeline_of_a_million_units_shows_how_busy_each_column_is(draw: Renderer) -> None:
+    """Thousands of slots a column: the steady state is full, warm-up and cool-down are not, and the scale is said."""
+    schedule = scheduled("1f1b", stages=4, microbatches=500, forward=700, backward=1300)
+    assert schedule.makespan > 1_000_000
+    lines = draw(Gantt(schedule, ascii_only=True), 100).splitlines()
+    row = next(line for line in lines if line.startswith("device 3"))[len("device 3 ") :]
+    assert row.startswith(":") or row.startswith("-") or row.startswith("+")  # idle at first, then busy in one column
+    assert set(row[2:80]) == {"#"}
+    assert "share of a column that is busy" in lines[-1] + lines[-2]
+    assert re.search(r"1 column = 11,\d{3}", lines[-1] + lines[-2])
+
+
+def test_shares_never_call_a_partly_busy_column_idle_or_full(draw: Renderer) -> None:
+    """A column with any work is not drawn idle, and one with any pause is not drawn full."""
+    schedule = scheduled("sequential", stages=4, microbatches=200, forward=1, backward=1)
+    row = next(line for line in draw(Gantt(schedule, ascii_only=True), 100).splitlines() if line.startswith("device 0"))
+    assert set(row[len("device 0 ") :].split()[0]) <= {":", "-", "+"}
+
+
+def test_window_and_zoom_show_the_part_that_was_asked_for(draw: Renderer) -> None:
+    """From 150 on, four times closer: the axis starts there and slots are wide enough for their op text."""
+    schedule = scheduled("1f1b", stages=4)
+    chart = draw(Gantt(schedule, window=Window(90, 165), zoom=1), 120, colour=True)
+    plain = ANSI.sub("", chart)
+    assert plain.splitlines()[0].split()[0] == "90"
+    assert "0B" in plain
+    assert "150" in draw(Gantt(schedule, window=Window(150, 165), zoom=3), 120).splitlines()[0]
+
+
+def test_a_pair_is_marked_in_letters_and_in_colour(draw: Renderer) -> None:
+    """An overlapped forward and backward is one slot marked & with both microbatches."""
+    problem = make_problem(devices=1, stages=1, microbatches=2, forward=4, backward=8, overlap=9, placement="linear")
+    slots: list[Slot] = [Op(0, "F", 0), Pair(Op(0, "F", 1), Op(0, "B", 0)), Op(0, "B", 1)]
+    schedule = schedule_plan(problem, plan_from_slots([slots], 1, 2))
+    letters = draw(Gantt(schedule, ascii_only=True), 80)
+    assert re.search(r"F-+&=+B=+", letters)
+    assert "1&0" in letters
+    assert "0F1&0B0" in ANSI.sub("", draw(Gantt(schedule), 80, colour=True))
+
+
+def test_a_schedule_that_takes_no_time_still_draws(draw: Renderer) -> None:
+    """All costs zero: names and legend, no failure."""
+    assert "device 3" in draw(Gantt(scheduled("1f1b", forward=0, backward=0)), 80)
+
+
+def test_labels(draw: Renderer) -> None:
+    """--label chooses what stands in a slot: the stage, the op text, or nothing."""
+    schedule = scheduled("1f1b", stages=4, microbatches=3, forward=8)
+    rows = {label: draw(Gantt(schedule, label=label, show_legend=False), 120, colour=True) for label in
+            ("stage", "op", "none", "microbatch")}  # fmt: skip
+    texts = {label: ANSI.sub("", text).splitlines()[3] for label, text in rows.items()}
+    assert texts["none"].split()[2].strip("·") == "27%" or "0" not in texts["none"][len("device 1") : -5]
+    assert "1F0" in texts["op"]
+    assert set(re.findall(r"\d", texts["stage"][len("device 1") : -5])) == {"1"}
+    assert set(re.findall(r"\d", texts["microbatch"][len("device 1") : -5])) == {"0", "1", "2"}

@@ -1,0 +1,50 @@
+"""The documentation is executed: what a page says a command prints is what it prints."""
+
+from __future__ import annotations
+
+import doctest
+import importlib.util
+from pathlib import Path
+from types import ModuleType
+
+import pytest
+
+import pipesched
+
+ROOT = Path(__file__).parent.parent
+
+
+def _docs_script() -> ModuleType:
+    spec = importlib.util.spec_from_file_location("docs_script", ROOT / "scripts" / "docs.py")
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+DOCS = _docs_script()
+
+
+@pytest.mark.parametrize("page", DOCS.PAGES, ids=lambda page: page.name)
+def test_every_example_prints_what_the_page_says(page: Path) -> None:
+    """Running the commands of a page again gives the page."""
+    text = page.read_text(encoding="utf-8")
+    assert DOCS.refreshed(text) == text
+
+
+def test_the_readme_shows_commands() -> None:
+    """The test above has something to run: the README's examples include the three commands of the mission."""
+    text = (ROOT / "README.md").read_text(encoding="utf-8")
+    assert "$ pipesched run --algo 1f1b\n" in text
+    assert "$ pipesched compare naive 1f1b interleaved" in text
+
+
+def test_python_examples_of_the_readme_and_the_package() -> None:
+    """The Python examples of the README and of the package's docstring give what they say."""
+    results = doctest.testfile(str(ROOT / "README.md"), module_relative=False)
+    assert results.attempted >= 5
+    assert results.failed == 0
+    package = doctest.testmod(pipesched)
+    assert package.attempted >= 4
+    assert package.failed == 0
