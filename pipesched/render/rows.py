@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
 from collections.abc import Iterator, Sequence
-from operator import lt
 from typing import NamedTuple
 
 from pipesched.pipeline.schedule import Schedule
@@ -50,7 +49,7 @@ class Row:
         if runs[0].shared:
             return 0
         first, last = bisect_right(self.ends, scale.window.start), bisect_left(self.starts, scale.window.end)
-        lasting = sum(map(lt, self.starts[first:last], self.ends[first:last]))
+        lasting = sum(start < end for start, end in zip(self.starts[first:last], self.ends[first:last], strict=True))
         return lasting - sum(run.slot is not None for run in runs)
 
     def _slots(self, scale: TimeScale) -> Iterator[Run]:
