@@ -13,6 +13,7 @@ from random import Random
 from typing import NamedTuple
 
 from pipesched.core.memory import Memory, NoLimit, SafeMemory
+from pipesched.core.paths import topological_order
 from pipesched.core.priorities import PRIORITIES
 from pipesched.core.tasks import NOWHERE, TaskGraph
 from pipesched.core.ties import TIES, Tie
@@ -58,7 +59,8 @@ def list_schedule(
         engine.run()
         if len(engine.picked) == len(graph):
             return Dispatch(engine.starts, engine.units, engine.picked)
-    left = next(task for task, start in enumerate(engine.starts) if start == UNSTARTED)
+    topological_order(graph)  # says it when the precedences form a circle
+    left = next(task for task, start in enumerate(engine.starts) if start == UNSTARTED and not engine.waits[task])
     raise NoSchedule(f"list scheduling: task {left} never fits in memory", device=graph.pools[left])
 
 
@@ -73,8 +75,8 @@ class _Engine:
         self.picked: list[int] = []
         self.waits = [len(before) for before in graph.predecessors]
         self.free = [list(range(capacity)) for capacity in graph.capacities]
-        # The ready tasks of a resource by the memory they take: if the first of one size does not fit, none does.
-        self.ready: list[dict[int, list[Entry]]] = [{} for _ in graph.capacities]
+        # The ready tasks of a resource by the memory they ask for: if the first of a kind does not fit, none does.
+        self.ready: list[dict[tuple[int, int], list[Entry]]] = [{} for _ in graph.capacities]
         self.ready_of_job: dict[int, dict[int, Entry]] = {}  # only for SafeMemory, where that does not hold
         self.dirty: set[int] = set()  # resources where something may start now
         self.everywhere = range(len(graph.capacities))
@@ -102,8 +104,10 @@ class _Engine:
             heappush(self.free[resource], self.units[task])
             self.dirty.add(resource)
         freed = self.memory.end(task)
-        if freed is not None:
-            self.dirty.update(self.everywhere if self.safe else self.users[freed])
+        if self.safe:
+            self.dirty.update(self.everywhere)  # the leader may be another job now
+        elif freed is not None:
+            self.dirty.update(self.users[freed])
         for after, lag in self.graph.successors[task]:
             self.ready_at[after] = max(self.ready_at[after], now + lag)
             self.waits[after] -= 1
@@ -120,7 +124,7 @@ class _Engine:
         """Put `task` among the ready ones, with its key as of now."""
         resource = self.graph.resources[task]
         entry = (self.priority[task], self.tie.key(task, now), task)
-        heappush(self.ready[resource].setdefault(self.memory.size(task), []), entry)
+        heappush(self.ready[resource].setdefault(self.memory.demand(task), []), entry)
         self.dirty.add(resource)
         if self.safe:
             self.ready_of_job.setdefault(self.safe.owners[task], {})[task] = entry
@@ -149,16 +153,19 @@ class _Engine:
 
     def _start(self, task: int, now: int) -> None:
         self.units[task] = heappop(self.free[self.graph.resources[task]])
-        self._occupy(task, now)
         if self.safe:
             del self.ready_of_job[self.safe.owners[task]][task]
             self.dirty.update(self.everywhere)  # the leader may be another job now
-        for changed in self.tie.issued(task):
-            if not self.waits[changed] and self.starts[changed] == UNSTARTED and self.ready_at[changed] <= now:
-                self._offer(changed, now)
+        self._occupy(task, now)
 
     def _occupy(self, task: int, now: int) -> None:
         self.starts[task] = now
         self.picked.append(task)
         self.memory.start(task)
         heappush(self.ends, (now + self.graph.durations[task], task))
+        for changed in self.tie.issued(task):
+            if self.graph.resources[changed] != NOWHERE and self._is_ready(changed, now):
+                self._offer(changed, now)
+
+    def _is_ready(self, task: int, now: int) -> bool:
+        return not self.waits[task] and self.starts[task] == UNSTARTED and self.ready_at[task] <= now

@@ -17,9 +17,9 @@ class Memory:
         self.caps = [inf if cap is None else cap for cap in caps]
         self.used = [0] * len(caps)
 
-    def size(self, task: int) -> int:
-        """What `task` takes at its start."""
-        return self.takes[task]
+    def demand(self, task: int) -> tuple[int, int]:
+        """What `task` asks for: (pool, amount). Of tasks that ask for the same, all fit or none."""
+        return self.pools[task], self.takes[task]
 
     def fits(self, task: int) -> bool:
         """Whether `task` can start now."""
@@ -42,8 +42,8 @@ class NoLimit(Memory):
     def __init__(self) -> None:
         """Nothing to keep."""
 
-    def size(self, task: int) -> int:
-        return 0
+    def demand(self, task: int) -> tuple[int, int]:
+        return 0, 0
 
     def fits(self, task: int) -> bool:
         return True
@@ -58,6 +58,7 @@ class NoLimit(Memory):
 class SafeMemory(Memory):
     """Memory that never wedges: a task fits only if afterwards the jobs that have begun can still finish, one by one.
 
+    A job has begun when it has taken memory. Precedences may not join different jobs.
     This is Dijkstra's banker (EWD 623, 1977) with the jobs in the order of their numbers. In a safe state the first
     job that has begun finds all it needs free in every pool, and taking it keeps the state safe. So a cap that holds
     one whole job is enough for all of them.
@@ -84,14 +85,21 @@ class SafeMemory(Memory):
         take, pool, owner = self.takes[task], self.pools[task], self.owners[task]
         if not take:
             return True
+        if owner in self.begun:
+            return self._is_safe(pool, self.begun, owner, take)
+        begun = sorted([*self.begun, owner])  # it makes a claim on every pool now
+        return all(self._is_safe(p, begun, owner, take if p == pool else 0) for p in range(len(self.caps)))
+
+    def _is_safe(self, pool: int, begun: Sequence[int], owner: int, take: int) -> bool:
+        """Whether the begun jobs can finish one by one in a pool after `owner` has taken `take` more of it."""
         free = self.caps[pool] - self.used[pool] - take
         if free < 0:
             return False
-        begun = self.begun if owner in self.begun else sorted([*self.begun, owner])
         for job in begun:
-            if self.needs[job][pool] - (take if job == owner else 0) > free:
+            more = take if job == owner else 0
+            if self.needs[job][pool] - more > free:
                 return False
-            free += self.holds[job][pool] + (take if job == owner else 0)
+            free += self.holds[job][pool] + more
         return True
 
     def start(self, task: int) -> None:
@@ -99,7 +107,7 @@ class SafeMemory(Memory):
         take, pool, owner = self.takes[task], self.pools[task], self.owners[task]
         self.needs[owner][pool] -= take
         self.holds[owner][pool] += take
-        if owner not in self.begun:
+        if take and owner not in self.begun:
             insort(self.begun, owner)
 
     def end(self, task: int) -> int | None:
@@ -107,7 +115,8 @@ class SafeMemory(Memory):
         self.holds[owner][self.pools[task]] -= self.gives[task]
         self.unfinished[owner] -= 1
         if not self.unfinished[owner]:
-            self.begun.remove(owner)
+            if owner in self.begun:
+                self.begun.remove(owner)
             while self.next_job < len(self.unfinished) - 1 and not self.unfinished[self.next_job]:
                 self.next_job += 1
         return super().end(task)

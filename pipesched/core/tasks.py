@@ -16,7 +16,7 @@ NOWHERE = -1  # the resource of a task that occupies nothing
 
 
 class Edge(NamedTuple):
-    """`after[i]` starts at the earliest `lag` ticks after the end of `before[i]`, for every i."""
+    """`after[i]` starts at the earliest `lag` ticks after the end of `before[i]`, for every i. Ranges go upwards."""
 
     before: range
     after: range

@@ -67,7 +67,7 @@ class _Waits:
         self.several: dict[int, list[tuple[int, int]]] = {}
         has_wait = bytearray(len(machine))
         for edge in edges:
-            before, after = slice(edge.before.start, edge.before.stop), slice(edge.after.start, edge.after.stop)
+            before, after = _slice(edge.before), _slice(edge.after)
             absent = not complete and _NONE in machine[after]
             inside = not absent and not edge.lag and machine[before] == machine[after]
             if inside and all(map(lt, position[before], position[after])):
@@ -99,6 +99,10 @@ class _Waits:
 
 
 _Machine = Generator[int, None, None]
+
+
+def _slice(tasks: range) -> slice:
+    return slice(tasks.start, tasks.stop, tasks.step)
 
 
 def _run_all(orders: Sequence[Sequence[int]], durations: Sequence[int], waits: _Waits, times: Times) -> None:

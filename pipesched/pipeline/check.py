@@ -13,6 +13,7 @@ from operator import add, ge, gt, lt
 
 from pipesched.errors import InvalidSchedule
 from pipesched.pipeline.ops import OpIndex
+from pipesched.pipeline.plan import mismatch
 from pipesched.pipeline.problem import Problem
 from pipesched.pipeline.schedule import Schedule, picker
 
@@ -33,20 +34,26 @@ def checked(schedule: Schedule) -> Schedule:
 
 def violations(schedule: Schedule) -> Iterator[str]:
     """Every rule of DESIGN section 4 that the schedule breaks, one sentence each. The budget is no rule here."""
-    incomplete = list(_incomplete(schedule))
-    if incomplete:
-        yield from incomplete
-        return
-    yield from _misplaced(schedule)
-    yield from _wrong_lengths(schedule)
-    yield from _collisions(schedule)
-    yield from _too_early(schedule)
+    for rules in ((_other_problem,), (_incomplete, _untimed), (_misplaced, _wrong_lengths, _collisions, _too_early)):
+        found = False
+        for sentence in chain.from_iterable(rule(schedule) for rule in rules):
+            found = True
+            yield sentence
+        if found:
+            return  # the next rules assume these
+
+
+def _other_problem(schedule: Schedule) -> Iterator[str]:
+    """The plan is for as many devices, stages and microbatches as the problem has."""
+    wrong = mismatch(schedule.problem, schedule.plan)
+    if wrong:
+        yield wrong
 
 
 def _incomplete(schedule: Schedule) -> Iterator[str]:
     """Each stage of each microbatch needs one F, and either one B or one I and one W."""
-    index, plan = schedule.plan.index, schedule.plan
-    numbers = list(chain(*plan.orders, plan.pairs.values()))
+    index = schedule.plan.index
+    numbers = _planned(schedule)
     if index.kinds in ("FB", "FIW") and len(numbers) == index.size == len(set(numbers)):
         return  # every operation once
     times_run = [0] * index.size
@@ -66,6 +73,23 @@ def _incomplete(schedule: Schedule) -> Iterator[str]:
         elif not b and not (i and w):
             missing = "W" if i else "I" if w else "B"
             yield f"{stage}{missing}{microbatch} is missing"
+
+
+def _planned(schedule: Schedule) -> list[int]:
+    """All operations of the plan."""
+    return list(chain(*schedule.plan.orders, schedule.plan.pairs.values()))
+
+
+def _untimed(schedule: Schedule) -> Iterator[str]:
+    """Every operation of the plan has a start, from time 0; the two of a pair start and end together."""
+    index, starts, ends = schedule.plan.index, schedule.starts, schedule.ends
+    if min(starts, default=0) < 0:
+        for number in _planned(schedule):
+            if starts[number] < 0:
+                yield f"{index.op(number)} starts before time 0"
+    for pair in schedule.plan.pairs.items():
+        if starts[pair[0]] != starts[pair[1]] or ends[pair[0]] != ends[pair[1]]:
+            yield f"{index.op(pair[0])} and {index.op(pair[1])} are a pair, but do not start and end together"
 
 
 def _misplaced(schedule: Schedule) -> Iterator[str]:
@@ -103,7 +127,7 @@ def _wrong_lengths(schedule: Schedule) -> Iterator[str]:
         for stage, row in enumerate(index.rows(kind)):
             length = tables[kind][stage]
             starts = _part(schedule.starts, row)
-            if _part(schedule.ends, row) == list(map(length.__add__, starts)):
+            if not in_pair and _part(schedule.ends, row) == list(map(length.__add__, starts)):
                 continue
             for number in row:
                 due = _pair_length(problem, index, number, in_pair[number]) if number in in_pair else length
@@ -126,8 +150,6 @@ def _collisions(schedule: Schedule) -> Iterator[str]:
         if any(map(gt, ends, starts[1:])):
             for before, after in compress(pairwise(order), map(gt, ends, starts[1:])):
                 yield f"{index.op(after)} starts before {index.op(before)} has ended on the same device"
-        if starts and starts[0] < 0:
-            yield f"{index.op(order[0])} starts before time 0"
 
 
 def _too_early(schedule: Schedule) -> Iterator[str]:

@@ -13,8 +13,12 @@ def activation_floor(problem: Problem, device: int) -> int:
     The last stage of a device runs its first forward while the earlier ones still hold that microbatch. A mirrored
     device serves each direction alone, one stage at a time.
     """
-    sizes = [problem.memory.activation[stage] for stage in problem.home().stages_on(device)]
-    return max(sizes) if problem.home().mirrored else sum(sizes)
+    home, count, sizes = problem.home(), problem.microbatches, problem.memory.activation
+    if not home.mirrored:
+        return sum(sizes[stage] for stage in home.stages_on(device))
+    first_and_last = (0, count - 1)  # one of each direction, if there are two
+    used = [s for s in home.stages_on(device) if device in {home.device(s, m, count) for m in first_and_last}]
+    return max((sizes[stage] for stage in used), default=0)
 
 
 def require_floor(problem: Problem) -> None:

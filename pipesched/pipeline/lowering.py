@@ -12,15 +12,22 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
 
 from pipesched.core.tasks import NOWHERE, Edge, TaskGraph
+from pipesched.errors import InvalidSchedule
 from pipesched.pipeline.ops import OpIndex
-from pipesched.pipeline.plan import Plan
+from pipesched.pipeline.plan import Plan, mismatch
 from pipesched.pipeline.problem import Problem
 
 _NO_PAIRS: Mapping[int, int] = {}
 
 
 def lower_plan(problem: Problem, plan: Plan) -> TaskGraph:
-    """The task graph of the operations that stand in `plan`; a pair is the task of its forward."""
+    """The task graph of the operations that stand in `plan`; a pair is the task of its forward.
+
+    Raises InvalidSchedule for a plan of another problem.
+    """
+    wrong = mismatch(problem, plan)
+    if wrong:
+        raise InvalidSchedule(wrong)
     absent: Set[int] = frozenset()
     if len(plan) < plan.index.size:
         absent = set(range(plan.index.size)).difference(*plan.orders, plan.pairs.values())

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 
 from pipesched.errors import ConfigError
 from pipesched.pipeline.ops import KINDS, Op, OpIndex, Pair, Slot
+from pipesched.pipeline.problem import Problem
 
 
 @dataclass(frozen=True, eq=False)
@@ -33,13 +34,26 @@ class Plan:
         return map(self.slot, self.orders[device])
 
 
+def mismatch(problem: Problem, plan: Plan) -> str | None:
+    """What is wrong when a plan is for another number of devices, stages or microbatches than the problem has."""
+    planned = (len(plan.orders), plan.index.stages, plan.index.microbatches)
+    if planned == (problem.devices, problem.stages, problem.microbatches):
+        return None
+    return (
+        f"the plan is for {planned[0]} devices, {planned[1]} stages and {planned[2]} microbatches;"
+        f" the problem has {problem.devices}, {problem.stages} and {problem.microbatches}"
+    )
+
+
 def plan_from_slots(devices: Iterable[Iterable[Slot]], stages: int, microbatches: int) -> Plan:
     """The plan that runs these slots. Raises ConfigError for an operation out of range or one that stands twice.
 
     Whether the plan is complete and runs on the right devices is for the check to say.
     """
     rows = [list(slots) for slots in devices]
-    kinds = {op.kind for slots in rows for op in _ops(slots)}
+    kinds = {"F", *(op.kind for slots in rows for op in _ops(slots))}
+    if "W" in kinds:
+        kinds.add("I")  # the rules speak of both, also in a plan that lacks one
     index = OpIndex("".join(kind for kind in KINDS if kind in kinds), stages, microbatches)
     seen: set[Op] = set()
     for op in (op for slots in rows for op in _ops(slots)):

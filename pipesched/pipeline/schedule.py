@@ -5,10 +5,10 @@ Times are in ticks (`problem.costs.scale` to the user's unit), memory in grains 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
-from itertools import accumulate, compress
+from itertools import accumulate
 from operator import add, itemgetter, sub
 
 from pipesched.core.tasks import TaskGraph
@@ -98,18 +98,17 @@ class Schedule:
     def peak_memory(self) -> list[int]:
         """The largest activation memory of each device over time, in grains.
 
-        What is freed at a time counts before what is taken then. So the level to look at is the one after a slot's
-        start, except for slots of no length: what they take at an instant may be gone within it.
+        What is freed at a time counts before what is taken then.
         """
-        instant = 0 in self.graph.durations
-        peaks = []
-        for pick, starts, ends in zip(self._pickers, self.slot_starts, self.slot_ends, strict=True):
-            takes, gives = pick(self.graph.takes), pick(self.graph.gives)
-            levels: Iterable[int] = map(add, accumulate(map(sub, takes, gives)), gives)
-            if instant:
-                levels = compress(levels, map(sub, ends, starts))
-            peaks.append(max(levels, default=0))
-        return peaks
+        return [self._peak(device) for device in range(self.problem.devices)]
+
+    def _peak(self, device: int) -> int:
+        if 0 in self.graph.durations:  # slots of no length: several may take and free at one instant
+            return max(level for _, level in self.memory_steps(device))
+        pick = self._pickers[device]
+        takes, gives = pick(self.graph.takes), pick(self.graph.gives)
+        at_starts = map(add, accumulate(map(sub, takes, gives)), gives)  # a level is highest when a slot starts
+        return max(at_starts, default=0)
 
     def memory_steps(self, device: int) -> Iterator[tuple[int, int]]:
         """The activation memory of a device over time as (time, level from then on), times rising."""

@@ -21,12 +21,15 @@ def interleaved(problem: Problem, *, group_size: int | None = None) -> Plan:
     V-1..0. With one chunk a device this is 1F1B. g is P by default, or where that deadlocks the next larger that
     cannot. Raises NotApplicable, with group sizes that run, for one that deadlocks.
     """
+    wanted = problem.devices if group_size is None else group_size
+    if wanted < 1:
+        raise NotApplicable(f"interleaved needs a group size of at least 1, not {wanted}", "group_size")
     if problem.stages == problem.devices:
         return one_f_one_b(problem)
-    wanted = problem.devices if group_size is None else group_size
     if _is_safe(problem, wanted) or _runs(problem, wanted):
         return _interleave(problem, wanted)
-    safe = next(size for size in range(problem.devices, problem.microbatches + 1) if _is_safe(problem, size))
+    larger = range(max(wanted, problem.devices), max(problem.microbatches, problem.devices) + 1)
+    safe = next(size for size in larger if _is_safe(problem, size))
     if group_size is None:
         note = f"group size {safe}: groups of {wanted} deadlock with {problem.microbatches} microbatches"
         return _interleave(problem, safe, note)
