@@ -36,7 +36,7 @@ def command(
 
     What does not apply says why, and the rest goes on.
     """
-    from pipesched.cli.output import print_json
+    from pipesched.cli.output import print_json, working
     from pipesched.comparison import compare
     from pipesched.config.load import load_problem, sweep_problems
     from pipesched.formats.comparison_json import comparison_document, sweep_document
@@ -44,14 +44,16 @@ def command(
     names = algorithms or list(DEFAULT)
     if sweep is not None:
         field, points = sweep_problems(*problem, sweep)
-        rows = [(value, compare(point, names, algorithm)) for value, point in points]
+        with working(max((point for _, point in points), key=lambda point: point.stages * point.microbatches)):
+            rows = [(value, compare(point, names, algorithm)) for value, point in points]
         if screen.as_json:
             print_json(sweep_document(field, rows))
         else:
             _print_sweep(field, rows, screen)
         return
     given = load_problem(*problem)
-    entries = compare(given, names, algorithm)
+    with working(given):
+        entries = compare(given, names, algorithm)
     if screen.as_json:
         print_json(comparison_document(entries))
     else:

@@ -6,6 +6,7 @@ import os
 import sys
 import tempfile
 from collections.abc import Iterable, Mapping
+from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -20,6 +21,8 @@ if TYPE_CHECKING:
     from pipesched.pipeline.schedule import Schedule
     from pipesched.render.gantt import Gantt
     from pipesched.render.timescale import Window
+
+LARGE = 200_000  # operations from which scheduling may take a second
 
 
 def console_for(screen: Screen) -> Console:
@@ -44,6 +47,16 @@ def console_for(screen: Screen) -> Console:
         color_system=None if plain else "auto",
         safe_box=True,
     )
+
+
+def working(problem: Problem) -> AbstractContextManager[object]:
+    """A sign of life on stderr while a large problem is scheduled, where stderr is a terminal."""
+    operations = 2 * problem.stages * problem.microbatches
+    if operations < LARGE or not sys.stderr.isatty():
+        return nullcontext()
+    from rich.console import Console
+
+    return Console(stderr=True).status(f"scheduling {operations:,} operations")
 
 
 def print_json(content: Mapping[str, Any]) -> None:
