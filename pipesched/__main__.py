@@ -13,6 +13,7 @@ def main() -> None:
     A command lives for a moment: it is not worth looking for garbage, nor freeing a million operations one by one at
     the end, which takes longer than drawing them.
     """
+    _open_streams()
     from pipesched.cli.app import app
 
     gc.set_threshold(100_000)
@@ -21,11 +22,27 @@ def main() -> None:
         app(prog_name="pipesched")
     except SystemExit as end:
         status = end.code
+    _leave(status if isinstance(status, int) else int(status is not None))
+
+
+def _open_streams() -> None:
+    """Give closed streams somewhere to write, and open ones a way to write letters that their encoding lacks."""
+    if sys.stdout is None:
+        sys.stdout = open(os.devnull, "w", encoding="utf-8")  # noqa: PTH123, SIM115  it stays open to the end
+    if sys.stderr is None:
+        sys.stderr = open(os.devnull, "w", encoding="utf-8")  # noqa: PTH123, SIM115
+    for stream in (sys.stdout, sys.stderr):
+        if hasattr(stream, "reconfigure"):
+            stream.reconfigure(errors="backslashreplace")
+
+
+def _leave(status: int) -> None:
     try:
         sys.stdout.flush()
         sys.stderr.flush()
-    finally:
-        os._exit(status if isinstance(status, int) else int(status is not None))
+    except OSError:
+        status = status or 1
+    os._exit(status)
 
 
 if __name__ == "__main__":

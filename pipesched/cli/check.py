@@ -29,7 +29,7 @@ def command(
     else:
         console = console_for(screen)
         for violation in found:
-            console.print(violation, markup=False)
+            console.print(violation)
         fits = "" if outcome.schedule.fits else " (over budget)"
         console.print(f"{len(found)} violations" if found else f"{outcome.algorithm}: every rule is kept{fits}")
     if found:

@@ -69,11 +69,14 @@ def _print_comparison(entries: Sequence[Entry], given: Problem, view: ChartView,
     console = console_for(screen)
     drawn = [entry.outcome for entry in entries if entry.outcome]
     longest = max((max(outcome.schedule.last_end) for outcome in drawn), default=0)
-    for outcome in drawn:
+    charts = [
+        chart(outcome.schedule, view, screen, until=longest, show_legend=outcome is drawn[-1]) for outcome in drawn
+    ]
+    for outcome, drawing in zip(drawn, charts, strict=True):
         console.print(heading(outcome, given))
-        console.print(chart(outcome.schedule, view, screen, until=longest, show_legend=outcome is drawn[-1]))
+        console.print(drawing)
         console.print()
-    console.print(comparison(entries, ascii_only=screen.ascii_only))
+    console.print(comparison(entries, ascii_only=screen.ascii_only or console.options.ascii_only))
 
 
 def _print_sweep(field: str, rows: Sequence[tuple[str, Sequence[Entry]]], screen: Screen) -> None:

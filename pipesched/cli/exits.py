@@ -42,6 +42,8 @@ def guarded(command: Callable[..., None]) -> Callable[..., None]:
             raise _stop(str(error), ExitStatus.ANSWER_IS_NO) from None
         except BrokenPipeError:
             quiet_pipe()
+        except OSError as error:
+            raise _stop(f"cannot write the output: {error.strerror or error}", ExitStatus.BAD_INPUT) from None
         except KeyboardInterrupt:
             raise typer.Exit(ExitStatus.INTERRUPTED) from None
 

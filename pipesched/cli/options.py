@@ -110,7 +110,7 @@ def algorithm_values(values: Mapping[str, Any]) -> dict[str, Any]:
 
 def screen_values(values: Mapping[str, Any]) -> Screen:
     """How to print."""
-    width = None if values["width"] is None else _whole("--width", values["width"], least=20)
+    width = None if values["width"] is None else _whole("--width", values["width"], least=20, most=10_000)
     return Screen(values["as_json"], width, values["no_color"], values["ascii_only"])
 
 
@@ -161,10 +161,10 @@ def with_options(function: Callable[..., Any]) -> Callable[..., Any]:
     return command
 
 
-def _whole(option: str, text: str, least: int) -> int:
+def _whole(option: str, text: str, least: int, most: int = 10**9) -> int:
     number = _number(option, text)
-    if number is None or number != int(number) or number < least:
-        raise ConfigError(f"{option}: must be a whole number of at least {least}, not {text!r}")
+    if number is None or number != int(number) or not least <= number <= most:
+        raise ConfigError(f"{option}: must be a whole number of at least {least} (at most {most:,}), not {text!r}")
     return int(number)
 
 
@@ -173,7 +173,7 @@ def _number(option: str, text: str | None) -> float | None:
         return None
     try:
         number = float(parse_number(text.strip()))
-    except ValueError:
+    except (ValueError, OverflowError):
         raise ConfigError(f"{option}: must be a number, not {text!r}") from None
     if not -1e15 < number < 1e15:
         raise ConfigError(f"{option}: {text} is out of range")

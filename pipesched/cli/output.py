@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from pipesched.render.timescale import Window
 
 LARGE = 200_000  # operations from which scheduling may take a second
+NARROWEST, WIDEST = 20, 10_000  # columns, whatever the terminal says
 
 
 def console_for(screen: Screen) -> Console:
@@ -39,14 +40,17 @@ def console_for(screen: Screen) -> Console:
             raise SystemExit(0)
 
     plain = screen.no_color or screen.ascii_only
-    return PipeConsole(
+    console = PipeConsole(
         file=sys.stdout,
         width=screen.width,
         highlight=False,
+        markup=False,
+        emoji=False,
         no_color=True if plain else None,
         color_system=None if plain else "auto",
-        safe_box=True,
     )
+    console.width = min(max(console.width, NARROWEST), WIDEST)
+    return console
 
 
 def working(problem: Problem) -> AbstractContextManager[object]:
@@ -77,7 +81,7 @@ def chart(
 
     return Gantt(
         schedule,
-        window=_window(schedule, view, until),
+        window=window(schedule, view, until),
         zoom=view.zoom,
         label=view.label,
         memory=view.memory,
@@ -86,7 +90,8 @@ def chart(
     )
 
 
-def _window(schedule: Schedule, view: ChartView, until: int | None) -> Window:
+def window(schedule: Schedule, view: ChartView, until: int | None = None) -> Window:
+    """The part of the timeline to draw, up to the tick `until` (default: its own end). Raises ConfigError if empty."""
     from pipesched.pipeline.quantities import in_units
     from pipesched.render.timescale import Window
 
@@ -103,8 +108,7 @@ def print_schedule(outcome: Outcome, view: ChartView, screen: Screen, given: Pro
     """Heading, chart and summary. `given` is the problem before it was fused."""
     from pipesched.render.summary import heading, summary
 
-    console = console_for(screen)
-    drawing = chart(outcome.schedule, view, screen)
+    console, drawing = console_for(screen), chart(outcome.schedule, view, screen)
     console.print(heading(outcome, given))
     console.print(drawing)
     console.print()
@@ -116,12 +120,13 @@ def print_schedule(outcome: Outcome, view: ChartView, screen: Screen, given: Pro
 def read_schedule(name: str, *, trusted: bool = True) -> Outcome:
     """The schedule in a file or on standard input ("-"). Raises ConfigError when it cannot be read, and InvalidSchedule
     when it breaks the rules of its problem, unless the caller looks at that itself (`trusted=False`)."""
+    from pipesched.config.load import read_stdin
     from pipesched.config.yaml_reader import decode
     from pipesched.formats.schedule_json import MOST_BYTES, parse
     from pipesched.pipeline.check import checked
 
     if name == "-":
-        name, data = "<stdin>", sys.stdin.buffer.read(MOST_BYTES + 1)
+        name, data = "<stdin>", read_stdin(MOST_BYTES + 1)
     else:
         try:
             with Path(name).open("rb") as file:
@@ -129,9 +134,7 @@ def read_schedule(name: str, *, trusted: bool = True) -> Outcome:
         except (OSError, ValueError) as error:
             reason = error.strerror if isinstance(error, OSError) and error.strerror else str(error)
             raise ConfigError(f"cannot read {name!r}: {reason}") from None
-    if len(data) > MOST_BYTES:
-        raise ConfigError(f"{name} is larger than {MOST_BYTES:,} bytes")
-    outcome = parse(decode(data, name), name)
+    outcome = parse(decode(data, name, MOST_BYTES), name)
     if trusted:
         checked(outcome.schedule)
     return outcome
@@ -150,10 +153,10 @@ def save(outcome: Outcome, target: Target) -> None:
 
 def write_file(path: Path, parts: Iterable[str], force: bool) -> None:
     """Write a text file whole or not at all; an existing one only by force. Raises ConfigError."""
-    if path.exists() and not force:
-        raise ConfigError(f"{path} exists; --force overwrites it")
     temporary: str | None = None
     try:
+        if path.exists() and not force:
+            raise ConfigError(f"{path} exists; --force overwrites it")
         handle, temporary = tempfile.mkstemp(prefix=f".{path.name}.", dir=path.parent)
         with os.fdopen(handle, "w", encoding="utf-8", newline="\n") as file:
             file.writelines(parts)

@@ -24,13 +24,14 @@ def command(
 
     Without a config it is Autopipe's case: 4 devices, 8 stages, 8 microbatches, forward 5, backward 10.
     """
-    from pipesched.cli.output import print_json, print_schedule, save, working
+    from pipesched.cli.output import print_json, print_schedule, save, window, working
     from pipesched.config.load import load_problem
     from pipesched.outcome import run
 
     given = load_problem(*problem)
     with working(given):
         outcome = run(given, algo, **algorithm)
+    window(outcome.schedule, chart)  # bad options are said before anything is written
     save(outcome, target)
     if screen.as_json:
         from pipesched.formats.schedule_json import document

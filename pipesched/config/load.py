@@ -45,10 +45,10 @@ def _twice(devices: Any) -> Any:
 
 def read_config(path: str) -> dict[str, Given]:
     """The values of a config file by the parameter of make_problem that they set. Raises ConfigError."""
-    from pipesched.config.yaml_reader import decode, parse_yaml, read_text
+    from pipesched.config.yaml_reader import MOST_BYTES, decode, parse_yaml, read_text
 
     if path == "-":
-        name, text = "<stdin>", decode(sys.stdin.buffer.read(), "<stdin>")
+        name, text = "<stdin>", decode(read_stdin(MOST_BYTES + 1), "<stdin>")
     else:
         name, text = path, read_text(Path(path))
     root = parse_yaml(text, name)
@@ -56,6 +56,13 @@ def read_config(path: str) -> dict[str, Given]:
     if "devices" not in values:
         raise ConfigError(f"{name}: `devices` is missing; a config needs at least `devices: 4`")
     return values
+
+
+def read_stdin(most: int) -> bytes:
+    """At most so many bytes of standard input. Raises ConfigError when it is closed."""
+    if sys.stdin is None:
+        raise ConfigError("standard input is closed")
+    return sys.stdin.buffer.read(most)
 
 
 def _fields(root: Any, name: str, section: str = "") -> Iterator[tuple[Field, Any, str]]:

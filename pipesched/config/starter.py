@@ -9,9 +9,7 @@ from pipesched.config.fields import (
     FIELDS,
     FRACTION,
     LANES,
-    PER_BOUNDARY,
     PER_DEVICE,
-    PER_STAGE,
     PLACEMENT,
     SECTIONS,
     TEXT,
@@ -58,7 +56,10 @@ def json_schema() -> dict[str, Any]:
     """JSON Schema (draft 2020-12) of a config file."""
     top = {field.key: _schema(field) for field in FIELDS if "." not in field.key}
     sections = {
-        section: _object({field.key.partition(".")[2]: _schema(field) for field in _of(section)})
+        section: {
+            **_object({field.key.partition(".")[2]: _schema(field) for field in _of(section)}),
+            "type": ["object", "null"],  # an empty section counts as absent
+        }
         for section in SECTIONS
     }
     return {
@@ -74,23 +75,26 @@ def _of(section: str) -> list[Field]:
 
 
 def _object(properties: dict[str, Any]) -> dict[str, Any]:
-    return {"type": ["object", "null"], "additionalProperties": False, "properties": properties}
+    return {"type": "object", "additionalProperties": False, "properties": properties}
 
 
 def _schema(field: Field) -> dict[str, Any]:
-    number = {"type": "number", "minimum": 0}
+    """A value of this field; an empty one counts as absent, except for what is required."""
+    empty = [] if field.key == "devices" else [{"type": "null"}]
+    return {"description": field.help, "anyOf": [*_shapes(field), *empty]}
+
+
+def _shapes(field: Field) -> list[dict[str, Any]]:
+    number: dict[str, Any] = {"type": "number", "minimum": 0}
     if field.shape == PER_DEVICE:
         number = {"type": "number", "exclusiveMinimum": 0}
     if field.shape == FRACTION:
-        number = {"type": "number", "minimum": 0, "maximum": 1}
-    shapes: dict[str, dict[str, Any]] = {
-        COUNT: {"type": "integer", "minimum": 1},
-        TEXT: {"type": "string"},
-        LANES: {"enum": list(LANE_KINDS)},
-        PLACEMENT: {
-            "anyOf": [{"enum": ["auto", *PLACEMENTS]}, {"type": "array", "items": {"type": "integer", "minimum": 0}}]
-        },
+        number["maximum"] = 1
+    devices = {"type": "array", "items": {"type": "integer", "minimum": 0}}
+    shapes: dict[str, list[dict[str, Any]]] = {
+        COUNT: [{"type": "integer", "minimum": 1}],
+        TEXT: [{"type": "string"}],
+        LANES: [{"enum": list(LANE_KINDS)}],
+        PLACEMENT: [{"enum": ["auto", *PLACEMENTS]}, devices],
     }
-    for shape in (PER_STAGE, PER_BOUNDARY, PER_DEVICE, FRACTION):
-        shapes[shape] = {"anyOf": [number, {"type": "array", "items": number}]}
-    return {"description": field.help, **shapes[field.shape]}
+    return shapes.get(field.shape, [number, {"type": "array", "items": number}])

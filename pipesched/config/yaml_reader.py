@@ -45,37 +45,44 @@ def read_text(path: Path) -> str:
     try:
         if path.is_dir():
             raise ConfigError(f"{path} is a directory; a config is a YAML file")
-        if path.stat().st_size > MOST_BYTES:
-            raise ConfigError(f"{path} has {path.stat().st_size:,} bytes; a config has at most {MOST_BYTES:,}")
-        return decode(path.read_bytes(), str(path))
+        with path.open("rb") as file:
+            return decode(file.read(MOST_BYTES + 1), str(path))
     except (OSError, ValueError) as error:  # ValueError: a NUL in the name
         reason = error.strerror if isinstance(error, OSError) and error.strerror else str(error)
         raise ConfigError(f"cannot read {str(path)!r}: {reason}") from None
 
 
-def decode(data: bytes, name: str) -> str:
-    """UTF-8 text, without a byte order mark. Raises ConfigError."""
+def decode(data: bytes, name: str, most: int = MOST_BYTES) -> str:
+    """UTF-8 text of at most `most` bytes, without a byte order mark. Raises ConfigError."""
+    if len(data) > most:
+        raise ConfigError(f"{name} is larger than {most:,} bytes")
     try:
         text = data.decode("utf-8-sig")
     except UnicodeDecodeError:
         raise ConfigError(f"{name} is no text file (UTF-8 is expected)") from None
     if "\0" in text:
-        raise ConfigError(f"{name} is a binary file; a config is a YAML file")
+        raise ConfigError(f"{name} is a binary file, not text")
     return text
 
 
 def parse_yaml(text: str, name: str) -> Value:
     """The one document in `text`. Raises ConfigError with `name` and the line."""
     try:
-        node = yaml.compose(text, Loader=_Loader)
+        loader = _Loader(text)
+    except yaml.reader.ReaderError as error:
+        raise ConfigError(f"{name}: the character #x{error.character:04x} is not allowed in YAML") from None
+    try:
+        node = loader.get_single_node()
     except yaml.MarkedYAMLError as error:
         mark = error.problem_mark or error.context_mark
         where = f"{name}:{mark.line + 1}" if mark else name
         raise ConfigError(f"{where}: {error.problem or error.context}") from None
-    except yaml.YAMLError as error:
-        raise ConfigError(f"{name}: {error}") from None
+    except (yaml.YAMLError, ValueError, OverflowError) as error:  # the last two: absurd escapes and version numbers
+        raise ConfigError(f"{name}:{loader.line + 1}: {str(error).splitlines()[0]}") from None
     except RecursionError:
         raise ConfigError(f"{name}: nested too deeply") from None
+    finally:
+        loader.dispose()
     if node is None:
         raise ConfigError(f"{name} is empty; a config needs at least `devices: 4`")
     return _Builder(name).build(node, 0)

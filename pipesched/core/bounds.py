@@ -34,7 +34,7 @@ def head_work_tail(jobs: Sequence[Job], units: int = 1) -> int:
     synthesis. O(jobs x distinct tails).
     """
     best = 0
-    by_head = sorted((job for job in jobs if job.work), reverse=True)
+    by_head = sorted(jobs, reverse=True)
     for tail in {job.tail for job in by_head}:
         work = 0
         for job in by_head:

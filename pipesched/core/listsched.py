@@ -1,8 +1,9 @@
 """List scheduling: keep every resource busy; among the tasks that are ready and fit, take the least key.
 
 The key is the visible tuple (priority, tie, index). The engine walks through time from event to event (a task ends, a
-lag runs out) and never leaves a unit idle while a ready task fits, in memory too. One engine serves pipelines (devices,
-activation memory) and hardware (units of a class, initiation intervals as durations, latencies as lags).
+lag runs out) and never leaves a unit idle while a ready task fits, in memory too, unless that would wedge. One engine
+serves pipelines (devices, activation memory) and hardware (units of a class, initiation intervals as durations,
+latencies as lags).
 """
 
 from __future__ import annotations
@@ -91,12 +92,18 @@ class _Engine:
         """Go from event to event until none is left."""
         while self.ends or self.arrivals:
             now = min(events[0][0] for events in (self.ends, self.arrivals) if events)
+            self._settle(now)
+            while (entry := self._least()) is not None:
+                self._start(entry[2], now)
+                self._settle(now)  # a task of no length has ended already
+
+    def _settle(self, now: int) -> None:
+        """Everything that ends or becomes ready by `now`."""
+        while (self.ends and self.ends[0][0] <= now) or (self.arrivals and self.arrivals[0][0] <= now):
             while self.ends and self.ends[0][0] <= now:
                 self._end(heappop(self.ends)[1], now)
             while self.arrivals and self.arrivals[0][0] <= now:
                 self._arrive(heappop(self.arrivals)[1], now)
-            while (entry := self._least()) is not None:
-                self._start(entry[2], now)
 
     def _end(self, task: int, now: int) -> None:
         resource = self.graph.resources[task]

@@ -32,9 +32,9 @@ def arrow(before: int, after: int, lag: int = 0) -> Edge:
 class TaskGraph:
     """Tasks with durations (integer ticks) on resources, precedences with lags, and memory.
 
-    Task i occupies one unit of `resources[i]` (NOWHERE: none) for `durations[i]` ticks. Resource r has
-    `capacities[r]` units: 1 is a machine, k is a class of k identical units. At its start a task takes `takes[i]` from
-    memory pool `pools[i]`, at its end it gives `gives[i]` back (both default to nothing).
+    Task i occupies one unit of `resources[i]` for `durations[i]` ticks; NOWHERE: none, nor any memory.
+    Resource r has `capacities[r]` units: 1 is a machine, k is a class of k identical units. At its start a task takes
+    `takes[i]` from memory pool `pools[i]`, at its end it gives `gives[i]` back (both default to nothing).
     """
 
     durations: Sequence[int]

@@ -7,22 +7,24 @@ read as the simplest fraction with that float, so the document round-trips exact
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from decimal import Decimal
 from fractions import Fraction
 from typing import Any
 
+from pipesched.config.fields import BY_KEY, SECTIONS, keys_of
 from pipesched.core.timing import UNTIMED
-from pipesched.errors import ConfigError
+from pipesched.errors import ConfigError, InvalidSchedule
 from pipesched.outcome import Outcome
 from pipesched.pipeline.ops import Pair, parse_slot
 from pipesched.pipeline.plan import plan_from_slots
 from pipesched.pipeline.problem import Problem, make_problem
-from pipesched.pipeline.quantities import in_units, plain, shown, simplest
-from pipesched.pipeline.schedule import Schedule, assemble
+from pipesched.pipeline.quantities import in_units, parse_number, plain, shown, simplest
+from pipesched.pipeline.schedule import Schedule, assemble, schedule_plan
 
 FORMAT, VERSION = "pipesched.schedule", 1
 MOST_BYTES = 200_000_000
+MOST_PLACES = 30  # digits before or behind the point
 
 
 def document(outcome: Outcome) -> dict[str, Any]:
@@ -135,13 +137,15 @@ def parse(text: str, name: str) -> Outcome:
     The caller checks it: a foreign document may break the rules of its problem.
     """
     try:
-        content = json.loads(text, parse_float=Decimal, parse_constant=_no_constant, object_pairs_hook=_no_duplicates)
+        content = json.loads(
+            text, parse_float=parse_number, parse_constant=_no_constant, object_pairs_hook=_no_duplicates
+        )
     except (ValueError, RecursionError) as error:
         raise ConfigError(f"{name} is no JSON document: {error}") from None
     try:
         _require_version(content)
         problem = _problem(_get(content, "problem", dict))
-        return Outcome(str(content.get("algorithm", "unknown")), _schedule(problem, _get(content, "devices", list)))
+        return Outcome(_algorithm(content), _schedule(problem, _get(content, "devices", list)))
     except ConfigError as error:
         key = f"{error.key}: " if error.key else ""
         raise ConfigError(f"{name}: {key}{error}") from None
@@ -161,8 +165,16 @@ def _no_duplicates(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
 def _require_version(content: Any) -> None:
     if not isinstance(content, dict) or content.get("format") != FORMAT:
         raise ConfigError(f'is no schedule: it lacks "format": "{FORMAT}"')
-    if content.get("version") != VERSION:
-        raise ConfigError(f"has version {content.get('version')!r} of {FORMAT}; this pipesched knows version {VERSION}")
+    version = content.get("version")
+    if version != VERSION or isinstance(version, bool):
+        raise ConfigError(f"has version {shown(version)} of {FORMAT}; this pipesched knows version {VERSION}")
+
+
+def _algorithm(content: Mapping[str, Any]) -> str:
+    name = content.get("algorithm", "unknown")
+    if not isinstance(name, str) or not name.isprintable():
+        raise ConfigError(f"'algorithm' must be one line of text, not {shown(name)}")
+    return name
 
 
 def _get(content: Any, key: str, kind: type) -> Any:
@@ -172,29 +184,39 @@ def _get(content: Any, key: str, kind: type) -> Any:
 
 
 def _problem(content: dict[str, Any]) -> Problem:
-    values = {key: value for key, value in content.items() if key not in ("costs", "memory")}
-    values |= {key: _numbers(value, _exact_time) for key, value in _get(content, "costs", dict).items()}
-    values |= {key: _numbers(value, _exact_size) for key, value in _get(content, "memory", dict).items()}
-    try:
-        return make_problem(**values)
-    except TypeError as error:
-        raise ConfigError(f"problem: {str(error).removeprefix('make_problem() ')}") from None
+    values: dict[str, Any] = {}
+    for section, read in (("", _as_it_is), ("costs", _exact_time), ("memory", _exact_size)):
+        part = _get(content, section, dict) if section else content
+        for key, value in part.items():
+            full = f"{section}.{key}" if section else key
+            if full in BY_KEY:
+                values[BY_KEY[full].name] = _numbers(value, read)
+            elif section or key not in SECTIONS:
+                raise ConfigError(f"unknown key; known here are {', '.join(keys_of(section))}", f"problem.{full}")
+    if "devices" not in values:
+        raise ConfigError("'devices' is missing in 'problem'")
+    return make_problem(**values)
 
 
-def _numbers(value: Any, read: Any) -> Any:
+def _numbers(value: Any, read: Callable[[int | Decimal], Any]) -> Any:
     if isinstance(value, list):
         return [_numbers(entry, read) for entry in value]
     return read(value) if isinstance(value, (int, Decimal)) and not isinstance(value, bool) else value
 
 
+def _as_it_is(value: int | Decimal) -> int | Decimal:
+    return value
+
+
 def _exact_time(value: int | Decimal) -> Fraction:
-    if isinstance(value, Decimal) and not -30 < value.adjusted() < 30:
-        raise ConfigError(f"{value} is out of range")
+    if value and not -MOST_PLACES < Decimal(value).adjusted() < MOST_PLACES:
+        raise ConfigError(f"{shown(value)} is out of range")
     return Fraction(value)
 
 
 def _exact_size(value: int | Decimal) -> Fraction:
-    return _exact_time(value) if isinstance(value, int) else simplest(float(value))
+    time_or_size = _exact_time(value)  # checks the range
+    return simplest(value) if isinstance(value, Decimal) else time_or_size
 
 
 def _schedule(problem: Problem, devices: list[Any]) -> Schedule:
@@ -202,6 +224,8 @@ def _schedule(problem: Problem, devices: list[Any]) -> Schedule:
         raise ConfigError(f"'devices' lists {len(devices)} devices; the problem has {problem.devices}")
     if problem.placement is None:
         raise ConfigError('problem.placement must be a list of devices or "bidirectional"')
+    if not all(isinstance(slots, list) for slots in devices):
+        raise ConfigError("'devices' must hold a list of slots for each device")
     rows = [[(parse_slot(_get(slot, "op", str)), slot) for slot in slots] for slots in devices]
     plan = plan_from_slots([[slot for slot, _ in row] for row in rows], problem.stages, problem.microbatches)
     starts, ends = [UNTIMED] * plan.index.size, [UNTIMED] * plan.index.size
@@ -210,14 +234,28 @@ def _schedule(problem: Problem, devices: list[Any]) -> Schedule:
         for op in slot if isinstance(slot, Pair) else (slot,):
             number = plan.index.number(op)
             starts[number], ends[number] = start, end
-    return assemble(problem, plan, starts, ends)
+    return _as_written(assemble(problem, plan, starts, ends))
 
 
 def _ticks(content: Mapping[str, Any], key: str, problem: Problem) -> int:
-    value = content.get(key)
+    """The tick that a time was written for: the nearest one, if it is written that way."""
+    value, scale = content.get(key), problem.costs.scale
     if isinstance(value, bool) or not isinstance(value, (int, Decimal)):
         raise ConfigError(f"{content.get('op')}: {key!r} must be a number, not {shown(value)}")
-    ticks = _exact_time(value) * problem.costs.scale
-    if ticks.denominator != 1 or ticks < 0:
-        raise ConfigError(f"{content.get('op')}: {key} {value} is no sum of the problem's costs")
-    return int(ticks)
+    ticks = round(_exact_time(value) * scale)
+    if ticks < 0 or in_units(ticks, scale) != (value if isinstance(value, int) else float(value)):
+        raise ConfigError(f"{content.get('op')}: {key} {shown(value)} is no sum of the problem's costs")
+    return ticks
+
+
+def _as_written(schedule: Schedule) -> Schedule:
+    """`schedule`, or the replay of its plan if that is written the same way: floats end at 17 digits, ticks do not."""
+    scale = schedule.problem.costs.scale
+    if max(schedule.ends, default=0) < 2**53:
+        return schedule
+    try:
+        replay = schedule_plan(schedule.problem, schedule.plan)
+    except InvalidSchedule:
+        return schedule
+    written = zip([*schedule.starts, *schedule.ends], [*replay.starts, *replay.ends], strict=True)
+    return replay if all(in_units(old, scale) == in_units(new, scale) for old, new in written) else schedule

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import replace
+from math import gcd
 from typing import NamedTuple
 
 from pipesched.core.bounds import Job, critical_path, head_work_tail, jackson_preemptive, memory_area
@@ -29,13 +30,14 @@ def lower_bound(schedule: Schedule) -> Bound:
     """The best bound on the makespan that applies to `schedule`.
 
     It holds for its placement and its kinds of operations. Bounds that count the budget apply only to a schedule
-    that fits it.
+    that fits it. Every makespan is a sum of costs, so the bound is rounded up to a multiple of their common divisor.
     """
-    return max(_bounds(schedule), key=lambda bound: bound.ticks)
-
-
-def _bounds(schedule: Schedule) -> Iterator[Bound]:
     single = _Single(schedule)
+    best = max(_bounds(schedule, single), key=lambda bound: bound.ticks)
+    return best._replace(ticks=-(-best.ticks // single.quantum) * single.quantum)
+
+
+def _bounds(schedule: Schedule, single: _Single) -> Iterator[Bound]:
     yield Bound(critical_path(single.path_graph), "critical path of one microbatch")
     for device, jobs in enumerate(single.jobs()):
         yield Bound(head_work_tail(jobs), f"head + work + tail of device {device}")
@@ -58,8 +60,16 @@ class _Single:
         straight = replace(self.placement, mirrored=False)
         self.work_graph = lower(replace(problem, microbatches=1, placement=straight), self.index)
         self.path_graph = self.work_graph
+        self.durations = self.work_graph.durations
         if schedule.plan.pairs and problem.costs.overlap is not None:
             self.work_graph, self.path_graph = self._shortened_by_pairs(problem.costs.overlap)
+
+    @property
+    def quantum(self) -> int:
+        """The greatest common divisor of all costs that occur, in ticks (1 when nothing takes time)."""
+        lags = (edge.lag for edge in self.work_graph.edges)
+        overlap = self.problem.costs.overlap or ()
+        return gcd(*self.durations, *lags, *overlap) or 1
 
     def _shortened_by_pairs(self, overlap: tuple[int, ...]) -> tuple[TaskGraph, TaskGraph]:
         """Durations that hold in pairs too, for work and for paths.

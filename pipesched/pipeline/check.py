@@ -15,6 +15,7 @@ from pipesched.errors import InvalidSchedule
 from pipesched.pipeline.ops import OpIndex
 from pipesched.pipeline.plan import mismatch
 from pipesched.pipeline.problem import Problem
+from pipesched.pipeline.quantities import in_units
 from pipesched.pipeline.schedule import Schedule, picker
 
 MOST_VIOLATIONS = 20
@@ -133,7 +134,7 @@ def _wrong_lengths(schedule: Schedule) -> Iterator[str]:
                 due = _pair_length(problem, index, number, in_pair[number]) if number in in_pair else length
                 lasts = schedule.ends[number] - schedule.starts[number]
                 if schedule.starts[number] >= 0 and lasts != due:
-                    yield f"{index.op(number)} lasts {lasts} ticks, not {due}"
+                    yield f"{index.op(number)} lasts {_time(schedule, lasts)}, not {_time(schedule, due)}"
 
 
 def _pair_length(problem: Problem, index: OpIndex, one: int, other: int) -> int:
@@ -179,7 +180,8 @@ def _early_row(schedule: Schedule, kind: str, stage: int, ready: Sequence[int], 
     for number in compress(row, map(lt, starts, due)):
         if schedule.starts[number] >= 0:
             op = schedule.plan.index.op(number)
-            yield f"{op} starts at {schedule.starts[number]}, before its input is there at {due[op.microbatch]}"
+            start, there = _time(schedule, schedule.starts[number]), _time(schedule, due[op.microbatch])
+            yield f"{op} starts at {start}, before its input is there at {there}"
 
 
 def _gradient_ends(schedule: Schedule) -> list[Sequence[int]]:
@@ -194,3 +196,8 @@ def _gradient_ends(schedule: Schedule) -> list[Sequence[int]]:
 
 def _part(values: Sequence[int], row: range) -> Sequence[int]:
     return values[row.start : row.stop]
+
+
+def _time(schedule: Schedule, ticks: int) -> int | float:
+    """Ticks in the user's unit."""
+    return in_units(ticks, schedule.problem.costs.scale)

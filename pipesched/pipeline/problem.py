@@ -204,9 +204,10 @@ def _backward_halves(
         return half, half
     if backward is not None:
         raise ConfigError("give either backward or its halves backward_input and backward_weight", "costs.backward")
-    for given, key in ((half_input, "costs.backward_input"), (half_weight, "costs.backward_weight")):
-        if given is None:
-            raise ConfigError("the other half of the backward is given, so this one is needed too", key)
+    if half_input is None:
+        raise ConfigError("half of the backward; costs.backward_input is needed too", "costs.backward_weight")
+    if half_weight is None:
+        raise ConfigError("half of the backward; costs.backward_weight is needed too", "costs.backward_input")
     return (
         _list("costs.backward_input", half_input, stages, "one a stage"),
         _list("costs.backward_weight", half_weight, stages, "one a stage"),

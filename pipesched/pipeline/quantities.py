@@ -8,11 +8,13 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable
-from decimal import Decimal
+from decimal import Decimal, InvalidOperation
 from fractions import Fraction
 from math import lcm
 
 MOST_DIGITS = 9
+SHORT = 12  # digits of a decimal that is no rounded fraction: those have 16 or 17
+FARTHEST = 4_000  # exponents beyond are no numbers that anybody means, and take forever to write out
 _DECIMAL = re.compile(r"[-+]?([0-9]+(\.[0-9]*)?|\.[0-9]+)([eE][-+]?[0-9]+)?", re.ASCII)
 Number = int | float | Decimal | Fraction
 
@@ -29,26 +31,39 @@ def exact(value: Number) -> Fraction:
     number = Decimal(repr(value)) if isinstance(value, float) else Decimal(value)
     if not number.is_finite():
         raise ValueError("not a finite number")
-    if not -MOST_DIGITS <= number.adjusted() <= MOST_DIGITS and number:
+    if number and not -MOST_DIGITS <= number.adjusted() < MOST_DIGITS:
         raise ValueError(f"more than {MOST_DIGITS} digits")
-    _, digits, exponent = number.normalize().as_tuple()
-    whole = max(len(digits) + int(exponent), 0)
-    if whole + max(-int(exponent), 0) > MOST_DIGITS and number:
+    fraction = Fraction(number)
+    whole = len(str(abs(int(fraction)))) if abs(fraction) >= 1 else 0
+    if (fraction * 10 ** (MOST_DIGITS - whole)).denominator != 1:
         raise ValueError(f"more than {MOST_DIGITS} digits")
-    return Fraction(number)
+    return fraction
 
 
 def parse_number(text: str) -> Decimal:
     """The decimal that `text` spells. Raises ValueError."""
     if not _DECIMAL.fullmatch(text):
         raise ValueError("not a number")
-    return Decimal(text)
+    try:
+        number = Decimal(text)
+    except InvalidOperation:
+        raise ValueError("out of range") from None
+    if number and abs(number.adjusted()) > FARTHEST:
+        raise ValueError("out of range")
+    return number
 
 
-def simplest(value: float) -> Fraction:
-    """The simplest fraction that `value` is the nearest float of: a third that was written to JSON is a third again."""
-    near = Fraction(value).limit_denominator(1_000_000)
-    return near if float(near) == value else Fraction(Decimal(repr(value)))
+def simplest(value: Decimal) -> Fraction:
+    """What a decimal of a document was written for.
+
+    That is the decimal itself if it is short, as users' values and their sums are; else the fraction of fewest parts
+    (up to 2^26) with that float: a third that was written to JSON is a third again.
+    """
+    if len(value.as_tuple().digits) > SHORT:
+        near = Fraction(float(value)).limit_denominator(2**26)
+        if float(near) == float(value):
+            return near
+    return Fraction(value)
 
 
 def shown(value: object) -> str:

@@ -4,6 +4,8 @@ turn.
 
 from __future__ import annotations
 
+from itertools import count
+
 from pipesched.errors import Deadlock, NotApplicable
 from pipesched.pipeline.ops import OpIndex
 from pipesched.pipeline.plan import Plan
@@ -28,12 +30,11 @@ def interleaved(problem: Problem, *, group_size: int | None = None) -> Plan:
         return one_f_one_b(problem)
     if _is_safe(problem, wanted) or _runs(problem, wanted):
         return _interleave(problem, wanted)
-    larger = range(max(wanted, problem.devices), max(problem.microbatches, problem.devices) + 1)
-    safe = next(size for size in larger if _is_safe(problem, size))
-    if group_size is None:
-        note = f"group size {safe}: groups of {wanted} deadlock with {problem.microbatches} microbatches"
-        return _interleave(problem, safe, note)
-    raise NotApplicable(_refusal(problem, wanted, safe), "group_size")
+    if group_size is not None:
+        raise NotApplicable(_refusal(problem, wanted), "group_size")
+    safe = next(size for size in range(wanted, problem.microbatches + 1) if _is_safe(problem, size))
+    note = f"group size {safe}: groups of {wanted} deadlock with {problem.microbatches} microbatches"
+    return _interleave(problem, safe, note)
 
 
 def _interleave(problem: Problem, group: int, note: str = "") -> Plan:
@@ -82,13 +83,13 @@ def _runs(problem: Problem, group: int) -> bool:
     return True
 
 
-def _refusal(problem: Problem, wanted: int, safe: int) -> str:
+def _refusal(problem: Problem, wanted: int) -> str:
     smaller = next((size for size in range(wanted - 1, 0, -1) if _runs(problem, size)), None)
-    nearest = [str(size) for size in (smaller, safe) if size is not None]
+    larger = next(size for size in count(wanted + 1) if _is_safe(problem, size) or _runs(problem, size))
+    nearest = [str(size) for size in (smaller, larger) if size is not None]
     return (
         f"interleaved with group size {wanted} deadlocks on {problem.devices} devices with"
-        f" {problem.microbatches} microbatches: every group needs at least {problem.devices} microbatches;"
-        f" group sizes that run: {', '.join(nearest)}"
+        f" {problem.microbatches} microbatches; nearest group sizes that run: {', '.join(nearest)}"
     )
 
 

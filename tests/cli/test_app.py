@@ -1,0 +1,65 @@
+"""The command group: version, help, and names that are not commands."""
+
+from __future__ import annotations
+
+import subprocess
+from collections.abc import Callable
+
+import pytest
+
+import pipesched
+from pipesched.cli.app import COMMANDS
+
+Cli = Callable[..., subprocess.CompletedProcess[str]]
+
+
+def test_version(cli: Cli) -> None:
+    """--version prints the version of the package and nothing else."""
+    result = cli("--version")
+    assert (result.returncode, result.stdout, result.stderr) == (0, f"pipesched {pipesched.__version__}\n", "")
+
+
+def test_help_names_every_command(cli: Cli) -> None:
+    """--help names every command."""
+    result = cli("--help")
+    assert result.returncode == 0
+    assert all(f" {name} " in result.stdout for name in COMMANDS)
+
+
+def test_no_command_shows_the_help(cli: Cli) -> None:
+    """Without a command there is help, not an error message."""
+    result = cli()
+    assert "Usage" in result.stdout + result.stderr
+    assert "Error" not in result.stderr
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_help_of_a_command(cli: Cli, command: str) -> None:
+    """Each command has help with the sentence that says what it does."""
+    result = cli(command, "--help")
+    assert (result.returncode, result.stderr) == (0, "")
+    assert f"pipesched {command}" in result.stdout
+
+
+@pytest.mark.parametrize(
+    "args",
+    [
+        ["nosuch"],
+        ["run", "extra"],
+        ["run", "--nosuch"],
+        ["run", "--devices"],
+        ["run", "--json=yes"],
+        ["show"],
+        ["check"],
+        ["list", "extra"],
+        ["init", "a", "b"],
+        ["compare", "--output", "x.json"],
+    ],
+    ids=" ".join,
+)
+def test_usage_error(cli: Cli, args: list[str]) -> None:
+    """A command line that cannot be read is bad input: exit 2, a message on stderr, nothing on stdout."""
+    result = cli(*args)
+    assert (result.returncode, result.stdout) == (2, "")
+    assert "Error" in result.stderr
+    assert "Traceback" not in result.stderr

@@ -1,0 +1,123 @@
+"""`pipesched compare`: several algorithms on one problem, or over a range of problems."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+Cli = Callable[..., subprocess.CompletedProcess[str]]
+
+
+def rows(cli: Cli, *args: str, name: str = "comparison") -> list[dict[str, Any]]:
+    """The rows of the one document that `compare --json` prints."""
+    result = cli("compare", *args, "--json")
+    assert (result.returncode, result.stderr) == (0, "")
+    document = json.loads(result.stdout)
+    assert list(document) == ["format", "version", "rows"]
+    assert (document["format"], document["version"]) == (f"pipesched.{name}", 1)
+    found: list[dict[str, Any]] = document["rows"]
+    return found
+
+
+def test_rows_have_the_metrics_of_run(cli: Cli) -> None:
+    """A row of the comparison holds the metrics that `run --json` gives, in the order asked for."""
+    names = ["interleaved", "1f1b", "sequential"]
+    found = rows(cli, *names, "--microbatches", "6")
+    assert [row["algorithm"] for row in found] == names
+    for row in found:
+        assert list(row) == ["algorithm", "applicable", "metrics"]
+        alone = json.loads(cli("run", "-a", row["algorithm"], "--microbatches", "6", "--json").stdout)
+        assert (row["applicable"], row["metrics"]) == (True, alone["metrics"])
+
+
+def test_default_names(cli: Cli) -> None:
+    """Without names it compares naive, 1F1B and interleaved, and draws each."""
+    assert [row["algorithm"] for row in rows(cli)] == ["naive", "1f1b", "interleaved"]
+    result = cli("compare")
+    assert (result.returncode, result.stderr) == (0, "")
+    for fact in ("naive", "1f1b", "interleaved", "330", "285"):
+        assert fact in result.stdout
+
+
+def test_what_does_not_apply_says_why(cli: Cli) -> None:
+    """An algorithm that does not apply is a row with its reason, and the others go on."""
+    arguments = ("list", "interleaved", "--stages", "5")
+    listed, refused = rows(cli, *arguments)
+    assert listed["applicable"] is True
+    assert refused == {"algorithm": "interleaved", "applicable": False, "reason": refused["reason"]}
+    assert "multiple of 4 stages" in refused["reason"]
+    drawn = cli("compare", *arguments)
+    assert drawn.returncode == 0
+    assert "interleaved does not apply" in drawn.stdout
+    assert str(listed["metrics"]["makespan"]) in drawn.stdout
+
+
+def test_nothing_applies(cli: Cli) -> None:
+    """When nothing applies there are only reasons, and that is an answer too."""
+    arguments = ("interleaved", "looped-bfs", "1f1b", "--stages", "5")
+    assert [row["applicable"] for row in rows(cli, *arguments)] == [False] * 3
+    drawn = cli("compare", *arguments)
+    assert (drawn.returncode, drawn.stderr) == (0, "")
+    assert drawn.stdout.count("does not apply") == 3
+
+
+def test_budget_that_only_some_obey(cli: Cli) -> None:
+    """Below the floor list scheduling gives its reason; families that know no budget run and are marked."""
+    naive, listed = rows(cli, "naive", "list", "--mem-budget", "0.5")
+    assert naive["metrics"]["fits"] is False
+    assert (listed["applicable"], "budget is 0.5" in listed["reason"]) == (False, True)
+
+
+def test_option_goes_to_those_that_know_it(cli: Cli) -> None:
+    """An algorithm's option is given to the algorithms that know it, and the others run without."""
+    plain, grouped = (rows(cli, "1f1b", "interleaved", *size) for size in ((), ("--group-size", "8")))
+    assert plain[0] == grouped[0]
+    assert plain[1]["metrics"]["peak_memory"] != grouped[1]["metrics"]["peak_memory"]
+
+
+def test_sweep(cli: Cli) -> None:
+    """A sweep has a row for each value and algorithm, with the value under the name of the field."""
+    found = rows(cli, "naive", "1f1b", "--sweep", "microbatches=4,8", name="sweep")
+    assert [(row["microbatches"], row["algorithm"]) for row in found] == [
+        (4, "naive"),
+        (4, "1f1b"),
+        (8, "naive"),
+        (8, "1f1b"),
+    ]
+    assert [row["metrics"]["bubble"] for row in found] == [pytest.approx(3 / (m + 3)) for m in (4, 4, 8, 8)]
+    assert all(isinstance(row["microbatches"], int) for row in found)
+
+
+def test_sweep_of_costs(cli: Cli) -> None:
+    """A sweep of a cost names its key, and a value is the number that was written."""
+    found = rows(cli, "1f1b", "--sweep", "p2p=0,0.5", name="sweep")
+    assert [row["costs.p2p"] for row in found] == [0, 0.5]
+    assert found[0]["metrics"]["makespan"] < found[1]["metrics"]["makespan"]
+
+
+def test_sweep_where_some_do_not_apply(cli: Cli) -> None:
+    """Where an algorithm does not apply, its row of the sweep says why, and the table still stands."""
+    arguments = ("1f1b", "list", "--sweep", "stages=4,5")
+    found = rows(cli, *arguments, name="sweep")
+    assert [(row["stages"], row["algorithm"], row["applicable"]) for row in found] == [
+        (4, "1f1b", True),
+        (4, "list", True),
+        (5, "1f1b", False),
+        (5, "list", True),
+    ]
+    assert "multiple of 4" in found[2]["reason"]
+    drawn = cli("compare", *arguments)
+    assert (drawn.returncode, drawn.stderr) == (0, "")
+    assert "n/a" in drawn.stdout
+
+
+def test_sweep_prints_every_value(cli: Cli) -> None:
+    """The table of a sweep says which bubble it prints, and has every value of the field."""
+    result = cli("compare", "--sweep", "microbatches=4,8,16,1000")
+    assert (result.returncode, result.stderr) == (0, "")
+    for fact in ("idle device-time", "4", "8", "16", "1000", "42.86%", "27.27%"):
+        assert fact in result.stdout

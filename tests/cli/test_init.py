@@ -1,0 +1,54 @@
+"""`pipesched init`: the starter config and the JSON Schema."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from pipesched.config.starter import STARTER, json_schema
+
+Cli = Callable[..., subprocess.CompletedProcess[str]]
+
+
+@pytest.mark.parametrize("file", [[], ["-"]], ids=["", "-"])
+def test_prints_without_a_file(cli: Cli, tmp_path: Path, file: list[str]) -> None:
+    """Without a file, or with -, the starter goes to stdout and nowhere else."""
+    result = cli("init", *file)
+    assert (result.returncode, result.stdout, result.stderr) == (0, STARTER, "")
+    assert not list(tmp_path.iterdir())
+
+
+def test_writes_a_file_that_runs(cli: Cli) -> None:
+    """The file holds the starter, and the commands that its comment names run on it."""
+    result = cli("init", "my.yaml")
+    assert (result.returncode, result.stdout) == (0, "")
+    assert Path("my.yaml").read_text() == STARTER
+    assert "THIS_FILE" in STARTER
+    commands = [line.strip("# ") for line in STARTER.splitlines() if "THIS_FILE" in line]
+    for command in commands:
+        name, *args = command.replace("THIS_FILE", "my.yaml").split()
+        assert (name, cli(*args).returncode) == ("pipesched", 0)
+
+
+def test_existing_file_needs_force(cli: Cli) -> None:
+    """An existing file is kept until --force replaces it."""
+    Path("my.yaml").write_text("precious")
+    result = cli("init", "my.yaml")
+    assert (result.returncode, result.stdout) == (2, "")
+    assert "my.yaml exists; --force overwrites it" in result.stderr
+    assert Path("my.yaml").read_text() == "precious"
+    assert cli("init", "my.yaml", "--force").returncode == 0
+    assert Path("my.yaml").read_text() == STARTER
+
+
+def test_schema(cli: Cli) -> None:
+    """--schema prints the JSON Schema as one document, or writes it to the file."""
+    result = cli("init", "--schema")
+    assert (result.returncode, result.stderr) == (0, "")
+    assert json.loads(result.stdout) == json_schema()
+    assert cli("init", "--schema", "schema.json").returncode == 0
+    assert Path("schema.json").read_text() == result.stdout

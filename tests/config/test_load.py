@@ -1,0 +1,330 @@
+"""From config files to problems: every key, every default, and what a bad value is told."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from fractions import Fraction
+from typing import Any
+
+import pytest
+
+from pipesched.config.fields import BY_KEY
+from pipesched.errors import ConfigError
+from pipesched.pipeline.problem import Problem, make_problem
+
+Load = Callable[..., Problem]
+
+
+def times(values: Sequence[int] | None, problem: Problem) -> list[Fraction] | None:
+    return None if values is None else [Fraction(value, problem.costs.scale) for value in values]
+
+
+def sizes(values: Sequence[int] | None, problem: Problem) -> list[Fraction] | None:
+    return None if values is None else [Fraction(value, problem.memory.scale) for value in values]
+
+
+READERS: dict[str, Callable[[Problem], Any]] = {
+    "name": lambda p: p.name,
+    "devices": lambda p: p.devices,
+    "stages": lambda p: p.stages,
+    "microbatches": lambda p: p.microbatches,
+    "placement": lambda p: p.placement and p.placement.devices,
+    "time_unit": lambda p: p.time_unit,
+    "lanes": lambda p: p.lanes,
+    "costs.forward": lambda p: times(p.costs.forward, p),
+    "costs.backward": lambda p: times(p.costs.backward, p),
+    "costs.backward_input": lambda p: times(p.costs.backward_input, p),
+    "costs.backward_weight": lambda p: times(p.costs.backward_weight, p),
+    "costs.recompute": lambda p: times(p.costs.recompute, p),
+    "costs.overlap": lambda p: times(p.costs.overlap, p),
+    "costs.p2p": lambda p: times(p.costs.p2p, p),
+    "costs.offload": lambda p: times(p.costs.offload, p),
+    "costs.reload": lambda p: times(p.costs.reload, p),
+    "memory.unit": lambda p: p.memory.unit,
+    "memory.activation": lambda p: sizes(p.memory.activation, p),
+    "memory.retain": lambda p: list(p.memory.retain),
+    "memory.checkpoint": lambda p: list(p.memory.checkpoint),
+    "memory.static": lambda p: sizes(p.memory.static, p),
+    "memory.budget": lambda p: sizes(p.memory.budget, p),
+}
+
+TENTH = Fraction(1, 10)
+VALUES = [  # key, the text of its value in a file with 3 devices, what it means
+    ("name", "my model", "my model"),
+    ("name", "'42'", "42"),
+    ("name", "yes", "yes"),
+    ("devices", "3", 3),
+    ("devices", "3.0", 3),
+    ("stages", "6", 6),
+    ("microbatches", "1_000", 1000),
+    ("microbatches", "1e1", 10),
+    ("placement", "auto", None),
+    ("placement", "loop", (0, 1, 2)),
+    ("placement", "[2, 1, 0]", (2, 1, 0)),
+    ("time_unit", "ms", "ms"),
+    ("lanes", "pair", "pair"),
+    ("costs.forward", "2", [2, 2, 2]),
+    ("costs.forward", "[1, 0, 2.5]", [1, 0, Fraction(5, 2)]),
+    ("costs.backward", ".3", [3 * TENTH] * 3),
+    ("costs.backward_input", "[1, 2, 3]", [1, 2, 3]),
+    ("costs.backward_weight", "[3, 2, 1]", [3, 2, 1]),
+    ("costs.recompute", "0.1", [TENTH] * 3),
+    ("costs.overlap", "[1, 2, 3]", [1, 2, 3]),
+    ("costs.overlap", "0", [0, 0, 0]),
+    ("costs.p2p", "[0.1, 7]", [TENTH, 7]),
+    ("costs.p2p", "0.000000001", [Fraction(1, 10**9)] * 2),
+    ("costs.offload", "4", [4, 4, 4]),
+    ("costs.reload", "[1, 2, 3]", [1, 2, 3]),
+    ("memory.unit", "GB", "GB"),
+    ("memory.activation", "[0.1, 0.2, 0]", [TENTH, 2 * TENTH, 0]),
+    ("memory.retain", "[0, 0.1, 1]", [0, TENTH, 1]),
+    ("memory.checkpoint", "0.1", [TENTH] * 3),
+    ("memory.static", "[1, 2, 0.1]", [1, 2, TENTH]),
+    ("memory.budget", "[1, 2.5, 3]", [1, Fraction(5, 2), 3]),
+]
+
+
+def config_with(key: str, text: str) -> str:
+    """A config with 3 devices and this value; a half of the backward comes with the other."""
+    values = {"devices": "3", "costs.backward_input": "1", "costs.backward_weight": "1"}
+    if not key.startswith("costs.backward_"):
+        values = {"devices": "3"}
+    sections: dict[str, list[str]] = {"": []}
+    for full, value in {**values, key: text}.items():
+        section, _, name = full.rpartition(".")
+        sections.setdefault(section, []).append(f"{'  ' if section else ''}{name}: {value}")
+    return "\n".join(line for name, lines in sections.items() for line in ([f"{name}:"] if name else []) + lines)
+
+
+@pytest.mark.parametrize(("key", "text", "expected"), VALUES)
+def test_value_in_a_file(load: Load, key: str, text: str, expected: object) -> None:
+    """A key of the file sets its part of the problem, exactly."""
+    assert READERS[key](load(config_with(key, text))) == expected
+
+
+def test_every_key_is_tested() -> None:
+    """The table above has a row for each key that a config may hold."""
+    assert {key for key, _, _ in VALUES} == set(BY_KEY)
+
+
+DEFAULTS = [  # the config, a key, what it is without being given
+    ("devices: 3", "stages", 3),
+    ("devices: 3", "microbatches", 6),
+    ("devices: 3\nstages: 6", "microbatches", 6),
+    ("devices: 3", "placement", None),
+    ("devices: 3", "name", ""),
+    ("devices: 3", "time_unit", ""),
+    ("devices: 3", "lanes", "device"),
+    ("devices: 3", "costs.forward", [1, 1, 1]),
+    ("devices: 2\ncosts: {forward: [1, 2.5]}", "costs.backward", [2, 5]),
+    ("devices: 2\ncosts: {forward: [1, 2.5]}", "costs.backward_input", [1, Fraction(5, 2)]),
+    ("devices: 2\ncosts: {backward: [3, 5]}", "costs.backward_input", [Fraction(3, 2), Fraction(5, 2)]),
+    ("devices: 2\ncosts: {backward: [3, 5]}", "costs.backward_weight", [Fraction(3, 2), Fraction(5, 2)]),
+    ("devices: 2\ncosts: {backward_input: 1, backward_weight: [2, 3]}", "costs.backward", [3, 4]),
+    ("devices: 2\ncosts: {forward: [1, 2]}", "costs.recompute", [1, 2]),
+    ("devices: 2", "costs.overlap", None),
+    ("devices: 4", "costs.p2p", [0, 0, 0]),
+    ("devices: 1", "costs.p2p", []),
+    ("devices: 2", "costs.offload", None),
+    ("devices: 2", "costs.reload", None),
+    ("devices: 2\ncosts: {offload: [3, 4]}", "costs.reload", [3, 4]),
+    ("devices: 3", "memory.unit", "microbatch"),
+    ("devices: 3", "memory.activation", [1, 1, 1]),
+    ("devices: 2\nstages: 6", "memory.activation", [Fraction(1, 3)] * 6),
+    ("devices: 2\nstages: 3", "memory.activation", [Fraction(2, 3)] * 3),
+    ("devices: 2", "memory.retain", [1, 1]),
+    ("devices: 2", "memory.checkpoint", [0, 0]),
+    ("devices: 2", "memory.static", [0, 0]),
+    ("devices: 2", "memory.budget", None),
+]
+
+
+@pytest.mark.parametrize(("text", "key", "expected"), DEFAULTS)
+def test_default(load: Load, text: str, key: str, expected: object) -> None:
+    """A value that is not given has its documented default, exactly."""
+    assert READERS[key](load(text)) == expected
+
+
+@pytest.mark.parametrize(
+    "text", ["devices: 3\ncosts:\nmemory:", "devices: 3\nstages: ~\ncosts: {forward: }\nmemory: {budget: null}"]
+)
+def test_null_is_absent(load: Load, text: str) -> None:
+    """A key without a value counts as not given, so that lines can be commented out."""
+    assert load(text) == make_problem(devices=3)
+
+
+def test_ticks_are_the_smallest_power_of_ten(load: Load) -> None:
+    """Times are whole numbers of ticks, and a tick is no finer than it must be."""
+    assert load("devices: 2").costs.scale == 1
+    assert load("devices: 2\ncosts: {backward: 5}").costs.scale == 10
+    assert load("devices: 2\ncosts: {p2p: 0.25, forward: 1.5}").costs.scale == 100
+
+
+@pytest.mark.parametrize(
+    ("text", "split"), [("", False), ("backward: 3", False), ("backward_input: 1, backward_weight: 2", True)]
+)
+def test_split_backward_is_asked_for_by_its_halves(load: Load, text: str, split: bool) -> None:
+    """The backward counts as split only when the config gives its halves."""
+    assert load(f"devices: 2\ncosts: {{{text}}}").costs.split is split
+
+
+COUNT = "must be a whole number of at least 1"
+BAD = [  # the config, what the message holds
+    ("devices: 0", ["c.yaml:1: devices: ", COUNT, "not 0"]),
+    ("\n\ndevices: -4", ["c.yaml:3: devices: ", COUNT, "not -4"]),
+    ("devices: 2.5", ["c.yaml:1: devices: ", COUNT, "not 2.5"]),
+    ("devices: four", ["c.yaml:1: devices: ", COUNT, "'four'"]),
+    ('devices: "4"', ["c.yaml:1: devices: ", COUNT, "'4'"]),
+    ("devices: true", ["c.yaml:1: devices: ", COUNT]),
+    ("devices: [4]", ["c.yaml:1: devices: ", COUNT, "[4]"]),
+    ("devices: {a: 4}", ["c.yaml:1: devices: ", COUNT]),
+    ("devices: 0x4", ["c.yaml:1: devices: ", COUNT, "'0x4'"]),
+    ("devices: .nan", ["c.yaml:1: ", ".nan", "no finite number"]),
+    ("devices: -.inf", ["c.yaml:1: ", "-.inf", "no finite number"]),
+    ("devices: 1e999", ["c.yaml:1: devices: ", "more than 9 digits"]),
+    ("devices: 4\nmicrobatches: 1234567890", ["c.yaml:2: microbatches: ", "more than 9 digits"]),
+    ("devices: 4\nmicrobatches: 0", ["c.yaml:2: microbatches: ", COUNT, "not 0"]),
+    ("devices: 4\nstages: 3", ["c.yaml:2: stages: ", "at least the number of devices (4)", "not 3"]),
+    ("devices: 4\ncosts:\n  forward: -5", ["c.yaml:3: costs.forward: ", "at least 0", "not -5"]),
+    ("devices: 4\ncosts:\n  forward: '5'", ["c.yaml:3: costs.forward: ", "must be a number", "'5'"]),
+    ("devices: 4\ncosts:\n  forward: true", ["c.yaml:3: costs.forward: ", "must be a number"]),
+    ("devices: 4\ncosts:\n  forward: {a: 1}", ["c.yaml:3: costs.forward: ", "must be a number"]),
+    ("devices: 4\ncosts: {forward: .inf}", ["c.yaml:2: ", ".inf", "no finite number"]),
+    ("devices: 4\ncosts: {forward: 1e999}", ["c.yaml:2: costs.forward: ", "1E+999", "more than 9 digits"]),
+    ("devices: 4\ncosts: {forward: 1234567890}", ["c.yaml:2: costs.forward: ", "1234567890", "more than 9 digits"]),
+    ("devices: 4\ncosts: {forward: 0.1234567891}", ["c.yaml:2: costs.forward: ", "more than 9 digits"]),
+    ("devices: 4\ncosts: {forward: 12345.67891}", ["c.yaml:2: costs.forward: ", "12345.67891", "more than 9 digits"]),
+    ("devices: 4\ncosts: {forward: 1e-10}", ["c.yaml:2: costs.forward: ", "more than 9 digits"]),
+    ("devices: 4\ncosts: {forward: [1, 2]}", ["c.yaml:2: costs.forward: ", "needs 4 numbers (one a stage)", "has 2"]),
+    ("devices: 4\ncosts: {forward: []}", ["c.yaml:2: costs.forward: ", "needs 4 numbers", "has 0"]),
+    ("devices: 4\ncosts: {forward: [1, 1, -3, 1]}", [": costs.forward[2]: ", "at least 0", "not -3"]),
+    ("devices: 4\ncosts: {forward: [1, [2], 1, 1]}", [": costs.forward[1]: ", "must be a number"]),
+    ("devices: 4\ncosts: {forward: [1, ~, 1, 1]}", [": costs.forward[1]: ", "must be a number"]),
+    ("devices: 4\ncosts: {p2p: [1, 2, 3, 4]}", [": costs.p2p: ", "needs 3 numbers (one a boundary", "has 4"]),
+    ("devices: 4\ncosts: {overlap: [1]}", [": costs.overlap: ", "needs 4 numbers", "has 1"]),
+    ("devices: 4\ncosts: {recompute: -1}", [": costs.recompute: ", "at least 0"]),
+    ("devices: 4\ncosts: {offload: -1}", [": costs.offload: ", "at least 0"]),
+    ("devices: 4\ncosts: {reload: x}", [": costs.reload: ", "must be a number", "'x'"]),
+    (
+        "devices: 4\ncosts: {backward: 3, backward_input: 1}",
+        ["c.yaml:2: costs.backward: ", "either backward or its halves", "backward_input", "backward_weight"],
+    ),
+    ("devices: 4\nmemory: {activation: -1}", [": memory.activation: ", "at least 0", "not -1"]),
+    ("devices: 4\nmemory: {retain: 1.5}", [": memory.retain: ", "between 0 and 1", "not 1.5"]),
+    ("devices: 4\nmemory: {checkpoint: -0.1}", [": memory.checkpoint: ", "between 0 and 1", "not -0.1"]),
+    ("devices: 4\nmemory: {retain: [0, 1, 2, 0]}", [": memory.retain[2]: ", "between 0 and 1", "not 2"]),
+    ("devices: 4\nmemory: {static: [1]}", [": memory.static: ", "needs 4 numbers (one a stage)", "has 1"]),
+    ("devices: 4\nmemory: {budget: 0}", [": memory.budget: ", "more than 0", "not 0"]),
+    ("devices: 4\nmemory: {budget: -1}", [": memory.budget: ", "not -1"]),
+    ("devices: 4\nmemory: {budget: [4, 0, 4, 4]}", [": memory.budget", "more than 0"]),
+    ("devices: 4\nstages: 8\nmemory: {budget: [4]}", [": memory.budget: ", "needs 4 numbers (one a device)", "has 1"]),
+    ("devices: 4\nmemory: {unit: 5}", ["c.yaml:2: memory.unit: ", "one line of text", "not 5"]),
+    ("devices: 4\nname: 5", ["c.yaml:2: name: ", "one line of text", "not 5"]),
+    ('devices: 4\nname: "a\\nb"', ["c.yaml:2: name: ", "one line of text"]),
+    ('devices: 4\nname: "\\e[2J"', ["c.yaml:2: name: ", "one line of text"]),
+    ("devices: 4\ntime_unit: [ms]", ["c.yaml:2: time_unit: ", "one line of text", "['ms']"]),
+    ("devices: 4\nlanes: pairs", ["c.yaml:2: lanes: ", "one of device, pair", "'pairs'"]),
+    ("devices: 4\nplacement: looop", [": placement: ", "'looop'", "did you mean 'loop'?", "linear", "bidirectional"]),
+    ("devices: 4\nplacement: 5", [": placement: ", "name or a list of devices", "not 5"]),
+    ("devices: 4\nplacement: true", [": placement: ", "name or a list of devices"]),
+    ("devices: 4\nplacement: [0, 1]", [": placement: ", "each of the 4 stages", "has 2"]),
+    ("devices: 4\nplacement: [0, 1, 2, 4]", [": placement: ", "device 4", "0 to 3"]),
+    ("devices: 4\nplacement: [0, 1, 2, -1]", [": placement: ", "device -1", "0 to 3"]),
+    ("devices: 4\nplacement: [0, 1, 2, 2]", [": placement: ", "device 3 without a stage"]),
+    ("devices: 4\nplacement: [0, 1, 2, '3']", [": placement: ", "device numbers", "'3'"]),
+    ("devices: 4\nplacement: [0, 1, 2, 2.5]", [": placement: ", "device numbers", "2.5"]),
+    ("devices: 4\nplacement: v", [": placement: ", "placement v needs 8 stages", "not 4"]),
+    ("devices: 4\nstages: 6\nplacement: wave", [": placement: ", "multiple of 8 stages", "not 6"]),
+    ("devices: 4\nstages: 8\nplacement: bidirectional", [": placement: ", "4 stages", "not 8"]),
+    ("stages: 4", ["c.yaml", "`devices` is missing"]),
+    ("devices: ~", ["c.yaml", "`devices` is missing"]),
+]
+
+
+@pytest.mark.parametrize(("text", "fragments"), BAD)
+def test_bad_value(load: Load, text: str, fragments: list[str]) -> None:
+    """A bad value is told by file, line, key, what was found and what is allowed, on one line."""
+    with pytest.raises(ConfigError) as error:
+        load(text)
+    message = str(error.value)
+    assert message.startswith("c.yaml")
+    assert "\n" not in message
+    for fragment in fragments:
+        assert fragment in message
+
+
+@pytest.mark.parametrize("half", ["backward_input", "backward_weight"])
+def test_missing_half_of_the_backward(load: Load, half: str) -> None:
+    """One half of the backward without the other is refused, and the message says where and which is missing."""
+    other = {"backward_input": "backward_weight", "backward_weight": "backward_input"}[half]
+    with pytest.raises(ConfigError) as error:
+        load(f"devices: 4\ncosts:\n  {half}: 1")
+    assert f"costs.{other}" in str(error.value)
+    assert "c.yaml:3" in str(error.value)
+
+
+UNKNOWN = [  # the config, the key as the message names it, what it suggests
+    ("device: 4", "'device'", "did you mean 'devices'?"),
+    ("devices: 4\nmicrobatch: 3", "'microbatch'", "did you mean 'microbatches'?"),
+    ("devices: 4\ncosts: {foward: 3}", "'costs.foward'", "did you mean 'forward'?"),
+    ("devices: 4\nmemory: {bugdet: 3}", "'memory.bugdet'", "did you mean 'budget'?"),
+    ("devices: 4\nforward: 3", "'forward'", "did you mean 'costs.forward'?"),
+    ("devices: 4\nbudget: 3", "'budget'", "did you mean 'memory.budget'?"),
+    ("devices: 4\ncosts: {budget: 3}", "'costs.budget'", "did you mean 'memory.budget'?"),
+    ("devices: 4\nmemory: {devices: 3}", "'memory.devices'", "did you mean 'devices'?"),
+    ("devices: 4\nxyzzy: 3", "'xyzzy'", "name, devices, stages, microbatches, placement"),
+    ("devices: 4\ncosts: {xyzzy: 3}", "'costs.xyzzy'", "forward, backward, backward_input"),
+    ("devices: 4\n<<: {stages: 4}", "'<<'", "known here are name, devices"),
+    ("devices: 4\nnull: 4", "'null'", "known here are name, devices"),
+]
+
+
+@pytest.mark.parametrize(("text", "key", "hint"), UNKNOWN)
+def test_unknown_key(load: Load, text: str, key: str, hint: str) -> None:
+    """An unknown key is an error with its line and the nearest key, also when it stands in the wrong section."""
+    with pytest.raises(ConfigError) as error:
+        load(text)
+    line = len(text.splitlines())
+    assert f"c.yaml:{line}: unknown key {key}" in str(error.value)
+    assert hint in str(error.value)
+
+
+@pytest.mark.parametrize(
+    ("text", "what"),
+    [
+        ("5", "a config"),
+        ("- 1\n- 2", "a config"),
+        ("devices: 4\ncosts: 5", "`costs`"),
+        ("devices: 4\nmemory: [1]", "`memory`"),
+    ],
+)
+def test_section_without_keys(load: Load, text: str, what: str) -> None:
+    """A file or a section that holds something else than keys says what it must hold."""
+    with pytest.raises(ConfigError, match=rf"^c\.yaml:\d: {what} must hold `key: value` lines"):
+        load(text)
+
+
+@pytest.mark.parametrize(("microbatches", "fits"), [(1_250_000, True), (1_250_001, False)])
+def test_limit_on_operations(load: Load, microbatches: int, fits: bool) -> None:
+    """Ten million operations are the most, and a config beyond that is told how many it has."""
+    text = f"devices: 4\nmicrobatches: {microbatches}"
+    if fits:
+        assert load(text).microbatches == microbatches
+        return
+    with pytest.raises(ConfigError, match=r"^c\.yaml:2: microbatches: .*10,000,008 operations; at most 10,000,000"):
+        load(text)
+
+
+@pytest.mark.parametrize("number", ["1e99999999999999999999", "-1e99999999999999999999", "1e-99999999999999999999"])
+@pytest.mark.parametrize("key", ["devices", "costs.forward", "memory.budget"])
+def test_exponent_beyond_decimals(load: Load, key: str, number: str) -> None:
+    """An exponent that no decimal type holds is a bad value like any other."""
+    with pytest.raises(ConfigError, match=r"^c\.yaml:"):
+        load(config_with(key, number))
+
+
+@pytest.mark.parametrize("zeros", [9, 20, 27, 28, 40, 400])
+def test_digits_behind_zeros_count(load: Load, zeros: int) -> None:
+    """A last digit far behind the point counts as a digit, however many zeros stand before it."""
+    with pytest.raises(ConfigError, match="more than 9 digits"):
+        load(f"devices: 2\ncosts: {{forward: 1.{'0' * zeros}1}}")

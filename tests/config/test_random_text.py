@@ -1,0 +1,93 @@
+"""Random text as a config: a problem or a ConfigError, and nothing else."""
+
+from __future__ import annotations
+
+import io
+import types
+from contextlib import suppress
+
+import pytest
+from hypothesis import example, given
+from hypothesis import strategies as st
+
+from pipesched.config.fields import BY_KEY, OPTIONS
+from pipesched.config.load import load_problem, option_value
+from pipesched.config.yaml_reader import decode, parse_yaml
+from pipesched.errors import ConfigError
+from pipesched.pipeline.problem import Problem
+
+PIECES = [
+    *(key.rpartition(".")[2] for key in BY_KEY),
+    *(
+        "costs",
+        "memory",
+        ": ",
+        ":",
+        "\n",
+        "\n  ",
+        "- ",
+        "[",
+        "]",
+        "{",
+        "}",
+        ", ",
+        '"',
+        "'",
+        "&a ",
+        "*a",
+        "!!int ",
+        "! ",
+    ),
+    *("|\n  ", ">-\n ", "#", "%YAML 1.1\n", "%TAG ! x\n", "---\n", "...\n", "4", "0.5", "-1", "1e5", ".nan", ".inf"),
+    *("~", "true", "\t", "? ", "<<", "\\U", "\\x4", "\\uD800", "FFFFFFFF", "\u2028", "\x85", "\ufeff", "\x07", "@"),
+    *("1e999999999999999999999", "9" * 30, "_", "linear", "loop", "[0, 1]"),
+]
+texts = st.lists(st.sampled_from(PIECES) | st.text(max_size=3), max_size=25).map("".join)
+
+
+@given(texts)
+@example('"\\UFFFFFFFF"')
+@example("1e999999999999999999999")
+def test_random_yaml(text: str) -> None:
+    """Reading random YAML gives data or a ConfigError."""
+    with suppress(ConfigError):
+        assert parse_yaml(text, "x").line >= 1
+
+
+@given(texts.map(str.encode) | st.binary(max_size=30))
+@example(b"devices: 1\ncosts: {forward: 1e999999999999999999999}")
+def test_random_config(content: bytes) -> None:
+    """Loading random bytes gives a problem or a ConfigError."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("sys.stdin", types.SimpleNamespace(buffer=io.BytesIO(content)))
+        with suppress(ConfigError):
+            assert isinstance(load_problem("-"), Problem)
+
+
+sane = st.sampled_from(
+    ["0", "1", "2", "4", "8", "0.5", "1,2,3,4", "1,1", "-1", "x", "", "auto", "loop", "1e3", "0.1,,"]
+)
+options = st.dictionaries(st.sampled_from(sorted(OPTIONS)), sane | st.text(max_size=8), max_size=4)
+
+
+@given(options)
+@example({"--devices": "9e999999"})
+@example({"--forward": "1e999999999999999999999"})
+def test_random_options(overrides: dict[str, str]) -> None:
+    """Random texts of options give a problem or a ConfigError."""
+    with suppress(ConfigError):
+        assert isinstance(load_problem(None, overrides), Problem)
+
+
+@given(st.binary(max_size=200))
+def test_random_bytes_are_text_or_refused(data: bytes) -> None:
+    """Bytes are UTF-8 text without NULs, or a ConfigError."""
+    with suppress(ConfigError):
+        assert "\0" not in decode(data, "x")
+
+
+@given(st.lists(st.integers(0, 10**6), min_size=1, max_size=5))
+def test_option_list_round_trips(numbers: list[int]) -> None:
+    """A list of numbers joined by commas is read back as it was."""
+    text = ",".join(map(str, numbers))
+    assert option_value(text) == (numbers if len(numbers) > 1 else numbers[0])

@@ -1,0 +1,144 @@
+"""The starter config, the JSON Schema, and the configs that come with the project."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+from jsonschema import Draft202012Validator
+
+import pipesched
+from pipesched.config.fields import FIELDS, keys_of
+from pipesched.config.load import load_problem
+from pipesched.config.starter import STARTER, json_schema
+from pipesched.errors import ConfigError
+from pipesched.pipeline.problem import Problem, make_problem
+
+Load = Callable[..., Problem]
+
+CONFIGS = sorted((Path(__file__).parents[2] / "configs").glob("*.y*ml"))
+
+
+def is_valid(text: str) -> bool:
+    """Whether the schema accepts the config, read by an ordinary YAML parser as an editor does."""
+    return bool(Draft202012Validator(json_schema()).is_valid(yaml.safe_load(text)))
+
+
+def test_starter_is_the_built_in_default(load: Load) -> None:
+    """The starter config is the built-in default with labels: each value it spells out is what its comment says."""
+    starter, built_in = load(STARTER), load_problem()
+    assert (starter.name, starter.time_unit) == ("my-model", "ms")
+    assert (starter.costs, starter.memory) == (built_in.costs, built_in.memory)
+    sizes = (starter.devices, starter.stages, starter.microbatches, starter.placement, starter.lanes)
+    assert sizes == (built_in.devices, built_in.stages, built_in.microbatches, built_in.placement, built_in.lanes)
+
+
+@pytest.mark.parametrize("algorithm", ["1f1b", "naive", "interleaved"])
+def test_starter_runs(load: Load, algorithm: str) -> None:
+    """The commands in the starter's first lines work."""
+    assert pipesched.run(load(STARTER), algorithm).schedule.fits
+
+
+def test_commented_lines_of_the_starter_work(load: Load) -> None:
+    """The lines that are commented out hold real keys with sensible values (but the halves, next to a backward)."""
+    problem = load(re.sub(r"(?m)^  # (?!backward_)", "  ", STARTER))
+    assert problem.memory.budget is not None
+    assert problem.costs.overlap is not None
+    assert problem.costs.offload is not None
+
+
+def test_starter_mentions_every_key() -> None:
+    """The starter shows each key that a config may hold, but for `lanes`, which only offloading needs."""
+    missing = [field.key for field in FIELDS if f"{field.key.rpartition('.')[2]}:" not in STARTER]
+    assert missing in ([], ["lanes"])
+
+
+def test_schema_is_a_schema() -> None:
+    """The schema is valid by the rules of draft 2020-12, which it names."""
+    Draft202012Validator.check_schema(json_schema())
+    assert json_schema()["$schema"] == "https://json-schema.org/draft/2020-12/schema"
+
+
+def test_schema_has_every_key_with_a_description() -> None:
+    """The schema lists exactly the keys that the reader knows, each with its meaning."""
+    properties = json_schema()["properties"]
+    assert set(properties) == set(keys_of(""))
+    for section in ("costs", "memory"):
+        assert set(properties[section]["properties"]) == set(keys_of(section))
+    for field in FIELDS:
+        section, _, key = field.key.rpartition(".")
+        place: dict[str, Any] = properties[section]["properties"] if section else properties
+        assert place[key]["description"] == field.help
+
+
+def test_schema_accepts_the_starter() -> None:
+    """The schema accepts the starter."""
+    assert is_valid(STARTER)
+
+
+@pytest.mark.parametrize("path", CONFIGS, ids=lambda path: str(path.name))
+def test_shipped_config(path: Path) -> None:
+    """A config of the project is valid by the schema, loads, begins with a comment, and runs by 1F1B."""
+    text = path.read_text(encoding="utf-8")
+    assert is_valid(text)
+    assert text.startswith("#")
+    assert pipesched.run(load_problem(str(path)), "1f1b").schedule.makespan > 0
+
+
+AGREED = [  # the config, whether it is one
+    ("devices: 4", True),
+    ("devices: 4\ncosts:\nmemory:", True),
+    ("devices: 4\nstages:\ncosts: {forward: ~}", True),
+    ("devices: 4\nplacement: [3, 2, 1, 0]", True),
+    ("devices: 4\nplacement: auto", True),
+    ("devices: 4\ncosts: {forward: [1, 2, 3, 4], p2p: [0, 0.5, 0]}", True),
+    ("devices: 4\nmemory: {retain: [0, 1, 0.5, 1], budget: [1, 2, 3, 4], unit: GB}", True),
+    ("", False),
+    ("- devices", False),
+    ("stages: 4", False),
+    ("devices: 0", False),
+    ("devices: 2.5", False),
+    ("devices: '4'", False),
+    ("devices: true", False),
+    ("devices: [4]", False),
+    ("devices: 4\ndevice: 4", False),
+    ("devices: 4\ncosts: {foward: 1}", False),
+    ("devices: 4\nforward: 1", False),
+    ("devices: 4\nmemory: {forward: 1}", False),
+    ("devices: 4\ncosts: 5", False),
+    ("devices: 4\ncosts: {forward: -1}", False),
+    ("devices: 4\ncosts: {forward: '1'}", False),
+    ("devices: 4\ncosts: {forward: true}", False),
+    ("devices: 4\ncosts: {forward: [1, -1, 1, 1]}", False),
+    ("devices: 4\nmemory: {retain: 2}", False),
+    ("devices: 4\nmemory: {budget: 0}", False),
+    ("devices: 4\nmemory: {budget: [1, 0, 1, 1]}", False),
+    ("devices: 4\nmemory: {unit: 5}", False),
+    ("devices: 4\nplacement: looop", False),
+    ("devices: 4\nplacement: [0, 1, 2, '3']", False),
+    ("devices: 4\nplacement: [0, 1, 2, -1]", False),
+    ("devices: 4\nlanes: pairs", False),
+    ("devices: 4\nname: 5", False),
+]
+
+
+@pytest.mark.parametrize(("text", "is_config"), AGREED)
+def test_schema_and_loader_agree(load: Load, text: str, is_config: bool) -> None:
+    """What the schema accepts in an editor, the loader accepts too, and the other way round."""
+    try:
+        load(text)
+    except ConfigError:
+        accepted = False
+    else:
+        accepted = True
+    assert (accepted, is_valid(text)) == (is_config, is_config)
+
+
+def test_only_devices_are_required(load: Load) -> None:
+    """A file with nothing but devices is a whole config."""
+    assert json_schema()["required"] == ["devices"]
+    assert load("devices: 1") == make_problem(devices=1)

@@ -1,0 +1,17 @@
+"""Makes the helpers of this folder importable (`tests.replay`, `tests.strategies`), and every run the same."""
+
+from __future__ import annotations
+
+import os
+import sys
+from pathlib import Path
+
+from hypothesis import HealthCheck, settings
+
+sys.path.insert(0, str(Path(__file__).parents[1]))
+
+# Every run draws the same examples, so that a failure is there again the next time.
+# HYPOTHESIS_PROFILE=search looks for new ones, and looks longer.
+settings.register_profile("suite", deadline=None, derandomize=True, max_examples=60)
+settings.register_profile("search", deadline=None, max_examples=2000, suppress_health_check=list(HealthCheck))
+settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "suite"))

@@ -1,0 +1,207 @@
+"""Memory under a cap: what fits now, and the banker who never lets it fill up with half-done jobs."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from pipesched.core.check import violations
+from pipesched.core.listsched import list_schedule
+from pipesched.core.memory import Memory, NoLimit, SafeMemory
+from pipesched.core.priorities import PRIORITIES
+from pipesched.core.tasks import TaskGraph, arrow
+from pipesched.core.ties import TIES
+from pipesched.errors import NoSchedule
+
+Jobs = Callable[..., st.SearchStrategy[tuple[TaskGraph, list[int], list[int]]]]
+
+
+def two_steps_each(jobs: int) -> TaskGraph:
+    """Each job takes 1, takes 1 more and gives 2 back, on one machine; job j is tasks 3j .. 3j+2."""
+    edges = [arrow(task, task + 1) for task in range(3 * jobs) if task % 3 < 2]
+    size = 3 * jobs
+    return TaskGraph([1] * size, [0] * size, [1], edges, [1, 1, 0] * jobs, [0, 0, 2] * jobs, [0] * size)
+
+
+def test_a_task_fits_up_to_the_cap_and_not_beyond() -> None:
+    """What is taken counts from the start of a task, what it gives back from its end; equality fits."""
+    memory = Memory(TaskGraph([1] * 4, [0] * 4, [1], (), [3, 2, 3, 0], [3, 0, 0, 2], [0] * 4), [5])
+    assert memory.fits(0)
+    memory.start(0)
+    assert memory.fits(1)
+    assert memory.fits(2) is False
+    memory.start(1)
+    assert [memory.fits(task) for task in range(4)] == [False, False, False, True]
+    assert memory.end(0) == 0  # pool 0 has room again
+    assert memory.end(1) is None  # nothing was given back
+    assert [memory.fits(task) for task in range(4)] == [True, True, True, True]
+    memory.start(2)
+    assert [memory.fits(task) for task in range(4)] == [False, False, False, True]
+    assert [memory.demand(task) for task in range(4)] == [(0, 3), (0, 2), (0, 3), (0, 0)]
+
+
+def test_pools_are_separate_and_none_is_no_limit() -> None:
+    """A full pool says nothing of another one, and a cap of None is never reached."""
+    memory = Memory(TaskGraph([1] * 3, [0] * 3, [1], (), [2, 2, 10**9], [2, 2, 0], [0, 1, 2]), [2, 3, None])
+    memory.start(0)
+    assert [memory.fits(task) for task in range(3)] == [False, True, True]
+    memory.start(1)
+    memory.start(2)
+    assert [memory.fits(task) for task in range(3)] == [False, False, True]
+    assert memory.end(1) == 1
+    assert [memory.fits(task) for task in range(3)] == [False, True, True]
+
+
+def test_no_limit_fits_everything() -> None:
+    """Memory that nobody counts never refuses and never says that there is more room."""
+    memory = NoLimit()
+    memory.start(0)
+    assert memory.fits(0)
+    assert memory.end(0) is None
+    assert memory.demand(7) == memory.demand(8)
+
+
+def test_the_banker_refuses_what_could_wedge() -> None:
+    """Two jobs of 1 + 1 in a pool of 2: once one has its first half, the other may not take the last room."""
+    graph = two_steps_each(2)
+    for first, second in ((0, 3), (3, 0)):
+        safe, greedy = SafeMemory(graph, [2], [0, 0, 0, 1, 1, 1]), Memory(graph, [2])
+        for memory in (safe, greedy):
+            memory.start(first)
+            assert memory.end(first) is None
+            assert memory.fits(first + 1)
+        assert greedy.fits(second)
+        assert not safe.fits(second)
+        assert safe.leader() == first // 3
+        safe.start(first + 1)
+        assert safe.end(first + 1) is None
+        assert not safe.fits(second)
+        safe.start(first + 2)
+        assert safe.end(first + 2) == 0
+        assert safe.fits(second)
+
+
+def test_the_banker_allows_what_one_job_can_finish_with() -> None:
+    """With room for 3, both jobs may have their first halves, and then only one of them its second."""
+    safe = SafeMemory(two_steps_each(2), [3], [0, 0, 0, 1, 1, 1])
+    safe.start(0)
+    assert safe.fits(3)
+    safe.start(3)
+    safe.end(0)
+    safe.end(3)
+    assert safe.fits(1)
+    assert safe.fits(4) is (safe.leader() == 1)
+    safe.start(1)
+    safe.end(1)
+    assert not safe.fits(4)
+
+
+def test_the_leader_is_the_first_that_began_then_the_first_unfinished() -> None:
+    """Nobody has begun: the first job. Then the least number of those that began, whichever began first."""
+    safe = SafeMemory(two_steps_each(3), [None], [0, 0, 0, 1, 1, 1, 2, 2, 2])
+    assert safe.leader() == 0
+    safe.start(6)
+    assert safe.leader() == 2
+    safe.start(3)
+    assert safe.leader() == 1
+    for task in (3, 4, 5):
+        safe.end(task)
+    assert safe.leader() == 2
+    for task in (6, 7, 8):
+        safe.end(task)
+    assert safe.leader() == 0
+
+
+@pytest.mark.parametrize("pools", [1, 3])
+@given(data=st.data())
+def test_the_banker_never_gets_stuck(jobs: Jobs, pools: int, data: st.DataObject) -> None:
+    """Jobs that each fit alone, stepped in any order that the banker allows, all finish, and no cap is passed."""
+    graph, caps, owners = data.draw(jobs(pools=pools))
+    memory = SafeMemory(graph, caps, owners)
+    rest = {job: [task for task in range(len(graph)) if owners[task] == job] for job in set(owners)}
+    while any(rest.values()):
+        willing = [job for job, tasks in rest.items() if tasks and memory.fits(tasks[0])]
+        assert memory.leader() in willing, f"job {memory.leader()} leads and cannot go on"
+        task = rest[data.draw(st.sampled_from(willing))].pop(0)
+        memory.start(task)
+        assert all(used <= cap for used, cap in zip(memory.used, caps, strict=True))
+        memory.end(task)
+
+
+@pytest.mark.parametrize("chained", [True, False])
+@pytest.mark.parametrize(("pools", "resources"), [(1, 1), (1, 3), (2, 2), (2, 4)])
+@given(data=st.data())
+def test_jobs_that_fit_one_by_one_are_always_scheduled(
+    jobs: Jobs, pools: int, resources: int, chained: bool, data: st.DataObject
+) -> None:
+    """With owners, caps that hold the largest job alone are enough for every rule, and are obeyed."""
+    graph, caps, owners = data.draw(jobs(pools=pools, resources=resources, chained=chained))
+    priority, tie = data.draw(st.sampled_from(sorted(PRIORITIES))), data.draw(st.sampled_from(sorted(TIES)))
+    found = list_schedule(graph, priority=priority, tie=tie, caps=caps, owners=owners)
+    assert list(violations(graph, found.starts, caps)) == []
+
+
+@given(data=st.data())
+def test_a_cap_below_one_job_is_no_schedule(jobs: Jobs, data: st.DataObject) -> None:
+    """A pool that is one too small for what some job must hold at once: NoSchedule, with owners and without."""
+    graph, _, owners = data.draw(jobs(pools=2))
+    used = [[0, 0] for _ in set(owners)]
+    peak = [0, 0]
+    for task, job in enumerate(owners):  # a chain: one task after the other
+        pool = graph.pools[task]
+        used[job][pool] += graph.takes[task]
+        peak[pool] = max(peak[pool], used[job][pool])
+        used[job][pool] -= graph.gives[task]
+    small = data.draw(st.sampled_from([pool for pool in (0, 1) if peak[pool]]))
+    lowered = [peak[pool] - 1 if pool == small else None for pool in (0, 1)]
+    for who in ((), owners):
+        with pytest.raises(NoSchedule):
+            list_schedule(graph, tie=data.draw(st.sampled_from(sorted(TIES))), caps=lowered, owners=who)
+
+
+def test_without_owners_a_greedy_choice_can_wedge() -> None:
+    """What owners are for: bfs begins both jobs and fills the pool; with owners the same rule finds a schedule."""
+    graph = two_steps_each(2)
+    with pytest.raises(NoSchedule):
+        list_schedule(graph, tie="bfs", caps=[2])
+    found = list_schedule(graph, tie="bfs", caps=[2], owners=[0, 0, 0, 1, 1, 1])
+    assert list(violations(graph, found.starts, [2])) == []
+
+
+def test_owners_change_nothing_while_greed_works() -> None:
+    """The banker is asked only when the plain choice has wedged."""
+    graph, owners = two_steps_each(3), [0, 0, 0, 1, 1, 1, 2, 2, 2]
+    for tie in ("dfs", "input", "reverse"):
+        assert list_schedule(graph, tie=tie, caps=[2], owners=owners) == list_schedule(graph, tie=tie, caps=[2])
+
+
+def test_two_jobs_that_meet_head_on() -> None:
+    """Bidirectional pipelines in small: one job takes pool 0 then 1, the other 1 then 0, with room for one each."""
+    edges = [arrow(task, task + 1) for task in (0, 1, 2, 4, 5, 6)]
+    pools = [0, 1, 1, 0, 1, 0, 0, 1]
+    graph = TaskGraph([1] * 8, pools, [1, 1], edges, [1, 1, 0, 0] * 2, [0, 0, 1, 1] * 2, pools)
+    for tie in TIES:
+        found = list_schedule(graph, tie=tie, caps=[1, 1], owners=[0] * 4 + [1] * 4)
+        assert list(violations(graph, found.starts, [1, 1])) == []
+
+
+def test_a_new_leader_is_looked_at_even_if_the_old_one_gave_nothing() -> None:
+    """Job 0 ends without giving anything back; only then is job 1 the leader, whose next task was not in front."""
+    # Job 0: one long task without memory. Job 1: takes 1, takes 1, gives 2. Job 2: the same after a task elsewhere.
+    edges = [arrow(task, task + 1) for task in (1, 2, 4, 5, 6)]
+    takes, gives = [0, 1, 1, 0, 0, 1, 1, 0], [0, 0, 0, 2, 0, 0, 0, 2]
+    graph = TaskGraph([9] + [1] * 7, [2, 0, 0, 0, 1, 0, 0, 0], [1, 1, 1], edges, takes, gives, [0] * 8)
+    found = list_schedule(graph, tie="reverse", caps=[2], owners=[0, 1, 1, 1, 2, 2, 2, 2])
+    assert list(violations(graph, found.starts, [2])) == []
+
+
+def test_no_schedule_names_a_task_that_is_really_out_of_room() -> None:
+    """The task that never fits takes memory and has nothing else to wait for; the device is its pool."""
+    # 1 takes pool 1; 2 wants to take it too; 0 takes pool 0 and only waits for 2.
+    graph = TaskGraph([1] * 3, [0, 1, 1], [1, 1], [arrow(1, 2), arrow(2, 0)], [1, 1, 1], [1, 0, 2], [0, 1, 1])
+    with pytest.raises(NoSchedule, match="task 2 never fits") as caught:
+        list_schedule(graph, caps=[1, 1])
+    assert caught.value.device == 1

@@ -1,0 +1,82 @@
+"""Longest paths, against a plain enumeration of all paths."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from pipesched.core.paths import heads, longest_path, tails, topological_order
+from pipesched.core.tasks import TaskGraph, arrow
+from pipesched.errors import InvalidSchedule
+
+Graphs = Callable[..., st.SearchStrategy[TaskGraph]]
+
+# 0 --lag 2--> 1 --> 3,  0 --> 2 --lag 5--> 3,  4 alone
+DIAMOND = TaskGraph([3, 4, 1, 2, 7], [0] * 5, [1], [arrow(0, 1, 2), arrow(0, 2), arrow(1, 3), arrow(2, 3, 5)])
+
+
+def all_paths(graph: TaskGraph) -> Iterator[tuple[int, int, int]]:
+    """Every path as (its first task, its last task, the ticks from the start of one to the end of the other)."""
+    stack = [(task, task, time) for task, time in enumerate(graph.durations)]
+    while stack:
+        first, last, ticks = stack.pop()
+        yield first, last, ticks
+        stack += [(first, b, ticks + lag + graph.durations[b]) for a, b, lag in graph.arrows() if a == last]
+
+
+def test_heads_tails_and_longest_path_of_a_diamond() -> None:
+    """The numbers of a small graph, added up by hand: its two branches take 3+2+4+0+2 and 3+0+1+5+2."""
+    assert heads(DIAMOND) == [0, 5, 3, 9, 0]
+    assert tails(DIAMOND) == [8, 2, 7, 0, 0]
+    assert longest_path(DIAMOND, 0, 3) == 11
+    assert longest_path(DIAMOND, 1, 1) == 4
+    assert longest_path(DIAMOND, 3, 0) == -1
+    assert longest_path(DIAMOND, 0, 4) == -1
+
+
+@given(data=st.data())
+def test_paths_are_the_longest_of_all(graphs: Graphs, data: st.DataObject) -> None:
+    """Heads, tails and longest paths are the maxima over an enumeration of every path."""
+    graph = data.draw(graphs(nowhere=True))
+    paths = list(all_paths(graph))
+    for task, time in enumerate(graph.durations):
+        assert heads(graph)[task] == max(ticks for _, last, ticks in paths if last == task) - time
+        assert tails(graph)[task] == max(ticks for first, _, ticks in paths if first == task) - time
+        for target in range(len(graph)):
+            between = [ticks for first, last, ticks in paths if (first, last) == (task, target)]
+            assert longest_path(graph, task, target) == max(between, default=-1)
+
+
+@given(data=st.data())
+def test_topological_order_is_a_permutation_that_keeps_every_arrow(graphs: Graphs, data: st.DataObject) -> None:
+    """Each task occurs once, after all that it waits for."""
+    graph = data.draw(graphs())
+    order = topological_order(graph)
+    assert sorted(order) == list(range(len(graph)))
+    assert all(order.index(before) < order.index(after) for before, after, _ in graph.arrows())
+
+
+def test_a_task_may_wait_twice_for_the_same_one() -> None:
+    """Two arrows between the same tasks count as the longer one (x*x has two equal operands)."""
+    graph = TaskGraph([1, 1], [0, 0], [1], [arrow(1, 0, 4), arrow(1, 0)])
+    assert topological_order(graph) == [1, 0]
+    assert heads(graph) == [5, 0]
+
+
+@pytest.mark.parametrize("circle", [[(0, 0)], [(0, 1), (1, 0)], [(2, 0), (0, 1), (1, 2)]])
+def test_a_circle_is_refused(circle: list[tuple[int, int]]) -> None:
+    """Precedences in a circle are an InvalidSchedule, in every function that walks the graph."""
+    graph = TaskGraph([1, 1, 1], [0, 0, 0], [1], [arrow(*pair) for pair in circle])
+    for function in (topological_order, heads, tails):
+        with pytest.raises(InvalidSchedule, match="cycle"):
+            function(graph)
+
+
+def test_the_circle_is_named_without_the_tasks_before_it() -> None:
+    """The message names tasks that wait for each other, and none that can run."""
+    graph = TaskGraph([1] * 4, [0] * 4, [1], [arrow(0, 1), arrow(1, 2), arrow(2, 1)])
+    with pytest.raises(InvalidSchedule, match=r"\[1, 2\]"):
+        topological_order(graph)

@@ -1,0 +1,225 @@
+"""From orders to times, against a naive replay; deadlocks; tasks in no order."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from itertools import pairwise
+
+import pytest
+from hypothesis import assume, given
+from hypothesis import strategies as st
+
+from pipesched.core.tasks import Edge, TaskGraph, arrow
+from pipesched.core.timing import UNTIMED, earliest_times
+from pipesched.errors import Deadlock, InvalidSchedule
+
+Graphs = Callable[..., st.SearchStrategy[TaskGraph]]
+
+
+def replay(graph: TaskGraph, orders: Sequence[Sequence[int]]) -> list[int]:
+    """Start at 0, then push every task behind the one before it and behind its predecessors until nothing moves."""
+    start = [0] * len(graph)
+    while True:
+        old = list(start)
+        for order in orders:
+            for before, after in pairwise(order):
+                start[after] = max(start[after], start[before] + graph.durations[before])
+        for before, after, lag in graph.arrows():
+            start[after] = max(start[after], start[before] + graph.durations[before] + lag)
+        if start == old:
+            return start
+
+
+def has_circle(graph: TaskGraph, orders: Sequence[Sequence[int]]) -> bool:
+    """Whether precedences and orders together leave tasks that can never be taken off the graph."""
+    arrows = {(before, after) for before, after, _ in graph.arrows()}
+    arrows |= {pair for order in orders for pair in pairwise(order)}
+    left = set(range(len(graph)))
+    while free := {task for task in left if not any(a in left for a, b in arrows if b == task)}:
+        left -= free
+    return bool(left)
+
+
+def draw_orders(data: st.DataObject, tasks: Sequence[int]) -> list[list[int]]:
+    """`tasks`, in that order, dealt out to three machines, some of which may stay empty."""
+    machines = data.draw(st.lists(st.integers(0, 2), min_size=len(tasks), max_size=len(tasks)))
+    return [[task for task, home in zip(tasks, machines, strict=True) if home == number] for number in range(3)]
+
+
+def draw_line(data: st.DataObject, graph: TaskGraph) -> list[int]:
+    """All tasks in one random line that respects the precedences."""
+    line: list[int] = []
+    while len(line) < len(graph):
+        rest = [task for task in range(len(graph)) if task not in line]
+        free = [task for task in rest if all(before in line for before, _ in graph.predecessors[task])]
+        line.append(data.draw(st.sampled_from(free)))
+    return line
+
+
+def test_several_predecessors_with_lags_by_hand() -> None:
+    """The latest of (machine free, each predecessor's end + its lag) decides, whichever of them it is."""
+    edges = [arrow(0, 3, 9), arrow(1, 3, 1), arrow(2, 3), arrow(0, 4), arrow(3, 4)]
+    graph = TaskGraph([2, 4, 8, 1, 1], [0, 1, 2, 3, 3], [1] * 4, edges)
+    assert earliest_times(graph, [[0], [1], [2], [3, 4]]).starts == [0, 0, 0, 11, 12]
+    assert earliest_times(graph, [[0], [2, 1], [3, 4]]).starts == [0, 8, 0, 13, 14]
+    assert earliest_times(graph, [[0, 2], [1], [3], [4]]).starts == [0, 0, 2, 11, 12]
+
+
+def test_a_lag_inside_one_machine_holds() -> None:
+    """A lag counts between two tasks of one machine too: the order alone does not make it true."""
+    assert earliest_times(TaskGraph([1, 1], [0, 0], [1], [arrow(0, 1, 5)]), [[0, 1]]).starts == [0, 6]
+
+
+def test_one_machine_runs_without_gaps() -> None:
+    """Tasks that wait for nobody stand back to back in the order of their machine, also those of no length."""
+    assert earliest_times(TaskGraph([3, 0, 2, 0], [0] * 4, [1]), [[2, 1, 3, 0]]).starts == [2, 2, 0, 2]
+
+
+@pytest.mark.parametrize(
+    ("devices", "microbatches", "forward", "backward"), [(4, 8, 1, 2), (3, 5, 5, 10), (1, 3, 1, 2)]
+)
+def test_gpipe_and_1f1b_have_their_published_makespan(
+    pipeline: Callable[..., TaskGraph], devices: int, microbatches: int, forward: int, backward: int
+) -> None:
+    """Both orders take (M + P - 1)(f + b) with equal stages, so that the bubble is (P - 1)/(M + P - 1)."""
+    graph = pipeline(devices, microbatches, forward, backward)
+    half = devices * microbatches
+    gpipe, one_f_one_b = [], []
+    for stage in range(devices):
+        forwards = [stage * microbatches + number for number in range(microbatches)]
+        backwards = [half + task for task in forwards]
+        warmup = min(devices - 1 - stage, microbatches)
+        steady = [task for pair in zip(forwards[warmup:], backwards, strict=False) for task in pair]
+        gpipe.append(forwards + backwards)
+        one_f_one_b.append(forwards[:warmup] + steady + backwards[microbatches - warmup :])
+    for orders in (gpipe, one_f_one_b):
+        starts = earliest_times(graph, orders).starts
+        ends = [start + time for start, time in zip(starts, graph.durations, strict=True)]
+        assert max(ends) == (microbatches + devices - 1) * (forward + backward)
+
+
+@given(data=st.data())
+def test_starts_are_those_of_a_naive_replay(graphs: Graphs, data: st.DataObject) -> None:
+    """Random graphs in random orders that can run start exactly when a fixed-point replay says."""
+    graph = data.draw(graphs())
+    orders = draw_orders(data, draw_line(data, graph))
+    starts, ends = earliest_times(graph, orders)
+    assert starts == replay(graph, orders)
+    assert ends == [start + time for start, time in zip(starts, graph.durations, strict=True)]
+
+
+@given(data=st.data())
+def test_deadlock_exactly_when_there_is_a_circle_and_it_is_a_true_one(graphs: Graphs, data: st.DataObject) -> None:
+    """Random orders of all tasks: times as replayed if they can run, else a Deadlock whose cycle really waits.
+
+    Each task of the cycle waits directly for one that stands at or behind the next task on the next machine.
+    """
+    graph = data.draw(graphs())
+    orders = draw_orders(data, data.draw(st.permutations(range(len(graph)))))
+    if not has_circle(graph, orders):
+        assert earliest_times(graph, orders).starts == replay(graph, orders)
+        return
+    with pytest.raises(Deadlock, match="deadlock") as caught:
+        earliest_times(graph, orders)
+    cycle = caught.value.cycle
+    assert cycle
+    assert len({machine for _, machine in cycle}) == len(cycle)
+    for (task, machine), (next_task, next_machine) in zip(cycle, cycle[1:] + cycle[:1], strict=True):
+        assert task in orders[machine]
+        behind = orders[next_machine][orders[next_machine].index(next_task) :]
+        assert any(before in behind for before, _ in graph.predecessors[task])
+        assert f"task {task} on machine {machine}" in str(caught.value)
+
+
+def test_deadlock_of_two_machines_by_hand() -> None:
+    """Two machines that each begin with what the other one holds back: the cycle is these two, and no bystander."""
+    edges = [arrow(1, 2), arrow(3, 0), arrow(4, 0)]
+    graph = TaskGraph([1] * 6, [0, 0, 1, 1, 2, 2], [1, 1, 1], edges)
+    with pytest.raises(Deadlock) as caught:
+        earliest_times(graph, [[0, 1], [2, 3], [4, 5]])
+    assert sorted(caught.value.cycle) == [(0, 0), (2, 1)]
+
+
+def test_deadlock_of_one_machine_with_itself() -> None:
+    """A task that stands before its own predecessor is a circle of one machine, with a lag or without."""
+    for lag in (0, 2):
+        with pytest.raises(Deadlock) as caught:
+            earliest_times(TaskGraph([1, 1], [0, 0], [1], [arrow(1, 0, lag)]), [[0, 1]])
+        assert caught.value.cycle == ((0, 0),)
+
+
+@given(data=st.data())
+def test_a_task_in_no_order_stays_untimed(graphs: Graphs, data: st.DataObject) -> None:
+    """Tasks that nobody waits for may be left out: they get no time and change no other."""
+    graph = data.draw(graphs())
+    line = draw_line(data, graph)
+    kept = line[: data.draw(st.integers(0, len(line)))]
+    orders = draw_orders(data, kept)
+    inside = [arrow(a, b, lag) for a, b, lag in graph.arrows() if a in kept and b in kept]
+    alone = TaskGraph(graph.durations, graph.resources, graph.capacities, inside)
+    expected = [start if task in kept else UNTIMED for task, start in enumerate(replay(alone, orders))]
+    starts, ends = earliest_times(graph, orders)
+    assert starts == expected
+    assert [task for task, end in enumerate(ends) if end == UNTIMED] == sorted(set(line) - set(kept))
+
+
+@given(data=st.data())
+def test_waiting_for_a_task_in_no_order_is_invalid_and_no_deadlock(graphs: Graphs, data: st.DataObject) -> None:
+    """Leaving out a task that others wait for is said as such: both are named, and it is not called a circle."""
+    graph = data.draw(graphs())
+    assume(graph.edges)
+    missing = data.draw(st.sampled_from(sorted({before for before, _, _ in graph.arrows()})))
+    orders = draw_orders(data, [task for task in draw_line(data, graph) if task != missing])
+    with pytest.raises(InvalidSchedule, match=rf"task \d+ waits for task {missing}, which no order holds") as caught:
+        earliest_times(graph, orders)
+    assert not isinstance(caught.value, Deadlock)
+
+
+def test_no_tasks_and_empty_machines() -> None:
+    """The empty graph has no starts, and a machine without tasks is no trouble."""
+    assert earliest_times(TaskGraph([], [], []), []).starts == []
+    assert earliest_times(TaskGraph([], [], []), [[], []]).starts == []
+    assert earliest_times(TaskGraph([5], [0], [1]), [[], [0]]).starts == [0]
+
+
+def one_by_one(graph: TaskGraph) -> TaskGraph:
+    """The same graph with every bundle taken apart."""
+    return TaskGraph(graph.durations, graph.resources, graph.capacities, [arrow(*each) for each in graph.arrows()])
+
+
+@given(data=st.data())
+def test_bundles_are_their_single_arrows(data: st.DataObject) -> None:
+    """Bundles that overlap, or that join tasks of one machine, some left out, give the times of their arrows."""
+    size = data.draw(st.integers(2, 10))
+    edges = []
+    for _ in range(data.draw(st.integers(0, 4))):
+        count = data.draw(st.integers(1, size - 1))
+        before = data.draw(st.integers(0, size - 1 - count))
+        after = data.draw(st.integers(before + 1, size - count))
+        edges.append(Edge(range(before, before + count), range(after, after + count), data.draw(st.integers(0, 2))))
+    graph = TaskGraph(data.draw(st.lists(st.integers(0, 3), min_size=size, max_size=size)), [0] * size, [1], edges)
+    orders = draw_orders(data, range(data.draw(st.integers(0, size))))
+    assert earliest_times(graph, orders).starts == earliest_times(one_by_one(graph), orders).starts
+
+
+@pytest.mark.parametrize(
+    "edges",
+    [
+        [Edge(range(0, 4, 2), range(1, 5, 2), 3)],
+        [Edge(range(0, 2), range(2, 6, 2), 3)],
+        [arrow(0, 3), arrow(0, 5), Edge(range(0, 2), range(2, 6, 2), 3)],
+    ],
+)
+def test_a_bundle_with_a_stride_is_its_single_arrows(edges: list[Edge]) -> None:
+    """A range may have a step upwards: `after[i]` then still follows `before[i]`."""
+    graph = TaskGraph([1, 2, 3, 4, 5, 6], list(range(6)), [1] * 6, edges)
+    orders = [[task] for task in range(6)]
+    assert earliest_times(graph, orders).starts == replay(graph, orders)
+
+
+def test_a_hundred_thousand_tasks_in_one_chain() -> None:
+    """A chain that changes machines at every task goes through at once: no recursion, no square of the length."""
+    size = 100_000
+    graph = TaskGraph([1] * size, [0] * size, [1], [Edge(range(size - 1), range(1, size), 1)])
+    orders = [range(0, size, 2), range(1, size, 2)]
+    assert earliest_times(graph, orders).starts == list(range(0, 2 * size, 2))

@@ -1,0 +1,206 @@
+"""Lower bounds: published values, and the optimum of tiny problems by trying every order."""
+
+from __future__ import annotations
+
+from decimal import Decimal
+from random import Random
+from typing import Any
+
+import pytest
+from hypothesis import assume, given, settings
+from hypothesis import strategies as st
+
+from pipesched import run
+from pipesched.pipeline.bounds import Bound, lower_bound
+from pipesched.pipeline.plan import Plan
+from pipesched.pipeline.problem import Problem, make_problem
+from pipesched.pipeline.schedule import schedule_plan
+from tests.pipeline.optimum import optimum
+from tests.strategies import SETTLED, plan_of, problems, random_plan, with_rooms
+
+randoms = st.randoms(use_true_random=False)
+tiny = problems(SETTLED, most_devices=2, most_microbatches=3, most_chunks=2, overlap=True)
+tiny_positive = problems(SETTLED, most_devices=2, most_microbatches=3, most_chunks=2, least=1)
+
+
+def bound_of(problem: Problem, plan: Plan) -> int:
+    """The bound that applies to the schedule of a plan."""
+    return lower_bound(schedule_plan(problem, plan)).ticks
+
+
+@pytest.mark.parametrize(
+    ("given", "best"),
+    [
+        ({"devices": 1, "microbatches": 3}, 9),  # one device: the work
+        ({"devices": 2, "microbatches": 2}, 9),  # (M + P - 1) (f + B)
+        ({"devices": 2, "microbatches": 3}, 12),
+        ({"devices": 3, "microbatches": 2}, 12),
+    ],
+)
+def test_the_judge_itself(given: dict[str, Any], best: int) -> None:
+    """Trying every order finds the known optimum (M + P - 1)(f + B) of equal stages with f = 1, B = 2."""
+    assert optimum(make_problem(placement="linear", **given), "FB") == best
+
+
+@pytest.mark.parametrize(
+    ("microbatches", "budget", "best"), [(2, 1, 12), (3, 1, 18), (2, 2, 9), (3, 2, 12), (3, 3, 12)]
+)
+def test_the_judge_under_a_budget(microbatches: int, budget: int, best: int) -> None:
+    """On two devices, budget 1 means one microbatch at a time (6 each); 2 is all that 1F1B needs for 3(M+1)."""
+    problem = make_problem(devices=2, microbatches=microbatches, budget=budget, placement="linear")
+    assert optimum(problem, "FB") == best
+
+
+@pytest.mark.parametrize(
+    ("algorithm", "given", "best"),
+    [
+        ("1f1b", {"devices": 4, "microbatches": 8}, 33),
+        ("1f1b", {"devices": 8, "microbatches": 16}, 69),
+        ("naive", {"devices": 4, "microbatches": 8}, 33),
+        ("interleaved", {"devices": 4, "stages": 8, "microbatches": 8, "forward": 5, "backward": 10}, 285),
+        ("interleaved", {"devices": 4, "stages": 8, "microbatches": 8}, 57),
+        ("1f1b", {"devices": 4, "stages": 8, "microbatches": 8, "forward": 5, "backward": 10}, 330),
+        ("list", {"devices": 4, "microbatches": 8, "backward_input": 1, "backward_weight": 1}, 27),
+        ("list", {"devices": 4, "stages": 8, "microbatches": 8, "placement": "loop"}, 57),
+        ("1f1b", {"devices": 8, "microbatches": 64, "forward": 10, "backward": 20, "budget": 8}, 2130),
+    ],
+)
+def test_bounds_that_are_optimal(algorithm: str, given: dict[str, Any], best: int) -> None:
+    """Where solver.md and schedules.md know the optimum without a limit that binds, the bound meets it."""
+    assert run(make_problem(**given), algorithm).bound.ticks == best
+
+
+SOLVED = [  # solver.md, proven optima: problem, and (budget in activations of one stage, optimum)
+    ({"devices": 4, "microbatches": 8}, [(1, 96), (2, 51), (3, 39), (4, 33)]),
+    (
+        {"devices": 4, "microbatches": 8, "backward_input": 1, "backward_weight": 1},
+        [(1, 72), (2, 41), (3, 31), (4, 27)],
+    ),
+    (
+        {"devices": 4, "stages": 8, "placement": "v", "backward_input": 1, "backward_weight": 1, "activation": 1},
+        [(2, 101), (3, 86), (4, 59), (5, 56), (6, 53), (8, 51)],
+    ),
+    (
+        {"devices": 4, "stages": 8, "placement": "loop", "activation": 1},
+        [(3, 114), (4, 87), (5, 75), (6, 65), (7, 60), (8, 57)],
+    ),
+    ({"devices": 4, "forward": 2, "backward": 4, "p2p": 1}, [(4, 80), (5, 74), (6, 72)]),
+    ({"devices": 3, "microbatches": 6}, [(1, 54), (2, 30), (3, 24)]),
+    (
+        {
+            "devices": 4,
+            "microbatches": 12,
+            "forward": 5,
+            "backward_input": 6,
+            "backward_weight": 4,
+            "activation": 2,
+            "retain": Decimal("0.5"),
+        },
+        [(8, 201), (10, 195), (14, 195)],
+    ),
+]
+
+
+@pytest.mark.parametrize(("given", "budget", "best"), [(given, *case) for given, cases in SOLVED for case in cases])
+def test_proven_optima(given: dict[str, Any], budget: int, best: int) -> None:
+    """No bound is above, and no list schedule within the budget below, an optimum that CP-SAT proved (solver.md)."""
+    outcome = run(make_problem(**given, budget=budget), "list")
+    assert outcome.schedule.fits
+    assert outcome.bound.ticks <= best <= outcome.schedule.makespan
+
+
+def test_memory_area_by_hand() -> None:
+    """h11 of solver.md: 32 residences of (8 F + 8 I + 14 hops) 214 and W 9, in room for 5: 1428 (its optimum: 1648)."""
+    problem = make_problem(
+        devices=8, microbatches=32, forward=12, backward_input=13, backward_weight=9, p2p=1, budget=5
+    )
+    bound = run(problem, "list").bound
+    assert 1428 <= bound.ticks <= 1648
+    assert bound == Bound(1428, "memory area of device 0")
+
+
+def test_memory_bounds_only_what_fits() -> None:
+    """A bound that counts the budget applies only to schedules that fit it: naive needs 8 and gets 33 all the same."""
+    tight = make_problem(devices=4, microbatches=8, budget=1)
+    assert run(tight, "naive").bound.ticks == 33
+    assert run(tight, "list").bound.ticks == 96
+
+
+@pytest.mark.parametrize(("p2p", "path"), [(0, 12), (2, 24)])
+def test_critical_path_by_hand(p2p: int, path: int) -> None:
+    """One microbatch: 4 F, 4 B and 6 hops one after another."""
+    outcome = run(make_problem(devices=4, microbatches=1, p2p=p2p), "1f1b")
+    assert outcome.bound.ticks == outcome.schedule.makespan == path
+    assert outcome.status == "optimal"
+
+
+def test_pairs_lower_the_bound() -> None:
+    """Overlap must be able to help: with pairs of 2, two microbatches on one device take 1 + 2 + 2, not 6."""
+    problem = make_problem(devices=1, microbatches=2, overlap=2, placement="linear")
+    plan = plan_of(problem, [["0F0", "(0F1;0B0)OVERLAP_F_B", "0B1"]])
+    schedule = schedule_plan(problem, plan)
+    assert schedule.makespan == optimum(problem, "FB", pairs=True) == 5
+    assert lower_bound(schedule).ticks <= 5
+    assert lower_bound(run(problem, "1f1b").schedule).ticks == 6
+
+
+@settings(max_examples=200)
+@given(
+    problems(SETTLED, overlap=True, most_devices=5, most_microbatches=9),
+    randoms,
+    st.sampled_from([0, 0.5, 1]),
+    st.sampled_from([0, 0.5, 1]),
+    st.booleans(),
+)
+def test_never_above_a_legal_plan(
+    problem: Problem, random: Random, split: float, pair: float, has_budget: bool
+) -> None:
+    """No legal plan (pairs, mixed backwards, any placement, with a budget that it just meets) is below its bound."""
+    plan = plan_of(problem, random_plan(problem, random, split=split, pair=pair))
+    schedule = schedule_plan(problem, plan)
+    if has_budget:
+        schedule = schedule_plan(with_rooms(problem, schedule.peak_memory), plan)
+        assert schedule.fits
+    assert 0 <= lower_bound(schedule).ticks <= schedule.makespan
+
+
+@given(tiny, randoms)
+def test_never_above_the_optimum(problem: Problem, random: Random) -> None:
+    """The bound of any plan without pairs is at most the optimum over every order of its kinds of operations."""
+    assume(problem.stages * problem.microbatches <= 6)
+    best = {kinds: optimum(problem, kinds) for kinds in ("FB", "FIW")}
+    fused, split = (bound_of(problem, plan_of(problem, random_plan(problem, random, split=n))) for n in (0, 1))
+    assert fused <= (best["FB"] or 0)
+    assert split <= (best["FIW"] or 0)
+
+
+@given(tiny, randoms)
+def test_never_above_the_optimum_with_pairs(problem: Problem, random: Random) -> None:
+    """The bound of a plan that has a pair is at most the optimum over every order with any pairs."""
+    assume(problem.microbatches >= 2 and problem.stages * problem.microbatches <= 6)
+    plan = plan_of(problem, random_plan(problem, random, pair=1))
+    assume(plan.pairs)
+    assert bound_of(problem, plan) <= (optimum(problem, "FB", pairs=True) or 0)
+
+
+@given(tiny_positive, st.data())
+def test_never_above_the_optimum_under_a_budget(problem: Problem, data: st.DataObject) -> None:
+    """The bound of a schedule that fits its budget is at most the optimum over every order that fits it."""
+    assume(problem.stages * problem.microbatches <= 6)
+    kinds = "FIW" if problem.costs.split else "FB"
+    most = [int(peak) for peak in run(problem, "list").schedule.peak_memory]
+    tight = with_rooms(problem, [data.draw(st.integers(max(1, peak // 2), max(1, peak))) for peak in most])
+    best = optimum(tight, kinds)
+    assume(best is not None)
+    outcome = run(tight, "list")
+    assert outcome.schedule.fits
+    assert outcome.bound.ticks <= (best or 0) <= outcome.schedule.makespan
+
+
+@given(problems(SETTLED, most_devices=2, most_microbatches=2, most_chunks=2, least=1))
+def test_one_microbatch_is_exact(problem: Problem) -> None:
+    """A single microbatch runs along its critical path, so the bound is the optimum."""
+    from dataclasses import replace
+
+    one = replace(problem, microbatches=1)
+    assert bound_of(one, run(one, "list").schedule.plan) == optimum(one, "FIW" if one.costs.split else "FB")

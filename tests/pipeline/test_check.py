@@ -1,0 +1,320 @@
+"""The independent check: every rule of DESIGN section 4, broken on purpose."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from random import Random
+
+import pytest
+from hypothesis import assume, given
+from hypothesis import strategies as st
+
+from pipesched.errors import InvalidSchedule
+from pipesched.pipeline.check import MOST_VIOLATIONS, checked, violations
+from pipesched.pipeline.ops import parse_op
+from pipesched.pipeline.plan import Plan
+from pipesched.pipeline.problem import Problem, make_problem
+from pipesched.pipeline.schedule import Schedule, assemble, schedule_plan
+from tests.replay import device_of, name, parts
+from tests.strategies import SETTLED, plan_of, problems, random_plan, texts_of
+
+randoms = st.randoms(use_true_random=False)
+
+
+def scheduled(problem: Problem, texts: Sequence[Sequence[str]]) -> Schedule:
+    """The schedule of a plan written as texts."""
+    return schedule_plan(problem, plan_of(problem, texts))
+
+
+def names(sentence: str) -> set[str]:
+    """The operations that a sentence names."""
+    return set(re.findall(r"\b\d+[FBIW]\d+\b", sentence))
+
+
+def named(schedule: Schedule) -> set[str]:
+    """The operations that the check's sentences name."""
+    return set().union(*map(names, violations(schedule)))
+
+
+def moved(schedule: Schedule, slot: str, start: int = 0, end: int = 0) -> Schedule:
+    """The schedule with `slot` (all of it) starting and ending that many ticks later."""
+    starts, ends = list(schedule.starts), list(schedule.ends)
+    for op in parts(slot):
+        number = schedule.plan.index.number(parse_op(name(op)))
+        starts[number] += start
+        ends[number] += end
+    return assemble(schedule.problem, schedule.plan, starts, ends)
+
+
+def one_f_one_b() -> Schedule:
+    """1F1B on two devices with two microbatches and p2p 1: legal."""
+    problem = make_problem(devices=2, microbatches=2, forward=1, backward=2, p2p=1, placement="linear")
+    return scheduled(problem, [["0F0", "0F1", "0B0", "0B1"], ["1F0", "1B0", "1F1", "1B1"]])
+
+
+def split() -> Schedule:
+    """The same with the backward in two halves, W last."""
+    problem = make_problem(devices=2, microbatches=1, backward_input=1, backward_weight=1, p2p=1, placement="linear")
+    return scheduled(problem, [["0F0", "0I0", "0W0"], ["1F0", "1I0", "1W0"]])
+
+
+def paired() -> Schedule:
+    """Two microbatches on one device; the second's forward runs with the first's backward."""
+    problem = make_problem(devices=1, microbatches=2, forward=1, backward=2, overlap=2, placement="linear")
+    return scheduled(problem, [["0F0", "(0F1;0B0)OVERLAP_F_B", "0B1"]])
+
+
+@pytest.mark.parametrize("make", [one_f_one_b, split, paired])
+def test_legal(make: Callable[[], Schedule]) -> None:
+    """A legal schedule breaks no rule, and `checked` hands it on."""
+    schedule = make()
+    assert list(violations(schedule)) == []
+    assert checked(schedule) is schedule
+
+
+@pytest.mark.parametrize(
+    ("texts", "missing"),
+    [
+        ([["0F0", "0B0"], ["1B0"]], "1F0"),
+        ([["0F0", "0B0"], ["1F0"]], "1B0"),
+        ([["0F0"], ["1F0", "1B0"]], "0B0"),
+        ([["0F0", "0W0"], ["1F0", "1I0", "1W0"]], "0I0"),
+        ([["0F0", "0I0"], ["1F0", "1I0", "1W0"]], "0W0"),
+        ([["0F0", "0I0", "0W0"], ["1F0", "1I0"]], "1W0"),
+        ([["0F0", "0I0"], ["1F0", "1B0"]], "0W0"),
+    ],
+)
+def test_missing(texts: list[list[str]], missing: str) -> None:
+    """Each stage of each microbatch needs its F, and its B or I and W; what is not there is named."""
+    schedule = scheduled(make_problem(devices=2, microbatches=1, placement="linear"), texts)
+    found = list(violations(schedule))
+    assert found == [f"{missing} is missing"]
+
+
+@pytest.mark.parametrize("microbatches", [1, 3])
+def test_a_plan_of_another_number_of_microbatches(microbatches: int) -> None:
+    """A plan made for fewer or more microbatches than the problem has is not legal."""
+    texts = [[f"0F{mb}" for mb in range(microbatches)] + [f"0B{mb}" for mb in range(microbatches)]]
+    other = make_problem(devices=1, microbatches=microbatches, placement="linear")
+    problem = make_problem(devices=1, microbatches=2, placement="linear")
+    with pytest.raises(InvalidSchedule):
+        checked(schedule_plan(problem, plan_of(other, texts)))
+
+
+def test_a_plan_of_another_number_of_stages() -> None:
+    """A plan that trains only the first stage of a model of two is not legal."""
+    one = make_problem(devices=1, stages=1, microbatches=1, placement="linear")
+    two = make_problem(devices=1, stages=2, microbatches=1, placement="linear")
+    with pytest.raises(InvalidSchedule):
+        checked(schedule_plan(two, plan_of(one, [["0F0", "0B0"]])))
+
+
+def test_wrong_device() -> None:
+    """An operation that runs on a device without its stage is named, with both devices."""
+    problem = make_problem(devices=2, microbatches=2, placement="linear")
+    schedule = scheduled(problem, [["0F0", "0F1", "0B0", "1B1", "0B1"], ["1F0", "1B0", "1F1"]])
+    assert any("1B1 runs on device 0, not on 1" in sentence for sentence in violations(schedule))
+
+
+def test_wrong_direction() -> None:
+    """In a bidirectional pipeline the second half of the microbatches runs the other way round."""
+    problem = make_problem(devices=2, microbatches=2, placement="bidirectional")
+    schedule = scheduled(problem, [["0F0", "0F1", "0B0", "0B1"], ["1F0", "1B0", "1F1", "1B1"]])
+    assert named(schedule) == {"0F1", "0B1", "1F1", "1B1"}
+
+
+def test_a_pair_on_two_devices() -> None:
+    """A pair of stages that live on different devices breaks a rule, wherever it runs."""
+    problem = make_problem(devices=2, microbatches=2, placement="linear")
+    schedule = scheduled(problem, [["0F0", "(0F1;1B0)OVERLAP_F_B", "0B0", "0B1"], ["1F0", "1F1", "1B1"]])
+    assert any(names(sentence) >= {"0F1", "1B0"} for sentence in violations(schedule))
+
+
+@pytest.mark.parametrize("text", ["1F1", "1B0", "0B1"])
+@pytest.mark.parametrize("by", [-1, 1])
+def test_wrong_length(text: str, by: int) -> None:
+    """An operation that is a tick too short or too long is named with both lengths."""
+    schedule = moved(one_f_one_b(), text, end=by)
+    due = 1 if "F" in text else 2
+    assert f"{text} lasts {due + by}, not {due}" in list(violations(schedule))
+
+
+@pytest.mark.parametrize("by", [-1, 1])
+def test_wrong_length_of_a_pair(by: int) -> None:
+    """A pair lasts `overlap`, not more nor less; an operation of it is named."""
+    schedule = moved(paired(), "(0F1;0B0)OVERLAP_F_B", end=by)
+    assert {"0F1", "0B0"} & named(schedule)
+
+
+@pytest.mark.parametrize("overlap", [None, 3])
+def test_a_pair_that_lasts_as_long_as_its_parts_alone(overlap: int | None) -> None:
+    """Where F and B cost the same, a pair that lasts only that long got one of them for nothing."""
+    problem = make_problem(devices=1, microbatches=2, forward=2, backward=2, overlap=overlap, placement="linear")
+    schedule = scheduled(problem, [["0F0", "(0F1;0B0)OVERLAP_F_B", "0B1"]])
+    assert schedule.busy == [4 + (overlap or 4)]
+    short = moved(schedule, "(0F1;0B0)OVERLAP_F_B", end=2 - (overlap or 4))
+    assert {"0F1", "0B0"} & named(short)
+
+
+@pytest.mark.parametrize("half", ["0F1", "0B0"])
+def test_halves_of_a_pair_apart(half: str) -> None:
+    """A pair starts and ends together: one half later than the other breaks a rule."""
+    problem = make_problem(devices=2, microbatches=2, forward=1, backward=2, overlap=2, placement="linear")
+    schedule = scheduled(problem, [["0F0", "(0F1;0B0)OVERLAP_F_B", "0B1"], ["1F0", "1B0", "1F1", "1B1"]])
+    assert list(violations(schedule)) == []
+    later = half == "0B0"  # 0B0 ends what it starts; 0F1 must not come after 1F1 has started, so it goes earlier
+    shift = 1 if later else -1
+    assert half in named(moved(schedule, half, start=shift, end=shift))
+
+
+def test_overlap_in_time() -> None:
+    """Two operations at once on one device are both named."""
+    schedule = moved(one_f_one_b(), "0F1", start=-1, end=-1)
+    assert any(names(sentence) == {"0F0", "0F1"} for sentence in violations(schedule))
+
+
+def test_an_instant_inside_another() -> None:
+    """An operation of no length may not run inside another one either."""
+    problem = make_problem(devices=1, stages=2, microbatches=1, forward=[4, 0], backward=[2, 0], placement="linear")
+    schedule = scheduled(problem, [["0F0", "1F0", "1B0", "0B0"]])
+    assert list(violations(schedule)) == []
+    assert "1F0" in named(moved(schedule, "1F0", start=-2, end=-2))
+
+
+def test_out_of_plan_order() -> None:
+    """A device runs its slots in plan order: times that say otherwise are caught."""
+    problem = make_problem(devices=1, microbatches=2, placement="linear")
+    schedule = scheduled(problem, [["0F0", "0F1", "0B0", "0B1"]])
+    swapped = moved(moved(schedule, "0F0", start=1, end=1), "0F1", start=-1, end=-1)
+    assert {"0F0", "0F1"} <= named(swapped)
+
+
+def test_before_time_zero() -> None:
+    """Nothing starts before time 0."""
+    problem = make_problem(devices=1, microbatches=1, placement="linear")
+    schedule = scheduled(problem, [["0F0", "0B0"]])
+    for slot in ("0F0", "0B0"):
+        schedule = moved(schedule, slot, start=-1, end=-1)
+    assert "0F0" in named(schedule)
+
+
+@pytest.mark.parametrize(
+    ("make", "text"),
+    [
+        (one_f_one_b, "1F0"),  # after 0F0 and a hop
+        (one_f_one_b, "1F1"),  # after its device
+        (one_f_one_b, "1B0"),  # after its forward
+        (one_f_one_b, "0B0"),  # after 1B0 and a hop
+        (split, "0I0"),  # after 1I0 and a hop
+        (split, "1I0"),  # after its forward
+        (split, "1W0"),  # after its I
+        (split, "0W0"),
+    ],
+)
+def test_too_early(make: Callable[[], Schedule], text: str) -> None:
+    """One tick before its inputs are there (or its device is free) is too early, and named."""
+    schedule = make()
+    assert list(violations(schedule)) == []
+    assert text in named(moved(schedule, text, start=-1, end=-1))
+
+
+def test_p2p_counts() -> None:
+    """Times that would do without p2p are too early with it, on both ways over the boundary."""
+    free = make_problem(devices=2, microbatches=1, p2p=0, placement="linear")
+    slow = make_problem(devices=2, microbatches=1, p2p=1, placement="linear")
+    schedule = scheduled(free, [["0F0", "0B0"], ["1F0", "1B0"]])
+    assert named(assemble(slow, schedule.plan, schedule.starts, schedule.ends)) == {"1F0", "0B0"}
+
+
+@pytest.mark.parametrize("extra", [["0I0", "0W0"], ["0I0"], ["0W0"]])
+def test_both_kinds_of_backward(extra: list[str]) -> None:
+    """A full backward together with a split one, or a part of one, is refused by stage and microbatch."""
+    problem = make_problem(devices=1, microbatches=1, placement="linear")
+    [sentence] = violations(scheduled(problem, [["0F0", "0B0", *extra]]))
+    assert "stage 0, microbatch 0" in sentence
+
+
+def test_runs_twice() -> None:
+    """An operation that stands in the plan twice is named with how often."""
+    schedule = one_f_one_b()
+    first, second = schedule.plan.orders
+    twice = Plan(schedule.plan.index, [[*first, first[0]], second])
+    found = list(violations(assemble(schedule.problem, twice, schedule.starts, schedule.ends)))
+    assert found == ["0F0 runs 2 times"]
+
+
+def test_checked_raises_with_sentences() -> None:
+    """`checked` raises InvalidSchedule with the sentences, at most MOST_VIOLATIONS of them."""
+    problem = make_problem(devices=1, microbatches=3 * MOST_VIOLATIONS, placement="linear")
+    count = range(problem.microbatches)
+    schedule = scheduled(problem, [[*(f"0F{mb}" for mb in count), *(f"0B{mb}" for mb in count)]])
+    long = assemble(problem, schedule.plan, [3 * start for start in schedule.starts], [3 * e for e in schedule.ends])
+    with pytest.raises(InvalidSchedule, match="0F0 lasts 3, not 1") as caught:
+        checked(long)
+    assert len(caught.value.violations) == MOST_VIOLATIONS
+
+
+def test_the_budget_is_no_rule() -> None:
+    """A schedule over its budget is drawn all the same, so the check lets it pass."""
+    problem = make_problem(devices=1, microbatches=2, budget=1, placement="linear")
+    schedule = scheduled(problem, [["0F0", "0F1", "0B0", "0B1"]])
+    assert not schedule.fits
+    assert list(violations(schedule)) == []
+
+
+@given(problems(SETTLED, overlap=True), randoms, st.sampled_from([0, 0.5, 1]), st.sampled_from([0, 0.5]))
+def test_earlier_by_a_tick(problem: Problem, random: Random, split: float, pair: float) -> None:
+    """Every slot runs as early as it can, so any slot one tick earlier breaks a rule, and is named."""
+    schedule = scheduled(problem, random_plan(problem, random, split=split, pair=pair))
+    slot = random.choice([slot for row in texts_of(schedule.plan) for slot in row])
+    assert {name(op) for op in parts(slot)} & named(moved(schedule, slot, start=-1, end=-1))
+
+
+@given(problems(SETTLED, overlap=True), randoms, st.sampled_from([0, 0.5, 1]), st.sampled_from([-1, 1]))
+def test_any_wrong_length(problem: Problem, random: Random, split: float, by: int) -> None:
+    """Any slot that lasts a tick more or less than it costs is named."""
+    schedule = scheduled(problem, random_plan(problem, random, split=split, pair=0.5))
+    slot = random.choice([slot for row in texts_of(schedule.plan) for slot in row])
+    assert {name(op) for op in parts(slot)} & named(moved(schedule, slot, end=by))
+
+
+@given(problems(SETTLED, overlap=True), randoms, st.sampled_from([0, 0.5, 1]))
+def test_any_missing_slot(problem: Problem, random: Random, split: float) -> None:
+    """Any slot taken out of a plan is missed: each of its operations is named, or its stage and microbatch."""
+    texts = random_plan(problem, random, split=split, pair=0.5)
+    row = random.choice([row for row in texts if len(row) > 1] or texts)
+    assume(row)
+    gone = row.pop(random.randrange(len(row)))
+    found = list(violations(scheduled(problem, texts)))
+    for op in parts(gone):
+        assert any(name(op) in names(sentence) and "missing" in sentence for sentence in found)
+
+
+@given(problems(SETTLED, overlap=True), randoms, st.sampled_from([0, 0.5, 1]))
+def test_any_wrong_device(problem: Problem, random: Random, split: float) -> None:
+    """Any slot on any other device is named, whatever its times."""
+    assume(problem.devices > 1)
+    texts = random_plan(problem, random, split=split, pair=0.5)
+    schedule = scheduled(problem, texts)
+    device = random.choice([device for device, row in enumerate(texts) if row])
+    slot = texts[device].pop(random.randrange(len(texts[device])))
+    texts[random.choice([other for other in range(problem.devices) if other != device])].append(slot)
+    plan = plan_of(problem, texts)
+    wrong = named(assemble(problem, plan, schedule.starts, schedule.ends))
+    first = parts(slot)[0]
+    assert device_of(problem, first.stage, first.microbatch) == device
+    assert name(first) in wrong
+
+
+@given(problems(("linear", "loop", "v", "explicit"), most_devices=3, most_microbatches=3), randoms)
+def test_longer_p2p(problem: Problem, random: Random) -> None:
+    """If some operation waited for a hop, the same times with a longer hop break a rule."""
+    texts = random_plan(problem, random, split=0.5)
+    schedule = scheduled(problem, texts)
+    costs = replace(problem.costs, p2p=tuple(hop + 1 for hop in problem.costs.p2p))
+    longer = replace(problem, costs=costs)
+    again = scheduled(longer, texts)
+    caught = named(assemble(longer, schedule.plan, schedule.starts, schedule.ends))
+    assert bool(caught) == (list(again.starts) != list(schedule.starts))

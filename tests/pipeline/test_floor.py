@@ -1,0 +1,101 @@
+"""The smallest budget at which any order exists."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+from hypothesis import assume, given
+from hypothesis import strategies as st
+
+from pipesched.errors import NoSchedule
+from pipesched.pipeline.floor import activation_floor, require_floor
+from pipesched.pipeline.problem import Problem, make_problem
+from tests.pipeline.optimum import optimum
+from tests.strategies import SETTLED, problems, with_rooms
+
+
+def floors(problem: Problem) -> list[int]:
+    """The floor of each device."""
+    return [activation_floor(problem, device) for device in range(problem.devices)]
+
+
+def test_linear_needs_one_activation() -> None:
+    """Linear: one activation a device (solver.md, stage 1)."""
+    assert floors(make_problem(devices=4, placement="linear")) == [1, 1, 1, 1]
+    assert floors(make_problem(devices=2, placement="linear", activation=[3, 5])) == [3, 5]
+
+
+@pytest.mark.parametrize("placement", ["loop", "v", "wave"])
+def test_chunks_need_one_activation_each(placement: str) -> None:
+    """Loop and V: one of every chunk, since a microbatch's first chunk is held while its last one runs."""
+    assert floors(make_problem(devices=4, stages=8, activation=1, placement=placement)) == [2, 2, 2, 2]
+
+
+def test_bidirectional_needs_the_larger_of_its_two_stages() -> None:
+    """Each direction can run alone, so a device needs room for one of its stages at a time."""
+    problem = make_problem(devices=3, microbatches=2, placement="bidirectional", activation=[1, 5, 2])
+    assert floors(problem) == [2, 5, 2]
+
+
+@given(
+    problems(SETTLED, most_devices=2, most_microbatches=2, most_chunks=2, least=1),
+    st.integers(0, 1),
+)
+def test_no_order_below_and_one_at_the_floor(problem: Problem, device: int) -> None:
+    """Trying every order finds one when each device has its floor, and none when a device has a grain less."""
+    assume(problem.stages <= 3 and device < problem.devices)
+    assume(problem.microbatches > 1 or not problem.home().mirrored)
+    kinds = "FIW" if problem.costs.split else "FB"
+    rooms = floors(problem)
+    assert optimum(with_rooms(problem, rooms), kinds) is not None
+    if rooms[device]:
+        rooms[device] -= 1
+        assert optimum(with_rooms(problem, rooms), kinds) is None
+
+
+def test_a_single_microbatch_uses_one_direction_only() -> None:
+    """With M = 1 every stage of a bidirectional pipeline runs on one device, so the other copy needs no room."""
+    problem = make_problem(devices=2, microbatches=1, placement="bidirectional", activation=[1, 3])
+    rooms = [3, 1]  # microbatch 0 is in the second half: stage 1 on device 0
+    assert optimum(with_rooms(problem, rooms), "FB") is not None
+    assert floors(problem) == rooms
+
+
+@given(problems(SETTLED), st.data())
+def test_below_the_floor_is_said(problem: Problem, data: st.DataObject) -> None:
+    """The first device below its floor is named, with floor and budget in the user's unit, static memory included."""
+    rooms = [floor - data.draw(st.integers(-2, 2)) for floor in floors(problem)]
+    tight = with_rooms(problem, rooms)
+    below = [device for device, floor in enumerate(floors(problem)) if rooms[device] < floor]
+    if not below:
+        require_floor(tight)
+        return
+    with pytest.raises(NoSchedule) as caught:
+        require_floor(tight)
+    device, budget = below[0], tight.memory.budget
+    assert budget
+    assert caught.value.device == device
+    least = floors(problem)[device] + budget[device] - rooms[device]
+    assert caught.value.floor == pytest.approx(least / problem.memory.scale)
+    assert caught.value.budget == pytest.approx(budget[device] / problem.memory.scale)
+    assert f"device {device} needs at least" in caught.value.reason
+    assert caught.value.would_fit
+
+
+def test_no_budget_no_floor() -> None:
+    """Without a budget nothing is below it."""
+    problem = make_problem(devices=2, placement="linear")
+    require_floor(problem)
+    with pytest.raises(NoSchedule):
+        require_floor(replace(problem, memory=replace(problem.memory, budget=(1, 0))))
+
+
+def test_what_would_fit() -> None:
+    """The answer to a budget that is too small says which one is enough, and that fewer stages would help."""
+    problem = make_problem(devices=4, stages=8, placement="loop", activation=0.5, static=1, budget=[9, 9, 2.5, 9])
+    with pytest.raises(NoSchedule) as caught:
+        require_floor(problem)
+    assert (caught.value.device, caught.value.floor, caught.value.budget) == (2, 3, 2.5)
+    assert any("3" in way and "device 2" in way for way in caught.value.would_fit)
+    assert "fewer stages a device" in caught.value.would_fit

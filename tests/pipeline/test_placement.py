@@ -1,0 +1,138 @@
+"""Placements: each by name, what they refuse, and the mirrored one."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from pipesched.errors import ConfigError
+from pipesched.pipeline.placement import PLACEMENTS, Placement, explicit, place
+from pipesched.pipeline.problem import make_problem
+from tests.replay import device_of
+
+
+@pytest.mark.parametrize(
+    ("name", "devices", "stages", "homes"),
+    [
+        ("linear", 4, 4, [0, 1, 2, 3]),
+        ("linear", 2, 6, [0, 0, 0, 1, 1, 1]),
+        ("linear", 3, 5, [0, 0, 1, 1, 2]),
+        ("linear", 1, 3, [0, 0, 0]),
+        ("loop", 4, 8, [0, 1, 2, 3, 0, 1, 2, 3]),
+        ("loop", 2, 3, [0, 1, 0]),
+        ("v", 4, 8, [0, 1, 2, 3, 3, 2, 1, 0]),
+        ("v", 1, 2, [0, 0]),
+        ("wave", 2, 8, [0, 1, 1, 0, 0, 1, 1, 0]),
+        ("wave", 3, 6, [0, 1, 2, 2, 1, 0]),
+        ("bidirectional", 4, 4, [0, 1, 2, 3]),
+    ],
+)
+def test_by_name(name: str, devices: int, stages: int, homes: list[int]) -> None:
+    """Where each named placement puts the stages, written out by hand (v is DESIGN section 5's list)."""
+    placement = place(name, devices, stages)
+    assert list(placement.devices) == homes
+    assert placement.mirrored == (name == "bidirectional")
+
+
+def test_names_of_the_config() -> None:
+    """Exactly the names of DESIGN section 5 are known."""
+    assert set(PLACEMENTS) == {"linear", "loop", "v", "wave", "bidirectional"}
+
+
+@given(st.sampled_from(sorted(PLACEMENTS)), st.integers(1, 6), st.integers(1, 24))
+def test_sizes(name: str, devices: int, stages: int) -> None:
+    """A placement takes S >= P; v only 2P, wave multiples of 2P, bidirectional only P; and it uses every device."""
+    takes = {"v": stages == 2 * devices, "wave": stages % (2 * devices) == 0, "bidirectional": stages == devices}
+    if stages >= devices and takes.get(name, True):
+        placement = place(name, devices, stages)
+        assert len(placement.devices) == stages
+        assert set(placement.devices) == set(range(devices))
+    else:
+        with pytest.raises(ConfigError):
+            place(name, devices, stages)
+
+
+@pytest.mark.parametrize(("name", "nearest"), [("v", "8"), ("wave", "8"), ("bidirectional", "one stage a device")])
+def test_wrong_sizes_name_what_is_needed(name: str, nearest: str) -> None:
+    """A number of stages that does not suit is answered with one that does."""
+    with pytest.raises(ConfigError, match=nearest) as caught:
+        make_problem(devices=4, stages=10, placement=name)
+    assert caught.value.key == "placement"
+
+
+def test_linear_blocks_are_contiguous_and_nearly_equal() -> None:
+    """Linear with S > P means contiguous blocks whose sizes differ by at most one."""
+    for devices in range(1, 6):
+        for stages in range(devices, 20):
+            homes = place("linear", devices, stages).devices
+            sizes = [homes.count(device) for device in range(devices)]
+            assert list(homes) == sorted(homes)
+            assert max(sizes) - min(sizes) <= 1
+
+
+@pytest.mark.parametrize(
+    ("value", "message"),
+    [
+        ([0, 1, 2, 0], "device 2; devices are 0 to 1"),
+        ([0, -1, 1, 0], "device -1"),
+        ([0, 0, 0, 0], "leaves device 1 without a stage"),
+        ([0, 1], "one device for each of the 4 stages"),
+        ([0, 1, True, 0], "device numbers"),
+        ([0, 1, "1", 0], "device numbers"),
+        ([0, 1.0, 1, 0], "device numbers"),
+        ("lop", "did you mean 'loop'"),
+        (7, "a name or a list of devices"),
+        (None, "a name or a list of devices"),
+    ],
+)
+def test_bad_values(value: Any, message: str) -> None:
+    """A placement that cannot be is a ConfigError of the key `placement` that says what is wrong."""
+    with pytest.raises(ConfigError, match=message) as caught:
+        make_problem(devices=2, stages=4, placement=value)
+    assert caught.value.key == "placement"
+
+
+@pytest.mark.parametrize("name", ["auto", "linear", "loop"])
+def test_fewer_stages_than_devices(name: str) -> None:
+    """A device without a stage is refused, whatever the placement."""
+    with pytest.raises(ConfigError, match="4"):
+        make_problem(devices=4, stages=3, placement=name)
+
+
+@given(st.lists(st.integers(0, 3), min_size=4, max_size=9))
+def test_explicit(homes: list[int]) -> None:
+    """A list is taken as it stands when every device has a stage, and refused otherwise."""
+    if set(homes) == {0, 1, 2, 3}:
+        assert explicit(tuple(homes), 4) == Placement(tuple(homes))
+    else:
+        with pytest.raises(ConfigError, match="without a stage"):
+            explicit(tuple(homes), 4)
+
+
+@given(st.integers(1, 6), st.integers(1, 9))
+def test_mirrored_halves(devices: int, microbatches: int) -> None:
+    """Microbatches 0..M/2-1 find stage s on device s, the others on device P-1-s."""
+    placement = place("bidirectional", devices, devices)
+    for stage in range(devices):
+        for mb in range(microbatches):
+            expected = stage if mb < microbatches // 2 else devices - 1 - stage
+            assert placement.device(stage, mb, microbatches) == expected
+
+
+@given(st.sampled_from(sorted(PLACEMENTS)), st.integers(1, 5), st.integers(1, 2))
+def test_stages_on_are_those_that_run_there(name: str, devices: int, waves: int) -> None:
+    """A device holds the weights of exactly the stages that some microbatch runs there."""
+    stages = {"bidirectional": devices, "v": 2 * devices}.get(name, 2 * devices * waves)
+    problem = make_problem(devices=devices, stages=stages, microbatches=4, placement=name)
+    for device in range(devices):
+        run_there = [s for s in range(stages) if device in {device_of(problem, s, mb) for mb in range(4)}]
+        assert problem.home().stages_on(device) == run_there
+
+
+def test_unsettled_placement() -> None:
+    """Asking an `auto` problem where its stages live is an error, not a guess."""
+    with pytest.raises(ConfigError, match="not settled"):
+        make_problem(devices=2).home()

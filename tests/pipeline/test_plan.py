@@ -1,0 +1,66 @@
+"""Plans built by hand from the texts of their slots."""
+
+from __future__ import annotations
+
+from random import Random
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from pipesched.errors import ConfigError
+from pipesched.pipeline.ops import Op, parse_slot
+from pipesched.pipeline.plan import plan_from_slots
+from pipesched.pipeline.problem import Problem, make_problem
+from tests.replay import parts
+from tests.strategies import SETTLED, plan_of, problems, random_plan, texts_of
+
+
+@given(problems(SETTLED), st.randoms(use_true_random=False), st.booleans())
+def test_slots_come_back(problem: Problem, random: Random, mixed: bool) -> None:
+    """A plan gives back the slots that it was made of, and its length counts a pair twice."""
+    texts = random_plan(problem, random, split=0.5 * mixed, pair=0.5)
+    plan = plan_of(problem, texts)
+    assert texts_of(plan) == texts
+    assert len(plan) == sum(len(parts(slot)) for row in texts for slot in row)
+
+
+def test_kinds_are_those_of_the_slots() -> None:
+    """A plan of full backwards knows F and B, one of split backwards F, I and W, a mixed one all four."""
+    kinds = {
+        tuple(row): plan_from_slots([list(map(parse_slot, row))], 1, 2).index.kinds
+        for row in (["0F0", "0B0"], ["0F0", "0I0", "0W0"], ["0F0", "0F1", "0I0", "0W0", "0B1"])
+    }
+    assert list(kinds.values()) == ["FB", "FIW", "FBIW"]
+
+
+@pytest.mark.parametrize("text", ["2F0", "0F3", "(2F0;0B0)OVERLAP_F_B", "(0F0;0B3)OVERLAP_F_B"])
+def test_out_of_range(text: str) -> None:
+    """An operation of a stage or microbatch that the problem lacks is refused, alone or in a pair."""
+    with pytest.raises(ConfigError, match="out of range: stages are 0 to 1, microbatches 0 to 2"):
+        plan_from_slots([[parse_slot(text)], []], stages=2, microbatches=3)
+
+
+@pytest.mark.parametrize(
+    "rows",
+    [
+        [["0F0", "0F0"], []],
+        [["0F0"], ["0F0"]],
+        [["0F0", "(0F0;1B1)OVERLAP_F_B"], []],
+        [["(0F0;1B1)OVERLAP_F_B"], ["1B1"]],
+    ],
+)
+def test_twice_is_refused(rows: list[list[str]]) -> None:
+    """An operation that stands twice, on one device or two, alone or in a pair, is refused by name."""
+    with pytest.raises(ConfigError, match=r"(0F0|1B1) stands twice"):
+        plan_from_slots([list(map(parse_slot, row)) for row in rows], stages=2, microbatches=2)
+
+
+def test_a_pair_is_one_entry_of_its_device() -> None:
+    """A pair stands in the order once, under its forward, and maps it to its backward."""
+    problem = make_problem(devices=1, microbatches=2)
+    plan = plan_of(problem, [["0F0", "(0F1;0B0)OVERLAP_F_B", "0B1"]])
+    assert [[plan.index.op(number) for number in order] for order in plan.orders] == [
+        [Op(0, "F", 0), Op(0, "F", 1), Op(0, "B", 1)]
+    ]
+    assert {plan.index.op(f): plan.index.op(b) for f, b in plan.pairs.items()} == {Op(0, "F", 1): Op(0, "B", 0)}

@@ -1,0 +1,161 @@
+"""A second, naive replay of a plan, written from DESIGN section 4 alone.
+
+It reads a plan as texts of operations and keeps everything in dictionaries. It shares no code with the lowering, the
+timing and the metrics that it judges: slow, plain, and meant to be read beside the rules.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from fractions import Fraction
+from typing import NamedTuple
+
+from pipesched.pipeline.problem import Problem
+
+
+class Op(NamedTuple):
+    """One operation: stage, kind (F, B, I or W) and microbatch."""
+
+    stage: int
+    kind: str
+    microbatch: int
+
+
+class Stuck(Exception):
+    """The devices wait for each other; `at` holds the slot at which each of them waits."""
+
+    def __init__(self, at: list[str]) -> None:
+        super().__init__(f"stuck at {at}")
+        self.at = at
+
+
+class Replayed(NamedTuple):
+    """When each operation starts and ends, by its text, and the metrics; times in ticks, memory in grains."""
+
+    start: dict[str, int]
+    end: dict[str, int]
+    makespan: int
+    span: int
+    busy: list[int]
+    peak: list[Fraction]
+
+
+def replay(problem: Problem, plan: Sequence[Sequence[str]]) -> Replayed:
+    """Run the slots of each device in order, each as early as its inputs allow. Raises Stuck."""
+    start, end = _times(problem, plan)
+    first = [min(start[name(op)] for slot in slots for op in parts(slot)) for slots in plan if slots]
+    last = [max(end[name(op)] for slot in slots for op in parts(slot)) for slots in plan if slots]
+    return Replayed(
+        start,
+        end,
+        makespan=max(last) - min(first),
+        span=max(after - before for before, after in zip(first, last, strict=True)),
+        busy=[sum(length(problem, slot) for slot in slots) for slots in plan],
+        peak=[_peak(problem, slots, start, end) for slots in plan],
+    )
+
+
+def parts(slot: str) -> list[Op]:
+    """The operations in the text of a slot: one, or the forward and the backward of a pair."""
+    return [Op(int(stage), kind, int(mb)) for stage, kind, mb in re.findall(r"(\d+)([FBIW])(\d+)", slot)]
+
+
+def name(op: Op) -> str:
+    """The text of an operation."""
+    return f"{op.stage}{op.kind}{op.microbatch}"
+
+
+def device_of(problem: Problem, stage: int, microbatch: int) -> int:
+    """Where a stage of a microbatch runs; in a bidirectional pipeline the second half runs the other way."""
+    home = problem.home()
+    if home.mirrored and microbatch >= problem.microbatches // 2:
+        return problem.devices - 1 - home.devices[stage]
+    return home.devices[stage]
+
+
+def length(problem: Problem, slot: str) -> int:
+    """How long a slot takes; a pair takes `overlap` (by the stage of its forward), else the sum of its parts."""
+    costs = problem.costs
+    ops = parts(slot)
+    if len(ops) == 2 and costs.overlap is not None:
+        return costs.overlap[ops[0].stage]
+    time = 0
+    for op in ops:
+        if op.kind == "F":
+            time += costs.forward[op.stage]
+        if op.kind in "BI":
+            time += costs.backward_input[op.stage]
+        if op.kind in "BW":
+            time += costs.backward_weight[op.stage]
+    return time
+
+
+def inputs(problem: Problem, op: Op) -> list[tuple[set[Op], int]]:
+    """What `op` waits for: of each set of operations the one that is in the plan, and then the lag."""
+    stage, kind, mb = op
+    if kind == "W":
+        return [({Op(stage, "I", mb)}, 0)]
+    if kind == "F":
+        return [({Op(stage - 1, "F", mb)}, _lag(problem, stage - 1, mb))] if stage > 0 else []
+    own = ({Op(stage, "F", mb)}, 0)
+    if stage == problem.stages - 1:
+        return [own]
+    return [own, ({Op(stage + 1, "B", mb), Op(stage + 1, "I", mb)}, _lag(problem, stage, mb))]
+
+
+def _lag(problem: Problem, stage: int, microbatch: int) -> int:
+    """The p2p latency between a stage and the next: only between two different devices."""
+    same = device_of(problem, stage, microbatch) == device_of(problem, stage + 1, microbatch)
+    return 0 if same else problem.costs.p2p[stage]
+
+
+def _times(problem: Problem, plan: Sequence[Sequence[str]]) -> tuple[dict[str, int], dict[str, int]]:
+    start: dict[str, int] = {}
+    end: dict[str, int] = {}
+    clock = [0] * len(plan)
+    coming = [list(slots) for slots in plan]
+    while any(coming):
+        moved = False
+        for device, slots in enumerate(coming):
+            while slots:
+                ready = [_ready(problem, op, end) for op in parts(slots[0])]
+                if None in ready:
+                    break
+                begin = max(clock[device], *(time for time in ready if time is not None))
+                clock[device] = begin + length(problem, slots[0])
+                for op in parts(slots.pop(0)):
+                    start[name(op)], end[name(op)] = begin, clock[device]
+                moved = True
+        if not moved:
+            raise Stuck([slots[0] for slots in coming if slots])
+    return start, end
+
+
+def _ready(problem: Problem, op: Op, end: dict[str, int]) -> int | None:
+    """When the inputs of `op` are there; None as long as one has not run."""
+    time = 0
+    for alternatives, lag in inputs(problem, op):
+        ends = [end[name(one)] for one in alternatives if name(one) in end]
+        if not ends:
+            return None
+        time = max(time, ends[0] + lag)
+    return time
+
+
+def _peak(problem: Problem, slots: Sequence[str], start: dict[str, int], end: dict[str, int]) -> Fraction:
+    """The largest activation memory, by sorted events: at one time what is freed counts before what is taken."""
+    events: list[tuple[int, Fraction]] = []
+    for op in (op for slot in slots for op in parts(slot)):
+        whole = Fraction(problem.memory.activation[op.stage])
+        retain = problem.memory.retain[op.stage]
+        if op.kind == "F":
+            events.append((start[name(op)], whole))
+        else:
+            share = {"B": Fraction(1), "I": 1 - retain, "W": retain}[op.kind]
+            events.append((end[name(op)], -whole * share))
+    level = peak = Fraction(0)
+    for _, change in sorted(events):
+        level += change
+        peak = max(peak, level)
+    return peak

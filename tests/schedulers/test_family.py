@@ -1,0 +1,194 @@
+"""Preparing a problem for a family: fusing, placing, and saying why one does not apply."""
+
+from __future__ import annotations
+
+from inspect import signature
+from random import Random
+from typing import Any
+
+import pytest
+from hypothesis import given
+
+from pipesched import ConfigError, NotApplicable, Problem, compare, make_problem, run
+from pipesched.comparison import best_makespan
+from pipesched.schedulers.family import prepare
+from pipesched.schedulers.registry import ALIASES, FAMILIES, aliases, all_families, family
+from tests.replay import parts, replay
+from tests.strategies import problems, random_plan, texts_of
+
+LINEAR_FAMILIES = [one.name for one in all_families() if one.placement == "linear"]
+LOOP_FAMILIES = [one.name for one in all_families() if one.placement == "loop"]
+
+
+def test_the_families() -> None:
+    """The names, placements and aliases of schedules.md's table of orders."""
+    placements = {one.name: one.placement for one in all_families()}
+    assert (
+        placements.items()
+        >= {
+            "sequential": "linear",
+            "naive": "linear",
+            "1f1b": "linear",
+            "eager-1f1b": "linear",
+            "interleaved": "loop",
+            "looped-bfs": "loop",
+            "list": "any",
+        }.items()
+    )
+    assert aliases("naive") == ["gpipe", "afab", "fill-drain"]
+    assert aliases("looped-bfs") == ["breadth-first"]
+
+
+@pytest.mark.parametrize("name", FAMILIES)
+def test_what_people_need_to_know(name: str) -> None:
+    """A family says its source, needs, bubble and memory, and its options are parameters of its plan."""
+    one = family(name)
+    assert one.name == name
+    assert all([one.source, one.needs, one.bubble, one.memory, one.elsewhere])
+    assert set(one.options) == set(list(signature(one.plan).parameters)[1:])
+
+
+@pytest.mark.parametrize(("alias", "name"), ALIASES.items())
+def test_aliases(alias: str, name: str) -> None:
+    """An alias, in any case, is the family itself."""
+    problem = make_problem(devices=3)
+    assert family(alias) is family(alias.upper()) is family(name)
+    assert run(problem, alias).algorithm == name
+
+
+@pytest.mark.parametrize(("name", "near"), [("1f1", "1f1b"), ("interleave", "interleaved"), ("gpip", "gpipe")])
+def test_unknown_algorithm(name: str, near: str) -> None:
+    """An unknown name is answered with the nearest one and with all."""
+    with pytest.raises(ConfigError, match=f"did you mean '{near}'.*sequential"):
+        family(name)
+
+
+def test_unknown_option() -> None:
+    """An option that a family does not have is refused with those that it has."""
+    with pytest.raises(NotApplicable, match="no option group_size; it takes lifo"):
+        run(make_problem(devices=2), "naive", group_size=2)
+    with pytest.raises(NotApplicable, match="1f1b has no option lifo"):
+        run(make_problem(devices=2), "1f1b", lifo=True)
+
+
+@pytest.mark.parametrize("name", LINEAR_FAMILIES)
+@pytest.mark.parametrize("placement", ["auto", "linear", [0, 0, 0, 1, 1, 1, 2, 2, 2]])
+def test_linear_families_fuse(name: str, placement: Any) -> None:
+    """S = kP runs fused into P stages, if the placement is open, linear, or spells linear out."""
+    problem = prepare(make_problem(devices=3, stages=9, forward=[1, 2, 3] * 3, placement=placement), family(name))
+    assert (problem.stages, problem.costs.forward) == (3, (6, 6, 6))
+    assert problem.home().devices == (0, 1, 2)
+
+
+@pytest.mark.parametrize("name", LOOP_FAMILIES)
+@pytest.mark.parametrize("placement", ["auto", "loop", [0, 1, 2, 0, 1, 2]])
+def test_loop_families_do_not_fuse(name: str, placement: Any) -> None:
+    """S = VP stays, round and round."""
+    problem = prepare(make_problem(devices=3, stages=6, placement=placement), family(name))
+    assert problem.home().devices == (0, 1, 2, 0, 1, 2)
+
+
+@pytest.mark.parametrize("placement", ["auto", "linear", "loop"])
+@pytest.mark.parametrize("name", LINEAR_FAMILIES + LOOP_FAMILIES)
+def test_one_stage_a_device_is_linear_and_loop(name: str, placement: str) -> None:
+    """With S = P linear and loop are the same placement, so neither contradicts the other's families."""
+    assert prepare(make_problem(devices=3, placement=placement), family(name)).home().devices == (0, 1, 2)
+
+
+@pytest.mark.parametrize(
+    ("name", "placement", "stages"),
+    [
+        *[(name, placement, 6) for name in LINEAR_FAMILIES for placement in ("loop", "v", "wave", [0, 1, 0, 1, 2, 2])],
+        *[(name, placement, 6) for name in LOOP_FAMILIES for placement in ("linear", "v", "wave", [1, 0, 2, 1, 0, 2])],
+        *[
+            (name, placement, 3)
+            for name in [*LINEAR_FAMILIES, *LOOP_FAMILIES]
+            for placement in ("bidirectional", [2, 1, 0])
+        ],
+    ],
+)
+def test_a_contradicting_placement(name: str, placement: Any, stages: int) -> None:
+    """An explicit placement that is not the family's own: it does not apply, and the message says which it has."""
+    with pytest.raises(NotApplicable, match=f"{name} places its stages {family(name).placement}") as caught:
+        run(make_problem(devices=3, stages=stages, placement=placement), name)
+    assert caught.value.key == "placement"
+
+
+@pytest.mark.parametrize("name", [*LINEAR_FAMILIES, *LOOP_FAMILIES])
+def test_stages_that_do_not_divide(name: str) -> None:
+    """S that is no multiple of P does not apply; the nearest that do are named."""
+    with pytest.raises(NotApplicable, match=r"multiple of 3 stages.* 6 or 9; the config has 7") as caught:
+        run(make_problem(devices=3, stages=7), name)
+    assert caught.value.key == "stages"
+
+
+@pytest.mark.parametrize("placement", ["linear", "loop", "v", "wave", [0, 1, 2, 2, 1, 0], [0, 1, 0, 2, 1, 1]])
+def test_list_takes_any_placement(placement: Any) -> None:
+    """`list` keeps the placement and the stages of the config."""
+    problem = make_problem(devices=3, stages=6, placement=placement)
+    assert prepare(problem, family("list")) is problem
+
+
+@given(problems(("linear",), split=False, least=1))
+def test_linear_blocks_agree_with_fused_1f1b(problem: Problem) -> None:
+    """1F1B by hand over the unfused blocks of `placement: linear` is what the fused one says: time and memory."""
+    fused = run(problem, "1f1b").schedule
+    size = problem.stages // problem.devices
+    unfused: list[list[str]] = []
+    for row in texts_of(fused.plan):
+        unfused.append([])
+        for [(stage, kind, mb)] in map(parts, row):
+            block = range(stage * size, (stage + 1) * size)
+            unfused[-1] += [f"{one}{kind}{mb}" for one in (block if kind == "F" else reversed(block))]
+    naive = replay(problem, unfused)
+    assert (fused.makespan, fused.span, fused.busy) == (naive.makespan, naive.span, naive.busy)
+    assert fused.peak_memory == naive.peak
+
+
+def test_over_budget_is_no_refusal() -> None:
+    """A family that does not look at the budget runs all the same, and the schedule says that it does not fit."""
+    schedule = run(make_problem(devices=4, microbatches=8, budget=3), "1f1b").schedule
+    assert (schedule.fits, schedule.over_budget) == (False, [0])
+
+
+def test_compare_goes_on() -> None:
+    """What does not apply says why, in the order that was asked, and the rest goes on."""
+    problem = make_problem(devices=2, stages=4, microbatches=4, placement="loop", budget=[0.9, 9])
+    entries = compare(problem, ["gpipe", "interleaved", "list", "looped-bfs"])
+    assert [entry.algorithm for entry in entries] == ["naive", "interleaved", "list", "looped-bfs"]
+    assert [entry.outcome is not None for entry in entries] == [False, True, False, True]
+    assert "places its stages linear" in entries[0].reason
+    assert "device 0 needs at least 1" in entries[2].reason
+
+
+def test_compare_hands_options_to_those_who_know_them() -> None:
+    """An option goes to the algorithms that take it; one that none takes is bad input."""
+    problem = make_problem(devices=2, stages=4, microbatches=4)
+    with_option = compare(problem, ["naive", "interleaved"], {"group_size": 4})
+    assert all(entry.outcome for entry in with_option)
+    assert with_option[1].outcome
+    assert texts_of(with_option[1].outcome.schedule.plan) == texts_of(
+        run(problem, "interleaved", group_size=4).schedule.plan
+    )
+    with pytest.raises(ConfigError, match="--group-size"):
+        compare(problem, ["naive", "1f1b"], {"group_size": 4})
+
+
+def test_best_of_a_comparison() -> None:
+    """The best is the fastest that fits; when none fits, the fastest of all; none when none applies."""
+    roomy = make_problem(devices=4, stages=8, microbatches=8, forward=5, backward=10)
+    names = ["1f1b", "interleaved"]
+    assert best_makespan(compare(roomy, names)) == 285
+    tight = make_problem(devices=4, stages=8, microbatches=8, forward=5, backward=10, budget=4)
+    assert best_makespan(compare(tight, names)) == 330
+    tighter = make_problem(devices=4, stages=8, microbatches=8, forward=5, backward=10, budget=1)
+    assert best_makespan(compare(tighter, names)) == 285
+    assert best_makespan(compare(make_problem(devices=4, stages=9), names)) is None
+
+
+def test_random_plans_are_random() -> None:
+    """The random plans of these tests do vary: pairs, split and mixed backwards all occur."""
+    problem = make_problem(devices=2, stages=4, microbatches=4, placement="loop")
+    texts = [str(random_plan(problem, Random(seed), split=0.5, pair=0.5)) for seed in range(20)]
+    assert len(set(texts)) == 20
+    assert all(any(mark in text for text in texts) for mark in ("OVERLAP", "W", "B"))

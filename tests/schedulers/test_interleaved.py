@@ -1,0 +1,225 @@
+"""Interleaved 1F1B against Megatron's rule, written here a second time, and its published figures."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from pipesched import NotApplicable, PipeschedError, Plan, Problem, make_problem, run
+from pipesched.schedulers.interleaved import interleaved, visit_order
+from tests.replay import Op, Stuck, replay
+from tests.strategies import texts_of
+
+
+class Size(NamedTuple):
+    """How large a pipeline is: devices, chunks a device, microbatches."""
+
+    devices: int
+    chunks: int
+    microbatches: int
+
+    def problem(self, **given: object) -> Problem:
+        """A problem of this size with the loop placement."""
+        devices, chunks, microbatches = self
+        return make_problem(
+            devices=devices, stages=devices * chunks, microbatches=microbatches, placement="loop", **given
+        )
+
+
+def megatron(size: Size, group: int) -> list[list[Op]]:
+    """Megatron-LM's order: a table of virtual microbatches, warm-up, one F one B, cool-down."""
+    devices, chunks, microbatches = size
+    total = microbatches * chunks
+    table = [_virtual(k, size, group) for k in range(total)]
+    orders = []
+    for rank in range(devices):
+        forward = [Op(chunk * devices + rank, "F", mb) for chunk, mb in table]
+        backward = [Op((chunks - 1 - chunk) * devices + rank, "B", mb) for chunk, mb in table]
+        warm_up = devices - rank - 1 if chunks == 1 else 2 * (devices - rank - 1) + (chunks - 1) * group
+        warm_up = min(warm_up, total)
+        order = forward[:warm_up]
+        for k in range(total - warm_up):
+            order += [forward[warm_up + k], backward[k]]
+        orders.append(order + backward[total - warm_up :])
+    return orders
+
+
+def _virtual(k: int, size: Size, group: int) -> tuple[int, int]:
+    """Chunk and microbatch of virtual id k: groups of `group` microbatches, the last one maybe shorter."""
+    first = k // (group * size.chunks) * group
+    chunk, place = divmod(k - first * size.chunks, min(group, size.microbatches - first))
+    return chunk, first + place
+
+
+def accepted(size: Size) -> list[int]:
+    """The group sizes that Megatron accepts: P to M, with a last group of at least P."""
+    groups = range(size.devices, size.microbatches + 1)
+    return [g for g in groups if size.microbatches % g == 0 or size.microbatches % g >= size.devices]
+
+
+def ops(plan: Plan) -> list[list[Op]]:
+    """A plan as operations."""
+    return [[Op(*plan.index.op(number)) for number in order] for order in plan.orders]
+
+
+def texts(orders: list[list[Op]]) -> list[list[str]]:
+    """Orders as texts."""
+    return [[f"{op.stage}{op.kind}{op.microbatch}" for op in order] for order in orders]
+
+
+def runs(size: Size, group: int) -> bool:
+    """Whether Megatron's order of this group size runs through."""
+    try:
+        replay(size.problem(), texts(megatron(size, group)))
+    except Stuck:
+        return False
+    return True
+
+
+@pytest.mark.parametrize("devices", range(2, 9))
+@pytest.mark.parametrize("chunks", range(1, 5))
+def test_megatrons_order(devices: int, chunks: int) -> None:
+    """Operation by operation Megatron's order, for every group size that it accepts."""
+    for microbatches in range(1, 25):
+        size = Size(devices, chunks, microbatches)
+        problem = size.problem()
+        for group in accepted(size):
+            assert ops(interleaved(problem, group_size=group)) == megatron(size, group)
+
+
+def test_table_of_the_example() -> None:
+    """P2 V2 M5 g3 gives microbatches 0 1 2 0 1 2 3 4 3 4 in chunks 0 0 0 1 1 1 0 0 1 1 (schedules.md)."""
+    microbatches, chunks = [0, 1, 2, 0, 1, 2, 3, 4, 3, 4], [0, 0, 0, 1, 1, 1, 0, 0, 1, 1]
+    assert visit_order(2, 5, 3) == list(zip(chunks, microbatches, strict=True))
+    plan = interleaved(Size(2, 2, 5).problem(), group_size=3)
+    for device, order in enumerate(ops(plan)):
+        forward = [(op.stage // 2, op.microbatch) for op in order if op.kind == "F"]
+        backward = [(1 - op.stage // 2, op.microbatch) for op in order if op.kind == "B"]
+        assert forward == backward == list(zip(chunks, microbatches, strict=True))
+        assert [op.kind for op in order].index("B") == 2 * (2 - device - 1) + 3 + 1
+
+
+@pytest.mark.parametrize("devices", range(1, 9))
+@pytest.mark.parametrize("microbatches", [1, 2, 5, 8, 17])
+def test_one_chunk_is_1f1b(devices: int, microbatches: int) -> None:
+    """With one chunk a device interleaved is 1F1B, and so is the rule written here."""
+    size = Size(devices, 1, microbatches)
+    plan = interleaved(size.problem())
+    assert ops(plan) == megatron(size, devices)
+    assert texts_of(plan) == texts_of(run(size.problem(), "1f1b").schedule.plan)
+
+
+@pytest.mark.parametrize(
+    ("devices", "microbatches", "makespan"), [(4, 8, 57), (8, 16, 117), (8, 32, 213), (16, 64, 429)]
+)
+def test_unit_cost_table(devices: int, microbatches: int, makespan: int) -> None:
+    """The column interleaved V2 of schedules.md: unit costs a chunk."""
+    schedule = run(Size(devices, 2, microbatches).problem(), "interleaved").schedule
+    assert schedule.makespan == makespan
+
+
+@pytest.mark.parametrize("devices", [2, 4, 8])
+@pytest.mark.parametrize("chunks", [2, 3, 4])
+@pytest.mark.parametrize("rounds", [1, 2, 3])
+def test_bubble(devices: int, chunks: int, rounds: int) -> None:
+    """(P-1)/(VM+P-1) when P divides M."""
+    microbatches = rounds * devices
+    schedule = run(Size(devices, chunks, microbatches).problem(), "interleaved").schedule
+    assert schedule.bubble == pytest.approx((devices - 1) / (chunks * microbatches + devices - 1))
+
+
+def test_peaks() -> None:
+    """P4 V2 M8 holds 11, 9, 7, 5 chunks; device 0 holds PV + P - 1 in general."""
+    assert run(Size(4, 2, 8).problem(activation=1), "interleaved").schedule.peak_memory == [11, 9, 7, 5]
+    for devices, chunks in [(2, 2), (4, 3), (8, 2)]:
+        size = Size(devices, chunks, 4 * devices)
+        peaks = run(size.problem(activation=1), "interleaved").schedule.peak_memory
+        assert peaks[0] == devices * chunks + devices - 1
+
+
+def test_autopipe() -> None:
+    """Autopipe's case (4 devices, 8 stages, 8 microbatches, f=5, B=10) takes 285, and 285 is optimal."""
+    outcome = run(Size(4, 2, 8).problem(forward=5, backward=10), "interleaved")
+    assert (outcome.schedule.makespan, outcome.bound.ticks, outcome.status) == (285, 285, "optimal")
+
+
+@pytest.mark.parametrize("devices", range(1, 9))
+@pytest.mark.parametrize("chunks", [2, 3])
+def test_the_default_group_size_never_refuses(devices: int, chunks: int) -> None:
+    """Any M >= 1 runs without a group size; where groups of P deadlock the plan says which size it took."""
+    for microbatches in [*range(1, 2 * devices + 2), 3 * devices + 1]:
+        size = Size(devices, chunks, microbatches)
+        outcome = run(size.problem(), "interleaved")
+        plan = outcome.schedule.plan
+        group = devices
+        if not runs(size, devices):
+            assert plan.note.startswith("group size ")
+            group = int(plan.note.split(":")[0].removeprefix("group size "))
+            assert group > devices
+        assert ops(plan) == megatron(size, group)
+
+
+@pytest.mark.parametrize("devices", [2, 3, 4, 6])
+@pytest.mark.parametrize("chunks", [2, 3])
+def test_explicit_group_sizes(devices: int, chunks: int) -> None:
+    """A group size runs if its order does; else it is refused with sizes that run, and those do."""
+    refused = 0
+    for microbatches in [1, devices - 1, devices, devices + 1, 2 * devices, 2 * devices + 1, 3 * devices - 1]:
+        size = Size(devices, chunks, microbatches)
+        for group in range(1, microbatches + 3):
+            if runs(size, group):
+                plan = run(size.problem(), "interleaved", group_size=group).schedule.plan
+                assert ops(plan) == megatron(size, group)
+                continue
+            refused += 1
+            with pytest.raises(NotApplicable, match="deadlocks") as caught:
+                run(size.problem(), "interleaved", group_size=group)
+            advice = str(caught.value).rpartition("that run: ")[2].split(", ")
+            assert advice
+            assert all(runs(size, int(other)) for other in advice)
+            assert str(group) not in advice
+    assert refused or devices == 2
+
+
+def test_megatron_refuses_many_that_run() -> None:
+    """Of the group sizes that Megatron refuses, many run (schedules.md, peers' mistakes), and here they do."""
+    size = Size(4, 2, 10)
+    more = [group for group in range(1, 11) if group not in accepted(size) and runs(size, group)]
+    assert len(more) >= 2
+    for group in more:
+        assert run(size.problem(), "interleaved", group_size=group).schedule.makespan > 0
+
+
+def test_fewer_microbatches_than_devices_and_a_small_group() -> None:
+    """P8 V4 M7 with groups of 1 deadlocks: that is said, with group sizes that run."""
+    size = Size(8, 4, 7)
+    assert not runs(size, 1)
+    with pytest.raises(NotApplicable, match="group sizes that run") as caught:
+        run(size.problem(), "interleaved", group_size=1)
+    assert all(runs(size, int(g)) for g in str(caught.value).rpartition("that run: ")[2].split(", "))
+
+
+@pytest.mark.parametrize("group", [0, -1, -4])
+def test_no_such_group_size(group: int) -> None:
+    """A group of no microbatches is bad input that is answered by a message about the group, not a crash."""
+    with pytest.raises(PipeschedError, match="group"):
+        run(Size(4, 2, 8).problem(), "interleaved", group_size=group)
+
+
+@given(st.integers(1, 5), st.integers(2, 4), st.integers(1, 12), st.integers(1, 14))
+def test_visits(devices: int, chunks: int, microbatches: int, group: int) -> None:
+    """The visits hold every chunk of every microbatch once, each microbatch's chunks in order."""
+    size = Size(devices, chunks, microbatches)
+    visits = visit_order(chunks, microbatches, group)
+    assert visits == [_virtual(k, size, group) for k in range(chunks * microbatches)]
+    assert sorted(visits) == [(chunk, mb) for chunk in range(chunks) for mb in range(microbatches)]
+
+
+@pytest.mark.parametrize(("stages", "low"), [(5, 4), (6, 4), (11, 8)])
+def test_stages_must_fill_the_devices_evenly(stages: int, low: int) -> None:
+    """S must be a multiple of P; the message names the nearest ones."""
+    with pytest.raises(NotApplicable, match=f"multiple of 4 stages.* {low} or {low + 4}"):
+        run(make_problem(devices=4, stages=stages), "interleaved")

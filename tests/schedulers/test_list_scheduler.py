@@ -1,0 +1,278 @@
+"""List scheduling of pipelines: what HLS's rules give, and that a budget is obeyed."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from hypothesis import assume, given, settings
+from hypothesis import strategies as st
+
+from pipesched import ConfigError, NoSchedule, Plan, Problem, make_problem, run, violations
+from pipesched.core.priorities import PRIORITIES
+from pipesched.core.ties import TIES
+from tests.replay import Op, Replayed, device_of, inputs, name, parts, replay
+from tests.strategies import ALL_PLACEMENTS, SETTLED, problems, texts_of, with_rooms
+
+rules = st.fixed_dictionaries({"priority": st.sampled_from(sorted(PRIORITIES)), "tie": st.sampled_from(sorted(TIES))})
+
+
+def alike(plan: Plan) -> list[list[tuple[str, int]]]:
+    """The orders of a linear plan, with the microbatches numbered as they enter: those have no identity."""
+    rows = [[plan.index.op(number) for number in order] for order in plan.orders]
+    entered = [op.microbatch for op in rows[0] if op.kind == "F"]
+    return [[(op.kind, entered.index(op.microbatch)) for op in row] for row in rows]
+
+
+def floor(problem: Problem, device: int) -> int:
+    """What one microbatch holds on a device when its last stage there runs: the activations of all its stages."""
+    return max(
+        sum(problem.memory.activation[s] for s in range(problem.stages) if device_of(problem, s, mb) == device)
+        for mb in range(problem.microbatches)
+    )
+
+
+@pytest.mark.parametrize("priority", PRIORITIES)
+@pytest.mark.parametrize("tie", TIES)
+@pytest.mark.parametrize(("devices", "microbatches"), [(1, 3), (2, 5), (4, 8), (5, 3)])
+def test_caps_of_1f1b_give_1f1b(priority: str, tie: str, devices: int, microbatches: int) -> None:
+    """Under the cap P-d on each device every rule gives exactly 1F1B (hls.md)."""
+    budget = [devices - device for device in range(devices)]
+    problem = make_problem(devices=devices, microbatches=microbatches, forward=1, backward=2, budget=budget)
+    listed = run(problem, "list", priority=priority, tie=tie).schedule
+    assert alike(listed.plan) == alike(run(problem, "1f1b").schedule.plan)
+    if tie == "dfs":
+        assert texts_of(listed.plan) == texts_of(run(problem, "1f1b").schedule.plan)
+
+
+@given(st.integers(1, 5), st.integers(1, 9), st.integers(1, 4), st.integers(1, 6), st.integers(0, 3), rules)
+def test_caps_of_1f1b_for_any_equal_stages(
+    devices: int, microbatches: int, forward: int, backward: int, p2p: int, rule: dict[str, str]
+) -> None:
+    """The same for other costs and with p2p, as long as the stages are equal."""
+    problem = make_problem(
+        devices=devices,
+        microbatches=microbatches,
+        forward=forward,
+        backward=backward,
+        p2p=p2p,
+        budget=[devices - device for device in range(devices)],
+    )
+    assert alike(run(problem, "list", **rule).schedule.plan) == alike(run(problem, "1f1b").schedule.plan)
+
+
+def test_a_uniform_cap() -> None:
+    """P4 M8 f=1 B=2 with a cap of 4: DFS reaches 33, BFS and the critical-path priority 37 (hls.md)."""
+    problem = make_problem(devices=4, microbatches=8, forward=1, backward=2, budget=4)
+    assert run(problem, "list", tie="dfs").schedule.makespan == 33
+    assert run(problem, "list", tie="bfs").schedule.makespan == 37
+    assert {run(problem, "list", priority="alap", tie=tie).schedule.makespan for tie in TIES} == {37}
+
+
+def test_without_a_cap() -> None:
+    """Without a cap DFS peaks at 8, 7, 4, 1 and takes the 33 that everything takes (hls.md)."""
+    schedule = run(make_problem(devices=4, microbatches=8), "list", tie="dfs").schedule
+    assert (schedule.peak_memory, schedule.makespan) == ([8, 7, 4, 1], 33)
+
+
+def test_defaults() -> None:
+    """`list` defaults to linear, priority none, tie dfs (DESIGN section 4)."""
+    problem = make_problem(devices=3, stages=6, microbatches=5, budget=3)
+    schedule = run(problem, "list").schedule
+    assert schedule.problem.home().devices == (0, 0, 1, 1, 2, 2)
+    assert texts_of(schedule.plan) == texts_of(run(problem, "list", priority="none", tie="dfs").schedule.plan)
+
+
+def test_the_backward_is_split_when_its_halves_are_given() -> None:
+    """I and W when the config gives them, else B (DESIGN section 6)."""
+    whole = run(make_problem(devices=2, backward=2), "list").schedule
+    halves = run(make_problem(devices=2, backward_input=1, backward_weight=1), "list").schedule
+    assert whole.plan.index.kinds == "FB"
+    assert halves.plan.index.kinds == "FIW"
+
+
+def test_unit_costs_split() -> None:
+    """P4 M8 f=b=w=1 cannot take less than 27 (solver.md), and W fills the gaps better than fused backwards do."""
+    makespans = {
+        run(
+            make_problem(devices=4, microbatches=8, backward_input=1, backward_weight=1), "list", tie=tie
+        ).schedule.makespan
+        for tie in TIES
+    }
+    assert min(makespans) >= 27
+    assert max(makespans) < 33
+
+
+def test_one_activation_is_sequential() -> None:
+    """With room for one activation there is one order only: 54 at P3 M6, proved by CP-SAT (solver.md)."""
+    problem = make_problem(devices=3, microbatches=6, budget=1)
+    for tie in TIES:
+        assert run(problem, "list", tie=tie).schedule.makespan == 54
+
+
+H1 = {"microbatches": 24, "forward": 185, "backward_input": 181, "backward_weight": 93, "p2p": 6}
+H3 = {
+    "devices": 8,
+    "microbatches": 32,
+    "forward": [30715, 29233, 29106, 29078, 28850, 28919, 28924, 41678],
+    "backward_input": [31308, 29344, 29357, 29455, 29217, 29384, 29354, 38731],
+    "backward_weight": [18746, 18789, 19062, 19367, 19455, 19967, 20096, 32833],
+    "p2p": 473,
+    "activation": [943, *[1240] * 6, 1071],
+}
+
+
+@pytest.mark.parametrize(
+    ("given", "rule", "makespan"),
+    [
+        ({**H3, "budget": 8 * 1240}, {"tie": "bfs"}, 3831880),
+        ({**H3, "budget": 16 * 1240}, {"tie": "bfs"}, 3831880),
+        ({"devices": 16, "microbatches": 64, "forward": 10, "backward": 20, "budget": 12}, {}, 2970),
+    ],
+)
+def test_ladder_cases_that_a_list_schedule_reaches(given: dict[str, Any], rule: dict[str, str], makespan: int) -> None:
+    """h3 (both budgets) and h5 of solver.md: optima that a list schedule reaches."""
+    outcome = run(make_problem(**given), "list", **rule)
+    assert outcome.schedule.fits
+    assert outcome.schedule.makespan == makespan
+    assert outcome.bound.ticks <= makespan
+
+
+@pytest.mark.parametrize(
+    ("given", "optimum"),
+    [
+        ({**H1, "budget": 8}, 13095),
+        ({**H1, "budget": 16}, 12353),
+        ({"microbatches": 64, "forward": 10, "backward": 20, "budget": 6}, 2730),
+        (
+            {
+                "stages": 16,
+                "microbatches": 16,
+                "placement": "loop",
+                "forward": 5,
+                "backward": 10,
+                "activation": 1,
+                "budget": 12,
+            },
+            660,
+        ),
+        ({"microbatches": 16, "forward": 1, "backward": 2, "budget": 4}, 105),
+    ],
+)
+def test_nothing_beats_a_proven_optimum(given: dict[str, Any], optimum: int) -> None:
+    """h1, h2, h6, h7 and P8 M16 of solver.md: every rule stays within the budget and at or above the optimum."""
+    problem = make_problem(devices=8, **given)
+    for tie in TIES:
+        outcome = run(problem, "list", tie=tie)
+        assert outcome.schedule.fits
+        assert outcome.bound.ticks <= optimum <= outcome.schedule.makespan
+
+
+def test_greedy_under_a_tight_cap() -> None:
+    """h11 of solver.md: a greedy list schedule under the cap takes 1763."""
+    problem = make_problem(
+        devices=8, microbatches=32, forward=12, backward_input=13, backward_weight=9, p2p=1, budget=5
+    )
+    assert run(problem, "list").schedule.makespan == 1763
+
+
+@given(problems(ALL_PLACEMENTS), rules, st.integers(0, 3))
+def test_same_seed_same_plan(problem: Problem, rule: dict[str, str], seed: int) -> None:
+    """The same rule and seed give the same plan."""
+    one, other = (run(problem, "list", **rule, seed=seed).schedule for _ in range(2))
+    assert texts_of(one.plan) == texts_of(other.plan)
+
+
+def test_seeds_matter_to_random_ties() -> None:
+    """Another seed gives another plan by random ties, and the same one by all others."""
+    problem = make_problem(devices=4, stages=8, microbatches=6, placement="loop")
+    plans = {
+        tie: {str(texts_of(run(problem, "list", tie=tie, seed=s).schedule.plan)) for s in range(4)} for tie in TIES
+    }
+    assert {tie for tie, different in plans.items() if len(different) > 1} == {"random"}
+
+
+@settings(max_examples=400)
+@given(problems(SETTLED, most_microbatches=8), rules, st.data())
+def test_obeys_any_budget_from_the_floor_on(problem: Problem, rule: dict[str, Any], data: st.DataObject) -> None:
+    """Every budget that holds one microbatch gives a schedule within it; below that the device is named."""
+    assume(problem.microbatches > 1 or not problem.home().mirrored)
+    floors = [floor(problem, device) for device in range(problem.devices)]
+    slack = st.one_of(st.just(0), st.integers(-1, max(floors) + 1))
+    rooms = [least + data.draw(slack) for least in floors]
+    tight = with_rooms(problem, rooms)
+    below = [device for device, room in enumerate(rooms) if room < floors[device]]
+    if below:
+        with pytest.raises(NoSchedule) as caught:
+            run(tight, "list", **rule)
+        assert caught.value.device == below[0]
+        return
+    schedule = run(tight, "list", **rule).schedule
+    naive = replay(tight, texts_of(schedule.plan))
+    assert all(peak <= room for peak, room in zip(naive.peak, rooms, strict=True))
+    assert schedule.fits
+    assert list(violations(schedule)) == []
+
+
+@pytest.mark.parametrize("placement", ["loop", "v", "wave", [0, 1, 2, 1, 0, 2], [0, 0, 1, 1, 2, 2], [2, 0, 1, 1, 2, 0]])
+@pytest.mark.parametrize("tie", TIES)
+@pytest.mark.parametrize("retain", [0, 0.5, 1])
+def test_at_the_floor(placement: Any, tie: str, retain: float) -> None:
+    """With room for exactly one microbatch no rule wedges on several chunks a device, the backward split or not."""
+    halves = {"backward_input": 2, "backward_weight": 1}
+    for backward in ({"backward": 2}, halves):
+        problem = make_problem(
+            devices=3, stages=6, microbatches=7, placement=placement, activation=1, retain=retain, budget=2, **backward
+        )
+        schedule = run(problem, "list", tie=tie).schedule
+        assert schedule.fits
+        assert max(schedule.peak_memory) == 2 * schedule.problem.memory.scale
+
+
+@pytest.mark.parametrize("devices", [2, 3, 4])
+@pytest.mark.parametrize("microbatches", [2, 3, 4, 6])
+def test_two_directions_in_room_for_one(devices: int, microbatches: int) -> None:
+    """Microbatches that meet head-on, each holding what the other needs, are kept from doing so by every rule."""
+    problem = make_problem(devices=devices, microbatches=microbatches, placement="bidirectional", budget=1)
+    for priority in PRIORITIES:
+        for tie in TIES:
+            assert run(problem, "list", priority=priority, tie=tie).schedule.peak_memory == [1] * devices
+
+
+@pytest.mark.parametrize("budget", [[5, 2, 4], [3, 2, 2], [2, 2, 3], [6, 3, 2]])
+@pytest.mark.parametrize("placement", ["loop", "v"])
+def test_uneven_caps(placement: str, budget: list[int]) -> None:
+    """Room that differs from device to device lets later microbatches begin first: no rule wedges on that either."""
+    problem = make_problem(devices=3, stages=6, microbatches=5, placement=placement, activation=1, budget=budget)
+    for tie in TIES:
+        for seed in range(4 if tie == "random" else 1):
+            assert run(problem, "list", tie=tie, seed=seed).schedule.fits
+
+
+@given(problems(SETTLED, most_microbatches=4), rules)
+def test_never_idle_without_reason(problem: Problem, rule: dict[str, str]) -> None:
+    """Without a cap a device never waits while something that it runs later had all its inputs."""
+    schedule = run(problem, "list", **rule).schedule
+    naive = replay(problem, texts_of(schedule.plan))
+    for row in texts_of(schedule.plan):
+        idle_from = 0
+        for place, text in enumerate(row):
+            if idle_from < naive.start[text]:
+                later = [ready_at(problem, parts(other)[0], naive) for other in row[place:]]
+                assert min(later) >= naive.start[text]
+            idle_from = naive.end[text]
+
+
+def ready_at(problem: Problem, op: Op, naive: Replayed) -> int:
+    """When the inputs of an operation are there."""
+    return max(
+        (naive.end[name(one)] + lag for ones, lag in inputs(problem, op) for one in ones if name(one) in naive.end),
+        default=0,
+    )
+
+
+@pytest.mark.parametrize("option", [{"priority": "critical"}, {"tie": "depth"}, {"priority": "dsf"}])
+def test_unknown_rules(option: dict[str, str]) -> None:
+    """An unknown priority or tie is answered with those that exist."""
+    with pytest.raises(ConfigError, match=f"unknown {next(iter(option))}.*known are"):
+        run(make_problem(devices=2), "list", **option)

@@ -1,0 +1,40 @@
+"""Naive fill and drain: its order and its published figures."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from pipesched import make_problem, run
+from tests.strategies import texts_of
+
+
+@pytest.mark.parametrize(("lifo", "backwards"), [(False, [0, 1, 2]), (True, [2, 1, 0])])
+def test_order_by_hand(lifo: bool, backwards: list[int]) -> None:
+    """All F, then all B in microbatch order, or reversed with lifo."""
+    plan = run(make_problem(devices=2, microbatches=3), "naive", lifo=lifo).schedule.plan
+    for device, row in enumerate(texts_of(plan)):
+        forwards = [f"{device}F{mb}" for mb in range(3)]
+        assert row == forwards + [f"{device}B{mb}" for mb in backwards]
+
+
+@given(st.integers(1, 8), st.integers(1, 16), st.booleans())
+def test_figures(devices: int, microbatches: int, lifo: bool) -> None:
+    """Equal stages: bubble (P-1)/(M+P-1), as 1F1B; M activations everywhere."""
+    schedule = run(make_problem(devices=devices, microbatches=microbatches), "naive", lifo=lifo).schedule
+    assert schedule.bubble == pytest.approx((devices - 1) / (microbatches + devices - 1))
+    assert schedule.peak_memory == [microbatches] * devices
+
+
+def test_bubble_of_the_example() -> None:
+    """27.27 % at P4 M8, where it takes 33."""
+    schedule = run(make_problem(devices=4, microbatches=8), "naive").schedule
+    assert (schedule.makespan, round(100 * schedule.bubble, 2)) == (33, 27.27)
+
+
+def test_autopipe() -> None:
+    """Autopipe's case, eight stages fused into four: 330, with eight microbatches held everywhere."""
+    schedule = run(make_problem(devices=4, stages=8, microbatches=8, forward=5, backward=10), "naive").schedule
+    assert schedule.makespan == 330
+    assert schedule.peak_memory == [8 * schedule.problem.memory.scale] * 4
