@@ -100,15 +100,16 @@ class Schedule:
 
         What is freed at a time counts before what is taken then.
         """
-        return [self._peak(device) for device in range(self.problem.devices)]
-
-    def _peak(self, device: int) -> int:
+        devices = range(self.problem.devices)
         if 0 in self.graph.durations:  # slots of no length: several may take and free at one instant
-            return max(level for _, level in self.memory_steps(device))
+            return [max(level for _, level in self.memory_steps(device)) for device in devices]
+        return [self._highest_at_starts(device) for device in devices]
+
+    def _highest_at_starts(self, device: int) -> int:
+        """The largest level as slots start, which is the peak where every slot takes time."""
         pick = self._pickers[device]
         takes, gives = pick(self.graph.takes), pick(self.graph.gives)
-        at_starts = map(add, accumulate(map(sub, takes, gives)), gives)  # a level is highest when a slot starts
-        return max(at_starts, default=0)
+        return max(map(add, accumulate(map(sub, takes, gives)), gives), default=0)
 
     def memory_steps(self, device: int) -> Iterator[tuple[int, int]]:
         """The activation memory of a device over time as (time, level from then on), times rising."""

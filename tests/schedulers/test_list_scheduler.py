@@ -192,7 +192,7 @@ def test_seeds_matter_to_random_ties() -> None:
     assert {tie for tie, different in plans.items() if len(different) > 1} == {"random"}
 
 
-@settings(max_examples=400)
+@settings(max_examples=300)
 @given(problems(SETTLED, most_microbatches=8), rules, st.data())
 def test_obeys_any_budget_from_the_floor_on(problem: Problem, rule: dict[str, Any], data: st.DataObject) -> None:
     """Every budget that holds one microbatch gives a schedule within it; below that the device is named."""
@@ -230,7 +230,7 @@ def test_at_the_floor(placement: Any, tie: str, retain: float) -> None:
 
 
 @pytest.mark.parametrize("devices", [2, 3, 4])
-@pytest.mark.parametrize("microbatches", [2, 3, 4, 6])
+@pytest.mark.parametrize("microbatches", [2, 3, 4])
 def test_two_directions_in_room_for_one(devices: int, microbatches: int) -> None:
     """Microbatches that meet head-on, each holding what the other needs, are kept from doing so by every rule."""
     problem = make_problem(devices=devices, microbatches=microbatches, placement="bidirectional", budget=1)
@@ -247,6 +247,15 @@ def test_uneven_caps(placement: str, budget: list[int]) -> None:
     for tie in TIES:
         for seed in range(4 if tie == "random" else 1):
             assert run(problem, "list", tie=tie, seed=seed).schedule.fits
+
+
+def test_a_stage_that_holds_nothing() -> None:
+    """A microbatch that has begun without taking memory claims none: no rule wedges behind it."""
+    problem = make_problem(
+        devices=2, stages=4, microbatches=4, placement="loop", activation=[0, 1, 1, 1], budget=[1, 2]
+    )
+    for tie in TIES:
+        assert run(problem, "list", tie=tie).schedule.peak_memory == [1, 2]
 
 
 @given(problems(SETTLED, most_microbatches=4), rules)
