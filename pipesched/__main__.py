@@ -14,14 +14,16 @@ def main() -> None:
     the end, which takes longer than drawing them.
     """
     _open_streams()
-    from pipesched.cli.app import app
-
     gc.set_threshold(100_000)
     status: object = 0
     try:
+        from pipesched.cli.app import app
+
         app(prog_name="pipesched")
     except SystemExit as end:
         status = end.code
+    except KeyboardInterrupt:
+        status = 130
     _leave(status if isinstance(status, int) else int(status is not None))
 
 

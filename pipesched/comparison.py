@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 from pipesched.errors import ConfigError, NoSchedule, NotApplicable
 from pipesched.outcome import Outcome, run
 from pipesched.pipeline.problem import Problem
+from pipesched.schedulers.family import option_name
 from pipesched.schedulers.registry import family
 
 
@@ -28,7 +29,7 @@ def compare(problem: Problem, names: Sequence[str], options: Mapping[str, Any] |
     options = options or {}
     for option in options:
         if not any(option in one.options for one in families):
-            raise ConfigError(f"none of {', '.join(names)} takes the option --{option.replace('_', '-')}")
+            raise ConfigError(f"none of {', '.join(names)} takes the option {option_name(option)}")
     entries = []
     for one in families:
         try:

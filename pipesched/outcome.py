@@ -11,7 +11,7 @@ from pipesched.pipeline.bounds import Bound, lower_bound
 from pipesched.pipeline.check import checked
 from pipesched.pipeline.problem import Problem
 from pipesched.pipeline.schedule import Schedule, schedule_plan
-from pipesched.schedulers.family import Family, prepare
+from pipesched.schedulers.family import Family, option_name, prepare
 from pipesched.schedulers.registry import family
 
 
@@ -47,8 +47,8 @@ def run(problem: Problem, algorithm: str, **options: Any) -> Outcome:
     chosen = family(algorithm)
     unknown = [name for name in options if name not in chosen.options]
     if unknown:
-        takes = ", ".join(chosen.options) or "no options"
-        raise NotApplicable(f"{chosen.name} has no option {unknown[0]}; it takes {takes}")
+        takes = ", ".join(map(option_name, chosen.options)) or "no options"
+        raise NotApplicable(f"{chosen.name} has no option {option_name(unknown[0])}; it takes {takes}")
     return Outcome(chosen.name, _schedule(prepare(problem, chosen), chosen, options))
 
 
@@ -57,5 +57,5 @@ def _schedule(problem: Problem, chosen: Family, options: dict[str, Any]) -> Sche
     try:
         return checked(schedule_plan(problem, plan))
     except Deadlock as error:
-        given = ", ".join(f"{name} {value}" for name, value in options.items())
+        given = ", ".join(f"{option_name(name)} {value}" for name, value in options.items())
         raise NotApplicable(f"{chosen.name} with {given or 'these numbers'} has no valid order here: {error}") from None

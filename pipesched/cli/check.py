@@ -31,6 +31,6 @@ def command(
         for violation in found:
             console.print(violation)
         fits = "" if outcome.schedule.fits else " (over budget)"
-        console.print(f"{len(found)} violations" if found else f"{outcome.algorithm}: every rule is kept{fits}")
+        console.print(f"rules broken: {len(found)}" if found else f"{outcome.algorithm}: every rule is kept{fits}")
     if found:
         raise typer.Exit(1)

@@ -45,7 +45,7 @@ ALGORITHM: Group = (
     _text("group_size", "--group-size", "interleaved: microbatches that visit a chunk in a row; default P", _ALGORITHM),
     _flag("lifo", "--lifo", "naive: backwards in reverse order", _ALGORITHM),
     _text("priority", "--priority", "list: none, asap, alap, mobility, successors, descendants", _ALGORITHM),
-    _text("tie", "--tie", "list: dfs, bfs, fifo, input, reverse, random, most-descendants, pairing", _ALGORITHM),
+    _text("tie", "--tie", "list: dfs (lifo), bfs, fifo, input, reverse, random, most-descendants, pairing", _ALGORITHM),
     _text("seed", "--seed", "list: seed of the random tie", _ALGORITHM),
 )
 SCREEN: Group = (

@@ -155,13 +155,14 @@ def write_file(path: Path, parts: Iterable[str], force: bool) -> None:
     """Write a text file whole or not at all; an existing one only by force. Raises ConfigError."""
     temporary: str | None = None
     try:
-        if path.exists() and not force:
+        if os.path.lexists(path) and not force:
             raise ConfigError(f"{path} exists; --force overwrites it")
-        handle, temporary = tempfile.mkstemp(prefix=f".{path.name}.", dir=path.parent)
+        target = path.resolve()  # a link stays one: what it points to is written
+        handle, temporary = tempfile.mkstemp(prefix=f".{target.name}.", dir=target.parent)
         with os.fdopen(handle, "w", encoding="utf-8", newline="\n") as file:
             file.writelines(parts)
         _open_to_all(Path(temporary))
-        Path(temporary).replace(path)
+        Path(temporary).replace(target)
         temporary = None
     except OSError as error:
         raise ConfigError(f"cannot write {str(path)!r}: {error.strerror}") from None

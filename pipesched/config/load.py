@@ -29,7 +29,7 @@ def load_problem(path: str | None = None, overrides: Mapping[str, str] = {}) -> 
     values = default_values() if path is None else read_config(path)
     override(values, overrides)
     if path is None and "stages" not in values:
-        values["stages"] = Given(_twice(values["devices"].value), "")
+        values["stages"] = Given(_twice(values["devices"].value), "stages (two for each of --devices)")
     return problem_of(values)
 
 
@@ -84,17 +84,23 @@ def _fields(root: Any, name: str, section: str = "") -> Iterator[tuple[Field, An
 
 def _suggestion(key: str, section: str) -> str:
     """Did you mean a key that looks alike, or one of another section?"""
-    near = get_close_matches(key, keys_of(section), n=1)
-    if near:
-        return f"did you mean {near[0]!r}?"
     elsewhere = [field.key for field in FIELDS if field.key.rpartition(".")[2] == key]
     if elsewhere:
         return f"did you mean {elsewhere[0]!r}?"
+    near = get_close_matches(key, keys_of(section), n=1)
+    if near:
+        return f"did you mean {near[0]!r}?"
     return f"known here are {', '.join(keys_of(section))}"
 
 
 def override(values: dict[str, Given], options: Mapping[str, str]) -> None:
-    """Put the options on top of `values`. One way of giving the backward replaces the other."""
+    """Put the options on top of `values`. One way of giving the backward replaces the other.
+
+    Raises ConfigError when the options themselves give both ways.
+    """
+    halves = sorted({"--backward-input", "--backward-weight"}.intersection(options))
+    if halves and "--backward" in options:
+        raise ConfigError(f"--backward: give either the whole or its halves, not also {halves[0]}")
     for option, text in options.items():
         field = OPTIONS[option]
         if field.name == "backward":
@@ -142,7 +148,9 @@ def sweep_problems(path: str | None, overrides: Mapping[str, str], sweep: str) -
     option = "--" + name.strip().strip("-").replace("_", "-")
     by_name = {field.key.rpartition(".")[2]: field.option for field in FIELDS if field.option}
     option = by_name.get(name.strip().rpartition(".")[2], option) or option
-    if option not in OPTIONS or OPTIONS[option].shape == PLACEMENT:
+    if option == "--placement":
+        raise ConfigError("--sweep: the placement cannot be swept, only numbers")
+    if option not in OPTIONS:
         numeric = ", ".join(option.strip("-") for option, field in OPTIONS.items() if field.shape != PLACEMENT)
         raise ConfigError(f"--sweep: unknown field {name!r}; known are {numeric}")
     values = [value.strip() for value in text.split(",") if value.strip()]

@@ -16,8 +16,8 @@ import yaml
 from pipesched.errors import ConfigError
 from pipesched.pipeline.quantities import parse_number
 
-MOST_BYTES = 4_000_000
-MOST_VALUES = 1_000_000  # after aliases are followed
+MOST_BYTES = 1_000_000
+MOST_VALUES = 200_000  # after aliases are followed
 MOST_DEPTH = 8
 
 Tree = dict[str, "Value"]
@@ -76,7 +76,10 @@ def parse_yaml(text: str, name: str) -> Value:
     except yaml.MarkedYAMLError as error:
         mark = error.problem_mark or error.context_mark
         where = f"{name}:{mark.line + 1}" if mark else name
-        raise ConfigError(f"{where}: {error.problem or error.context}") from None
+        what = error.problem or error.context
+        if what == "but found another document":
+            what = "one document is expected; another starts here"
+        raise ConfigError(f"{where}: {what}") from None
     except (yaml.YAMLError, ValueError, OverflowError) as error:  # the last two: absurd escapes and version numbers
         raise ConfigError(f"{name}:{loader.line + 1}: {str(error).splitlines()[0]}") from None
     except RecursionError:

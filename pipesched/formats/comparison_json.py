@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from fractions import Fraction
 from typing import Any
 
 from pipesched.comparison import Entry
 from pipesched.formats.schedule_json import metrics_document
 from pipesched.outcome import Outcome
+from pipesched.pipeline.quantities import parse_number, plain
 
 
 def comparison_document(entries: Sequence[Entry]) -> dict[str, Any]:
@@ -46,4 +48,4 @@ def _row(entry: Entry) -> dict[str, Any]:
 
 
 def _value(text: str) -> int | float:
-    return int(text) if text.lstrip("+-").isdigit() else float(text)
+    return plain(Fraction(parse_number(text)))

@@ -49,10 +49,10 @@ def explicit(homes: tuple[int, ...], devices: int) -> Placement:
     """The placement that a list of devices spells out, one entry a stage. Every device must have a stage."""
     outside = [home for home in homes if not 0 <= home < devices]
     if outside:
-        raise ConfigError(f"placement names device {outside[0]}; devices are 0 to {devices - 1}")
+        raise ConfigError(f"device {outside[0]} is out of range; devices are 0 to {devices - 1}")
     idle = sorted(set(range(devices)) - set(homes))
     if idle:
-        raise ConfigError(f"placement leaves device {idle[0]} without a stage")
+        raise ConfigError(f"device {idle[0]} is left without a stage")
     return Placement(homes)
 
 

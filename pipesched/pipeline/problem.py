@@ -172,24 +172,26 @@ def _placement(value: Any, devices: int, stages: int) -> Placement | None:
         raise ConfigError(str(error), error.key or "placement") from None
 
 
-def _number(key: str, value: Any, least: int = 0, most: int | None = None) -> Fraction:
+def _number(key: str, value: Any, most: int | None = None, *, positive: bool = False) -> Fraction:
     try:
         number = exact(value)
     except ValueError as error:
         raise ConfigError(f"must be a number, not {shown(value)} ({error})", key) from None
-    if number < least or (most is not None and number > most):
-        allowed = f"at least {least}" if most is None else f"between {least} and {most}"
+    if number < 0 or (positive and not number) or (most is not None and number > most):
+        allowed = "more than 0" if positive else "at least 0" if most is None else f"between 0 and {most}"
         raise ConfigError(f"must be {allowed}, not {shown(value)}", key)
     return number
 
 
-def _list(key: str, value: Any, count: int, each: str, most: int | None = None) -> tuple[Fraction, ...]:
+def _list(
+    key: str, value: Any, count: int, each: str, most: int | None = None, *, positive: bool = False
+) -> tuple[Fraction, ...]:
     """A number for all, or a list of `count` numbers."""
     if not isinstance(value, (list, tuple)):
-        return (_number(key, value, most=most),) * count
+        return (_number(key, value, most, positive=positive),) * count
     if len(value) != count:
         raise ConfigError(f"a list here needs {count} numbers ({each}); this one has {len(value)}", key)
-    return tuple(_number(f"{key}[{place}]", entry, most=most) for place, entry in enumerate(value))
+    return tuple(_number(f"{key}[{place}]", entry, most, positive=positive) for place, entry in enumerate(value))
 
 
 def _backward_halves(
@@ -263,9 +265,7 @@ def _sizes(
     held = _list("memory.retain", retain, stages, "one a stage", most=1)
     kept = _list("memory.checkpoint", checkpoint, stages, "one a stage", most=1)
     weights = _list("memory.static", static, stages, "one a stage")
-    limit = None if budget is None else _list("memory.budget", budget, devices, "one a device")
-    if limit is not None and min(limit) <= 0:
-        raise ConfigError(f"must be more than 0, not {shown(budget)}", "memory.budget")
+    limit = None if budget is None else _list("memory.budget", budget, devices, "one a device", positive=True)
     parts = [a * part for a, r, c in zip(size, held, kept, strict=True) for part in (1, r, c)]
     scale = grains_per_unit([*parts, *weights, *(limit or ())])
 

@@ -70,6 +70,8 @@ def shown(value: object) -> str:
     """A value as it stands in a message: on one line, and not long."""
     if isinstance(value, (list, tuple)):
         text = f"[{', '.join(map(shown, value[:12]))}]"
+    elif value is None or isinstance(value, bool):
+        text = {None: "null", True: "true", False: "false"}[value]
     else:
         text = str(value) if isinstance(value, (Decimal, Fraction)) else repr(value)
     return text if len(text) <= 60 else f"{text[:57]}..."

@@ -31,6 +31,11 @@ class Family:
     options: tuple[str, ...] = ()
 
 
+def option_name(parameter: str) -> str:
+    """How the command line calls an option of a family: group_size is --group-size."""
+    return f"--{parameter.replace('_', '-')}"
+
+
 def prepare(problem: Problem, family: Family) -> Problem:
     """`problem` as `family` runs it: fused to its number of stages, with its placement.
 

@@ -230,7 +230,7 @@ BAD = [  # the config, what the message holds
     ("devices: 4\nplacement: [0, 1]", [": placement: ", "each of the 4 stages", "has 2"]),
     ("devices: 4\nplacement: [0, 1, 2, 4]", [": placement: ", "device 4", "0 to 3"]),
     ("devices: 4\nplacement: [0, 1, 2, -1]", [": placement: ", "device -1", "0 to 3"]),
-    ("devices: 4\nplacement: [0, 1, 2, 2]", [": placement: ", "device 3 without a stage"]),
+    ("devices: 4\nplacement: [0, 1, 2, 2]", [": placement: ", "device 3 is left without a stage"]),
     ("devices: 4\nplacement: [0, 1, 2, '3']", [": placement: ", "device numbers", "'3'"]),
     ("devices: 4\nplacement: [0, 1, 2, 2.5]", [": placement: ", "device numbers", "2.5"]),
     ("devices: 4\nplacement: v", [": placement: ", "placement v needs 8 stages", "not 4"]),

@@ -52,7 +52,7 @@ REFUSED = [  # the file, what the message holds
     (bytes(range(256)), ["c.yaml is no text file (UTF-8 is expected)"]),
     ("name: é\ndevices: 4\n".encode("latin-1"), ["c.yaml is no text file (UTF-8 is expected)"]),
     ("devices: 4\n".encode("utf-16"), ["c.yaml is no text file (UTF-8 is expected)"]),
-    (b"#" * (MOST_BYTES + 1), ["c.yaml is larger than 4,000,000 bytes"]),
+    (b"#" * (MOST_BYTES + 1), ["c.yaml is larger than 1,000,000 bytes"]),
     ("devices: 4\nname: \a\n", ["c.yaml", "#x0007"]),
     ('devices: 4\nname: "\\UFFFFFFFF"\n', ["c.yaml:2: "]),
     ('devices: 4\nname: "\\U00110000"\n', ["c.yaml:2: "]),
@@ -153,7 +153,7 @@ def test_bad_standard_input(monkeypatch: pytest.MonkeyPatch, content: bytes, mes
 def test_standard_input_has_the_same_size_limit(monkeypatch: pytest.MonkeyPatch) -> None:
     """An endless standard input is cut off where a file would be refused, not read into memory."""
     given_on_stdin(monkeypatch, b"devices: 4\n" + b"#" * MOST_BYTES)
-    with pytest.raises(ConfigError, match="4,000,000"):
+    with pytest.raises(ConfigError, match="1,000,000"):
         load_problem("-")
 
 
@@ -170,7 +170,7 @@ def test_pipe_has_the_same_size_limit(tmp_path: Path) -> None:
     writer = threading.Thread(target=write)
     writer.start()
     try:
-        with pytest.raises(ConfigError, match="4,000,000"):
+        with pytest.raises(ConfigError, match="1,000,000"):
             load_problem(str(pipe))
     finally:
         writer.join()

@@ -76,9 +76,9 @@ def test_linear_blocks_are_contiguous_and_nearly_equal() -> None:
 @pytest.mark.parametrize(
     ("value", "message"),
     [
-        ([0, 1, 2, 0], "device 2; devices are 0 to 1"),
+        ([0, 1, 2, 0], "device 2 is out of range; devices are 0 to 1"),
         ([0, -1, 1, 0], "device -1"),
-        ([0, 0, 0, 0], "leaves device 1 without a stage"),
+        ([0, 0, 0, 0], "device 1 is left without a stage"),
         ([0, 1], "one device for each of the 4 stages"),
         ([0, 1, True, 0], "device numbers"),
         ([0, 1, "1", 0], "device numbers"),
