@@ -67,7 +67,7 @@ def test_unknown_option() -> None:
     """An option that a family does not have is refused with those that it has."""
     with pytest.raises(NotApplicable, match="no option --group-size; it takes --lifo"):
         run(make_problem(devices=2), "naive", group_size=2)
-    with pytest.raises(NotApplicable, match="1f1b has no option lifo"):
+    with pytest.raises(NotApplicable, match="1f1b has no option --lifo"):
         run(make_problem(devices=2), "1f1b", lifo=True)
 
 
