@@ -99,7 +99,12 @@ def with_rooms(problem: Problem, rooms: Sequence[int]) -> Problem:
 
 
 def _static(problem: Problem, device: int) -> int:
-    return sum(problem.memory.static[stage] for stage in stages_of(problem, device))
+    """Static memory of a device: both copies in a bidirectional pipeline, on an odd middle device twice the same."""
+    home, last = problem.home(), problem.devices - 1
+    copies = [home.devices, [last - there for there in home.devices]] if home.mirrored else [home.devices]
+    return sum(
+        size for homes in copies for size, there in zip(problem.memory.static, homes, strict=True) if there == device
+    )
 
 
 def stages_of(problem: Problem, device: int) -> list[int]:

@@ -37,13 +37,15 @@ class Dispatch(NamedTuple):
 def list_schedule(
     graph: TaskGraph,
     *,
-    priority: str = "none",
+    priority: str | Sequence[int] = "none",
     tie: str = "input",
     caps: Sequence[int | None] = (),
     owners: Sequence[int] = (),
     seed: int = 0,
 ) -> Dispatch:
-    """Schedule `graph` greedily by a rule of PRIORITIES and one of TIES; `seed` repeats the random ones.
+    """Schedule `graph` greedily by a rule of PRIORITIES (or a number a task, least first) and one of TIES.
+
+    `seed` repeats the random ones.
 
     `caps` limits each memory pool (None: no limit). A greedy choice can wedge under a cap that several tasks of one job
     share: memory is full of half-done jobs. Then the schedule is made again with every start checked to be safe, by the
@@ -54,7 +56,7 @@ def list_schedule(
         memories = [Memory(graph, caps)]
         if owners:
             memories.append(SafeMemory(graph, caps, owners))
-    ranks = find(PRIORITIES, priority, "priority")(graph)
+    ranks = find(PRIORITIES, priority, "priority")(graph) if isinstance(priority, str) else priority
     for memory in memories:
         engine = _Engine(graph, ranks, find(TIES, tie, "tie")(graph, Random(seed)), memory)
         engine.run()
@@ -68,7 +70,7 @@ def list_schedule(
 class _Engine:
     """The state of a run: coming events, ready tasks of each resource, free units."""
 
-    def __init__(self, graph: TaskGraph, priority: list[int], tie: Tie, memory: Memory) -> None:
+    def __init__(self, graph: TaskGraph, priority: Sequence[int], tie: Tie, memory: Memory) -> None:
         self.graph, self.priority, self.tie, self.memory = graph, priority, tie, memory
         self.safe = memory if isinstance(memory, SafeMemory) else None
         self.starts = [UNSTARTED] * len(graph)

@@ -13,7 +13,7 @@ from typing import NamedTuple
 from pipesched.errors import ConfigError
 
 KINDS = "FBIW"
-_OP = re.compile(r"([0-9]{1,9})([A-Z])([0-9]{1,9})", re.ASCII)
+_OP = re.compile(r"(0|[1-9][0-9]{0,8})([A-Z])(0|[1-9][0-9]{0,8})", re.ASCII)
 _PAIR = re.compile(r"\(([^;()]+);([^;()]+)\)OVERLAP_F_B", re.ASCII)
 
 

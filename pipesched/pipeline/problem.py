@@ -75,8 +75,12 @@ class Problem:
         return self.placement
 
     def static_memory(self, device: int) -> int:
-        """Weights and the like on a device, in grains; bidirectional devices hold two stages."""
-        return sum(self.memory.static[stage] for stage in self.home().stages_on(device))
+        """Weights and the like on a device, in grains; both copies count where the placement is bidirectional."""
+        home, static = self.home(), self.memory.static
+        own = sum(size for size, place in zip(static, home.devices, strict=True) if place == device)
+        if not home.mirrored:
+            return own
+        return own + sum(size for size, place in zip(static, home.devices, strict=True) if home.last - place == device)
 
     def room(self) -> tuple[int | None, ...]:
         """What each device's budget leaves for activations, in grains; None: no limit."""
@@ -112,8 +116,8 @@ def make_problem(
 ) -> Problem:
     """A problem from what a user wrote, every default filled in (README, "The config").
 
-    Numbers may be int, float, Decimal or decimal text; per-stage values a number or a list. Raises ConfigError, with
-    the dotted key of the value at fault.
+    Numbers may be int, float, Decimal or (for memory) Fraction; per-stage values a number or a list. Raises
+    ConfigError, with the dotted key of the value at fault.
     """
     p = _count("devices", devices)
     s = p if stages is None else _count("stages", stages)
@@ -238,7 +242,11 @@ def _times(
     out = per_stage("offload", offload)
     back = per_stage("reload", reload) or out
     hops = _list("costs.p2p", p2p, stages - 1, "one a boundary between stages")
-    scale = ticks_per_unit([*f, *i, *w, *again, *(pair or ()), *(out or ()), *(back or ()), *hops])
+    values = [*f, *i, *w, *again, *(pair or ()), *(out or ()), *(back or ()), *hops]
+    try:
+        scale = ticks_per_unit(values)
+    except ValueError as error:
+        raise ConfigError(f"times must be decimals; {error}", "costs") from None
 
     def ticks(values: Sequence[Fraction]) -> tuple[int, ...]:
         return tuple(int(value * scale) for value in values)

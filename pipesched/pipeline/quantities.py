@@ -78,9 +78,15 @@ def shown(value: object) -> str:
 
 
 def ticks_per_unit(values: Iterable[Fraction]) -> int:
-    """The smallest power of ten that makes every value whole (values must be decimals)."""
+    """The smallest power of ten that makes every value whole. Raises ValueError for a value that is no decimal."""
     scale = 1
     for value in values:
+        rest = value.denominator
+        for prime in (2, 5):
+            while rest % prime == 0:
+                rest //= prime
+        if rest != 1:
+            raise ValueError(f"{value} is no decimal")
         while (value * scale).denominator != 1:
             scale *= 10
     return scale

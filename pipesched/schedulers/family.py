@@ -16,8 +16,9 @@ ANY = "any"
 
 @dataclass(frozen=True)
 class Family:
-    """One family. `stages` is what it trains on: "P" (one stage a device: others are fused to that), "kP" (a multiple
-    of the devices) or "any"; `placement` where its stages live ("any": as the config says, linear by default)."""
+    """One family. `stages` is what it trains on: "P" or "2P" (one or two stages a device: others are fused to that),
+    "kP" or "2kP" (a multiple) or "any"; `placement` is where they live ("any": as the config says, linear by default).
+    """
 
     name: str
     plan: Callable[..., Plan]
@@ -43,15 +44,16 @@ def prepare(problem: Problem, family: Family) -> Problem:
     """
     if family.placement == ANY:
         return problem if problem.placement else _placed(problem, "linear")
-    count = problem.devices if family.stages == "P" else problem.stages
-    if problem.stages % problem.devices:
-        low = problem.stages // problem.devices * problem.devices
+    unit = 2 * problem.devices if "2" in family.stages else problem.devices
+    if problem.stages % unit:
+        low = problem.stages // unit * unit
+        nearest = f"{low} or {low + unit}" if low else f"{unit}"
         raise NotApplicable(
-            f"{family.name} needs a multiple of {problem.devices} stages ({family.stages}), for instance {low}"
-            f" or {low + problem.devices}; the config has {problem.stages}",
+            f"{family.name} needs a multiple of {unit} stages ({family.stages}), for instance {nearest};"
+            f" the config has {problem.stages}",
             "stages",
         )
-    fitted = _placed(fuse(problem, count), family.placement)
+    fitted = _placed(fuse(problem, problem.stages if "k" in family.stages else unit), family.placement)
     _agree(problem, fitted, family)
     return fitted
 

@@ -1,10 +1,14 @@
-"""Interleaved 1F1B (Megatron-LM): a device holds V chunks of the model, and groups of microbatches visit them in
-turn.
+"""Interleaved 1F1B (Megatron-LM): a device holds V chunks of the model, and groups of microbatches visit them in turn.
+
+Its relatives (overlapped pairs, PipeOffload's groups, zero bubble) visit chunks in the same order; a `Rule` says what
+is different.
 """
 
 from __future__ import annotations
 
-from itertools import count
+from collections.abc import Callable, Sequence
+from functools import partial
+from typing import NamedTuple
 
 from pipesched.errors import Deadlock, NotApplicable
 from pipesched.pipeline.ops import OpIndex
@@ -15,6 +19,23 @@ from pipesched.schedulers.family import Family
 from pipesched.schedulers.one_f_one_b import one_f_one_b
 from pipesched.schedulers.orders import one_forward_one_backward
 
+Arranged = tuple[list[int], dict[int, int]]  # the order of a device, and its pairs
+
+
+class Rule(NamedTuple):
+    """A member of the interleaved family.
+
+    `warm_up(devices, device, chunks, group)` counts the forwards before the first backward; `arrange(columns, warm_up,
+    device)` orders a device's operations, given by kind in the order in which chunks are visited. `megatron_safe`:
+    group sizes that Megatron accepts cannot deadlock.
+    """
+
+    name: str
+    kinds: str
+    warm_up: Callable[[int, int, int, int], int]
+    arrange: Callable[[Sequence[Sequence[int]], int, int], Arranged]
+    megatron_safe: bool = False
+
 
 def interleaved(problem: Problem, *, group_size: int | None = None) -> Plan:
     """Device d: 2(P-d-1) + (V-1)g forwards, then one F, one B, then B; `group_size` is g.
@@ -23,39 +44,30 @@ def interleaved(problem: Problem, *, group_size: int | None = None) -> Plan:
     V-1..0. With one chunk a device this is 1F1B. g is P by default, or where that deadlocks the next larger that
     cannot. Raises NotApplicable, with group sizes that run, for one that deadlocks.
     """
+    if problem.stages == problem.devices and (group_size is None or group_size > 0):
+        return one_f_one_b(problem)
+    return grouped(problem, INTERLEAVED, group_size)
+
+
+def grouped(problem: Problem, rule: Rule, group_size: int | None) -> Plan:
+    """The plan of a rule with this group size, or by default with P or the next larger that runs."""
     wanted = problem.devices if group_size is None else group_size
     if wanted < 1:
-        raise NotApplicable(f"interleaved needs a group size of at least 1, not {wanted}", "group_size")
-    if problem.stages == problem.devices:
-        return one_f_one_b(problem)
-    if _is_safe(problem, wanted) or _runs(problem, wanted):
-        return _interleave(problem, wanted)
-    if group_size is not None:
-        raise NotApplicable(_refusal(problem, wanted), "group_size")
-    safe = next(size for size in range(wanted, problem.microbatches + 1) if _is_safe(problem, size))
-    note = f"group size {safe}: groups of {wanted} deadlock with {problem.microbatches} microbatches"
-    return _interleave(problem, safe, note)
+        raise NotApplicable(f"{rule.name} needs a group size of at least 1, not {wanted}", "group_size")
+    if _runs(problem, rule, wanted):
+        return _arrange(problem, rule, wanted)
+    takes = _megatron_takes if rule.megatron_safe and group_size is None else partial(_runs, rule=rule)
+    larger = next((size for size in range(wanted + 1, problem.microbatches + 1) if takes(problem, group=size)), None)
+    if group_size is not None or larger is None:
+        raise NotApplicable(_refusal(problem, rule, wanted, larger), "group_size")
+    note = f"group size {larger}: groups of {wanted} deadlock with {problem.microbatches} microbatches"
+    return _arrange(problem, rule, larger, note)
 
 
-def _interleave(problem: Problem, group: int, note: str = "") -> Plan:
-    devices, chunks = problem.devices, problem.stages // problem.devices
-    index = OpIndex("FB", problem.stages, problem.microbatches)
-    visits = visit_order(chunks, problem.microbatches, group)
-    first = [index.row("F", chunk * devices) for chunk in range(chunks)]  # the chunks of device 0
-    last = [index.row("B", chunk * devices) for chunk in reversed(range(chunks))]
-    forwards = [first[chunk][microbatch] for chunk, microbatch in visits]
-    backwards = [last[chunk][microbatch] for chunk, microbatch in visits]
-    orders = []
-    for device in range(devices):
-        next_stage = device * problem.microbatches  # from a stage of device 0 to the one on this device
-        orders.append(
-            one_forward_one_backward(
-                [number + next_stage for number in forwards],
-                [number + next_stage for number in backwards],
-                warm_up=2 * (devices - device - 1) + (chunks - 1) * group,
-            )
-        )
-    return Plan(index, orders, note=note)
+def in_turn(columns: Sequence[Sequence[int]], warm_up: int, _device: int) -> Arranged:
+    """Warm-up, then one forward and one backward in turn."""
+    forwards, backwards = columns
+    return one_forward_one_backward(forwards, backwards, warm_up), {}
 
 
 def visit_order(chunks: int, microbatches: int, group: int) -> list[tuple[int, int]]:
@@ -68,30 +80,58 @@ def visit_order(chunks: int, microbatches: int, group: int) -> list[tuple[int, i
     ]
 
 
-def _is_safe(problem: Problem, group: int) -> bool:
-    """Megatron's rule: groups of at least P, the last one included. Such an order never deadlocks."""
+def _arrange(problem: Problem, rule: Rule, group: int, note: str = "") -> Plan:
+    devices, chunks = problem.devices, problem.stages // problem.devices
+    index = OpIndex(rule.kinds, problem.stages, problem.microbatches)
+    visits = visit_order(chunks, problem.microbatches, group)
+    columns = []  # the operations of device 0, by kind, in the order of their visits
+    for kind in rule.kinds:
+        rows = [index.row(kind, chunk * devices) for chunk in range(chunks)]
+        rows = rows if kind == "F" else rows[::-1]
+        columns.append([rows[chunk][microbatch] for chunk, microbatch in visits])
+    orders, pairs = [], {}
+    for device in range(devices):
+        next_stage = device * problem.microbatches  # from a stage of device 0 to the one on this device
+        here = [[number + next_stage for number in column] for column in columns]
+        order, paired = rule.arrange(here, rule.warm_up(devices, device, chunks, group), device)
+        orders.append(order)
+        pairs.update(paired)
+    return Plan(index, orders, pairs, note)
+
+
+def _megatron_takes(problem: Problem, group: int) -> bool:
+    """Megatron's rule: groups of at least P, the last one included. Interleaved 1F1B never deadlocks with them."""
     last = problem.microbatches % group or group
     return group >= problem.devices and (last >= problem.devices or group > problem.microbatches)
 
 
-def _runs(problem: Problem, group: int) -> bool:
-    """Whether the order of this group size runs: many that Megatron refuses do."""
+def _runs(problem: Problem, rule: Rule, group: int) -> bool:
+    """Whether the order of this group size runs; many that Megatron refuses do."""
+    if rule.megatron_safe and _megatron_takes(problem, group):
+        return True
     try:
-        schedule_plan(problem, _interleave(problem, group))
+        schedule_plan(problem, _arrange(problem, rule, group))
     except Deadlock:
         return False
     return True
 
 
-def _refusal(problem: Problem, wanted: int) -> str:
-    smaller = next((size for size in range(wanted - 1, 0, -1) if _runs(problem, size)), None)
-    larger = next(size for size in count(wanted + 1) if _is_safe(problem, size) or _runs(problem, size))
-    nearest = [str(size) for size in (smaller, larger) if size is not None]
+def _refusal(problem: Problem, rule: Rule, wanted: int, larger: int | None) -> str:
+    smaller = next((size for size in range(wanted - 1, 0, -1) if _runs(problem, rule, size)), None)
+    sizes = [str(size) for size in (smaller, larger) if size is not None]
     return (
-        f"interleaved with group size {wanted} deadlocks on {problem.devices} devices with"
-        f" {problem.microbatches} microbatches; nearest group sizes that run: {', '.join(nearest)}"
+        f"{rule.name} with group size {wanted} deadlocks on {problem.devices} devices with"
+        f" {problem.microbatches} microbatches; nearest group sizes that run: {', '.join(sizes) or 'none'}"
     )
 
+
+INTERLEAVED = Rule(
+    name="interleaved",
+    kinds="FB",
+    warm_up=lambda devices, device, chunks, group: 2 * (devices - device - 1) + (chunks - 1) * group,
+    arrange=in_turn,
+    megatron_safe=True,
+)
 
 FAMILY = Family(
     name="interleaved",

@@ -8,14 +8,25 @@ from importlib import import_module
 from pipesched.lookup import find
 from pipesched.schedulers.family import Family
 
-FAMILIES = {  # name -> module of this package, in the order in which they are listed
-    "sequential": "sequential",
-    "naive": "naive",
-    "1f1b": "one_f_one_b",
-    "eager-1f1b": "eager",
-    "interleaved": "interleaved",
-    "looped-bfs": "looped_bfs",
-    "list": "list_scheduler",
+FAMILIES = {  # name -> module of this package and the Family in it, in the order in which they are listed
+    "sequential": "sequential.FAMILY",
+    "naive": "naive.FAMILY",
+    "1f1b": "one_f_one_b.FAMILY",
+    "eager-1f1b": "eager.FAMILY",
+    "1f1b-overlap": "overlap.FAMILY",
+    "interleaved": "interleaved.FAMILY",
+    "interleaved-overlap": "interleaved_overlap.FAMILY",
+    "looped-bfs": "looped_bfs.FAMILY",
+    "grouped-interleaved": "grouped_interleaved.FAMILY",
+    "gis-h": "grouped_interleaved.HALF",
+    "zb-h1": "zero_bubble.H1",
+    "zb-h2": "zero_bubble.H2",
+    "interleaved-zb": "interleaved_zb.FAMILY",
+    "dualpipe": "dualpipe.FAMILY",
+    "dualpipe-v": "dualpipe_v.FAMILY",
+    "chimera": "chimera.FAMILY",
+    "hanayo": "hanayo.FAMILY",
+    "list": "list_scheduler.FAMILY",
 }
 
 ALIASES = {
@@ -23,14 +34,16 @@ ALIASES = {
     "afab": "naive",
     "fill-drain": "naive",
     "breadth-first": "looped-bfs",
+    "gis": "grouped-interleaved",
+    "zb-1p": "zb-h1",
 }
 
 
 def family(name: str) -> Family:
     """The family of that name or alias. Raises ConfigError with the nearest names."""
     modules = FAMILIES | {alias: FAMILIES[target] for alias, target in ALIASES.items()}
-    module = find(modules, name.lower(), "algorithm")
-    found: Family = import_module(f"pipesched.schedulers.{module}").FAMILY
+    module, _, attribute = find(modules, name.lower(), "algorithm").partition(".")
+    found: Family = getattr(import_module(f"pipesched.schedulers.{module}"), attribute)
     return found
 
 

@@ -1,0 +1,45 @@
+"""Chimera: two pipelines in opposite directions fill each other's bubbles."""
+
+from __future__ import annotations
+
+from pipesched.errors import NotApplicable
+from pipesched.pipeline.ops import OpIndex
+from pipesched.pipeline.plan import Plan
+from pipesched.pipeline.problem import Problem
+from pipesched.schedulers.family import Family
+
+
+def chimera(problem: Problem) -> Plan:
+    """Each direction in units of P/2 microbatches, merged by slot.
+
+    Microbatch un+i (n = P/2, i < n) of a direction at its stage s: F at slot 2Pu+2i+s, B at slot 2Pu+2P-1-s+2i.
+    Needs even P; with an odd M the second direction has one microbatch more.
+    """
+    devices, count = problem.devices, problem.microbatches
+    if devices % 2:
+        raise NotApplicable(
+            f"chimera needs an even number of devices, for instance {devices + 1}, not {devices}", "devices"
+        )
+    index = OpIndex("FB", problem.stages, count)
+    slots: list[list[tuple[int, int]]] = [[] for _ in range(devices)]
+    for microbatch in range(count):
+        mirrored = microbatch >= count // 2
+        unit, place = divmod(microbatch - count // 2 * mirrored, devices // 2)
+        first = 2 * devices * unit + 2 * place
+        for stage in range(devices):
+            device = devices - 1 - stage if mirrored else stage
+            slots[device].append((first + stage, index.row("F", stage)[microbatch]))
+            slots[device].append((first + 2 * devices - 1 - stage, index.row("B", stage)[microbatch]))
+    return Plan(index, [[number for _, number in sorted(row)] for row in slots])
+
+
+FAMILY = Family(
+    name="chimera",
+    plan=chimera,
+    placement="bidirectional",
+    stages="P",
+    needs="even P; two copies of the weights",
+    bubble="(P-2)/(2M+P-2) at B = f and P dividing M",
+    memory="P/2+1 .. P",
+    source="Chimera (Li and Hoefler 2021, arXiv 2107.06925)",
+)

@@ -1,0 +1,49 @@
+"""Grouped interleaved 1F1B (PipeOffload's GIS): fewer warm-ups and smaller groups, for less memory."""
+
+from __future__ import annotations
+
+from pipesched.pipeline.plan import Plan
+from pipesched.pipeline.problem import Problem
+from pipesched.schedulers.family import Family
+from pipesched.schedulers.interleaved import Rule, grouped, in_turn
+
+
+def grouped_interleaved(problem: Problem, *, group_size: int | None = None) -> Plan:
+    """Interleaved's order with (V-1)g + P-1-d warm-up forwards; the paper takes g from ceil(P/2) to P (default P)."""
+    return grouped(problem, RULE, group_size)
+
+
+def half_grouped_interleaved(problem: Problem) -> Plan:
+    """GIS-H: groups of ceil(P/2), the least memory of the family."""
+    return grouped(problem, RULE, -(-problem.devices // 2))
+
+
+RULE = Rule(
+    name="grouped-interleaved",
+    kinds="FB",
+    warm_up=lambda devices, device, chunks, group: (chunks - 1) * group + devices - 1 - device,
+    arrange=in_turn,
+)
+
+FAMILY = Family(
+    name="grouped-interleaved",
+    plan=grouped_interleaved,
+    placement="loop",
+    stages="kP",
+    needs="S = VP; g from P/2 to P, one that divides M or runs",
+    bubble="by simulation",
+    memory="(V-1)g + P - d chunks",
+    source="PipeOffload (Wan et al. 2025, arXiv 2503.01328)",
+    options=("group_size",),
+)
+
+HALF = Family(
+    name="gis-h",
+    plan=half_grouped_interleaved,
+    placement="loop",
+    stages="kP",
+    needs="S = VP; M a multiple of ceil(P/2), or one that runs",
+    bubble="by simulation",
+    memory="(V-1)P/2 + P - d chunks",
+    source="PipeOffload (Wan et al. 2025, arXiv 2503.01328)",
+)

@@ -1,0 +1,42 @@
+"""Interleaved zero bubble (PyTorch): interleaved visits, split backward, each W some backwards after its I."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from pipesched.pipeline.plan import Plan
+from pipesched.pipeline.problem import Problem
+from pipesched.schedulers.family import Family
+from pipesched.schedulers.interleaved import Arranged, Rule, grouped
+from pipesched.schedulers.orders import split_one_forward_one_backward
+
+
+def interleaved_zb(problem: Problem, *, group_size: int | None = None) -> Plan:
+    """Device d: (V-1)g + P-1-d forwards; then F, I and the W of the backward d steps before; then the W left."""
+    return grouped(problem, RULE, group_size)
+
+
+def _arrange(columns: Sequence[Sequence[int]], warm_up: int, device: int) -> Arranged:
+    forwards, inputs, weights = columns
+    return split_one_forward_one_backward(forwards, inputs, weights, warm_up, delay=device), {}
+
+
+RULE = Rule(
+    name="interleaved-zb",
+    kinds="FIW",
+    warm_up=lambda devices, device, chunks, group: (chunks - 1) * group + devices - 1 - device,
+    arrange=_arrange,
+)
+
+FAMILY = Family(
+    name="interleaved-zb",
+    plan=interleaved_zb,
+    placement="loop",
+    stages="kP",
+    needs="S = VP; a group size that runs",
+    bubble="by simulation",
+    memory="(V-1)g + P chunks at most",
+    source="PyTorch, Interleaved Zero Bubble",
+    elsewhere="PyTorch ScheduleInterleavedZeroBubble",
+    options=("group_size",),
+)

@@ -1,0 +1,54 @@
+"""Zero Bubble's handcrafted schedules (Qi et al. 2024): the weight gradients fill what would be bubble."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from pipesched.pipeline.ops import OpIndex
+from pipesched.pipeline.plan import Plan
+from pipesched.pipeline.problem import Problem
+from pipesched.schedulers.family import Family
+from pipesched.schedulers.orders import split_one_forward_one_backward
+
+
+def zb_h1(problem: Problem) -> Plan:
+    """1F1B's memory: min(M, P-d-1) warm-up forwards, and each W d backwards after its I."""
+    return _handcrafted(problem, depth=1)
+
+
+def zb_h2(problem: Problem) -> Plan:
+    """About twice 1F1B's memory: min(M, 2(P-d-1)) warm-up forwards, and each W 2d backwards after its I."""
+    return _handcrafted(problem, depth=2)
+
+
+def _handcrafted(problem: Problem, depth: int) -> Plan:
+    index = OpIndex("FIW", problem.stages, problem.microbatches)
+    orders = [
+        split_one_forward_one_backward(
+            index.row("F", device),
+            index.row("I", device),
+            index.row("W", device),
+            warm_up=depth * (problem.devices - device - 1),
+            delay=depth * device,
+        )
+        for device in range(problem.devices)
+    ]
+    return Plan(index, orders)
+
+
+def _family(name: str, plan: Callable[[Problem], Plan], bubble: str, memory: str) -> Family:
+    return Family(
+        name=name,
+        plan=plan,
+        placement="linear",
+        stages="P",
+        needs="any M; splits the backward",
+        bubble=bubble,
+        memory=memory,
+        source="Zero Bubble Pipeline Parallelism (Qi et al. 2024, arXiv 2401.10241)",
+        elsewhere="the authors' Megatron fork",
+    )
+
+
+H1 = _family("zb-h1", zb_h1, "(P-1)(f+b-w) idle when w <= f, b", "P at most")
+H2 = _family("zb-h2", zb_h2, "in span max(0, (P-1)(f+b-2w)) idle when w <= f", "2P-1 at most")
