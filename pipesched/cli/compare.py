@@ -68,10 +68,8 @@ def _print_comparison(entries: Sequence[Entry], given: Problem, view: ChartView,
 
     console = console_for(screen)
     drawn = [entry.outcome for entry in entries if entry.outcome]
-    longest = max((max(outcome.schedule.last_end) for outcome in drawn), default=0)
-    charts = [
-        chart(outcome.schedule, view, screen, until=longest, show_legend=outcome is drawn[-1]) for outcome in drawn
-    ]
+    company = [outcome.schedule for outcome in drawn]
+    charts = [chart(one, view, screen, company, show_legend=one is company[-1]) for one in company]
     for outcome, drawing in zip(drawn, charts, strict=True):
         console.print(heading(outcome, given))
         console.print(drawing)

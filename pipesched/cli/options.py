@@ -16,6 +16,7 @@ import typer
 from pipesched.config.fields import OPTIONS
 from pipesched.errors import ConfigError
 from pipesched.pipeline.quantities import parse_number
+from pipesched.render.labels import LABELS
 
 Group = tuple[inspect.Parameter, ...]
 
@@ -132,8 +133,6 @@ def chart_values(values: Mapping[str, Any]) -> ChartView:
         raise ConfigError(f"--label: must be one of {', '.join(LABELS)}, not {label!r}")
     return ChartView(zoom or 1, start, end, label, values["memory"])
 
-
-LABELS = ("auto", "microbatch", "op", "stage", "none")
 
 _READERS: dict[str, tuple[Group, Callable[[Mapping[str, Any]], Any]]] = {
     "problem": (PROBLEM, problem_values),

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import sys
 import tempfile
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -71,9 +71,9 @@ def print_json(content: Mapping[str, Any]) -> None:
 
 
 def chart(
-    schedule: Schedule, view: ChartView, screen: Screen, *, until: int | None = None, show_legend: bool = True
+    schedule: Schedule, view: ChartView, screen: Screen, company: Sequence[Schedule] = (), *, show_legend: bool = True
 ) -> Gantt:
-    """The chart of a schedule as the options ask for it, up to the tick `until` (default: its own end).
+    """The chart of a schedule as the options ask for it, on the time scale of all in `company`.
 
     Raises ConfigError for a window with nothing in it.
     """
@@ -81,11 +81,12 @@ def chart(
 
     return Gantt(
         schedule,
-        window=window(schedule, view, until),
+        window=window(schedule, view, max((max(one.last_end) for one in company), default=None)),
         zoom=view.zoom,
         label=view.label,
         memory=view.memory,
         ascii_only=screen.ascii_only,
+        company=company,
         show_legend=show_legend,
     )
 

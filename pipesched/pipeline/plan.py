@@ -29,6 +29,10 @@ class Plan:
         op = self.index.op(number)
         return Pair(op, self.index.op(self.pairs[number])) if number in self.pairs else op
 
+    def paired(self, number: int) -> Op | None:
+        """The backward that runs together with an entry of an order, if any."""
+        return self.index.op(self.pairs[number]) if number in self.pairs else None
+
     def slots(self, device: int) -> Iterator[Slot]:
         """What a device runs, in order."""
         return map(self.slot, self.orders[device])

@@ -12,7 +12,6 @@ from pipesched.pipeline.schedule import Schedule
 from pipesched.render.palette import DIM, PAIR_STYLE, fill, ink
 from pipesched.render.rows import FULL, Run
 
-LABELS = ("auto", "microbatch", "op", "stage", "none")
 KIND_FILL = {"F": "-", "B": "=", "I": "=", "W": "~"}
 SHADES = "·░▒▓█"
 ASCII_SHADES = ".:-+#"
@@ -59,36 +58,36 @@ class ColourCells:
         shade = (op.microbatch, op.kind, self.chunk[op.stage], self.chunks)
         if run.busy < FULL:  # always a shared column
             return Segment(SHADES[run.busy] * run.width, ink(*shade))
-        pair = self.plan.pairs.get(run.slot)
-        style: Style = fill(*shade) if pair is None else fill(*shade) + PAIR_STYLE
-        text = "" if run.shared else self._label(op, None if pair is None else self.plan.index.op(pair), run.width)
+        style: Style = fill(*shade) + PAIR_STYLE if run.slot in self.plan.pairs else fill(*shade)
+        text = "" if run.shared else label_of(self.label, op, self.plan.paired(run.slot), run.width)
         return Segment(text.ljust(run.width), style)
 
-    def _label(self, op: Op, paired: Op | None, width: int) -> str:
-        """What `label` asks for; of a number that does not fit, its last digits."""
-        if self.label == "none":
-            return ""
-        if self.label == "stage":
-            return _last_digits(op.stage, width)
-        text = f"{op}" if paired is None else f"{op}&{paired}"
-        if self.label == "op":
-            return text[:width]
-        text = f"{op.microbatch}" if paired is None else f"{op.microbatch}&{paired.microbatch}"
-        return text if len(text) <= width else _last_digits(op.microbatch, width)
+
+def label_of(label: str, op: Op, paired: Op | None, width: int) -> str:
+    """What `label` asks for; of a number that does not fit, its last digits."""
+    if label == "none":
+        return ""
+    if label == "stage":
+        return _last_digits(op.stage, width)
+    if label == "op":
+        return (f"{op}" if paired is None else f"{op}&{paired}")[:width]
+    text = f"{op.microbatch}" if paired is None else f"{op.microbatch}&{paired.microbatch}"
+    return text if len(text) <= width else _last_digits(op.microbatch, width)
 
 
 class LetterCells:
-    """A line of kinds, a line of microbatches and, with several chunks, a line of chunks for each device."""
+    """A line of kinds, a line of labels (microbatches, if not asked otherwise) and, with several chunks, a line of
+    chunks for each device."""
 
-    def __init__(self, schedule: Schedule, ascii_only: bool) -> None:
-        self.plan = schedule.plan
+    def __init__(self, schedule: Schedule, label: str, ascii_only: bool) -> None:
+        self.plan, self.label = schedule.plan, label
         self.shades = ASCII_SHADES if ascii_only else SHADES
         self.chunk = chunk_of_stage(schedule)
         self.chunks = max(self.chunk) + 1
 
     def lines(self, runs: Sequence[Run]) -> list[Line]:
         """The lines that spell out `runs`."""
-        rows = [self._kind, self._microbatch, *([self._chunk] if self.chunks > 1 else [])]
+        rows = [self._kind, self._text, *([self._chunk] if self.chunks > 1 else [])]
         lines = ["".join(map(row, runs)) for row in rows]
         return [[Segment(line)] for line in (lines[0], *(line.rstrip() for line in lines[1:] if line.strip()))]
 
@@ -100,13 +99,12 @@ class LetterCells:
             return "&".ljust(run.width, KIND_FILL["B"])
         return kind.ljust(run.width, KIND_FILL[kind])
 
-    def _microbatch(self, run: Run) -> str:
+    def _text(self, run: Run) -> str:
         if run.slot is None or run.shared:
             return " " * run.width
-        op, pair = self.plan.index.op(run.slot), self.plan.pairs.get(run.slot)
-        both = f"{op.microbatch}" if pair is None else f"{op.microbatch}&{self.plan.index.op(pair).microbatch}"
-        text = both if len(both) <= run.width else _last_digits(op.microbatch, run.width)
-        return text.ljust(run.width)
+        return label_of(self.label, self.plan.index.op(run.slot), self.plan.paired(run.slot), run.width).ljust(
+            run.width
+        )
 
     def _chunk(self, run: Run) -> str:
         if run.slot is None or run.shared:

@@ -7,7 +7,7 @@ how busy each column is.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from typing import NamedTuple
 
 from rich.console import Console, ConsoleOptions, RenderResult
@@ -16,11 +16,11 @@ from rich.segment import Segment
 
 from pipesched.pipeline.schedule import Schedule
 from pipesched.render.cells import Cells, ColourCells, LetterCells
-from pipesched.render.legend import legend, wrap
+from pipesched.render.legend import Key, Look, wrap
 from pipesched.render.palette import DIM, OVER
 from pipesched.render.rows import Row, Run
 from pipesched.render.strip import memory_strip, peak_text
-from pipesched.render.timescale import TimeScale, Window, axis_ticks, describe, fit
+from pipesched.render.timescale import TimeScale, Window, axis_ticks, fit, operation_times
 
 AXIS_EVERY = 16  # devices between two axes
 WIDE = 70  # columns from which names are written out and the idle share stands at the end
@@ -40,8 +40,8 @@ class Gantt:
     """A schedule as a chart.
 
     `window` (ticks) and `zoom` choose the part to draw: 1/zoom of the window, from its start. `memory` adds a strip
-    under each device (None: when there is a budget). `label` is one of cells.LABELS. `show_legend` ends the chart
-    with one.
+    under each device (None: when there is a budget). `label` is one of labels.LABELS. Charts drawn in `company` share
+    one layout, and the one that ends with a legend (`show_legend`) explains them all.
     """
 
     def __init__(
@@ -53,6 +53,7 @@ class Gantt:
         label: str = "auto",
         memory: bool | None = None,
         ascii_only: bool = False,
+        company: Sequence[Schedule] = (),
         show_legend: bool = True,
     ) -> None:
         start, end = window or Window(0, max(schedule.last_end, default=0))
@@ -61,6 +62,7 @@ class Gantt:
         self.label = label
         self.memory = schedule.problem.memory.budget is not None if memory is None else memory
         self.ascii_only = ascii_only
+        self.company = company or (schedule,)
         self.show_legend = show_legend
 
     def __rich_measure__(self, console: Console, options: ConsoleOptions) -> Measurement:
@@ -70,31 +72,30 @@ class Gantt:
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
         """Lines of segments, none wider than the options allow."""
         layout = self._layout(console, options)
-        cells: Cells = ColourCells(self.schedule, self.label, self._narrowest(layout.scale))
-        if not layout.colour:
-            cells = LetterCells(self.schedule, layout.ascii_only)
-        shared, hidden = False, 0
+        cells: Cells
+        if layout.colour:
+            cells = ColourCells(self.schedule, self.label, self._narrowest(layout.scale))
+        else:
+            cells = LetterCells(self.schedule, self.label, layout.ascii_only)
+        look = Look()
         for device in range(self.schedule.problem.devices):
             if device % AXIS_EVERY == 0:
                 yield from self._axis(layout)
             row = Row(self.schedule, device)
             runs = row.runs(layout.scale)
-            shared = shared or runs[0].shared
-            hidden += row.hidden(runs, layout.scale)
+            look.add(row, runs, layout.scale)
             yield from self._device(device, runs, cells, layout)
         if self.show_legend:
-            items = legend(
-                self.schedule,
-                cells.chunks,
-                describe(layout.scale, self.schedule.problem),
-                shared=shared,
-                hidden=hidden,
-                memory=self.memory,
-                colour=layout.colour,
-                ascii_only=layout.ascii_only,
-            )
-            for line in wrap(items, options.max_width):
+            self._look_at_the_others(look, layout.scale)
+            key = Key(self.company, layout.scale, self.memory, layout.colour, layout.ascii_only)
+            for line in wrap(key.items(look), options.max_width):
                 yield from _line(line)
+
+    def _look_at_the_others(self, look: Look, scale: TimeScale) -> None:
+        for other in self.company:
+            for device in range(other.problem.devices if other is not self.schedule else 0):
+                row = Row(other, device)
+                look.add(row, row.runs(scale), scale)
 
     def _layout(self, console: Console, options: ConsoleOptions) -> _Layout:
         width, devices = options.max_width, self.schedule.problem.devices
@@ -103,16 +104,15 @@ class Gantt:
         gutter = max(gutter, len("mem ") if self.memory else 0)
         tail = len(" idle") if width >= WIDE else 0
         if self.memory:
-            tail = max(tail, *(len(peak_text(self.schedule, device)) + 1 for device in range(devices)))
-        scale = fit(self.window, self.schedule.problem, max(width - gutter - tail, 1))
+            peaks = (peak_text(one, device) for one in self.company for device in range(devices))
+            tail = max(tail, max(map(len, peaks)) + 1)
+        scale = fit(self.window, self.company, max(width - gutter - tail, 1))
         colour = not (ascii_only or console.no_color or console.color_system is None)
         return _Layout(gutter, scale, tail, colour, ascii_only)
 
     def _narrowest(self, scale: TimeScale) -> int:
         """How many columns the shortest operation gets."""
-        costs = self.schedule.problem.costs
-        tables = {"F": costs.forward, "B": costs.backward, "I": costs.backward_input, "W": costs.backward_weight}
-        times = [time for kind in self.schedule.plan.index.kinds for time in tables[kind] if time]
+        times = [time for time in operation_times(self.schedule) if time]
         return min(times, default=0) * scale.columns // max(scale.window.end - scale.window.start, 1)
 
     def _axis(self, layout: _Layout) -> Iterator[Segment]:

@@ -36,7 +36,7 @@ def column_levels(schedule: Schedule, device: int, scale: TimeScale) -> list[int
         if until <= scale.window.start or time >= scale.window.end or until == time:
             continue
         first = scale.column(max(time, scale.window.start))
-        last = min(scale.column(min(until, scale.window.end) - 1), scale.columns - 1)
+        last = min(scale.column_before(until), scale.columns - 1)
         for column in range(first, last + 1):
             if levels[column] < level:
                 levels[column] = level

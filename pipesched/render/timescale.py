@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Iterator
 from math import gcd
 from typing import NamedTuple
 
 from pipesched.pipeline.problem import Problem
 from pipesched.pipeline.quantities import in_units
+from pipesched.pipeline.schedule import Schedule
 
 
 class Window(NamedTuple):
@@ -36,22 +38,34 @@ class TimeScale(NamedTuple):
         length = self.window.end - self.window.start
         return (tick - self.window.start) * self.columns // length if length else 0
 
+    def column_before(self, tick: int) -> int:
+        """The last column that something which ends at a tick touches."""
+        length = self.window.end - self.window.start
+        return -(-(tick - self.window.start) * self.columns // length) - 1 if length else 0
 
-def fit(window: Window, problem: Problem, width: int) -> TimeScale:
-    """The largest scale that shows `window` in at most `width` columns.
+
+def fit(window: Window, schedules: Iterable[Schedule], width: int) -> TimeScale:
+    """The largest scale that shows `window` of all `schedules` in at most `width` columns.
 
     If one column a quantum (the greatest common divisor of all costs) fits, each quantum gets the same whole number of
     columns, so that equal operations look equal; otherwise the window is spread over the whole width.
     """
-    costs = problem.costs
-    tables = (costs.forward, costs.backward_input if costs.split else costs.backward, costs.backward_weight, costs.p2p)
-    used = tables if costs.split else (costs.forward, costs.backward, costs.p2p)
-    quantum = gcd(*(value for table in used for value in table), *(costs.overlap or ()), window.start, window.end)
+    quantum = gcd(*(gcd(*operation_times(one), *one.problem.costs.p2p) for one in schedules), window.start, window.end)
     length = window.end - window.start
     quanta = length // quantum if quantum else 0
     if not quanta:
         return TimeScale(window, 1)
     return TimeScale(window, width // quanta * quanta if quanta <= width else width)
+
+
+def operation_times(schedule: Schedule) -> Iterator[int]:
+    """What the kinds of operations of a schedule last, in ticks."""
+    costs, kinds = schedule.problem.costs, schedule.plan.index.kinds
+    tables = {"F": costs.forward, "B": costs.backward, "I": costs.backward_input, "W": costs.backward_weight}
+    for kind in kinds:
+        yield from tables[kind]
+    if schedule.plan.pairs:
+        yield from costs.overlap or ()
 
 
 def describe(scale: TimeScale, problem: Problem) -> str:
