@@ -64,10 +64,12 @@ class InvalidSchedule(PipeschedError):
 class Deadlock(InvalidSchedule):
     """Operations that wait for each other in a circle.
 
-    `cycle` holds (task, machine) pairs: each task waits for an operation that stands behind the next pair's task in
-    that machine's order. The core speaks of numbers; the pipeline layer says the same with operations and devices.
+    `cycle` holds (task, machine) pairs: each task waits for the entry of `awaited` at the same place, which stands
+    behind the next pair's task in that machine's order. The core speaks of numbers; the pipeline layer says the same
+    with operations and devices.
     """
 
-    def __init__(self, message: str, cycle: Sequence[tuple[int, int]] = ()) -> None:
+    def __init__(self, message: str, cycle: Sequence[tuple[int, int]] = (), awaited: Sequence[int] = ()) -> None:
         super().__init__(message)
         self.cycle = tuple(cycle)
+        self.awaited = tuple(awaited)

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from pipesched.cli.options import ChartView, Screen
+from pipesched.cli.options import ChartView, Screen, Target
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -30,13 +30,14 @@ def command(
     problem: tuple[str | None, dict[str, str]],
     algorithm: dict[str, Any],
     chart: ChartView,
+    target: Target,
     screen: Screen,
 ) -> None:
     """Compare algorithms on the same model: small charts on one time scale, and one table.
 
     What does not apply says why, and the rest goes on.
     """
-    from pipesched.cli.output import print_json, working
+    from pipesched.cli.output import print_json, save_json, window, working
     from pipesched.comparison import compare
     from pipesched.config.load import load_problem, sweep_problems
     from pipesched.formats.comparison_json import comparison_document, sweep_document
@@ -46,6 +47,7 @@ def command(
         field, points = sweep_problems(*problem, sweep)
         with working(max((point for _, point in points), key=lambda point: point.stages * point.microbatches)):
             rows = [(value, compare(point, names, algorithm)) for value, point in points]
+        save_json(sweep_document(field, rows), target)
         if screen.as_json:
             print_json(sweep_document(field, rows))
         else:
@@ -54,6 +56,10 @@ def command(
     given = load_problem(*problem)
     with working(given):
         entries = compare(given, names, algorithm)
+    for outcome in (entry.outcome for entry in entries if entry.outcome):
+        window(outcome.schedule, chart)  # bad options are said before anything is written
+        break
+    save_json(comparison_document(entries), target)
     if screen.as_json:
         print_json(comparison_document(entries))
     else:
@@ -74,7 +80,8 @@ def _print_comparison(entries: Sequence[Entry], given: Problem, view: ChartView,
         console.print(heading(outcome, given))
         console.print(drawing)
         console.print()
-    console.print(comparison(entries, ascii_only=screen.ascii_only or console.options.ascii_only))
+    plain = screen.ascii_only or console.options.ascii_only
+    console.print(comparison(entries, ascii_only=plain, narrow=console.width < 80))
 
 
 def _print_sweep(field: str, rows: Sequence[tuple[str, Sequence[Entry]]], screen: Screen) -> None:
@@ -82,6 +89,4 @@ def _print_sweep(field: str, rows: Sequence[tuple[str, Sequence[Entry]]], screen
     from pipesched.cli.output import console_for
     from pipesched.render.comparison import sweep_table
 
-    console = console_for(screen)
-    console.print("bubble: idle device-time / (devices x makespan)")
-    console.print(sweep_table(field, rows))
+    console_for(screen).print(sweep_table(field, rows))

@@ -39,6 +39,8 @@ def guarded(command: Callable[..., None]) -> Callable[..., None]:
             would_fit = f" (would fit: {', '.join(error.would_fit)})" if error.would_fit else ""
             raise _stop(f"{error}{would_fit}", ExitStatus.ANSWER_IS_NO) from None
         except InvalidSchedule as error:
+            if values.get("as_json"):
+                print_infeasible(NoSchedule(str(error)))
             raise _stop(str(error), ExitStatus.ANSWER_IS_NO) from None
         except BrokenPipeError:
             quiet_pipe()

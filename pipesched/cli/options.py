@@ -56,7 +56,7 @@ SCREEN: Group = (
     _flag("ascii_only", "--ascii", "ASCII letters only", _OUTPUT),
 )
 FILE: Group = (
-    _text("output", "-o/--output", "also write the schedule to this file (.json)", _OUTPUT, "FILE"),
+    _text("output", "-o/--output", "also write the result to this file (.json)", _OUTPUT, "FILE"),
     _flag("force", "--force", "overwrite an existing file", _OUTPUT),
 )
 CHART: Group = (

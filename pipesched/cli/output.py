@@ -143,13 +143,21 @@ def read_schedule(name: str, *, trusted: bool = True) -> Outcome:
 
 def save(outcome: Outcome, target: Target) -> None:
     """Write the schedule to the target file, if there is one, in the format of its suffix."""
+    if target.path is not None:
+        from pipesched.formats.schedule_json import document
+
+        save_json(document(outcome), target)
+
+
+def save_json(content: Mapping[str, Any], target: Target) -> None:
+    """Write a document to the target file, if there is one."""
     if target.path is None:
         return
     if Path(target.path).suffix.lower() != ".json":
         raise ConfigError(f"--output: {target.path!r} must end in .json")
-    from pipesched.formats.schedule_json import document, dump
+    from pipesched.formats.schedule_json import dump
 
-    write_file(Path(target.path), [dump(document(outcome))], target.force)
+    write_file(Path(target.path), [dump(content)], target.force)
 
 
 def write_file(path: Path, parts: Iterable[str], force: bool) -> None:

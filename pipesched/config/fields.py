@@ -7,9 +7,8 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-COUNT, NUMBER, PER_STAGE, PER_BOUNDARY, PER_DEVICE, FRACTION, PLACEMENT, LANES, TEXT = (
+COUNT, PER_STAGE, PER_BOUNDARY, PER_DEVICE, FRACTION, PLACEMENT, LANES, TEXT = (
     "count",
-    "number",
     "per stage",
     "per boundary",
     "per device",
@@ -38,7 +37,12 @@ class Field(NamedTuple):
 FIELDS = (
     Field("name", TEXT, "a title for charts and tables"),
     Field("devices", COUNT, "P, the pipeline ranks", "--devices"),
-    Field("stages", COUNT, "S, the contiguous chunks of the model; default: one a device", "--stages"),
+    Field(
+        "stages",
+        COUNT,
+        "S, the contiguous chunks of the model; default: one a device (two without a config)",
+        "--stages",
+    ),
     Field("microbatches", COUNT, "M; default 2P", "--microbatches"),
     Field(
         "placement",
@@ -48,8 +52,13 @@ FIELDS = (
     ),
     Field("time_unit", TEXT, "a label for times, for instance ms"),
     Field("lanes", LANES, "transfer lanes: each device its own, or a pair of devices shares both"),
-    Field("costs.forward", PER_STAGE, "time of a forward; default 1", "--forward"),
-    Field("costs.backward", PER_STAGE, "time of a full backward; default twice forward", "--backward"),
+    Field("costs.forward", PER_STAGE, "time of a forward; default 1 (5 without a config)", "--forward"),
+    Field(
+        "costs.backward",
+        PER_STAGE,
+        "time of a full backward; default twice forward (10 without a config)",
+        "--backward",
+    ),
     Field("costs.backward_input", PER_STAGE, "its half for the input gradient", "--backward-input"),
     Field("costs.backward_weight", PER_STAGE, "its half for the weight gradient", "--backward-weight"),
     Field("costs.recompute", PER_STAGE, "time to run a forward again; default forward", "--recompute-cost"),

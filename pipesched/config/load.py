@@ -8,10 +8,12 @@ from difflib import get_close_matches
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from pipesched.config.fields import BY_KEY, FIELDS, OPTIONS, PLACEMENT, SECTIONS, Field, keys_of
+from pipesched.config.fields import BY_KEY, FIELDS, LANES, OPTIONS, PLACEMENT, SECTIONS, TEXT, Field, keys_of
 from pipesched.errors import ConfigError
 from pipesched.pipeline.problem import Problem, make_problem
 from pipesched.pipeline.quantities import parse_number
+
+TWO_A_DEVICE = object()  # the built-in default's stages, until the devices are known
 
 
 class Given(NamedTuple):
@@ -26,21 +28,21 @@ def load_problem(path: str | None = None, overrides: Mapping[str, str] = {}) -> 
 
     `overrides` maps options such as `--forward` to their text; lists are written `1,1,2,1`. Raises ConfigError.
     """
+    return problem_of(load_values(path, overrides))
+
+
+def load_values(path: str | None, overrides: Mapping[str, str]) -> dict[str, Given]:
+    """What a config file or the built-in default gives, with options on top."""
     values = default_values() if path is None else read_config(path)
     override(values, overrides)
-    if path is None and "stages" not in values:
-        values["stages"] = Given(_twice(values["devices"].value), "stages (two for each of --devices)")
-    return problem_of(values)
+    return values
 
 
 def default_values() -> dict[str, Given]:
     """The built-in default: Autopipe's case, 4 devices with two stages each. Stages follow the devices."""
     numbers = {"devices": 4, "microbatches": 8, "forward": 5, "backward": 10}
-    return {name: Given(value, "the built-in default") for name, value in numbers.items()}
-
-
-def _twice(devices: Any) -> Any:
-    return 2 * devices if not isinstance(devices, (str, list)) else devices
+    values = {name: Given(value, "the built-in default") for name, value in numbers.items()}
+    return {**values, "stages": Given(TWO_A_DEVICE, "stages (two for each of --devices)")}
 
 
 def read_config(path: str) -> dict[str, Given]:
@@ -102,13 +104,17 @@ def override(values: dict[str, Given], options: Mapping[str, str]) -> None:
     if halves and "--backward" in options:
         raise ConfigError(f"--backward: give either the whole or its halves, not also {halves[0]}")
     for option, text in options.items():
-        field = OPTIONS[option]
-        if field.name == "backward":
-            values.pop("backward_input", None)
-            values.pop("backward_weight", None)
-        elif field.name in ("backward_input", "backward_weight"):
-            values.pop("backward", None)
-        values[field.name] = Given(option_value(text), option)
+        put(values, OPTIONS[option], Given(option_value(text), option))
+
+
+def put(values: dict[str, Given], field: Field, given: Given) -> None:
+    """Set one value. One way of giving the backward replaces the other."""
+    if field.name == "backward":
+        values.pop("backward_input", None)
+        values.pop("backward_weight", None)
+    elif field.name in ("backward_input", "backward_weight"):
+        values.pop("backward", None)
+    values[field.name] = given
 
 
 def option_value(text: str) -> Any:
@@ -124,8 +130,11 @@ def option_value(text: str) -> Any:
 
 def problem_of(values: Mapping[str, Given]) -> Problem:
     """The problem of these values. Raises ConfigError that says where the value at fault was given."""
+    plain = {name: given.value for name, given in values.items()}
+    if plain.get("stages") is TWO_A_DEVICE:
+        plain["stages"] = None if isinstance(plain["devices"], (str, list)) else 2 * plain["devices"]
     try:
-        return make_problem(**{name: given.value for name, given in values.items()})
+        return make_problem(**plain)
     except ConfigError as error:
         raise ConfigError(_located(error, values), error.key) from None
 
@@ -145,19 +154,28 @@ def sweep_problems(path: str | None, overrides: Mapping[str, str], sweep: str) -
     A field is a key of the config or an option's name. Raises ConfigError.
     """
     name, _, text = sweep.partition("=")
-    option = "--" + name.strip().strip("-").replace("_", "-")
-    by_name = {field.key.rpartition(".")[2]: field.option for field in FIELDS if field.option}
-    option = by_name.get(name.strip().rpartition(".")[2], option) or option
-    if option == "--placement":
-        raise ConfigError("--sweep: the placement cannot be swept, only numbers")
-    if option not in OPTIONS:
-        numeric = ", ".join(option.strip("-") for option, field in OPTIONS.items() if field.shape != PLACEMENT)
-        raise ConfigError(f"--sweep: unknown field {name!r}; known are {numeric}")
-    values = [value.strip() for value in text.split(",") if value.strip()]
-    for value in values:
+    field = _numeric_field(name.strip())
+    texts = [value.strip() for value in text.split(",") if value.strip()]
+    for value in texts:
         if isinstance(option_value(value), str):
             raise ConfigError(f"--sweep: {value!r} is no number; write for instance microbatches=4,8,16,32")
-    if not values:
+    if not texts:
         raise ConfigError("--sweep: no values; write for instance microbatches=4,8,16,32")
-    points = [(value, load_problem(path, {**overrides, option: value})) for value in values]
-    return OPTIONS[option].key, points
+    points, base = [], load_values(path, overrides)
+    for value in texts:
+        values = dict(base)
+        put(values, field, Given(option_value(value), f"--sweep, {field.option or field.key}"))
+        points.append((value, problem_of(values)))
+    return field.key, points
+
+
+def _numeric_field(name: str) -> Field:
+    """The field that a sweep varies, by its key, the key's last part, or its option."""
+    numeric = [field for field in FIELDS if field.shape not in (PLACEMENT, LANES, TEXT)]
+    names = {field.key.rpartition(".")[2]: field for field in numeric} | {field.key: field for field in numeric}
+    names |= {field.option.strip("-"): field for field in numeric if field.option}
+    for spelling in (name.strip("-"), name.strip("-").replace("_", "-"), name.replace("-", "_")):
+        if spelling in names:
+            return names[spelling]
+    what = f"{name!r} cannot be swept" if name in BY_KEY else f"unknown field {name!r}"
+    raise ConfigError(f"--sweep: {what}; known are {', '.join(field.key for field in numeric)}")

@@ -155,15 +155,16 @@ def _machine(
 
 def _deadlock(stuck: dict[int, int], waits: _Waits, machine: list[int], ends: list[int]) -> InvalidSchedule:
     """Walk from machine to machine, each waiting for an operation of the next, until the walk bites its tail."""
-    path: list[tuple[int, int]] = []
+    path: list[tuple[int, int, int]] = []  # (machine, the task it is stuck at, the task that it waits for)
     here = next(iter(stuck))
-    while here not in (seen for _, seen in path):
+    while here not in (seen for seen, _, _ in path):
         task = stuck[here]
         before = next(wait for wait in waits.of(task) if ends[wait] < 0)
-        path.append((task, here))
+        path.append((here, task, before))
         here = machine[before]
         if here == _NONE:
             return InvalidSchedule(f"task {task} waits for task {before}, which no order holds")
-    cycle = path[[seen for _, seen in path].index(here) :]
-    chain = ", ".join(f"task {task} on machine {number}" for task, number in cycle)
-    return Deadlock(f"deadlock: these wait for each other: {chain}", cycle)
+    cycle = path[[seen for seen, _, _ in path].index(here) :]
+    chain = ", ".join(f"task {task} on machine {number} waits for task {before}" for number, task, before in cycle)
+    places = [(task, number) for number, task, _ in cycle]
+    return Deadlock(f"deadlock: {chain}", places, [before for _, _, before in cycle])

@@ -122,7 +122,7 @@ def make_problem(
     p = _count("devices", devices)
     s = p if stages is None else _count("stages", stages)
     m = 2 * p if microbatches is None else _count("microbatches", microbatches)
-    _limit_size(s, m)
+    _limit_size(s, m, kinds=2 if backward_input is None and backward_weight is None else 3)
     home = _placement(placement, p, s)
     times = _times(s, forward, backward, backward_input, backward_weight, recompute, overlap, p2p, offload, reload)
     sizes = _sizes(p, s, activation, retain, checkpoint, static, budget, unit)
@@ -147,8 +147,8 @@ def _label(key: str, value: Any) -> str:
     return value
 
 
-def _limit_size(stages: int, microbatches: int) -> None:
-    operations = 2 * stages * microbatches
+def _limit_size(stages: int, microbatches: int, kinds: int) -> None:
+    operations = kinds * stages * microbatches
     if operations > MOST_OPERATIONS:
         raise ConfigError(
             f"{stages:,} stages x {microbatches:,} microbatches are {operations:,} operations;"

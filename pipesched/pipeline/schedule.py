@@ -143,7 +143,7 @@ def schedule_plan(problem: Problem, plan: Plan) -> Schedule:
     try:
         starts, ends = earliest_times(graph, plan.orders)
     except Deadlock as error:
-        raise Deadlock(_explain(error, plan.index), error.cycle) from None
+        raise Deadlock(_explain(error, plan.index), error.cycle, error.awaited) from None
     for forward, backward in plan.pairs.items():
         starts[backward], ends[backward] = starts[forward], ends[forward]
     return Schedule(problem, plan, starts, ends, graph)
@@ -158,8 +158,12 @@ def assemble(problem: Problem, plan: Plan, starts: Sequence[int], ends: Sequence
 
 def _explain(error: Deadlock, index: OpIndex) -> str:
     """The circle of a deadlock, in operations and devices."""
-    links = [f"{index.op(task)} on device {device}" for task, device in error.cycle]
-    return "deadlock: " + " waits for a later operation of the device of ".join([*links, links[0]])
+    stuck = [f"{index.op(task)} on device {device}" for task, device in error.cycle]
+    links = [
+        f"{here} waits for {index.op(before)}, which comes after {there}"
+        for here, before, there in zip(stuck, error.awaited, [*stuck[1:], stuck[0]], strict=True)
+    ]
+    return "deadlock: " + "; ".join(links)
 
 
 def picker(places: Sequence[int]) -> Callable[[Sequence[int]], tuple[int, ...]]:

@@ -14,25 +14,30 @@ from pipesched.pipeline.quantities import in_units
 from pipesched.render.summary import BAD, GOOD
 from pipesched.render.timescale import number
 
+COLUMNS = ("\nmakespan", "vs\nbest", "\nbubble", "over\nideal", "of\nspan", "peak\nmemory", "vs\nbound")
+NARROW = ("\nmakespan", "vs\nbest", "\nbubble", "peak\nmemory", "vs\nbound")
 
-def comparison(entries: Sequence[Entry], *, ascii_only: bool = False) -> Group:
+
+def comparison(entries: Sequence[Entry], *, ascii_only: bool = False, narrow: bool = False) -> Group:
     """One row an algorithm, in the order asked for, and below the table why others do not apply.
 
-    The best makespan among the schedules that fit the budget is marked.
+    The best makespan among the schedules that fit the budget is marked. A `narrow` table names one bubble only.
     """
     best = best_makespan(entries)
     table = _grid()
-    table.add_column("\nalgorithm", no_wrap=True)
-    for title in ("\nmakespan", "vs\nbest", "\nbubble", "over\nideal", "of\nspan", "peak\nmemory", "vs\nbound"):
-        table.add_column(title, justify="right", no_wrap=True)
-    star = "*" if ascii_only else "★"
+    table.add_column("\nalgorithm", overflow="fold", min_width=11)
+    for column in NARROW if narrow else COLUMNS:
+        table.add_column(column, justify="right", no_wrap=True)
     for entry in entries:
         if entry.outcome is not None:
-            table.add_row(*_cells(entry.outcome, best, star))
+            name, cells = _cells(entry.outcome, best, "*" if ascii_only else "★")
+            table.add_row(name, *(cells[column] for column in (NARROW if narrow else COLUMNS)))
     refused = [Text(f"{entry.algorithm} does not apply: {entry.reason}") for entry in entries if entry.outcome is None]
     if best is None:
         return Group(*refused)
-    meaning = "bubble: idle device-time / (devices x makespan); over ideal: Megatron's; of span: Zero Bubble's"
+    meaning = "bubble: idle device-time / (devices x makespan)"
+    if not narrow:
+        meaning += "; over ideal: Megatron's; of span: Zero Bubble's"
     return Group(table, Text(meaning, style="dim"), *refused)
 
 
@@ -40,42 +45,49 @@ def _grid() -> Table:
     return Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style="dim")
 
 
-def _cells(outcome: Outcome, best: int | None, star: str) -> list[Text]:
+def _cells(outcome: Outcome, best: int | None, star: str) -> tuple[Text, dict[str, Text]]:
+    """The name of a row, and its cells by the title of their column."""
     schedule = outcome.schedule
     scale, memory = schedule.problem.costs.scale, schedule.problem.memory.scale
     is_best = schedule.makespan == best and schedule.fits
     name = Text(f"{outcome.algorithm} {star}" if is_best else outcome.algorithm, style=GOOD if is_best else "")
     peak = number(in_units(max(schedule.peak_memory), memory))
     apart = (schedule.makespan - best) / best if best else 0.0
-    bound = Text("optimal", style=GOOD) if outcome.status == "optimal" else Text(f"{outcome.gap:+.1%}")
-    return [
-        name,
+    optimal = outcome.status == "optimal" and schedule.fits
+    cells = (
         Text(number(in_units(schedule.makespan, scale))),
-        Text("best" if not apart else f"{apart:+.1%}"),
+        Text("best" if is_best else f"{apart:+.1%}"),
         Text(f"{schedule.bubble:.1%}"),
         Text(f"{schedule.bubble_over_ideal:.1%}"),
         Text(f"{schedule.bubble_span:.1%}"),
-        Text(f"{peak}" if schedule.fits else f"{peak} over", style="" if schedule.fits else BAD),
-        bound,
-    ]
+        Text(peak if schedule.fits else f"{peak} over", style="" if schedule.fits else BAD),
+        Text("optimal", style=GOOD) if optimal else Text(f"{outcome.gap:+.1%}"),
+    )
+    return name, dict(zip(COLUMNS, cells, strict=True))
 
 
-def sweep_table(field: str, rows: Sequence[tuple[str, Sequence[Entry]]]) -> Table:
-    """The bubble (idle device-time / (devices x makespan)) of each algorithm against the field; the best is marked."""
+def sweep_table(field: str, rows: Sequence[tuple[str, Sequence[Entry]]]) -> Group:
+    """The bubble of each algorithm against the field, the best that fits marked; and below why others have none."""
     table = _grid()
     table.add_column(field, justify="right", no_wrap=True)
     for entry in rows[0][1] if rows else ():
         table.add_column(entry.algorithm, justify="right")
+    notes: dict[str, None] = {}  # in order, each once
     for value, entries in rows:
-        bubbles = [entry.outcome.schedule.bubble for entry in entries if entry.outcome]
-        least = min(bubbles, default=None)
-        cells = []
+        fitting = [entry.outcome.schedule for entry in entries if entry.outcome and entry.outcome.schedule.fits]
+        least = min((schedule.bubble for schedule in fitting), default=None)
+        table.add_row(value, *(_sweep_cell(entry, least) for entry in entries))
         for entry in entries:
             if entry.outcome is None:
-                cells.append(Text("n/a", style="dim"))
-            else:
-                bubble = entry.outcome.schedule.bubble
-                over = "" if entry.outcome.schedule.fits else "!"
-                cells.append(Text(f"{bubble:.2%}{over}", style=GOOD if bubble == least else ""))
-        table.add_row(value, *cells)
-    return table
+                notes[f"{entry.algorithm} at {field} {value}: {entry.reason}"] = None
+            elif not entry.outcome.schedule.fits:
+                notes["! over budget"] = None
+    return Group("bubble: idle device-time / (devices x makespan)", table, *notes)
+
+
+def _sweep_cell(entry: Entry, least: float | None) -> Text:
+    if entry.outcome is None:
+        return Text("n/a", style="dim")
+    schedule = entry.outcome.schedule
+    mark = "" if schedule.fits else "!"
+    return Text(f"{schedule.bubble:.2%}{mark}", style=GOOD if schedule.fits and schedule.bubble == least else "")

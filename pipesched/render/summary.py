@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 from rich.table import Table
 from rich.text import Text
@@ -26,14 +26,18 @@ FORMULAS = {
 def heading(outcome: Outcome, given: Problem | None = None) -> Text:
     """What was scheduled: the algorithm and the sizes of the problem. `given` is the problem before any fusing."""
     problem = outcome.schedule.problem
-    stages = f"{problem.stages} stages"
+    stages = _count(problem.stages, "stage")
     if given is not None and given.stages != problem.stages:
-        stages = f"{given.stages} stages fused into {problem.stages}"
-    parts = [f"{problem.devices} devices", stages, f"{problem.microbatches} microbatches"]
+        stages = f"{_count(given.stages, 'stage')} fused into {problem.stages}"
+    parts = [_count(problem.devices, "device"), stages, _count(problem.microbatches, "microbatch", "es")]
     title = Text(outcome.algorithm, style="bold")
     if problem.name:
         parts.insert(0, problem.name)
     return title.append("  " + ", ".join(parts), style="not bold")
+
+
+def _count(number_of: int, what: str, plural: str = "s") -> str:
+    return f"{number_of} {what}" if number_of == 1 else f"{number_of} {what}{plural}"
 
 
 def summary(outcome: Outcome, *, brief: bool = False) -> Table:
@@ -83,14 +87,16 @@ def _peak(outcome: Outcome) -> tuple[str, str]:
 
 
 def _budget(outcome: Outcome) -> tuple[Text, str]:
-    """Whether it fits, and what each device's limit is."""
-    schedule, scale = outcome.schedule, outcome.schedule.problem.memory.scale
-    budget = schedule.problem.memory.budget or ()
-    limits = ", ".join(number(in_units(limit, scale)) for limit in budget)
-    limit = number(in_units(budget[0], scale)) if len(set(budget)) == 1 else limits
-    static = sorted({schedule.problem.static_memory(device) for device in range(schedule.problem.devices)})
-    weights = f" (static memory {number(in_units(static[-1], scale))} included)" if static[-1] else ""
+    """Whether it fits: what each device uses, static memory included, of what it may."""
+    schedule, problem = outcome.schedule, outcome.schedule.problem
+    used = [peak + problem.static_memory(device) for device, peak in enumerate(schedule.peak_memory)]
+    budget = problem.memory.budget or ()
+
+    def amounts(values: Sequence[int]) -> str:
+        return ", ".join(number(in_units(value, problem.memory.scale)) for value in values)
+
+    limits = amounts(budget[:1] if len(set(budget)) == 1 else budget)
+    note = f"with static memory {amounts(used)} of {limits}"
     if schedule.fits:
-        return Text("fits", style=GOOD), f"{limit} per device{weights}"
-    over = ", ".join(map(str, schedule.over_budget))
-    return Text("over budget", style=BAD), f"{limit} per device{weights}; exceeded on device {over}"
+        return Text("fits", style=GOOD), note
+    return Text("over budget", style=BAD), f"{note}; exceeded on device {', '.join(map(str, schedule.over_budget))}"

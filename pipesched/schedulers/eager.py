@@ -2,25 +2,15 @@
 
 from __future__ import annotations
 
-from pipesched.pipeline.ops import OpIndex
 from pipesched.pipeline.plan import Plan
 from pipesched.pipeline.problem import Problem
 from pipesched.schedulers.family import Family
-from pipesched.schedulers.orders import one_forward_one_backward
+from pipesched.schedulers.orders import linear_plan
 
 
 def eager_1f1b(problem: Problem) -> Plan:
     """Device d: 2(P-d-1)+1 forwards; then F, B while forwards are left; then the remaining backwards."""
-    index = OpIndex("FB", problem.stages, problem.microbatches)
-    return Plan(
-        index,
-        [
-            one_forward_one_backward(
-                index.row("F", device), index.row("B", device), 2 * (problem.devices - device - 1) + 1
-            )
-            for device in range(problem.devices)
-        ],
-    )
+    return linear_plan(problem, lambda device: 2 * (problem.devices - device - 1) + 1)
 
 
 FAMILY = Family(

@@ -10,6 +10,7 @@ from pipesched.pipeline.fuse import fuse
 from pipesched.pipeline.placement import place
 from pipesched.pipeline.plan import Plan
 from pipesched.pipeline.problem import Problem
+from pipesched.pipeline.quantities import shown
 
 ANY = "any"
 
@@ -70,7 +71,7 @@ def _agree(problem: Problem, fitted: Problem, family: Family) -> None:
     theirs = tuple(device for device in fitted.home().devices for _ in range(size))
     if theirs != problem.placement.devices or fitted.home().mirrored != problem.placement.mirrored:
         raise NotApplicable(
-            f"{family.name} places its stages {family.placement}; the config's placement says otherwise"
-            " (use placement: auto)",
+            f"{family.name} places its stages {family.placement}, on devices {shown(theirs)}, not"
+            f" {shown(problem.placement.devices)}; use placement: auto",
             "placement",
         )

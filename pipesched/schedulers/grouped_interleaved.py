@@ -32,7 +32,7 @@ FAMILY = Family(
     stages="kP",
     needs="S = VP; g from P/2 to P, one that divides M or runs",
     bubble="by simulation",
-    memory="(V-1)g + P - d chunks",
+    memory="min(VM, (V-1)g + P - d) chunks",
     source="PipeOffload (Wan et al. 2025, arXiv 2503.01328)",
     options=("group_size",),
 )
@@ -44,6 +44,6 @@ HALF = Family(
     stages="kP",
     needs="S = VP; M a multiple of ceil(P/2), or one that runs",
     bubble="by simulation",
-    memory="(V-1)P/2 + P - d chunks",
+    memory="min(VM, (V-1)P/2 + P - d) chunks",
     source="PipeOffload (Wan et al. 2025, arXiv 2503.01328)",
 )

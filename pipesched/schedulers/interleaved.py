@@ -6,8 +6,7 @@ is different.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from functools import partial
+from collections.abc import Callable, Iterator, Sequence
 from typing import NamedTuple
 
 from pipesched.errors import Deadlock, NotApplicable
@@ -19,6 +18,7 @@ from pipesched.schedulers.family import Family
 from pipesched.schedulers.one_f_one_b import one_f_one_b
 from pipesched.schedulers.orders import one_forward_one_backward
 
+TRIES = 16  # group sizes that are timed on either side of one that deadlocks
 Arranged = tuple[list[int], dict[int, int]]  # the order of a device, and its pairs
 
 
@@ -55,13 +55,28 @@ def grouped(problem: Problem, rule: Rule, group_size: int | None) -> Plan:
     if wanted < 1:
         raise NotApplicable(f"{rule.name} needs a group size of at least 1, not {wanted}", "group_size")
     if _runs(problem, rule, wanted):
-        return _arrange(problem, rule, wanted)
-    takes = _megatron_takes if rule.megatron_safe and group_size is None else partial(_runs, rule=rule)
-    larger = next((size for size in range(wanted + 1, problem.microbatches + 1) if takes(problem, group=size)), None)
+        return _arrange(problem, rule, wanted, _hint(problem, wanted) if group_size is None else "")
+    larger = next((size for size in _larger(problem, rule, wanted) if _runs(problem, rule, size)), None)
     if group_size is not None or larger is None:
         raise NotApplicable(_refusal(problem, rule, wanted, larger), "group_size")
+    if rule.megatron_safe:  # with longer groups the bubble is smaller than with the first size that runs
+        larger = next(size for size in range(larger, problem.microbatches + 1) if _megatron_takes(problem, size))
     note = f"group size {larger}: groups of {wanted} deadlock with {problem.microbatches} microbatches"
     return _arrange(problem, rule, larger, note)
+
+
+def _larger(problem: Problem, rule: Rule, wanted: int) -> Iterator[int]:
+    """Group sizes to try above `wanted`: the next few, and all that Megatron takes where that is enough."""
+    for size in range(wanted + 1, problem.microbatches + 1):
+        if size <= wanted + TRIES or (rule.megatron_safe and _megatron_takes(problem, size)):
+            yield size
+
+
+def _hint(problem: Problem, group: int) -> str:
+    last = problem.microbatches % group
+    if not last or problem.microbatches < group:
+        return ""
+    return f"the last group has {last} of {group} microbatches; another --group-size may be faster"
 
 
 def in_turn(columns: Sequence[Sequence[int]], warm_up: int, _device: int) -> Arranged:
@@ -117,7 +132,9 @@ def _runs(problem: Problem, rule: Rule, group: int) -> bool:
 
 
 def _refusal(problem: Problem, rule: Rule, wanted: int, larger: int | None) -> str:
-    smaller = next((size for size in range(wanted - 1, 0, -1) if _runs(problem, rule, size)), None)
+    smaller = next(
+        (size for size in range(wanted - 1, max(wanted - 1 - TRIES, 0), -1) if _runs(problem, rule, size)), None
+    )
     sizes = [str(size) for size in (smaller, larger) if size is not None]
     return (
         f"{rule.name} with group size {wanted} deadlocks on {problem.devices} devices with"
@@ -139,8 +156,8 @@ FAMILY = Family(
     placement="loop",
     stages="kP",
     needs="S = VP, any M; groups of at least P, or smaller ones that run",
-    bubble="(P-1)/(VM+P-1)",
-    memory="(V-1)g + 2(P-d) - 1 chunks",
+    bubble="(P-1)/(VM+P-1) when P divides M",
+    memory="min(VM, (V-1)g + 2(P-d) - 1) chunks; V = 1: min(P-d, M)",
     source="Megatron-LM (Narayanan et al. 2021, arXiv 2104.04473)",
     elsewhere="Megatron-LM, PyTorch ScheduleInterleaved1F1B",
     options=("group_size",),

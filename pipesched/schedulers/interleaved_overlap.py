@@ -35,7 +35,7 @@ FAMILY = Family(
     stages="kP",
     needs="S = VP, any M; costs.overlap says what a pair takes",
     bubble="by simulation",
-    memory="(V-1)g + 2(P-d) chunks",
+    memory="min(VM, (V-1)g + 2(P-d)) chunks",
     source="Megatron-LM, combined 1F1B for expert-parallel overlap",
     elsewhere="Megatron-LM",
     options=("group_size",),

@@ -53,7 +53,6 @@ def test_help_of_a_command(cli: Cli, command: str) -> None:
         ["check"],
         ["list", "extra"],
         ["init", "a", "b"],
-        ["compare", "--output", "x.json"],
     ],
     ids=" ".join,
 )

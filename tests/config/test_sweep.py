@@ -55,7 +55,7 @@ def test_sweep_goes_on_top_of_the_options() -> None:
     [
         ("", ["--sweep", "unknown field", "microbatches"]),
         ("foo=1", ["--sweep", "unknown field 'foo'", "microbatches"]),
-        ("name=1", ["--sweep", "unknown field 'name'"]),
+        ("name=1", ["--sweep", "'name' cannot be swept"]),
         ("placement=loop", ["--sweep", "cannot be swept"]),
         ("microbatches", ["--sweep", "no values", "microbatches=4,8,16,32"]),
         ("microbatches=", ["--sweep", "no values"]),

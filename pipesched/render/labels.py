@@ -1,0 +1,5 @@
+"""What may stand in a slot of a chart."""
+
+from __future__ import annotations
+
+LABELS = ("auto", "microbatch", "op", "stage", "none")

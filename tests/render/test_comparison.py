@@ -1,0 +1,80 @@
+"""Comparisons: one layout for all charts, a table that stays readable, sweeps that say why."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+
+import pytest
+
+from pipesched.comparison import compare
+from pipesched.pipeline.problem import make_problem
+from pipesched.render.comparison import comparison, sweep_table
+from pipesched.render.gantt import Gantt
+from pipesched.render.timescale import Window
+
+Renderer = Callable[..., str]
+NAMES = ["naive", "1f1b", "interleaved"]
+AUTOPIPE = {"devices": 4, "stages": 8, "microbatches": 8, "forward": 5, "backward": 10}
+
+
+@pytest.mark.parametrize("width", [60, 79, 80, 120])
+def test_no_number_of_the_table_is_cut(draw: Renderer, width: int) -> None:
+    """The table names every makespan, difference, bubble and peak whole, at any usual width."""
+    entries = compare(make_problem(**AUTOPIPE), NAMES)
+    text = draw(comparison(entries, narrow=width < 80), width)
+    assert "…" not in text
+    assert re.search(r"interleaved ★ +285 +best +15\.8%", text)
+    assert re.search(r"naive +330 +\+15\.8% +27\.3%", text)
+
+
+def test_a_schedule_over_budget_is_never_the_best(draw: Renderer) -> None:
+    """Equal makespans: the one that does not fit gets no mark, and neither `best` nor `optimal`."""
+    entries = compare(make_problem(**AUTOPIPE, budget=4), ["naive", "1f1b"])
+    naive, fitting = draw(comparison(entries), 100).splitlines()[2:4]
+    assert "★" in fitting
+    assert not re.search("★|best|optimal", naive)
+    assert "8 over" in naive
+
+
+@pytest.mark.parametrize("width", [60, 64, 80, 100])
+@pytest.mark.parametrize("budget", [None, 4.5])
+def test_charts_of_a_comparison_share_their_columns(draw: Renderer, width: int, budget: float | None) -> None:
+    """The axes of all charts stand at the same columns, whatever their own costs and peaks are."""
+    schedules = [
+        entry.outcome.schedule for entry in compare(make_problem(**AUTOPIPE, budget=budget), NAMES) if entry.outcome
+    ]
+    window = Window(0, max(one.makespan for one in schedules))
+    charts = [Gantt(one, window=window, company=schedules, ascii_only=True) for one in schedules]
+    assert len({draw(chart, width).splitlines()[1] for chart in charts}) == 1
+
+
+def test_the_legend_explains_all_charts(draw: Renderer) -> None:
+    """B of one schedule, I and W of another, and the chunks of a third stand in one legend."""
+    entries = compare(make_problem(**AUTOPIPE), ["naive", "zb-h1", "interleaved"])
+    schedules = [entry.outcome.schedule for entry in entries if entry.outcome]
+    text = draw(Gantt(schedules[0], company=schedules), 120)
+    assert all(item in text for item in ("F- forward", "B= backward", "I= input", "W~ weight", "then chunk"))
+
+
+def test_the_strip_has_no_holes_where_a_tick_is_several_columns_wide(draw: Renderer) -> None:
+    """Cost 1 on a wide terminal: memory is shown in every column from the first forward to the last backward."""
+    problem = make_problem(devices=4, microbatches=8, forward=1, backward=2, budget=4)
+    entry = compare(problem, ["1f1b"])[0]
+    assert entry.outcome is not None
+    lines = draw(Gantt(entry.outcome.schedule, ascii_only=True), 100).splitlines()
+    strip = next(line for line in lines if line.startswith("mem"))[len("device 0 ") :]
+    levels = strip.rstrip().removesuffix("4/4").rstrip()
+    assert re.fullmatch("3+5+7+9+7+5+3+", levels)
+    assert len(levels) == 66  # two columns for each of the 33 units
+
+
+def test_a_sweep_says_why_there_is_no_number(draw: Renderer) -> None:
+    """n/a and ! are explained below the table, and what is over budget is not marked best."""
+    rows = []
+    for stages in (4, 6, 8):
+        problem = make_problem(**{**AUTOPIPE, "stages": stages, "budget": 3})
+        rows.append((str(stages), compare(problem, ["1f1b", "list"])))
+    text = draw(sweep_table("stages", rows), 100)
+    assert "! over budget" in text
+    assert "1f1b at stages 6: 1f1b needs a multiple of 4 stages" in text
