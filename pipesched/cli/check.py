@@ -14,16 +14,17 @@ def command(
     *,
     screen: Screen,
 ) -> None:
-    """Check the schedule in a file: complete, on its devices, no overlap, no input used before it is there.
+    """Check the schedule in a file: complete, on its devices, no overlap, inputs there in time, metrics true.
 
     Exit code 0 if it keeps every rule, 1 with what it breaks if not.
     """
     from pipesched.cli.output import console_for, print_json, read_schedule
     from pipesched.formats.comparison_json import check_document
+    from pipesched.formats.schedule_json import wrong_claims
     from pipesched.pipeline.check import violations
 
-    outcome = read_schedule(file, trusted=False)
-    found = list(violations(outcome.schedule))
+    outcome, text = read_schedule(file)
+    found = list(violations(outcome.schedule)) or list(wrong_claims(text, outcome))
     if screen.as_json:
         print_json(check_document(outcome, found))
     else:

@@ -118,13 +118,11 @@ def print_schedule(outcome: Outcome, view: ChartView, screen: Screen, given: Pro
         console.print(f"note: {outcome.schedule.plan.note}")
 
 
-def read_schedule(name: str, *, trusted: bool = True) -> Outcome:
-    """The schedule in a file or on standard input ("-"). Raises ConfigError when it cannot be read, and InvalidSchedule
-    when it breaks the rules of its problem, unless the caller looks at that itself (`trusted=False`)."""
+def read_schedule(name: str) -> tuple[Outcome, str]:
+    """The schedule in a file or on standard input ("-"), not checked yet, and the text. Raises ConfigError."""
     from pipesched.config.load import read_stdin
     from pipesched.config.yaml_reader import decode
     from pipesched.formats.schedule_json import MOST_BYTES, parse
-    from pipesched.pipeline.check import checked
 
     if name == "-":
         name, data = "<stdin>", read_stdin(MOST_BYTES + 1)
@@ -135,10 +133,8 @@ def read_schedule(name: str, *, trusted: bool = True) -> Outcome:
         except (OSError, ValueError) as error:
             reason = error.strerror if isinstance(error, OSError) and error.strerror else str(error)
             raise ConfigError(f"cannot read {name!r}: {reason}") from None
-    outcome = parse(decode(data, name, MOST_BYTES), name)
-    if trusted:
-        checked(outcome.schedule)
-    return outcome
+    text = decode(data, name, MOST_BYTES)
+    return parse(text, name), text
 
 
 def save(outcome: Outcome, target: Target) -> None:

@@ -17,8 +17,10 @@ def command(
 ) -> None:
     """Draw the schedule in a file, with the times that stand in it."""
     from pipesched.cli.output import print_json, print_schedule, read_schedule
+    from pipesched.pipeline.check import checked
 
-    outcome = read_schedule(file)
+    outcome, _ = read_schedule(file)
+    checked(outcome.schedule)
     if screen.as_json:
         from pipesched.formats.schedule_json import document
 

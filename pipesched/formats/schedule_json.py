@@ -10,6 +10,7 @@ import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from decimal import Decimal
 from fractions import Fraction
+from math import isclose
 from typing import Any
 
 from pipesched.config.fields import BY_KEY, SECTIONS, keys_of
@@ -149,6 +150,27 @@ def parse(text: str, name: str) -> Outcome:
     except ConfigError as error:
         key = f"{error.key}: " if error.key else ""
         raise ConfigError(f"{name}: {key}{error}") from None
+
+
+def wrong_claims(text: str, outcome: Outcome) -> Iterator[str]:
+    """The metrics that a document claims and its own schedule does not have, one sentence each.
+
+    Bounds are not compared: whoever wrote the document may know a better one.
+    """
+    claimed = json.loads(text).get("metrics")
+    for name, ours in metrics_document(outcome).items():
+        theirs = claimed.get(name, ours) if isinstance(claimed, dict) else ours
+        if name not in ("lower_bound", "gap") and not _same(theirs, ours):
+            yield f"metrics.{name} is {shown(theirs)} in the document; its schedule has {shown(ours)}"
+
+
+def _same(one: Any, other: Any) -> bool:
+    """Equal, but for the last digits of a float that another program computed."""
+    if isinstance(one, list) and isinstance(other, list):
+        return len(one) == len(other) and all(map(_same, one, other))
+    if isinstance(one, bool) or isinstance(other, bool) or not isinstance(one, (int, float)):
+        return type(one) is type(other) and bool(one == other)
+    return isinstance(other, (int, float)) and isclose(one, other, rel_tol=1e-9, abs_tol=1e-12)
 
 
 def _no_constant(text: str) -> None:

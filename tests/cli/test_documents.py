@@ -211,6 +211,7 @@ def test_number_out_of_range(cli: Cli, printed: str, command: str, key: str, num
 def test_far_future(cli: Cli, printed: str, digits: int) -> None:
     """An operation that starts absurdly late is legal or refused, and nothing breaks on the way."""
     document = json.loads(printed)
+    del document["metrics"]  # which would be wrong
     document["devices"][0][-1].update(start=10**digits, end=10**digits + 3)
     for command in ("show", "check"):
         result = cli(command, "-", stdin=json.dumps(document))
@@ -365,3 +366,25 @@ def test_many_digits_survive(cli: Cli, forward: str) -> None:
         return
     result = cli("show", "-", "--json", stdin=made.stdout)
     assert (result.returncode, result.stdout) == (0, made.stdout)
+
+
+@pytest.mark.parametrize(
+    ("name", "claim"), [("makespan", 1), ("fits", False), ("peak_memory", [9, 9]), ("bubble", "none"), ("idle", 0)]
+)
+def test_mistaken_metrics(cli: Cli, printed: str, name: str, claim: object) -> None:
+    """A document whose metrics are not those of its schedule is drawn, but `check` says which one is wrong."""
+    document = json.loads(printed)
+    document["metrics"][name] = claim
+    text = json.dumps(document)
+    assert cli("show", "-", stdin=text).returncode == 0
+    checked = cli("check", "-", stdin=text)
+    assert checked.returncode == 1
+    assert f"metrics.{name} is " in checked.stdout
+
+
+def test_a_better_bound_is_no_mistake(cli: Cli, printed: str) -> None:
+    """Another program may know a better lower bound, and compute floats with other last digits."""
+    document = json.loads(printed)
+    document["metrics"]["lower_bound"] = document["metrics"]["makespan"]
+    document["metrics"]["bubble"] *= 1 + 1e-15
+    assert cli("check", "-", stdin=json.dumps(document)).returncode == 0
