@@ -40,6 +40,18 @@ def compare(problem: Problem, names: Sequence[str], options: Mapping[str, Any] |
     return entries
 
 
+def ranked(entries: Sequence[Entry]) -> list[Entry]:
+    """Shortest makespan first; those over budget after all that fit, and those that do not apply last."""
+
+    def rank(entry: Entry) -> tuple[bool, bool, float]:
+        if entry.outcome is None:
+            return True, True, 0
+        schedule = entry.outcome.schedule
+        return False, not schedule.fits, schedule.makespan / schedule.problem.costs.scale
+
+    return sorted(entries, key=rank)
+
+
 def best_makespan(entries: Sequence[Entry]) -> int | None:
     """The least makespan of a schedule that fits its budget, or of any when none fits; None when none applies."""
     outcomes = [entry.outcome for entry in entries if entry.outcome]

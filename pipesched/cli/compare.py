@@ -23,6 +23,9 @@ def command(
         typer.Argument(help="Algorithms of `pipesched list`; default: naive 1f1b interleaved.", metavar="NAME..."),
     ] = None,
     *,
+    everything: Annotated[
+        bool, typer.Option("--all", help="Every algorithm that applies, best first.", show_default=False)
+    ] = False,
     sweep: Annotated[
         str | None,
         typer.Option(help="Vary a field: microbatches=4,8,16,32 prints the bubble against it.", metavar="FIELD=VALUES"),
@@ -38,11 +41,15 @@ def command(
     What does not apply says why, and the rest goes on.
     """
     from pipesched.cli.output import print_json, save_json, window, working
-    from pipesched.comparison import compare
+    from pipesched.comparison import compare, ranked
     from pipesched.config.load import load_problem, sweep_problems
+    from pipesched.errors import ConfigError
     from pipesched.formats.comparison_json import comparison_document, sweep_document
+    from pipesched.schedulers.registry import FAMILIES
 
-    names = algorithms or list(DEFAULT)
+    if everything and algorithms:
+        raise ConfigError("--all: compares every algorithm; give either it or names")
+    names = list(FAMILIES) if everything else algorithms or list(DEFAULT)
     if sweep is not None:
         field, points = sweep_problems(*problem, sweep)
         with working(max((point for _, point in points), key=lambda point: point.stages * point.microbatches)):
@@ -56,6 +63,7 @@ def command(
     given = load_problem(*problem)
     with working(given):
         entries = compare(given, names, algorithm)
+    entries = ranked(entries) if everything else entries
     for outcome in (entry.outcome for entry in entries if entry.outcome):
         window(outcome.schedule, chart)  # bad options are said before anything is written
         break

@@ -121,3 +121,15 @@ def test_sweep_prints_every_value(cli: Cli) -> None:
     assert (result.returncode, result.stderr) == (0, "")
     for fact in ("idle device-time", "4", "8", "16", "1000", "42.86%", "27.27%"):
         assert fact in result.stdout
+
+
+def test_all_ranks_every_family(cli: Cli) -> None:
+    """--all runs every family of the list: shortest first, those over budget behind, last those that do not apply."""
+    rows = json.loads(cli("compare", "--all", "--mem-budget", "5", "--json").stdout)["rows"]
+    listed = [row["name"] for row in json.loads(cli("list", "--json").stdout)["rows"]]
+    assert sorted(row["algorithm"] for row in rows) == sorted(listed)
+    applied = [row["metrics"] for row in rows if row["applicable"]]
+    keys = [(not metrics["fits"], metrics["makespan"]) for metrics in applied]
+    assert keys == sorted(keys)
+    assert all("reason" in row for row in rows if not row["applicable"])
+    assert cli("compare", "--all", "1f1b").returncode == 2
