@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
 from collections.abc import Iterator, Sequence
+from functools import lru_cache
+from itertools import pairwise
 from typing import NamedTuple
 
 from pipesched.pipeline.schedule import Schedule
@@ -63,13 +65,13 @@ class Row:
 
     def _shares(self, scale: TimeScale) -> Iterator[Run]:
         """One run a column, with the slot in its middle or the last one before."""
-        for column in range(scale.columns):
-            left, right = scale.edge(column), scale.edge(column + 1)
+        edges, middles = borders(scale)
+        for column, (left, right) in enumerate(pairwise(edges)):
             worked = self._worked(left, right)
             busy = -(-FULL * worked // (right - left)) if worked else 0  # rounded up: what is shown idle is idle
             busy -= busy == FULL and worked < right - left  # and what is shown full is full
-            place = max(bisect_right(self.starts, scale.middle(column)) - 1, 0)
-            yield Run(column, 1, self.order[place] if busy else None, busy, shared=True)
+            place = bisect_right(self.starts, middles[column]) - 1
+            yield Run(column, 1, self.order[max(place, 0)] if busy else None, busy, True)
 
     def _worked(self, left: int, right: int) -> int:
         """How long the device works between two ticks."""
@@ -78,3 +80,10 @@ class Row:
             return 0
         whole = sum(self.ends[first:last]) - sum(self.starts[first:last])
         return whole - max(left - self.starts[first], 0) - max(self.ends[last - 1] - right, 0)
+
+
+@lru_cache(maxsize=4)
+def borders(scale: TimeScale) -> tuple[list[int], list[int]]:
+    """The ticks at the edges of the columns of a scale, and those in their middles: the same for every row."""
+    columns = range(scale.columns)
+    return [*map(scale.edge, columns), scale.window.end], [*map(scale.middle, columns)]
