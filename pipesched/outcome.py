@@ -34,7 +34,7 @@ class Outcome:
 
     @property
     def status(self) -> str:
-        """ "optimal" when the makespan equals a bound, else "heuristic"."""
+        """One of two words: optimal when the makespan equals a bound, else heuristic."""
         return "optimal" if self.schedule.makespan == self.bound.ticks else "heuristic"
 
 

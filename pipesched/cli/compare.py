@@ -54,9 +54,10 @@ def command(
         field, points = sweep_problems(*problem, sweep)
         with working(max((point for _, point in points), key=lambda point: point.stages * point.microbatches)):
             rows = [(value, compare(point, names, algorithm)) for value, point in points]
-        save_json(sweep_document(field, rows), target)
+        content = sweep_document(field, rows)
+        save_json(content, target)
         if screen.as_json:
-            print_json(sweep_document(field, rows))
+            print_json(content)
         else:
             _print_sweep(field, rows, screen)
         return
@@ -64,12 +65,13 @@ def command(
     with working(given):
         entries = compare(given, names, algorithm)
     entries = ranked(entries) if everything else entries
-    for outcome in (entry.outcome for entry in entries if entry.outcome):
-        window(outcome.schedule, chart)  # bad options are said before anything is written
-        break
-    save_json(comparison_document(entries), target)
+    schedules = [entry.outcome.schedule for entry in entries if entry.outcome]
+    if schedules:  # bad options are said before anything is written
+        window(max(schedules, key=lambda one: max(one.last_end)), chart)
+    content = comparison_document(entries)
+    save_json(content, target)
     if screen.as_json:
-        print_json(comparison_document(entries))
+        print_json(content)
     else:
         _print_comparison(entries, given, chart, screen)
 

@@ -18,7 +18,8 @@ from pipesched.schedulers.family import Family
 from pipesched.schedulers.one_f_one_b import one_f_one_b
 from pipesched.schedulers.orders import one_forward_one_backward
 
-TRIES = 16  # group sizes that are timed on either side of one that deadlocks
+MOST_TRIES = 16  # group sizes that are timed on either side of one that deadlocks
+MOST_TIMED = 1_000_000  # operations that are timed for that
 Arranged = tuple[list[int], dict[int, int]]  # the order of a device, and its pairs
 
 
@@ -68,8 +69,13 @@ def grouped(problem: Problem, rule: Rule, group_size: int | None) -> Plan:
 def _larger(problem: Problem, rule: Rule, wanted: int) -> Iterator[int]:
     """Group sizes to try above `wanted`: the next few, and all that Megatron takes where that is enough."""
     for size in range(wanted + 1, problem.microbatches + 1):
-        if size <= wanted + TRIES or (rule.megatron_safe and _megatron_takes(problem, size)):
+        if size <= wanted + _tries(problem) or (rule.megatron_safe and _megatron_takes(problem, size)):
             yield size
+
+
+def _tries(problem: Problem) -> int:
+    """How many group sizes are worth timing: fewer for a large problem."""
+    return min(MOST_TRIES, MOST_TIMED // (2 * problem.stages * problem.microbatches) + 1)
 
 
 def _hint(problem: Problem, group: int) -> str:
@@ -133,7 +139,8 @@ def _runs(problem: Problem, rule: Rule, group: int) -> bool:
 
 def _refusal(problem: Problem, rule: Rule, wanted: int, larger: int | None) -> str:
     smaller = next(
-        (size for size in range(wanted - 1, max(wanted - 1 - TRIES, 0), -1) if _runs(problem, rule, size)), None
+        (size for size in range(wanted - 1, max(wanted - 1 - _tries(problem), 0), -1) if _runs(problem, rule, size)),
+        None,
     )
     sizes = [str(size) for size in (smaller, larger) if size is not None]
     return (

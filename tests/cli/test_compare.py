@@ -133,3 +133,10 @@ def test_all_ranks_every_family(cli: Cli) -> None:
     assert keys == sorted(keys)
     assert all("reason" in row for row in rows if not row["applicable"])
     assert cli("compare", "--all", "1f1b").returncode == 2
+
+
+def test_a_window_may_lie_beyond_the_shorter_schedules(cli: Cli) -> None:
+    """--from 300 shows the end of naive (330), although interleaved has ended at 285 by then."""
+    result = cli("compare", "interleaved", "naive", "--from", "300")
+    assert result.returncode == 0
+    assert cli("compare", "interleaved", "naive", "--from", "330").returncode == 2

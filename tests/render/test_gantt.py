@@ -146,7 +146,7 @@ def test_a_timeline_of_a_million_units_shows_how_busy_each_column_is(draw: Rende
     assert schedule.makespan > 1_000_000
     lines = draw(Gantt(schedule, ascii_only=True), 100).splitlines()
     row = next(line for line in lines if line.startswith("device 3"))[len("device 3 ") :]
-    assert row.startswith(":") or row.startswith("-") or row.startswith("+")  # idle at first, then busy in one column
+    assert row[0] in ":-+"  # waits for the first microbatch, then is busy within the same column
     assert set(row[2:80]) == {"#"}
     assert "share of a column that is busy" in lines[-1] + lines[-2]
     assert re.search(r"1 column = 11,\d{3}", lines[-1] + lines[-2])
@@ -191,7 +191,7 @@ def test_labels(draw: Renderer) -> None:
     rows = {label: draw(Gantt(schedule, label=label, show_legend=False), 120, colour=True) for label in
             ("stage", "op", "none", "microbatch")}  # fmt: skip
     texts = {label: ANSI.sub("", text).splitlines()[3] for label, text in rows.items()}
-    assert texts["none"].split()[2].strip("·") == "27%" or "0" not in texts["none"][len("device 1") : -5]
+    assert not re.search(r"\d", texts["none"][len("device 1") : -5])
     assert "1F0" in texts["op"]
     assert set(re.findall(r"\d", texts["stage"][len("device 1") : -5])) == {"1"}
     assert set(re.findall(r"\d", texts["microbatch"][len("device 1") : -5])) == {"0", "1", "2"}
