@@ -30,8 +30,12 @@ class Size(NamedTuple):
 
 
 def megatron(size: Size, group: int) -> list[list[Op]]:
-    """Megatron-LM's order: a table of virtual microbatches, warm-up, one F one B, cool-down."""
+    """Megatron-LM's order: a table of virtual microbatches, warm-up, one F one B, cool-down.
+
+    Groups of more than M microbatches, which Megatron refuses, are groups of M.
+    """
     devices, chunks, microbatches = size
+    group = min(group, microbatches)
     total = microbatches * chunks
     table = [_virtual(k, size, group) for k in range(total)]
     orders = []
