@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections import deque
 
-from pipesched.errors import NotApplicable
 from pipesched.pipeline.ops import OpIndex
 from pipesched.pipeline.plan import Plan
 from pipesched.pipeline.problem import Problem
@@ -65,9 +64,9 @@ class PhaseRun:
 
     def pair(self, forward: int, backward: int) -> None:
         """Run the next F of one phase and the next B of the other together."""
-        both = self._next("F", forward) + self._next("B", backward)
-        self.order += both[:1]
-        self.pairs.update([both] if len(both) == 2 else [])
+        first, second = self._next("F", forward), self._next("B", backward)
+        self.order += first or second
+        self.pairs.update(zip(first, second, strict=False))
 
 
 def eight_steps(index: OpIndex, lane: list[tuple[int, int]], half: int, rank: int, count: int) -> PhaseRun:
