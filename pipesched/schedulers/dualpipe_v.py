@@ -28,9 +28,9 @@ FAMILY = Family(
     plan=dualpipe_v,
     placement="v",
     stages="2P",
-    needs="any M (elsewhere M >= 2P)",
+    needs="S = 2P, any M",
     bubble="(P-1)(F&B + B - 3w) idle at f = b = w a stage and M >= 2P",
     memory="min(2M, 2P+1) chunks",
     source="Cut-in-half (Qi et al. 2025); DeepSeek DualPipeV",
-    elsewhere="DeepSeek DualPipeV, PyTorch ScheduleDualPipeV",
+    elsewhere="DeepSeek DualPipeV, PyTorch ScheduleDualPipeV (both M >= 2P)",
 )

@@ -40,6 +40,6 @@ FAMILY = Family(
     bubble="by simulation",
     memory="min(VM, (V-1)g + P) chunks",
     source="PyTorch, Interleaved Zero Bubble",
-    elsewhere="PyTorch ScheduleInterleavedZeroBubble",
+    elsewhere="PyTorch ScheduleInterleavedZeroBubble (g = M/(M//P))",
     options=("group_size",),
 )
