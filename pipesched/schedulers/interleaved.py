@@ -65,7 +65,7 @@ def grouped_by(problem: Problem, rule: Rule, wanted: int, advice: str = "") -> P
     last group is short, and `advice`."""
     last = _last(problem, wanted)
     if _runs(problem, rule, wanted):
-        short = last < min(wanted, problem.microbatches)
+        short = last < min(wanted, problem.microbatches) and problem.stages > problem.devices
         note = f"the last group has {last} of {wanted} microbatches{advice}" if short else ""
         return _arrange(problem, rule, wanted, note)
     larger = next(size for size in range(wanted + 1, problem.microbatches + 1) if _long(problem, rule, size))

@@ -216,6 +216,17 @@ def answer(problem: Problem, name: str, group: int) -> str:
     return ""
 
 
+@pytest.mark.parametrize("name", RELATIVES)
+def test_groups_mean_nothing_with_one_chunk(name: str) -> None:
+    """One stage a device: every group size is the same order, and no note speaks of groups."""
+    for devices, microbatches in [(1, 3), (3, 4), (4, 2), (4, 9)]:
+        problem = Size(devices, 1, microbatches).problem()
+        plan = run(problem, name).schedule.plan
+        assert plan.note == ""
+        for group in range(1, microbatches + 2):
+            assert texts_of(run(problem, name, group_size=group).schedule.plan) == texts_of(plan)
+
+
 @pytest.mark.parametrize("name", [*RELATIVES, "gis-h"])
 def test_any_number_of_microbatches_without_a_group_size(name: str) -> None:
     """Every M runs; where the groups of the paper deadlock, with the next longer ones, which the note says."""
