@@ -9,6 +9,7 @@ insertions in place of swaps.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from fractions import Fraction
 from random import Random
 from typing import NamedTuple
 
@@ -17,9 +18,18 @@ from pipesched.core.timing import Times, earliest_times
 from pipesched.errors import Deadlock
 from pipesched.pipeline.ops import OpIndex
 
+SLACK = Fraction(1, 20)  # of the best one's idle time: how much longer a neighbour may be at first
 MOST_DRY = 8  # critical paths without a move that helps, before the search gives up
 
 Orders = list[list[int]]
+
+
+class Point(NamedTuple):
+    """Orders with their times, and what is to be shortened."""
+
+    orders: Orders
+    times: Times
+    length: int
 
 
 class Block(NamedTuple):
@@ -56,64 +66,65 @@ class BlockSearch:
         self.random = Random(0)
 
     def improve(self, orders: Sequence[Sequence[int]], rounds: int) -> Orders:
-        """Orders at least as good, after timing at most `rounds` neighbours; equal ones are accepted on the way."""
-        best = [list(order) for order in orders]
-        times = earliest_times(self.graph, best)
-        length, dry, moves = self.length(best, times), 0, self._moves(best, times)
-        while rounds and dry < MOST_DRY:
+        """Orders at least as good, after timing at most `rounds` neighbours.
+
+        Threshold accepting (Dueck and Scheuer 1990): the search walks on to any neighbour that is little longer than
+        the best one known; how little shrinks to nothing over the rounds.
+        """
+        best = here = self._timed([list(order) for order in orders])
+        busy = max(sum(self.graph.durations[task] for task in order) for order in orders)
+        left, dry, moves = rounds, 0, self._moves(here)
+        while left and dry < MOST_DRY:
             if not moves:
-                dry, moves = dry + 1, self._moves(best, times)
+                dry, moves = dry + 1, self._moves(here)
                 continue
-            tried = self._moved(best, moves.pop())
-            if tried is None:
+            there = self._moved(here, moves.pop())
+            if there is None:
                 continue
-            rounds -= 1
-            there = self._timed(tried)
-            if there is None or self.length(tried, there) > length:
+            left -= 1
+            if there.length > best.length + SLACK * (best.length - busy) * left // rounds:
                 continue
-            dry = 0 if self.length(tried, there) < length else dry
-            best, times, length = tried, there, self.length(tried, there)
-            moves = self._moves(best, times)
-        return best
+            dry = dry if there.length == here.length else 0
+            here, moves = there, self._moves(there)
+            best = min(best, here, key=lambda point: point.length)
+        return best.orders
 
-    def length(self, orders: Orders, times: Times) -> int:
-        """What is to be shortened."""
-        return max(times.ends[order[-1]] - offset for order, offset in zip(orders, self.offsets, strict=True))
+    def _timed(self, orders: Orders) -> Point:
+        """`orders` with their times. Raises Deadlock."""
+        times = earliest_times(self.graph, orders)
+        length = max(times.ends[order[-1]] - offset for order, offset in zip(orders, self.offsets, strict=True))
+        return Point(orders, times, length)
 
-    def _timed(self, orders: Orders) -> Times | None:
-        try:
-            return earliest_times(self.graph, orders)
-        except Deadlock:
-            return None
-
-    def _moved(self, orders: Orders, move: Move) -> Orders | None:
-        """The orders after a move, if they fit in memory."""
-        order = orders[move.device].copy()
+    def _moved(self, point: Point, move: Move) -> Point | None:
+        """The orders after a move, if they fit in memory and run."""
+        order = point.orders[move.device].copy()
         order.insert(move.target, order.pop(move.source))
         if not fits(self.graph, order, self.rooms[move.device]):
             return None
-        return [*orders[: move.device], order, *orders[move.device + 1 :]]
+        try:
+            return self._timed([*point.orders[: move.device], order, *point.orders[move.device + 1 :]])
+        except Deadlock:
+            return None
 
-    def _moves(self, orders: Orders, times: Times) -> list[Move]:
+    def _moves(self, point: Point) -> list[Move]:
         """The moves at the inner ends of the blocks of a critical path, shuffled."""
-        blocks = list(self._blocks(orders, times))
-        moves = [move for block in blocks[1:] for move in self._to_end(orders, block)]
-        moves += [move for block in blocks[:-1] for move in self._to_start(orders, block)]
+        blocks = list(self._blocks(point))
+        moves = [move for block in blocks[1:] for move in self._to_end(point.orders, block)]
+        moves += [move for block in blocks[:-1] for move in self._to_start(point.orders, block)]
         self.random.shuffle(moves)
         return moves
 
-    def _blocks(self, orders: Orders, times: Times) -> Iterator[Block]:
+    def _blocks(self, point: Point) -> Iterator[Block]:
         """The blocks of a critical path, the last one first. Where it forks, chance decides."""
-        starts, ends = times
-        length = self.length(orders, times)
-        late = [d for d, order in enumerate(orders) if ends[order[-1]] - self.offsets[d] == length]
+        orders, (starts, ends) = point.orders, point.times
+        late = [d for d, order in enumerate(orders) if ends[order[-1]] - self.offsets[d] == point.length]
         device = self.random.choice(late)
         place = last = len(orders[device]) - 1
         while True:
             order = orders[device]
             task = order[place]
             back_to_back = place > 0 and ends[order[place - 1]] == starts[task]
-            before = self._awaited(task, times)
+            before = self._awaited(task, point.times)
             if before is not None and not (back_to_back and self.random.random() < 0.5):
                 yield Block(device, place, last)
                 device = self.graph.resources[before]
