@@ -8,8 +8,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from functools import partial
 from itertools import islice, product
+from operator import attrgetter
 
 from pipesched.core.tasks import TaskGraph
 from pipesched.core.timing import earliest_times
@@ -19,12 +19,13 @@ from pipesched.pipeline.lowering import lower
 from pipesched.pipeline.ops import OpIndex
 from pipesched.pipeline.plan import Plan
 from pipesched.pipeline.problem import Problem
-from pipesched.schedulers.critical_blocks import BlockSearch, fits
+from pipesched.pipeline.schedule import Schedule
+from pipesched.schedulers.critical_blocks import BlockSearch
 from pipesched.schedulers.family import Family
 from pipesched.schedulers.orders import split_one_forward_one_backward
 from pipesched.schedulers.zb_greedy import KINDS, Switches, greedy_orders
 
-OBJECTIVES = {"span": True, "makespan": False}  # whether a device's time counts from its own first start
+OBJECTIVES = {"span": attrgetter("span", "makespan"), "makespan": attrgetter("makespan", "span")}
 MOST_PLANNED = 300_000  # operations in all greedy schedules together: about half a second
 MOST_IMPROVED = 300_000  # operations in all timings of the local search
 LEAST_ROUNDS, MOST_ROUNDS = 40, 400  # timings of the local search: with fewer it is not worth its time
@@ -34,13 +35,21 @@ Orders = Sequence[Sequence[int]]
 
 @dataclass(frozen=True)
 class _Case:
-    """The question in a form that many candidates can be held against."""
+    """The question in a form that many orders can be held against."""
 
     problem: Problem
     index: OpIndex
     graph: TaskGraph
     rooms: list[int]
-    by_span: bool
+
+    def timed(self, orders: Orders) -> Schedule:
+        """The schedule of these orders."""
+        times = earliest_times(self.graph, orders)
+        return Schedule(self.problem, Plan(self.index, orders), *times, self.graph)
+
+    def fits(self, schedule: Schedule) -> bool:
+        """Whether no device ever holds more than its room."""
+        return all(peak <= room for peak, room in zip(schedule.peak_memory, self.rooms, strict=True))
 
 
 def zb_auto(problem: Problem, *, objective: str = "span") -> Plan:
@@ -49,22 +58,22 @@ def zb_auto(problem: Problem, *, objective: str = "span") -> Plan:
     Obeys the budget; without one the limit is 2P activations of the largest stage. Raises NoSchedule when the budget
     holds no microbatch.
     """
-    by_span = find(OBJECTIVES, objective, "objective", "objective")
+    goal = find(OBJECTIVES, objective, "objective", "objective")
     require_floor(problem)
     index = OpIndex(KINDS, problem.stages, problem.microbatches)
     enough = 2 * problem.devices * max(problem.memory.activation)
     rooms = [enough if room is None else room for room in problem.room()]
-    case = _Case(problem, index, lower(problem, index), rooms, by_span)
-    best = min(_candidates(case), key=partial(_cost, case))
-    return Plan(index, _improved(case, best))
+    case = _Case(problem, index, lower(problem, index), rooms)
+    best = min(_candidates(case), key=goal)
+    return Plan(index, _improved(case, best, by_span=objective == "span"))
 
 
-def _candidates(case: _Case) -> Iterator[Orders]:
+def _candidates(case: _Case) -> Iterator[Schedule]:
     """The handcrafted schedules that fit, and as many greedy ones as a moment allows."""
-    yield from (orders for orders in _handcrafted(case) if _fits(case, orders))
+    yield from filter(case.fits, map(case.timed, _handcrafted(case)))
     count = max(MOST_PLANNED // case.index.size, 2)
     for switches in islice(_switches(case), count):
-        yield greedy_orders(case.problem, case.rooms, switches)
+        yield case.timed(greedy_orders(case.problem, case.rooms, switches))
 
 
 def _handcrafted(case: _Case) -> Iterator[Orders]:
@@ -86,10 +95,11 @@ def _handcrafted(case: _Case) -> Iterator[Orders]:
 def _switches(case: _Case) -> Iterator[Switches]:
     """Every setting of the greedy, those that win most often first."""
     devices, count = case.problem.devices, case.problem.microbatches
-    held = [room // max(size, 1) for room, size in zip(case.rooms, case.problem.memory.activation, strict=True)]
+    size = case.problem.memory.activation[0]
+    held = case.rooms[0] // size if size else count
     flights = (
         [count] * devices,
-        [-(-held[0] * (devices - device) // devices) for device in range(devices)],  # falls with the device, as 1F1B's
+        [-(-held * (devices - device) // devices) for device in range(devices)],  # falls with the device, as 1F1B's
         [2 * (devices - device) - 1 for device in range(devices)],
     )
     for patience, flight, weight_patience, alternate in product(
@@ -98,27 +108,13 @@ def _switches(case: _Case) -> Iterator[Switches]:
         yield Switches(flight, alternate, *patience, weight_patience)
 
 
-def _fits(case: _Case, orders: Orders) -> bool:
-    """Whether no device ever holds more than its room."""
-    return all(fits(case.graph, order, room) for order, room in zip(orders, case.rooms, strict=True))
-
-
-def _cost(case: _Case, orders: Orders) -> tuple[int, int]:
-    """The objective, and the other one to break ties."""
-    starts, ends = earliest_times(case.graph, orders)
-    makespan = max(ends[order[-1]] for order in orders)
-    span = max(ends[order[-1]] - starts[order[0]] for order in orders)
-    return (span, makespan) if case.by_span else (makespan, span)
-
-
-def _improved(case: _Case, orders: Orders) -> Orders:
+def _improved(case: _Case, schedule: Schedule, by_span: bool) -> Orders:
     """The orders after the local search, where they are few enough operations for it to get anywhere."""
     rounds = min(MOST_IMPROVED // case.index.size, MOST_ROUNDS)
     if rounds < LEAST_ROUNDS:
-        return orders
-    starts = earliest_times(case.graph, orders).starts
-    offsets = [starts[order[0]] if case.by_span else 0 for order in orders]
-    return BlockSearch(case.graph, case.index, case.rooms, offsets).improve(orders, rounds)
+        return schedule.plan.orders
+    offsets = schedule.first_start if by_span else [0] * case.problem.devices
+    return BlockSearch(case.graph, case.index, case.rooms, offsets).improve(schedule.plan.orders, rounds)
 
 
 FAMILY = Family(

@@ -20,6 +20,7 @@ from tests.strategies import ALL_PLACEMENTS, LINEAR, LOOP, problems, texts_of
 OPTIONS: dict[str, st.SearchStrategy[dict[str, Any]]] = {
     "naive": st.fixed_dictionaries({}, optional={"lifo": st.booleans()}),
     "interleaved": st.fixed_dictionaries({}, optional={"group_size": st.just(9)}),
+    "zb-auto": st.fixed_dictionaries({}, optional={"objective": st.sampled_from(["span", "makespan"])}),
     "list": st.fixed_dictionaries(
         {},
         optional={"priority": st.sampled_from(sorted(PRIORITIES)), "tie": st.sampled_from(sorted(TIES))},
