@@ -19,8 +19,10 @@ _NEVER = 1 << 80
 
 
 class Switches(NamedTuple):
-    """What the greedy may do one way or another. An operation that has to keep up to a `patience` of halves of its
-    length before the next known arrival is not started: 0 never idles, 2 never delays what comes next.
+    """What the greedy may do one way or another.
+
+    A patience is in halves of an operation's length: the operation is not started when what comes next is known to
+    come sooner than that. 0 never waits, 2 never delays what comes next.
     """
 
     in_flight: Sequence[int]  # the most forwards without their I, per device
