@@ -1,6 +1,6 @@
 """Tables 5 and 6 of the Zero Bubble paper, each printed figure beside ours.
 
-    python scripts/reproduce_zero_bubble.py          # all five rows, about ten seconds
+    python scripts/reproduce_zero_bubble.py          # all five rows, a few seconds
     python scripts/reproduce_zero_bubble.py --fast   # the first two
 
 Zero Bubble Pipeline Parallelism (Qi et al. 2024, arXiv 2401.10241): profiled times of a model in ms (table 6), and the
