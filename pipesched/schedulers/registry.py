@@ -21,6 +21,7 @@ FAMILIES = {  # name -> module of this package and the Family in it, in the orde
     "gis-h": "grouped_interleaved.HALF",
     "zb-h1": "zero_bubble.H1",
     "zb-h2": "zero_bubble.H2",
+    "zb-auto": "zb_auto.FAMILY",
     "interleaved-zb": "interleaved_zb.FAMILY",
     "dualpipe": "dualpipe.FAMILY",
     "dualpipe-v": "dualpipe_v.FAMILY",
