@@ -13,7 +13,6 @@ from rich.text import Text
 
 from pipesched.comparison import Entry
 from pipesched.pareto import Standing
-from pipesched.pipeline.problem import Problem
 from pipesched.pipeline.quantities import plain
 from pipesched.render.palette import DIM, OVER
 from pipesched.render.scatter import Point, Scatter, Wall
@@ -73,18 +72,16 @@ def _style(standing: Standing) -> Style:
 
 
 def _walls(standings: Sequence[Standing]) -> list[Wall]:
-    """What the budget leaves for activations. Where static memory makes that differ, the least and the most."""
-    rooms = {room for one in standings for room in _rooms(one.outcome.schedule.problem)}
-    unit = standings[0].outcome.schedule.problem.memory.unit
-    if len(rooms) < 2:
-        return [Wall(room, f"budget {number(plain(room))} {unit}".rstrip()) for room in rooms]
-    names = ("least", "most")
-    ends = zip((min(rooms), max(rooms)), names, strict=True)
-    return [Wall(room, f"{name} room of a device {number(plain(room))} {unit}".rstrip()) for room, name in ends]
-
-
-def _rooms(problem: Problem) -> list[Fraction]:
-    return [Fraction(room, problem.memory.scale) for room in problem.room() if room is not None]
+    """The budget, less static memory. Where that differs by device or schedule, the least and the most of it."""
+    problems = [one.outcome.schedule.problem for one in standings]
+    rooms = {Fraction(room, one.memory.scale) for one in problems for room in one.room() if room is not None}
+    if not rooms:
+        return []
+    static = any(one.static_memory(device) for one in problems for device in range(one.devices))
+    name = "budget less static memory" if static else "budget"
+    ends = [("", min(rooms))] if len(rooms) == 1 else [("least ", min(rooms)), ("most ", max(rooms))]
+    unit = problems[0].memory.unit
+    return [Wall(room, f"{which}{name} {number(plain(room))} {unit}".rstrip()) for which, room in ends]
 
 
 def _table(standings: Sequence[Standing], *, narrow: bool) -> Table:

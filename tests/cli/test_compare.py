@@ -216,10 +216,19 @@ def test_pareto_marks_the_budget(cli: Cli) -> None:
 
 
 def test_pareto_with_static_memory_draws_what_is_left(cli: Cli) -> None:
-    """DualPipe's two copies of the weights leave it less room than the others: both limits are said."""
-    result = cli("compare", "--pareto", "1f1b", "dualpipe", "--mem-budget", "13", "-c", "-", stdin=STATIC)
-    assert "least room of a device 5 GB" in result.stdout
-    assert "most room of a device 9 GB" in result.stdout
+    """The line is the budget less the weights; DualPipe's two copies of them leave less, and both limits are said."""
+    arguments = ("compare", "--pareto", "--mem-budget", "13", "-c", "-", "1f1b")
+    assert "┊ budget less static memory 9 GB" in cli(*arguments, stdin=STATIC).stdout
+    both = cli(*arguments, "dualpipe", stdin=STATIC).stdout
+    assert "┊ least budget less static memory 5 GB" in both
+    assert "┊ most budget less static memory 9 GB" in both
+
+
+def test_pareto_of_a_budget_a_device(cli: Cli) -> None:
+    """Devices with different budgets have two lines: no peak below the least exceeds any, all above the most do."""
+    result = cli("compare", "--pareto", "1f1b", "--mem-budget", "6,5,4,3")
+    assert "┊ least budget 3 microbatch" in result.stdout
+    assert "┊ most budget 6 microbatch" in result.stdout
 
 
 STATIC = "{devices: 4, microbatches: 8, memory: {static: 4, unit: GB}}"
