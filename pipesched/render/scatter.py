@@ -209,10 +209,17 @@ class _Plot:
             yield [Segment(self.glyphs.wall, OVER), Segment(f" {wall.label}{side}")]
         for points in self.shared.values():
             if len(points) > 1:
-                yield [Segment(f"{points[0].mark}+ = {' '.join(point.mark for point in points)}")]
+                yield from self._list(points)
         for point in self.scatter.points:
             if self.scatter.is_above(point.y):
                 yield [Segment(f"{self.glyphs.above} {point.mark} off the scale: {number(plain(Fraction(point.y)))}")]
+
+    def _list(self, points: Sequence[Point]) -> Iterator[Item]:
+        """The marks of a shared cell, as many an item as fit a line."""
+        most = max((self.width - len("a+ =")) // 2, 1)
+        for first in range(0, len(points), most):
+            marks = " ".join(point.mark for point in points[first : first + most])
+            yield [Segment(f"{points[0].mark}+ = {marks}")]
 
 
 def round_step(least: Fraction) -> Fraction:

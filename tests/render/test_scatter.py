@@ -141,6 +141,12 @@ def test_what_is_off_the_scale_is_said(draw: Renderer) -> None:
     assert "↑ e off the scale: 180" in text
 
 
+def test_a_crowded_cell_is_listed_whole_on_a_narrow_terminal(draw: Renderer) -> None:
+    """Twelve equal points at 20 columns: the list goes on in a second line."""
+    points = [Point(1, 1, mark) for mark in "abcdefghijkl"]
+    assert draw(Scatter(points, "x", "y"), 20).endswith("a+ = a b c d e f g h\na+ = i j k l\n")
+
+
 def test_measure() -> None:
     """It takes the width there is."""
     console = Console(width=90)
