@@ -1,4 +1,4 @@
-"""Local search on the critical path of a schedule, under a memory limit, for one stage a device and a split backward.
+"""Local search on the critical path of a schedule, under a memory limit.
 
 The critical path visits devices in blocks: operations that run back to back on one device between two hops. Only
 what changes the end of a block (its last operation leaves for another device) or its start (its first one has come
@@ -18,7 +18,6 @@ from pipesched.core.timing import Times, earliest_times
 from pipesched.errors import Deadlock
 from pipesched.pipeline.ops import OpIndex
 
-SLACK = Fraction(1, 20)  # of the best one's idle time: how much longer a neighbour may be at first
 MOST_DRY = 8  # critical paths without a move that helps, before the search gives up
 
 Orders = list[list[int]]
@@ -59,11 +58,16 @@ def fits(graph: TaskGraph, order: Sequence[int], room: int) -> bool:
 
 
 class BlockSearch:
-    """Shortens the largest over devices of (last end - `offsets[device]`)."""
+    """Shortens the largest over devices of (last end - `offsets[device]`).
 
-    def __init__(self, graph: TaskGraph, index: OpIndex, rooms: Sequence[int], offsets: Sequence[int]) -> None:
+    `slack` is how much longer than the best one a neighbour may be at first, as a part of the best one's idle time.
+    """
+
+    def __init__(
+        self, graph: TaskGraph, index: OpIndex, rooms: Sequence[int], offsets: Sequence[int], slack: Fraction
+    ) -> None:
         self.graph, self.index, self.rooms, self.offsets = graph, index, rooms, offsets
-        self.random = Random(0)
+        self.random, self.slack = Random(0), slack
 
     def improve(self, orders: Sequence[Sequence[int]], rounds: int) -> Orders:
         """Orders at least as good, after timing at most `rounds` neighbours.
@@ -82,7 +86,7 @@ class BlockSearch:
             if there is None:
                 continue
             left -= 1
-            if there.length > best.length + SLACK * (best.length - busy) * left // rounds:
+            if there.length > best.length + self.slack * (best.length - busy) * left // rounds:
                 continue
             dry = dry if there.length == here.length else 0
             here, moves = there, self._moves(there)
@@ -159,14 +163,12 @@ class BlockSearch:
         """The nearest place of each kind but the first's, unless the same microbatch's next kind (`needed_by` 1) or
         last kind (-1) lies between.
         """
-        row = self.index.stages * self.index.microbatches
-        seen: set[tuple[int, int]] = set()
-        kinds: set[int] = set()
+        seen: set[int] = set()
+        rows: set[int] = set()  # one a kind and stage
         for place in places:
-            kind, microbatch = order[place] // row, order[place] % self.index.microbatches
-            if kinds and kind not in kinds and (kind + needed_by, microbatch) not in seen:
+            task = order[place]
+            row = task // self.index.microbatches
+            if rows and row not in rows and task + needed_by * self.index.size // len(self.index.kinds) not in seen:
                 yield place
-            kinds.add(kind)
-            seen.add((kind, microbatch))
-            if len(kinds) == len(self.index.kinds):
-                return
+            rows.add(row)
+            seen.add(task)

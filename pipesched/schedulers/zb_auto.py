@@ -6,50 +6,21 @@ The limit decides what comes out: at P activations about ZB-H1 (the paper's ZB-1
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator
+from fractions import Fraction
 from itertools import islice, product
-from operator import attrgetter
 
-from pipesched.core.tasks import TaskGraph
-from pipesched.core.timing import earliest_times
-from pipesched.lookup import find
 from pipesched.pipeline.floor import require_floor
-from pipesched.pipeline.lowering import lower
-from pipesched.pipeline.ops import OpIndex
 from pipesched.pipeline.plan import Plan
 from pipesched.pipeline.problem import Problem
 from pipesched.pipeline.schedule import Schedule
-from pipesched.schedulers.critical_blocks import BlockSearch
 from pipesched.schedulers.family import Family
 from pipesched.schedulers.orders import split_one_forward_one_backward
+from pipesched.schedulers.trials import Effort, Orders, Trials, trials
 from pipesched.schedulers.zb_greedy import KINDS, Switches, greedy_orders
 
-OBJECTIVES = {"span": attrgetter("span", "makespan"), "makespan": attrgetter("makespan", "span")}
 MOST_PLANNED = 300_000  # operations in all greedy schedules together: about half a second
-MOST_IMPROVED = 300_000  # operations in all timings of the local search
-LEAST_ROUNDS, MOST_ROUNDS = 40, 400  # timings of the local search: with fewer it is not worth its time
-
-Orders = Sequence[Sequence[int]]
-
-
-@dataclass(frozen=True)
-class _Case:
-    """The question in a form that many orders can be held against."""
-
-    problem: Problem
-    index: OpIndex
-    graph: TaskGraph
-    rooms: list[int]
-
-    def timed(self, orders: Orders) -> Schedule:
-        """The schedule of these orders."""
-        times = earliest_times(self.graph, orders)
-        return Schedule(self.problem, Plan(self.index, orders), *times, self.graph)
-
-    def fits(self, schedule: Schedule) -> bool:
-        """Whether no device ever holds more than its room."""
-        return all(peak <= room for peak, room in zip(schedule.peak_memory, self.rooms, strict=True))
+EFFORT = Effort(operations=300_000, rounds=400, slack=Fraction(1, 20))
 
 
 def zb_auto(problem: Problem, *, objective: str = "span") -> Plan:
@@ -58,17 +29,14 @@ def zb_auto(problem: Problem, *, objective: str = "span") -> Plan:
     Obeys the budget; without one the limit is 2P activations of the largest stage. Raises NoSchedule when the budget
     holds no microbatch.
     """
-    goal = find(OBJECTIVES, objective, "objective", "objective")
     require_floor(problem)
-    index = OpIndex(KINDS, problem.stages, problem.microbatches)
     enough = 2 * problem.devices * max(problem.memory.activation)
     rooms = [enough if room is None else room for room in problem.room()]
-    case = _Case(problem, index, lower(problem, index), rooms)
-    best = min(_candidates(case), key=goal)
-    return Plan(index, _improved(case, best, by_span=objective == "span"))
+    case = trials(problem, KINDS, rooms, objective)
+    return case.improved(case.best(_candidates(case)), EFFORT)
 
 
-def _candidates(case: _Case) -> Iterator[Schedule]:
+def _candidates(case: Trials) -> Iterator[Schedule]:
     """The handcrafted schedules that fit, and as many greedy ones as a moment allows."""
     yield from filter(case.fits, map(case.timed, _handcrafted(case)))
     count = max(MOST_PLANNED // case.index.size, 2)
@@ -76,7 +44,7 @@ def _candidates(case: _Case) -> Iterator[Schedule]:
         yield case.timed(greedy_orders(case.problem, case.rooms, switches))
 
 
-def _handcrafted(case: _Case) -> Iterator[Orders]:
+def _handcrafted(case: Trials) -> Iterator[Orders]:
     """ZB-H1, ZB-H2, and 1F1B with each backward in two halves."""
     last = case.problem.devices - 1
     shapes: tuple[Callable[[int], tuple[int, int]], ...] = (
@@ -92,7 +60,7 @@ def _handcrafted(case: _Case) -> Iterator[Orders]:
         yield orders
 
 
-def _switches(case: _Case) -> Iterator[Switches]:
+def _switches(case: Trials) -> Iterator[Switches]:
     """Every setting of the greedy, those that win most often first."""
     devices, count = case.problem.devices, case.problem.microbatches
     size = case.problem.memory.activation[0]
@@ -106,15 +74,6 @@ def _switches(case: _Case) -> Iterator[Switches]:
         ((2, 0), (0, 0), (1, 1)), flights, (2, 0, 1), (True, False)
     ):
         yield Switches(flight, alternate, *patience, weight_patience)
-
-
-def _improved(case: _Case, schedule: Schedule, by_span: bool) -> Orders:
-    """The orders after the local search, where they are few enough operations for it to get anywhere."""
-    rounds = min(MOST_IMPROVED // case.index.size, MOST_ROUNDS)
-    if rounds < LEAST_ROUNDS:
-        return schedule.plan.orders
-    offsets = schedule.first_start if by_span else [0] * case.problem.devices
-    return BlockSearch(case.graph, case.index, case.rooms, offsets).improve(schedule.plan.orders, rounds)
 
 
 FAMILY = Family(

@@ -165,7 +165,7 @@ def test_the_local_search_never_loses(problem: Problem, rounds: int, by_span: bo
     start = greedy_orders(problem, rooms, Switches([9] * problem.devices, False, 0, 0, 0))
     before = schedule_plan(problem, Plan(index, start))
     offsets = before.first_start if by_span else [0] * problem.devices
-    improved = BlockSearch(lower(problem, index), index, rooms, offsets).improve(start, rounds)
+    improved = BlockSearch(lower(problem, index), index, rooms, offsets, Fraction(1, 20)).improve(start, rounds)
     after = schedule_plan(problem, Plan(index, improved))
     assert list(violations(after)) == []
     assert after.fits
@@ -187,7 +187,7 @@ def test_the_local_search_finds_the_optimum(switches: Switches) -> None:
     index = OpIndex("FIW", 8, 24)
     greedy = greedy_orders(problem, [room] * 8, switches)
     offsets = [device * (f + hop) for device in range(8)]
-    improved = BlockSearch(lower(problem, index), index, [room] * 8, offsets).improve(greedy, 200)
+    improved = BlockSearch(lower(problem, index), index, [room] * 8, offsets, Fraction(1, 20)).improve(greedy, 200)
     before, after = (schedule_plan(problem, Plan(index, orders)).span for orders in (greedy, improved))
     assert before > after == 7 * (f + b + 2 * hop) + 24 * (f + b) + w
 
