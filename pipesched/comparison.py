@@ -11,7 +11,7 @@ from pipesched.errors import ConfigError, NoSchedule, NotApplicable
 from pipesched.outcome import Outcome, run
 from pipesched.pipeline.problem import Problem
 from pipesched.schedulers.family import option_name
-from pipesched.schedulers.registry import family
+from pipesched.schedulers.registry import all_families, family
 
 
 class Entry(NamedTuple):
@@ -23,8 +23,14 @@ class Entry(NamedTuple):
     options: Mapping[str, Any] = MappingProxyType({})
 
 
-def compare(problem: Problem, names: Sequence[str], options: Mapping[str, Any] | None = None) -> list[Entry]:
-    """Run each algorithm on `problem`. An option goes to the algorithms that know it.
+def compare(
+    problem: Problem,
+    names: Sequence[str],
+    options: Mapping[str, Any] | None = None,
+    own: Mapping[str, Mapping[str, Any]] = MappingProxyType({}),
+) -> list[Entry]:
+    """Run each algorithm on `problem`. An option goes to the algorithms that know it, and replaces that of `own`, the
+    options of single families by their names.
 
     Raises ConfigError for an unknown algorithm, or for an option that none of them knows.
     """
@@ -35,12 +41,18 @@ def compare(problem: Problem, names: Sequence[str], options: Mapping[str, Any] |
             raise ConfigError(f"none of {', '.join(names)} takes the option {option_name(option)}")
     entries = []
     for one in families:
-        known = {option: value for option, value in options.items() if option in one.options}
+        given = {option: value for option, value in options.items() if option in one.options}
+        known = {**own.get(one.name, {}), **given}
         try:
             entries.append(Entry(one.name, run(problem, one.name, **known), options=known))
         except (NotApplicable, NoSchedule) as error:
             entries.append(Entry(one.name, None, str(error), known))
     return entries
+
+
+def every_name(own: Mapping[str, Mapping[str, Any]] = MappingProxyType({})) -> list[str]:
+    """Every algorithm, but those with required options that have none of their `own`."""
+    return [one.name for one in all_families() if one.name in own or not one.required]
 
 
 def ranked(entries: Sequence[Entry]) -> list[Entry]:

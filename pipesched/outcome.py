@@ -47,7 +47,7 @@ def run(problem: Problem, algorithm: str, **options: Any) -> Outcome:
     chosen = family(algorithm)
     unknown = [name for name in options if name not in chosen.options]
     if unknown:
-        takes = ", ".join(map(option_name, chosen.options)) or "no options"
+        takes = ", ".join(chosen.option_names()) or "no options"
         raise NotApplicable(f"{chosen.name} has no option {option_name(unknown[0])}; it takes {takes}")
     return Outcome(chosen.name, _schedule(prepare(problem, chosen), chosen, options))
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import AbstractContextManager, nullcontext
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -9,9 +10,10 @@ import typer
 from pipesched.cli.options import ChartView, Screen, Target
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
     from pipesched.comparison import Entry
+    from pipesched.config.algorithm import Algorithm
     from pipesched.pipeline.problem import Problem
 
 DEFAULT = ("naive", "1f1b", "interleaved")
@@ -50,29 +52,48 @@ def command(
     """
     from pipesched.cli.output import working
     from pipesched.comparison import compare, ranked
-    from pipesched.config.load import load_problem, sweep_problems
+    from pipesched.config.load import load_config, sweep_problems
     from pipesched.errors import ConfigError
-    from pipesched.schedulers.registry import FAMILIES
 
     if everything and algorithms:
         raise ConfigError("--all: compares every algorithm; give either it or names")
     if pareto and sweep is not None:
         raise ConfigError("--pareto: plots one problem; give either it or --sweep")
     every = everything or (pareto and not algorithms)
-    names = list(FAMILIES) if every else algorithms or list(DEFAULT)
     if sweep is not None:
-        field, points = sweep_problems(*problem, sweep)
-        with working(max((point for _, point in points), key=lambda point: point.stages * point.microbatches)):
-            rows = [(value, compare(point, names, algorithm)) for value, point in points]
+        field, points, configured = sweep_problems(*problem, sweep)
+        names, own = _entrants(algorithms, configured, every=every)
+        largest = max((point for _, point in points), key=lambda point: point.stages * point.microbatches)
+        with working(largest), _located(configured, algorithm):
+            rows = [(value, compare(point, names, algorithm, own)) for value, point in points]
         _answer_sweep(field, rows, target, screen)
         return
-    given = load_problem(*problem)
-    with working(given):
-        entries = compare(given, names, algorithm)
+    given, configured = load_config(*problem)
+    names, own = _entrants(algorithms, configured, every=every)
+    with working(given), _located(configured, algorithm):
+        entries = compare(given, names, algorithm, own)
     if pareto:
         _answer_pareto(entries, target, screen)
     else:
         _answer_comparison(ranked(entries) if everything else entries, given, chart, target, screen)
+
+
+def _entrants(
+    names: Sequence[str] | None, configured: Algorithm | None, *, every: bool
+) -> tuple[Sequence[str], dict[str, Mapping[str, Any]]]:
+    """The algorithms to compare, and the options that the config gives to one of them.
+
+    Without names they are the default ones and the config's.
+    """
+    from pipesched.comparison import every_name
+
+    own = {configured.name: configured.options} if configured else {}
+    return every_name(own) if every else names or list(dict.fromkeys([*DEFAULT, *own])), own
+
+
+def _located(configured: Algorithm | None, options: Mapping[str, Any]) -> AbstractContextManager[None]:
+    """An error in an option of the config, where none of `options` replaces it, says where it stands."""
+    return configured.overridden(options).located() if configured else nullcontext()
 
 
 def _answer_comparison(

@@ -13,7 +13,7 @@ from typing import Annotated, Any, NamedTuple
 
 import typer
 
-from pipesched.config.fields import OPTIONS
+from pipesched.config.fields import ALGORITHM_FIELDS, COUNT, FLAG, OPTIONS, WHOLE
 from pipesched.errors import ConfigError
 from pipesched.pipeline.quantities import parse_number
 from pipesched.render.labels import LABELS
@@ -42,13 +42,10 @@ PROBLEM: Group = (
         for option, field in OPTIONS.items()
     ),
 )
-ALGORITHM: Group = (
-    _text("group_size", "--group-size", "interleaved: microbatches that visit a chunk in a row; default P", _ALGORITHM),
-    _flag("lifo", "--lifo", "naive: backwards in reverse order", _ALGORITHM),
-    _text("priority", "--priority", "list: none, asap, alap, mobility, successors, descendants", _ALGORITHM),
-    _text("tie", "--tie", "list: dfs (lifo), bfs, fifo, input, reverse, random, most-descendants, pairing", _ALGORITHM),
-    _text("objective", "--objective", "zb-auto: span (default), makespan", _ALGORITHM),
-    _text("seed", "--seed", "list: seed of the random tie", _ALGORITHM),
+ALGORITHM: Group = tuple(
+    (_flag if field.shape == FLAG else _text)(field.key, field.option, field.help, _ALGORITHM)
+    for field in ALGORITHM_FIELDS
+    if field.option
 )
 SCREEN: Group = (
     _flag("as_json", "--json", "print one JSON document and nothing else", _OUTPUT),
@@ -103,11 +100,13 @@ def problem_values(values: Mapping[str, Any]) -> tuple[str | None, dict[str, str
 
 def algorithm_values(values: Mapping[str, Any]) -> dict[str, Any]:
     """The algorithm options that were given."""
-    given = {parameter.name: values[parameter.name] for parameter in ALGORITHM}
-    for name in ("group_size", "seed"):
-        if given[name] is not None:
-            given[name] = _whole(f"--{name.replace('_', '-')}", given[name], least=1 if name == "group_size" else 0)
-    return {name: value for name, value in given.items() if value not in (None, False)}
+    given = {}
+    for field in ALGORITHM_FIELDS:
+        value = values[field.key] if field.option else None
+        if field.option and value not in (None, False):
+            counts = field.shape in (COUNT, WHOLE)
+            given[field.key] = _whole(field.option, value, least=int(field.shape == COUNT)) if counts else value
+    return given
 
 
 def screen_values(values: Mapping[str, Any]) -> Screen:

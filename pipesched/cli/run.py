@@ -8,12 +8,21 @@ import typer
 
 from pipesched.cli.options import ChartView, Screen, Target
 
+DEFAULT = "1f1b"
+
 
 def command(
     *,
     algo: Annotated[
-        str, typer.Option("--algo", "-a", help="The algorithm, one of `pipesched list`.", metavar="NAME")
-    ] = "1f1b",
+        str | None,
+        typer.Option(
+            "--algo",
+            "-a",
+            help="The algorithm, one of `pipesched list`; default: the config's, else 1f1b.",
+            metavar="NAME",
+            show_default=False,
+        ),
+    ] = None,
     problem: tuple[str | None, dict[str, str]],
     algorithm: dict[str, Any],
     chart: ChartView,
@@ -25,12 +34,14 @@ def command(
     Without a config it is Autopipe's case: 4 devices, 8 stages, 8 microbatches, forward 5, backward 10.
     """
     from pipesched.cli.output import print_json, print_schedule, save, window, working
-    from pipesched.config.load import load_problem
+    from pipesched.config.algorithm import chosen
+    from pipesched.config.load import load_config
     from pipesched.outcome import run
 
-    given = load_problem(*problem)
-    with working(given):
-        outcome = run(given, algo, **algorithm)
+    given, configured = load_config(*problem)
+    asked = chosen(configured, algo, algorithm, DEFAULT)
+    with working(given), asked.located():
+        outcome = run(given, asked.name, **asked.options)
     window(outcome.schedule, chart)  # bad options are said before anything is written
     save(outcome, target)
     if screen.as_json:

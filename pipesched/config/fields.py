@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-COUNT, PER_STAGE, PER_BOUNDARY, PER_DEVICE, FRACTION, PLACEMENT, LANES, TEXT = (
+COUNT, PER_STAGE, PER_BOUNDARY, PER_DEVICE, FRACTION, PLACEMENT, LANES, TEXT, ALGORITHM = (
     "count",
     "per stage",
     "per boundary",
@@ -16,7 +16,9 @@ COUNT, PER_STAGE, PER_BOUNDARY, PER_DEVICE, FRACTION, PLACEMENT, LANES, TEXT = (
     "placement",
     "lanes",
     "text",
+    "algorithm",
 )
+WHOLE, FLAG, PERIOD, STARTS = "whole number", "flag", "period", "starts"  # of the options of algorithms
 
 
 class Field(NamedTuple):
@@ -50,6 +52,11 @@ FIELDS = (
         "auto (the algorithm's own), linear, loop, v, wave, bidirectional, or the device of each stage",
         "--placement",
     ),
+    Field(
+        "algorithm",
+        ALGORITHM,
+        "what `run` takes without --algo: a name, or one name with its options, {interleaved: {group_size: 8}}",
+    ),
     Field("time_unit", TEXT, "a label for times, for instance ms"),
     Field("lanes", LANES, "transfer lanes: each device its own, or a pair of devices shares both"),
     Field("costs.forward", PER_STAGE, "time of a forward; default 1 (5 without a config)", "--forward"),
@@ -74,8 +81,25 @@ FIELDS = (
     Field("memory.budget", PER_DEVICE, "limit of activations and static memory; absent: none", "--mem-budget"),
 )
 
+ALGORITHM_FIELDS = (  # options of algorithms; those without an option of the command line stand in a config only
+    Field("group_size", COUNT, "interleaved: microbatches that visit a chunk in a row; default P", "--group-size"),
+    Field("lifo", FLAG, "naive: backwards in reverse order", "--lifo"),
+    Field("priority", TEXT, "list: none, asap, alap, mobility, successors, descendants", "--priority"),
+    Field("tie", TEXT, "list: dfs (lifo), bfs, fifo, input, reverse, random, most-descendants, pairing", "--tie"),
+    Field("objective", TEXT, "zb-auto: span (default), makespan", "--objective"),
+    Field("seed", WHOLE, "list: seed of the random tie", "--seed"),
+    Field("period", PERIOD, "block: the time from one microbatch to the next"),
+    Field("forward", STARTS, "block: when F starts on each stage, after its microbatch begins"),
+    Field("backward", STARTS, "block: when B starts on each stage"),
+    Field("backward_input", STARTS, "block: when I starts on each stage, instead of B"),
+    Field("backward_weight", STARTS, "block: when W starts on each stage; default: the first free time after I"),
+    Field("peak", COUNT, "block: chunks that a device may hold; default: what the block holds by residence"),
+    Field("squeeze", FLAG, "block: move operations up where time and memory allow (default), or keep its order"),
+)
+
 BY_KEY = {field.key: field for field in FIELDS}
 OPTIONS = {field.option: field for field in FIELDS if field.option}
+ALGORITHM_BY_KEY = {field.key: field for field in ALGORITHM_FIELDS}
 SECTIONS = ("costs", "memory")
 
 

@@ -6,12 +6,26 @@ import sys
 from collections.abc import Iterator, Mapping
 from difflib import get_close_matches
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
-from pipesched.config.fields import BY_KEY, FIELDS, LANES, OPTIONS, PLACEMENT, SECTIONS, TEXT, Field, keys_of
+from pipesched.config.fields import (
+    ALGORITHM,
+    BY_KEY,
+    FIELDS,
+    LANES,
+    OPTIONS,
+    PLACEMENT,
+    SECTIONS,
+    TEXT,
+    Field,
+    keys_of,
+)
 from pipesched.errors import ConfigError
 from pipesched.pipeline.problem import Problem, make_problem
 from pipesched.pipeline.quantities import parse_number
+
+if TYPE_CHECKING:
+    from pipesched.config.algorithm import Algorithm
 
 TWO_A_DEVICE = object()  # the built-in default's stages, until the devices are known
 
@@ -28,7 +42,13 @@ def load_problem(path: str | None = None, overrides: Mapping[str, str] = {}) -> 
 
     `overrides` maps options such as `--forward` to their text; lists are written `1,1,2,1`. Raises ConfigError.
     """
-    return problem_of(load_values(path, overrides))
+    return load_config(path, overrides)[0]
+
+
+def load_config(path: str | None, overrides: Mapping[str, str]) -> tuple[Problem, Algorithm | None]:
+    """The problem, as of `load_problem`, and the algorithm that the file asks for, if any. Raises ConfigError."""
+    values = load_values(path, overrides)
+    return problem_of(values), _algorithm_of(values)
 
 
 def load_values(path: str | None, overrides: Mapping[str, str]) -> dict[str, Given]:
@@ -79,9 +99,18 @@ def _fields(root: Any, name: str, section: str = "") -> Iterator[tuple[Field, An
                 yield from _fields(value, name, key)
         elif full in BY_KEY:
             if value.data is not None:
-                yield BY_KEY[full], value.plain(), f"{name}:{value.line}: {full}"
+                yield BY_KEY[full], _read(value, name, full), f"{name}:{value.line}: {full}"
         else:
             raise ConfigError(f"{name}:{value.line}: unknown key {full!r}; {_suggestion(key, section)}")
+
+
+def _read(value: Any, name: str, key: str) -> Any:
+    """The value of a key; an algorithm is read at once, where the lines are known."""
+    if BY_KEY[key].shape != ALGORITHM:
+        return value.plain()
+    from pipesched.config.algorithm import read_algorithm
+
+    return read_algorithm(value, name)
 
 
 def _suggestion(key: str, section: str) -> str:
@@ -130,13 +159,17 @@ def option_value(text: str) -> Any:
 
 def problem_of(values: Mapping[str, Given]) -> Problem:
     """The problem of these values. Raises ConfigError that says where the value at fault was given."""
-    plain = {name: given.value for name, given in values.items()}
+    plain = {name: given.value for name, given in values.items() if name != "algorithm"}
     if plain.get("stages") is TWO_A_DEVICE:
         plain["stages"] = None if isinstance(plain["devices"], (str, list)) else 2 * plain["devices"]
     try:
         return make_problem(**plain)
     except ConfigError as error:
         raise ConfigError(_located(error, values), error.key) from None
+
+
+def _algorithm_of(values: Mapping[str, Given]) -> Algorithm | None:
+    return values["algorithm"].value if "algorithm" in values else None
 
 
 def _located(error: ConfigError, values: Mapping[str, Given]) -> str:
@@ -148,8 +181,11 @@ def _located(error: ConfigError, values: Mapping[str, Given]) -> str:
     return f"{key}: {error}" if key else str(error)
 
 
-def sweep_problems(path: str | None, overrides: Mapping[str, str], sweep: str) -> tuple[str, list[tuple[str, Problem]]]:
-    """The field that `sweep` names (`microbatches=4,8,16`), and the problem at each of its values.
+def sweep_problems(
+    path: str | None, overrides: Mapping[str, str], sweep: str
+) -> tuple[str, list[tuple[str, Problem]], Algorithm | None]:
+    """The field that `sweep` names (`microbatches=4,8,16`), the problem at each of its values, and the algorithm of the
+    file.
 
     A field is a key of the config or an option's name. Raises ConfigError.
     """
@@ -166,12 +202,12 @@ def sweep_problems(path: str | None, overrides: Mapping[str, str], sweep: str) -
         values = dict(base)
         put(values, field, Given(option_value(value), f"--sweep, {field.option or field.key}"))
         points.append((value, problem_of(values)))
-    return field.key, points
+    return field.key, points, _algorithm_of(base)
 
 
 def _numeric_field(name: str) -> Field:
     """The field that a sweep varies, by its key, the key's last part, or its option."""
-    numeric = [field for field in FIELDS if field.shape not in (PLACEMENT, LANES, TEXT)]
+    numeric = [field for field in FIELDS if field.shape not in (PLACEMENT, LANES, TEXT, ALGORITHM)]
     names = {field.key.rpartition(".")[2]: field for field in numeric} | {field.key: field for field in numeric}
     names |= {field.option.strip("-"): field for field in numeric if field.option}
     for spelling in (name.strip("-"), name.strip("-").replace("_", "-"), name.replace("-", "_")):

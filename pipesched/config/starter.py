@@ -5,18 +5,25 @@ from __future__ import annotations
 from typing import Any
 
 from pipesched.config.fields import (
+    ALGORITHM,
+    ALGORITHM_BY_KEY,
     COUNT,
     FIELDS,
+    FLAG,
     FRACTION,
     LANES,
     PER_DEVICE,
+    PERIOD,
     PLACEMENT,
     SECTIONS,
+    STARTS,
     TEXT,
+    WHOLE,
     Field,
 )
 from pipesched.pipeline.placement import PLACEMENTS
 from pipesched.pipeline.problem import LANES as LANE_KINDS
+from pipesched.schedulers.registry import ALIASES, FAMILIES, family
 
 STARTER = """\
 # A problem for pipesched. Try it:
@@ -29,6 +36,7 @@ devices: 4                     # pipeline ranks, P
 stages: 8                      # contiguous chunks of the model, S; two a device here
 microbatches: 8                # M
 placement: auto                # the algorithm's own, or linear, loop, v, wave, bidirectional, [0, 1, 2, 3, 0, 1, 2, 3]
+algorithm: 1f1b                # of `pipesched run` without --algo; with options: {interleaved: {group_size: 8}}
 time_unit: ms                  # a label
 
 costs:
@@ -84,15 +92,31 @@ def _schema(field: Field) -> dict[str, Any]:
     return {"description": field.help, "anyOf": [*_shapes(field), *empty]}
 
 
+def _algorithms() -> list[dict[str, Any]]:
+    """A name, or one name with its options."""
+    families = {name: family(name) for name in (*FAMILIES, *ALIASES)}
+    options = {
+        name: {**_object({key: _schema(ALGORITHM_BY_KEY[key]) for key in one.options}), "type": ["object", "null"]}
+        for name, one in families.items()
+    }
+    return [{"enum": list(families)}, {**_object(options), "minProperties": 1, "maxProperties": 1}]
+
+
 def _shapes(field: Field) -> list[dict[str, Any]]:
+    if field.shape == ALGORITHM:
+        return _algorithms()
     number: dict[str, Any] = {"type": "number", "minimum": 0}
-    if field.shape == PER_DEVICE:
+    if field.shape in (PER_DEVICE, PERIOD):
         number = {"type": "number", "exclusiveMinimum": 0}
     if field.shape == FRACTION:
         number["maximum"] = 1
     devices = {"type": "array", "items": {"type": "integer", "minimum": 0}}
     shapes: dict[str, list[dict[str, Any]]] = {
         COUNT: [{"type": "integer", "minimum": 1}],
+        WHOLE: [{"type": "integer", "minimum": 0}],
+        FLAG: [{"type": "boolean"}],
+        PERIOD: [number],
+        STARTS: [{"type": "array", "items": number}],
         TEXT: [{"type": "string"}],
         LANES: [{"enum": list(LANE_KINDS)}],
         PLACEMENT: [{"enum": ["auto", *PLACEMENTS]}, devices],

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from decimal import Decimal
 from fractions import Fraction
 from typing import Any
 
@@ -57,11 +58,18 @@ def _row(entry: Entry) -> dict[str, Any]:
 def _pareto_row(standing: Standing) -> dict[str, Any]:
     return {
         "algorithm": standing.outcome.algorithm,
-        **standing.options,
+        **{option: _plain(value) for option, value in standing.options.items()},
         "applicable": True,
         "metrics": metrics_document(standing.outcome),
         "dominated": standing.dominated_by is not None,
     }
+
+
+def _plain(value: Any) -> Any:
+    """An option's value, its decimals as numbers of JSON."""
+    if isinstance(value, (list, tuple)):
+        return [_plain(entry) for entry in value]
+    return plain(Fraction(value)) if isinstance(value, Decimal) else value
 
 
 def _value(text: str) -> int | float:

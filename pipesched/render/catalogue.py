@@ -9,7 +9,7 @@ from rich.console import Console, ConsoleOptions, RenderResult
 from rich.table import Table
 from rich.text import Text
 
-from pipesched.schedulers.family import Family, option_name
+from pipesched.schedulers.family import Family
 from pipesched.schedulers.registry import aliases
 
 WIDE = 150  # columns from which everything stands in one table
@@ -41,7 +41,7 @@ def catalogue_rows(families: Iterable[Family]) -> Iterator[dict[str, Any]]:
             "needs": family.needs,
             "bubble": family.bubble,
             "memory": family.memory,
-            "options": list(map(option_name, family.options)),
+            "options": family.option_names(),
             "elsewhere": family.elsewhere,
             "source": family.source,
         }
@@ -54,7 +54,9 @@ def _title(family: Family) -> Text:
 
 
 def _facts(family: Family) -> list[tuple[str, str]]:
-    options = ", ".join(map(option_name, family.options))
+    options = ", ".join(family.option_names())
+    if family.required:
+        options = f"in a config: {options}"
     return [
         ("needs", family.needs),
         ("placement", family.placement),

@@ -12,12 +12,11 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 from fractions import Fraction
 from itertools import chain, islice, product
-from math import lcm
 from typing import NamedTuple
 
 from pipesched.pipeline.plan import Plan
 from pipesched.pipeline.problem import Problem
-from pipesched.schedulers.block import Block
+from pipesched.schedulers.block import Block, in_chunks
 from pipesched.schedulers.dispatch import Policy, dispatch
 from pipesched.schedulers.squeeze import squeeze
 from pipesched.schedulers.trials import Effort, Orders, Trials, trials
@@ -51,13 +50,13 @@ def best_of(
 ) -> Plan:
     """The best plan of these designs, and of orders that are `known`, with at most `peak` chunks on a device."""
     kinds = "".join(designs[0].block.offsets)
-    parts = lcm(*(part.denominator for part in problem.memory.retain))
-    case = trials(_in_chunks(problem, parts), kinds, [peak * parts] * problem.devices, objective)
+    counted, chunk = in_chunks(problem)
+    case = trials(counted, kinds, [peak * chunk] * problem.devices, objective)
     drawn: list[Design] = []
     for design in designs:
-        counted = Design(_in_chunks(design.problem, parts), design.block)
-        if counted not in drawn:
-            drawn.append(counted)
+        alike = Design(in_chunks(design.problem)[0], design.block)
+        if alike not in drawn:
+            drawn.append(alike)
     tries = max(MOST_PLANNED // case.index.size, FEWEST_TRIES)
     orders = islice(chain(known, _orders(case, drawn)), tries)
     return case.improved(case.best(map(case.timed, orders)), EFFORT)
@@ -73,11 +72,6 @@ def _orders(case: Trials, designs: Sequence[Design]) -> Iterator[Orders]:
         orders = dispatch(design.problem, case.index, design.block, case.rooms, policy)
         if orders:
             yield orders
-
-
-def _in_chunks(problem: Problem, parts: int) -> Problem:
-    """`problem` with every activation counted as one chunk, of so many parts."""
-    return replace(problem, memory=replace(problem.memory, activation=(parts,) * problem.stages))
 
 
 def costing(problem: Problem, share: Fraction) -> Problem:
@@ -96,10 +90,3 @@ def costing(problem: Problem, share: Fraction) -> Problem:
         p2p=(0,) * len(costs.p2p),
     )
     return replace(problem, costs=design)
-
-
-def busiest(problem: Problem) -> int:
-    """The work of the busiest device for one microbatch, in ticks (at least one): no period can be shorter."""
-    costs, home = problem.costs, problem.home()
-    work = [costs.forward[stage] + costs.backward[stage] for stage in range(problem.stages)]
-    return max(1, *(sum(work[stage] for stage in home.stages_on(device)) for device in range(problem.devices)))

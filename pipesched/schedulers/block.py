@@ -9,7 +9,9 @@ arXiv 2405.15362, section 3).
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from fractions import Fraction
+from math import lcm
 from typing import NamedTuple
 
 from pipesched.pipeline.ops import OpIndex
@@ -32,8 +34,8 @@ class Block(NamedTuple):
         peak = 0
         for device in range(problem.devices):
             stages = problem.home().stages_on(device)
-            spans = [(self.offsets["F"][stage], self.offsets[last][stage] + lengths[stage]) for stage in stages]
-            held = (sum(_alive(moment, span, self.period) for span in spans) for moment, _ in spans)
+            spans = [(self.offsets["F"][stage], self.offsets[last][stage], lengths[stage]) for stage in stages]
+            held = (sum(_alive(moment, span, self.period) for span in spans) for moment, *_ in spans)
             peak = max(peak, *held)
         return peak
 
@@ -59,6 +61,19 @@ def durations(costs: Costs) -> dict[str, tuple[int, ...]]:
     return {"F": costs.forward, "B": costs.backward, "I": costs.backward_input, "W": costs.backward_weight}
 
 
+def busiest(problem: Problem) -> int:
+    """The work of the busiest device for one microbatch, in ticks (at least one): no period can be shorter."""
+    costs, home = problem.costs, problem.home()
+    work = [costs.forward[stage] + costs.backward[stage] for stage in range(problem.stages)]
+    return max(1, *(sum(work[stage] for stage in home.stages_on(device)) for device in range(problem.devices)))
+
+
+def in_chunks(problem: Problem) -> tuple[Problem, int]:
+    """`problem` with every activation counted as one chunk, and the grains of a chunk."""
+    chunk = lcm(*(part.denominator for part in problem.memory.retain))
+    return replace(problem, memory=replace(problem.memory, activation=(chunk,) * problem.stages)), chunk
+
+
 def with_weights(problem: Problem, forwards: Sequence[Time], inputs: Sequence[Time], period: Time) -> Block:
     """The block of these offsets of F and I, each W in the first time after its I that its device has free."""
     lengths = durations(problem.costs)
@@ -73,10 +88,14 @@ def with_weights(problem: Problem, forwards: Sequence[Time], inputs: Sequence[Ti
     return Block({"F": forwards, "I": inputs, "W": weights}, period)
 
 
-def _alive(moment: Time, span: tuple[Time, Time], period: Time) -> int:
-    """How many repetitions of a residence [start, end) hold at a moment, the one that starts there included."""
-    start, end = span
-    return int((moment - start) // period - (moment - end) // period)
+def _alive(moment: Time, span: tuple[Time, Time, Time], period: Time) -> int:
+    """How many repetitions of a residence hold at a moment: from its first start until its last operation, that starts
+    then and takes so long, has ended. One that takes no time stands after an F of that moment, as in `Block.order`."""
+    first, last, length = span
+    begun, ended = (moment - first) // period, (moment - last - length) // period
+    if not length and (moment - last) % period == 0:
+        ended -= 1
+    return int(begun - ended)
 
 
 def _first_free(earliest: Time, length: Time, busy: Sequence[tuple[Time, Time]], period: Time) -> Time:

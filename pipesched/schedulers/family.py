@@ -19,6 +19,7 @@ ANY = "any"
 class Family:
     """One family. `stages` is what it trains on: "P" or "2P" (one or two stages a device: others are fused to that),
     "kP" or "2kP" (a multiple) or "any"; `placement` is where they live ("any": as the config says, linear by default).
+    `required` are options without a default; a family that has any takes all its options from a config.
     """
 
     name: str
@@ -31,6 +32,11 @@ class Family:
     source: str
     elsewhere: str = "none"
     options: tuple[str, ...] = ()
+    required: tuple[str, ...] = ()
+
+    def option_names(self) -> list[str]:
+        """Its options as a user gives them: on the command line, or as keys of a config."""
+        return list(self.options) if self.required else list(map(option_name, self.options))
 
 
 def option_name(parameter: str) -> str:

@@ -6,8 +6,8 @@ from fractions import Fraction
 
 from pipesched.pipeline.plan import Plan
 from pipesched.pipeline.problem import Problem
-from pipesched.schedulers.best_block import Design, best_of, busiest, costing
-from pipesched.schedulers.block import Block
+from pipesched.schedulers.best_block import Design, best_of, costing
+from pipesched.schedulers.block import Block, busiest
 from pipesched.schedulers.family import Family
 
 PERIOD = 6

@@ -32,6 +32,7 @@ FAMILIES = {  # name -> module of this package and the Family in it, in the orde
     "chimera": "chimera.FAMILY",
     "hanayo": "hanayo.FAMILY",
     "list": "list_scheduler.FAMILY",
+    "block": "custom_block.FAMILY",
 }
 
 ALIASES = {

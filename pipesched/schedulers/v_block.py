@@ -10,8 +10,8 @@ from fractions import Fraction
 from typing import NamedTuple
 
 from pipesched.pipeline.problem import Problem
-from pipesched.schedulers.best_block import Design, busiest, costing
-from pipesched.schedulers.block import Block, with_weights
+from pipesched.schedulers.best_block import Design, costing
+from pipesched.schedulers.block import Block, busiest, with_weights
 
 SLOTS = 6  # operations of one microbatch on a device: F, I and W of two chunks
 

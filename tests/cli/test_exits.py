@@ -159,7 +159,7 @@ def test_interrupt(cli: Cli, monkeypatch: pytest.MonkeyPatch, command: str) -> N
     def interrupted(*values: object) -> None:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("pipesched.config.load.load_problem", interrupted)
+    monkeypatch.setattr("pipesched.config.load.load_config", interrupted)
     result = cli(command)
     assert (result.returncode, result.stdout, result.stderr) == (130, "", "")
 

@@ -29,7 +29,7 @@ NUMERIC = sorted(option for option, field in OPTIONS.items() if field.shape != P
 def test_field_by_any_of_its_names(sweep: str, key: str) -> None:
     """A field is named by its key, the last part of it, or its option; each value is that option's override."""
     (option,) = [option for option, field in OPTIONS.items() if field.key == key]
-    field, points = sweep_problems(None, {}, sweep)
+    field, points, _ = sweep_problems(None, {}, sweep)
     assert field == key
     assert points == [(value, load_problem(None, {option: value})) for value in ("4", "8")]
 
@@ -40,13 +40,13 @@ def test_every_numeric_option_can_be_swept(option: str) -> None:
     halves = {"--backward-input": "1", "--backward-weight": "1"}
     given = halves if option in halves else {}
     value = "8" if option in ("--stages", "--microbatches") else "1"
-    field, points = sweep_problems(None, given, f"{option.strip('-')}={value}")
+    field, points, _ = sweep_problems(None, given, f"{option.strip('-')}={value}")
     assert (field, len(points)) == (OPTIONS[option].key, 1)
 
 
 def test_sweep_goes_on_top_of_the_options() -> None:
     """The other options hold at every point, and the swept field replaces an option of the same field."""
-    _, points = sweep_problems(None, {"--devices": "2", "--microbatches": "99"}, "microbatches=1,2")
+    _, points, _ = sweep_problems(None, {"--devices": "2", "--microbatches": "99"}, "microbatches=1,2")
     assert [(point.devices, point.microbatches) for _, point in points] == [(2, 1), (2, 2)]
 
 

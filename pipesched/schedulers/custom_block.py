@@ -1,0 +1,148 @@
+"""A user's own building block: when the operations of one microbatch start, repeated with a period, and squeezed.
+
+`pipesched.schedulers.block` says what a block is. The blocks of published schedules are tables like this one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from fractions import Fraction
+from itertools import pairwise
+from typing import Any
+
+from pipesched.errors import ConfigError, NotApplicable
+from pipesched.pipeline.ops import OpIndex
+from pipesched.pipeline.plan import Plan
+from pipesched.pipeline.problem import Problem
+from pipesched.pipeline.quantities import exact, plain, shown
+from pipesched.schedulers.block import Block, Time, busiest, in_chunks, with_weights
+from pipesched.schedulers.family import ANY, Family
+from pipesched.schedulers.squeeze import squeeze as squeezed
+
+EXAMPLE = "algorithm: {block: {period: 6, forward: [0, 1], backward: [4, 2]}}"  # two stages, B = 2F
+KEYS = {"F": "forward", "B": "backward", "I": "backward_input", "W": "backward_weight"}
+
+
+def custom_block(
+    problem: Problem,
+    *,
+    period: Any = None,
+    forward: Any = None,
+    backward: Any = None,
+    backward_input: Any = None,
+    backward_weight: Any = None,
+    peak: int | None = None,
+    squeeze: bool = True,
+) -> Plan:
+    """The order of the block that starts F, and B or I and W, on each stage so long after its microbatch begins.
+
+    Times are in the user's unit. W is in the first free time after I by default. `peak` is how many chunks a device may
+    hold: by default what the block holds. Without `squeeze` it is the order of the repeated block. Raises ConfigError
+    for what is no block, NotApplicable for a block that does not suit the problem.
+    """
+    if problem.home().mirrored:
+        raise NotApplicable("block repeats one direction, not both of placement: bidirectional", "placement")
+    starts = {"F": forward, "B": backward, "I": backward_input, "W": backward_weight}
+    block = _block(problem, period, {kind: times for kind, times in starts.items() if times is not None})
+    _in_order(problem, block)
+    held = block.peak(problem)
+    limit = held if peak is None else peak
+    index = OpIndex("".join(block.offsets), problem.stages, problem.microbatches)
+    counted, chunk = in_chunks(problem)
+    if squeeze:
+        orders = squeezed(counted, index, block, [limit * chunk] * problem.devices)
+    else:
+        orders = _repeated(problem, index, block) if held <= limit else None
+    if orders is None:
+        raise NotApplicable(f"the block holds {held} chunks a device by residence, more than a peak of {peak}", "peak")
+    return Plan(index, orders, note=_note(problem, block, held))
+
+
+def _repeated(problem: Problem, index: OpIndex, block: Block) -> list[list[int]]:
+    """The operations of each device in the order of the repeated block."""
+    orders: list[list[int]] = [[] for _ in range(problem.devices)]
+    for number in block.order(index):
+        orders[problem.home().devices[index.op(number).stage]].append(number)
+    return orders
+
+
+def _note(problem: Problem, block: Block, held: int) -> str:
+    """What the block holds; and whether it can repeat at all at these costs."""
+    work, scale = busiest(problem), problem.costs.scale
+    note = f"the block holds {held} {'chunk' if held == 1 else 'chunks'} a device by residence"
+    if block.period >= work:
+        return note
+    period, need = plain(Fraction(block.period) / scale), plain(Fraction(work, scale))
+    return f"{note}; its order counts, not its period {period}: a device works {need} for a microbatch"
+
+
+def _block(problem: Problem, period: Any, starts: Mapping[str, Any]) -> Block:
+    """The block in ticks. Raises ConfigError for missing or bad values."""
+    missing = [name for name, absent in (("period", period is None), ("forward", "F" not in starts)) if absent]
+    if not {"B", "I"} & starts.keys():
+        missing.append("backward (or backward_input)")
+    if missing:
+        raise NotApplicable(f"block needs {', '.join(missing)} in the config, for instance {EXAMPLE}", "algorithm")
+    if "B" in starts and len(starts) > 2:
+        raise ConfigError("give either backward or backward_input and backward_weight", "backward")
+    if "W" in starts and "I" not in starts:
+        raise ConfigError("needs backward_input too", "backward_weight")
+    scale = problem.costs.scale
+    offsets = {kind: _starts(KEYS[kind], times, problem.stages, scale) for kind, times in starts.items()}
+    rhythm = _ticks("period", period, scale)
+    if not rhythm:
+        raise ConfigError(f"must be more than 0, not {shown(period)}", "period")
+    if "I" in offsets and "W" not in offsets:
+        return with_weights(problem, offsets["F"], offsets["I"], rhythm)
+    return Block(offsets, rhythm)
+
+
+def _starts(key: str, times: Any, stages: int, scale: int) -> list[Time]:
+    if not isinstance(times, (list, tuple)):
+        raise ConfigError(f"must be a list with one start for each stage, not {shown(times)}", key)
+    if len(times) != stages:
+        each = f"one start for each of the {stages} stages"
+        raise NotApplicable(f"a block needs {each} in {key}; this one has {len(times)}", key)
+    return [_ticks(f"{key}[{stage}]", time, scale) for stage, time in enumerate(times)]
+
+
+def _ticks(key: str, value: Any, scale: int) -> Time:
+    try:
+        time = exact(value) * scale
+    except ValueError as error:
+        raise ConfigError(f"must be a number, not {shown(value)} ({error})", key) from None
+    if time < 0:
+        raise ConfigError(f"must be at least 0, not {shown(value)}", key)
+    return int(time) if time.denominator == 1 else time
+
+
+def _in_order(problem: Problem, block: Block) -> None:
+    """Raise NotApplicable, with the entry at fault, if an operation starts before one that it waits for."""
+    stages = range(problem.stages)
+    gradient = "B" if "B" in block.offsets else "I"
+    path = [*(("F", stage) for stage in stages), *((gradient, stage) for stage in reversed(stages))]
+    hops = list(pairwise(path))
+    if "W" in block.offsets:
+        hops += [(("I", stage), ("W", stage)) for stage in stages]
+    for (before, here), (after, there) in hops:
+        first, second = block.offsets[before][here], block.offsets[after][there]
+        if second < first:
+            early, late = (plain(Fraction(time) / problem.costs.scale) for time in (second, first))
+            raise NotApplicable(
+                f"{after} of stage {there} starts at {early}, before {before} of stage {here} at {late}",
+                f"{KEYS[after]}[{there}]",
+            )
+
+
+FAMILY = Family(
+    name="block",
+    plan=custom_block,
+    placement=ANY,
+    stages=ANY,
+    needs="a block of your own in the config; any placement but bidirectional",
+    bubble="by simulation",
+    memory="what the block holds by residence, or peak",
+    source="Pipeline Parallelism with Controllable Memory (Qi et al. 2024, arXiv 2405.15362)",
+    options=("period", "forward", "backward", "backward_input", "backward_weight", "peak", "squeeze"),
+    required=("period", "forward"),
+)
