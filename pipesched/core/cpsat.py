@@ -13,7 +13,7 @@ Progress = Callable[[list[int], int, int], None]  # (starts, objective, bound), 
 
 
 class Limits(NamedTuple):
-    """When to stop: seconds, and a relative gap that is good enough. One worker and a seed give the same answer again."""
+    """When to stop: seconds, and a relative gap that is good enough. One worker: same seed, same answer."""
 
     seconds: float = 60.0
     gap: float = 0.0
@@ -68,7 +68,7 @@ class Model:
         self.model.add_cumulative([self.intervals[task] for task in tasks], list(demands), capacity)
 
     def shortest(self, tasks: Sequence[int], least: int, most: int) -> None:
-        """Minimize the last end of `tasks` (the makespan, for schedules that start at 0), known to lie in [least, most]."""
+        """Minimize the last end of `tasks` (the makespan, when the first start is 0); it lies in [least, most]."""
         makespan = self.model.new_int_var(least, most, "makespan")
         for task in tasks:
             self.model.add(self.end(task) <= makespan)
@@ -100,11 +100,11 @@ class Model:
         """A CP-SAT callback that hands every better schedule to `progress`."""
         if progress is None:
             return None
-        starts = self.starts
+        tell, starts = progress, self.starts
 
         class Reporter(self.cp.CpSolverSolutionCallback):  # type: ignore[name-defined, misc]
             def on_solution_callback(self) -> None:
                 values = [self.value(start) for start in starts]
-                progress(values, round(self.objective_value), round(self.best_objective_bound))
+                tell(values, round(self.objective_value), round(self.best_objective_bound))
 
         return Reporter()
