@@ -53,10 +53,10 @@ class _Single:
 
     def __init__(self, schedule: Schedule) -> None:
         problem, kinds = schedule.problem, schedule.plan.index.kinds
-        if "I" in kinds:
-            kinds = "FIW"  # a full B among split ones is I and W without a pause: bound by the freer of the two
+        self.recompute, self.offload = "R" in kinds, "O" in kinds  # allowed, whether the schedule does it or not
         self.problem, self.placement = problem, problem.home()
-        self.index = OpIndex(kinds, problem.stages, 1)
+        # A full B among split ones is I and W without a pause: bound by the freer of the two.
+        self.index = OpIndex("FIW" if "I" in kinds else "FB", problem.stages, 1)
         straight = replace(self.placement, mirrored=False)
         self.work_graph = lower(replace(problem, microbatches=1, placement=straight), self.index)
         self.path_graph = self.work_graph
@@ -68,8 +68,10 @@ class _Single:
     def quantum(self) -> int:
         """The greatest common divisor of all costs that occur, in ticks (1 when nothing takes time)."""
         lags = (edge.lag for edge in self.work_graph.edges)
-        overlap = self.problem.costs.overlap or ()
-        return gcd(*self.durations, *lags, *overlap) or 1
+        costs = self.problem.costs
+        saving = [*(costs.recompute if self.recompute else ()), *((costs.offload or ()) if self.offload else ())]
+        saving += (costs.reload or ()) if self.offload else ()
+        return gcd(*self.durations, *lags, *(costs.overlap or ()), *saving) or 1
 
     def _shortened_by_pairs(self, overlap: tuple[int, ...]) -> tuple[TaskGraph, TaskGraph]:
         """Durations that hold in pairs too, for work and for paths.
@@ -109,13 +111,13 @@ class _Single:
 
     def area_bound(self, device: int, room: int) -> int:
         """core.bounds.memory_area on a device: a microbatch resides from the start of F to the end of B, or of I; what
-        is retained then stays for W's own time at the least."""
+        is retained then stays for W's own time at the least. Recompute and offload shorten that, where allowed."""
         memory, graph, index = self.problem.memory, self.path_graph, self.index
         before, after = heads(graph), tails(graph)
         area, head, tail = 0, [], []
         for stage in self.placement.stages_on(device):
             first, freeing = index.row("F", stage)[0], index.row(index.kinds[1], stage)[0]
-            residence = memory.activation[stage] * longest_path(graph, first, freeing)
+            residence = self._residence(stage, first, freeing)
             if "W" in index.kinds and memory.retained[stage]:
                 freeing = index.row("W", stage)[0]
                 residence += memory.retained[stage] * graph.durations[freeing]
@@ -125,3 +127,15 @@ class _Single:
                 head.append(before[first])
                 tail.append(after[freeing])
         return memory_area(area, room, min(head, default=0), min(tail, default=0))
+
+    def _residence(self, stage: int, forward: int, backward: int) -> int:
+        """The least memory x time of one activation up to the end of its B or I: kept, recomputed or offloaded."""
+        costs, memory, durations = self.problem.costs, self.problem.memory, self.path_graph.durations
+        whole, kept = memory.activation[stage], memory.checkpointed[stage]
+        long, short = longest_path(self.path_graph, forward, backward), durations[forward] + durations[backward]
+        areas = [whole * long]
+        if self.recompute:
+            areas.append(kept * long + (whole - kept) * min(long, short + costs.recompute[stage]))
+        if self.offload and costs.offload is not None and costs.reload is not None:
+            areas.append(whole * (short + costs.offload[stage] + costs.reload[stage]))
+        return min(areas)

@@ -17,6 +17,8 @@ FORMULAS = {
     "makespan": "last end - first start, over all devices",
     "span": "largest (last end - first start) of a device",
     "ideal": "largest busy time of a device",
+    "recomputed": "of stages x microbatches; runs a forward again, which is busy time but no part of ideal",
+    "offloaded": "of stages x microbatches; to host memory and back, beside the work of the devices",
     "bubble": "idle device-time / (devices x makespan)",
     "bubble over ideal": "(makespan - ideal) / ideal; Megatron's",
     "bubble of span": "1 - ideal / span; Zero Bubble's",
@@ -68,6 +70,7 @@ def _rows(outcome: Outcome) -> Iterator[tuple[str, Text | str, str]]:
     yield "bubble over ideal", f"{schedule.bubble_over_ideal:.2%}", ""
     yield "bubble of span", f"{schedule.bubble_span:.2%}", ""
     yield "peak memory", *_peak(outcome)
+    yield from _saved(outcome)
     if problem.memory.budget is not None:
         yield "budget", *_budget(outcome)
 
@@ -84,6 +87,15 @@ def _peak(outcome: Outcome) -> tuple[str, str]:
     peaks = [in_units(peak, problem.memory.scale) for peak in outcome.schedule.peak_memory]
     each = ", ".join(map(number, peaks))
     return f"{number(max(peaks))} {problem.memory.unit}".strip(), f"activations of devices 0..{len(peaks) - 1}: {each}"
+
+
+def _saved(outcome: Outcome) -> Iterator[tuple[str, str, str]]:
+    """How many activations are recomputed and offloaded, where a schedule may do that."""
+    schedule, kinds = outcome.schedule, outcome.schedule.plan.index.kinds
+    whole = schedule.problem.stages * schedule.problem.microbatches
+    for kind, name, count in (("R", "recomputed", schedule.recomputed), ("O", "offloaded", schedule.offloaded)):
+        if kind in kinds:
+            yield name, f"{number(count)} of {number(whole)}", ""
 
 
 def _budget(outcome: Outcome) -> tuple[Text, str]:
