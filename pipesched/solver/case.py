@@ -1,0 +1,96 @@
+"""A case: what one search decides. A problem with its placement settled, how the backward is split, the objective."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+from math import gcd
+
+from pipesched.core.paths import heads, topological_order
+from pipesched.core.tasks import TaskGraph
+from pipesched.pipeline.capacity import capacity_edges, order_edges
+from pipesched.pipeline.lowering import lower
+from pipesched.pipeline.ops import OpIndex
+from pipesched.pipeline.plan import Plan
+from pipesched.pipeline.problem import Problem
+from pipesched.pipeline.schedule import Schedule, schedule_plan
+
+OBJECTIVES = ("makespan", "span")
+
+
+@dataclass(frozen=True, eq=False)
+class Case:
+    """`problem.costs.split` says whether the backward is split. `objective` is one of OBJECTIVES."""
+
+    problem: Problem
+    objective: str = "makespan"
+
+    @cached_property
+    def index(self) -> OpIndex:
+        """The operations: F and B, or F, I and W."""
+        kinds = "FIW" if self.problem.costs.split else "FB"
+        return OpIndex(kinds, self.problem.stages, self.problem.microbatches)
+
+    @cached_property
+    def graph(self) -> TaskGraph:
+        """The rules of the problem alone, in ticks."""
+        return lower(self.problem, self.index)
+
+    @cached_property
+    def ordered(self) -> TaskGraph:
+        """The rules, microbatches in order, and what the budget says about the order."""
+        extra = [*order_edges(self.problem, self.index), *capacity_edges(self.problem, self.index)]
+        return replace(self.graph, edges=[*self.graph.edges, *extra])
+
+    @cached_property
+    def quantum(self) -> int:
+        """The greatest common divisor of all times: every start of a schedule without pauses is a multiple of it."""
+        return gcd(*self.graph.durations, *(edge.lag for edge in self.graph.edges)) or 1
+
+    @cached_property
+    def heads(self) -> list[int]:
+        """The earliest start of each task in ticks, by its longest path in the ordered graph."""
+        return heads(self.ordered)
+
+    def first_forwards(self, device: int) -> tuple[int, ...]:
+        """The operations that a device may run first: the first microbatch (of each direction) on its first stage."""
+        home, count = self.problem.home(), self.index.microbatches
+        entering = {0, count // 2 if home.mirrored else 0}
+        stages = [
+            (
+                microbatch,
+                [stage for stage in range(self.problem.stages) if home.device(stage, microbatch, count) == device],
+            )
+            for microbatch in sorted(entering)
+        ]
+        return tuple(self.index.row("F", here[0])[microbatch] for microbatch, here in stages if here)
+
+    def value(self, schedule: Schedule) -> int:
+        """The objective of a schedule, in ticks."""
+        return schedule.makespan if self.objective == "makespan" else schedule.span
+
+    def replay(self, starts: Sequence[int]) -> Schedule:
+        """The schedule of the order that `starts` has on each device, with its own times.
+
+        Microbatches are renamed so that each row of equal operations runs them in order.
+        """
+        place = {task: at for at, task in enumerate(topological_order(self.ordered))}
+        times = self.sorted_rows(starts)
+        order = sorted(
+            range(len(times)), key=lambda task: (times[task], times[task] + self.graph.durations[task], place[task])
+        )
+        orders: list[list[int]] = [[] for _ in range(self.problem.devices)]
+        for task in order:
+            orders[self.graph.resources[task]].append(task)
+        return schedule_plan(self.problem, Plan(self.index, orders))
+
+    def sorted_rows(self, starts: Sequence[int]) -> list[int]:
+        """`starts` with each row of equal operations in the order of microbatches."""
+        times = list(starts)
+        half = self.index.microbatches // 2 if self.problem.home().mirrored else 0
+        for kind in self.index.kinds:
+            for row in self.index.rows(kind):
+                for part in (row[:half], row[half:]):
+                    times[part.start : part.stop] = sorted(times[part.start : part.stop])
+        return times
