@@ -65,7 +65,7 @@ def _rows(outcome: Outcome) -> Iterator[tuple[str, Text | str, str]]:
     yield "lower bound", time(outcome.bound.ticks), outcome.bound.reason
     yield "gap", *_gap(outcome)
     yield "span", time(schedule.span), ""
-    yield "ideal", time(schedule.ideal), ""
+    yield "ideal", time(schedule.ideal), f"{FORMULAS['ideal']}, without recompute" if schedule.recomputed else ""
     yield "bubble", f"{schedule.bubble:.2%}", ""
     yield "bubble over ideal", f"{schedule.bubble_over_ideal:.2%}", ""
     yield "bubble of span", f"{schedule.bubble_span:.2%}", ""
