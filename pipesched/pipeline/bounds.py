@@ -16,6 +16,7 @@ from pipesched.core.paths import heads, longest_path, tails
 from pipesched.core.tasks import TaskGraph
 from pipesched.pipeline.lowering import lower
 from pipesched.pipeline.ops import OpIndex
+from pipesched.pipeline.problem import Problem
 from pipesched.pipeline.schedule import Schedule
 
 
@@ -32,28 +33,38 @@ def lower_bound(schedule: Schedule) -> Bound:
     It holds for its placement and its kinds of operations. Bounds that count the budget apply only to a schedule
     that fits it. Every makespan is a sum of costs, so the bound is rounded up to a multiple of their common divisor.
     """
-    single = _Single(schedule)
-    best = max(_bounds(schedule, single), key=lambda bound: bound.ticks)
+    single = _Single(schedule.problem, schedule.plan.index.kinds, paired=bool(schedule.plan.pairs))
+    best = max(_bounds(single, within_budget=schedule.fits), key=lambda bound: bound.ticks)
     return best._replace(ticks=-(-best.ticks // single.quantum) * single.quantum)
 
 
-def _bounds(schedule: Schedule, single: _Single) -> Iterator[Bound]:
+def problem_bounds(problem: Problem, kinds: str, *, paired: bool) -> Iterator[Bound]:
+    """Bounds on the makespan of every schedule of these kinds within the budget; `paired`: F and B may overlap."""
+    return _bounds(_Single(problem, kinds, paired), within_budget=True)
+
+
+def work_bounds(problem: Problem, kinds: str, *, paired: bool) -> Iterator[Bound]:
+    """The least work of each device: no span is shorter."""
+    for device, jobs in enumerate(_Single(problem, kinds, paired).jobs()):
+        yield Bound(sum(job.work for job in jobs), f"work of device {device}")
+
+
+def _bounds(single: _Single, *, within_budget: bool) -> Iterator[Bound]:
     yield Bound(critical_path(single.path_graph), "critical path of one microbatch")
     for device, jobs in enumerate(single.jobs()):
         yield Bound(head_work_tail(jobs), f"head + work + tail of device {device}")
         yield Bound(jackson_preemptive(jobs), f"Jackson's preemptive schedule of device {device}")
-    if schedule.fits:
-        for device, room in enumerate(schedule.problem.room()):
+    if within_budget:
+        for device, room in enumerate(single.problem.room()):
             if room:
                 yield Bound(single.area_bound(device, room), f"memory area of device {device}")
 
 
 class _Single:
-    """One microbatch of the schedule's problem: the task graphs of its operations alone."""
+    """One microbatch of a problem: the task graphs of its operations alone."""
 
-    def __init__(self, schedule: Schedule) -> None:
-        problem, kinds = schedule.problem, schedule.plan.index.kinds
-        self.recompute, self.offload = "R" in kinds, "O" in kinds  # allowed, whether the schedule does it or not
+    def __init__(self, problem: Problem, kinds: str, paired: bool) -> None:
+        self.recompute, self.offload = "R" in kinds, "O" in kinds  # allowed, whether a schedule does it or not
         self.problem, self.placement = problem, problem.home()
         # A full B among split ones is I and W without a pause: bound by the freer of the two.
         self.index = OpIndex("FIW" if "I" in kinds else "FB", problem.stages, 1)
@@ -61,7 +72,7 @@ class _Single:
         self.work_graph = lower(replace(problem, microbatches=1, placement=straight), self.index)
         self.path_graph = self.work_graph
         self.durations = self.work_graph.durations
-        if schedule.plan.pairs and problem.costs.overlap is not None:
+        if paired and problem.costs.overlap is not None:
             self.work_graph, self.path_graph = self._shortened_by_pairs(problem.costs.overlap)
 
     @property

@@ -53,6 +53,11 @@ class Case:
         """The earliest start of each task in ticks, by its longest path in the ordered graph."""
         return heads(self.ordered)
 
+    @property
+    def owners(self) -> list[int]:
+        """The microbatch of each task."""
+        return list(range(self.index.microbatches)) * (len(self.index.kinds) * self.index.stages)
+
     def first_forwards(self, device: int) -> tuple[int, ...]:
         """The operations that a device may run first: the first microbatch (of each direction) on its first stage."""
         home, count = self.problem.home(), self.index.microbatches

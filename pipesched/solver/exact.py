@@ -1,0 +1,37 @@
+"""CP-SAT on a whole case: the best schedule so far as hint and upper bound, the best bound as lower bound."""
+
+from __future__ import annotations
+
+from pipesched.pipeline.bounds import Bound
+from pipesched.solver.model import full_model
+from pipesched.solver.search import Find, Search
+
+SOURCE = "CP-SAT"
+
+
+def prove(search: Search, place: int, seconds: float) -> None:
+    """Search for better schedules of a case, and for a proof that there is none. Raises KeyboardInterrupt.
+
+    A model without overlapped pairs says nothing about schedules with them: then its bounds do not count.
+    """
+    case, find = search.cases[place], search.finds[place]
+    counts = case.problem.costs.overlap is None
+    most = search.value if search.best is find else search.value - case.quantum
+    model = full_model(case, search.bounds[place].ticks, most)
+    if find is not None and not find.schedule.plan.pairs:
+        model.hint([start // case.quantum for start in case.sorted_rows(find.schedule.starts)])
+
+    def on_schedule(starts: list[int], _objective: int, _bound: int) -> None:
+        search.offer(place, Find(SOURCE, case.replay([start * case.quantum for start in starts])))
+
+    def on_bound(quanta: int) -> None:
+        if counts:
+            search.raise_bound(place, Bound(quanta * case.quantum, SOURCE))
+
+    answer = model.solve(search.limits._replace(seconds=seconds), on_schedule, on_bound)
+    if answer.status == "infeasible" and counts:
+        search.raise_bound(place, Bound(most + case.quantum, SOURCE))
+    elif answer.status != "unknown":
+        on_bound(answer.bound)
+    if answer.interrupted:
+        raise KeyboardInterrupt
