@@ -6,16 +6,12 @@ OR-Tools takes most of a second to load, so it is imported when the first model 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from math import ceil
+from math import ceil, inf
 from threading import Thread
 from typing import Any, NamedTuple
 
 WORDS = {"OPTIMAL": "optimal", "FEASIBLE": "feasible", "INFEASIBLE": "infeasible"}
 Progress = Callable[[list[int], int, int], None]  # (starts, objective, bound), at every better schedule
-PROPAGATION = {  # measured: better bounds on pipelines at equal time
-    "use_dynamic_precedence_in_disjunctive": True,
-    "use_strong_propagation_in_disjunctive": True,
-}
 FINEST_WAIT = 0.05  # seconds between two looks for Ctrl-C
 
 
@@ -26,6 +22,7 @@ class Limits(NamedTuple):
     gap: float = 0.0
     workers: int = 0  # 0: one a core
     seed: int = 0
+    effort: float = inf  # in CP-SAT's deterministic time: seconds of a machine that is always equally fast
 
 
 class Answer(NamedTuple):
@@ -82,6 +79,9 @@ class Model:
             self.model.add(self.end(task) <= makespan)
         self.model.minimize(makespan)
 
+    def tune(self, parameters: Any, limits: Limits) -> None:
+        """Set further parameters of CP-SAT that suit a kind of problem; none by default."""
+
     def hint(self, starts: Sequence[int]) -> None:
         """A schedule to begin from: the start of each task."""
         for variable, start in zip(self.starts, starts, strict=True):
@@ -96,12 +96,12 @@ class Model:
         """
         solver = self.cp.CpSolver()
         solver.parameters.max_time_in_seconds = limits.seconds
+        solver.parameters.max_deterministic_time = limits.effort
         solver.parameters.relative_gap_limit = limits.gap
         solver.parameters.num_workers = limits.workers
         solver.parameters.random_seed = limits.seed
         solver.parameters.catch_sigint_signal = False
-        for name, value in PROPAGATION.items():
-            setattr(solver.parameters, name, value)
+        self.tune(solver.parameters, limits)
         if on_bound is not None:
             solver.best_bound_callback = lambda bound: on_bound(_rounded_up(bound))
         status, interrupted = _in_thread(solver, self.model, self._reporter(progress))

@@ -17,7 +17,7 @@ from typing import Any, NamedTuple
 from pipesched.config.fields import BY_KEY, SECTIONS, keys_of
 from pipesched.core.timing import UNTIMED
 from pipesched.errors import ConfigError, InvalidSchedule
-from pipesched.outcome import Outcome
+from pipesched.outcome import Outcome, SolveReport
 from pipesched.pipeline.ops import Op, Pair, Slot, parse_slot, parse_transfer
 from pipesched.pipeline.plan import plan_from_slots
 from pipesched.pipeline.problem import Problem, make_problem
@@ -32,6 +32,7 @@ MOST_PLACES = 30  # digits before or behind the point
 def document(outcome: Outcome) -> dict[str, Any]:
     """The whole document."""
     schedule = outcome.schedule
+    solver = {} if outcome.report is None else {"solver": solver_document(outcome.report, schedule.problem.costs.scale)}
     return {
         "format": FORMAT,
         "version": VERSION,
@@ -41,6 +42,27 @@ def document(outcome: Outcome) -> dict[str, Any]:
         "metrics": metrics_document(outcome),
         "devices": [list(_slots(schedule, device)) for device in range(schedule.problem.devices)],
         **({"transfers": _transfers(schedule)} if schedule.plan.lanes else {}),
+        **solver,
+    }
+
+
+def solver_document(report: SolveReport, scale: int) -> dict[str, Any]:
+    """What a solve knows: the value of its objective, the bound on it, and what they rest on."""
+    heuristic = None
+    if report.heuristic is not None:
+        heuristic = {"source": report.heuristic[0], "objective": in_units(report.heuristic[1], scale)}
+    return {
+        "status": report.status,
+        "minimize": report.objective,
+        "objective": in_units(report.value, scale),
+        "bound": in_units(report.bound.ticks, scale),
+        "bound_reason": report.bound.reason,
+        "gap": report.gap,
+        "seconds": round(report.seconds, 3),
+        "stopped_by": report.stopped_by,
+        "source": report.source,
+        "heuristic": heuristic,
+        "placements": list(report.placements),
     }
 
 

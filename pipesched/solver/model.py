@@ -1,34 +1,37 @@
 """The exact model of a case in CP-SAT. One rule of DESIGN section 4 is one method; each may be left out or replaced.
 
 Times are in quanta (`Case.quantum` ticks), so that domains are as small as they can be. Task numbers are the numbers of
-the operations. `memory` and `residences` know how long an activation stays: with other ways to leave a device
-(transfers, recompute) those are replaced, and `order` and `capacity`, which take microbatches to be alike, left out.
+the operations. `memory` knows how long an activation stays: with other ways to leave a device (transfers, recompute) it is
+replaced, and `order` and `capacity`, which take microbatches to be alike, are left out.
 """
 
 from __future__ import annotations
 
+import os
 from collections.abc import Sequence
 from math import gcd
 from operator import add
-from typing import Any, NamedTuple
+from typing import Any
 
-from pipesched.core.cpsat import Model
+from pipesched.core.cpsat import Limits, Model
 from pipesched.core.tasks import NOWHERE, Edge
 from pipesched.pipeline.capacity import capacity_edges, order_edges, says_all
 from pipesched.solver.case import Case
+from pipesched.solver.residence import Residence, residences
 from pipesched.solver.windows import latest_starts, origins
 
 
-class Residence(NamedTuple):
-    """`size` grains on a device from the start of the task `first` (or its end) to the end of the task `last`."""
+class TunedModel(Model):
+    """A model with the search that measures best on pipelines: linear relaxations do not pay."""
 
-    first: int
-    from_end: bool
-    last: int
-    size: int
+    def tune(self, parameters: Any, limits: Limits) -> None:
+        workers = limits.workers or os.cpu_count() or 1
+        parameters.linearization_level = 0
+        if workers == 2:
+            parameters.subsolvers.extend(["no_lp", "quick_restart_no_lp"])
 
 
-class PipelineModel(Model):
+class PipelineModel(TunedModel):
     """A case whose objective lies in [least, most] ticks."""
 
     def __init__(self, case: Case, least: int, most: int) -> None:
@@ -71,24 +74,7 @@ class PipelineModel(Model):
         problem, kinds = self.case.problem, self.case.index.kinds
         for device, room in enumerate(problem.room()):
             if room is not None and not (beside_capacity and says_all(problem, device, kinds)):
-                self.hold(self.residences(device), room)
-
-    def residences(self, device: int) -> list[Residence]:
-        """A microbatch resides from the start of F to the end of B, or of I; what is retained then, to the end of W."""
-        index, memory, pools = self.case.index, self.case.problem.memory, self.case.graph.pools
-        found = []
-        for stage, (size, retained) in enumerate(zip(memory.activation, memory.retained, strict=True)):
-            for microbatch in range(index.microbatches):
-                first, freeing = index.row("F", stage)[microbatch], index.row(index.kinds[1], stage)[microbatch]
-                if pools[first] != device:
-                    continue
-                weight = index.row("W", stage)[microbatch] if "W" in index.kinds else freeing
-                if retained == size or weight == freeing:
-                    found.append(Residence(first, False, weight, size))
-                else:
-                    found.append(Residence(first, False, freeing, size))
-                    found.append(Residence(freeing, True, weight, retained))
-        return [one for one in found if one.size]
+                self.hold(residences(self.case, device), room)
 
     def hold(self, residences: Sequence[Residence], room: int) -> None:
         """At any time the residences sum up to `room` grains at most."""
@@ -112,6 +98,13 @@ class PipelineModel(Model):
         self.model.minimize(goal)
 
 
+class PlainModel(PipelineModel):
+    """The same with CP-SAT's own choice of searches."""
+
+    def tune(self, parameters: Any, limits: Limits) -> None:
+        """Nothing to set."""
+
+
 def full_model(case: Case, least: int, most: int) -> PipelineModel:
     """Every rule of a case without transfers and recompute."""
     model = PipelineModel(case, least, most)
@@ -126,7 +119,7 @@ def full_model(case: Case, least: int, most: int) -> PipelineModel:
 
 def plain_model(case: Case, least: int, most: int) -> PipelineModel:
     """The yardstick: starts, dependencies, NoOverlap, Cumulative, microbatches in order; nothing else that is known."""
-    model = PipelineModel(case, least, most)
+    model = PlainModel(case, least, most)
     model.dependencies()
     model.devices()
     model.order()

@@ -76,8 +76,8 @@ def name_of(problem: Problem) -> str:
 def refined(plan: Plan, kinds: str, stages: int) -> Plan | None:
     """`plan` of fused stages as a plan of the model's own `stages`, without pairs and in these kinds.
 
-    It is never later: a fused operation is its parts one after another, a pair its forward and then its backward, a full
-    backward I and then W. None when the plan splits a backward and `kinds` does not.
+    It is never later: a fused operation is its parts one after another, a pair its forward and then its backward, a
+    full backward I and then W. None when the plan splits a backward and `kinds` does not.
     """
     if kinds == "FB" and "I" in plan.index.kinds:
         return None

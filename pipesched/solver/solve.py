@@ -19,11 +19,14 @@ from pipesched.solver.bounds import best_bound
 from pipesched.solver.case import OBJECTIVES, Case
 from pipesched.solver.exact import prove
 from pipesched.solver.feasible import feasible
+from pipesched.solver.improve import improve
 from pipesched.solver.placements import AUTO, in_blocks, name_of, placed, refined
 from pipesched.solver.portfolio import finds
 from pipesched.solver.search import Find, Listener, Search
 
 PORTFOLIO_SHARE = 0.25  # of the time limit, at most
+SMALL, LARGE = 300, 3_500  # operations: up to which CP-SAT needs no better schedule first; from which it cannot prove
+IMPROVE_SHARE = 0.5  # of the time of a case between the two
 METHODS = ("auto", "portfolio", "cpsat", "improve")
 
 
@@ -83,6 +86,8 @@ def _heuristics(search: Search, hint: Schedule | None) -> None:
     if hint is not None:
         _take_hint(search, hint)
     for place in sorted(range(len(search.cases)), key=lambda place: search.bounds[place].ticks):
+        if search.best is not None and place not in search.open:
+            continue
         search.at(f"portfolio, {name_of(search.cases[place].problem)}")
         for find in finds(search.cases[place]):
             search.offer(place, find, heuristic=True)
@@ -106,13 +111,24 @@ def _take_hint(search: Search, hint: Schedule) -> None:
 
 
 def _go_on(search: Search, method: str) -> None:
-    """CP-SAT or improvement on what is open, until nothing is, or the time is up."""
+    """CP-SAT or improvement on what is open, the most promising first, until nothing is, or the time is up."""
     done: set[int] = set()
     while (places := [place for place in search.open if place not in done]) and search.left > 0:
-        place, share = places[0], search.left / len(places)
-        search.at(f"CP-SAT, {name_of(search.cases[place].problem)}")
-        prove(search, place, share)
-        done.add(place)
+        _search_one(search, places[0], search.left / len(places), method)
+        done.add(places[0])
+
+
+def _search_one(search: Search, place: int, seconds: float, method: str) -> None:
+    """One case. CP-SAT alone proves, and is quick on small cases; on large ones improvement finds more in less time."""
+    size, name = len(search.cases[place].graph), name_of(search.cases[place].problem)
+    until = search.seconds + seconds
+    if method == "improve" or (method == "auto" and size > SMALL):
+        share = 1.0 if method == "improve" or size > LARGE else IMPROVE_SHARE
+        search.at(f"improvement, {name}")
+        improve(search, place, share * seconds)
+    if place in search.open and until > search.seconds and (method == "cpsat" or size <= LARGE):
+        search.at(f"CP-SAT, {name}")
+        prove(search, place, until - search.seconds)
 
 
 def _outcome(search: Search, stopped_by: str) -> Outcome:
