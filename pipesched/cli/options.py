@@ -68,6 +68,8 @@ SEARCH: Group = (
         _SEARCH,
         None,
     ),
+    _flag("offload", "--offload", "activations may go to host memory and come back (costs.offload)", _SEARCH),
+    _flag("recompute", "--recompute", "forwards may run again before their backwards (costs.recompute)", _SEARCH),
     _text("hint", "--hint", "a schedule (JSON) to begin from", _SEARCH, "FILE"),
     _text("method", "--method", "auto (default), portfolio, cpsat or improve", _SEARCH),
     _flag("quiet", "--quiet", "no progress, no timing", _SEARCH),
@@ -89,6 +91,9 @@ CHART: Group = (
     _text("label", "--label", "label of a slot: auto, microbatch, op, stage, none", _CHART),
     _flag("memory", "--memory/--no-memory", "the strip of memory over time; default: with a budget", _CHART, None),
 )
+
+
+SAVING = ("offload", "recompute")
 
 
 class SearchOptions(NamedTuple):
@@ -142,7 +147,7 @@ def algorithm_values(values: Mapping[str, Any]) -> dict[str, Any]:
 
 def search_values(values: Mapping[str, Any]) -> SearchOptions:
     """How to search."""
-    settings: dict[str, Any] = {name: values[name] for name in ("objective", "method", "split_backward")}
+    settings: dict[str, Any] = {name: values[name] for name in ("objective", "method", "split_backward", *SAVING)}
     settings["time_limit"] = _number("--time-limit", values["time_limit"])
     settings["gap"] = _number("--gap", values["gap"])
     if settings["time_limit"] is not None and settings["time_limit"] <= 0:

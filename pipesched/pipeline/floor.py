@@ -59,7 +59,7 @@ def require_floor(problem: Problem, relief: Relief = KEEP) -> None:
         would_fit = [f"a budget of {least} {unit} on device {device}"]
         if len(problem.home().stages_on(device)) > 1 and not problem.home().mirrored:
             would_fit.append("fewer stages a device")
-        would_fit += _reliefs_that_fit(problem, device, room)
+        would_fit += _reliefs_that_fit(problem, room=room, device=device)
         raise NoSchedule(
             f"device {device} needs at least {least} {unit} for one microbatch, and its budget is {budget}",
             device=device,
@@ -69,7 +69,7 @@ def require_floor(problem: Problem, relief: Relief = KEEP) -> None:
         )
 
 
-def _reliefs_that_fit(problem: Problem, device: int, room: int) -> list[str]:
+def _reliefs_that_fit(problem: Problem, *, device: int, room: int) -> list[str]:
     """The ways of `solve` to do with the room that a device has."""
     ways = [("recompute (solve --recompute)", Relief(recompute=True))]
     if problem.costs.offload is not None:

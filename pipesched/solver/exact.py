@@ -5,6 +5,7 @@ from __future__ import annotations
 from pipesched.pipeline.bounds import Bound
 from pipesched.solver.model import full_model
 from pipesched.solver.search import Find, Search
+from pipesched.solver.transfers import SavingCase, saving_model
 
 SOURCE = "CP-SAT"
 
@@ -17,7 +18,8 @@ def prove(search: Search, place: int, seconds: float) -> None:
     case, find = search.cases[place], search.finds[place]
     counts = case.problem.costs.overlap is None
     most = search.value if search.best is find else search.value - case.quantum
-    model = full_model(case, search.bounds[place].ticks, most)
+    least = search.bounds[place].ticks
+    model = saving_model(case, least, most) if isinstance(case, SavingCase) else full_model(case, least, most)
     if find is not None and not find.schedule.plan.pairs:
         model.hint([start // case.quantum for start in case.sorted_rows(find.schedule.starts)])
 

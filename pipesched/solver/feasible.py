@@ -5,41 +5,37 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from pipesched.errors import NoSchedule
-from pipesched.pipeline.floor import activation_floor, require_floor
+from pipesched.pipeline.floor import KEEP, Relief, activation_floor, require_floor
 from pipesched.pipeline.problem import Problem
 from pipesched.pipeline.quantities import in_units
 
 
-def feasible(problems: Sequence[Problem]) -> list[Problem]:
+def feasible(problems: Sequence[Problem], relief: Relief = KEEP) -> list[Problem]:
     """Those of `problems` whose devices all have room for one microbatch. Raises NoSchedule when there is none."""
     reasons: dict[int, NoSchedule] = {}
     fitting = []
     for place, problem in enumerate(problems):
         try:
-            require_floor(problem)
+            require_floor(problem, relief)
             fitting.append(problem)
         except NoSchedule as reason:
             reasons[place] = reason
     if fitting:
         return fitting
-    nearest = min(reasons, key=lambda place: least_budget(problems[place]))
-    raise _with_ways_out(reasons[nearest], problems[nearest])
+    nearest = min(reasons, key=lambda place: least_budget(problems[place], relief))
+    raise _with_ways_out(reasons[nearest], problems[nearest], relief)
 
 
-def least_budget(problem: Problem) -> int:
+def least_budget(problem: Problem, relief: Relief = KEEP) -> int:
     """The smallest budget, the same for every device, that any order can keep, in grains. List scheduling keeps it."""
-    return max(activation_floor(problem, device) + problem.static_memory(device) for device in range(problem.devices))
+    return max(
+        activation_floor(problem, device, relief) + problem.static_memory(device) for device in range(problem.devices)
+    )
 
 
-def _with_ways_out(reason: NoSchedule, problem: Problem) -> NoSchedule:
+def _with_ways_out(reason: NoSchedule, problem: Problem, relief: Relief) -> NoSchedule:
     """`reason` with what would fit: the smallest budget for all devices, and other ways to hold less."""
-    memory, sizes = problem.memory, problem.memory.activation
-    least = in_units(least_budget(problem), memory.scale)
-    ways = [f"a budget of {least} {memory.unit} on every device, the smallest that any order can keep"]
-    for device, room in enumerate(problem.room()):
-        stages = problem.home().stages_on(device)
-        if room is not None and activation_floor(problem, device) > room >= max(sizes[stage] for stage in stages):
-            ways.append("offloading or recomputing activations")
-            break
+    least = in_units(least_budget(problem, relief), problem.memory.scale)
+    ways = [f"a budget of {least} {problem.memory.unit} on every device, the smallest that any order can keep"]
     ways += [way for way in reason.would_fit if not way.startswith("a budget")]
     return NoSchedule(reason.reason, device=reason.device, floor=reason.floor, budget=reason.budget, would_fit=ways)

@@ -35,12 +35,12 @@ def finds(case: Case) -> Iterator[Find]:
 
 def _by_families(case: Case) -> Iterator[Find]:
     for family in all_families():
-        schedule = None if family.placement == ANY else _family_schedule(case, family)
+        schedule = None if family.placement == ANY else family_schedule(case, family)
         if schedule is not None and schedule.fits:
             yield Find(family.name, schedule)
 
 
-def _family_schedule(case: Case, family: Family) -> Schedule | None:
+def family_schedule(case: Case, family: Family) -> Schedule | None:
     """What the family makes of the model on the case's placement; None when it does not apply there.
 
     An overlapped pair that is shorter than its parts is no sequence of them: such a schedule stays as it is.
@@ -68,16 +68,17 @@ def _by_lists(case: Case) -> Iterator[Find]:
     for name, rule in RULES.items():
         keys = rule(case)
         for room, graph, caps in rooms:
-            yield from _listed(case, f"list ({name}{room})", graph, caps, keys, "input")
+            yield from listed(case, f"list ({name}{room})", graph, caps, keys, "input")
     if len(case.graph) <= SMALL:
         for plain in PLAIN_RULES:
             for tie in TIES:
-                yield from _listed(case, f"list ({plain}, {tie})", case.graph, case.problem.room(), plain, tie)
+                yield from listed(case, f"list ({plain}, {tie})", case.graph, case.problem.room(), plain, tie)
 
 
-def _listed(
+def listed(
     case: Case, source: str, graph: TaskGraph, caps: Sequence[int | None], priority: str | Sequence[int], tie: str
 ) -> Iterator[Find]:
+    """What list scheduling by these rules makes of a case under these caps, if anything."""
     try:
         picked = list_schedule(graph, priority=priority, tie=tie, caps=caps, owners=case.owners).picked
     except NoSchedule:

@@ -2,8 +2,8 @@
 
 The order of the plan stays. A walk along each device keeps what is needed soonest and lets go of what is needed last
 (Belady's rule); what was let go is recomputed right before its backward, or offloaded at once and loaded back just in
-time. PipeOffload's rule, offload when the transfer takes no longer than the work beside it, is what `MIXED` asks of each
-activation: its offload must be over before its room is needed.
+time. PipeOffload's rule, offload when the transfer takes no longer than the work beside it, is what `MIXED` asks of
+each activation: its offload must be over before its room is needed.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from pipesched.pipeline.floor import Relief
 from pipesched.pipeline.ops import Op, OpIndex
 from pipesched.pipeline.plan import Lane, Plan
 from pipesched.pipeline.problem import Problem
-from pipesched.pipeline.schedule import Schedule, schedule_plan
+from pipesched.pipeline.schedule import Schedule
 from pipesched.pipeline.waits import Change, memory_waits
 
 RECOMPUTE, OFFLOAD, MIXED = "recompute", "offload", "offload or recompute"
@@ -67,15 +67,6 @@ def relieved(base: Schedule, relief: Relief, way: Way) -> Plan | None:
         lanes=_lanes(problem, index, devices) if relief.offload else (),
         waits=[wait for walk in devices for wait in memory_waits(walk.changes)],
     )
-
-
-def relieved_schedule(base: Schedule, relief: Relief, way: Way) -> Schedule | None:
-    """`relieved` with its times, if it fits the budget."""
-    plan = relieved(base, relief, way)
-    if plan is None:
-        return None
-    schedule = schedule_plan(base.problem, plan)
-    return schedule if schedule.fits else None
 
 
 def _lanes(problem: Problem, index: OpIndex, devices: Sequence[_Walk]) -> list[Lane]:

@@ -10,72 +10,73 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from itertools import pairwise
+from itertools import chain, pairwise
 from math import gcd
-from typing import Any, NamedTuple
+from typing import Any, ClassVar, NamedTuple
 
 from pipesched.core.cpsat import Model
 from pipesched.core.paths import heads, tails
 from pipesched.core.tasks import TaskGraph
 from pipesched.core.timing import UNTIMED
-from pipesched.pipeline.floor import Relief
+from pipesched.pipeline.floor import KEEP, Relief
 from pipesched.pipeline.lowering import lower
 from pipesched.pipeline.ops import OpIndex
 from pipesched.pipeline.plan import Plan
-from pipesched.pipeline.problem import Problem
 from pipesched.pipeline.schedule import Schedule, assemble, schedule_plan
 from pipesched.pipeline.waits import plan_of_times
+from pipesched.solver.case import Case
 
 
 @dataclass(frozen=True, eq=False)
-class SavingCase:
-    """A problem whose activations may be relieved; `problem.costs.split` says whether the backward is split."""
+class SavingCase(Case):
+    """A case whose activations may be relieved. `index` and `graph` are those of the plain operations, F to W, which
+    have the same numbers in `full`."""
 
-    problem: Problem
-    relief: Relief
-    objective: str = "makespan"
-
-    @cached_property
-    def plain(self) -> OpIndex:
-        """The operations without recompute and transfers."""
-        kinds = "FIW" if self.problem.costs.split else "FB"
-        return OpIndex(kinds, self.problem.stages, self.problem.microbatches)
+    relief: Relief = KEEP
 
     @cached_property
-    def index(self) -> OpIndex:
-        """All operations; those of `plain` have the same numbers there."""
+    def full(self) -> OpIndex:
+        """All operations that may run."""
         saving = "R" * self.relief.recompute + "OL" * self.relief.offload
-        return self.plain._replace(kinds=self.plain.kinds + saving)
+        return self.index._replace(kinds=self.index.kinds + saving)
 
     @cached_property
-    def graph(self) -> TaskGraph:
-        """The rules of the plain operations, in ticks."""
-        return lower(self.problem, self.plain)
+    def ordered(self) -> TaskGraph:
+        """The rules alone: neither the order of microbatches nor the budget says more here."""
+        return self.graph
 
     @cached_property
     def quantum(self) -> int:
         """The greatest common divisor of all times."""
-        costs, relief = self.problem.costs, self.relief
-        saving = [*(costs.recompute if relief.recompute else ())]
-        if relief.offload:
-            saving += [*(costs.offload or ()), *(costs.reload or ())]
-        return gcd(*self.graph.durations, *(edge.lag for edge in self.graph.edges), *saving) or 1
-
-    def value(self, schedule: Schedule) -> int:
-        """The objective of a schedule, in ticks."""
-        return schedule.makespan if self.objective == "makespan" else schedule.span
+        full = lower(self.problem, self.full)
+        return gcd(*full.durations, *(edge.lag for edge in full.edges)) or 1
 
     def replay(self, starts: Sequence[int]) -> Schedule:
         """The schedule of the order that `starts` (ticks; UNTIMED for what does not run) has, with its own times."""
-        plan = plan_of_times(self.problem, self.index, starts)
+        times = self.sorted_rows(starts)
+        plan = plan_of_times(self.problem, self.full, times)
         schedule = schedule_plan(self.problem, plan)
-        return schedule if schedule.fits else self._as_found(plan, starts)
+        return schedule if schedule.fits else self._as_found(plan, times)
 
     def _as_found(self, plan: Plan, starts: Sequence[int]) -> Schedule:
         """The times as they are: several operations of no length at one instant have no order that a plan can say."""
-        durations = lower(self.problem, self.index).durations
+        durations = lower(self.problem, self.full).durations
         ends = [start if start == UNTIMED else start + time for start, time in zip(starts, durations, strict=True)]
         return assemble(self.problem, plan, starts, ends)
+
+    def sorted_rows(self, starts: Sequence[int]) -> list[int]:
+        """`starts` as they are, and UNTIMED for what a plan without recompute and transfers leaves out."""
+        return [*(max(start, UNTIMED) for start in starts), *([UNTIMED] * (self.full.size - len(starts)))]
+
+    def adopted(self, schedule: Schedule) -> Schedule | None:
+        """A schedule of the same problem as one of this case; None when it runs what this case does not allow."""
+        index, starts = schedule.plan.index, [UNTIMED] * self.full.size
+        for number in chain(*schedule.plan.machines):
+            op = index.op(number)
+            if op.kind not in self.full.kinds:
+                return None
+            starts[self.full.number(op)] = schedule.starts[number]
+        return None if schedule.plan.pairs else self.replay(starts)
 
 
 class Treatment(NamedTuple):
@@ -95,7 +96,13 @@ class Treatment(NamedTuple):
 
 
 class SavingModel(Model):
-    """A case whose objective lies in [least, most] ticks. Task numbers are the numbers of `case.index`."""
+    """A case whose objective lies in [least, most] ticks. Task numbers are the numbers of `case.full`."""
+
+    # An activation's stays exclude each other under a tight budget: a proof takes a fifth of the time with this.
+    parameters: ClassVar[dict[str, Any]] = {
+        "use_hard_precedences_in_cumulative": True,
+        "exploit_all_precedences": True,
+    }
 
     def __init__(self, case: SavingCase, least: int, most: int) -> None:
         super().__init__()
@@ -107,7 +114,7 @@ class SavingModel(Model):
         self.presences: dict[int, Any] = {}
         for duration, head, tail in zip(case.graph.durations, heads(case.graph), tails(case.graph), strict=True):
             self.task(duration // self.quantum, head // self.quantum, (most + wait - tail - duration) // self.quantum)
-        durations = lower(case.problem, case.index).durations
+        durations = lower(case.problem, case.full).durations
         for duration in durations[len(self.starts) :]:
             self.optional(duration // self.quantum)
         self.treatments = list(self._treatments())
@@ -125,8 +132,8 @@ class SavingModel(Model):
         return len(self.starts) - 1
 
     def _treatments(self) -> Iterator[Treatment]:
-        index, pools = self.case.index, self.case.graph.pools
-        first_backward, last_backward = self.case.plain.kinds[1], self.case.plain.kinds[-1]
+        index, pools = self.case.full, self.case.graph.pools
+        first_backward, last_backward = self.case.index.kinds[1], self.case.index.kinds[-1]
         for stage in range(index.stages):
             rows = {kind: index.row(kind, stage) for kind in index.kinds}
             for microbatch, forward in enumerate(rows["F"]):
@@ -178,7 +185,7 @@ class SavingModel(Model):
 
     def devices(self) -> None:
         """A device runs one operation at a time, recomputes among them; and so does a lane."""
-        graph = lower(self.case.problem, self.case.index)
+        graph = lower(self.case.problem, self.case.full)
         rows: list[list[int]] = [[] for _ in graph.capacities]
         for task, resource in enumerate(graph.resources):
             rows[resource].append(task)
