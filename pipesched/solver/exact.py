@@ -8,6 +8,7 @@ from pipesched.solver.search import Find, Search
 from pipesched.solver.transfers import SavingCase, saving_model
 
 SOURCE = "CP-SAT"
+NEAR = 1.1  # times the bound: from there a proof, or one better schedule, comes sooner than a series of them
 
 
 def prove(search: Search, place: int, seconds: float) -> None:
@@ -17,8 +18,10 @@ def prove(search: Search, place: int, seconds: float) -> None:
     """
     case, find = search.cases[place], search.finds[place]
     counts = case.problem.costs.overlap is None
-    most = search.value if search.best is find else search.value - case.quantum
     least = search.bounds[place].ticks
+    most = search.value if search.best is find else search.value - case.quantum
+    if isinstance(case, SavingCase) and search.value <= NEAR * least:
+        most = search.value - case.quantum
     model = saving_model(case, least, most) if isinstance(case, SavingCase) else full_model(case, least, most)
     if find is not None and not find.schedule.plan.pairs:
         model.hint([start // case.quantum for start in case.sorted_rows(find.schedule.starts)])
