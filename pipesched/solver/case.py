@@ -122,6 +122,26 @@ class Case:
             orders[self.graph.resources[task]].append(task)
         return schedule_plan(self.problem, Plan(self.index, orders))
 
+    def alike_weights(self) -> list[list[tuple[int, int]]]:
+        """The (I, W) of stages that share a device, where their W last and free the same: groups of two or more rows."""
+        problem, index = self.problem, self.index
+        if "W" not in index.kinds or problem.home().mirrored:
+            return []
+        groups: dict[tuple[int, int, int], list[tuple[int, int]]] = {}
+        for stage, device in enumerate(problem.home().devices):
+            same = device, problem.costs.backward_weight[stage], problem.memory.retained[stage]
+            groups.setdefault(same, []).extend(zip(index.row("I", stage), index.row("W", stage), strict=True))
+        return [group for group in groups.values() if len(group) > index.microbatches]
+
+    def sorted_weights(self, starts: Sequence[int]) -> list[int]:
+        """`starts` of sorted rows with each group of alike W in the order of their I."""
+        times = list(starts)
+        for group in self.alike_weights():
+            by_input = sorted(group, key=lambda pair: (times[pair[0]], pair))
+            for (_, weight), start in zip(by_input, sorted(times[weight] for _, weight in group), strict=True):
+                times[weight] = start
+        return times
+
     def sorted_rows(self, starts: Sequence[int]) -> list[int]:
         """`starts` with each row of equal operations in the order of microbatches."""
         times = list(starts)

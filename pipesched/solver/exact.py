@@ -19,7 +19,8 @@ def prove(search: Search, place: int, seconds: float) -> None:
     most = search.value if search.best is find else search.value - case.quantum
     model = full_model(case, search.bounds[place].ticks, most)
     if find is not None and not find.schedule.plan.pairs:
-        model.hint([start // case.quantum for start in case.sorted_rows(find.schedule.starts)])
+        starts = case.sorted_weights(case.sorted_rows(find.schedule.starts))
+        model.hint([start // case.quantum for start in starts])
 
     def on_schedule(starts: list[int], _objective: int, _bound: int) -> None:
         search.offer(place, Find(SOURCE, case.replay([start * case.quantum for start in starts])))

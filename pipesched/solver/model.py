@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Sequence
+from itertools import combinations
 from math import gcd
 from operator import add
 from typing import Any
@@ -90,6 +91,17 @@ class PipelineModel(TunedModel):
         """What the budget says as precedences."""
         self.edges(list(capacity_edges(self.case.problem, self.case.index)))
 
+    def weights(self) -> None:
+        """W of a device that are alike run in the order of their I: exchanging two that do not breaks no rule."""
+        count = self.case.index.microbatches
+        for group in self.case.alike_weights():
+            for (one, its_weight), (other, others_weight) in combinations(group, 2):
+                if one // count != other // count:  # those of one row are in order already
+                    first = self.model.new_bool_var("")
+                    for a, b in ((one, other), (its_weight, others_weight)):
+                        self.model.add(self.end(a) <= self.starts[b]).only_enforce_if(first)
+                        self.model.add(self.end(b) <= self.starts[a]).only_enforce_if(~first)
+
     def memory(self, *, beside_capacity: bool = True) -> None:
         """The activations that a device holds at any time fit its room. `beside_capacity`: only where the capacity
         edges do not say it all."""
@@ -135,6 +147,8 @@ def full_model(case: Case, least: int, most: int) -> PipelineModel:
     model.order()
     model.capacity()
     model.memory()
+    if len(model.starts) <= SMALL:
+        model.weights()
     model.objective()
     return model
 

@@ -25,7 +25,7 @@ class _State(NamedTuple):
 
 
 def optimum(problem: Problem, kinds: str, *, pairs: bool = False, span: bool = False) -> int | None:
-    """The least makespan (or span) over all orders of `kinds` ("FB" or "FIW"), within the budget if the problem has one.
+    """The least makespan, or span, over all orders of `kinds` ("FB" or "FIW"), within the budget if there is one.
 
     With `pairs`, an F and a B may also run together. None when no order fits the budget. Under a budget, durations
     must be positive: operations of no length are there and gone within an instant.
