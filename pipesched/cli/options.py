@@ -72,6 +72,7 @@ SEARCH: Group = (
     _flag("recompute", "--recompute", "forwards may run again before their backwards (costs.recompute)", _SEARCH),
     _text("hint", "--hint", "a schedule (JSON) to begin from", _SEARCH, "FILE"),
     _text("method", "--method", "auto (default), portfolio, cpsat or improve", _SEARCH),
+    _flag("frontier", "--frontier", "the best at every budget instead: makespan against memory", _SEARCH),
     _flag("quiet", "--quiet", "no progress, no timing", _SEARCH),
 )
 SCREEN: Group = (
@@ -101,6 +102,7 @@ class SearchOptions(NamedTuple):
 
     settings: dict[str, Any]
     hint: str | None
+    frontier: bool
     quiet: bool
 
 
@@ -157,7 +159,7 @@ def search_values(values: Mapping[str, Any]) -> SearchOptions:
     for name, least, most in (("workers", 1, 1000), ("seed", 0, 2**31 - 1)):
         settings[name] = None if values[name] is None else _whole(f"--{name}", values[name], least, most)
     given = {name: value for name, value in settings.items() if value is not None}
-    return SearchOptions(given, values["hint"], values["quiet"])
+    return SearchOptions(given, values["hint"], values["frontier"], values["quiet"])
 
 
 def screen_values(values: Mapping[str, Any]) -> Screen:

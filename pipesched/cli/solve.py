@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from pipesched.cli.options import ChartView, Screen, SearchOptions, Target
 
 if TYPE_CHECKING:
     from pipesched.pipeline.problem import Problem
     from pipesched.pipeline.schedule import Schedule
+    from pipesched.solver.frontier import FrontierPoint
+    from pipesched.solver.search import Listener
 
 
 def command(
@@ -31,8 +33,15 @@ def command(
     require_json(target)
     given, placements = _given(*problem)
     hint = None if search.hint is None else _hint(search.hint)
+    settings = {**search.settings, "placement": placements, "hint": hint}
     with progress_on_stderr(search.quiet) as listener:
-        outcome = solve(given, placement=placements, hint=hint, listener=listener, **search.settings)
+        if search.frontier:
+            points = _frontier(given, settings, listener)
+        else:
+            outcome = solve(given, listener=listener, **settings)
+    if search.frontier:
+        _show_frontier(points, target, screen)
+        return
     window(outcome.schedule, chart)  # bad options are said before anything is written
     save(outcome, target)
     if screen.as_json:
@@ -41,6 +50,32 @@ def command(
         print_json(document(outcome))
     else:
         print_schedule(outcome, chart, screen, given, timing=not search.quiet)
+
+
+def _frontier(given: Problem, settings: dict[str, Any], listener: Listener | None) -> list[FrontierPoint]:
+    """The best at every budget. Raises ConfigError for a hint, which is for one budget."""
+    from pipesched.errors import ConfigError
+    from pipesched.solver.frontier import frontier
+
+    if settings.pop("hint") is not None:
+        raise ConfigError("--hint: is for a single budget, not for --frontier")
+    return frontier(given, listener=listener, **settings)
+
+
+def _show_frontier(points: list[FrontierPoint], target: Target, screen: Screen) -> None:
+    """The plot and the table, or the document."""
+    from pipesched.cli.output import console_for, print_json, save_json
+    from pipesched.formats.frontier_json import frontier_document
+
+    content = frontier_document(points)
+    save_json(content, target)
+    if screen.as_json:
+        print_json(content)
+    else:
+        from pipesched.render.frontier import frontier_view
+
+        console = console_for(screen)
+        console.print(frontier_view(points, ascii_only=screen.ascii_only or console.options.ascii_only))
 
 
 def _given(path: str | None, overrides: dict[str, str]) -> tuple[Problem, list[str]]:

@@ -13,7 +13,6 @@ from pipesched.core.paths import tails, topological_order
 from pipesched.core.tasks import TaskGraph
 from pipesched.pipeline.bounds import Bound, problem_bounds, work_bounds
 from pipesched.solver.case import Case
-from pipesched.solver.windows import origins
 
 MOST_STEPS = 2_000_000  # operations x devices up to which the span of every device is bounded
 
@@ -50,7 +49,7 @@ def _span_bounds(case: Case) -> Iterator[Bound]:
     """What a device must do after its first start; its last end counts, not the last end of all."""
     problem = case.problem
     every = problem.devices * len(case.graph) <= MOST_STEPS
-    for device, origin in enumerate(origins(case)):
+    for device, origin in enumerate(case.origins):
         if origin.start is not None and (every or device == 0):
             jobs = _jobs(case, device, _tails_on(case.ordered, device), origin.start)
             under = "" if problem.memory.budget is None else " under the budget"

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from math import gcd
+from typing import NamedTuple
 
 from pipesched.core.paths import heads, topological_order
 from pipesched.core.tasks import TaskGraph
@@ -17,6 +18,13 @@ from pipesched.pipeline.problem import Problem
 from pipesched.pipeline.schedule import Schedule, schedule_plan
 
 OBJECTIVES = ("makespan", "span")
+
+
+class Origin(NamedTuple):
+    """From when a device's time counts: the least start of `tasks`, which is `start` if that is known."""
+
+    tasks: tuple[int, ...]
+    start: int | None
 
 
 @dataclass(frozen=True, eq=False)
@@ -53,12 +61,37 @@ class Case:
         """The earliest start of each task in ticks, by its longest path in the ordered graph."""
         return heads(self.ordered)
 
+    @cached_property
+    def rank(self) -> list[int]:
+        """A place of each task such that each comes after all that it waits for."""
+        places = [0] * len(self.graph)
+        for place, task in enumerate(topological_order(self.ordered)):
+            places[task] = place
+        return places
+
+    @cached_property
+    def origins(self) -> list[Origin]:
+        """One a device. The makespan counts from time 0; the span from the device's first forward.
+
+        In a schedule without needless pauses that start is known where the forwards before it are the first on their
+        devices too: as early as possible.
+        """
+        if self.objective == "makespan":
+            return [Origin((), 0)] * self.problem.devices
+        firsts = [self._first_forwards(device) for device in range(self.problem.devices)]
+        known: set[int] = set()
+        alone = {tasks[0] for tasks in firsts if len(tasks) == 1}
+        for task in sorted(alone, key=self.rank.__getitem__):
+            if all(before in known for before, _ in self.graph.predecessors[task]):
+                known.add(task)
+        return [Origin(tasks, self.heads[tasks[0]] if tasks[0] in known else None) for tasks in firsts]
+
     @property
     def owners(self) -> list[int]:
         """The microbatch of each task."""
         return list(range(self.index.microbatches)) * (len(self.index.kinds) * self.index.stages)
 
-    def first_forwards(self, device: int) -> tuple[int, ...]:
+    def _first_forwards(self, device: int) -> tuple[int, ...]:
         """The operations that a device may run first: the first microbatch (of each direction) on its first stage."""
         home, count = self.problem.home(), self.index.microbatches
         entering = {0, count // 2 if home.mirrored else 0}
@@ -80,15 +113,34 @@ class Case:
 
         Microbatches are renamed so that each row of equal operations runs them in order.
         """
-        place = {task: at for at, task in enumerate(topological_order(self.ordered))}
-        times = self.sorted_rows(starts)
+        times, durations = self.sorted_rows(starts), self.graph.durations
         order = sorted(
-            range(len(times)), key=lambda task: (times[task], times[task] + self.graph.durations[task], place[task])
+            range(len(times)), key=lambda task: (times[task], times[task] + durations[task], self.rank[task])
         )
         orders: list[list[int]] = [[] for _ in range(self.problem.devices)]
         for task in order:
             orders[self.graph.resources[task]].append(task)
         return schedule_plan(self.problem, Plan(self.index, orders))
+
+    def alike_weights(self) -> list[list[tuple[int, int]]]:
+        """The (I, W) of stages that share a device, where their W last and free the same: groups of two or more rows."""
+        problem, index = self.problem, self.index
+        if "W" not in index.kinds or problem.home().mirrored:
+            return []
+        groups: dict[tuple[int, int, int], list[tuple[int, int]]] = {}
+        for stage, device in enumerate(problem.home().devices):
+            same = device, problem.costs.backward_weight[stage], problem.memory.retained[stage]
+            groups.setdefault(same, []).extend(zip(index.row("I", stage), index.row("W", stage), strict=True))
+        return [group for group in groups.values() if len(group) > index.microbatches]
+
+    def sorted_weights(self, starts: Sequence[int]) -> list[int]:
+        """`starts` of sorted rows with each group of alike W in the order of their I."""
+        times = list(starts)
+        for group in self.alike_weights():
+            by_input = sorted(group, key=lambda pair: (times[pair[0]], pair))
+            for (_, weight), start in zip(by_input, sorted(times[weight] for _, weight in group), strict=True):
+                times[weight] = start
+        return times
 
     def sorted_rows(self, starts: Sequence[int]) -> list[int]:
         """`starts` with each row of equal operations in the order of microbatches."""

@@ -24,7 +24,8 @@ def prove(search: Search, place: int, seconds: float) -> None:
         most = search.value - case.quantum
     model = saving_model(case, least, most) if isinstance(case, SavingCase) else full_model(case, least, most)
     if find is not None and not find.schedule.plan.pairs:
-        model.hint([start // case.quantum for start in case.sorted_rows(find.schedule.starts)])
+        starts = case.sorted_weights(case.sorted_rows(find.schedule.starts))
+        model.hint([start // case.quantum for start in starts])
 
     def on_schedule(starts: list[int], _objective: int, _bound: int) -> None:
         search.offer(place, Find(SOURCE, case.replay([start * case.quantum for start in starts])))

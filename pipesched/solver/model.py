@@ -1,34 +1,58 @@
 """The exact model of a case in CP-SAT. One rule of DESIGN section 4 is one method; each may be left out or replaced.
 
 Times are in quanta (`Case.quantum` ticks), so that domains are as small as they can be. Task numbers are the numbers of
-the operations. `memory` knows how long an activation stays: with other ways to leave a device (transfers, recompute) it is
-replaced, and `order` and `capacity`, which take microbatches to be alike, are left out.
+the operations. `memory` knows how long an activation stays: with other ways to leave a device (transfers, recompute) it
+is replaced, and `order` and `capacity`, which take microbatches to be alike, are left out.
 """
 
 from __future__ import annotations
 
 import os
 from collections.abc import Sequence
+from itertools import combinations
 from math import gcd
 from operator import add
 from typing import Any
 
 from pipesched.core.cpsat import Limits, Model
+from pipesched.core.paths import topological_order
 from pipesched.core.tasks import NOWHERE, Edge
 from pipesched.pipeline.capacity import capacity_edges, order_edges, says_all
 from pipesched.solver.case import Case
 from pipesched.solver.residence import Residence, residences
-from pipesched.solver.windows import latest_starts, origins
+
+SMALL = 300  # tasks
+
+
+def latest_starts(case: Case, most: int) -> list[int]:
+    """The latest start of each task in ticks when the objective is at most `most`."""
+    graph, count, origins = case.ordered, case.problem.devices, case.origins
+    far = most * (count - 1) + sum(case.problem.costs.p2p)  # devices start one after another at the latest
+    ends = [most + (far if one.start is None else one.start) for one in origins]
+    latest = [ends[device] - time for device, time in zip(graph.pools, graph.durations, strict=True)]
+    for task in reversed(topological_order(graph)):
+        for after, lag in graph.successors[task]:
+            latest[task] = min(latest[task], latest[after] - lag - graph.durations[task])
+    for one in origins:
+        if one.start is not None and one.tasks:
+            latest[one.tasks[0]] = one.start
+    return latest
 
 
 class TunedModel(Model):
-    """A model with the search that measures best on pipelines: linear relaxations do not pay."""
+    """A model with the searches that measure best on pipelines.
+
+    On small models linear relaxations do not pay, and two searches without them prove most. On larger ones nothing
+    closes the gap from above: one search raises the bound instead, by refuting ever larger objectives.
+    """
 
     def tune(self, parameters: Any, limits: Limits) -> None:
         workers = limits.workers or os.cpu_count() or 1
-        parameters.linearization_level = 0
+        if len(self.starts) <= SMALL:
+            parameters.linearization_level = 0
         if workers == 2:
-            parameters.subsolvers.extend(["no_lp", "quick_restart_no_lp"])
+            second = "quick_restart_no_lp" if len(self.starts) <= SMALL else "objective_lb_search"
+            parameters.subsolvers.extend(["no_lp", second])
 
 
 class PipelineModel(TunedModel):
@@ -38,8 +62,7 @@ class PipelineModel(TunedModel):
         super().__init__()
         self.case, self.quantum = case, case.quantum
         self.least, self.most = -(-least // self.quantum), most // self.quantum
-        self.origins = origins(case)
-        latest = latest_starts(case, self.origins, most)
+        latest = latest_starts(case, most)
         self.horizon = max(map(add, latest, case.graph.durations)) // self.quantum  # no task ends later
         for duration, first, last in zip(case.graph.durations, case.heads, latest, strict=True):
             self.task(duration // self.quantum, first // self.quantum, last // self.quantum)
@@ -68,6 +91,17 @@ class PipelineModel(TunedModel):
         """What the budget says as precedences."""
         self.edges(list(capacity_edges(self.case.problem, self.case.index)))
 
+    def weights(self) -> None:
+        """W of a device that are alike run in the order of their I: exchanging two that do not breaks no rule."""
+        count = self.case.index.microbatches
+        for group in self.case.alike_weights():
+            for (one, its_weight), (other, others_weight) in combinations(group, 2):
+                if one // count != other // count:  # those of one row are in order already
+                    first = self.model.new_bool_var("")
+                    for a, b in ((one, other), (its_weight, others_weight)):
+                        self.model.add(self.end(a) <= self.starts[b]).only_enforce_if(first)
+                        self.model.add(self.end(b) <= self.starts[a]).only_enforce_if(~first)
+
     def memory(self, *, beside_capacity: bool = True) -> None:
         """The activations that a device holds at any time fit its room. `beside_capacity`: only where the capacity
         edges do not say it all."""
@@ -91,7 +125,7 @@ class PipelineModel(TunedModel):
         """Minimize the makespan, or the span: the largest, over devices, of last end less first start."""
         goal = self.model.new_int_var(self.least, self.most, self.case.objective)
         for task, device in enumerate(self.case.graph.resources):
-            firsts = self.origins[device].tasks
+            firsts = self.case.origins[device].tasks
             if not self.case.graph.successors[task]:
                 for first in firsts or [None]:
                     self.model.add(self.end(task) - (0 if first is None else self.starts[first]) <= goal)
@@ -113,6 +147,8 @@ def full_model(case: Case, least: int, most: int) -> PipelineModel:
     model.order()
     model.capacity()
     model.memory()
+    if len(model.starts) <= SMALL:
+        model.weights()
     model.objective()
     return model
 

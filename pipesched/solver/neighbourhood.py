@@ -11,14 +11,12 @@ from itertools import pairwise
 from math import gcd
 from typing import Any, NamedTuple
 
-from pipesched.core.paths import topological_order
 from pipesched.pipeline.capacity import says_all
 from pipesched.pipeline.plan import Plan
 from pipesched.pipeline.schedule import Schedule, schedule_plan
 from pipesched.solver.case import Case
 from pipesched.solver.model import TunedModel
 from pipesched.solver.residence import Residence, residences
-from pipesched.solver.windows import origins
 
 
 class Window(NamedTuple):
@@ -51,13 +49,16 @@ class WindowModel(TunedModel):
 
     def schedule(self, starts: Sequence[int]) -> Schedule:
         """The whole schedule with the window's operations in the order of `starts`."""
-        place = {task: at for at, task in enumerate(topological_order(self.case.ordered))}
-        durations, number = self.durations, self.number
+
+        def key(task: int) -> tuple[int, bool, int]:
+            number = self.number[task]
+            return starts[number], self.durations[number] > 0, self.case.rank[task]
+
         orders = []
         for old, free in zip(self.old.plan.orders, self.orders, strict=True):
-            free = sorted(free, key=lambda task: (starts[number[task]], durations[number[task]] > 0, place[task]))
             before = [task for task in old if self.side[task] < 0]
-            orders.append([*before, *free, *old[len(before) + len(free) :]])
+            after = [task for task in old if self.side[task] > 0]
+            orders.append([*before, *sorted(free, key=key), *after])
         return schedule_plan(self.case.problem, Plan(self.case.index, orders))
 
     def _tasks(self) -> None:
@@ -78,21 +79,19 @@ class WindowModel(TunedModel):
         The end that counts is a device's last one, less the origin of its span.
         """
         graph, starts = self.case.ordered, self.old.starts
-        origin = [self.old.first_start[d] if one.tasks else 0 for d, one in enumerate(origins(self.case))]
+        origin = [self.old.first_start[d] if one.tasks else 0 for d, one in enumerate(self.case.origins)]
         tails = [-origin[device] for device in graph.pools]
         following: dict[int, int] = {}
         for old, free in zip(self.old.plan.orders, self.orders, strict=True):
-            after = [task for task in old if self.side[task] > 0]
-            following.update(pairwise(after))
-            following.update(dict.fromkeys(free, after[0]) if after else {})
-        place = {task: at for at, task in enumerate(topological_order(graph))}
-        ends = self.old.ends
-        for task in sorted(place, key=lambda task: (starts[task], ends[task], place[task]), reverse=True):
-            if self.side[task] < 0:
-                break
+            suffix = [task for task in old if self.side[task] > 0]
+            following.update(pairwise(suffix))
+            following.update(dict.fromkeys(free, suffix[0]) if suffix else {})
+        kept = [task for task, side in enumerate(self.side) if side >= 0]
+        for task in sorted(
+            kept, key=lambda task: (starts[task], self.old.ends[task], self.case.rank[task]), reverse=True
+        ):
             if task in following:
-                next_task = following[task]
-                tails[task] = max(tails[task], graph.durations[next_task] + tails[next_task])
+                tails[task] = max(tails[task], graph.durations[following[task]] + tails[following[task]])
             for after, lag in graph.successors[task]:
                 if self.side[after] > 0:
                     tails[task] = max(tails[task], lag + graph.durations[after] + tails[after])
