@@ -2,11 +2,11 @@
 
     python scripts/reproduce_optpipe.py [--fast] [--markdown] [--seconds 10]
 
-Idle is devices x makespan less the useful work, in percent of devices x the makespan in the first of the columns below:
-what is recomputed counts as idle, so that no schedule looks busy by working twice. One stage a device, backward twice
-the forward; uneven stages have a last one of half as much again. A budget is a share of 1F1B's peak, P activations.
-Transfer / compute is PipeOffload's ratio (offload + load) / (forward + backward). A recomputed microbatch keeps a tenth.
-The columns:
+Idle is devices x makespan less the useful work, in percent of devices x the makespan of the first column below: what is
+recomputed counts as idle, so that no schedule looks busy by working twice. One stage a device, backward twice the
+forward; uneven stages have a last one of half as much again. A budget is a share of 1F1B's peak, P activations.
+Transfer / compute is PipeOffload's ratio (offload + load) / (forward + backward). A recomputed microbatch keeps a
+tenth. The columns:
 
     without     the best heuristic that fits, without offload and recompute
     heuristic   the best heuristic with both

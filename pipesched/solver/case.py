@@ -123,7 +123,7 @@ class Case:
         return schedule_plan(self.problem, Plan(self.index, orders))
 
     def alike_weights(self) -> list[list[tuple[int, int]]]:
-        """The (I, W) of stages that share a device, where their W last and free the same: groups of two or more rows."""
+        """The (I, W) of stages that share a device and whose W last and free the same: groups of two or more rows."""
         problem, index = self.problem, self.index
         if "W" not in index.kinds or problem.home().mirrored:
             return []

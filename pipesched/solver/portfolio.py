@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
+from typing import NamedTuple
 
 from pipesched.core.listsched import list_schedule
 from pipesched.core.tasks import TaskGraph
@@ -21,10 +22,19 @@ from pipesched.solver.rules import RULES
 from pipesched.solver.search import Find
 from pipesched.solver.shares import shared_out
 
+LARGE = 10_000  # operations from which one cap for several stages, which may wedge, takes too long
 SMALL = 1_000  # operations up to which every rule of list scheduling is tried with every tie
 TIES = ("dfs", "bfs", "fifo")
 PLAIN_RULES = ("none", "mobility", "descendants")
 PAUSES = (0, 2, 10)  # in durations of the longest operation
+
+
+class Room(NamedTuple):
+    """A task graph with its memory pools, and their caps in grains: the budget, or a way to share it out."""
+
+    name: str
+    graph: TaskGraph
+    caps: Sequence[int | None]
 
 
 def finds(case: Case) -> Iterator[Find]:
@@ -59,31 +69,36 @@ def family_schedule(case: Case, family: Family) -> Schedule | None:
         return None
 
 
+def rooms(case: Case) -> list[Room]:
+    """Shares of the budget for each stage, where a device has several; then the budget itself."""
+    whole = Room("", case.graph, case.problem.room())
+    several = case.problem.stages > case.problem.devices and not case.problem.home().mirrored
+    if case.problem.memory.budget is None or not several:
+        return [whole]
+    longest = max(case.graph.durations)
+    shares = [Room(f", shares {pause}", *shared_out(case, pause * longest)) for pause in PAUSES]
+    return [*shares, whole] if len(case.graph) <= LARGE else shares
+
+
 def _by_lists(case: Case) -> Iterator[Find]:
-    rooms: list[tuple[str, TaskGraph, Sequence[int | None]]] = [("", case.graph, case.problem.room())]
-    home = case.problem.home()
-    if case.problem.memory.budget is not None and not home.mirrored and case.problem.stages > case.problem.devices:
-        longest = max(case.graph.durations)
-        rooms += [(f", shares {pause}", *shared_out(case, pause * longest)) for pause in PAUSES]
+    every = rooms(case)
     for name, rule in RULES.items():
         keys = rule(case)
-        for room, graph, caps in rooms:
-            yield from listed(case, f"list ({name}{room})", graph, caps, keys, "input")
+        for room in every:
+            yield from listed(case, f"list ({name}{room.name})", room, keys)
     if len(case.graph) <= SMALL:
         for plain in PLAIN_RULES:
             for tie in TIES:
-                yield from listed(case, f"list ({plain}, {tie})", case.graph, case.problem.room(), plain, tie)
+                yield from listed(case, f"list ({plain}, {tie})", every[-1], plain, tie)
 
 
-def listed(
-    case: Case, source: str, graph: TaskGraph, caps: Sequence[int | None], priority: str | Sequence[int], tie: str
-) -> Iterator[Find]:
-    """What list scheduling by these rules makes of a case under these caps, if anything."""
+def listed(case: Case, source: str, room: Room, priority: str | Sequence[int], tie: str = "input") -> Iterator[Find]:
+    """The list schedule of a case by a rule within a room, if there is one."""
     try:
-        picked = list_schedule(graph, priority=priority, tie=tie, caps=caps, owners=case.owners).picked
+        picked = list_schedule(room.graph, priority=priority, tie=tie, caps=room.caps, owners=case.owners).picked
     except NoSchedule:
         return
     orders: list[list[int]] = [[] for _ in range(case.problem.devices)]
     for task in picked:
-        orders[graph.resources[task]].append(task)
+        orders[room.graph.resources[task]].append(task)
     yield Find(source, schedule_plan(case.problem, Plan(case.index, orders)))

@@ -18,7 +18,7 @@ from pipesched.pipeline.schedule import schedule_plan
 from pipesched.schedulers.family import ANY
 from pipesched.schedulers.orders import one_forward_one_backward, split_one_forward_one_backward
 from pipesched.schedulers.registry import all_families
-from pipesched.solver.portfolio import family_schedule, finds, listed
+from pipesched.solver.portfolio import Room, family_schedule, finds, listed
 from pipesched.solver.relieve import Way, relieved, ways
 from pipesched.solver.rules import RULES
 from pipesched.solver.search import Find
@@ -69,7 +69,7 @@ def _bases(case: SavingCase) -> Iterator[Find]:
         keys = rule(case)
         for factor in LOOSER:
             caps = [None if room is None or factor is None else int(factor * room) for room in case.problem.room()]
-            yield from listed(case, f"list ({name})", case.graph, caps, keys, "input")
+            yield from listed(case, f"list ({name})", Room("", case.graph, caps), keys)
 
 
 def _by_warm_up(case: SavingCase) -> Iterator[Find]:

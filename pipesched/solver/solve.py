@@ -21,6 +21,7 @@ from pipesched.solver.case import OBJECTIVES, Case
 from pipesched.solver.exact import prove
 from pipesched.solver.feasible import feasible
 from pipesched.solver.improve import improve
+from pipesched.solver.justify import justify
 from pipesched.solver.placements import AUTO, in_blocks, name_of, placed, refined
 from pipesched.solver.portfolio import finds
 from pipesched.solver.saving import saving_bound, saving_finds
@@ -29,7 +30,8 @@ from pipesched.solver.transfers import SavingCase
 
 PORTFOLIO_SHARE = 0.25  # of the time limit, at most
 SMALL, LARGE = 300, 3_500  # operations: up to which CP-SAT needs no better schedule first; from which it cannot prove
-IMPROVE_SHARE = 0.5  # of the time of a case between the two
+END_OF_TIME = 0.02  # of the time limit: with less than that left, it was the limit that ended a search
+JUSTIFY_SHARE, IMPROVE_SHARE = 0.2, 0.5  # of the time of a case; the second, of what the first leaves
 METHODS = ("auto", "portfolio", "cpsat", "improve")
 
 
@@ -85,7 +87,7 @@ def _run(search: Search, method: str, hint: Schedule | None) -> str:
         return "interrupt"
     if not search.open:
         return "proof" if search.value == search.bound.ticks else "gap"
-    return "search" if search.left else "time limit"
+    return "search" if search.left > END_OF_TIME * search.limits.seconds else "time limit"
 
 
 def _heuristics(search: Search, hint: Schedule | None) -> None:
@@ -150,10 +152,13 @@ def _search_one(search: Search, place: int, seconds: float, method: str) -> None
         search.at(f"CP-SAT, {name}")
         prove(search, place, seconds)
         return
+    if method != "cpsat":
+        search.at(f"justification, {name}")
+        justify(search, place, JUSTIFY_SHARE * seconds)
     if method == "improve" or (method == "auto" and size > SMALL):
         share = 1.0 if method == "improve" or size > LARGE else IMPROVE_SHARE
         search.at(f"improvement, {name}")
-        improve(search, place, share * seconds)
+        improve(search, place, share * (until - search.seconds))
     if place in search.open and until > search.seconds and (method == "cpsat" or size <= LARGE):
         search.at(f"CP-SAT, {name}")
         prove(search, place, until - search.seconds)
