@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from pipesched.pipeline.schedule import Schedule as Schedule
     from pipesched.pipeline.schedule import schedule_plan as schedule_plan
     from pipesched.render.gantt import Gantt as Gantt
+    from pipesched.solver.solve import solve as solve
 
 __version__ = "0.1.0"
 
@@ -50,6 +51,7 @@ _HOMES = {  # public name -> module; loaded when first asked for, so that `impor
     "make_problem": "pipeline.problem",
     "run": "outcome",
     "schedule_plan": "pipeline.schedule",
+    "solve": "solver.solve",
     "violations": "pipeline.check",
 }
 

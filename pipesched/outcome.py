@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
+from typing import Any, NamedTuple
 
 from pipesched.errors import Deadlock, NotApplicable
 from pipesched.pipeline.bounds import Bound, lower_bound
@@ -15,17 +15,39 @@ from pipesched.schedulers.family import Family, option_name, prepare
 from pipesched.schedulers.registry import family
 
 
+class SolveReport(NamedTuple):
+    """What a solve knows beside its schedule. `objective` is makespan or span; values and bounds are in ticks."""
+
+    objective: str
+    status: str  # optimal or feasible
+    value: int
+    bound: Bound  # on the objective, over every placement that was tried
+    makespan_bound: Bound  # for the placement of the schedule
+    seconds: float
+    stopped_by: str  # proof, gap, time limit, interrupt, or search (a method that ended without proof)
+    source: str  # what found the schedule
+    heuristic: tuple[str, int] | None  # the best one that fits, and its value
+    placements: tuple[str, ...]  # all that were tried
+
+    @property
+    def gap(self) -> float:
+        """(value - bound) / bound."""
+        return (self.value - self.bound.ticks) / self.bound.ticks if self.bound.ticks else 0.0
+
+
 @dataclass(frozen=True)
 class Outcome:
-    """A schedule with what is known about it."""
+    """A schedule with what is known about it; `report` is a solve's."""
 
     algorithm: str
     schedule: Schedule
+    report: SolveReport | None = None
 
     @cached_property
     def bound(self) -> Bound:
         """The best lower bound on the makespan."""
-        return lower_bound(self.schedule)
+        found = lower_bound(self.schedule)
+        return found if self.report is None else max(found, self.report.makespan_bound, key=lambda one: one.ticks)
 
     @property
     def gap(self) -> float:
@@ -34,7 +56,9 @@ class Outcome:
 
     @property
     def status(self) -> str:
-        """One of two words: optimal when the makespan equals a bound, else heuristic."""
+        """Optimal when the makespan equals a bound, else heuristic; a solve's own word for its objective."""
+        if self.report is not None:
+            return self.report.status
         return "optimal" if self.schedule.makespan == self.bound.ticks else "heuristic"
 
 

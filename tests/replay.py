@@ -7,7 +7,7 @@ timing and the metrics that it judges: slow, plain, and meant to be read beside 
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from fractions import Fraction
 from typing import NamedTuple
 
@@ -15,7 +15,7 @@ from pipesched.pipeline.problem import Problem
 
 
 class Op(NamedTuple):
-    """One operation: stage, kind (F, B, I or W) and microbatch."""
+    """One operation: stage, kind (F, B, I, W, R, O or L) and microbatch."""
 
     stage: int
     kind: str
@@ -41,9 +41,18 @@ class Replayed(NamedTuple):
     peak: list[Fraction]
 
 
-def replay(problem: Problem, plan: Sequence[Sequence[str]]) -> Replayed:
-    """Run the slots of each device in order, each as early as its inputs allow. Raises Stuck."""
-    start, end = _times(problem, plan)
+def replay(
+    problem: Problem,
+    plan: Sequence[Sequence[str]],
+    lanes: Sequence[Sequence[str]] = (),
+    waits: Collection[tuple[str, str]] = (),
+) -> Replayed:
+    """Run the slots of each device (and of each lane) in order, each as early as its inputs allow. Raises Stuck.
+
+    The second operation of each pair in `waits` starts at the end of its first at the earliest.
+    """
+    start, end = _times(problem, [*plan, *lanes], waits)
+    moves = [[op for lane in lanes for op in lane if _home(problem, op) == device] for device in range(len(plan))]
     first = [min(start[name(op)] for slot in slots for op in parts(slot)) for slots in plan if slots]
     last = [max(end[name(op)] for slot in slots for op in parts(slot)) for slots in plan if slots]
     return Replayed(
@@ -52,13 +61,13 @@ def replay(problem: Problem, plan: Sequence[Sequence[str]]) -> Replayed:
         makespan=max(last) - min(first),
         span=max(after - before for before, after in zip(first, last, strict=True)),
         busy=[sum(length(problem, slot) for slot in slots) for slots in plan],
-        peak=[_peak(problem, slots, start, end) for slots in plan],
+        peak=[_peak(problem, [*slots, *moved], start, end) for slots, moved in zip(plan, moves, strict=True)],
     )
 
 
 def parts(slot: str) -> list[Op]:
     """The operations in the text of a slot: one, or the forward and the backward of a pair."""
-    return [Op(int(stage), kind, int(mb)) for stage, kind, mb in re.findall(r"(\d+)([FBIW])(\d+)", slot)]
+    return [Op(int(stage), kind, int(mb)) for stage, kind, mb in re.findall(r"(\d+)([FBIWROL])(\d+)", slot)]
 
 
 def name(op: Op) -> str:
@@ -72,6 +81,11 @@ def device_of(problem: Problem, stage: int, microbatch: int) -> int:
     if home.mirrored and microbatch >= problem.microbatches // 2:
         return problem.devices - 1 - home.devices[stage]
     return home.devices[stage]
+
+
+def _home(problem: Problem, text: str) -> int:
+    [op] = parts(text)
+    return device_of(problem, op.stage, op.microbatch)
 
 
 def length(problem: Problem, slot: str) -> int:
@@ -88,20 +102,32 @@ def length(problem: Problem, slot: str) -> int:
             time += costs.backward_input[op.stage]
         if op.kind in "BW":
             time += costs.backward_weight[op.stage]
+        if op.kind == "R":
+            time += costs.recompute[op.stage]
+        if op.kind == "O":
+            time += (costs.offload or ())[op.stage]
+        if op.kind == "L":
+            time += (costs.reload or ())[op.stage]
     return time
 
 
-def inputs(problem: Problem, op: Op) -> list[tuple[set[Op], int]]:
-    """What `op` waits for: of each set of operations the one that is in the plan, and then the lag."""
+def inputs(problem: Problem, op: Op, planned: Collection[Op] = ()) -> list[tuple[set[Op], int]]:
+    """What `op` waits for: of each set of operations the one that is in the plan, and then the lag.
+
+    An R or L of the same stage and microbatch counts only if it stands in `planned`.
+    """
     stage, kind, mb = op
-    if kind == "W":
-        return [({Op(stage, "I", mb)}, 0)]
+    if kind in "WL":
+        return [({Op(stage, {"W": "I", "L": "O"}[kind], mb)}, 0)]
     if kind == "F":
         return [({Op(stage - 1, "F", mb)}, _lag(problem, stage - 1, mb))] if stage > 0 else []
     own = ({Op(stage, "F", mb)}, 0)
-    if stage == problem.stages - 1:
+    if kind in "RO":
         return [own]
-    return [own, ({Op(stage + 1, "B", mb), Op(stage + 1, "I", mb)}, _lag(problem, stage, mb))]
+    back = [({Op(stage, saved, mb)}, 0) for saved in "RL" if Op(stage, saved, mb) in planned]
+    if stage == problem.stages - 1:
+        return [own, *back]
+    return [own, *back, ({Op(stage + 1, "B", mb), Op(stage + 1, "I", mb)}, _lag(problem, stage, mb))]
 
 
 def _lag(problem: Problem, stage: int, microbatch: int) -> int:
@@ -110,7 +136,10 @@ def _lag(problem: Problem, stage: int, microbatch: int) -> int:
     return 0 if same else problem.costs.p2p[stage]
 
 
-def _times(problem: Problem, plan: Sequence[Sequence[str]]) -> tuple[dict[str, int], dict[str, int]]:
+def _times(
+    problem: Problem, plan: Sequence[Sequence[str]], waits: Collection[tuple[str, str]]
+) -> tuple[dict[str, int], dict[str, int]]:
+    planned = {op for slots in plan for slot in slots for op in parts(slot)}
     start: dict[str, int] = {}
     end: dict[str, int] = {}
     clock = [0] * len(plan)
@@ -119,7 +148,8 @@ def _times(problem: Problem, plan: Sequence[Sequence[str]]) -> tuple[dict[str, i
         moved = False
         for device, slots in enumerate(coming):
             while slots:
-                ready = [_ready(problem, op, end) for op in parts(slots[0])]
+                ready = [_ready(problem, op, planned, end) for op in parts(slots[0])]
+                ready += [end.get(before) for before, after in waits if after in map(name, parts(slots[0]))]
                 if None in ready:
                     break
                 begin = max(clock[device], *(time for time in ready if time is not None))
@@ -132,10 +162,10 @@ def _times(problem: Problem, plan: Sequence[Sequence[str]]) -> tuple[dict[str, i
     return start, end
 
 
-def _ready(problem: Problem, op: Op, end: dict[str, int]) -> int | None:
+def _ready(problem: Problem, op: Op, planned: Collection[Op], end: dict[str, int]) -> int | None:
     """When the inputs of `op` are there; None as long as one has not run."""
     time = 0
-    for alternatives, lag in inputs(problem, op):
+    for alternatives, lag in inputs(problem, op, planned):
         ends = [end[name(one)] for one in alternatives if name(one) in end]
         if not ends:
             return None
@@ -149,8 +179,14 @@ def _peak(problem: Problem, slots: Sequence[str], start: dict[str, int], end: di
     for op in (op for slot in slots for op in parts(slot)):
         whole = Fraction(problem.memory.activation[op.stage])
         retain = problem.memory.retain[op.stage]
-        if op.kind == "F":
+        if op.kind in "FL":
             events.append((start[name(op)], whole))
+        elif op.kind == "O":
+            events.append((end[name(op)], -whole))
+        elif op.kind == "R":
+            dropped = whole * (1 - problem.memory.checkpoint[op.stage])
+            events.append((end[name(op._replace(kind="F"))], -dropped))
+            events.append((start[name(op)], dropped))
         else:
             share = {"B": Fraction(1), "I": 1 - retain, "W": retain}[op.kind]
             events.append((end[name(op)], -whole * share))

@@ -6,11 +6,11 @@ from collections.abc import Sequence
 from dataclasses import replace
 from decimal import Decimal
 from random import Random
-from typing import Any
+from typing import Any, NamedTuple
 
 from hypothesis import strategies as st
 
-from pipesched.pipeline.ops import parse_slot
+from pipesched.pipeline.ops import parse_op, parse_slot, parse_transfer
 from pipesched.pipeline.plan import Plan, plan_from_slots
 from pipesched.pipeline.problem import Problem, make_problem
 from tests.replay import Op, device_of, inputs, name
@@ -47,9 +47,11 @@ def problems(
     most_chunks: int = 3,
     split: bool | None = None,
     overlap: bool = False,
+    saving: bool = False,
     least: int = 0,
 ) -> Problem:
-    """A problem without a budget. `least` is the smallest duration, `most_chunks` the most stages a device."""
+    """A problem without a budget. `least` is the smallest duration, `most_chunks` the most stages a device; `saving`
+    adds what offload and recompute cost."""
     devices = draw(st.integers(1, most_devices))
     kind = draw(st.sampled_from(placements))
     chunks = draw(st.integers(1, most_chunks))
@@ -63,6 +65,11 @@ def problems(
         given["backward"] = one_or_list(draw, times, stages)
     if overlap and draw(st.booleans()):
         given["overlap"] = one_or_list(draw, amounts(least, 20), stages)
+    if saving:
+        given["offload"] = one_or_list(draw, times, stages)
+        given |= {key: one_or_list(draw, times, stages) for key in ("recompute", "reload") if draw(st.booleans())}
+        given["checkpoint"] = one_or_list(draw, st.sampled_from([0, 1, Decimal("0.5"), Decimal("0.1")]), stages)
+        given["lanes"] = draw(st.sampled_from(["device", "pair"]))
     if draw(st.booleans()):
         given["activation"] = one_or_list(draw, amounts(0, 5), stages)
     return make_problem(
@@ -120,24 +127,56 @@ def random_plan(problem: Problem, random: Random, *, split: float = 0, pair: flo
     `split` is the share of backwards that run as I and W, `pair` the chance that an F and a B that are ready on the
     same device run together.
     """
-    waiting: set[Op] = set()
-    for stage in range(problem.stages):
-        for mb in range(problem.microbatches):
-            kinds = "FIW" if random.random() < split else "FB"
-            waiting |= {Op(stage, kind, mb) for kind in kinds}
-    done: set[Op] = set()
-    plan: list[list[str]] = [[] for _ in range(problem.devices)]
+    return random_saving_plan(problem, random, split=split, pair=pair, recompute=0, offload=0).devices
+
+
+class Texts(NamedTuple):
+    """A plan as texts: devices, lanes (out and back of the first, out and back of the second, ...) and wait edges."""
+
+    devices: list[list[str]]
+    lanes: list[list[str]]
+    waits: list[tuple[str, str]]
+
+
+def random_saving_plan(
+    problem: Problem, random: Random, *, split: float, pair: float, recompute: float, offload: float, wait: float = 0
+) -> Texts:
+    """As random_plan; `recompute` and `offload` are the chances of each activation, `wait` those of wait edges."""
+    waiting = _operations(problem, random, split, recompute, offload)
+    planned, done = frozenset(waiting), set[Op]()
+    lanes = 2 * problem.devices if problem.lanes == "device" else (problem.devices + 1) // 2 * 2
+    plan = Texts([[] for _ in range(problem.devices)], [[] for _ in range(lanes if offload else 0)], [])
+    run_before: list[Op] = []
     while waiting:
-        ready = sorted(op for op in waiting if all(one & done for one, _ in inputs(problem, op)))
+        ready = sorted(op for op in waiting if all(one & done for one, _ in inputs(problem, op, planned)))
         op = random.choice(ready)
         device = device_of(problem, op.stage, op.microbatch)
         run = [op, *_partner(problem, random, op, device, ready)] if random.random() < pair else [op]
-        forward_first = sorted(run, key=lambda one: one.kind, reverse=True)
-        texts = [name(one) for one in forward_first]
-        plan[device].append(texts[0] if len(texts) == 1 else f"({texts[0]};{texts[1]})OVERLAP_F_B")
+        texts = [name(one) for one in sorted(run, key=lambda one: one.kind, reverse=True)]
+        row = plan.devices[device]
+        if op.kind in "OL":
+            row = plan.lanes[2 * (device if problem.lanes == "device" else device // 2) + "OL".index(op.kind)]
+        row.append(texts[0] if len(texts) == 1 else f"({texts[0]};{texts[1]})OVERLAP_F_B")
+        if run_before and random.random() < wait:
+            plan.waits.append((name(random.choice(run_before)), texts[0]))
         waiting -= set(run)
         done |= set(run)
+        run_before += run
     return plan
+
+
+def _operations(problem: Problem, random: Random, split: float, recompute: float, offload: float) -> set[Op]:
+    """The operations of a random plan."""
+    ops: set[Op] = set()
+    for stage in range(problem.stages):
+        for mb in range(problem.microbatches):
+            kinds = "FIW" if random.random() < split else "FB"
+            if random.random() < recompute:
+                kinds += "R"
+            elif random.random() < offload:
+                kinds += "OL"
+            ops |= {Op(stage, kind, mb) for kind in kinds}
+    return ops
 
 
 def _partner(problem: Problem, random: Random, op: Op, device: int, ready: list[Op]) -> list[Op]:
@@ -151,6 +190,15 @@ def plan_of(problem: Problem, texts: Sequence[Sequence[str]]) -> Plan:
     """The plan that these texts spell."""
     slots = [[parse_slot(text) for text in row] for row in texts]
     return plan_from_slots(slots, problem.stages, problem.microbatches)
+
+
+def saving_plan_of(problem: Problem, texts: Texts) -> Plan:
+    """The same for a plan with lanes and wait edges."""
+    slots = [[parse_slot(text) for text in row] for row in texts.devices]
+    moves = [[parse_transfer(text) for text in row] for row in texts.lanes]
+    plan = plan_from_slots(slots, problem.stages, problem.microbatches, zip(moves[::2], moves[1::2], strict=True))
+    number = plan.index.number
+    return replace(plan, waits=[(number(parse_op(one)), number(parse_op(other))) for one, other in texts.waits])
 
 
 def texts_of(plan: Plan) -> list[list[str]]:

@@ -17,6 +17,7 @@ from pipesched.cli.options import with_options
 COMMANDS = {  # name -> module of this package, whose function `command` it is
     "run": "run",
     "compare": "compare",
+    "solve": "solve",
     "list": "list_algorithms",
     "show": "show",
     "check": "check",

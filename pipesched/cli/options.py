@@ -33,7 +33,13 @@ def _flag(name: str, option: str, text: str, panel: str, default: bool | None = 
     return inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=default, annotation=Annotated[kind, info])
 
 
-_PROBLEM, _ALGORITHM, _CHART, _OUTPUT = "The problem", "The algorithm", "The chart", "Output"
+_PROBLEM, _ALGORITHM, _SEARCH, _CHART, _OUTPUT = (
+    "The problem",
+    "The algorithm",
+    "The search",
+    "The chart",
+    "Output",
+)
 
 PROBLEM: Group = (
     _text("config", "-c/--config", "YAML file of the problem; - reads standard input", _PROBLEM, "FILE"),
@@ -46,6 +52,26 @@ ALGORITHM: Group = tuple(
     (_flag if field.shape == FLAG else _text)(field.key, field.option, field.help, _ALGORITHM)
     for field in ALGORITHM_FIELDS
     if field.option
+)
+SEARCH: Group = (
+    _text("objective", "--objective", "what to minimize: makespan (default) or span", _SEARCH),
+    _text("time_limit", "--time-limit", "seconds until the best so far is taken; default 60", _SEARCH, "SECONDS"),
+    _text("gap", "--gap", "relative gap to the bound that is good enough; default 0", _SEARCH, "FRACTION"),
+    _text("workers", "--workers", "threads of CP-SAT; default: one a core", _SEARCH),
+    _text("seed", "--seed", "seed of the search; with --workers 1 it repeats the answer", _SEARCH),
+    _flag(
+        "split_backward",
+        "--split-backward/--no-split-backward",
+        "run the backward as I and W, or whole; default: as the config gives it",
+        _SEARCH,
+        None,
+    ),
+    _flag("offload", "--offload", "activations may go to host memory and come back (costs.offload)", _SEARCH),
+    _flag("recompute", "--recompute", "forwards may run again before their backwards (costs.recompute)", _SEARCH),
+    _text("hint", "--hint", "a schedule (JSON) to begin from", _SEARCH, "FILE"),
+    _text("method", "--method", "auto (default), portfolio, cpsat or improve", _SEARCH),
+    _flag("frontier", "--frontier", "the best at every budget instead: makespan against memory", _SEARCH),
+    _flag("quiet", "--quiet", "no progress, no timing", _SEARCH),
 )
 SCREEN: Group = (
     _flag("as_json", "--json", "print one JSON document and nothing else", _OUTPUT),
@@ -64,6 +90,18 @@ CHART: Group = (
     _text("label", "--label", "label of a slot: auto, microbatch, op, stage, none", _CHART),
     _flag("memory", "--memory/--no-memory", "the strip of memory over time; default: with a budget", _CHART, None),
 )
+
+
+SAVING = ("offload", "recompute")
+
+
+class SearchOptions(NamedTuple):
+    """How to search: what `pipesched.solve` takes, and what is for the command line."""
+
+    settings: dict[str, Any]
+    hint: str | None
+    frontier: bool
+    quiet: bool
 
 
 class Screen(NamedTuple):
@@ -109,6 +147,21 @@ def algorithm_values(values: Mapping[str, Any]) -> dict[str, Any]:
     return given
 
 
+def search_values(values: Mapping[str, Any]) -> SearchOptions:
+    """How to search."""
+    settings: dict[str, Any] = {name: values[name] for name in ("objective", "method", "split_backward", *SAVING)}
+    settings["time_limit"] = _number("--time-limit", values["time_limit"])
+    settings["gap"] = _number("--gap", values["gap"])
+    if settings["time_limit"] is not None and settings["time_limit"] <= 0:
+        raise ConfigError(f"--time-limit: must be more than 0, not {values['time_limit']}")
+    if settings["gap"] is not None and settings["gap"] < 0:
+        raise ConfigError(f"--gap: must be at least 0, not {values['gap']}")
+    for name, least, most in (("workers", 1, 1000), ("seed", 0, 2**31 - 1)):
+        settings[name] = None if values[name] is None else _whole(f"--{name}", values[name], least, most)
+    given = {name: value for name, value in settings.items() if value is not None}
+    return SearchOptions(given, values["hint"], values["frontier"], values["quiet"])
+
+
 def screen_values(values: Mapping[str, Any]) -> Screen:
     """How to print."""
     width = None if values["width"] is None else _whole("--width", values["width"], least=20, most=10_000)
@@ -137,6 +190,7 @@ def chart_values(values: Mapping[str, Any]) -> ChartView:
 _READERS: dict[str, tuple[Group, Callable[[Mapping[str, Any]], Any]]] = {
     "problem": (PROBLEM, problem_values),
     "algorithm": (ALGORITHM, algorithm_values),
+    "search": (SEARCH, search_values),
     "screen": (SCREEN, screen_values),
     "target": (FILE, file_values),
     "chart": (CHART, chart_values),
@@ -144,7 +198,7 @@ _READERS: dict[str, tuple[Group, Callable[[Mapping[str, Any]], Any]]] = {
 
 
 def with_options(function: Callable[..., Any]) -> Callable[..., Any]:
-    """`function` with its parameters named problem, algorithm, screen, target or chart replaced by their options."""
+    """`function` with its parameters that are named like an entry of _READERS replaced by the options of that group."""
     own = list(inspect.signature(function, eval_str=True).parameters.values())
     groups = [parameter.name for parameter in own if parameter.name in _READERS]
     shown = [parameter for parameter in own if parameter.name not in _READERS]

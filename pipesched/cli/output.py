@@ -105,15 +105,17 @@ def window(schedule: Schedule, view: ChartView, until: int | None = None) -> Win
     return Window(start, end)
 
 
-def print_schedule(outcome: Outcome, view: ChartView, screen: Screen, given: Problem | None = None) -> None:
-    """Heading, chart and summary. `given` is the problem before it was fused."""
+def print_schedule(
+    outcome: Outcome, view: ChartView, screen: Screen, given: Problem | None = None, *, timing: bool = True
+) -> None:
+    """Heading, chart and summary. `given` is the problem before it was fused; `timing`: say how long a solve took."""
     from pipesched.render.summary import heading, summary
 
     console, drawing = console_for(screen), chart(outcome.schedule, view, screen)
     console.print(heading(outcome, given))
     console.print(drawing)
     console.print()
-    console.print(summary(outcome, brief=console.width < 80))
+    console.print(summary(outcome, brief=console.width < 80, timing=timing))
     if outcome.schedule.plan.note:
         console.print(f"note: {outcome.schedule.plan.note}")
 
@@ -149,11 +151,16 @@ def save_json(content: Mapping[str, Any], target: Target) -> None:
     """Write a document to the target file, if there is one."""
     if target.path is None:
         return
-    if Path(target.path).suffix.lower() != ".json":
-        raise ConfigError(f"--output: {target.path!r} must end in .json")
+    require_json(target)
     from pipesched.formats.schedule_json import dump
 
     write_file(Path(target.path), [dump(content)], target.force)
+
+
+def require_json(target: Target) -> None:
+    """Raise ConfigError when the target file, if there is one, is not named as JSON."""
+    if target.path is not None and Path(target.path).suffix.lower() != ".json":
+        raise ConfigError(f"--output: {target.path!r} must end in .json")
 
 
 def write_file(path: Path, parts: Iterable[str], force: bool) -> None:

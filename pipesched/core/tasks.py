@@ -8,7 +8,7 @@ arrow for every microbatch (a single arrow is a bundle of one).
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import NamedTuple
 
@@ -69,3 +69,21 @@ class TaskGraph:
         for before, after, lag in self.arrows():
             table[before].append((after, lag))
         return table
+
+
+def reversed_graph(graph: TaskGraph) -> TaskGraph:
+    """The same tasks with time running backwards; task i becomes task n-1-i, and takes what it gave."""
+    last = len(graph) - 1
+
+    def mirror(tasks: range) -> range:
+        return range(last - tasks[-1], last - tasks[0] + 1, tasks.step)
+
+    return replace(
+        graph,
+        durations=graph.durations[::-1],
+        resources=graph.resources[::-1],
+        edges=[Edge(mirror(edge.after), mirror(edge.before), edge.lag) for edge in graph.edges if edge.before],
+        takes=graph.gives[::-1],
+        gives=graph.takes[::-1],
+        pools=graph.pools[::-1],
+    )

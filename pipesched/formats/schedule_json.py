@@ -10,14 +10,15 @@ import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from decimal import Decimal
 from fractions import Fraction
+from itertools import chain
 from math import isclose
-from typing import Any
+from typing import Any, NamedTuple
 
 from pipesched.config.fields import BY_KEY, SECTIONS, keys_of
 from pipesched.core.timing import UNTIMED
 from pipesched.errors import ConfigError, InvalidSchedule
-from pipesched.outcome import Outcome
-from pipesched.pipeline.ops import Pair, parse_slot
+from pipesched.outcome import Outcome, SolveReport
+from pipesched.pipeline.ops import Op, Pair, Slot, parse_slot, parse_transfer
 from pipesched.pipeline.plan import plan_from_slots
 from pipesched.pipeline.problem import Problem, make_problem
 from pipesched.pipeline.quantities import in_units, parse_number, plain, shown, simplest
@@ -31,6 +32,7 @@ MOST_PLACES = 30  # digits before or behind the point
 def document(outcome: Outcome) -> dict[str, Any]:
     """The whole document."""
     schedule = outcome.schedule
+    solver = {} if outcome.report is None else {"solver": solver_document(outcome.report, schedule.problem.costs.scale)}
     return {
         "format": FORMAT,
         "version": VERSION,
@@ -39,6 +41,28 @@ def document(outcome: Outcome) -> dict[str, Any]:
         "problem": problem_document(schedule.problem),
         "metrics": metrics_document(outcome),
         "devices": [list(_slots(schedule, device)) for device in range(schedule.problem.devices)],
+        **({"transfers": _transfers(schedule)} if schedule.plan.lanes else {}),
+        **solver,
+    }
+
+
+def solver_document(report: SolveReport, scale: int) -> dict[str, Any]:
+    """What a solve knows: the value of its objective, the bound on it, and what they rest on."""
+    heuristic = None
+    if report.heuristic is not None:
+        heuristic = {"source": report.heuristic[0], "objective": in_units(report.heuristic[1], scale)}
+    return {
+        "status": report.status,
+        "minimize": report.objective,
+        "objective": in_units(report.value, scale),
+        "bound": in_units(report.bound.ticks, scale),
+        "bound_reason": report.bound.reason,
+        "gap": report.gap,
+        "seconds": round(report.seconds, 3),
+        "stopped_by": report.stopped_by,
+        "source": report.source,
+        "heuristic": heuristic,
+        "placements": list(report.placements),
     }
 
 
@@ -118,6 +142,17 @@ def _slots(schedule: Schedule, device: int) -> Iterator[dict[str, Any]]:
         }
 
 
+def _transfers(schedule: Schedule) -> list[list[dict[str, Any]]]:
+    """The offloads and loads of each device, in order of time."""
+    index, scale = schedule.plan.index, schedule.problem.costs.scale
+    rows: list[list[dict[str, Any]]] = [[] for _ in range(schedule.problem.devices)]
+    moves = chain.from_iterable(chain.from_iterable(schedule.plan.lanes))
+    for move in sorted(moves, key=lambda number: (schedule.starts[number], schedule.ends[number])):
+        start, end = in_units(schedule.starts[move], scale), in_units(schedule.ends[move], scale)
+        rows[schedule.graph.pools[move]].append({"op": str(index.op(move)), "start": start, "end": end})
+    return rows
+
+
 def dump(content: Mapping[str, Any]) -> str:
     """A document as text: one line a key, a slot or a row, so that files can be compared line by line."""
     lines = (f"  {json.dumps(key)}: {_lines(value, '    ')}" for key, value in content.items())
@@ -146,7 +181,7 @@ def parse(text: str, name: str) -> Outcome:
     try:
         _require_version(content)
         problem = _problem(_get(content, "problem", dict))
-        return Outcome(_algorithm(content), _schedule(problem, _get(content, "devices", list)))
+        return Outcome(_algorithm(content), _schedule(problem, content))
     except ConfigError as error:
         key = f"{error.key}: " if error.key else ""
         raise ConfigError(f"{name}: {key}{error}") from None
@@ -241,22 +276,50 @@ def _exact_size(value: int | Decimal) -> Fraction:
     return simplest(value) if isinstance(value, Decimal) else time_or_size
 
 
-def _schedule(problem: Problem, devices: list[Any]) -> Schedule:
-    if len(devices) != problem.devices:
-        raise ConfigError(f"'devices' lists {len(devices)} devices; the problem has {problem.devices}")
+class _Entry(NamedTuple):
+    """A slot or a transfer of a document, with its times in ticks."""
+
+    slot: Slot
+    start: int
+    end: int
+
+
+def _schedule(problem: Problem, content: dict[str, Any]) -> Schedule:
     if problem.placement is None:
         raise ConfigError('problem.placement must be a list of devices or "bidirectional"')
-    if not all(isinstance(slots, list) for slots in devices):
-        raise ConfigError("'devices' must hold a list of slots for each device")
-    rows = [[(parse_slot(_get(slot, "op", str)), slot) for slot in slots] for slots in devices]
-    plan = plan_from_slots([[slot for slot, _ in row] for row in rows], problem.stages, problem.microbatches)
+    rows = _entries(problem, content, "devices", parse_slot)
+    moves = _entries(problem, content, "transfers", parse_transfer) if "transfers" in content else []
+    plan = plan_from_slots(
+        [[entry.slot for entry in row] for row in rows], problem.stages, problem.microbatches, _lanes(problem, moves)
+    )
     starts, ends = [UNTIMED] * plan.index.size, [UNTIMED] * plan.index.size
-    for slot, content in (entry for row in rows for entry in row):
-        start, end = (_ticks(content, key, problem) for key in ("start", "end"))
-        for op in slot if isinstance(slot, Pair) else (slot,):
+    for entry in chain(*rows, *moves):
+        for op in entry.slot if isinstance(entry.slot, Pair) else (entry.slot,):
             number = plan.index.number(op)
-            starts[number], ends[number] = start, end
+            starts[number], ends[number] = entry.start, entry.end
     return _as_written(assemble(problem, plan, starts, ends))
+
+
+def _entries(problem: Problem, content: Any, key: str, read: Callable[[str], Slot]) -> list[list[_Entry]]:
+    """What a key of the document lists for each device."""
+    devices = _get(content, key, list)
+    if len(devices) != problem.devices:
+        raise ConfigError(f"{key!r} lists {len(devices)} devices; the problem has {problem.devices}")
+    if not all(isinstance(slots, list) for slots in devices):
+        raise ConfigError(f"{key!r} must hold a list of slots for each device")
+    return [
+        [_Entry(read(_get(slot, "op", str)), *(_ticks(slot, end, problem) for end in ("start", "end"))) for slot in row]
+        for row in devices
+    ]
+
+
+def _lanes(problem: Problem, moves: Sequence[Sequence[_Entry]]) -> Iterator[tuple[list[Op], list[Op]]]:
+    """The transfers of each pair of lanes, out and back, in the order of their times."""
+    for lane in range(problem.lane_count if moves else 0):
+        row = [entry for device, entries in enumerate(moves) if problem.lane(device) == lane for entry in entries]
+        row.sort(key=lambda entry: entry[1:])
+        ops = [entry.slot for entry in row if isinstance(entry.slot, Op)]
+        yield [op for op in ops if op.kind == "O"], [op for op in ops if op.kind == "L"]
 
 
 def _ticks(content: Mapping[str, Any], key: str, problem: Problem) -> int:

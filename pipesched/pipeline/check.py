@@ -8,7 +8,7 @@ costs less than scheduling; only where a row fails are its operations looked at 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from itertools import chain, compress, pairwise, repeat
+from itertools import accumulate, chain, compress, pairwise, repeat
 from operator import add, ge, gt, lt
 
 from pipesched.errors import InvalidSchedule
@@ -35,7 +35,7 @@ def checked(schedule: Schedule) -> Schedule:
 
 def violations(schedule: Schedule) -> Iterator[str]:
     """Every rule of DESIGN section 4 that the schedule breaks, one sentence each. The budget is no rule here."""
-    for rules in ((_other_problem,), (_incomplete, _untimed), (_misplaced, _wrong_lengths, _collisions, _too_early)):
+    for rules in RULES:
         found = False
         for sentence in chain.from_iterable(rule(schedule) for rule in rules):
             found = True
@@ -65,6 +65,7 @@ def _incomplete(schedule: Schedule) -> Iterator[str]:
     none = [0] * (index.stages * index.microbatches)
     counts = {kind: [times_run[number] for row in index.rows(kind) for number in row] for kind in index.kinds}
     columns = (counts.get(kind, none) for kind in "FBIW")
+    yield from _half_saved(schedule, times_run)
     for place, (f, b, i, w) in enumerate(zip(*columns, strict=True)):
         stage, microbatch = divmod(place, index.microbatches)
         if not f:
@@ -76,9 +77,24 @@ def _incomplete(schedule: Schedule) -> Iterator[str]:
             yield f"{stage}{missing}{microbatch} is missing"
 
 
+def _half_saved(schedule: Schedule, times_run: Sequence[int]) -> Iterator[str]:
+    """An offload needs its load, a load its offload; what is recomputed is not offloaded too."""
+    index, costs = schedule.plan.index, schedule.problem.costs
+    none = [0] * (index.stages * index.microbatches)
+    counts = {kind: [times_run[number] for row in index.rows(kind) for number in row] for kind in index.kinds}
+    for place, (r, o, back) in enumerate(zip(*(counts.get(kind, none) for kind in "ROL"), strict=True)):
+        stage, microbatch = divmod(place, index.microbatches)
+        if bool(o) != bool(back):
+            yield f"{stage}{'L' if o else 'O'}{microbatch} is missing"
+        if r and (o or back):
+            yield f"stage {stage}, microbatch {microbatch} is both recomputed and offloaded"
+        if o and costs.offload is None:
+            yield f"{stage}O{microbatch} has no length: the problem has no costs.offload"
+
+
 def _planned(schedule: Schedule) -> list[int]:
     """All operations of the plan."""
-    return list(chain(*schedule.plan.orders, schedule.plan.pairs.values()))
+    return list(chain(*schedule.plan.machines, schedule.plan.pairs.values()))
 
 
 def _untimed(schedule: Schedule) -> Iterator[str]:
@@ -94,8 +110,9 @@ def _untimed(schedule: Schedule) -> Iterator[str]:
 
 
 def _misplaced(schedule: Schedule) -> Iterator[str]:
-    """Every operation runs on the device of its stage."""
+    """Every operation runs on the device of its stage, and every transfer on that device's lanes."""
     index, due = schedule.plan.index, _homes(schedule)
+    yield from _misplaced_transfers(schedule, due)
     for device, order in enumerate(schedule.plan.orders):
         if set(picker(order)(due)) <= {device}:
             continue
@@ -106,6 +123,22 @@ def _misplaced(schedule: Schedule) -> Iterator[str]:
         if due[forward] != due[backward]:
             pair = f"{index.op(forward)} and {index.op(backward)}"
             yield f"{pair} run together, but their stages live on different devices"
+
+
+def _misplaced_transfers(schedule: Schedule, due: Sequence[int]) -> Iterator[str]:
+    index, problem = schedule.plan.index, schedule.problem
+    if "O" not in index.kinds and "L" not in index.kinds:
+        return
+    for number in chain(*schedule.plan.orders):
+        if index.op(number).kind in "OL":
+            yield f"{index.op(number)} is a transfer, but runs in a slot of a device"
+    for lane, ways in enumerate(schedule.plan.lanes):
+        for kind, order in zip("OL", ways, strict=True):
+            for number in order:
+                if index.op(number).kind != kind:
+                    yield f"{index.op(number)} runs on a lane for {kind}"
+                elif (due[number] // 2 if problem.lanes == "pair" else due[number]) != lane:
+                    yield f"{index.op(number)} runs on lane {lane}, which is not that of device {due[number]}"
 
 
 def _homes(schedule: Schedule) -> list[int]:
@@ -122,11 +155,18 @@ def _homes(schedule: Schedule) -> list[int]:
 def _wrong_lengths(schedule: Schedule) -> Iterator[str]:
     """An operation lasts its cost; a pair lasts `overlap`, by the stage of its forward, else the sum of its parts."""
     problem, index, costs = schedule.problem, schedule.plan.index, schedule.problem.costs
-    tables = {"F": costs.forward, "B": costs.backward, "I": costs.backward_input, "W": costs.backward_weight}
+    tables = {
+        "F": costs.forward,
+        "B": costs.backward,
+        "I": costs.backward_input,
+        "W": costs.backward_weight,
+        "R": costs.recompute,
+        "O": costs.offload or (),
+        "L": costs.reload or (),
+    }
     in_pair = {**schedule.plan.pairs, **{b: f for f, b in schedule.plan.pairs.items()}}
     for kind in index.kinds:
-        for stage, row in enumerate(index.rows(kind)):
-            length = tables[kind][stage]
+        for length, row in zip(tables[kind], index.rows(kind), strict=False):  # none where nothing is offloaded
             starts = _part(schedule.starts, row)
             if not in_pair and _part(schedule.ends, row) == list(map(length.__add__, starts)):
                 continue
@@ -145,12 +185,23 @@ def _pair_length(problem: Problem, index: OpIndex, one: int, other: int) -> int:
 
 
 def _collisions(schedule: Schedule) -> Iterator[str]:
-    """A device runs one slot at a time, in plan order, from time 0."""
+    """A device runs one slot at a time, in plan order, from time 0; a lane moves one thing at a time."""
     index = schedule.plan.index
     for order, starts, ends in zip(schedule.plan.orders, schedule.slot_starts, schedule.slot_ends, strict=True):
         if any(map(gt, ends, starts[1:])):
             for before, after in compress(pairwise(order), map(gt, ends, starts[1:])):
                 yield f"{index.op(after)} starts before {index.op(before)} has ended on the same device"
+    for before, after in chain.from_iterable(map(pairwise, chain(*schedule.plan.lanes))):
+        if schedule.starts[after] < schedule.ends[before]:
+            yield f"{index.op(after)} starts before {index.op(before)} has ended on the same lane"
+
+
+def _impatient(schedule: Schedule) -> Iterator[str]:
+    """Whatever has a wait edge waits."""
+    index = schedule.plan.index
+    for before, after in schedule.plan.waits:
+        if schedule.starts[after] < schedule.ends[before]:
+            yield f"{index.op(after)} starts before the end of {index.op(before)}, for which the plan makes it wait"
 
 
 def _too_early(schedule: Schedule) -> Iterator[str]:
@@ -166,8 +217,15 @@ def _too_early(schedule: Schedule) -> Iterator[str]:
             yield from _early_row(schedule, kind, stage, _part(schedule.ends, forwards[stage]), 0)
             if stage + 1 < problem.stages:
                 yield from _early_row(schedule, kind, stage, inputs[stage + 1], hop)
-        if "W" in index.kinds:
-            yield from _early_row(schedule, "W", stage, _part(schedule.ends, index.row("I", stage)), 0)
+        for before, kind in _inside_a_stage(index.kinds):
+            yield from _early_row(schedule, kind, stage, _part(schedule.ends, index.row(before, stage)), 0)
+
+
+def _inside_a_stage(kinds: str) -> Iterator[tuple[str, str]]:
+    """Which operation follows which on the same stage, besides a backward its forward."""
+    for before, after in ("IW", "FR", "RB", "RI", "FO", "OL", "LB", "LI"):
+        if before in kinds and after in kinds:
+            yield before, after
 
 
 def _early_row(schedule: Schedule, kind: str, stage: int, ready: Sequence[int], lag: int) -> Iterator[str]:
@@ -198,6 +256,60 @@ def _part(values: Sequence[int], row: range) -> Sequence[int]:
     return values[row.start : row.stop]
 
 
+def _wrong_memory(schedule: Schedule) -> Iterator[str]:
+    """The peak that the schedule claims is that of its activations, where something depends on it."""
+    plan, problem = schedule.plan, schedule.problem
+    if problem.memory.budget is None and not plan.lanes and "R" not in plan.index.kinds:
+        return
+    scale = problem.memory.scale
+    for device, (peak, claim) in enumerate(zip(replayed_peaks(schedule), schedule.peak_memory, strict=True)):
+        if peak != claim:
+            claimed, true = in_units(claim, scale), in_units(peak, scale)
+            yield f"device {device} reaches {true} {problem.memory.unit}, not {claimed} as the schedule claims"
+
+
+def replayed_peaks(schedule: Schedule) -> list[int]:
+    """The largest activation memory of each device, in grains: every change in order of time, frees before takes."""
+    problem, count = schedule.problem, schedule.problem.microbatches
+    changes: list[list[tuple[int, int]]] = [[] for _ in range(problem.devices)]
+    for stage in range(problem.stages):
+        for microbatches in (range(count // 2), range(count // 2, count)):  # halves, for bidirectional placements
+            if microbatches:
+                device = problem.home().device(stage, microbatches[0], count)
+                changes[device] += _changes(schedule, stage, microbatches)
+    return [max(accumulate(change for _, change in sorted(events)), default=0) for events in changes]
+
+
+def _changes(schedule: Schedule, stage: int, microbatches: range) -> Iterator[tuple[int, int]]:
+    """What some microbatches of a stage take and free, as (time, change)."""
+    memory, index = schedule.problem.memory, schedule.plan.index
+    whole = memory.activation[stage]
+    held, kept = int(whole * memory.retain[stage]), int(whole * memory.checkpoint[stage])
+    starts, ends = schedule.starts, schedule.ends
+    rows = {kind: index.row(kind, stage)[microbatches.start : microbatches.stop] for kind in index.kinds}
+    for kind, times, change in (
+        ("F", starts, whole),
+        ("R", starts, whole - kept),
+        ("O", ends, -whole),
+        ("L", starts, whole),
+        ("B", ends, -whole),
+        ("I", ends, held - whole),
+        ("W", ends, -held),
+    ):
+        yield from ((times[number], change) for number in rows.get(kind, ()) if starts[number] >= 0)
+    for again, forward in zip(rows.get("R", ()), rows["F"], strict=False):  # none without recompute
+        if starts[again] >= 0:
+            yield ends[forward], kept - whole
+
+
 def _time(schedule: Schedule, ticks: int) -> int | float:
     """Ticks in the user's unit."""
     return in_units(ticks, schedule.problem.costs.scale)
+
+
+RULES = (  # each group assumes the ones before
+    (_other_problem,),
+    (_incomplete, _untimed),
+    (_misplaced, _wrong_lengths, _collisions, _impatient, _too_early),
+    (_wrong_memory,),
+)

@@ -1,8 +1,9 @@
 """Operations: their letters, their text, and the numbers that a plan gives them.
 
 The letters are PyTorch's: F forward, B full backward, I backward for the input, W backward for the weights (B is I then
-W fused). `2F0` is the forward of microbatch 0 on stage 2, `(0F3;3B1)OVERLAP_F_B`
-a pair that starts and ends together.
+W fused). Ours are R, which runs a forward again before its backward, and the transfers O (an activation goes to host
+memory) and L (it comes back). `2F0` is the forward of microbatch 0 on stage 2, `(0F3;3B1)OVERLAP_F_B` a pair that
+starts and ends together.
 """
 
 from __future__ import annotations
@@ -12,7 +13,9 @@ from typing import NamedTuple
 
 from pipesched.errors import ConfigError
 
-KINDS = "FBIW"
+SLOT_KINDS = "FBIWR"  # what devices run
+TRANSFER_KINDS = "OL"  # what lanes move
+KINDS = SLOT_KINDS + TRANSFER_KINDS
 _OP = re.compile(r"(0|[1-9][0-9]{0,8})([A-Z])(0|[1-9][0-9]{0,8})", re.ASCII)
 _PAIR = re.compile(r"\(([^;()]+);([^;()]+)\)OVERLAP_F_B", re.ASCII)
 
@@ -53,18 +56,29 @@ def parse_slot(text: str) -> Slot:
     """The operation or pair that `text` names. Raises ConfigError."""
     match = _PAIR.fullmatch(text)
     if not match:
-        return parse_op(text)
+        return _of_kind(parse_op(text), SLOT_KINDS, "a device runs")
     pair = Pair(parse_op(match[1]), parse_op(match[2]))
     if pair.forward.kind != "F" or pair.backward.kind != "B":
         raise ConfigError(f"{text!r}: a pair holds a forward F, then a full backward B")
     return pair
 
 
+def parse_transfer(text: str) -> Op:
+    """The transfer that `text` names, for instance `2O0`. Raises ConfigError."""
+    return _of_kind(parse_op(text), TRANSFER_KINDS, "a lane moves")
+
+
+def _of_kind(op: Op, kinds: str, what: str) -> Op:
+    if op.kind not in kinds:
+        raise ConfigError(f"{op} does not belong here: {what} {', '.join(kinds)}")
+    return op
+
+
 class OpIndex(NamedTuple):
     """Numbers for the operations of a plan: kind by kind, stage by stage, microbatch by microbatch.
 
-    `kinds` holds the letters that the plan may use, for instance "FB" or "FIW". A plan with half a million operations
-    is then lists of integers, and the operations of one stage and kind are a range.
+    `kinds` holds the letters that the plan may use, for instance "FB", "FIW" or, with recompute, "FBR". A plan with
+    half a million operations is then lists of integers, and the operations of one stage and kind are a range.
     """
 
     kinds: str

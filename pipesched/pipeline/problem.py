@@ -49,6 +49,11 @@ class Memory:
     budget: tuple[int, ...] | None  # per device
 
     @property
+    def checkpointed(self) -> tuple[int, ...]:
+        """What the end of F leaves of an activation that is recomputed, in grains."""
+        return tuple(int(size * part) for size, part in zip(self.activation, self.checkpoint, strict=True))
+
+    @property
     def retained(self) -> tuple[int, ...]:
         """What the end of I leaves for W, in grains."""
         return tuple(int(size * part) for size, part in zip(self.activation, self.retain, strict=True))
@@ -73,6 +78,15 @@ class Problem:
         if self.placement is None:
             raise ConfigError("the placement of this problem is not settled yet")
         return self.placement
+
+    def lane(self, device: int) -> int:
+        """Which pair of transfer lanes (out and back) a device uses."""
+        return device // 2 if self.lanes == "pair" else device
+
+    @property
+    def lane_count(self) -> int:
+        """How many pairs of transfer lanes there are."""
+        return self.lane(self.devices - 1) + 1
 
     def static_memory(self, device: int) -> int:
         """Weights and the like on a device, in grains; both copies count where the placement is bidirectional."""

@@ -8,14 +8,13 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
-from itertools import accumulate
+from itertools import accumulate, chain
 from operator import add, itemgetter, sub
 
 from pipesched.core.tasks import TaskGraph
 from pipesched.core.timing import earliest_times
 from pipesched.errors import Deadlock
 from pipesched.pipeline.lowering import lower_plan
-from pipesched.pipeline.ops import OpIndex
 from pipesched.pipeline.plan import Plan
 from pipesched.pipeline.problem import Problem
 
@@ -76,8 +75,29 @@ class Schedule:
 
     @property
     def ideal(self) -> int:
-        """The largest busy time of a device."""
-        return max(self.busy)
+        """The largest busy time of a device, without what it recomputes."""
+        if "R" not in self.plan.index.kinds:
+            return max(self.busy)
+        again, durations = set(self._recomputes), self.graph.durations
+        return max(sum(durations[task] for task in order if task not in again) for order in self.plan.orders)
+
+    @property
+    def recomputed(self) -> int:
+        """How many activations (one a stage and microbatch) are recomputed."""
+        return len(self._recomputes)
+
+    @cached_property
+    def _recomputes(self) -> list[int]:
+        """Every R of the plan."""
+        if "R" not in self.plan.index.kinds:
+            return []
+        again = set(chain(*self.plan.index.rows("R")))
+        return [task for order in self.plan.orders for task in order if task in again]
+
+    @property
+    def offloaded(self) -> int:
+        """How many activations are offloaded."""
+        return sum(len(lane.out) for lane in self.plan.lanes)
 
     @property
     def bubble(self) -> float:
@@ -101,7 +121,8 @@ class Schedule:
         What is freed at a time counts before what is taken then.
         """
         devices = range(self.problem.devices)
-        if 0 in self.graph.durations:  # slots of no length: several may take and free at one instant
+        # Transfers take and free at any time, and slots of no length several times at one instant.
+        if self.plan.lanes or 0 in self.graph.durations:
             return [max(level for _, level in self.memory_steps(device)) for device in devices]
         return [self._highest_at_starts(device) for device in devices]
 
@@ -115,13 +136,21 @@ class Schedule:
         """The activation memory of a device over time as (time, level from then on), times rising."""
         level, now = 0, 0
         changes = []
-        for task in self.plan.orders[device]:
+        for task in chain(self.plan.orders[device], self._transfers[device]):
             changes += [(self.starts[task], self.graph.takes[task]), (self.ends[task], -self.graph.gives[task])]
         for time, change in sorted(changes):
             if time != now:
                 yield now, level
             now, level = time, level + change
         yield now, level
+
+    @cached_property
+    def _transfers(self) -> list[list[int]]:
+        """The offloads and loads of each device."""
+        tasks: list[list[int]] = [[] for _ in range(self.problem.devices)]
+        for task in chain.from_iterable(chain.from_iterable(self.plan.lanes)):
+            tasks[self.graph.pools[task]].append(task)
+        return tasks
 
     @property
     def fits(self) -> bool:
@@ -141,9 +170,9 @@ def schedule_plan(problem: Problem, plan: Plan) -> Schedule:
     """
     graph = lower_plan(problem, plan)
     try:
-        starts, ends = earliest_times(graph, plan.orders)
+        starts, ends = earliest_times(graph, plan.machines)
     except Deadlock as error:
-        raise Deadlock(_explain(error, plan.index), error.cycle, error.awaited) from None
+        raise Deadlock(_explain(error, plan), error.cycle, error.awaited) from None
     for forward, backward in plan.pairs.items():
         starts[backward], ends[backward] = starts[forward], ends[forward]
     return Schedule(problem, plan, starts, ends, graph)
@@ -156,9 +185,13 @@ def assemble(problem: Problem, plan: Plan, starts: Sequence[int], ends: Sequence
     return Schedule(problem, plan, starts, ends, lower_plan(problem, plan))
 
 
-def _explain(error: Deadlock, index: OpIndex) -> str:
-    """The circle of a deadlock, in operations and devices."""
-    stuck = [f"{index.op(task)} on device {device}" for task, device in error.cycle]
+def _explain(error: Deadlock, plan: Plan) -> str:
+    """The circle of a deadlock, in operations and devices (or lanes)."""
+    index, devices = plan.index, len(plan.orders)
+    stuck = [
+        f"{index.op(task)} on " + (f"device {place}" if place < devices else f"lane {(place - devices) // 2}")
+        for task, place in error.cycle
+    ]
     links = [
         f"{here} waits for {index.op(before)}, which comes after {there}"
         for here, before, there in zip(stuck, error.awaited, [*stuck[1:], stuck[0]], strict=True)

@@ -12,7 +12,7 @@ from pipesched.pipeline.schedule import Schedule
 from pipesched.render.palette import DIM, PAIR_STYLE, fill, ink
 from pipesched.render.rows import FULL, Run
 
-KIND_FILL = {"F": "-", "B": "=", "I": "=", "W": "~"}
+KIND_FILL = {"F": "-", "B": "=", "I": "=", "W": "~", "R": "^", "O": ">", "L": "<"}
 SHADES = "·░▒▓█"
 ASCII_SHADES = ".:-+#"
 
@@ -47,11 +47,11 @@ class ColourCells:
         self.chunk = chunk_of_stage(schedule)
         self.chunks = max(self.chunk) + 1
 
-    def lines(self, runs: Sequence[Run]) -> list[Line]:
-        """The one line that shows `runs`."""
-        return [[self._cell(run) for run in runs]]
+    def lines(self, runs: Sequence[Run], *, of_two: bool = False) -> list[Line]:
+        """The one line that shows `runs`; on a lane `of_two` devices, labels name the stage too where they can."""
+        return [[self._cell(run, of_two) for run in runs]]
 
-    def _cell(self, run: Run) -> Segment:
+    def _cell(self, run: Run, of_two: bool) -> Segment:
         if run.slot is None:
             return Segment(SHADES[0] * run.width, DIM)
         op = self.plan.index.op(run.slot)
@@ -59,7 +59,8 @@ class ColourCells:
         if run.busy < FULL:  # always a shared column
             return Segment(SHADES[run.busy] * run.width, ink(*shade))
         style: Style = fill(*shade) + PAIR_STYLE if run.slot in self.plan.pairs else fill(*shade)
-        text = "" if run.shared else label_of(self.label, op, self.plan.paired(run.slot), run.width)
+        label = "op" if of_two and self.label != "none" and len(f"{op}") <= run.width else self.label
+        text = "" if run.shared else label_of(label, op, self.plan.paired(run.slot), run.width)
         return Segment(text.ljust(run.width), style)
 
 
@@ -85,9 +86,9 @@ class LetterCells:
         self.chunk = chunk_of_stage(schedule)
         self.chunks = max(self.chunk) + 1
 
-    def lines(self, runs: Sequence[Run]) -> list[Line]:
-        """The lines that spell out `runs`."""
-        rows = [self._kind, self._text, *([self._chunk] if self.chunks > 1 else [])]
+    def lines(self, runs: Sequence[Run], *, of_two: bool = False) -> list[Line]:
+        """The lines that spell out `runs`; on a lane `of_two` devices, the last line is of stages."""
+        rows = [self._kind, self._text, *([self._stage] if of_two else [self._chunk] if self.chunks > 1 else [])]
         lines = ["".join(map(row, runs)) for row in rows]
         return [[Segment(line)] for line in (lines[0], *(line.rstrip() for line in lines[1:] if line.strip()))]
 
@@ -107,9 +108,15 @@ class LetterCells:
         )
 
     def _chunk(self, run: Run) -> str:
+        return self._number(run, self.chunk)
+
+    def _stage(self, run: Run) -> str:
+        return self._number(run, range(self.plan.index.stages))
+
+    def _number(self, run: Run, of_stage: Sequence[int]) -> str:
         if run.slot is None or run.shared:
             return " " * run.width
-        return _last_digits(self.chunk[self.plan.index.op(run.slot).stage], run.width).ljust(run.width)
+        return _last_digits(of_stage[self.plan.index.op(run.slot).stage], run.width).ljust(run.width)
 
 
 def _last_digits(value: int, width: int) -> str:

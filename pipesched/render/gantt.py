@@ -2,7 +2,7 @@
 
 With colours a slot is filled with its microbatch's hue. Without them, or in ASCII, a device takes a line of kinds, a
 line of microbatches and, with several chunks, a line of chunks. A timeline too long for one column a slot is drawn as
-how busy each column is.
+how busy each column is. Transfer lanes stand below their device, or below the second of the two that share them.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from pipesched.pipeline.schedule import Schedule
 from pipesched.render.cells import Cells, ColourCells, LetterCells
 from pipesched.render.legend import Key, Look, wrap
 from pipesched.render.palette import DIM, OVER
-from pipesched.render.rows import Row, Run
+from pipesched.render.rows import Run, device_row, lane_rows, rows_of
 from pipesched.render.strip import memory_strip, peak_text
 from pipesched.render.timescale import TimeScale, Window, axis_ticks, fit, operation_times
 
@@ -81,10 +81,14 @@ class Gantt:
         for device in range(self.schedule.problem.devices):
             if device % AXIS_EVERY == 0:
                 yield from self._axis(layout)
-            row = Row(self.schedule, device)
+            row = device_row(self.schedule, device)
             runs = row.runs(layout.scale)
             look.add(row, runs, layout.scale)
             yield from self._device(device, runs, cells, layout)
+            for name, lane in lane_rows(self.schedule, device):
+                runs = lane.runs(layout.scale)
+                look.add(lane, runs, layout.scale)
+                yield from self._lane(name, runs, cells, layout)
         if self.show_legend:
             self._look_at_the_others(look, layout.scale)
             key = Key(self.company, layout.scale, self.memory, layout.colour, layout.ascii_only)
@@ -93,15 +97,14 @@ class Gantt:
 
     def _look_at_the_others(self, look: Look, scale: TimeScale) -> None:
         for other in self.company:
-            for device in range(other.problem.devices if other is not self.schedule else 0):
-                row = Row(other, device)
+            for row in rows_of(other) if other is not self.schedule else ():
                 look.add(row, row.runs(scale), scale)
 
     def _layout(self, console: Console, options: ConsoleOptions) -> _Layout:
         width, devices = options.max_width, self.schedule.problem.devices
         ascii_only = self.ascii_only or options.ascii_only
         gutter = len(f"device {devices - 1} " if width >= WIDE else f"d{devices - 1} ")
-        gutter = max(gutter, len("mem ") if self.memory else 0)
+        gutter = max(gutter, len("mem ") if self.memory or any(one.plan.lanes for one in self.company) else 0)
         tail = len(" idle") if width >= WIDE else 0
         if self.memory:
             peaks = (peak_text(one, device) for one in self.company for device in range(devices))
@@ -144,6 +147,13 @@ class Gantt:
             )
             peak = Segment(peak_text(self.schedule, device).rjust(layout.tail), OVER if over else DIM)
             yield from _line([Segment("mem".ljust(layout.gutter), DIM), *strip, peak])
+
+    def _lane(self, name: str, runs: list[Run], cells: Cells, layout: _Layout) -> Iterator[Segment]:
+        """The lines of a transfer lane."""
+        of_two = self.schedule.problem.lanes == "pair"
+        for place, line in enumerate(cells.lines(runs, of_two=of_two)):
+            head = Segment(name.ljust(layout.gutter), DIM) if place == 0 else Segment(" " * layout.gutter)
+            yield from _line([head, *line])
 
     def _idle_share(self, device: int) -> str:
         whole = self.schedule.makespan

@@ -15,7 +15,15 @@ from pipesched.render.rows import Row, Run
 from pipesched.render.strip import full_scale
 from pipesched.render.timescale import TimeScale, describe, number
 
-KIND_NAMES = {"F": "forward", "B": "backward", "I": "input gradient", "W": "weight gradient"}
+KIND_NAMES = {
+    "F": "forward",
+    "B": "backward",
+    "I": "input gradient",
+    "W": "weight gradient",
+    "R": "recompute",
+    "O": "offload",
+    "L": "load back",
+}
 Item = list[Segment]
 
 
@@ -41,7 +49,8 @@ class Key:
     ) -> None:
         self.schedules, self.scale, self.memory = schedules, scale, memory
         self.colour, self.ascii_only = colour, ascii_only
-        self.kinds = [kind for kind in KINDS if any(kind in one.plan.index.kinds for one in schedules)]
+        self.kinds = [kind for kind in KINDS if any(_occurs(kind, one) for one in schedules)]
+        self.lanes_of_two = any(one.offloaded and one.problem.lanes == "pair" for one in schedules)
         self.pairs = any(one.plan.pairs for one in schedules)
         self.chunks = max(max(chunk_of_stage(one)) for one in schedules) + 1
 
@@ -81,7 +90,8 @@ class Key:
             yield [Segment(f"{kind}{KIND_FILL[kind]} {KIND_NAMES[kind]}")]
         if self.pairs:
             yield [Segment("&= overlapped pair")]
-        yield [Segment("below: microbatch" + (", then chunk" if self.chunks > 1 else ""))]
+        lanes = "; on lanes of two devices stage" if self.lanes_of_two else ""
+        yield [Segment("below: microbatch" + (", then chunk" if self.chunks > 1 else "") + lanes)]
 
     def _memory_items(self) -> Iterator[Item]:
         problem = self.schedules[0].problem
@@ -89,6 +99,12 @@ class Key:
         yield [Segment(f"mem: {'9' if self.ascii_only else '█'} = {top} {problem.memory.unit}".rstrip())]
         if problem.memory.budget is not None:
             yield [Segment("█" if self.colour else "!", OVER), Segment(" over budget")]
+
+
+def _occurs(kind: str, schedule: Schedule) -> bool:
+    """Whether there is something of this kind in a schedule, as far as its plan allows it."""
+    used = {"R": schedule.recomputed, "O": schedule.offloaded, "L": schedule.offloaded}
+    return kind in schedule.plan.index.kinds and bool(used.get(kind, True))
 
 
 def wrap(items: Iterator[Item], width: int) -> Iterator[Line]:

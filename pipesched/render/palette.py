@@ -23,8 +23,16 @@ HUES: tuple[Rgb, ...] = (
     (153, 153, 51),  # olive
     (126, 87, 178),  # purple
 )
-WHITE, BLACK = (255, 255, 255), (0, 0, 0)
-KIND_SHADE = {"F": (BLACK, 0.0), "B": (BLACK, 0.42), "I": (BLACK, 0.42), "W": (WHITE, 0.55)}
+WHITE, GREY, BLACK = (255, 255, 255), (128, 128, 128), (0, 0, 0)
+KIND_SHADE = {
+    "F": (BLACK, 0.0),
+    "B": (BLACK, 0.42),
+    "I": (BLACK, 0.42),
+    "W": (WHITE, 0.55),
+    "R": (GREY, 0.7),
+    "O": (WHITE, 0.3),
+    "L": (BLACK, 0.25),
+}
 CHUNK_STEP = 0.34  # each further chunk of a device is this much lighter
 PAIR_STYLE = Style(italic=True, underline=True)
 DIM = Style(dim=True)

@@ -1,4 +1,6 @@
-"""What a device shows in each column of a chart: slots looked up by time, never walked one by one."""
+"""What a device or a transfer lane shows in each column of a chart: slots looked up by time, never walked one by
+one.
+"""
 
 from __future__ import annotations
 
@@ -8,7 +10,7 @@ from functools import lru_cache
 from itertools import pairwise
 from typing import NamedTuple
 
-from pipesched.pipeline.schedule import Schedule
+from pipesched.pipeline.schedule import Schedule, picker
 from pipesched.render.timescale import TimeScale
 
 FULL = 4
@@ -27,12 +29,10 @@ class Run(NamedTuple):
 
 
 class Row:
-    """One device's slots, ready to be looked up by time."""
+    """The slots of one device or lane, ready to be looked up by time."""
 
-    def __init__(self, schedule: Schedule, device: int) -> None:
-        self.order = schedule.plan.orders[device]
-        self.starts = schedule.slot_starts[device]
-        self.ends = schedule.slot_ends[device]
+    def __init__(self, order: Sequence[int], starts: Sequence[int], ends: Sequence[int]) -> None:
+        self.order, self.starts, self.ends = order, starts, ends
 
     def slot_at(self, tick: int) -> int | None:
         """The slot that runs at `tick`, if any."""
@@ -87,3 +87,27 @@ def borders(scale: TimeScale) -> tuple[list[int], list[int]]:
     """The ticks at the edges of the columns of a scale, and those in their middles: the same for every row."""
     columns = range(scale.columns)
     return [*map(scale.edge, columns), scale.window.end], [*map(scale.middle, columns)]
+
+
+def device_row(schedule: Schedule, device: int) -> Row:
+    """The slots of a device."""
+    return Row(schedule.plan.orders[device], schedule.slot_starts[device], schedule.slot_ends[device])
+
+
+def lane_rows(schedule: Schedule, device: int) -> Iterator[tuple[str, Row]]:
+    """The transfer lanes to draw below a device, with their names: its own, or after the second device the pair's."""
+    problem = schedule.problem
+    lane = problem.lane(device)
+    if not schedule.plan.lanes or (device + 1 < problem.devices and problem.lane(device + 1) == lane):
+        return
+    for name, order in zip(("D2H", "H2D"), schedule.plan.lanes[lane], strict=True):
+        if order:
+            pick = picker(order)
+            yield name, Row(order, pick(schedule.starts), pick(schedule.ends))
+
+
+def rows_of(schedule: Schedule) -> Iterator[Row]:
+    """Every row of a chart."""
+    for device in range(schedule.problem.devices):
+        yield device_row(schedule, device)
+        yield from (row for _, row in lane_rows(schedule, device))

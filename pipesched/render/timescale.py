@@ -61,7 +61,15 @@ def fit(window: Window, schedules: Iterable[Schedule], width: int) -> TimeScale:
 def operation_times(schedule: Schedule) -> Iterator[int]:
     """What the kinds of operations of a schedule last, in ticks."""
     costs, kinds = schedule.problem.costs, schedule.plan.index.kinds
-    tables = {"F": costs.forward, "B": costs.backward, "I": costs.backward_input, "W": costs.backward_weight}
+    tables = {
+        "F": costs.forward,
+        "B": costs.backward,
+        "I": costs.backward_input,
+        "W": costs.backward_weight,
+        "R": costs.recompute,
+        "O": costs.offload or (),
+        "L": costs.reload or (),
+    }
     for kind in kinds:
         yield from tables[kind]
     if schedule.plan.pairs:

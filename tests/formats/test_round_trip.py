@@ -7,6 +7,7 @@ from collections.abc import Iterator, Sequence
 from decimal import Decimal
 from fractions import Fraction
 from functools import cache
+from random import Random
 from typing import Any
 
 from hypothesis import assume, example, given
@@ -16,6 +17,10 @@ import pipesched
 from pipesched.errors import ConfigError, NoSchedule
 from pipesched.formats.schedule_json import document, dump, parse
 from pipesched.pipeline.check import violations
+from pipesched.pipeline.problem import Problem
+from pipesched.pipeline.schedule import schedule_plan
+from tests.strategies import SETTLED, random_saving_plan, saving_plan_of
+from tests.strategies import problems as saving_problems
 
 FAMILIES = ("sequential", "naive", "1f1b", "eager-1f1b", "interleaved", "looped-bfs", "list")
 
@@ -103,6 +108,20 @@ def test_document_round_trips(run: tuple[str, dict[str, Any]]) -> None:
     again = parse(text, "x")
     assert dump(document(again)) == text
     assert not list(violations(again.schedule))
+
+
+@given(saving_problems(SETTLED, overlap=True, saving=True), st.randoms(use_true_random=False))
+def test_document_with_transfers_round_trips(problem: Problem, random: Random) -> None:
+    """Recomputes, transfers and late loads come back with their times, legal and as written."""
+    texts = random_saving_plan(problem, random, split=0.3, pair=0.2, recompute=0.3, offload=0.6, wait=0.3)
+    outcome = pipesched.Outcome("random", schedule_plan(problem, saving_plan_of(problem, texts)))
+    text = dump(document(outcome))
+    again = parse(text, "x")
+    assert dump(document(again)) == text
+    assert list(violations(again.schedule)) == []
+    before, after = outcome.schedule, again.schedule
+    assert (after.peak_memory, after.busy) == (before.peak_memory, before.busy)
+    assert (after.recomputed, after.offloaded) == (before.recomputed, before.offloaded)
 
 
 COSTS = ("forward", "backward_input", "backward_weight", "recompute", "overlap", "p2p", "offload", "reload")

@@ -21,20 +21,21 @@ class _State(NamedTuple):
 
     free: tuple[int, ...]
     ends: tuple[int, ...]  # of the open operations, in the order of the problem's list
+    began: tuple[int, ...]  # for the span: minus the first start of each device (0 for the makespan)
 
 
-def optimum(problem: Problem, kinds: str, *, pairs: bool = False) -> int | None:
-    """The least makespan over all orders of `kinds` ("FB" or "FIW"), within the budget if the problem has one.
+def optimum(problem: Problem, kinds: str, *, pairs: bool = False, span: bool = False) -> int | None:
+    """The least makespan, or span, over all orders of `kinds` ("FB" or "FIW"), within the budget if there is one.
 
     With `pairs`, an F and a B may also run together. None when no order fits the budget. Under a budget, durations
     must be positive: operations of no length are there and gone within an instant.
     """
-    return _Search(problem, kinds, pairs).run()
+    return _Search(problem, kinds, pairs, span).run()
 
 
 class _Search:
-    def __init__(self, problem: Problem, kinds: str, pairs: bool) -> None:
-        self.problem, self.pairs = problem, pairs
+    def __init__(self, problem: Problem, kinds: str, pairs: bool, span: bool) -> None:
+        self.problem, self.pairs, self.span = problem, pairs, span
         self.ops = [Op(*op) for op in product(range(problem.stages), kinds, range(problem.microbatches))]
         self.device = {op: device_of(problem, op.stage, op.microbatch) for op in self.ops}
         known = set(self.ops)
@@ -46,7 +47,7 @@ class _Search:
 
     def run(self) -> int | None:
         levels: list[dict[frozenset[Op], list[_State]]] = [{} for _ in range(len(self.ops) + 1)]
-        levels[0][frozenset()] = [_State((0,) * self.problem.devices, ())]
+        levels[0][frozenset()] = [_State((0,) * self.problem.devices, (), (0,) * self.problem.devices)]
         for level in levels[:-1]:
             for done, states in level.items():
                 for slot in self._slots(done):
@@ -54,7 +55,11 @@ class _Search:
                     front = levels[len(after)].setdefault(after, [])
                     for state in states:
                         _keep(front, self._append(done, state, slot))
-        finals = [max(state.free) for states in levels[-1].values() for state in states]
+        finals = [
+            max(end + began for end, began in zip(state.free, state.began, strict=True))
+            for states in levels[-1].values()
+            for state in states
+        ]
         return min(finals, default=None)
 
     def _slots(self, done: frozenset[Op]) -> Iterator[tuple[Op, ...]]:
@@ -89,10 +94,14 @@ class _Search:
         ends = dict(zip(self._open(done), state.ends, strict=True))
         ready = [ends[before] + lag for op in slot for before, lag in self.inputs[op]]
         text = name(slot[0]) if len(slot) == 1 else f"({name(slot[0])};{name(slot[1])})OVERLAP_F_B"
-        end = max(state.free[device], *ready, 0) + length(self.problem, text)
+        start = max(state.free[device], *ready, 0)
+        end = start + length(self.problem, text)
         ends.update(dict.fromkeys(slot, end))
         free = (*state.free[:device], end, *state.free[device + 1 :])
-        return _State(free, tuple(ends[op] for op in self._open(done | set(slot))))
+        began = state.began
+        if self.span and device not in {self.device[op] for op in done}:
+            began = (*began[:device], -start, *began[device + 1 :])
+        return _State(free, tuple(ends[op] for op in self._open(done | set(slot))), began)
 
     def _open(self, done: frozenset[Op]) -> list[Op]:
         """The operations in `done` that others still wait for."""
@@ -103,9 +112,13 @@ def _keep(front: list[_State], state: _State) -> None:
     """Add `state` unless one of `front` is as early everywhere; drop what it is as early as."""
 
     def as_early(one: _State, other: _State) -> bool:
-        return all(a <= b for a, b in zip(one.free + one.ends, other.free + other.ends, strict=True))
+        return all(a <= b for a, b in zip(_all(one), _all(other), strict=True))
 
     if any(as_early(one, state) for one in front):
         return
     front[:] = [one for one in front if not as_early(state, one)]
     front.append(state)
+
+
+def _all(state: _State) -> tuple[int, ...]:
+    return state.free + state.ends + state.began

@@ -1,0 +1,76 @@
+"""Lower bounds on the objective of a case, the budget included. The largest wins, and says which it is.
+
+The ordered graph holds the budget as precedences (pipeline/capacity.py), so its heads and tails differ from microbatch
+to microbatch, and its longest path runs through one residence after another: ceil(M/k) where a device may hold k.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from pipesched.core.bounds import Job, jackson_preemptive
+from pipesched.core.paths import tails, topological_order
+from pipesched.core.tasks import TaskGraph
+from pipesched.pipeline.bounds import Bound, problem_bounds, work_bounds
+from pipesched.solver.case import Case
+
+MOST_STEPS = 2_000_000  # operations x devices up to which the span of every device is bounded
+
+
+def best_bound(case: Case) -> Bound:
+    """The best bound on the objective of `case`, rounded up to a multiple of the quantum."""
+    best = max(_bounds(case), key=lambda bound: bound.ticks)
+    return best._replace(ticks=-(-best.ticks // case.quantum) * case.quantum)
+
+
+def _bounds(case: Case) -> Iterator[Bound]:
+    kinds, paired = case.index.kinds, case.problem.costs.overlap is not None
+    if case.objective == "makespan":
+        yield from problem_bounds(case.problem, kinds, paired=paired)
+    else:
+        yield from work_bounds(case.problem, kinds, paired=paired)
+    if not paired:  # the graph has no pairs
+        yield from _span_bounds(case) if case.objective == "span" else _budget_bounds(case)
+
+
+def _budget_bounds(case: Case) -> Iterator[Bound]:
+    """What the budget adds to the makespan."""
+    if case.problem.memory.budget is None:
+        return
+    graph, after = case.ordered, tails(case.ordered)
+    longest = max(head + time + tail for head, time, tail in zip(case.heads, graph.durations, after, strict=True))
+    yield Bound(longest, "residences one after another under the budget")
+    for device in range(case.problem.devices):
+        jobs = _jobs(case, device, after, 0)
+        yield Bound(jackson_preemptive(jobs), f"Jackson's preemptive schedule of device {device} under the budget")
+
+
+def _span_bounds(case: Case) -> Iterator[Bound]:
+    """What a device must do after its first start; its last end counts, not the last end of all."""
+    problem = case.problem
+    every = problem.devices * len(case.graph) <= MOST_STEPS
+    for device, origin in enumerate(case.origins):
+        if origin.start is not None and (every or device == 0):
+            jobs = _jobs(case, device, _tails_on(case.ordered, device), origin.start)
+            under = "" if problem.memory.budget is None else " under the budget"
+            yield Bound(jackson_preemptive(jobs), f"Jackson's preemptive schedule of device {device} alone{under}")
+
+
+def _jobs(case: Case, device: int, after: list[int], origin: int) -> list[Job]:
+    graph = case.ordered
+    return [
+        Job(case.heads[task] - origin, graph.durations[task], after[task])
+        for task, there in enumerate(graph.resources)
+        if there == device
+    ]
+
+
+def _tails_on(graph: TaskGraph, device: int) -> list[int]:
+    """For each task of `device`, the longest path from its end to the end of a task there; no other sinks count."""
+    tail = [0 if there == device else -1 for there in graph.resources]
+    for task in reversed(topological_order(graph)):
+        if tail[task] >= 0:
+            whole = tail[task] + graph.durations[task]
+            for before, lag in graph.predecessors[task]:
+                tail[before] = max(tail[before], whole + lag)
+    return tail

@@ -1,0 +1,147 @@
+"""A window of a schedule as a model of its own: its operations are free, all others keep their order.
+
+What runs before the window gives the free operations heads; what runs after it keeps its order and gives them tails, so
+that the model's objective is the whole schedule's.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from itertools import pairwise
+from math import gcd
+from typing import Any, NamedTuple
+
+from pipesched.pipeline.capacity import says_all
+from pipesched.pipeline.plan import Plan
+from pipesched.pipeline.schedule import Schedule, schedule_plan
+from pipesched.solver.case import Case
+from pipesched.solver.model import TunedModel
+from pipesched.solver.residence import Residence, residences
+
+
+class Window(NamedTuple):
+    """Operations with starts in [start, end) are free."""
+
+    start: int
+    end: int
+
+    def side(self, start: int) -> int:
+        """-1 for an operation before the window, 0 for a free one, 1 for one after it."""
+        return -1 if start < self.start else int(start >= self.end)
+
+
+class WindowModel(TunedModel):
+    """The free operations. Its tasks are theirs, in order of `free`; times are in quanta."""
+
+    def __init__(self, case: Case, schedule: Schedule, window: Window) -> None:
+        super().__init__()
+        self.case, self.old, self.quantum = case, schedule, case.quantum
+        self.side = [window.side(start) for start in schedule.starts]
+        self.orders = [[task for task in order if not self.side[task]] for order in schedule.plan.orders]
+        self.free = [task for order in self.orders for task in order]
+        self.number = {task: number for number, task in enumerate(self.free)}
+        self.value = case.value(schedule)
+        self._tasks()
+        self._rules()
+        self._memory()
+        self._objective()
+        self.hint([schedule.starts[task] // self.quantum for task in self.free])
+
+    def schedule(self, starts: Sequence[int]) -> Schedule:
+        """The whole schedule with the window's operations in the order of `starts`."""
+
+        def key(task: int) -> tuple[int, bool, int]:
+            number = self.number[task]
+            return starts[number], self.durations[number] > 0, self.case.rank[task]
+
+        orders = []
+        for old, free in zip(self.old.plan.orders, self.orders, strict=True):
+            before = [task for task in old if self.side[task] < 0]
+            after = [task for task in old if self.side[task] > 0]
+            orders.append([*before, *sorted(free, key=key), *after])
+        return schedule_plan(self.case.problem, Plan(self.case.index, orders))
+
+    def _tasks(self) -> None:
+        """A free operation starts after what ran before on its device and for its inputs, and in time for its tail."""
+        graph, ends = self.case.ordered, self.old.ends
+        self.tails = self._find_tails()
+        for old, free in zip(self.old.plan.orders, self.orders, strict=True):
+            idle = max((ends[task] for task in old if self.side[task] < 0), default=0)
+            for task in free:
+                ready = (ends[before] + lag for before, lag in graph.predecessors[task] if self.side[before] < 0)
+                first, time = max(idle, *ready, 0), graph.durations[task]
+                last = self.value - self.tails[task] - time
+                self.task(time // self.quantum, first // self.quantum, last // self.quantum)
+
+    def _find_tails(self) -> list[int]:
+        """From the end of each operation to the end that counts, through what runs after the window in its old order.
+
+        The end that counts is a device's last one, less the origin of its span.
+        """
+        graph, starts = self.case.ordered, self.old.starts
+        origin = [self.old.first_start[d] if one.tasks else 0 for d, one in enumerate(self.case.origins)]
+        tails = [-origin[device] for device in graph.pools]
+        following: dict[int, int] = {}
+        for old, free in zip(self.old.plan.orders, self.orders, strict=True):
+            suffix = [task for task in old if self.side[task] > 0]
+            following.update(pairwise(suffix))
+            following.update(dict.fromkeys(free, suffix[0]) if suffix else {})
+        kept = [task for task, side in enumerate(self.side) if side >= 0]
+        for task in sorted(
+            kept, key=lambda task: (starts[task], self.old.ends[task], self.case.rank[task]), reverse=True
+        ):
+            if task in following:
+                tails[task] = max(tails[task], graph.durations[following[task]] + tails[following[task]])
+            for after, lag in graph.successors[task]:
+                if self.side[after] > 0:
+                    tails[task] = max(tails[task], lag + graph.durations[after] + tails[after])
+        return tails
+
+    def _rules(self) -> None:
+        """Precedences among the free operations, and one at a time on each device."""
+        for task in self.free:
+            for after, lag in self.case.ordered.successors[task]:
+                if after in self.number:
+                    self.after(self.number[task], self.number[after], lag // self.quantum)
+        for order in self.orders:
+            self.one_at_a_time([self.number[task] for task in order])
+
+    def _memory(self) -> None:
+        problem = self.case.problem
+        for device, room in enumerate(problem.room()):
+            if room is not None and self.orders[device] and not says_all(problem, device, self.case.index.kinds):
+                self._hold(device, room)
+
+    def _hold(self, device: int, room: int) -> None:
+        """The residences that reach into the window fit beside those that span it."""
+        forever = self.value // self.quantum * 2
+        intervals, sizes = [], []
+        for one in residences(self.case, device):
+            first, last = self.side[one.first], self.side[one.last]
+            if last < 0 or first > 0:
+                continue
+            if first < 0 < last:
+                room -= one.size
+                continue
+            begin = 0 if first else self._begin(one)
+            end = forever if last else self.end(self.number[one.last])
+            length = self.model.new_int_var(0, forever, "")
+            intervals.append(self.model.new_interval_var(begin, length, end, ""))
+            sizes.append(one.size)
+        unit = gcd(*sizes) or 1
+        self.model.add_cumulative(intervals, [size // unit for size in sizes], room // unit)
+
+    def _begin(self, one: Residence) -> Any:
+        first = self.number[one.first]
+        return self.end(first) if one.from_end else self.starts[first]
+
+    def _objective(self) -> None:
+        """The whole objective first; then the sum of what it would be device by device."""
+        most = self.value // self.quantum
+        goal = self.model.new_int_var(0, most, "")
+        ends = [self.model.new_int_var(-most, most, "") for order in self.orders if order]
+        for order, end in zip((order for order in self.orders if order), ends, strict=True):
+            for task in order:
+                self.model.add(self.end(self.number[task]) + self.tails[task] // self.quantum <= end)
+            self.model.add(end <= goal)
+        self.model.minimize(goal * (len(ends) + 1) * 4 + sum(ends))

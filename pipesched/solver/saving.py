@@ -1,0 +1,130 @@
+"""The portfolio with offload and recompute: what fits as it is, and what does not after it was relieved.
+
+The orders come from the families and from list scheduling under looser caps, because an order that holds more
+activations than the budget allows is what offload and recompute are for; and, with one stage a device, from 1F1B with
+other numbers of warm-up forwards. Early devices that run far ahead have the time of the cool-down to recompute in.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from itertools import product
+from typing import NamedTuple
+
+from pipesched.errors import Deadlock
+from pipesched.pipeline.bounds import Bound, problem_bounds, work_bounds
+from pipesched.pipeline.plan import Plan
+from pipesched.pipeline.schedule import schedule_plan
+from pipesched.schedulers.family import ANY
+from pipesched.schedulers.orders import one_forward_one_backward, split_one_forward_one_backward
+from pipesched.schedulers.registry import all_families
+from pipesched.solver.portfolio import Room, family_schedule, finds, listed
+from pipesched.solver.relieve import Way, relieved, ways
+from pipesched.solver.rules import RULES
+from pipesched.solver.search import Find
+from pipesched.solver.transfers import SavingCase
+
+LOOSER = (1.5, 2, 3, None)  # caps of list scheduling, in budgets
+MOST_TRIES = 16  # warm-ups of a device
+
+
+def saving_bound(case: SavingCase) -> Bound:
+    """The best bound on the objective of `case`, rounded up to a multiple of the quantum."""
+    bounds = problem_bounds if case.objective == "makespan" else work_bounds
+    paired = case.problem.costs.overlap is not None
+    best = max(bounds(case.problem, case.full.kinds, paired=paired), key=lambda bound: bound.ticks)
+    return best._replace(ticks=-(-best.ticks // case.quantum) * case.quantum)
+
+
+def saving_finds(case: SavingCase) -> Iterator[Find]:
+    """Schedules of `case` that fit the budget."""
+    for base in (_one_by_one(case), *sorted(_bases(case), key=lambda base: case.value(base.schedule))):
+        for way in ways(case.relief):
+            yield from _relieved(case, base, way)
+    yield from _by_warm_up(case)
+    for find in finds(case):
+        adopted = case.adopted(find.schedule)
+        if adopted is not None and adopted.fits:
+            yield Find(find.source, adopted)
+
+
+def _relieved(case: SavingCase, base: Find, way: Way) -> Iterator[Find]:
+    """The schedule of `base` relieved that way, if it fits."""
+    try:
+        plan = relieved(base.schedule, case.relief, way)
+        schedule = None if plan is None else schedule_plan(case.problem, plan)
+    except Deadlock:  # operations of no length
+        return
+    if schedule is not None and schedule.fits:
+        yield Find(f"{base.source} with {way}", schedule)
+
+
+def _bases(case: SavingCase) -> Iterator[Find]:
+    """Orders of `case`, whether they fit or not."""
+    for family in all_families():
+        schedule = None if family.placement == ANY else family_schedule(case, family)
+        if schedule is not None and not schedule.plan.pairs:
+            yield Find(family.name, schedule)
+    for name, rule in RULES.items():
+        keys = rule(case)
+        for factor in LOOSER:
+            caps = [None if room is None or factor is None else int(factor * room) for room in case.problem.room()]
+            yield from listed(case, f"list ({name})", Room("", case.graph, caps), keys)
+
+
+def _by_warm_up(case: SavingCase) -> Iterator[Find]:
+    """1F1B with the first devices all the way ahead; then the best of that with other warm-ups, device by device."""
+    devices, count = case.problem.devices, case.index.microbatches
+    if case.problem.home().devices != tuple(range(devices)) or case.problem.home().mirrored:
+        return
+    tries: dict[_WarmUps, int] = {}  # in ticks
+    for ahead, way in product(range(devices + 1), ways(case.relief)):
+        warm_ups = tuple(count if device < ahead else devices - device for device in range(devices))
+        yield from _try(case, _WarmUps(warm_ups, way), tries)
+    for device, warm_up in product(range(devices), _spread(count)):
+        if tries:
+            best, way = min(tries, key=lambda one: tries[one])
+            changed = (*best[:device], warm_up, *best[device + 1 :])
+            yield from _try(case, _WarmUps(changed, way), tries)
+
+
+class _WarmUps(NamedTuple):
+    """How many forwards each device runs before its first backward, and how that is relieved."""
+
+    counts: tuple[int, ...]
+    way: Way
+
+
+def _spread(count: int) -> range:
+    """Numbers up to `count`, not too many."""
+    return range(count, 0, -max(count // MOST_TRIES, 1))
+
+
+def _try(case: SavingCase, warm_ups: _WarmUps, tries: dict[_WarmUps, int]) -> Iterator[Find]:
+    """The find of these warm-ups, if there is one; its value goes to `tries`."""
+    index = case.index
+    orders = []
+    for device, count in enumerate(warm_ups.counts):
+        forwards, *backwards = (index.row(kind, device) for kind in index.kinds)
+        if len(backwards) == 1:
+            orders.append(one_forward_one_backward(forwards, backwards[0], count - 1))
+        else:
+            orders.append(split_one_forward_one_backward(forwards, backwards[0], backwards[1], count - 1, 0))
+    try:
+        base = Find("1f1b further ahead", schedule_plan(case.problem, Plan(index, orders)))
+    except Deadlock:
+        return
+    for find in _relieved(case, base, warm_ups.way):
+        tries[warm_ups] = case.value(find.schedule)
+        yield find
+
+
+def _one_by_one(case: SavingCase) -> Find:
+    """Each microbatch alone, forth and back: if anything fits, this does after it was relieved."""
+    index, orders = case.index, [list[int]() for _ in range(case.problem.devices)]
+    for microbatch in range(index.microbatches):
+        forth = [index.row("F", stage)[microbatch] for stage in range(index.stages)]
+        back = [index.row(kind, stage)[microbatch] for stage in range(index.stages)[::-1] for kind in index.kinds[1:]]
+        for number in (*forth, *back):
+            orders[case.graph.resources[number]].append(number)
+    return Find("one microbatch at a time", schedule_plan(case.problem, Plan(index, orders)))

@@ -1,0 +1,141 @@
+"""`pipesched solve`: answers, progress, infeasible budgets, interrupts, the frontier."""
+
+from __future__ import annotations
+
+import json
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+Completed = subprocess.CompletedProcess[str]
+SMALL = ("--stages", "4", "--forward", "1", "--backward", "2", "--placement", "linear")
+HARD = ("--devices", "8", "--stages", "8", "--microbatches", "32", "--forward", "12", "--backward-input", "13",
+        "--backward-weight", "9", "--p2p", "1", "--mem-budget", "5", "--placement", "linear")  # fmt: skip
+
+
+def test_works_without_a_config(cli: Callable[..., Completed]) -> None:
+    """The built-in default under a budget of 4: 285 is proved over every placement, and progress is on stderr."""
+    result = cli("solve", "--mem-budget", "4")
+    assert result.returncode == 0
+    assert "status" in result.stdout
+    assert "optimal" in result.stdout
+    assert "placements tried: linear, loop, v" in " ".join(result.stdout.split())
+    assert "best 285" in result.stderr
+
+
+def test_document(cli: Callable[..., Completed]) -> None:
+    """The document says status, objective, bound and what stopped it; check and show read it."""
+    result = cli("solve", *SMALL, "--mem-budget", "2", "--json", "-o", "best.json")
+    content = json.loads(result.stdout)
+    assert (content["algorithm"], content["status"]) == ("solve", "optimal")
+    solver = content["solver"]
+    assert (solver["objective"], solver["bound"], solver["status"], solver["stopped_by"]) == (
+        51,
+        51,
+        "optimal",
+        "proof",
+    )
+    assert (solver["minimize"], solver["gap"]) == ("makespan", 0)
+    assert content["metrics"]["makespan"] == content["metrics"]["lower_bound"] == 51
+    assert content["metrics"]["fits"] is True
+    assert json.loads(Path("best.json").read_text(encoding="utf-8")) == content
+    assert cli("check", "best.json").returncode == 0
+    assert cli("show", "best.json").returncode == 0
+
+
+def test_span(cli: Callable[..., Completed]) -> None:
+    """--objective span: zero bubble at 7 activations; the bound on the makespan stays a bound on the makespan."""
+    halves = ("--forward", "1", "--backward-input", "1", "--backward-weight", "1")
+    result = cli("solve", "--stages", "4", *halves, "--mem-budget", "7", "--objective", "span", "--json")
+    content = json.loads(result.stdout)
+    assert (content["solver"]["objective"], content["metrics"]["span"], content["status"]) == (24, 24, "optimal")
+    assert content["metrics"]["lower_bound"] <= content["metrics"]["makespan"]
+
+
+def test_hint_file(cli: Callable[..., Completed]) -> None:
+    """--hint takes a document; with --method portfolio it is kept where no heuristic is better."""
+    halves = ("--forward", "1", "--backward-input", "1", "--backward-weight", "1", "--mem-budget", "3")
+    cli("solve", "--stages", "4", *halves, "-o", "best.json", "--quiet")
+    again = cli("solve", "--stages", "4", *halves, "--hint", "best.json", "--method", "portfolio", "--json", "--quiet")
+    assert json.loads(again.stdout)["solver"]["source"] == "hint"
+    assert again.stderr == ""
+
+
+def test_below_the_floor(cli: Callable[..., Completed]) -> None:
+    """Exit 1 at once, with the reason as a document on stdout."""
+    result = cli("solve", "--mem-budget", "0.5", "--json")
+    assert result.returncode == 1
+    content = json.loads(result.stdout)
+    assert content["format"] == "pipesched.infeasible"
+    assert (content["device"], content["floor"], content["budget"]) == (0, 1, 0.5)
+    assert content["would_fit"][0].startswith("a budget of 1 microbatch")
+
+
+def test_frontier(cli: Callable[..., Completed]) -> None:
+    """Every budget of P4 M8, f=1 B=2, proved; a row a point in JSON, a plot and a table for people."""
+    rows = json.loads(cli("solve", *SMALL, "--frontier", "--json").stdout)
+    assert rows["format"] == "pipesched.frontier"
+    points = [(row["budget"], row["makespan"], row["status"]) for row in rows["rows"]]
+    assert points == [(1, 96, "optimal"), (2, 51, "optimal"), (3, 39, "optimal"), (4, 33, "optimal")]
+    text = cli("solve", *SMALL, "--frontier", "--quiet", "--ascii").stdout
+    assert text.isascii()
+    assert "budget of a device (microbatch)" in text
+    assert "optimal" in text
+
+
+def test_several_placements(cli: Callable[..., Completed]) -> None:
+    """--placement linear,v tries these two."""
+    result = cli("solve", "--placement", "linear,v", "--method", "portfolio", "--json")
+    assert json.loads(result.stdout)["solver"]["placements"] == ["linear", "v"]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["--objective", "time"], "unknown objective 'time'"),
+        (["--time-limit", "0"], "--time-limit: must be more than 0"),
+        (["--gap", "-1"], "--gap: must be at least 0"),
+        (["--workers", "none"], "--workers: must be a number"),
+        (["--method", "magic"], "unknown method 'magic'"),
+        (["--placement", "linear,vv"], "unknown placement 'vv'"),
+        (["--hint", "missing.json"], "cannot read 'missing.json'"),
+        (["-o", "best.txt"], "must end in .json"),
+        (["--frontier", "--hint", "x.json"], "cannot read 'x.json'"),
+    ],
+)
+def test_bad_options(cli: Callable[..., Completed], arguments: list[str], message: str) -> None:
+    """Exit 2 with one message, and nothing on stdout."""
+    result = cli("solve", *arguments)
+    assert (result.returncode, result.stdout) == (2, "")
+    assert message in result.stderr
+
+
+def _interrupted_after(line: str, environment: dict[str, str]) -> tuple[int, str]:
+    """Send Ctrl-C once a line of progress says `line`: the exit code and what was printed."""
+    command = [sys.executable, "-m", "pipesched", "solve", *HARD, "--method", "cpsat", "--json"]
+    with subprocess.Popen(
+        command, env=environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE, encoding="utf-8"
+    ) as process:
+        assert process.stderr is not None
+        for told in process.stderr:
+            if line in told:
+                break
+        time.sleep(0.3)
+        process.send_signal(signal.SIGINT)
+        out, _ = process.communicate(timeout=30)
+        return process.returncode, out
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="signals")
+def test_interrupt_returns_the_best_so_far(environment: dict[str, str]) -> None:
+    """Ctrl-C while CP-SAT runs: exit 0, the best schedule, marked."""
+    code, out = _interrupted_after("CP-SAT", environment)
+    content = json.loads(out)
+    assert code == 0
+    assert (content["status"], content["solver"]["stopped_by"]) == ("feasible", "interrupt")
+    assert content["metrics"]["fits"] is True

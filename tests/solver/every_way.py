@@ -1,0 +1,125 @@
+"""The shortest schedule of a tiny problem with offload and recompute, by walking through all states tick by tick.
+
+Written from DESIGN section 4 for one stage a device, whole backwards and no latency. At every tick whatever has ended
+frees its memory, then every set of operations that may start is tried. Slow, plain, complete.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import NamedTuple
+
+from pipesched.pipeline.problem import Problem
+
+# What an activation is in: waiting for F; resident (after F, R or L); dropped to its checkpoint; on the host; done.
+NEW, HERE, DROPPED, AWAY, DONE = "new", "here", "dropped", "away", "done"
+
+
+class Activation(NamedTuple):
+    """A stage of a microbatch: where it is and what runs on it ("" for nothing) for how many more ticks."""
+
+    place: str
+    running: str = ""
+    left: int = 0
+    relieved: bool = False  # it will be, or was, recomputed or offloaded: once at most
+
+
+State = tuple[Activation, ...]
+
+
+class EveryWay:
+    """All schedules of `problem`; `relief` says which of "R" and "O" are allowed."""
+
+    def __init__(self, problem: Problem, relief: str) -> None:
+        self.problem, self.relief = problem, relief
+        self.where = [(stage, mb) for stage in range(problem.stages) for mb in range(problem.microbatches)]
+
+    def makespan(self) -> int | None:
+        """The least makespan in ticks; None when no order fits the budget."""
+        states: set[State] = {(Activation(NEW),) * len(self.where)}
+        seen: set[State] = set()
+        time = 0
+        while states:
+            if any(all(one.place == DONE for one in state) for state in states):
+                return time
+            started = {after for state in states for after in self._starts(state)} - seen
+            seen |= started
+            states = {self._tick(state) for state in started if any(one.running for one in state)}
+            time += 1
+        return None
+
+    def _tick(self, state: State) -> State:
+        """A tick later."""
+        return tuple(self._older(one) if one.running else one for one in state)
+
+    def _older(self, one: Activation) -> Activation:
+        if one.left > 1:
+            return one._replace(left=one.left - 1)
+        ends = {"F": HERE, "f": DROPPED, "B": DONE, "R": HERE, "O": AWAY, "L": HERE}
+        relieved = one.relieved or one.running in "fRO"
+        return Activation(ends[one.running], relieved=relieved)
+
+    def _starts(self, state: State, first: int = 0) -> Iterator[State]:
+        """`state` after every set of starts that its resources and its memory allow."""
+        yield state
+        for number in range(first, len(state)):
+            for kind in self._ready(state, number):
+                after = (*state[:number], self._start(state[number], number, kind), *state[number + 1 :])
+                if self._fits(after, self.where[number][0]):
+                    yield from self._starts(after, number + 1)
+
+    def _start(self, one: Activation, number: int, kind: str) -> Activation:
+        costs, stage = self.problem.costs, self.where[number][0]
+        table = {"F": costs.forward, "f": costs.forward, "B": costs.backward, "R": costs.recompute}
+        table |= {"O": costs.offload or (), "L": costs.reload or ()}
+        return one._replace(running=kind, left=table[kind][stage])
+
+    def _ready(self, state: State, number: int) -> Iterator[str]:
+        """What may start on an activation; `f` is a forward that will be recomputed."""
+        one, (stage, mb) = state[number], self.where[number]
+        if one.running:
+            return
+        device_free = not any(other.running and other.running in "FfBR" for other in self._on(state, stage))
+        if one.place == NEW and device_free and self._has_run_forward(state, stage - 1, mb):
+            yield from "Ff" if "R" in self.relief else "F"
+        if one.place == DROPPED and device_free:
+            yield "R"
+        if one.place == HERE and device_free and self._is_done(state, stage + 1, mb):
+            yield "B"
+        if one.place == HERE and "O" in self.relief and not one.relieved and self._lane_free(state, "O", stage):
+            yield "O"
+        if one.place == AWAY and self._lane_free(state, "L", stage):
+            yield "L"
+
+    def _on(self, state: State, stage: int) -> State:
+        return tuple(one for one, (there, _) in zip(state, self.where, strict=True) if there == stage)
+
+    def _lane_free(self, state: State, kind: str, stage: int) -> bool:
+        shares = 2 if self.problem.lanes == "pair" else 1
+        pairs = zip(state, self.where, strict=True)
+        return not any(one.running == kind and there // shares == stage // shares for one, (there, _) in pairs)
+
+    def _has_run_forward(self, state: State, stage: int, mb: int) -> bool:
+        if stage < 0:
+            return True
+        one = state[self.where.index((stage, mb))]
+        return one.place != NEW
+
+    def _is_done(self, state: State, stage: int, mb: int) -> bool:
+        return stage == self.problem.stages or state[self.where.index((stage, mb))].place == DONE
+
+    def _fits(self, state: State, stage: int) -> bool:
+        room, memory = self.problem.room()[stage], self.problem.memory
+        size, kept = memory.activation[stage], memory.checkpointed[stage]
+        level = 0
+        for one in self._on(state, stage):
+            if one.running in ("F", "f", "B", "R", "O", "L") or one.place == HERE:
+                level += size
+            elif one.place == DROPPED:
+                level += kept
+        return room is None or level <= room
+
+
+def least_makespan(problem: Problem, relief: str) -> int | None:
+    """The least makespan of `problem` in ticks, when the kinds of relief in `relief` ("R", "O", "RO") are allowed."""
+    return EveryWay(problem, relief).makespan()

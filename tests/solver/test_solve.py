@@ -1,0 +1,272 @@
+"""The best schedule under a budget: published and brute-force optima, and what must hold on every answer."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from decimal import Decimal
+from random import Random
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from pipesched.errors import ConfigError, NoSchedule, NotApplicable
+from pipesched.outcome import Outcome, SolveReport, run
+from pipesched.pipeline.check import violations
+from pipesched.pipeline.floor import activation_floor
+from pipesched.pipeline.problem import Problem, make_problem
+from pipesched.schedulers.registry import FAMILIES
+from pipesched.solver.case import Case
+from pipesched.solver.model import plain_model
+from pipesched.solver.search import Event
+from pipesched.solver.solve import solve
+from tests.pipeline.optimum import optimum
+from tests.replay import replay
+from tests.strategies import problems, texts_of, with_rooms
+
+FUSED = {"forward": 1, "backward": 2}
+UNIT = {"forward": 1, "backward_input": 1, "backward_weight": 1}
+LATENT = {"forward": 2, "backward": 4, "p2p": 1}
+HALF_RETAINED = {
+    "forward": 5, "backward_input": 6, "backward_weight": 4,
+    "retain": Decimal("0.5"), "activation": 2, "microbatches": 12,
+}  # fmt: skip
+
+
+def linear(**values: Any) -> Problem:
+    """Four devices with a stage each and eight microbatches, unless said otherwise; an activation is 1."""
+    return make_problem(**{"devices": 4, "microbatches": 8, "placement": "linear", "activation": 1, **values})
+
+
+def report_of(outcome: Outcome) -> SolveReport:
+    assert outcome.report is not None
+    return outcome.report
+
+
+OPTIMA = [  # objective, budget, optimum, costs and the like
+    *[("makespan", k, best, FUSED) for k, best in {1: 96, 2: 51, 3: 39, 4: 33, 5: 33}.items()],
+    *[("makespan", k, best, UNIT) for k, best in {1: 72, 2: 41, 3: 31, 4: 27, 5: 27}.items()],
+    *[("span", k, best, UNIT) for k, best in {2: 41, 3: 31, 4: 27, 5: 26, 6: 25, 7: 24}.items()],
+    *[("makespan", k, best, LATENT) for k, best in {4: 80, 5: 74, 6: 72}.items()],
+    *[("makespan", k, best, {**FUSED, "devices": 3, "microbatches": 6}) for k, best in {1: 54, 2: 30, 3: 24}.items()],
+    *[("makespan", k, best, HALF_RETAINED) for k, best in {8: 201, 14: 195}.items()],
+    ("makespan", 2, 101, {**UNIT, "stages": 8, "placement": "v"}),
+    ("makespan", 8, 51, {**UNIT, "stages": 8, "placement": "v"}),
+    ("makespan", 3, 114, {**FUSED, "stages": 8, "placement": "loop"}),
+    ("makespan", 4, 87, {**FUSED, "stages": 8, "placement": "loop"}),
+    ("makespan", 8, 57, {**FUSED, "stages": 8, "placement": "loop"}),
+    ("makespan", None, 285, {"forward": 5, "backward": 10, "stages": 8, "placement": "loop"}),
+    ("makespan", 4, 105, {**FUSED, "devices": 8, "microbatches": 16}),
+]
+
+
+@pytest.mark.parametrize(("objective", "budget", "best", "values"), OPTIMA)
+def test_proven_optima(objective: str, budget: int | None, best: int, values: dict[str, Any]) -> None:
+    """Optima that another program proved."""
+    report = report_of(solve(linear(**values, budget=budget), objective=objective))
+    assert (report.value, report.bound.ticks, report.status, report.stopped_by) == (best, best, "optimal", "proof")
+
+
+@pytest.mark.parametrize(
+    ("best", "values"),
+    [
+        (13095, {"devices": 8, "microbatches": 24, "forward": 185, "backward_input": 181, "backward_weight": 93,
+                 "p2p": 6, "budget": 8}),
+        (207, {"devices": 16, "microbatches": 64, **UNIT, "budget": 16}),
+        (2970, {"devices": 16, "microbatches": 64, "forward": 10, "backward": 20, "budget": 12}),
+        (2730, {"devices": 8, "microbatches": 64, "forward": 10, "backward": 20, "budget": 6}),
+    ],
+)  # fmt: skip
+def test_large_optima_that_bounds_prove(best: int, values: dict[str, Any]) -> None:
+    """Bounds under the budget and the portfolio settle cases on which a plain CP-SAT model does not end."""
+    report = report_of(solve(linear(**values), method="portfolio"))
+    assert (report.value, report.bound.ticks, report.status) == (best, best, "optimal")
+
+
+PLACEMENTS = ("linear", "loop", "v", "wave", "explicit")
+
+
+@st.composite
+def tight(draw: st.DrawFn, least: int = 0, most: int = 12) -> Problem:
+    """A tiny problem with a budget somewhere between its floor and twice that, on any placement."""
+    problem = draw(problems(PLACEMENTS, most_devices=3, most_microbatches=3, most_chunks=2, least=least))
+    while problem.stages * problem.microbatches > most and problem.microbatches > 1:
+        problem = replace(problem, microbatches=problem.microbatches - 1)
+    rooms = [activation_floor(problem, device) for device in range(problem.devices)]
+    return with_rooms(problem, [room + draw(st.integers(0, room)) for room in rooms])
+
+
+@given(tight(least=1, most=9), st.booleans())
+@settings(max_examples=40)
+def test_equal_to_brute_force(problem: Problem, span: bool) -> None:
+    """On tiny problems the answer is the optimum of all orders, and is proved where the span's origin is known."""
+    kinds = "FIW" if problem.costs.split else "FB"
+    outcome = solve(problem, objective="span" if span else "makespan", workers=1, time_limit=30)
+    report = report_of(outcome)
+    best = optimum(problem, kinds, span=span)
+    assert best is not None
+    assert report.bound.ticks <= best <= report.value
+    case = Case(problem, "span" if span else "makespan")
+    if all(origin.start is not None for origin in case.origins):
+        assert report.value == best
+        assert report.status == "optimal"
+
+
+@given(tight())
+@settings(max_examples=40)
+def test_what_holds_on_every_answer(problem: Problem) -> None:
+    """Every rule is kept, times are the plan's own replay, the budget holds, no bound is above the makespan."""
+    outcome = solve(problem, workers=1)
+    schedule = outcome.schedule
+    assert not list(violations(schedule))
+    assert schedule.fits
+    again = replay(schedule.problem, texts_of(schedule.plan))
+    assert (again.makespan, again.span) == (schedule.makespan, schedule.span)
+    assert outcome.bound.ticks <= schedule.makespan
+    assert report_of(outcome).value == schedule.makespan
+
+
+@given(problems(("auto", "linear", "loop", "v"), most_devices=4, most_microbatches=6, least=1), st.randoms())
+@settings(max_examples=25)
+def test_never_worse_than_a_heuristic_that_fits(problem: Problem, random: Random) -> None:
+    """No family that fits the budget and splits the backward no more than the solve does is better."""
+    room = max(activation_floor(replace(problem, placement=home.placement), 0) for home in [_settled(problem)])
+    problem = with_rooms(_settled(problem), [room * random.randint(2, 4) + 1] * problem.devices)
+    try:
+        found = solve(problem, method="portfolio", split_backward=True)
+    except NoSchedule:
+        return
+    for name in FAMILIES:
+        try:
+            rival = run(problem, name).schedule
+        except (ConfigError, NoSchedule):
+            continue
+        if rival.fits:
+            assert found.schedule.makespan <= rival.makespan, name
+
+
+def _settled(problem: Problem) -> Problem:
+    from pipesched.pipeline.placement import place
+
+    return (
+        problem if problem.placement else replace(problem, placement=place("linear", problem.devices, problem.stages))
+    )
+
+
+@given(tight())
+@settings(max_examples=15)
+def test_span_equals_the_plain_model(problem: Problem) -> None:
+    """A CP-SAT model without bounds, capacity edges or hints has the same least span."""
+    from pipesched.core.cpsat import Limits
+
+    case = Case(problem, "span")
+    most = sum(case.graph.durations) + sum(problem.costs.p2p) * 2 * problem.microbatches
+    plain = plain_model(case, 0, most).solve(Limits(30, workers=1))
+    report = report_of(solve(problem, objective="span", workers=1))
+    assert plain.objective is not None
+    assert plain.objective * case.quantum <= report.value
+    if all(origin.start is not None for origin in case.origins):
+        assert plain.objective * case.quantum == report.value
+
+
+def test_settled_without_cpsat() -> None:
+    """A solve that bounds and portfolio settle does not load OR-Tools."""
+    import subprocess
+    import sys
+
+    code = "import sys, pipesched; pipesched.solve(pipesched.make_problem(devices=4)); print('ortools' in sys.modules)"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout == "False\n"
+
+
+def test_auto_takes_the_best_placement() -> None:
+    """Over linear, loop and v at a budget of 3: v and split backwards win, each placement alone is no better."""
+    values = {"devices": 4, "stages": 8, "microbatches": 4, **UNIT, "budget": 2}
+    best = report_of(solve(make_problem(**values)))
+    assert best.placements == ("linear", "loop", "v")
+    assert best.status == "optimal"
+    single = [report_of(solve(make_problem(**values), placement=[name])).value for name in best.placements]
+    assert best.value == min(single)
+
+
+def test_a_split_backward_is_no_worse() -> None:
+    """--split-backward on costs that give the whole backward: budget 4 takes 27 where the whole one takes 33."""
+    problem = linear(**FUSED, budget=4)
+    assert report_of(solve(problem)).value == 33
+    assert report_of(solve(problem, split_backward=True)).value == 27
+    assert report_of(solve(linear(**UNIT, budget=4), split_backward=False)).value == 33
+
+
+def test_overlapped_pairs_are_kept() -> None:
+    """Where pairs are shorter than their parts, schedules with pairs compete, and no bound without pairs proves."""
+    problem = linear(forward=1, backward=2, overlap=2, microbatches=12)
+    outcome = solve(problem, time_limit=2)
+    assert outcome.schedule.makespan <= run(problem, "1f1b-overlap").schedule.makespan
+    assert outcome.bound.ticks <= outcome.schedule.makespan
+
+
+def test_same_seed_same_answer() -> None:
+    """One worker and one seed repeat the schedule."""
+    problem = linear(**UNIT, stages=8, placement="v", budget=3)
+    first, second = (solve(problem, workers=1, seed=7).schedule for _ in range(2))
+    assert texts_of(first.plan) == texts_of(second.plan)
+
+
+def test_a_hint_is_taken() -> None:
+    """A good schedule given as a hint is the answer when the portfolio knows no better."""
+    problem = linear(**UNIT, budget=3)
+    best = solve(problem)
+    again = solve(problem, hint=best.schedule, method="portfolio")
+    assert (report_of(again).source, report_of(again).value) == ("hint", 31)
+    with pytest.raises(ConfigError, match="no schedule of this model"):
+        solve(replace(problem, microbatches=9), hint=best.schedule)
+
+
+def test_events_tell_better_schedules_and_bounds() -> None:
+    """Values fall, bounds rise, and the last event is the answer."""
+    events: list[Event] = []
+    report = report_of(solve(linear(**UNIT, budget=3), listener=events.append))
+    values = [event.value for event in events if event.value is not None]
+    assert values == sorted(values, reverse=True)
+    assert [event.bound for event in events] == sorted(event.bound for event in events)
+    assert (values[-1], events[-1].bound) == (report.value, report.bound.ticks)
+
+
+def test_a_gap_that_is_good_enough_ends_it() -> None:
+    """41 is 24 % above the first bound: with a gap of 30 % nothing is searched."""
+    report = report_of(solve(linear(**UNIT, budget=2), gap=0.5))
+    assert report.stopped_by == "gap"
+    assert report.value <= 1.5 * report.bound.ticks
+
+
+def test_below_the_floor() -> None:
+    """The answer names the device, its floor, the budget, and what would fit."""
+    with pytest.raises(NoSchedule) as caught:
+        solve(make_problem(devices=4, stages=8, microbatches=8, budget=Decimal("0.5")))
+    error = caught.value
+    assert (error.device, error.floor, error.budget) == (0, 1, 0.5)
+    assert error.would_fit[0].startswith("a budget of 1 microbatch on every device")
+    assert "offloading or recomputing activations" in error.would_fit
+
+
+def test_a_budget_that_only_some_placements_keep() -> None:
+    """One stage of device 0 is too large to lie beside another: placements that pair it so are left out."""
+    problem = make_problem(devices=2, stages=4, microbatches=2, activation=[1, 1, 1, 4], budget=[2, 5], forward=1)
+    report = report_of(solve(problem))
+    assert report.placements == ("linear", "loop")
+
+
+@pytest.mark.parametrize(
+    ("settings", "message"),
+    [
+        ({"objective": "time"}, "unknown objective 'time'; known are makespan, span"),
+        ({"method": "magic"}, "unknown method 'magic'"),
+        ({"placement": ["v"]}, "placement v needs 8 stages"),
+        ({"placement": ["vv"]}, "unknown placement 'vv'; did you mean 'v'"),
+    ],
+)
+def test_bad_arguments(settings: dict[str, Any], message: str) -> None:
+    """One message that says what is allowed."""
+    with pytest.raises((ConfigError, NotApplicable), match=message.replace("(", r"\(")):
+        solve(make_problem(devices=4), **settings)
