@@ -19,6 +19,7 @@ class Limits(NamedTuple):
     gap: float = 0.0
     workers: int = 0  # 0: one a core
     seed: int = 0
+    linearization: int = 1  # how much of the model its linear relaxation holds: 0, 1 or 2
 
 
 class Answer(NamedTuple):
@@ -86,6 +87,7 @@ class Model:
         solver.parameters.relative_gap_limit = limits.gap
         solver.parameters.num_workers = limits.workers
         solver.parameters.random_seed = limits.seed
+        solver.parameters.linearization_level = limits.linearization
         status = solver.status_name(solver.solve(self.model, self._reporter(progress)))
         found = status in {"OPTIMAL", "FEASIBLE"}
         return Answer(
@@ -108,3 +110,10 @@ class Model:
                 tell(values, round(self.objective_value), round(self.best_objective_bound))
 
         return Reporter()
+
+    def soonest(self, tails: Sequence[int], least: int, most: int) -> None:
+        """Minimize the largest (end + tail) of all tasks; it lies in [least, most]."""
+        last = self.model.new_int_var(least, most, "last")
+        for task, tail in enumerate(tails):
+            self.model.add(self.end(task) + tail <= last)
+        self.model.minimize(last)
