@@ -18,6 +18,7 @@ COMMANDS = {  # name -> module of this package, whose function `command` it is
     "run": "run",
     "compare": "compare",
     "list": "list_algorithms",
+    "hls": "hls",
     "show": "show",
     "check": "check",
     "init": "init",

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable, Mapping
-from typing import Annotated, Any, NamedTuple
+from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 
 import typer
 
@@ -18,6 +18,10 @@ from pipesched.errors import ConfigError
 from pipesched.pipeline.quantities import parse_number
 from pipesched.render.labels import LABELS
 
+if TYPE_CHECKING:
+    from pipesched.core.cpsat import Limits
+
+MOST_SECONDS = 1_000_000
 Group = tuple[inspect.Parameter, ...]
 
 
@@ -49,6 +53,10 @@ ALGORITHM: Group = (
     _text("tie", "--tie", "list: dfs (lifo), bfs, fifo, input, reverse, random, most-descendants, pairing", _ALGORITHM),
     _text("seed", "--seed", "list: seed of the random tie", _ALGORITHM),
 )
+RULES: Group = (
+    *(option for option in ALGORITHM if option.name in {"priority", "tie", "seed"}),
+    _text("time_limit", "--time-limit", "seconds that a search may take; default 60", _ALGORITHM, "SECONDS"),
+)
 SCREEN: Group = (
     _flag("as_json", "--json", "print one JSON document and nothing else", _OUTPUT),
     _text("width", "--width", "columns of the output; default: the terminal's", _OUTPUT, "COLUMNS"),
@@ -66,6 +74,21 @@ CHART: Group = (
     _text("label", "--label", "label of a slot: auto, microbatch, op, stage, none", _CHART),
     _flag("memory", "--memory/--no-memory", "the strip of memory over time; default: with a budget", _CHART, None),
 )
+
+
+class Rules(NamedTuple):
+    """A rule of the list scheduler, if one was given, and how long a search may take."""
+
+    priority: str | None
+    tie: str | None
+    seed: int
+    seconds: float
+
+    def limits(self) -> Limits:
+        """The same for CP-SAT."""
+        from pipesched.core.cpsat import Limits
+
+        return Limits(seconds=self.seconds, seed=self.seed)
 
 
 class Screen(NamedTuple):
@@ -109,6 +132,15 @@ def algorithm_values(values: Mapping[str, Any]) -> dict[str, Any]:
     return {name: value for name, value in given.items() if value not in (None, False)}
 
 
+def rule_values(values: Mapping[str, Any]) -> Rules:
+    """A rule, a seed and a time limit."""
+    seconds = 60.0 if values["time_limit"] is None else _number("--time-limit", values["time_limit"]) or 0.0
+    if not 0 < seconds <= MOST_SECONDS:
+        raise ConfigError(f"--time-limit: must be more than 0 (at most {MOST_SECONDS:,}), not {values['time_limit']}")
+    seed = 0 if values["seed"] is None else _whole("--seed", values["seed"], least=0)
+    return Rules(values["priority"], values["tie"], seed, seconds)
+
+
 def screen_values(values: Mapping[str, Any]) -> Screen:
     """How to print."""
     width = None if values["width"] is None else _whole("--width", values["width"], least=20, most=10_000)
@@ -137,6 +169,7 @@ def chart_values(values: Mapping[str, Any]) -> ChartView:
 _READERS: dict[str, tuple[Group, Callable[[Mapping[str, Any]], Any]]] = {
     "problem": (PROBLEM, problem_values),
     "algorithm": (ALGORITHM, algorithm_values),
+    "rules": (RULES, rule_values),
     "screen": (SCREEN, screen_values),
     "target": (FILE, file_values),
     "chart": (CHART, chart_values),
@@ -144,7 +177,7 @@ _READERS: dict[str, tuple[Group, Callable[[Mapping[str, Any]], Any]]] = {
 
 
 def with_options(function: Callable[..., Any]) -> Callable[..., Any]:
-    """`function` with its parameters named problem, algorithm, screen, target or chart replaced by their options."""
+    """`function` with its parameters that are named as in _READERS replaced by the options of those groups."""
     own = list(inspect.signature(function, eval_str=True).parameters.values())
     groups = [parameter.name for parameter in own if parameter.name in _READERS]
     shown = [parameter for parameter in own if parameter.name not in _READERS]

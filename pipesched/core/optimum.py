@@ -1,8 +1,8 @@
 """The shortest schedule of a task graph without memory: bounds, list schedules, and CP-SAT for what they leave open.
 
 The stages, each only if the ones before leave a gap: bounds; list schedules; each improved backwards and forwards;
-bounds that know of the resources; CP-SAT with intervals, for a better schedule; time-indexed CP-SAT at the horizon of the
-bound, which it raises tick by tick, or meets.
+bounds that know of the resources; CP-SAT with intervals, for a better schedule; time-indexed CP-SAT at the horizon of
+the bound, which it raises tick by tick, or meets.
 """
 
 from __future__ import annotations
@@ -78,7 +78,7 @@ def shortest(graph: TaskGraph, limits: Limits) -> Optimum:
     before, after = heads(graph), tails(graph)
     if len(graph) <= MOST_SHARPENED:
         before, after = sharpened(graph)
-        bound = max(energy(graph, before, after), max(map(sum, zip(before, graph.durations, after, strict=True))))
+        bound = max(energy(graph, before, after), *map(sum, zip(before, graph.durations, after, strict=True)))
         best = replace(best, bound=bound, proof="sharpened energy") if bound > best.bound else best
     return best if best.is_proved else _solved(_Windows(graph, before, after), best, limits, begin)
 
@@ -102,7 +102,8 @@ def _listed(graph: TaskGraph) -> Iterator[tuple[Sequence[int], str]]:
 def _back_and_forth(graph: TaskGraph) -> Iterator[tuple[Sequence[int], str]]:
     """The list schedules' own orders as priorities, backwards and forwards in turn (Li and Willis 1992)."""
     mirrored = mirror(graph)
-    for (priority, tie), (starts, _) in zip(RULES, _listed(graph), strict=True):
+    for (priority, tie), (listed, _) in zip(RULES, _listed(graph), strict=True):
+        starts: Sequence[int] = listed
         length = length_of(graph, starts) + 1
         while length_of(graph, starts) < length:
             length = length_of(graph, starts)
@@ -127,7 +128,9 @@ class _Windows(NamedTuple):
 
     def starts_within(self, horizon: int) -> int:
         """How many (task, start) pairs there are."""
-        return sum(horizon - sum(parts) + 1 for parts in zip(self.before, self.graph.durations, self.after, strict=True))
+        return sum(
+            horizon - sum(parts) + 1 for parts in zip(self.before, self.graph.durations, self.after, strict=True)
+        )
 
 
 def _solved(windows: _Windows, best: Optimum, limits: Limits, begin: float) -> Optimum:

@@ -1,7 +1,7 @@
 """The model of `cpsat` said tick by tick: a yes or no for each task and each tick at which it may start.
 
-The linear relaxation of these rules is far tighter than that of intervals, so that a horizon one tick too short is often
-refuted in a second where intervals take a minute; but the model grows with the horizon.
+The linear relaxation of these rules is far tighter than that of intervals, so that a horizon one tick too short is
+often refuted in a second where intervals take a minute; but the model grows with the horizon.
 """
 
 from __future__ import annotations

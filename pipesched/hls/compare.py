@@ -1,4 +1,4 @@
-"""Every priority with every tie on one graph, beside the optimum; and what decides, as statements about this very case."""
+"""Every priority with every tie on one graph, beside the optimum; and what decides, said about this very case."""
 
 from __future__ import annotations
 
@@ -21,6 +21,7 @@ from pipesched.hls.units import Units, assign_classes
 COMPARED = tuple(tie for tie in TIES if tie != "dfs")  # another name of lifo
 ORDERS = 20  # random orders of the operations
 MOST_PERMUTED = 2_000  # operations times orders that are worth the wait, for each tie
+SHOWN = 6  # names in a remark
 
 
 class Cell(NamedTuple):
@@ -68,9 +69,6 @@ def _remarks(
     best = [cell.registers for cell in cells.values() if cell.latency == min(latencies)]
     if min(best) < max(best):
         yield f"Of the schedules of {min(latencies)} cycles, one needs {min(best)} registers and another {max(best)}."
-
-
-SHOWN = 6  # names in a remark
 
 
 def _undecided(tasks: TaskGraph) -> list[int]:

@@ -13,7 +13,7 @@ SHOWN = 100  # letters of a program's line in a message
 
 
 class Operation(NamedTuple):
-    """One operation: its name, its type (`mul`, `add`, ...), and the text that it comes from, if any."""
+    """One operation: its name, its type (`mul`, `add`, ...), and if a program gives it no name, its text there."""
 
     name: str
     type: str
@@ -56,7 +56,9 @@ class DataflowGraph:
     def __post_init__(self) -> None:
         if not self.operations:
             raise ConfigError(f"{self.name or 'the graph'} has no operation to schedule")
-        circle = _circle([[edge.before for edge in self.inputs(task) if not edge.distance] for task in range(len(self))])
+        circle = _circle(
+            [[edge.before for edge in self.inputs(task) if not edge.distance] for task in range(len(self))]
+        )
         if circle:
             chain = " -> ".join(self.operations[task].name for task in circle)
             raise ConfigError(

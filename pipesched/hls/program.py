@@ -141,12 +141,13 @@ class _Reader:
     def _operation(self, node: ast.AST, operands: tuple[Value, ...], names: list[str]) -> Result:
         operator, place = self._operator(node)
         if type(operator) not in TYPES:
-            self._refuse(node, f"no operation of the hardware; known are {KNOWN}", place)
+            what = type(operator).__name__.lower()
+            self._refuse(node, f"{what} is no arithmetic of the hardware; known are names, numbers and {KNOWN}", place)
         kind, sign = TYPES[type(operator)]
         number = len(self.operations)
-        name = next((one for one in names if one not in self.names), f"{sign}{number + 1}")
-        self.names.add(name)
-        self.operations.append(Operation(name, kind, self._source(node)))
+        own = next((one for one in names if one not in self.names), None)
+        self.names.update([own] if own else [])
+        self.operations.append(Operation(own or f"{sign}{number + 1}", kind, "" if own else self._source(node)))
         self.operands.append(operands)
         self.marks.append(self._mark(node, place))
         return Result(number)
@@ -227,7 +228,7 @@ def _is_signed(node: ast.AST) -> bool:
     """Whether a sign is no operation: a plus, or the minus of a number."""
     if not isinstance(node, ast.UnaryOp):
         return False
-    return isinstance(node.op, ast.UAdd) or isinstance(node.op, ast.USub) and isinstance(node.operand, ast.Constant)
+    return isinstance(node.op, ast.UAdd) or (isinstance(node.op, ast.USub) and isinstance(node.operand, ast.Constant))
 
 
 def _innermost_first(root: ast.expr) -> Iterator[ast.expr]:

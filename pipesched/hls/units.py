@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from typing import NamedTuple
+from dataclasses import dataclass
 
 from pipesched.errors import ConfigError
 from pipesched.hls.graph import DataflowGraph
@@ -14,9 +14,11 @@ BRANCHES = ("beq", "bne", "blt", "ble", "bgt", "bge")
 GROUPS = {"mul": ("mul", "div"), "cmp": ("cmp", *COMPARISONS, *BRANCHES)}  # class -> the types that it runs
 REST = "add"  # the class that runs every other type
 DEFAULT = {"mul": 1, "add": 2}
+MOST_UNITS, MOST_CYCLES = 10_000, 1_000  # of a class; of one operation
 
 
-class UnitClass(NamedTuple):
+@dataclass(frozen=True)
+class UnitClass:
     """`count` units of one class. An operation started at s occupies its unit in [s, s + interval), and its result is
     usable at s + latency, in cycles.
     """
@@ -42,14 +44,19 @@ def make_units(
     for name in (*waits, *one_a_cycle):
         find(counts, name, "unit class")
     for name, count in counts.items():
-        if count < 0:
-            raise ConfigError(f"unit class {name!r}: the number of units must be at least 0, not {count}")
-        if waits.get(name, 1) < 1:
-            raise ConfigError(f"unit class {name!r}: the latency must be at least 1 cycle, not {waits[name]}")
+        _require(0 <= count <= MOST_UNITS, name, f"0 to {MOST_UNITS:,} units", count)
+        _require(
+            1 <= waits.get(name, 1) <= MOST_CYCLES, name, f"a latency of 1 to {MOST_CYCLES:,} cycles", waits.get(name)
+        )
     return tuple(
         UnitClass(name, count, waits.get(name, 1), 1 if name in one_a_cycle else waits.get(name, 1))
         for name, count in counts.items()
     )
+
+
+def _require(is_met: bool, name: str, allowed: str, found: int | None) -> None:
+    if not is_met:
+        raise ConfigError(f"unit class {name!r}: {allowed}, not {found}")
 
 
 def class_name(operation_type: str, names: Iterable[str]) -> str:

@@ -1,4 +1,4 @@
-"""What a device shows in each column of a chart: slots looked up by time, never walked one by one."""
+"""What a row shows in each column of a chart: slots looked up by time, never walked one by one."""
 
 from __future__ import annotations
 
@@ -8,7 +8,6 @@ from functools import lru_cache
 from itertools import pairwise
 from typing import NamedTuple
 
-from pipesched.pipeline.schedule import Schedule
 from pipesched.render.timescale import TimeScale
 
 FULL = 4
@@ -27,12 +26,10 @@ class Run(NamedTuple):
 
 
 class Row:
-    """One device's slots, ready to be looked up by time."""
+    """The slots of one row in their order, each with its start and its end, ready to be looked up by time."""
 
-    def __init__(self, schedule: Schedule, device: int) -> None:
-        self.order = schedule.plan.orders[device]
-        self.starts = schedule.slot_starts[device]
-        self.ends = schedule.slot_ends[device]
+    def __init__(self, order: Sequence[int], starts: Sequence[int], ends: Sequence[int]) -> None:
+        self.order, self.starts, self.ends = order, starts, ends
 
     def slot_at(self, tick: int) -> int | None:
         """The slot that runs at `tick`, if any."""
@@ -74,7 +71,7 @@ class Row:
             yield Run(column, 1, self.order[max(place, 0)] if busy else None, busy, True)
 
     def _worked(self, left: int, right: int) -> int:
-        """How long the device works between two ticks."""
+        """How long the row works between two ticks."""
         first, last = bisect_right(self.ends, left), bisect_left(self.starts, right)
         if first >= last:
             return 0
