@@ -64,7 +64,7 @@ class HardwareSchedule:
             last = max((self._needed(edge.after, edge.distance) for edge in self.graph.uses(task)), default=end - 1)
             whole, rest = divmod(last - end + 1, period)
             begin = end % period
-            changes[0] += whole + (begin + rest > period)
+            changes[0] += whole + (begin + rest >= period)
             changes[begin] += 1
             changes[(begin + rest) % period] -= 1
         return list(accumulate(changes))[:period]
