@@ -148,7 +148,8 @@ class UnitChart:
         yield [Segment(shades[0], DIM), Segment(" idle")]
         if look.shared:
             yield [Segment(shades[1:]), Segment(" share of a column that is busy")]
-        yield [Segment(f"regs: {'9' if layout.ascii_only else '█'} = {self.schedule.registers} registers alive")]
+        when = " in the steady state" if self.period else ""
+        yield [Segment(f"regs: {'9' if layout.ascii_only else '█'} = {self.schedule.registers} registers alive{when}")]
         length, columns = layout.scale.window.end, layout.scale.columns
         if not columns % length:
             yield [Segment(f"{columns // length} columns = 1 cycle" if columns > length else "1 column = 1 cycle", DIM)]

@@ -13,7 +13,7 @@ from pipesched.hls.graph import DataflowGraph
 from pipesched.hls.modulo import Intervals, interval_bounds, pipeline
 from pipesched.hls.program import parse_program
 from pipesched.hls.units import Units, assign_classes, make_units
-from tests.hls.conftest import Classic, UnitsOf, broken_rules
+from tests.hls.conftest import Classic, UnitsOf, broken_rules, most_alive
 from tests.strategies import dataflows, unit_sets
 
 
@@ -97,6 +97,7 @@ def test_the_smallest_interval_is_that_of_brute_force(graph: DataflowGraph, unit
     assert found.schedule.interval == found.bound == least_interval(graph, units)
     assert max(interval_bounds(graph, units)) <= found.bound
     assert broken_rules(found.schedule, iterations=6) == []
+    assert found.schedule.registers == most_alive(found.schedule, iterations=30)
 
 
 def test_no_time_is_no_schedule(classic: Classic, units_of: UnitsOf) -> None:
