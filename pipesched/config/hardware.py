@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from difflib import get_close_matches
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -110,7 +111,8 @@ def _graph(content: Mapping[str, Any], name: str, loop: bool) -> DataflowGraph:
     if "program" in content:
         if not isinstance(content["program"], str):
             raise ConfigError(f"{name}: `program` must be text, not {shown(content['program'])}")
-        return parse_program(content["program"], name, loop=loop)
+        graph = parse_program(content["program"], name, loop=loop)
+        return replace(graph, name=str(content.get("name") or name))
     operations = [_operation(entry, place, name) for place, entry in enumerate(_list(content, "ops", name))]
     numbers = {operation.name: number for number, operation in enumerate(operations)}
     if len(numbers) < len(operations):
