@@ -10,6 +10,8 @@ from typing import Any, NamedTuple
 
 from hypothesis import strategies as st
 
+from pipesched.hls.graph import DataflowGraph, Dependence, Operation
+from pipesched.hls.units import Units, make_units
 from pipesched.pipeline.ops import parse_op, parse_slot, parse_transfer
 from pipesched.pipeline.plan import Plan, plan_from_slots
 from pipesched.pipeline.problem import Problem, make_problem
@@ -204,3 +206,29 @@ def saving_plan_of(problem: Problem, texts: Texts) -> Plan:
 def texts_of(plan: Plan) -> list[list[str]]:
     """The texts of a plan, device by device."""
     return [[str(slot) for slot in plan.slots(device)] for device in range(len(plan.orders))]
+
+
+@st.composite
+def dataflows(draw: st.DrawFn, *, least: int = 1, most: int = 8, loop: bool = False) -> DataflowGraph:
+    """A random dataflow graph of additions, subtractions and multiplications; a loop also feeds results back."""
+    size = draw(st.integers(least, most))
+    types = draw(st.lists(st.sampled_from(["add", "sub", "mul"]), min_size=size, max_size=size))
+    edges = {
+        Dependence(before, after)
+        for after in range(1, size)
+        for before in draw(st.sets(st.integers(0, after - 1), max_size=2))
+    }
+    if loop:
+        tasks = st.integers(0, size - 1)
+        edges |= draw(st.sets(st.builds(Dependence, tasks, tasks, st.integers(1, 2)), max_size=3))
+    return DataflowGraph(
+        tuple(Operation(f"op{n}", type_) for n, type_ in enumerate(types)), tuple(sorted(edges)), "drawn"
+    )
+
+
+@st.composite
+def unit_sets(draw: st.DrawFn, *, most: int = 3, longest: int = 3) -> Units:
+    """Adders and multipliers, of up to `longest` cycles, some of them pipelined."""
+    counts = {name: draw(st.integers(1, most)) for name in ("add", "mul")}
+    latencies = {name: draw(st.integers(1, longest)) for name in counts}
+    return make_units(counts, latencies, draw(st.sets(st.sampled_from(["add", "mul"]))))

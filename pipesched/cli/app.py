@@ -19,6 +19,7 @@ COMMANDS = {  # name -> module of this package, whose function `command` it is
     "compare": "compare",
     "solve": "solve",
     "list": "list_algorithms",
+    "hls": "hls",
     "show": "show",
     "check": "check",
     "init": "init",

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable, Mapping
-from typing import Annotated, Any, NamedTuple
+from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 
 import typer
 
@@ -18,6 +18,10 @@ from pipesched.errors import ConfigError
 from pipesched.pipeline.quantities import parse_number
 from pipesched.render.labels import LABELS
 
+if TYPE_CHECKING:
+    from pipesched.core.cpsat import Limits
+
+MOST_SECONDS = 1_000_000
 Group = tuple[inspect.Parameter, ...]
 
 
@@ -73,6 +77,10 @@ SEARCH: Group = (
     _flag("frontier", "--frontier", "the best at every budget instead: makespan against memory", _SEARCH),
     _flag("quiet", "--quiet", "no progress, no timing", _SEARCH),
 )
+RULES: Group = (
+    *(option for option in ALGORITHM if option.name in {"priority", "tie", "seed"}),
+    _text("time_limit", "--time-limit", "seconds that a search may take; default 60", _ALGORITHM, "SECONDS"),
+)
 SCREEN: Group = (
     _flag("as_json", "--json", "print one JSON document and nothing else", _OUTPUT),
     _text("width", "--width", "columns of the output; default: the terminal's", _OUTPUT, "COLUMNS"),
@@ -102,6 +110,21 @@ class SearchOptions(NamedTuple):
     hint: str | None
     frontier: bool
     quiet: bool
+
+
+class Rules(NamedTuple):
+    """A rule of the list scheduler, if one was given, and how long a search may take."""
+
+    priority: str | None
+    tie: str | None
+    seed: int
+    seconds: float
+
+    def limits(self) -> Limits:
+        """The same for CP-SAT."""
+        from pipesched.core.cpsat import Limits
+
+        return Limits(seconds=self.seconds, seed=self.seed)
 
 
 class Screen(NamedTuple):
@@ -162,6 +185,15 @@ def search_values(values: Mapping[str, Any]) -> SearchOptions:
     return SearchOptions(given, values["hint"], values["frontier"], values["quiet"])
 
 
+def rule_values(values: Mapping[str, Any]) -> Rules:
+    """A rule, a seed and a time limit."""
+    seconds = 60.0 if values["time_limit"] is None else _number("--time-limit", values["time_limit"]) or 0.0
+    if not 0 < seconds <= MOST_SECONDS:
+        raise ConfigError(f"--time-limit: must be more than 0 (at most {MOST_SECONDS:,}), not {values['time_limit']}")
+    seed = 0 if values["seed"] is None else _whole("--seed", values["seed"], least=0)
+    return Rules(values["priority"], values["tie"], seed, seconds)
+
+
 def screen_values(values: Mapping[str, Any]) -> Screen:
     """How to print."""
     width = None if values["width"] is None else _whole("--width", values["width"], least=20, most=10_000)
@@ -191,6 +223,7 @@ _READERS: dict[str, tuple[Group, Callable[[Mapping[str, Any]], Any]]] = {
     "problem": (PROBLEM, problem_values),
     "algorithm": (ALGORITHM, algorithm_values),
     "search": (SEARCH, search_values),
+    "rules": (RULES, rule_values),
     "screen": (SCREEN, screen_values),
     "target": (FILE, file_values),
     "chart": (CHART, chart_values),

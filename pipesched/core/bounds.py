@@ -10,8 +10,8 @@ from collections.abc import Sequence
 from heapq import heappop, heappush
 from typing import NamedTuple
 
-from pipesched.core.paths import heads
-from pipesched.core.tasks import TaskGraph
+from pipesched.core.paths import heads, topological_order
+from pipesched.core.tasks import NOWHERE, TaskGraph
 
 
 class Job(NamedTuple):
@@ -23,8 +23,10 @@ class Job(NamedTuple):
 
 
 def critical_path(graph: TaskGraph) -> int:
-    """The longest chain: max over tasks of (ASAP + duration)."""
-    return max((start + time for start, time in zip(heads(graph), graph.durations, strict=True)), default=0)
+    """The longest chain: max over tasks of (ASAP + duration + delivery)."""
+    deliveries = graph.deliveries or [0] * len(graph)
+    ends = zip(heads(graph), graph.durations, deliveries, strict=True)
+    return max((start + time + delivery for start, time, delivery in ends), default=0)
 
 
 def head_work_tail(jobs: Sequence[Job], units: int = 1) -> int:
@@ -75,3 +77,63 @@ def memory_area(area: int, capacity: int, head: int, tail: int) -> int:
     before `head` nor in the last `tail` ticks.
     """
     return head - (-area // capacity) + tail
+
+
+def energy(graph: TaskGraph, before: Sequence[int], after: Sequence[int]) -> int:
+    """The largest head_work_tail of a resource with all its units: the energy bound of high-level synthesis.
+
+    `before` and `after` are the heads and tails of the tasks in ticks.
+    """
+    jobs: list[list[Job]] = [[] for _ in graph.capacities]
+    for resource, job in zip(graph.resources, zip(before, graph.durations, after, strict=True), strict=True):
+        if resource != NOWHERE:
+            jobs[resource].append(Job(*job))
+    return max(map(head_work_tail, jobs, graph.capacities), default=0)
+
+
+def sharpened(graph: TaskGraph) -> tuple[list[int], list[int]]:
+    """Heads and tails that know of the resources: all that a task waits for takes its time on the units it has.
+
+    The head of a task is the energy bound of what comes before it, from its own sharpened heads; likewise tails
+    (Langevin and Cerny 1996). O(n) energy bounds.
+    """
+    order = topological_order(graph)
+    released = [0] * len(graph)
+    delivered = list(graph.deliveries) or released
+    return (
+        _sharpened(graph, order, graph.predecessors, released),
+        _sharpened(graph, order[::-1], graph.successors, delivered),
+    )
+
+
+def _sharpened(
+    graph: TaskGraph, order: Sequence[int], arrows: Sequence[Sequence[tuple[int, int]]], least: Sequence[int]
+) -> list[int]:
+    """The sharpened heads along `arrows`, which lead from a task back to those before it in `order`."""
+    head = list(least)
+    place = [0] * len(graph)
+    for position, task in enumerate(order):
+        place[task] = position
+    for task in order:
+        jobs: list[list[Job]] = [[] for _ in graph.capacities]
+        for before, gap in _gaps(task, arrows, graph.durations, place):
+            head[task] = max(head[task], head[before] + graph.durations[before] + gap)
+            if graph.resources[before] != NOWHERE:
+                jobs[graph.resources[before]].append(Job(head[before], graph.durations[before], gap))
+        head[task] = max(head[task], *map(head_work_tail, jobs, graph.capacities), 0)
+    return head
+
+
+def _gaps(
+    task: int, arrows: Sequence[Sequence[tuple[int, int]]], durations: Sequence[int], place: Sequence[int]
+) -> list[tuple[int, int]]:
+    """Every task before `task`, and the ticks between its end and the start of `task` along the longest path."""
+    gaps = {task: -durations[task]}
+    coming = [(-place[task], task)]
+    for _, here in iter(lambda: heappop(coming) if coming else None, None):
+        for before, lag in arrows[here]:
+            if before not in gaps:
+                heappush(coming, (-place[before], before))
+            gaps[before] = max(gaps.get(before, 0), gaps[here] + durations[here] + lag)
+    del gaps[task]
+    return list(gaps.items())

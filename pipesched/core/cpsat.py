@@ -23,6 +23,7 @@ class Limits(NamedTuple):
     workers: int = 0  # 0: one a core
     seed: int = 0
     effort: float = inf  # in CP-SAT's deterministic time: seconds of a machine that is always equally fast
+    linearization: int = 1  # how much of the model its linear relaxation holds: 0, 1 or 2
 
 
 class Answer(NamedTuple):
@@ -105,6 +106,7 @@ class Model:
         solver.parameters.relative_gap_limit = limits.gap
         solver.parameters.num_workers = limits.workers
         solver.parameters.random_seed = limits.seed
+        solver.parameters.linearization_level = limits.linearization
         solver.parameters.catch_sigint_signal = False
         for name, value in self.parameters.items():
             setattr(solver.parameters, name, value)
@@ -134,6 +136,13 @@ class Model:
                 tell(values, round(self.objective_value), round(self.best_objective_bound))
 
         return Reporter()
+
+    def soonest(self, tails: Sequence[int], least: int, most: int) -> None:
+        """Minimize the largest (end + tail) of all tasks; it lies in [least, most]."""
+        last = self.model.new_int_var(least, most, "last")
+        for task, tail in enumerate(tails):
+            self.model.add(self.end(task) + tail <= last)
+        self.model.minimize(last)
 
 
 def _rounded_up(bound: float) -> int:

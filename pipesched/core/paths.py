@@ -34,8 +34,8 @@ def heads(graph: TaskGraph) -> list[int]:
 
 
 def tails(graph: TaskGraph) -> list[int]:
-    """For each task, the ticks that must pass between its end and the end of the last task (longest path)."""
-    tail = [0] * len(graph)
+    """For each task, the ticks that must pass between its end and the end of the schedule (longest path)."""
+    tail = list(graph.deliveries) or [0] * len(graph)
     durations, predecessors = graph.durations, graph.predecessors
     for task in reversed(topological_order(graph)):
         whole = tail[task] + durations[task]

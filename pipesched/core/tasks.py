@@ -35,6 +35,8 @@ class TaskGraph:
     Task i occupies one unit of `resources[i]` for `durations[i]` ticks; NOWHERE: none, nor any memory.
     Resource r has `capacities[r]` units: 1 is a machine, k is a class of k identical units. At its start a task takes
     `takes[i]` from memory pool `pools[i]`, at its end it gives `gives[i]` back (both default to nothing).
+    `deliveries[i]` ticks after its end the result of task i is out, occupying nobody; the last one out ends the
+    schedule (default: at once).
     """
 
     durations: Sequence[int]
@@ -44,6 +46,7 @@ class TaskGraph:
     takes: Sequence[int] = ()
     gives: Sequence[int] = ()
     pools: Sequence[int] = field(default=())
+    deliveries: Sequence[int] = ()
 
     def __len__(self) -> int:
         return len(self.durations)

@@ -7,8 +7,7 @@ how busy each column is. Transfer lanes stand below their device, or below the s
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
-from typing import NamedTuple
+from collections.abc import Iterator, Sequence
 
 from rich.console import Console, ConsoleOptions, RenderResult
 from rich.measure import Measurement
@@ -16,24 +15,15 @@ from rich.segment import Segment
 
 from pipesched.pipeline.schedule import Schedule
 from pipesched.render.cells import Cells, ColourCells, LetterCells
+from pipesched.render.frame import WIDE, Layout, axis, has_colour, line
 from pipesched.render.legend import Key, Look, wrap
 from pipesched.render.palette import DIM, OVER
-from pipesched.render.rows import Run, device_row, lane_rows, rows_of
+from pipesched.render.rows import Run
+from pipesched.render.schedule_rows import device_row, lane_rows, rows_of
 from pipesched.render.strip import memory_strip, peak_text
-from pipesched.render.timescale import TimeScale, Window, axis_ticks, fit, operation_times
+from pipesched.render.timescale import TimeScale, Window, fit, operation_times, quantum
 
 AXIS_EVERY = 16  # devices between two axes
-WIDE = 70  # columns from which names are written out and the idle share stands at the end
-
-
-class _Layout(NamedTuple):
-    """Where things stand in a line: the gutter with the names, the time columns, the tail with shares and peaks."""
-
-    gutter: int
-    scale: TimeScale
-    tail: int
-    colour: bool
-    ascii_only: bool
 
 
 class Gantt:
@@ -80,7 +70,7 @@ class Gantt:
         look = Look()
         for device in range(self.schedule.problem.devices):
             if device % AXIS_EVERY == 0:
-                yield from self._axis(layout)
+                yield from axis(layout, self.schedule.problem.costs.scale)
             row = device_row(self.schedule, device)
             runs = row.runs(layout.scale)
             look.add(row, runs, layout.scale)
@@ -92,15 +82,15 @@ class Gantt:
         if self.show_legend:
             self._look_at_the_others(look, layout.scale)
             key = Key(self.company, layout.scale, self.memory, layout.colour, layout.ascii_only)
-            for line in wrap(key.items(look), options.max_width):
-                yield from _line(line)
+            for items in wrap(key.items(look), options.max_width):
+                yield from line(items)
 
     def _look_at_the_others(self, look: Look, scale: TimeScale) -> None:
         for other in self.company:
             for row in rows_of(other) if other is not self.schedule else ():
                 look.add(row, row.runs(scale), scale)
 
-    def _layout(self, console: Console, options: ConsoleOptions) -> _Layout:
+    def _layout(self, console: Console, options: ConsoleOptions) -> Layout:
         width, devices = options.max_width, self.schedule.problem.devices
         ascii_only = self.ascii_only or options.ascii_only
         gutter = len(f"device {devices - 1} " if width >= WIDE else f"d{devices - 1} ")
@@ -109,57 +99,39 @@ class Gantt:
         if self.memory:
             peaks = (peak_text(one, device) for one in self.company for device in range(devices))
             tail = max(tail, max(map(len, peaks)) + 1)
-        scale = fit(self.window, self.company, max(width - gutter - tail, 1))
-        colour = not (ascii_only or console.no_color or console.color_system is None)
-        return _Layout(gutter, scale, tail, colour, ascii_only)
+        scale = fit(self.window, quantum(self.company), max(width - gutter - tail, 1))
+        return Layout(gutter, scale, tail, has_colour(console, ascii_only), ascii_only)
 
     def _narrowest(self, scale: TimeScale) -> int:
         """How many columns the shortest operation gets."""
         times = [time for time in operation_times(self.schedule) if time]
         return min(times, default=0) * scale.columns // max(scale.window.end - scale.window.start, 1)
 
-    def _axis(self, layout: _Layout) -> Iterator[Segment]:
-        """Round times above their columns, then a line of marks."""
-        columns = layout.scale.columns
-        labels, marks = "", ["-" if layout.ascii_only else "─"] * columns
-        for column, text in axis_ticks(layout.scale, self.schedule.problem):
-            if column + len(text) <= columns and column < columns:
-                labels = labels.ljust(column) + text
-                marks[column] = "+" if layout.ascii_only else "┬"
-        share = "idle".rjust(layout.tail) if layout.tail >= len(" idle") else ""
-        yield from _line([Segment(" " * layout.gutter + labels.ljust(columns) + share, DIM)])
-        yield from _line([Segment(" " * layout.gutter + "".join(marks), DIM)])
-
-    def _device(self, device: int, runs: list[Run], cells: Cells, layout: _Layout) -> Iterator[Segment]:
+    def _device(self, device: int, runs: list[Run], cells: Cells, layout: Layout) -> Iterator[Segment]:
         """The lines of one device, and the strip of its memory."""
         over = device in self.schedule.over_budget
         name = f"device {device}" if layout.gutter > len(f"device {device}") else f"d{device}"
         head = Segment(name.ljust(layout.gutter), OVER if over else None)
         share = Segment(self._idle_share(device).rjust(layout.tail), DIM) if layout.tail >= len(" idle") else None
-        for place, line in enumerate(cells.lines(runs)):
+        for place, cell_line in enumerate(cells.lines(runs)):
             if place:
-                yield from _line([Segment(" " * layout.gutter), *line])
+                yield from line([Segment(" " * layout.gutter), *cell_line])
             else:
-                yield from _line([head, *line, *([share] if share else [])])
+                yield from line([head, *cell_line, *([share] if share else [])])
         if self.memory:
             strip = memory_strip(
                 self.schedule, device, layout.scale, colour=layout.colour, ascii_only=layout.ascii_only
             )
             peak = Segment(peak_text(self.schedule, device).rjust(layout.tail), OVER if over else DIM)
-            yield from _line([Segment("mem".ljust(layout.gutter), DIM), *strip, peak])
+            yield from line([Segment("mem".ljust(layout.gutter), DIM), *strip, peak])
 
-    def _lane(self, name: str, runs: list[Run], cells: Cells, layout: _Layout) -> Iterator[Segment]:
+    def _lane(self, name: str, runs: list[Run], cells: Cells, layout: Layout) -> Iterator[Segment]:
         """The lines of a transfer lane."""
         of_two = self.schedule.problem.lanes == "pair"
-        for place, line in enumerate(cells.lines(runs, of_two=of_two)):
+        for place, segments in enumerate(cells.lines(runs, of_two=of_two)):
             head = Segment(name.ljust(layout.gutter), DIM) if place == 0 else Segment(" " * layout.gutter)
-            yield from _line([head, *line])
+            yield from line([head, *segments])
 
     def _idle_share(self, device: int) -> str:
         whole = self.schedule.makespan
         return f"{self.schedule.idle[device] / whole:.0%}" if whole else "0%"
-
-
-def _line(segments: Iterable[Segment]) -> Iterator[Segment]:
-    yield from segments
-    yield Segment.line()

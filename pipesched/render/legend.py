@@ -60,6 +60,7 @@ class Key:
             yield from self._colour_items()
         elif look.apart:
             yield from self._letter_items()
+        problem = self.schedules[0].problem
         shades = ASCII_SHADES if self.ascii_only else SHADES
         yield [Segment(shades[0], DIM), Segment(" idle")]
         if look.shared:
@@ -67,7 +68,7 @@ class Key:
             yield [busy, Segment(" share of a column that is busy")]
         if self.memory:
             yield from self._memory_items()
-        yield [Segment(describe(self.scale, self.schedules[0].problem), DIM)]
+        yield [Segment(describe(self.scale, problem.costs.scale, problem.time_unit), DIM)]
         if look.hidden:
             slots = "slot" if look.hidden == 1 else "slots"
             yield [Segment(f"({look.hidden} {slots} too short to show; --zoom)", DIM)]

@@ -1,6 +1,4 @@
-"""What a device or a transfer lane shows in each column of a chart: slots looked up by time, never walked one by
-one.
-"""
+"""What a row shows in each column of a chart: slots looked up by time, never walked one by one."""
 
 from __future__ import annotations
 
@@ -10,7 +8,6 @@ from functools import lru_cache
 from itertools import pairwise
 from typing import NamedTuple
 
-from pipesched.pipeline.schedule import Schedule, picker
 from pipesched.render.timescale import TimeScale
 
 FULL = 4
@@ -29,7 +26,7 @@ class Run(NamedTuple):
 
 
 class Row:
-    """The slots of one device or lane, ready to be looked up by time."""
+    """The slots of one row in their order, each with its start and its end, ready to be looked up by time."""
 
     def __init__(self, order: Sequence[int], starts: Sequence[int], ends: Sequence[int]) -> None:
         self.order, self.starts, self.ends = order, starts, ends
@@ -74,7 +71,7 @@ class Row:
             yield Run(column, 1, self.order[max(place, 0)] if busy else None, busy, True)
 
     def _worked(self, left: int, right: int) -> int:
-        """How long the device works between two ticks."""
+        """How long the row works between two ticks."""
         first, last = bisect_right(self.ends, left), bisect_left(self.starts, right)
         if first >= last:
             return 0
@@ -87,27 +84,3 @@ def borders(scale: TimeScale) -> tuple[list[int], list[int]]:
     """The ticks at the edges of the columns of a scale, and those in their middles: the same for every row."""
     columns = range(scale.columns)
     return [*map(scale.edge, columns), scale.window.end], [*map(scale.middle, columns)]
-
-
-def device_row(schedule: Schedule, device: int) -> Row:
-    """The slots of a device."""
-    return Row(schedule.plan.orders[device], schedule.slot_starts[device], schedule.slot_ends[device])
-
-
-def lane_rows(schedule: Schedule, device: int) -> Iterator[tuple[str, Row]]:
-    """The transfer lanes to draw below a device, with their names: its own, or after the second device the pair's."""
-    problem = schedule.problem
-    lane = problem.lane(device)
-    if not schedule.plan.lanes or (device + 1 < problem.devices and problem.lane(device + 1) == lane):
-        return
-    for name, order in zip(("D2H", "H2D"), schedule.plan.lanes[lane], strict=True):
-        if order:
-            pick = picker(order)
-            yield name, Row(order, pick(schedule.starts), pick(schedule.ends))
-
-
-def rows_of(schedule: Schedule) -> Iterator[Row]:
-    """Every row of a chart."""
-    for device in range(schedule.problem.devices):
-        yield device_row(schedule, device)
-        yield from (row for _, row in lane_rows(schedule, device))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Sequence
 from itertools import pairwise
 
 from rich.segment import Segment
@@ -17,8 +18,15 @@ ASCII_LEVELS = " 123456789"
 
 def memory_strip(schedule: Schedule, device: int, scale: TimeScale, *, colour: bool, ascii_only: bool) -> list[Segment]:
     """One column a level, as a share of the chart's full scale; levels over the budget stand out (`!` in letters)."""
-    levels = column_levels(schedule, device, scale)
-    full, room = full_scale(schedule), schedule.problem.room()[device]
+    levels = column_levels(schedule.memory_steps(device), scale)
+    room = schedule.problem.room()[device]
+    return level_marks(levels, full_scale(schedule), room, colour=colour, ascii_only=ascii_only)
+
+
+def level_marks(
+    levels: Sequence[int], full: int, room: int | None = None, *, colour: bool, ascii_only: bool
+) -> list[Segment]:
+    """A mark for each level as a share of `full`; those over `room` stand out."""
     marks = ASCII_LEVELS if ascii_only else BLOCKS
     segments = []
     for level in levels:
@@ -28,11 +36,10 @@ def memory_strip(schedule: Schedule, device: int, scale: TimeScale, *, colour: b
     return segments
 
 
-def column_levels(schedule: Schedule, device: int, scale: TimeScale) -> list[int]:
-    """The highest level within each column, in grains."""
+def column_levels(steps: Iterable[tuple[int, int]], scale: TimeScale) -> list[int]:
+    """The highest level within each column; `steps` are the (tick, level) pairs at which the level changes."""
     levels = [0] * scale.columns
-    steps = [*schedule.memory_steps(device), (scale.window.end, 0)]
-    for (time, level), (until, _) in pairwise(steps):
+    for (time, level), (until, _) in pairwise([*steps, (scale.window.end, 0)]):
         if until <= scale.window.start or time >= scale.window.end or until == time:
             continue
         first = scale.column(max(time, scale.window.start))

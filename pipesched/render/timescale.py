@@ -6,7 +6,6 @@ from collections.abc import Iterable, Iterator
 from math import gcd
 from typing import NamedTuple
 
-from pipesched.pipeline.problem import Problem
 from pipesched.pipeline.quantities import in_units
 from pipesched.pipeline.schedule import Schedule
 
@@ -44,18 +43,23 @@ class TimeScale(NamedTuple):
         return -(-(tick - self.window.start) * self.columns // length) - 1 if length else 0
 
 
-def fit(window: Window, schedules: Iterable[Schedule], width: int) -> TimeScale:
-    """The largest scale that shows `window` of all `schedules` in at most `width` columns.
+def fit(window: Window, quantum: int, width: int) -> TimeScale:
+    """The largest scale that shows `window` in at most `width` columns.
 
-    If one column a quantum (the greatest common divisor of all costs) fits, each quantum gets the same whole number of
+    If one column a quantum (which divides all times that occur) fits, each quantum gets the same whole number of
     columns, so that equal operations look equal; otherwise the window is spread over the whole width.
     """
-    quantum = gcd(*(gcd(*operation_times(one), *one.problem.costs.p2p) for one in schedules), window.start, window.end)
+    quantum = gcd(quantum, *window)
     length = window.end - window.start
     quanta = length // quantum if quantum else 0
     if not quanta:
         return TimeScale(window, 1)
     return TimeScale(window, width // quanta * quanta if quanta <= width else width)
+
+
+def quantum(schedules: Iterable[Schedule]) -> int:
+    """The greatest common divisor of all costs, in ticks."""
+    return gcd(*(gcd(*operation_times(one), *one.problem.costs.p2p) for one in schedules))
 
 
 def operation_times(schedule: Schedule) -> Iterator[int]:
@@ -76,29 +80,28 @@ def operation_times(schedule: Schedule) -> Iterator[int]:
         yield from costs.overlap or ()
 
 
-def describe(scale: TimeScale, problem: Problem) -> str:
+def describe(scale: TimeScale, ticks_a_unit: int, unit: str | None) -> str:
     """What a column stands for, in words: `1 column = 5 ms`."""
-    length, unit = scale.window.end - scale.window.start, problem.time_unit
+    length = scale.window.end - scale.window.start
     label = f" {unit}" if unit else ""
     if not length:
         return "nothing takes time here"
     if length % scale.columns and not scale.columns % length:
-        return f"{scale.columns // length} columns = {in_units(1, problem.costs.scale)}{label}"
+        return f"{scale.columns // length} columns = {in_units(1, ticks_a_unit)}{label}"
     if length % scale.columns:
-        step = length / scale.columns / problem.costs.scale
+        step = length / scale.columns / ticks_a_unit
         return f"1 column = {float(f'{step:.4g}'):,g}{label}"
-    return f"1 column = {number(in_units(length // scale.columns, problem.costs.scale))}{label}"
+    return f"1 column = {number(in_units(length // scale.columns, ticks_a_unit))}{label}"
 
 
-def axis_ticks(scale: TimeScale, problem: Problem) -> list[tuple[int, str]]:
+def axis_ticks(scale: TimeScale, ticks_a_unit: int) -> list[tuple[int, str]]:
     """(column, label) for round times, as dense as their labels allow."""
-    unit = problem.costs.scale
     length = scale.window.end - scale.window.start
     if not length:
         return [(0, "0")]
-    step = _round_step(scale, unit)
+    step = _round_step(scale, ticks_a_unit)
     first = -(-scale.window.start // step) * step
-    return [(scale.column(t), number(in_units(t, unit))) for t in range(first, scale.window.end + 1, step)]
+    return [(scale.column(t), number(in_units(t, ticks_a_unit))) for t in range(first, scale.window.end + 1, step)]
 
 
 def _round_step(scale: TimeScale, unit: int) -> int:

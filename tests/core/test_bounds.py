@@ -9,7 +9,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pipesched.core.bounds import Job, critical_path, head_work_tail, jackson_preemptive, memory_area
+from pipesched.core.bounds import (
+    Job,
+    critical_path,
+    energy,
+    head_work_tail,
+    jackson_preemptive,
+    memory_area,
+    sharpened,
+)
 from pipesched.core.listsched import list_schedule
 from pipesched.core.paths import heads, tails
 from pipesched.core.tasks import NOWHERE, TaskGraph, arrow
@@ -218,3 +226,34 @@ def test_memory_area_is_reached_by_one_microbatch_at_a_time(pipeline: Callable[.
         assert makespan >= memory_area(8 * 12, cap, 0, 0)
         if cap == 1:
             assert makespan == 96
+
+
+def test_a_delivery_lengthens_the_critical_path() -> None:
+    """The last result comes out 5 ticks after the end of its task; one inside the chain is no delivery but a lag."""
+    edges = [arrow(0, 1, 2)]
+    assert critical_path(TaskGraph([3, 4], [0, 0], [1], edges, deliveries=[2, 5])) == 3 + 2 + 4 + 5
+    assert critical_path(TaskGraph([3, 4], [0, 0], [1], edges, deliveries=[9, 0])) == 12
+
+
+def test_energy_by_hand() -> None:
+    """Four tasks of 2 ticks on two units before a chain of 3: the third and fourth of them end at 4 at best."""
+    graph = TaskGraph([2, 2, 2, 2, 3], [0, 0, 0, 0, 1], [2, 1], [arrow(task, 4) for task in range(4)])
+    assert critical_path(graph) == 5
+    assert energy(graph, heads(graph), tails(graph)) == 7
+    assert sharpened(graph)[0] == [0, 0, 0, 0, 4]
+
+
+@given(data=st.data())
+def test_sharpened_heads_and_tails_hold_in_every_schedule(graphs: Graphs, data: st.DataObject) -> None:
+    """They lie between the plain ones and those of the best list schedule; so do the bounds made of them."""
+    graph = data.draw(graphs(nowhere=True, shortest=1))
+    before, after = sharpened(graph)
+    assert all(plain <= sharp for plain, sharp in zip(heads(graph), before, strict=True))
+    assert all(plain <= sharp for plain, sharp in zip(tails(graph), after, strict=True))
+    for tie in ("input", "reverse", "random"):
+        starts = list_schedule(graph, tie=tie).starts
+        last = max(start + time for start, time in zip(starts, graph.durations, strict=True))
+        assert all(head <= start for head, start in zip(before, starts, strict=True))
+        ends = [start + time for start, time in zip(starts, graph.durations, strict=True)]
+        assert all(end + tail <= last for end, tail in zip(ends, after, strict=True))
+        assert energy(graph, before, after) <= last

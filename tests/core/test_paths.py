@@ -37,6 +37,12 @@ def test_heads_tails_and_longest_path_of_a_diamond() -> None:
     assert longest_path(DIAMOND, 0, 4) == -1
 
 
+def test_tails_count_deliveries() -> None:
+    """What a task delivers late counts after its end, unless those that wait for it take longer."""
+    graph = TaskGraph([1, 1, 1], [0, 0, 0], [1], [arrow(0, 1)], deliveries=[4, 1, 0])
+    assert tails(graph) == [4, 1, 0]
+
+
 @given(data=st.data())
 def test_paths_are_the_longest_of_all(graphs: Graphs, data: st.DataObject) -> None:
     """Heads, tails and longest paths are the maxima over an enumeration of every path."""

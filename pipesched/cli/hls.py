@@ -1,0 +1,112 @@
+"""`pipesched hls`: expressions, programs and dataflow graphs on functional units."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from pipesched.cli.options import Rules, Screen, Target
+
+if TYPE_CHECKING:
+    from pipesched.hls.compare import RuleTable
+    from pipesched.hls.modulo import Intervals
+    from pipesched.hls.solve import HardwareOutcome
+
+Texts = list[str] | None
+
+
+def command(
+    source: Annotated[
+        str,
+        typer.Argument(
+            help="An expression, or a file: a program (assignments), a graph (.json) or .yaml.", metavar="EXPRESSION"
+        ),
+    ],
+    *,
+    unit: Annotated[
+        Texts, typer.Option("--unit", help="Units of a class; default: mul=1 and add=2.", metavar="CLASS=N")
+    ] = None,
+    latency: Annotated[
+        Texts, typer.Option("--latency", help="Cycles until its results are usable; default 1.", metavar="CLASS=N")
+    ] = None,
+    pipelined: Annotated[
+        Texts, typer.Option("--pipelined", help="A class that starts an operation every cycle.", metavar="CLASS")
+    ] = None,
+    solve: Annotated[bool, typer.Option("--solve", help="The shortest schedule, with a proof.")] = False,
+    compare: Annotated[
+        bool, typer.Option("--compare", help="Every priority with every tie, beside the optimum.")
+    ] = False,
+    pipeline: Annotated[
+        bool, typer.Option("--pipeline", help="As the body of a loop: the smallest initiation interval.")
+    ] = False,
+    rules: Rules,
+    target: Target,
+    screen: Screen,
+) -> None:
+    """High-level synthesis: schedule operations on adders and multipliers in the fewest cycles.
+
+    The list scheduler, its priorities and ties, the bounds and CP-SAT are those of pipeline schedules.
+    """
+    from pipesched.cli.output import print_json, save_json
+    from pipesched.config.hardware import UnitOptions, load_hardware
+    from pipesched.errors import ConfigError
+    from pipesched.formats.hardware_json import hardware_document, rules_document
+
+    if solve + compare + pipeline > 1:
+        raise ConfigError("--solve, --compare and --pipeline: give one of them")
+    if (solve or compare or pipeline) and (rules.priority or rules.tie):
+        raise ConfigError("--priority, --tie: for the list scheduler, without --solve, --compare or --pipeline")
+    graph, units = load_hardware(source, UnitOptions(unit or (), latency or (), pipelined or ()), loop=pipeline)
+    if compare:
+        from pipesched.hls.compare import compare_rules
+
+        table = compare_rules(graph, units, rules.limits())
+        content = rules_document(table)
+        save_json(content, target)
+        print_json(content) if screen.as_json else _print_rules(table, screen)
+        return
+    bounds = None
+    if pipeline:
+        from pipesched.hls.modulo import interval_bounds
+        from pipesched.hls.modulo import pipeline as schedule_loop
+
+        outcome, bounds = schedule_loop(graph, units, rules.limits()), interval_bounds(graph, units)
+    elif solve:
+        from pipesched.hls.solve import solve as solve_hardware
+
+        outcome = solve_hardware(graph, units, rules.limits())
+    else:
+        from pipesched.hls.solve import PRIORITY, TIE, list_outcome
+
+        given = {"priority": rules.priority or PRIORITY, "tie": rules.tie or TIE}
+        outcome = list_outcome(graph, units, **given, seed=rules.seed)
+    content = hardware_document(outcome, bounds)
+    save_json(content, target)
+    print_json(content) if screen.as_json else _print_outcome(outcome, bounds, screen)
+
+
+def _print_outcome(outcome: HardwareOutcome, bounds: Intervals | None, screen: Screen) -> None:
+    """Heading, chart and summary."""
+    from pipesched.cli.output import console_for
+    from pipesched.render.hardware import hardware_heading, hardware_summary
+    from pipesched.render.units_chart import UnitChart
+
+    console = console_for(screen)
+    console.print(hardware_heading(outcome))
+    console.print(UnitChart(outcome.schedule, ascii_only=screen.ascii_only))
+    console.print()
+    console.print(hardware_summary(outcome, bounds))
+
+
+def _print_rules(table: RuleTable, screen: Screen) -> None:
+    """Heading, the chart of the optimum, and the table."""
+    from pipesched.cli.output import console_for
+    from pipesched.render.hardware import hardware_heading, rule_table
+    from pipesched.render.units_chart import UnitChart
+
+    console = console_for(screen)
+    console.print(hardware_heading(table.optimum))
+    console.print(UnitChart(table.optimum.schedule, ascii_only=screen.ascii_only))
+    console.print()
+    console.print(rule_table(table))

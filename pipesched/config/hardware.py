@@ -1,0 +1,185 @@
+"""From an expression or a file to a dataflow graph and units: programs, graphs in JSON, and YAML."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from difflib import get_close_matches
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from pipesched.config.yaml_reader import MOST_BYTES, decode, parse_yaml
+from pipesched.errors import ConfigError
+from pipesched.hls.graph import DataflowGraph, Dependence, Mark, Operation
+from pipesched.hls.program import parse_program
+from pipesched.hls.units import Units, make_units
+from pipesched.lookup import find
+from pipesched.pipeline.quantities import shown
+
+KEYS = ("name", "source", "program", "ops", "edges", "units", "latency", "pipelined")
+FILE_NAME = re.compile(r"\.(txt|json|ya?ml)$")
+
+
+class Hardware(NamedTuple):
+    """What `pipesched hls` schedules, and on what."""
+
+    graph: DataflowGraph
+    units: Units
+
+
+class UnitOptions(NamedTuple):
+    """Units as options give them: each a text such as `mul=2`, or the name of a class."""
+
+    counts: Sequence[str] = ()
+    latencies: Sequence[str] = ()
+    pipelined: Sequence[str] = ()
+
+
+def load_hardware(source: str, options: UnitOptions, *, loop: bool = False) -> Hardware:
+    """`source` is the name of a file, or else an expression; options go over what a file says of units.
+
+    As a `loop`, what is read before its assignment comes from the previous iteration. Raises ConfigError.
+    """
+    path = _file(source)
+    if path is None:
+        content: dict[str, Any] = {"program": source.strip()}
+        name = "expression"
+    else:
+        name, text = source, _read(path)
+        content = _content(text, name)
+        for key in content:
+            find(dict.fromkeys(KEYS), key, f"key in {name}:")
+    counts = {**_numbers(content, "units", name), **_pairs("--unit", options.counts)}
+    latencies = {**_numbers(content, "latency", name), **_pairs("--latency", options.latencies)}
+    pipelined = [*_names(content, "pipelined", name), *options.pipelined]
+    return Hardware(_graph(content, name, loop), make_units(counts, latencies, pipelined))
+
+
+def _file(source: str) -> Path | None:
+    """The file of that name, if there is one. Raises ConfigError for what is meant as a file and is none."""
+    path = Path(source or "-")
+    try:
+        if path.is_file():
+            return path
+        is_folder = path.is_dir()
+    except (OSError, ValueError):  # too long for a file name, or a NUL
+        return None
+    if is_folder:
+        raise ConfigError(f"{source} is a directory; give a file or an expression")
+    if FILE_NAME.search(source):
+        raise ConfigError(f"cannot read {source!r}: there is no such file")
+    return None
+
+
+def _read(path: Path) -> str:
+    try:
+        with path.open("rb") as file:
+            return decode(file.read(MOST_BYTES + 1), str(path))
+    except OSError as error:
+        raise ConfigError(f"cannot read {str(path)!r}: {error.strerror}") from None
+
+
+def _content(text: str, name: str) -> dict[str, Any]:
+    """The mapping in a file; a file that is neither JSON nor YAML is a program."""
+    suffix = Path(name).suffix.lower()
+    if suffix == ".json":
+        content = _parse_json(text, name)
+    elif suffix in {".yaml", ".yml"}:
+        content = parse_yaml(text, name).plain()
+    else:
+        return {"program": text}
+    if not isinstance(content, dict):
+        raise ConfigError(f"{name}: must be a mapping with `ops` and `edges`, or `program`, not {shown(content)}")
+    return content
+
+
+def _parse_json(text: str, name: str) -> Any:
+    try:
+        return json.loads(text)
+    except json.JSONDecodeError as error:
+        lines = text.split("\n")
+        raise Mark(name, error.lineno, error.colno - 1, lines[error.lineno - 1]).error(error.msg) from None
+    except (RecursionError, ValueError):  # the latter: numbers of thousands of digits
+        raise ConfigError(f"{name}: no graph: nested too deeply, or a number of thousands of digits") from None
+
+
+def _graph(content: Mapping[str, Any], name: str, loop: bool) -> DataflowGraph:
+    if ("program" in content) == ("ops" in content):
+        raise ConfigError(f"{name}: either `program` or `ops` (with `edges`) is needed")
+    if "program" in content:
+        if not isinstance(content["program"], str):
+            raise ConfigError(f"{name}: `program` must be text, not {shown(content['program'])}")
+        graph = parse_program(content["program"], name, loop=loop)
+        return replace(graph, name=str(content.get("name") or name))
+    operations = [_operation(entry, place, name) for place, entry in enumerate(_list(content, "ops", name))]
+    numbers = {operation.name: number for number, operation in enumerate(operations)}
+    if len(numbers) < len(operations):
+        twice = next(one.name for number, one in enumerate(operations) if numbers[one.name] != number)
+        raise ConfigError(f"{name}: ops: {twice!r} stands there twice")
+    edges = [_dependence(entry, place, numbers, name) for place, entry in enumerate(_list(content, "edges", name))]
+    graph = DataflowGraph(tuple(operations), tuple(dict.fromkeys(edges)), str(content.get("name") or name))
+    if graph.is_loop and not loop:
+        raise ConfigError(f"{name}: edges with a distance make a loop; schedule it with --pipeline")
+    return graph
+
+
+def _operation(entry: Any, place: int, name: str) -> Operation:
+    if not isinstance(entry, list) or len(entry) != 2 or not all(_is_word(part) for part in entry):
+        raise ConfigError(f"{name}: ops[{place}]: must be [name, type], not {shown(entry)}")
+    return Operation(str(entry[0]), str(entry[1]))
+
+
+def _dependence(entry: Any, place: int, numbers: Mapping[str, int], name: str) -> Dependence:
+    distance = entry[2] if isinstance(entry, list) and len(entry) == 3 else 0
+    is_whole = isinstance(distance, int) and not isinstance(distance, bool) and 0 <= distance <= 1_000
+    if not isinstance(entry, list) or len(entry) not in {2, 3} or not is_whole or not all(map(_is_word, entry[:2])):
+        raise ConfigError(
+            f"{name}: edges[{place}]: must be [from, to], or [from, to, iterations] in a loop, not {shown(entry)}"
+        )
+    for part in map(str, entry[:2]):
+        if part not in numbers:
+            near = get_close_matches(part, numbers, n=1)
+            hint = f"; did you mean {near[0]!r}?" if near else ""
+            raise ConfigError(f"{name}: edges[{place}]: there is no operation {part!r}{hint}")
+    return Dependence(numbers[str(entry[0])], numbers[str(entry[1])], distance)
+
+
+def _is_word(value: Any) -> bool:
+    """Text, or a whole number that stands for one."""
+    return (isinstance(value, str) and bool(value)) or (isinstance(value, int) and not isinstance(value, bool))
+
+
+def _list(content: Mapping[str, Any], key: str, name: str) -> list[Any]:
+    value = content.get(key) or []
+    if not isinstance(value, list):
+        raise ConfigError(f"{name}: {key}: must be a list, not {shown(value)}")
+    return value
+
+
+def _names(content: Mapping[str, Any], key: str, name: str) -> list[str]:
+    values = _list(content, key, name)
+    if not all(isinstance(value, str) for value in values):
+        raise ConfigError(f"{name}: {key}: must be a list of unit classes, not {shown(values)}")
+    return values
+
+
+def _numbers(content: Mapping[str, Any], key: str, name: str) -> dict[str, int]:
+    values = content.get(key) or {}
+    if not isinstance(values, dict) or not all(type(value) is int for value in values.values()):
+        raise ConfigError(
+            f"{name}: {key}: must be whole numbers by unit class, such as {{mul: 1}}, not {shown(values)}"
+        )
+    return {str(one).casefold(): value for one, value in values.items()}
+
+
+def _pairs(option: str, texts: Sequence[str]) -> dict[str, int]:
+    """`mul=2` (or `mul=2,add=1`) as a name and a number."""
+    found = {}
+    for text in (part for whole in texts for part in whole.split(",")):
+        class_name, _, number = (part.strip() for part in text.partition("="))
+        if not class_name or not re.fullmatch(r"[0-9]{1,9}", number, re.ASCII):
+            raise ConfigError(f"{option}: must be a unit class and a whole number, such as mul=2, not {text!r}")
+        found[class_name.casefold()] = int(number)
+    return found

@@ -1,0 +1,59 @@
+"""The JSON documents of hardware schedules (version 1). Times are in cycles."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from pipesched.hls.compare import RuleTable
+from pipesched.hls.modulo import Intervals
+from pipesched.hls.solve import HardwareOutcome
+
+
+def hardware_document(outcome: HardwareOutcome, bounds: Intervals | None = None) -> dict[str, Any]:
+    """Format "pipesched.hls". `end` is when the result is usable; `unit` is [class, instance].
+
+    A loop (with its `bounds`) also has its initiation interval, which is what `lower_bound` and `status` are then
+    about; its operations are those of the first iteration.
+    """
+    schedule = outcome.schedule
+    _, instances = schedule.unrolled(1)
+    content: dict[str, Any] = {
+        "format": "pipesched.hls",
+        "version": 1,
+        "latency": schedule.latency,
+        "registers": schedule.registers,
+        "lower_bound": outcome.bound,
+        "status": outcome.status,
+        "units": {
+            unit.name: {"count": unit.count, "latency": unit.latency, "initiation_interval": unit.interval}
+            for unit in schedule.units
+        },
+        "ops": [
+            {
+                "op": operation.name,
+                "type": operation.type,
+                "unit": [schedule.unit(task).name, instances[task]],
+                "start": schedule.starts[task],
+                "end": schedule.ends[task],
+            }
+            for task, operation in enumerate(schedule.graph.operations)
+        ],
+    }
+    if bounds is not None:
+        content["initiation_interval"] = schedule.interval
+        content["interval_bounds"] = bounds._asdict()
+    return content
+
+
+def rules_document(table: RuleTable) -> dict[str, Any]:
+    """Format "pipesched.hls-comparison": a row a rule, and the optimum as a document of its own."""
+    return {
+        "format": "pipesched.hls-comparison",
+        "version": 1,
+        "rows": [
+            {"priority": priority, "tie": tie, "latency": cell.latency, "registers": cell.registers}
+            for (priority, tie), cell in table.cells.items()
+        ],
+        "remarks": list(table.remarks),
+        "optimum": hardware_document(table.optimum),
+    }

@@ -1,0 +1,202 @@
+"""Modulo scheduling: a loop starts an iteration every T cycles, all by one schedule; the least T, and its proof.
+
+T is at least what the units have to do in an iteration (ResMII), and what a recurrence takes over the iterations that
+it spans (RecMII). From there CP-SAT tries one T after the other: what it refutes is proved to be too short.
+
+Only operations on a common recurrence hold each other back: whatever else waits, waits for as many turns of T as it
+takes. So whether T is possible is a question of residues modulo T, with precedences inside recurrences alone.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterable, Sequence
+from itertools import count
+from time import monotonic
+from typing import NamedTuple
+
+from pipesched.core.cpsat import Limits
+from pipesched.core.timeindexed import TimeIndexed
+from pipesched.errors import NoSchedule
+from pipesched.hls.graph import DataflowGraph
+from pipesched.hls.schedule import bound_to_units, checked
+from pipesched.hls.solve import HardwareOutcome
+from pipesched.hls.units import Units, assign_classes
+
+SHARE = 0.6  # of the time left that one interval may take
+MOST_POLISHING = 3.0  # seconds to look for a lower latency, once the interval is settled
+Window = tuple[int, int]  # the first and the last start, in cycles
+
+
+class Intervals(NamedTuple):
+    """The two lower bounds on the initiation interval, in cycles."""
+
+    resources: int
+    recurrences: int
+
+
+class Wait(NamedTuple):
+    """start[after] >= start[before] + cycles, for an interval T: cycles = latency - T * distance."""
+
+    before: int
+    after: int
+    cycles: int
+
+
+def interval_bounds(graph: DataflowGraph, units: Units) -> Intervals:
+    """ResMII and RecMII."""
+    classes = assign_classes(graph, units)
+    return Intervals(_resources(units, classes), _recurrences(graph, [units[place].latency for place in classes]))
+
+
+def _resources(units: Units, classes: Sequence[int]) -> int:
+    """max over classes of ceil(cycles that the operations of an iteration hold their units / units)."""
+    work = Counter[int]()
+    for place in classes:
+        work[place] += units[place].interval
+    return max(-(-cycles // units[place].count) for place, cycles in work.items())
+
+
+def _recurrences(graph: DataflowGraph, latencies: Sequence[int]) -> int:
+    """max over cycles of ceil(latency around it / iterations around it), by bisection over T."""
+    low, high = 0, sum(latencies)
+    while low + 1 < high:
+        middle = (low + high) // 2
+        is_possible = _longest(_waits(graph, latencies, middle), dict.fromkeys(range(len(graph)), 0)) is not None
+        low, high = (low, middle) if is_possible else (middle, high)
+    return high if graph.is_loop else 1
+
+
+def _waits(graph: DataflowGraph, latencies: Sequence[int], period: int) -> list[Wait]:
+    return [Wait(before, after, latencies[before] - period * far) for before, after, far in graph.dependences]
+
+
+def _reverse(waits: Iterable[Wait]) -> list[Wait]:
+    return [Wait(wait.after, wait.before, wait.cycles) for wait in waits]
+
+
+def _longest(waits: Sequence[Wait], starts: dict[int, int]) -> dict[int, int] | None:
+    """The longest path to each task from those in `starts`; None if a cycle makes them endless (Bellman and Ford)."""
+    found = dict(starts)
+    tasks = len({task for before, after, _ in waits for task in (before, after)} | set(starts))
+    for _ in range(tasks + 1):
+        changed = False
+        for before, after, cycles in waits:
+            if before in found and (after not in found or found[after] < found[before] + cycles):
+                found[after], changed = found[before] + cycles, True
+        if not changed:
+            return found
+    return None
+
+
+def pipeline(graph: DataflowGraph, units: Units, limits: Limits) -> HardwareOutcome:
+    """The schedule of the least initiation interval, and at that interval of the least latency found in time.
+
+    Raises NoSchedule when the time is over before any interval has a schedule.
+    """
+    begin = monotonic()
+    classes = assign_classes(graph, units)
+    at_least = interval_bounds(graph, units)
+    bound, stopped = max(at_least), ""
+    proof = "units (ResMII)" if at_least.resources == bound else "recurrence (RecMII)"
+    for period in count(bound):
+        seconds = limits.seconds - (monotonic() - begin)
+        if seconds <= 0:
+            break
+        loop = _Loop(graph, units, classes, period)
+        status, starts = loop.solve(limits._replace(seconds=SHARE * seconds))
+        if starts:
+            starts = loop.soonest(starts, limits._replace(seconds=min((1 - SHARE) * seconds, MOST_POLISHING)))
+            schedule = checked(bound_to_units(graph, units, classes, starts, period))
+            status = "optimal" if period == bound else "feasible"
+            return HardwareOutcome(schedule, "modulo (CP-SAT)", bound, proof, status, stopped)
+        if status != "infeasible":
+            if monotonic() - begin < SHARE * SHARE * limits.seconds:  # CP-SAT catches Ctrl-C itself
+                raise KeyboardInterrupt
+            stopped = "time"
+        elif not stopped:
+            bound, proof = period + 1, f"no interval of {period} (CP-SAT)"
+    raise NoSchedule(f"no initiation interval from {bound} on was scheduled in {limits.seconds:g} seconds")
+
+
+class _Loop:
+    """The exact models of one interval T."""
+
+    def __init__(self, graph: DataflowGraph, units: Units, classes: Sequence[int], period: int) -> None:
+        self.graph, self.units, self.classes, self.period = graph, units, classes, period
+        self.latencies = [units[place].latency for place in classes]
+        self.waits = _waits(graph, self.latencies, period)
+
+    def solve(self, limits: Limits) -> tuple[str, list[int]]:
+        """CP-SAT's word on whether T is possible, and then starts."""
+        windows: list[Window] = [(0, self.period - 1)] * len(self.graph)
+        inside: list[Wait] = []
+        for place, tasks in enumerate(sorted(_recurrent(self.graph), key=len, reverse=True)):
+            own = [wait for wait in self.waits if wait.before in tasks and wait.after in tasks]
+            inside += own
+            anchor = min(tasks)
+            first = _longest(own, {anchor: 0}) or {}
+            last = _longest(_reverse(own), {anchor: 0}) or {}
+            latest = self.period - 1 if place else 0  # time may be counted from the largest recurrence's anchor
+            for task in tasks:
+                windows[task] = (first[task], latest - last[task])
+        answer = self._model(windows, inside).solve(limits._replace(linearization=2))
+        return answer.status, self._delayed(answer.starts) if answer.starts else []
+
+    def _delayed(self, starts: Sequence[int]) -> list[int]:
+        """The same residues, each operation as many turns later as what it waits for asks."""
+        residues = [start % self.period for start in starts]
+        turns = [
+            Wait(before, after, -(-(residues[before] + cycles - residues[after]) // self.period))
+            for before, after, cycles in self.waits
+        ]
+        found = _longest(turns, dict.fromkeys(range(len(residues)), 0)) or {}
+        return [self.period * found[task] + residue for task, residue in enumerate(residues)]
+
+    def soonest(self, starts: list[int], limits: Limits) -> list[int]:
+        """Starts of the least latency that are found in time, `starts` at worst."""
+        horizon = max(map(sum, zip(starts, self.latencies, strict=True)))
+        first = _longest(self.waits, dict.fromkeys(range(len(starts)), 0)) or {}
+        last = _longest(_reverse(self.waits), dict(enumerate(self.latencies))) or {}
+        model = self._model([(first[task], horizon - last[task]) for task in range(len(starts))], self.waits)
+        beyond = [latency - held for latency, held in zip(self.latencies, model.durations, strict=True)]
+        model.soonest(beyond, max(self.latencies), horizon)
+        model.hint(starts)
+        return model.solve(limits).starts or starts
+
+    def _model(self, windows: Sequence[Window], waits: Iterable[Wait]) -> TimeIndexed:
+        """Starts in their windows, under `waits`, and at every residue no more operations than units."""
+        model = TimeIndexed()
+        for place, window in zip(self.classes, windows, strict=True):
+            model.task(self.units[place].interval, *window)
+        for before, after, cycles in waits:
+            model.after(before, after, cycles - model.durations[before])
+        for place, unit in enumerate(self.units):
+            model.at_most_every(
+                self.period, unit.count, [task for task, home in enumerate(self.classes) if home == place]
+            )
+        return model
+
+
+def _recurrent(graph: DataflowGraph) -> list[set[int]]:
+    """The sets of operations that are on recurrences together: each waits for every other, over iterations."""
+    found: list[set[int]] = []
+    left = {edge.after for edge in graph.dependences}
+    while left:
+        task = min(left)
+        after = _reach(task, lambda one: [edge.after for edge in graph.uses(one)])
+        tasks = after & _reach(task, lambda one: [edge.before for edge in graph.inputs(one)])
+        found += [tasks] if tasks else []
+        left -= tasks | {task}
+    return found
+
+
+def _reach(task: int, following: Callable[[int], Iterable[int]]) -> set[int]:
+    """All that is reached from `task` in one step or more."""
+    found: set[int] = set()
+    coming = [task]
+    while coming:
+        fresh = set(following(coming.pop())) - found
+        found |= fresh
+        coming += fresh
+    return found

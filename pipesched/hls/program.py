@@ -1,0 +1,247 @@
+"""From text to a dataflow graph: an expression, or assignments line by line. Python's parser reads it; nothing is run.
+
+Every operator is an operation; a name that nothing assigns is an input. Equal subexpressions stay apart. As the body of
+a loop, a name that is read before its assignment has the value of the previous iteration.
+"""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+from typing import NamedTuple, NoReturn
+
+from pipesched.errors import ConfigError
+from pipesched.hls.graph import DataflowGraph, Dependence, Mark, Operation
+
+TYPES: dict[type[ast.AST], tuple[str, str]] = {  # operator -> (type of the operation, its sign)
+    ast.Add: ("add", "+"),
+    ast.Sub: ("sub", "-"),
+    ast.Mult: ("mul", "*"),
+    ast.Div: ("div", "/"),
+    ast.FloorDiv: ("div", "//"),
+    ast.LShift: ("lsl", "<<"),
+    ast.RShift: ("asr", ">>"),
+    ast.BitAnd: ("and", "&"),
+    ast.BitOr: ("or", "|"),
+    ast.BitXor: ("xor", "^"),
+    ast.USub: ("neg", "-"),
+    ast.Invert: ("not", "~"),
+    ast.Lt: ("les", "<"),
+    ast.LtE: ("leq", "<="),
+    ast.Gt: ("gre", ">"),
+    ast.GtE: ("geq", ">="),
+    ast.Eq: ("equ", "=="),
+    ast.NotEq: ("neq", "!="),
+}
+KNOWN = " ".join(dict.fromkeys(sign for _, sign in TYPES.values()))
+
+
+class Result(NamedTuple):
+    """What a name stands for: the result of an operation `distance` iterations ago."""
+
+    operation: int
+    distance: int = 0
+
+
+class Fed(NamedTuple):
+    """What a name stands for at the start of a loop body: what it has at the end, `distance` iterations ago."""
+
+    name: str
+    distance: int = 1
+
+
+Value = Result | Fed | None  # None: an input or a constant
+
+
+def parse_program(text: str, name: str = "expression", *, loop: bool = False) -> DataflowGraph:
+    """The dataflow graph of a program. Raises ConfigError with the line, the column and a caret under it."""
+    reader = _Reader(text, name, loop)
+    for statement in reader.statements():
+        reader.run(statement)
+    return reader.graph()
+
+
+class _Reader:
+    """A program while it is read: the operations so far, and the value of each name."""
+
+    def __init__(self, text: str, name: str, loop: bool) -> None:
+        self.lines, self.name, self.loop, self.text = text.splitlines(), name, loop, text
+        self.values: dict[str, Value] = {}
+        self.assigned: dict[str, ast.Name] = {}  # the first assignment of each name
+        self.operations: list[Operation] = []
+        self.operands: list[tuple[Value, ...]] = []
+        self.marks: list[Mark] = []
+        self.names: set[str] = set()
+
+    def statements(self) -> list[ast.stmt]:
+        """The parsed program; every name that it assigns is noted."""
+        try:
+            body = ast.parse(self.text, self.name).body
+        except SyntaxError as error:
+            line, column = error.lineno or 1, max((error.offset or 1) - 1, 0)
+            text = self.lines[line - 1] if line <= len(self.lines) else ""
+            raise Mark(self.name, line, min(column, len(text)), text).error(error.msg) from None
+        except (ValueError, RecursionError, MemoryError):  # a NUL byte, or thousands of parentheses
+            raise ConfigError(f"{self.name}: cannot be parsed: binary, or nested too deeply") from None
+        for statement in body:
+            for target in _targets(statement):
+                if isinstance(target, ast.Name):
+                    self.assigned.setdefault(target.id, target)
+        return body
+
+    def run(self, statement: ast.stmt) -> None:
+        """An assignment `x = ...` or `x += ...`, or an expression by itself."""
+        targets = _targets(statement)
+        for target in targets:
+            if not isinstance(target, ast.Name):
+                self._refuse(target, "only a name can be assigned")
+        names = [target.id for target in targets if isinstance(target, ast.Name)]
+        if isinstance(statement, ast.Assign | ast.Expr):
+            value = self._evaluate(statement.value, names)
+        elif isinstance(statement, ast.AugAssign):
+            left = ast.Name(names[0], ast.Load())
+            ast.copy_location(left, statement.target)
+            whole = ast.BinOp(left, statement.op, statement.value)
+            value = self._evaluate(ast.copy_location(whole, statement), names)
+        else:
+            self._refuse(statement, "a program is assignments, one a line: x = a + b")
+        self.values.update(dict.fromkeys(names, value))
+
+    def _evaluate(self, root: ast.expr, names: list[str]) -> Value:
+        """The value of an expression, its operations added innermost first; the outermost gets one of `names`."""
+        values: dict[ast.AST, Value] = {}
+        for node in _innermost_first(root):
+            if isinstance(node, ast.Name):
+                values[node] = self._read(node)
+            elif isinstance(node, ast.Constant):
+                if isinstance(node.value, bool) or not isinstance(node.value, int | float):
+                    self._refuse(node, "only numbers and names can be operands")
+                values[node] = None
+            elif _is_signed(node):
+                values[node] = values[_operands(node)[0]]
+            else:
+                operands = tuple(values[one] for one in _operands(node))
+                values[node] = self._operation(node, operands, names if node is root else [])
+        return values[root]
+
+    def _read(self, node: ast.Name) -> Value:
+        if node.id in self.values:
+            return self.values[node.id]
+        if node.id not in self.assigned:
+            return None
+        if not self.loop:
+            line = self.assigned[node.id].lineno
+            self._refuse(
+                node,
+                f"{node.id!r} is used before its assignment on line {line}"
+                " (in a loop body, --pipeline, that is its value of the previous iteration)",
+            )
+        return Fed(node.id)
+
+    def _operation(self, node: ast.AST, operands: tuple[Value, ...], names: list[str]) -> Result:
+        operator, place = self._operator(node)
+        if type(operator) not in TYPES:
+            what = type(operator).__name__.lower()
+            self._refuse(node, f"{what} is no arithmetic of the hardware; known are names, numbers and {KNOWN}", place)
+        kind, sign = TYPES[type(operator)]
+        number = len(self.operations)
+        own = next((one for one in names if one not in self.names), None)
+        self.names.update([own] if own else [])
+        self.operations.append(Operation(own or f"{sign}{number + 1}", kind, "" if own else self._source(node)))
+        self.operands.append(operands)
+        self.marks.append(self._mark(node, place))
+        return Result(number)
+
+    def _operator(self, node: ast.AST) -> tuple[ast.AST, int | None]:
+        """The operator of a node, and the column where it stands if that is known."""
+        if isinstance(node, ast.BinOp):
+            return node.op, self._between(node.left, node.right)
+        if isinstance(node, ast.Compare):
+            if len(node.ops) > 1:
+                self._refuse(node.comparators[1], "a comparison has two sides; write two of them")
+            return node.ops[0], self._between(node.left, node.comparators[0])
+        if isinstance(node, ast.UnaryOp):
+            return node.op, None
+        return node, None
+
+    def _between(self, left: ast.expr, right: ast.expr) -> int | None:
+        """The column of the operator between two operands on one line."""
+        if left.end_lineno != right.lineno or left.end_col_offset is None:
+            return None
+        line = self.lines[right.lineno - 1].encode()
+        blank = line[left.end_col_offset : right.col_offset]
+        return left.end_col_offset + len(blank) - len(blank.lstrip(b" )\t"))
+
+    def _source(self, node: ast.AST) -> str:
+        """The text of an expression that stands on one line."""
+        line, end = getattr(node, "lineno", 0), getattr(node, "end_lineno", -1)
+        if line != end:
+            return ""
+        return self.lines[line - 1].encode()[_column(node) : getattr(node, "end_col_offset", None)].decode()
+
+    def _mark(self, node: ast.AST, column: int | None = None) -> Mark:
+        line: int = getattr(node, "lineno", 1)
+        text = self.lines[line - 1] if line <= len(self.lines) else ""
+        offset = _column(node) if column is None else column
+        return Mark(self.name, line, len(text.encode()[:offset].decode(errors="ignore")), text)
+
+    def _refuse(self, node: ast.AST, what: str, column: int | None = None) -> NoReturn:
+        raise self._mark(node, column).error(what)
+
+    def graph(self) -> DataflowGraph:
+        """The graph of all that was read."""
+        found: dict[Dependence, None] = {}  # in order, each once
+        for task, operands in enumerate(self.operands):
+            for value in operands:
+                result = self._settled(value)
+                if result is not None:
+                    found[Dependence(result.operation, task, result.distance)] = None
+        return DataflowGraph(tuple(self.operations), tuple(found), self.name, tuple(self.marks))
+
+    def _settled(self, value: Value) -> Result | None:
+        """The operation behind a value: what is fed back is followed through copies such as `x1 = x`."""
+        distance, seen = 0, set()
+        while isinstance(value, Fed):
+            if value.name in seen:
+                return None  # copies in a circle: no operation ever makes it
+            seen.add(value.name)
+            distance += value.distance
+            value = self.values[value.name]
+        return None if value is None else Result(value.operation, value.distance + distance)
+
+
+def _targets(statement: ast.stmt) -> list[ast.expr]:
+    if isinstance(statement, ast.Assign):
+        return statement.targets
+    return [statement.target] if isinstance(statement, ast.AugAssign) else []
+
+
+def _operands(node: ast.AST) -> list[ast.expr]:
+    if isinstance(node, ast.BinOp):
+        return [node.left, node.right]
+    if isinstance(node, ast.Compare):
+        return [node.left, *node.comparators]
+    return [node.operand] if isinstance(node, ast.UnaryOp) else []
+
+
+def _is_signed(node: ast.AST) -> bool:
+    """Whether a sign is no operation: a plus, or the minus of a number."""
+    if not isinstance(node, ast.UnaryOp):
+        return False
+    return isinstance(node.op, ast.UAdd) or (isinstance(node.op, ast.USub) and isinstance(node.operand, ast.Constant))
+
+
+def _innermost_first(root: ast.expr) -> Iterator[ast.expr]:
+    """Every operand before what it belongs to, left to right; without recursion, for sums of thousands of terms."""
+    stack: list[tuple[ast.expr, bool]] = [(root, False)]
+    while stack:
+        node, is_open = stack.pop()
+        if is_open:
+            yield node
+            continue
+        stack.append((node, True))
+        stack += [(operand, False) for operand in reversed(_operands(node))]
+
+
+def _column(node: ast.AST) -> int:
+    return int(getattr(node, "col_offset", 0))

@@ -1,0 +1,149 @@
+"""A schedule of a dataflow graph: the start and the unit of every operation. Latency and registers are properties."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from heapq import heappop, heappush
+from itertools import accumulate
+
+from pipesched.core.check import violations
+from pipesched.errors import InvalidSchedule
+from pipesched.hls.graph import DataflowGraph
+from pipesched.hls.lowering import bind
+from pipesched.hls.units import UnitClass, Units
+
+
+@dataclass(frozen=True, eq=False)
+class HardwareSchedule:
+    """Times in cycles. Operation i starts at `starts[i]` on unit `instances[i]` of class `classes[i]`.
+
+    `interval` is None for one run; a loop starts an iteration every `interval` cycles, each by this same schedule.
+    Its `instances` are empty where no unit can run the same operation in every iteration: then they take turns.
+    """
+
+    graph: DataflowGraph
+    units: Units
+    classes: Sequence[int]
+    starts: Sequence[int]
+    instances: Sequence[int]
+    interval: int | None = None
+
+    def unit(self, task: int) -> UnitClass:
+        """The unit class of an operation."""
+        return self.units[self.classes[task]]
+
+    @cached_property
+    def ends(self) -> list[int]:
+        """When the result of each operation is usable."""
+        return [start + self.unit(task).latency for task, start in enumerate(self.starts)]
+
+    @cached_property
+    def latency(self) -> int:
+        """max over operations of (start + latency): the cycles of one iteration from its first to its last."""
+        return max(self.ends)
+
+    def unrolled(self, iterations: int) -> tuple[list[int], list[int]]:
+        """The start and the unit of every operation of the first iterations, one iteration after the other."""
+        starts = [later * (self.interval or 0) + start for later in range(iterations) for start in self.starts]
+        if self.instances:
+            return starts, [*self.instances] * iterations
+        return starts, place_on_units(starts, [*self.classes] * iterations, self.units)
+
+    @cached_property
+    def alive(self) -> list[int]:
+        """Registers at each cycle boundary 0, 1, ..: values produced that a consumer, not yet started, still needs.
+
+        There is no chaining: a value sits in a register also when its consumer starts at once. In a loop the values of
+        all iterations that run at once count, and boundary t stands for t, t + interval, t + 2 interval, ...
+        """
+        period = self.interval or self.latency + 1
+        changes = [0] * (period + 1)
+        for task, end in enumerate(self.ends):
+            last = max((self._needed(edge.after, edge.distance) for edge in self.graph.uses(task)), default=end - 1)
+            whole, rest = divmod(last - end + 1, period)
+            begin = end % period
+            changes[0] += whole + (begin + rest >= period)
+            changes[begin] += 1
+            changes[(begin + rest) % period] -= 1
+        return list(accumulate(changes))[:period]
+
+    def _needed(self, task: int, distance: int) -> int:
+        """The start of a consumer `distance` iterations later."""
+        return self.starts[task] + distance * (self.interval or 0)
+
+    @cached_property
+    def registers(self) -> int:
+        """The most registers alive at once."""
+        return max(self.alive)
+
+
+def place_on_units(starts: Sequence[int], classes: Sequence[int], units: Units) -> list[int]:
+    """The unit of each operation, for starts that respect the number of units: always the lowest that is free."""
+    instances = [0] * len(starts)
+    free = [list(range(unit.count)) for unit in units]
+    running: list[list[tuple[int, int]]] = [[] for _ in units]  # (end, instance)
+    for start, task in sorted((start, task) for task, start in enumerate(starts)):
+        place = classes[task]
+        while running[place] and running[place][0][0] <= start:
+            heappush(free[place], heappop(running[place])[1])
+        instances[task] = heappop(free[place])
+        heappush(running[place], (start + units[place].interval, instances[task]))
+    return instances
+
+
+def bound_to_units(
+    graph: DataflowGraph, units: Units, classes: Sequence[int], starts: Sequence[int], period: int
+) -> HardwareSchedule:
+    """The loop with a unit for each operation: the same in every iteration where first fit finds that."""
+    order = sorted(range(len(graph)), key=lambda task: starts[task] % period)
+    for turn in range(len(order)):
+        instances = _first_fit([*order[turn:], *order[:turn]], starts, classes, units, period)
+        if instances:
+            return HardwareSchedule(graph, units, classes, starts, instances, period)
+    return HardwareSchedule(graph, units, classes, starts, (), period)
+
+
+def _first_fit(
+    order: Sequence[int], starts: Sequence[int], classes: Sequence[int], units: Units, period: int
+) -> list[int]:
+    """The first unit that is free at all residues that an operation needs; empty if one finds none."""
+    instances = [0] * len(order)
+    taken: set[tuple[int, int, int]] = set()  # (class, unit, residue)
+    for task in order:
+        place = classes[task]
+        residues = {(starts[task] + cycle) % period for cycle in range(units[place].interval)}
+        fitting = (one for one in range(units[place].count) if not any((place, one, r) in taken for r in residues))
+        instance = next(fitting, None)
+        if instance is None or units[place].interval > period:
+            return []
+        instances[task] = instance
+        taken |= {(place, instance, r) for r in residues}
+    return instances
+
+
+def checked(schedule: HardwareSchedule) -> HardwareSchedule:
+    """The schedule itself, after the core's independent check of every dependence and every unit.
+
+    A loop is unrolled until its first iteration has met every later one. Raises InvalidSchedule.
+    """
+    graph, period = schedule.graph, schedule.interval
+    iterations = 1
+    if period:
+        iterations = 2 + schedule.latency // period + max((edge.distance for edge in graph.dependences), default=0)
+    starts, instances = schedule.unrolled(iterations)
+    tasks = bind(graph, schedule.units, schedule.classes, instances, iterations)
+
+    def name(task: int) -> str:
+        later, operation = divmod(task, len(graph))
+        return graph.operations[operation].name + (f" of iteration {later}" if period else "")
+
+    found = list(violations(tasks, starts, name=name))
+    for task, instance in enumerate(instances):
+        unit = schedule.unit(task % len(graph))
+        if not 0 <= instance < unit.count:
+            found.append(f"{name(task)} is on unit {instance} of {unit.count} {unit.name}")
+    if found:
+        raise InvalidSchedule(f"the schedule breaks a rule: {found[0]}", found)
+    return schedule

@@ -1,0 +1,60 @@
+"""From a dataflow graph and units to a checked schedule: by a rule of the list scheduler, or the shortest one."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from pipesched.core.cpsat import Limits
+from pipesched.core.listsched import list_schedule
+from pipesched.core.optimum import lower_bound, shortest
+from pipesched.hls.graph import DataflowGraph
+from pipesched.hls.lowering import lower
+from pipesched.hls.schedule import HardwareSchedule, checked, place_on_units
+from pipesched.hls.units import Units, assign_classes
+
+PRIORITY, TIE = "alap", "pairing"
+
+
+@dataclass(frozen=True)
+class HardwareOutcome:
+    """A schedule and what is known about it. `bound` is on the latency, or on the interval of a loop, in cycles."""
+
+    schedule: HardwareSchedule
+    method: str
+    bound: int
+    proof: str  # what gave the bound
+    status: str  # optimal, feasible (a search left a gap) or heuristic
+    stopped_by: str = ""  # time or interrupt, when a search left a gap
+
+    @property
+    def objective(self) -> int:
+        """What the bound is about."""
+        return self.schedule.interval or self.schedule.latency
+
+    @property
+    def gap(self) -> float:
+        """(objective - bound) / bound."""
+        return (self.objective - self.bound) / self.bound
+
+
+def list_outcome(
+    graph: DataflowGraph, units: Units, *, priority: str = PRIORITY, tie: str = TIE, seed: int = 0
+) -> HardwareOutcome:
+    """One list schedule. Raises ConfigError for an unknown rule, or an operation without a unit."""
+    classes = assign_classes(graph, units)
+    tasks = lower(graph, units, classes)
+    found = list_schedule(tasks, priority=priority, tie=tie, seed=seed)
+    schedule = checked(HardwareSchedule(graph, units, classes, found.starts, found.units))
+    bound, proof = lower_bound(tasks)
+    status = "optimal" if schedule.latency == bound else "heuristic"
+    return HardwareOutcome(schedule, f"list ({priority}, {tie})", bound, proof, status)
+
+
+def solve(graph: DataflowGraph, units: Units, limits: Limits) -> HardwareOutcome:
+    """The schedule of least latency that `limits` allow. Raises ConfigError for an operation without a unit."""
+    classes = assign_classes(graph, units)
+    best = shortest(lower(graph, units, classes), limits)
+    instances = place_on_units(best.starts, classes, units)
+    schedule = checked(HardwareSchedule(graph, units, classes, best.starts, instances))
+    status = "optimal" if best.is_proved else "feasible"
+    return HardwareOutcome(schedule, best.method, best.bound, best.proof, status, best.stopped_by)

@@ -1,0 +1,101 @@
+"""What stands around the chart of a hardware schedule: heading, summary, and the table of rules."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator
+
+from rich.console import Group
+from rich.table import Table
+from rich.text import Text
+
+from pipesched.hls.compare import COMPARED, RuleTable
+from pipesched.hls.modulo import Intervals
+from pipesched.hls.solve import HardwareOutcome
+from pipesched.hls.units import UnitClass
+from pipesched.render.summary import GOOD
+
+STOPS = {"time": "the time limit", "interrupt": "an interrupt"}
+
+
+def hardware_heading(outcome: HardwareOutcome) -> Text:
+    """What was scheduled, and on what."""
+    graph, units = outcome.schedule.graph, outcome.schedule.units
+    types = Counter(operation.type for operation in graph.operations)
+    counts = ", ".join(f"{count} {kind}" for kind, count in types.most_common())
+    title = Text(graph.name, style="bold")
+    on = ", ".join(f"{unit.count} {unit.name}" for unit in units)
+    return title.append(f"  operations: {counts}; units: {on}", style="not bold")
+
+
+def hardware_summary(outcome: HardwareOutcome, bounds: Intervals | None = None) -> Table:
+    """Metric, value, and where it comes from."""
+    table = Table(box=None, show_header=False, padding=(0, 2, 0, 0), pad_edge=False)
+    table.add_column(no_wrap=True)
+    table.add_column(justify="right")
+    table.add_column(style="dim", overflow="fold")
+    for row in _rows(outcome, bounds):
+        table.add_row(*row)
+    return table
+
+
+def _rows(outcome: HardwareOutcome, bounds: Intervals | None) -> Iterator[tuple[str, Text | str, str]]:
+    schedule = outcome.schedule
+    if bounds is not None:
+        yield "initiation interval", Text(f"{schedule.interval}", style="bold"), outcome.method
+        yield "lower bound", f"{outcome.bound}", _interval_proof(outcome, bounds)
+        yield "gap", *_gap(outcome, "interval")
+        yield "latency", f"{schedule.latency}", "cycles of one iteration"
+    else:
+        yield "latency", Text(f"{schedule.latency}", style="bold"), f"cycles; {outcome.method}"
+        yield "lower bound", f"{outcome.bound}", outcome.proof
+        yield "gap", *_gap(outcome, "latency")
+    yield "registers", f"{schedule.registers}", "most values alive at a cycle boundary"
+    yield "cycles", "", ", ".join(map(_cycles, schedule.units))
+
+
+def _cycles(unit: UnitClass) -> str:
+    """What an operation takes: `mul 2 (pipelined: one a cycle)`."""
+    return f"{unit.name} {unit.latency}" + (" (pipelined: one a cycle)" if unit.interval < unit.latency else "")
+
+
+def _interval_proof(outcome: HardwareOutcome, bounds: Intervals) -> str:
+    return f"{outcome.proof}; units ask for {bounds.resources}, recurrences for {bounds.recurrences}"
+
+
+def _gap(outcome: HardwareOutcome, what: str) -> tuple[Text, str]:
+    if outcome.status == "optimal":
+        return Text("optimal", style=GOOD), f"{what} = lower bound"
+    reason = f"({what} - lower bound) / lower bound"
+    if outcome.stopped_by:
+        reason += f"; stopped by {STOPS[outcome.stopped_by]}"
+    return Text(f"{outcome.gap:.2%}"), reason
+
+
+def rule_table(table: RuleTable) -> Group:
+    """Latency/registers of every rule; those of the least latency stand out. Below, the optimum and what decides."""
+    grid = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style="dim")
+    grid.add_column("priority", no_wrap=True)
+    for tie in COMPARED:
+        grid.add_column(tie.replace("-", "-\n"), justify="right", no_wrap=True)
+    least = table.optimum.schedule.latency
+    for priority in dict.fromkeys(priority for priority, _ in table.cells):
+        cells = [table.cells[priority, tie] for tie in COMPARED]
+        texts = (Text(f"{one.latency}/{one.registers}", style=GOOD if one.latency == least else "") for one in cells)
+        grid.add_row(priority, *texts)
+    return Group(
+        Text("latency/registers of list schedules, by priority and tie", style="dim"),
+        grid,
+        "",
+        Text("pairing: first what completes the operands of an operation whose others were issued", style="dim"),
+        _optimum_line(table.optimum),
+        *table.remarks,
+    )
+
+
+def _optimum_line(outcome: HardwareOutcome) -> str:
+    latency, registers = outcome.schedule.latency, outcome.schedule.registers
+    if outcome.status == "optimal":
+        return f"Optimum: {latency} cycles ({registers} registers in this schedule). Proved by: {outcome.proof}."
+    stop = f", stopped by {STOPS[outcome.stopped_by]}" if outcome.stopped_by else ""
+    return f"Best found: {latency} cycles; at least {outcome.bound} ({outcome.proof}){stop}."

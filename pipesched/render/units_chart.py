@@ -1,0 +1,167 @@
+"""The chart of a hardware schedule: one row a unit, cycles to the right, and the registers alive below.
+
+With colours an operation is filled with the hue of its type (in a loop, of its iteration), lighter every other time;
+without them a unit takes a line of types, a line of names and, in a loop, a line of iterations.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from rich.console import Console, ConsoleOptions, RenderResult
+from rich.measure import Measurement
+from rich.segment import Segment
+
+from pipesched.hls.graph import Operation
+from pipesched.hls.schedule import HardwareSchedule
+from pipesched.render.cells import ASCII_SHADES, SHADES, Line
+from pipesched.render.frame import WIDE, Layout, axis, has_colour, line
+from pipesched.render.legend import Item, Look, wrap
+from pipesched.render.palette import DIM, HUES, fill, ink
+from pipesched.render.rows import FULL, Row, Run
+from pipesched.render.strip import column_levels, level_marks
+from pipesched.render.timescale import Window, describe, fit
+
+MOST_ITERATIONS = 4  # of a loop
+
+
+class UnitChart:
+    """A hardware schedule as a chart; a loop is drawn until its iterations overlap as they do for ever."""
+
+    def __init__(self, schedule: HardwareSchedule, *, ascii_only: bool = False) -> None:
+        self.schedule, self.ascii_only = schedule, ascii_only
+        self.period = schedule.interval or 0
+        self.iterations = 1
+        if self.period:
+            self.iterations = min(1 + -(-schedule.latency // self.period), MOST_ITERATIONS)
+        self.end = (self.iterations - 1) * self.period + schedule.latency
+        self.types = sorted({operation.type for operation in schedule.graph.operations})
+        self.names: list[str] = []
+        self.places: dict[int, int] = {}  # how many operations of its row are before one
+
+    def __rich_measure__(self, console: Console, options: ConsoleOptions) -> Measurement:
+        """As wide as it may be; at least the names and a few columns."""
+        return Measurement(min(24, options.max_width), options.max_width)
+
+    def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
+        """Lines of segments, none wider than the options allow."""
+        layout = self._layout(console, options)
+        self.names = short_names(self.schedule.graph.operations, layout.scale.columns // self.end)
+        yield from axis(layout, 1)
+        look = Look()
+        for name, row, busy in self._rows():
+            runs = row.runs(layout.scale)
+            look.add(row, runs, layout.scale)
+            head = Segment(name[: layout.gutter - 1].ljust(layout.gutter))
+            share = Segment(f"{1 - busy / self.end:.0%}".rjust(layout.tail), DIM)
+            for place, cells in enumerate(self._lines(runs, layout)):
+                yield from line([head, *cells, share] if not place else [Segment(" " * layout.gutter), *cells])
+        yield from self._registers(layout)
+        for items in wrap(self._legend(look, layout), options.max_width):
+            yield from line(items)
+
+    def _layout(self, console: Console, options: ConsoleOptions) -> Layout:
+        ascii_only = self.ascii_only or options.ascii_only
+        names = (f"{unit.name} {unit.count - 1}" for unit in self.schedule.units)
+        gutter = max(len("regs"), *map(len, names)) + 1
+        gutter = min(gutter, options.max_width // 4) if options.max_width < WIDE else min(gutter, 20)
+        tail = len(" idle")
+        scale = fit(Window(0, self.end), 1, max(options.max_width - gutter - tail, 1))
+        return Layout(gutter, scale, tail, has_colour(console, ascii_only), ascii_only)
+
+    def _rows(self) -> Iterator[tuple[str, Row, int]]:
+        """For each unit its name, its operations in order, and the cycles that they hold it."""
+        schedule = self.schedule
+        starts, instances = schedule.unrolled(self.iterations)
+        held: dict[tuple[int, int], list[int]] = {}
+        for task in sorted(range(len(starts)), key=starts.__getitem__):
+            held.setdefault((schedule.classes[task % len(schedule.graph)], instances[task]), []).append(task)
+        for place, unit in enumerate(schedule.units):
+            for instance in range(unit.count):
+                order = held.get((place, instance), [])
+                self.places |= {task: position for position, task in enumerate(order)}
+                begin = [starts[task] for task in order]
+                end = [start + unit.interval for start in begin]
+                yield f"{unit.name} {instance}", Row(order, begin, end), len(order) * unit.interval
+
+    def _lines(self, runs: Sequence[Run], layout: Layout) -> list[Line]:
+        if layout.colour:
+            return [[self._filled(run) for run in runs]]
+        shades = ASCII_SHADES if layout.ascii_only else SHADES
+        kinds = "".join(self._kind(run, shades) for run in runs)
+        below = ["".join(self._label(run).ljust(run.width) for run in runs)]
+        if self.period:
+            below.append("".join(self._iteration(run).ljust(run.width) for run in runs))
+        return [[Segment(kinds)], *([Segment(text.rstrip())] for text in below if text.strip())]
+
+    def _filled(self, run: Run) -> Segment:
+        if run.slot is None:
+            return Segment(SHADES[0] * run.width, DIM)
+        hue, place = self._hue(run.slot), 0 if run.shared else self.places[run.slot] % 2
+        if run.busy < FULL:  # always a shared column
+            return Segment(SHADES[run.busy] * run.width, ink(hue, "F"))
+        return Segment(self._label(run).ljust(run.width), fill(hue, "F", place, 2))
+
+    def _hue(self, slot: int) -> int:
+        iteration, task = divmod(slot, len(self.schedule.graph))
+        return iteration if self.period else self.types.index(self.schedule.graph.operations[task].type)
+
+    def _kind(self, run: Run, shades: str) -> str:
+        if run.slot is None or run.shared:
+            return shades[0 if run.slot is None else run.busy] * run.width
+        kind = self.schedule.graph.operations[run.slot % len(self.schedule.graph)].type
+        return kind[: run.width].ljust(run.width, "-" if self.places[run.slot] % 2 else "=")
+
+    def _label(self, run: Run) -> str:
+        """The operation's text where it fits, else its name, or the end of it."""
+        if run.slot is None or run.shared:
+            return ""
+        task = run.slot % len(self.schedule.graph)
+        text = self.schedule.graph.operations[task].text
+        return text if text and len(text) < run.width else self.names[task][-run.width :]
+
+    def _iteration(self, run: Run) -> str:
+        return "" if run.slot is None or run.shared else str(run.slot // len(self.schedule.graph))
+
+    def _registers(self, layout: Layout) -> Iterator[Segment]:
+        """The strip: registers alive at the cycle boundary with which a cycle begins."""
+        alive = self.schedule.alive
+        if self.period:
+            steps = [(cycle, alive[cycle % self.period]) for cycle in range(self.end)]
+        else:
+            steps = list(enumerate(alive[: self.end]))
+        levels = column_levels(steps, layout.scale)
+        marks = level_marks(levels, self.schedule.registers, colour=layout.colour, ascii_only=layout.ascii_only)
+        peak = Segment(str(self.schedule.registers).rjust(layout.tail), DIM)
+        yield from line([Segment("regs".ljust(layout.gutter), DIM), *marks, peak])
+
+    def _legend(self, look: Look, layout: Layout) -> Iterator[Item]:
+        shades = ASCII_SHADES if layout.ascii_only else SHADES
+        if layout.colour and self.period:
+            swatches = [Segment(f" {one} ", fill(one, "F", 0, 2)) for one in range(self.iterations)]
+            yield [Segment("iteration "), *swatches]
+        elif layout.colour:
+            for hue, kind in enumerate(self.types):
+                yield [Segment(f" {kind} ", fill(hue % len(HUES), "F", 0, 2))]
+        elif look.apart:
+            yield [Segment("type, below: name" + (", then iteration" if self.period else ""))]
+        yield [Segment(shades[0], DIM), Segment(" idle")]
+        if look.shared:
+            yield [Segment(shades[1:]), Segment(" share of a column that is busy")]
+        when = " in the steady state" if self.period else ""
+        yield [Segment(f"regs: {'9' if layout.ascii_only else '█'} = {self.schedule.registers} registers alive{when}")]
+        length, columns = layout.scale.window.end, layout.scale.columns
+        if not columns % length:
+            yield [Segment(f"{columns // length} columns = 1 cycle" if columns > length else "1 column = 1 cycle", DIM)]
+        else:
+            yield [Segment(describe(layout.scale, 1, "cycles"), DIM)]
+        if look.hidden:
+            yield [Segment(f"({look.hidden} operations too short to show)", DIM)]
+
+
+def short_names(operations: Sequence[Operation], width: int) -> list[str]:
+    """The names; where one does not fit with a blank behind it, all without the type at their start: MUL_16 is 16."""
+    names = [operation.name for operation in operations]
+    if all(len(name) < width for name in names):
+        return names
+    return [name.removeprefix(one.type).lstrip("_") or name for name, one in zip(names, operations, strict=True)]

@@ -1,0 +1,82 @@
+"""The shortest hardware schedules: latency, bound and seconds for the classics, and for a folder of graphs in JSON.
+
+    python scripts/bench_hls.py [FOLDER]
+
+Each row is solved in this process, OR-Tools loaded before the clock starts; at most 10 seconds each. Exit code 1 when a
+classic is not proved, or a graph of up to 140 operations.
+"""
+
+from __future__ import annotations
+
+import sys
+import time
+from pathlib import Path
+
+from pipesched.config.hardware import UnitOptions, load_hardware
+from pipesched.core.cpsat import Limits, Model
+from pipesched.core.priorities import PRIORITIES
+from pipesched.hls.modulo import pipeline
+from pipesched.hls.solve import list_outcome, solve
+
+CLASSICS = Path(__file__).parent.parent / "configs" / "hls"
+LATENCIES = {  # graph: options (adders, multipliers, cycles of a multiplication, pipelined)
+    "hal": ((1, 1, 1, ""), (1, 2, 1, ""), (2, 2, 1, ""), (1, 1, 2, ""), (1, 2, 2, ""), (1, 3, 2, ""), (1, 1, 2, "mul")),
+    "ewf": ((1, 1, 1, ""), (2, 1, 1, ""), (1, 1, 2, ""), (2, 2, 2, ""), (4, 3, 2, ""), (2, 1, 2, "mul")),
+    "arf": ((1, 1, 2, ""), (2, 2, 2, ""), (2, 2, 2, "mul"), (5, 3, 2, "")),
+    "dct8": ((1, 1, 2, ""), (2, 2, 2, ""), (3, 2, 2, "mul"), (5, 3, 2, "")),
+    "fir17-direct": ((1, 1, 2, ""), (2, 2, 2, "")),
+}
+INTERVALS = {
+    "hal-loop": ((2, 2, 1, ""), (3, 3, 2, "")),
+    "fir-loop": ((3, 3, 1, ""),),
+    "ewf-loop": ((3, 2, 2, ""), (2, 2, 2, ""), (2, 1, 2, "mul")),
+}
+SETTINGS = ((2, 1, 2, ""), (3, 2, 2, ""), (4, 2, 2, ""), (3, 2, 2, "mul"), (5, 3, 2, ""))  # for the folder
+LIMITS = Limits(seconds=10)
+LARGEST = 140  # operations of a graph that must be proved
+
+
+def row(path: Path, setting: tuple[int, int, int, str], *, loop: bool = False) -> bool:
+    """Solve, print a row; whether it was proved."""
+    add, mul, cycles, pipelined = setting
+    options = UnitOptions([f"add={add},mul={mul}"], [f"mul={cycles}"], [pipelined] if pipelined else [])
+    hardware = load_hardware(str(path), options, loop=loop)
+    begin = time.perf_counter()
+    found = (pipeline if loop else solve)(*hardware, LIMITS)
+    seconds = time.perf_counter() - begin
+    name = f"{path.stem.removeprefix('express_')} ({len(hardware.graph)})"
+    what = f"{add}+ {mul}*{'p' if pipelined else ''} mul {cycles}"
+    print(f"| {name} | {what} | {found.objective} | {found.bound} | {found.proof} | {seconds:.2f} |")
+    return found.status == "optimal" or len(hardware.graph) > LARGEST
+
+
+def mean_gap(priority: str, tie: str) -> float:
+    """The mean of (latency - optimum) / optimum over the classics and 20 seeds."""
+    gaps = []
+    for name, settings in LATENCIES.items():
+        for add, mul, cycles, pipelined in settings:
+            options = UnitOptions([f"add={add},mul={mul}"], [f"mul={cycles}"], [pipelined] if pipelined else [])
+            hardware = load_hardware(str(CLASSICS / f"{name}.txt"), options)
+            optimum = solve(*hardware, LIMITS).objective
+            for seed in range(20):
+                latency = list_outcome(*hardware, priority=priority, tie=tie, seed=seed).objective
+                gaps.append((latency - optimum) / optimum)
+    return sum(gaps) / len(gaps)
+
+
+def main() -> int:
+    """Print the table."""
+    Model()  # loads OR-Tools
+    print("| graph (operations) | units | cycles | bound | proof | seconds |\n| --- | --- | --- | --- | --- | --- |")
+    proved = [row(CLASSICS / f"{name}.txt", one) for name, rows in LATENCIES.items() for one in rows]
+    proved += [row(CLASSICS / f"{name}.txt", one, loop=True) for name, rows in INTERVALS.items() for one in rows]
+    for folder in sys.argv[1:]:
+        proved += [row(path, one) for path in sorted(Path(folder).glob("*.json")) for one in SETTINGS]
+    for priority in PRIORITIES:
+        print(f"mean gap of list schedules, {priority}, ties by lot: {mean_gap(priority, 'random'):.1%}")
+    print(f"{proved.count(True)} of {len(proved)} proved, or too large to ask for it")
+    return int(not all(proved))
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())

@@ -1,0 +1,131 @@
+"""`pipesched hls`: the article's example end to end, every exit, and the documents."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+Cli = Callable[..., subprocess.CompletedProcess[str]]
+ARTICLE = "(a+b)*(c+d)+(e+f)*(g+h)"
+CROSSED = "p = a+b\nq = e+f\nr = c+d\ns = g+h\ny = p*r + q*s\n"
+HLS = Path(__file__).parents[2] / "configs" / "hls"
+
+
+def document(cli: Cli, *args: str) -> dict[str, Any]:
+    result = cli("hls", *args, "--json")
+    assert (result.returncode, result.stderr) == (0, "")
+    content: dict[str, Any] = json.loads(result.stdout)
+    return content
+
+
+@pytest.mark.parametrize(
+    ("options", "pairing", "crossing"),
+    [((), 4, 5), (("--latency", "mul=2"), 6, 7), (("--latency", "mul=2", "--pipelined", "mul"), 5, 6)],
+)
+def test_the_article_end_to_end(cli: Cli, options: tuple[str, ...], pairing: int, crossing: int) -> None:
+    """One multiplier and two adders: pairing the operands of one product, or crossing them; and the optimum."""
+    Path("crossed.txt").write_text(CROSSED)
+    units = ("--unit", "mul=1", "--unit", "add=2", *options)
+    assert document(cli, ARTICLE, *units)["latency"] == pairing
+    assert document(cli, "crossed.txt", *units)["latency"] == pairing
+    for tie in ("input", "reverse", "fifo", "lifo", "bfs", "most-descendants"):
+        assert document(cli, "crossed.txt", *units, "--tie", tie)["latency"] == crossing
+    solved = document(cli, "crossed.txt", *units, "--solve")
+    assert (solved["latency"], solved["lower_bound"], solved["status"]) == (pairing, pairing, "optimal")
+
+
+def test_the_schedule_is_drawn(cli: Cli) -> None:
+    result = cli("hls", ARTICLE, "--width", "80")
+    assert (result.returncode, result.stderr) == (0, "")
+    assert "operations: 5 add, 2 mul; units: 1 mul, 2 add" in result.stdout
+    assert "add 1" in result.stdout
+    assert "regs" in result.stdout
+    assert "optimal  latency = lower bound" in result.stdout
+    assert all(len(line) <= 80 for line in result.stdout.splitlines())
+    assert cli("hls", ARTICLE, "--width", "80", "--ascii").stdout.isascii()
+
+
+def test_compare_says_what_decides(cli: Cli) -> None:
+    """The table has every rule, and the explanation holds for the expression with its operands permuted as well."""
+    result = cli("hls", ARTICLE, "--compare")
+    assert "Optimum: 4 cycles (3 registers in this schedule). Proved by: energy." in result.stdout
+    assert "Every priority ranks a+b, c+d, e+f, g+h equal" in result.stdout
+    assert "input 4 to 5, pairing 4" in result.stdout
+    Path("crossed.txt").write_text(CROSSED)
+    rows = document(cli, "crossed.txt", "--compare")["rows"]
+    assert {row["latency"] for row in rows if row["tie"] == "pairing"} == {4}
+    assert {row["latency"] for row in rows if row["tie"] in {"input", "lifo", "fifo"}} == {5}
+
+
+def test_a_random_tie_is_repeated_by_its_seed(cli: Cli) -> None:
+    source = str(HLS / "ewf.txt")
+    one, same, other = (document(cli, source, "--priority", "none", "--tie", "random", "--seed", s) for s in "118")
+    assert one == same
+    assert one != other
+
+
+def test_a_loop(cli: Cli) -> None:
+    content = document(cli, str(HLS / "ewf-loop.txt"), "--pipeline", "--unit", "mul=2,add=3", "--latency", "mul=2")
+    assert (content["initiation_interval"], content["lower_bound"], content["status"]) == (16, 16, "optimal")
+    assert content["interval_bounds"] == {"resources": 9, "recurrences": 16}
+    result = cli("hls", str(HLS / "hal-loop.txt"), "--pipeline", "--unit", "mul=3,add=3", "--latency", "mul=2")
+    assert "initiation interval        6" in result.stdout
+    assert "units ask for 4, recurrences for 6" in result.stdout
+
+
+def test_a_search_without_time_says_so(cli: Cli) -> None:
+    """0.01 seconds leave the gap that list schedules have, and the reason; a loop then has no schedule: exit 1."""
+    source, units = str(HLS / "ewf.txt"), ("--unit", "add=4,mul=3", "--latency", "mul=2", "--time-limit", "1e-9")
+    content = document(cli, source, *units, "--solve")
+    assert content["status"] in {"feasible", "optimal"}
+    loop = cli(
+        "hls", str(HLS / "ewf-loop.txt"), "--pipeline", "--unit", "mul=1,add=1", "--time-limit", "1e-6", "--json"
+    )
+    assert loop.returncode == 1
+    assert json.loads(loop.stdout)["format"] == "pipesched.infeasible"
+
+
+def test_the_output_file(cli: Cli) -> None:
+    assert cli("hls", ARTICLE, "-o", "out.json").returncode == 0
+    assert json.loads(Path("out.json").read_text()) == document(cli, ARTICLE)
+    again = cli("hls", ARTICLE, "-o", "out.json")
+    assert again.returncode == 2
+    assert "--force" in again.stderr
+    assert cli("hls", ARTICLE, "--compare", "-o", "out.json", "--force").returncode == 0
+    assert json.loads(Path("out.json").read_text())["format"] == "pipesched.hls-comparison"
+
+
+@pytest.mark.parametrize(
+    ("args", "said"),
+    [
+        (("a + b **c",), "expression:1:7: pow is no arithmetic of the hardware"),
+        (("a +",), "expression:1:4: invalid syntax"),
+        (("eval('1')",), "expression:1:1: call is no arithmetic"),
+        (("(a+b)*c", "--unit", "add=1"), "expression:1:6: no unit runs 'mul'; give one, for instance --unit mul=1"),
+        (("a+b", "--unit", "ad=1"), "unknown unit class 'ad'; did you mean 'add'?"),
+        (("a+b", "--unit", "add"), "--unit: must be a unit class and a whole number"),
+        (("a+b", "--tie", "pair"), "unknown tie 'pair'; did you mean 'pairing'?"),
+        (("a+b", "--priority", "x"), "unknown priority 'x'"),
+        (("a+b", "--solve", "--compare"), "give one of them"),
+        (("a+b", "--solve", "--tie", "lifo"), "for the list scheduler"),
+        (("a+b", "--time-limit", "0"), "--time-limit: must be more than 0"),
+        (("missing.yaml",), "there is no such file"),
+    ],
+)
+def test_bad_input(cli: Cli, args: tuple[str, ...], said: str) -> None:
+    """One message on stderr, nothing on stdout, nothing written, exit code 2."""
+    result = cli("hls", *args, "-o", "out.json")
+    assert (result.returncode, result.stdout) == (2, "")
+    assert result.stderr.startswith("pipesched: ")
+    assert said in result.stderr
+    assert "Traceback" not in result.stderr
+    assert not Path("out.json").exists()
+
+
+def test_a_caret_marks_the_column(cli: Cli) -> None:
+    assert cli("hls", "a + b **c").stderr.endswith("\n  a + b **c\n        ^\n")

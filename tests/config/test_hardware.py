@@ -1,0 +1,125 @@
+"""From expressions and files to dataflow graphs and units, and what is refused."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from pipesched.config.hardware import UnitOptions, load_hardware
+from pipesched.errors import ConfigError
+from pipesched.hls.units import UnitClass
+
+CONFIGS = sorted((Path(__file__).parents[2] / "configs" / "hls").iterdir())
+NONE = UnitOptions()
+
+
+def refusal(source: str, options: UnitOptions = NONE, *, loop: bool = False) -> str:
+    with pytest.raises(ConfigError) as caught:
+        load_hardware(source, options, loop=loop)
+    return str(caught.value)
+
+
+@pytest.fixture(autouse=True)
+def _elsewhere(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+
+
+def write(name: str, content: Any) -> str:
+    Path(name).write_text(content if isinstance(content, str) else json.dumps(content))
+    return name
+
+
+@pytest.mark.parametrize("path", CONFIGS, ids=lambda path: path.name)
+def test_the_classics_load(path: Path) -> None:
+    """Each begins with a comment that says what it shows; the loops are loops, but for the filter without feedback."""
+    assert path.read_text().startswith("# ")
+    loop = path.stem.endswith("-loop")
+    graph = load_hardware(str(path), UnitOptions(), loop=loop).graph
+    assert len(graph) >= 7
+    assert graph.is_loop == loop
+
+
+def test_a_name_of_a_file_is_that_file_and_anything_else_an_expression() -> None:
+    assert len(load_hardware(" a + b ", UnitOptions()).graph) == 1
+    write("a + b", "x = a * b\ny = x * c\n")
+    hardware = load_hardware("a + b", UnitOptions())
+    assert [one.type for one in hardware.graph.operations] == ["mul", "mul"]
+    assert hardware.graph.name == "a + b"
+
+
+def test_options_go_over_what_a_file_says() -> None:
+    path = write("p.yaml", "program: y = a * b + c\nunits: {mul: 1, add: 1}\nlatency: {mul: 2}\npipelined: [mul]\n")
+    assert load_hardware(path, UnitOptions()).units == (UnitClass("mul", 1, 2, 1), UnitClass("add", 1, 1, 1))
+    units = load_hardware(path, UnitOptions(["MUL=3,add=4"], ["add=5"])).units
+    assert units == (UnitClass("mul", 3, 2, 1), UnitClass("add", 4, 5, 5))
+
+
+def test_a_graph_in_json_and_in_yaml() -> None:
+    """Names may be whole numbers; an edge that stands there twice is one; a distance makes a loop."""
+    content = {"name": "g", "source": "x", "ops": [[1, "MUL"], ["b", "add"]], "edges": [[1, "b"], [1, "b"]]}
+    graph = load_hardware(write("g.json", content), UnitOptions()).graph
+    assert [one.name for one in graph.operations] == ["1", "b"]
+    assert graph.dependences == ((0, 1, 0),)
+    assert graph.name == "g"
+    assert load_hardware(
+        write("g.yaml", "ops: [[1, MUL], [b, add]]\nedges: [[1, b]]\n"), UnitOptions()
+    ).graph.dependences
+    loop = write("loop.json", {**content, "edges": [[1, "b"], ["b", 1, 2]]})
+    assert load_hardware(loop, UnitOptions(), loop=True).graph.dependences == ((0, 1, 0), (1, 0, 2))
+    assert "--pipeline" in refusal(loop)
+
+
+@pytest.mark.parametrize(
+    ("content", "said"),
+    [
+        ("{", "g.json:1:2: Expecting property name"),
+        ("[1]", "must be a mapping"),
+        ('{"ops": []}', "no operation to schedule"),
+        ('{"edges": []}', "either `program` or `ops`"),
+        ('{"ops": [["a", "add"]], "program": "a+b"}', "either `program` or `ops`"),
+        ('{"program": 3}', "`program` must be text"),
+        ('{"opps": []}', "unknown key in g.json: 'opps'; did you mean 'ops'?"),
+        ('{"ops": {"a": "add"}}', "ops: must be a list"),
+        ('{"ops": [["a"]]}', "ops[0]: must be [name, type]"),
+        ('{"ops": [["a", true]]}', "ops[0]: must be [name, type]"),
+        ('{"ops": [["a", "add"], ["a", "mul"]]}', "'a' stands there twice"),
+        (
+            '{"ops": [["op1", "add"]], "edges": [["op2", "op1"]]}',
+            "edges[0]: there is no operation 'op2'; did you mean 'op1'?",
+        ),
+        ('{"ops": [["a", "add"]], "edges": [["a"]]}', "edges[0]: must be [from, to]"),
+        ('{"ops": [["a", "add"]], "edges": [["a", "a", -1]]}', "edges[0]: must be [from, to]"),
+        ('{"ops": [["a", "add"]], "edges": [["a", "a", 1.5]]}', "edges[0]: must be [from, to]"),
+        ('{"ops": [["a", "add"]], "edges": [["a", "a"]]}', "a -> a wait for each other in a cycle"),
+        ('{"ops": [["a", "add"]], "units": {"add": "two"}}', "units: must be whole numbers"),
+        ('{"ops": [["a", "add"]], "units": {"add": true}}', "units: must be whole numbers"),
+        ('{"ops": [["a", "add"]], "pipelined": [1]}', "pipelined: must be a list of unit classes"),
+    ],
+)
+def test_bad_graphs(content: str, said: str) -> None:
+    message = refusal(write("g.json", content))
+    assert said in message
+    assert "g.json" in message
+
+
+@pytest.mark.parametrize("text", ["mul", "mul=", "=2", "mul=two", "mul=-1", "mul=1.5", "mul=1=2", "mul=1234567890", ""])
+def test_bad_numbers_of_units(text: str) -> None:
+    assert refusal("a*b", UnitOptions([text])).startswith("--unit: must be a unit class and a whole number")
+
+
+def test_what_is_no_file() -> None:
+    assert "there is no such file" in refusal("missing.json")
+    assert "is a directory" in refusal(".")
+    assert "no operation" in refusal("")
+    Path("binary.txt").write_bytes(b"\xff\xfe\0")
+    assert "no text file" in refusal("binary.txt")
+    assert "invalid syntax" in refusal("a" * 5000 + " b")
+
+
+def test_an_error_in_a_program_of_a_file_names_the_file_and_the_line() -> None:
+    message = refusal(write("p.txt", "# two lines\ny = a ** b\n"))
+    assert message.startswith("p.txt:2:7: pow is no arithmetic")
+    assert message.endswith("\n  y = a ** b\n        ^")

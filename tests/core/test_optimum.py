@@ -1,0 +1,99 @@
+"""The shortest schedule of a task graph: brute force, published instances, and stages that stop when they may."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from itertools import product
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from pipesched.core.bounds import sharpened
+from pipesched.core.check import violations
+from pipesched.core.cpsat import Limits, Model
+from pipesched.core.optimum import length_of, lower_bound, mirror, shortest, state
+from pipesched.core.paths import heads, tails
+from pipesched.core.tasks import NOWHERE, TaskGraph, arrow
+from pipesched.core.timeindexed import TimeIndexed
+from pipesched.errors import InvalidSchedule
+
+Graphs = Callable[..., st.SearchStrategy[TaskGraph]]
+
+
+def brute_force(graph: TaskGraph) -> int:
+    """The least length, by trying every start of every task up to a horizon that is long enough."""
+    horizon = sum(graph.durations) + sum(lag for _, _, lag in graph.arrows())
+    best = horizon + 1
+    for starts in product(range(horizon), repeat=len(graph)):
+        if length_of(graph, starts) < best and not any(violations(graph, starts)):
+            best = length_of(graph, starts)
+    return best
+
+
+@settings(max_examples=25)
+@given(data=st.data())
+def test_brute_force_finds_nothing_shorter(graphs: Graphs, data: st.DataObject) -> None:
+    graph = data.draw(graphs(most=4, shortest=1, nowhere=True).filter(lambda one: sum(one.durations) <= 8))
+    found = shortest(graph, Limits(seconds=10))
+    assert list(violations(graph, found.starts)) == []
+    assert found.is_proved
+    assert found.length == length_of(graph, found.starts) == brute_force(graph)
+
+
+@settings(max_examples=25)
+@given(data=st.data())
+def test_every_bound_holds_and_every_model_agrees(graphs: Graphs, data: st.DataObject) -> None:
+    """Interval and time-indexed models find the same optimum; at one tick less the time-indexed one says no."""
+    graph = data.draw(graphs(shortest=1, most=9))
+    found = shortest(graph, Limits(seconds=10))
+    assert lower_bound(graph)[0] <= found.bound == found.length
+    windows = sharpened(graph)
+    model = Model()
+    state(model, graph, *windows, found.length + 1)
+    model.soonest(windows[1], 0, found.length + 1)
+    assert model.solve(Limits(seconds=10)).objective == found.length
+    ticks = TimeIndexed()
+    state(ticks, graph, *windows, found.length)
+    answer = ticks.solve(Limits(seconds=10, linearization=2))
+    assert answer.status == "optimal"
+    assert list(violations(graph, answer.starts)) == []
+    tight = [head + time + tail for head, time, tail in zip(windows[0], graph.durations, windows[1], strict=True)]
+    if found.length > max(tight):
+        ticks = TimeIndexed()
+        state(ticks, graph, *windows, found.length - 1)
+        assert ticks.solve(Limits(seconds=10)).status == "infeasible"
+
+
+def test_a_delivery_counts_in_the_optimum() -> None:
+    """Two tasks of one tick on one unit, the second of which delivers 3 ticks late: it goes first."""
+    found = shortest(TaskGraph([1, 1], [0, 0], [1], deliveries=[0, 3]), Limits())
+    assert (list(found.starts), found.length, found.is_proved) == ([1, 0], 4, True)
+
+
+def test_six_jobs_on_six_machines() -> None:
+    """Fisher and Thompson's instance of 1963: 55."""
+    rows = "2 1 0 3 1 6 3 7 5 3 4 6/1 8 2 5 4 10 5 10 0 10 3 4/2 5 3 4 5 8 0 9 1 1 4 7"
+    rows += "/1 5 0 5 2 5 3 3 4 8 5 9/2 9 1 3 4 5 5 4 0 3 3 1/1 3 3 3 5 9 0 10 4 4 2 1"
+    numbers = [[int(word) for word in row.split()] for row in rows.split("/")]
+    machines = [machine for row in numbers for machine in row[::2]]
+    times = [time for row in numbers for time in row[1::2]]
+    edges = [arrow(6 * job + step, 6 * job + step + 1) for job in range(6) for step in range(5)]
+    found = shortest(TaskGraph(times, machines, [1] * 6, edges), Limits(seconds=30))
+    assert (found.length, found.bound) == (55, 55)
+
+
+def test_list_schedules_alone_where_they_meet_a_bound() -> None:
+    found = shortest(TaskGraph([2, 2, 2], [0, 0, NOWHERE], [1], [arrow(0, 2)]), Limits(seconds=0))
+    assert (found.length, found.method, found.proof) == (4, "list (alap, pairing)", "critical path")
+
+
+def test_the_mirror_swaps_heads_and_tails() -> None:
+    graph = TaskGraph([3, 1, 2], [0, 0, 0], [1], [arrow(0, 1, 2), arrow(1, 2)])
+    assert heads(mirror(graph)) == tails(graph)
+    assert tails(mirror(graph)) == heads(graph)
+
+
+def test_a_cycle_is_said() -> None:
+    with pytest.raises(InvalidSchedule, match="cycle"):
+        shortest(TaskGraph([1, 1], [0, 0], [1], [arrow(0, 1), arrow(1, 0)]), Limits())

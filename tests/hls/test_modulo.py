@@ -1,0 +1,105 @@
+"""Loops: published intervals, bounds by hand, brute force over residues, and the check of what comes out."""
+
+from __future__ import annotations
+
+from itertools import product
+
+import pytest
+from hypothesis import given, settings
+
+from pipesched.core.cpsat import Limits
+from pipesched.errors import NoSchedule
+from pipesched.hls.graph import DataflowGraph
+from pipesched.hls.modulo import Intervals, interval_bounds, pipeline
+from pipesched.hls.program import parse_program
+from pipesched.hls.units import Units, assign_classes, make_units
+from tests.hls.conftest import Classic, UnitsOf, broken_rules, most_alive
+from tests.strategies import dataflows, unit_sets
+
+
+@pytest.mark.parametrize(
+    ("name", "add", "mul", "cycles", "pipelined", "bounds", "interval"),
+    [
+        ("hal-loop", 1, 1, 1, False, (6, 4), 6),
+        ("hal-loop", 2, 2, 1, False, (3, 4), 4),
+        ("hal-loop", 3, 3, 2, False, (4, 6), 6),
+        ("fir-loop", 3, 3, 1, False, (3, 1), 3),
+        ("fir-loop", 1, 1, 1, False, (9, 1), 9),
+        ("ewf-loop", 3, 2, 2, False, (9, 16), 16),
+        ("ewf-loop", 2, 2, 2, False, (13, 16), 17),
+        ("ewf-loop", 2, 1, 2, True, (13, 16), 17),
+        ("ewf-loop", 2, 2, 1, False, (13, 13), 15),
+    ],
+)
+def test_the_smallest_interval_of_the_classics(
+    classic: Classic,
+    units_of: UnitsOf,
+    name: str,
+    add: int,
+    mul: int,
+    cycles: int,
+    pipelined: bool,
+    bounds: tuple[int, int],
+    interval: int,
+) -> None:
+    """ResMII and RecMII, and the interval proved; 16 cycles is the published iteration bound of the wave filter."""
+    graph, units = classic(name, loop=True), units_of(add, mul, cycles, pipelined=pipelined)
+    assert interval_bounds(graph, units) == Intervals(*bounds)
+    found = pipeline(graph, units, Limits(seconds=30))
+    assert (found.schedule.interval, found.bound, found.status) == (interval, interval, "optimal")
+    assert broken_rules(found.schedule, iterations=5) == []
+
+
+def test_bounds_by_hand() -> None:
+    """Two recurrences: 3 cycles over one iteration, 7 over two; the latter asks for ceil(7/2)."""
+    graph = parse_program("x = x * a + b\ny = (((p * c) + d) * e) * f\np = q\nq = y\n", loop=True)
+    units = make_units({"add": 4, "mul": 4}, {"mul": 2})
+    assert interval_bounds(graph, units) == Intervals(2, 4)
+    assert interval_bounds(graph, make_units({"add": 1, "mul": 1}, {"mul": 2})) == Intervals(8, 4)
+
+
+def test_a_loop_without_feedback_is_as_fast_as_its_units() -> None:
+    found = pipeline(parse_program("y = a*b + c*d", loop=True), make_units({"add": 1, "mul": 2}), Limits(seconds=10))
+    assert (found.schedule.interval, found.schedule.latency, found.status) == (1, 2, "optimal")
+
+
+def least_interval(graph: DataflowGraph, units: Units) -> int:
+    """The smallest interval by trying all residues: do the recurrences then have a solution (Floyd and Warshall)?"""
+    classes = assign_classes(graph, units)
+
+    def fits(period: int, residues: tuple[int, ...]) -> bool:
+        for place, unit in enumerate(units):
+            users = [residue for residue, home in zip(residues, classes, strict=True) if home == place]
+            held = [(residue + cycle) % period for residue in users for cycle in range(unit.interval)]
+            if any(held.count(cycle) > unit.count for cycle in range(period)):
+                return False
+        size = len(graph)
+        turns = [[float("-inf")] * size for _ in range(size)]
+        for before, after, distance in graph.dependences:
+            wait = residues[before] + units[classes[before]].latency - residues[after]
+            turns[before][after] = max(turns[before][after], -(-wait // period) - distance)
+        for k, i, j in product(range(size), repeat=3):
+            turns[i][j] = max(turns[i][j], turns[i][k] + turns[k][j])
+        return all(turns[task][task] <= 0 for task in range(size))
+
+    period = 1
+    while not any(fits(period, residues) for residues in product(range(period), repeat=len(graph))):
+        period += 1
+    return period
+
+
+@settings(max_examples=25)
+@given(graph=dataflows(most=4, loop=True), units=unit_sets(most=2, longest=2))
+def test_the_smallest_interval_is_that_of_brute_force(graph: DataflowGraph, units: Units) -> None:
+    """Random loops; the schedule keeps every rule over many iterations."""
+    found = pipeline(graph, units, Limits(seconds=10))
+    assert found.status == "optimal"
+    assert found.schedule.interval == found.bound == least_interval(graph, units)
+    assert max(interval_bounds(graph, units)) <= found.bound
+    assert broken_rules(found.schedule, iterations=6) == []
+    assert found.schedule.registers == most_alive(found.schedule, iterations=30)
+
+
+def test_no_time_is_no_schedule(classic: Classic, units_of: UnitsOf) -> None:
+    with pytest.raises(NoSchedule, match="no initiation interval from 26 on was scheduled in 1e-06 seconds"):
+        pipeline(classic("ewf-loop", loop=True), units_of(1, 1), Limits(seconds=1e-6))

@@ -1,0 +1,82 @@
+"""The chart of hardware schedules: golden text, widths, and what letters say without colour."""
+
+from __future__ import annotations
+
+import io
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from rich.console import Console
+from rich.text import Text
+
+from pipesched.config.hardware import UnitOptions, load_hardware
+from pipesched.hls.graph import DataflowGraph, Operation
+from pipesched.hls.program import parse_program
+from pipesched.hls.schedule import HardwareSchedule, bound_to_units, checked
+from pipesched.hls.solve import list_outcome
+from pipesched.hls.units import Units, assign_classes, make_units
+from pipesched.render.units_chart import UnitChart, short_names
+from tests.strategies import dataflows, unit_sets
+
+Renderer = Callable[..., str]
+Golden = Callable[[str, str], None]
+CLASSICS = Path(__file__).parents[2] / "configs" / "hls"
+
+
+def article() -> HardwareSchedule:
+    return list_outcome(parse_program("(a+b)*(c+d)+(e+f)*(g+h)"), make_units()).schedule
+
+
+def hal_loop() -> HardwareSchedule:
+    hardware = load_hardware(str(CLASSICS / "hal-loop.txt"), UnitOptions(["mul=3,add=2"], ["mul=2"]), loop=True)
+    starts = [3, 0, 0, 2, 4, 0, 2, 5, 2, 4, 5]
+    return checked(bound_to_units(*hardware, assign_classes(*hardware), starts, 6))
+
+
+def ewf() -> HardwareSchedule:
+    return list_outcome(*load_hardware(str(CLASSICS / "ewf.txt"), UnitOptions(["mul=2,add=2"], ["mul=2"]))).schedule
+
+
+@pytest.mark.parametrize("width", [60, 80, 120])
+def test_the_article(draw: Renderer, golden: Golden, width: int) -> None:
+    golden(f"hls-article-plain-{width}.txt", draw(UnitChart(article()), width))
+
+
+def test_the_article_in_colour_and_in_ascii(draw: Renderer, golden: Golden) -> None:
+    golden("hls-article-colour-80.txt", draw(UnitChart(article()), 80, colour=True))
+    golden("hls-article-ascii-80.txt", draw(UnitChart(article(), ascii_only=True), 80))
+
+
+def test_a_loop(draw: Renderer, golden: Golden) -> None:
+    """Iterations have their own line, so that letters say what colours do."""
+    golden("hls-hal-loop-plain-80.txt", draw(UnitChart(hal_loop()), 80))
+    golden("hls-hal-loop-colour-80.txt", draw(UnitChart(hal_loop()), 80, colour=True))
+
+
+@pytest.mark.parametrize("width", [40, 80, 120])
+def test_the_wave_filter(draw: Renderer, golden: Golden, width: int) -> None:
+    golden(f"hls-ewf-plain-{width}.txt", draw(UnitChart(ewf()), width))
+
+
+@settings(max_examples=30)
+@given(graph=dataflows(most=30), units=unit_sets(), width=st.integers(20, 140), colour=st.booleans())
+def test_nothing_is_wider_than_the_terminal(graph: DataflowGraph, units: Units, width: int, colour: bool) -> None:
+    """No line wraps; every unit has its row, and the last line of rows is the strip of registers."""
+    file = io.StringIO()
+    Console(file=file, width=width, no_color=not colour, color_system="truecolor" if colour else None).print(
+        UnitChart(list_outcome(graph, units).schedule)
+    )
+    lines = Text.from_ansi(file.getvalue()).plain.splitlines()
+    assert all(len(line) <= width for line in lines)
+    heads = [line[:3] for line in lines if line[:1].isalpha()]
+    assert heads.count("add") >= units[0].count
+    assert any(line.startswith("regs") for line in lines)
+
+
+def test_names_that_do_not_fit_lose_their_type() -> None:
+    operations = [Operation("MUL_16", "MUL"), Operation("ADD_3", "ADD"), Operation("mul", "mul")]
+    assert short_names(operations, 7) == ["MUL_16", "ADD_3", "mul"]
+    assert short_names(operations, 6) == ["16", "3", "mul"]
