@@ -20,6 +20,7 @@ COMMANDS = {  # name -> module of this package, whose function `command` it is
     "list": "list_algorithms",
     "show": "show",
     "check": "check",
+    "export": "export",
     "init": "init",
 }
 

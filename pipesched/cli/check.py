@@ -46,7 +46,7 @@ def command(
 
 def _checked(file: str, problem: Problem) -> tuple[Outcome | None, Sequence[str]]:
     """The schedule, if there is one that has times, and what is wrong with it."""
-    from pipesched.cli.output import read_schedule
+    from pipesched.cli.reading import read_schedule
     from pipesched.errors import InvalidSchedule
     from pipesched.formats.schedule_json import wrong_claims
     from pipesched.pipeline.check import violations

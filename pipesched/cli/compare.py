@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -40,15 +41,17 @@ def command(
 
     What does not apply says why, and the rest goes on.
     """
-    from pipesched.cli.output import print_json, save_json, window, working
+    from pipesched.cli.output import print_json, save_json, target_format, working
     from pipesched.comparison import compare, ranked
     from pipesched.config.load import load_problem, sweep_problems
     from pipesched.errors import ConfigError
     from pipesched.formats.comparison_json import comparison_document, sweep_document
+    from pipesched.formats.registry import FIGURES
     from pipesched.schedulers.registry import FAMILIES
 
     if everything and algorithms:
         raise ConfigError("--all: compares every algorithm; give either it or names")
+    target_format(target, ["json"] if sweep is not None else ["json", *FIGURES])
     names = list(FAMILIES) if everything else algorithms or list(DEFAULT)
     if sweep is not None:
         field, points = sweep_problems(*problem, sweep)
@@ -65,15 +68,30 @@ def command(
     with working(given):
         entries = compare(given, names, algorithm)
     entries = ranked(entries) if everything else entries
-    schedules = [entry.outcome.schedule for entry in entries if entry.outcome]
-    if schedules:  # bad options are said before anything is written
-        window(max(schedules, key=lambda one: max(one.last_end)), chart)
-    content = comparison_document(entries)
-    save_json(content, target)
+    _save(entries, chart, target)
     if screen.as_json:
-        print_json(content)
+        print_json(comparison_document(entries))
     else:
         _print_comparison(entries, given, chart, screen)
+
+
+def _save(entries: Sequence[Entry], chart: ChartView, target: Target) -> None:
+    """The rows as JSON, or the schedules as a figure; bad options are said before anything is written."""
+    from pipesched.cli.output import figure_view, save_json, target_format, write_file
+    from pipesched.formats.comparison_json import comparison_document
+    from pipesched.formats.registry import FIGURES
+    from pipesched.render.figure.view import View
+
+    schedules = [entry.outcome.schedule for entry in entries if entry.outcome]
+    longest = max(schedules, key=lambda one: max(one.last_end), default=None)
+    view = View() if longest is None else figure_view(longest, chart)
+    kind = target_format(target, ["json", *FIGURES])
+    if kind == "json":
+        save_json(comparison_document(entries), target)
+    elif target.path is not None and kind is not None:
+        from pipesched.render.figure.comparison import comparison_image
+
+        write_file(Path(target.path), [comparison_image(entries, view, kind)], target.force)
 
 
 def _print_comparison(entries: Sequence[Entry], given: Problem, view: ChartView, screen: Screen) -> None:

@@ -5,10 +5,10 @@ from __future__ import annotations
 import os
 import sys
 import tempfile
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 from pipesched.cli.options import ChartView, Screen, Target
 from pipesched.errors import ConfigError
@@ -19,10 +19,12 @@ if TYPE_CHECKING:
     from pipesched.outcome import Outcome
     from pipesched.pipeline.problem import Problem
     from pipesched.pipeline.schedule import Schedule
+    from pipesched.render.figure.view import View
     from pipesched.render.gantt import Gantt
     from pipesched.render.timescale import Window
 
 LARGE = 200_000  # operations from which scheduling may take a second
+WHOLE = ChartView(1, None, None, "auto", None)
 NARROWEST, WIDEST = 20, 10_000  # columns, whatever the terminal says
 
 
@@ -118,95 +120,61 @@ def print_schedule(outcome: Outcome, view: ChartView, screen: Screen, given: Pro
         console.print(f"note: {outcome.schedule.plan.note}")
 
 
-class ReadSchedule(NamedTuple):
-    """A schedule from a file, not checked yet; a document keeps its text, and a CSV the problem as it was given."""
+def target_format(target: Target, names: Collection[str] | None = None) -> str | None:
+    """The format of the target file by its suffix (one of `names`), or None without a file.
 
-    outcome: Outcome
-    text: str | None = None
-    given: Problem | None = None
-
-
-def read_schedule(name: str, problem: tuple[str | None, dict[str, str]] = (None, {})) -> ReadSchedule:
-    """The schedule in a file or on standard input ("-"): a JSON document, or a CSV of PyTorch timed by the costs of
-    `problem`.
-
-    Raises ConfigError, and InvalidSchedule for a CSV that cannot run.
+    Raises ConfigError for another suffix, or a file that exists: early, before anything takes long.
     """
-    text = _read_text(name, problem[0])
-    source = "<stdin>" if name == "-" else name
-    if _is_csv(text, source):
-        return _read_csv(text, source, problem)
-    if any(problem):
-        raise ConfigError(f"{source}: a schedule document holds its own problem; configs and their options go with CSV")
-    from pipesched.formats.schedule_json import parse
+    if target.path is None:
+        return None
+    from pipesched.formats.registry import FORMATS, format_of
 
-    return ReadSchedule(parse(text, source), text)
+    name = format_of(target.path, {one.name: one.suffix for one in FORMATS.values() if not names or one.name in names})
+    refuse_existing(Path(target.path), target.force)
+    return name
 
 
-def _read_text(name: str, config: str | None) -> str:
-    from pipesched.config.load import read_stdin
-    from pipesched.config.yaml_reader import decode
-    from pipesched.formats.schedule_json import MOST_BYTES
+def save(outcome: Outcome, target: Target, view: ChartView = WHOLE) -> None:
+    """Write the schedule to the target file, if there is one, in the format of its suffix; `view` is for figures."""
+    name = target_format(target)
+    if target.path is not None and name is not None:
+        from pipesched.formats.registry import FORMATS
 
-    if name == "-":
-        if config == "-":
-            raise ConfigError("standard input holds the schedule or the config, not both")
-        return decode(read_stdin(MOST_BYTES + 1), "<stdin>", MOST_BYTES)
-    try:
-        with Path(name).open("rb") as file:
-            return decode(file.read(MOST_BYTES + 1), name, MOST_BYTES)
-    except (OSError, ValueError) as error:
-        reason = error.strerror if isinstance(error, OSError) and error.strerror else str(error)
-        raise ConfigError(f"cannot read {name!r}: {reason}") from None
+        content = FORMATS[name].write(outcome, figure_view(outcome.schedule, view))
+        write_file(Path(target.path), [content], target.force)
 
 
-def _is_csv(text: str, source: str) -> bool:
-    """A CSV begins with an operation such as 0F0, if not with empty cells; a suffix says what else it was meant for."""
-    first = text.lstrip(' \t\r\n,"')[:1]
-    return (first.isdigit() or first == "(") or (first != "{" and source.lower().endswith(".csv"))
+def figure_view(schedule: Schedule, view: ChartView, until: int | None = None) -> View:
+    """The chart's options, for a figure of the same part of the schedule."""
+    from pipesched.render.figure.view import View
+    from pipesched.render.timescale import zoomed
 
-
-def _read_csv(text: str, source: str, problem: tuple[str | None, dict[str, str]]) -> ReadSchedule:
-    from pipesched.config.imported import imported_problem
-    from pipesched.formats.pytorch_csv import parse
-    from pipesched.outcome import Outcome
-    from pipesched.pipeline.schedule import schedule_plan
-
-    plan, placement = parse(text, source)
-    fitted, given = imported_problem(plan, placement, *problem, source)
-    name = Path(source).stem
-    return ReadSchedule(Outcome(name if name.isprintable() else "csv", schedule_plan(fitted, plan)), given=given)
-
-
-def save(outcome: Outcome, target: Target) -> None:
-    """Write the schedule to the target file, if there is one, in the format of its suffix."""
-    if target.path is not None:
-        from pipesched.formats.schedule_json import document
-
-        save_json(document(outcome), target)
+    return View(zoomed(window(schedule, view, until), view.zoom), view.label, view.memory)
 
 
 def save_json(content: Mapping[str, Any], target: Target) -> None:
     """Write a document to the target file, if there is one."""
-    if target.path is None:
-        return
-    if Path(target.path).suffix.lower() != ".json":
-        raise ConfigError(f"--output: {target.path!r} must end in .json")
-    from pipesched.formats.schedule_json import dump
+    if target_format(target, ["json"]) is not None and target.path is not None:
+        from pipesched.formats.schedule_json import dump
 
-    write_file(Path(target.path), [dump(content)], target.force)
+        write_file(Path(target.path), [dump(content)], target.force)
 
 
-def write_file(path: Path, parts: Iterable[str], force: bool) -> None:
-    """Write a text file whole or not at all; an existing one only by force. Raises ConfigError."""
+def refuse_existing(path: Path, force: bool) -> None:
+    """Raises ConfigError for a file that is there already, and may not be replaced."""
+    if os.path.lexists(path) and not force:
+        raise ConfigError(f"{path} exists; --force overwrites it")
+
+
+def write_file(path: Path, parts: Iterable[str | bytes], force: bool) -> None:
+    """Write a file whole or not at all; an existing one only by force. Raises ConfigError."""
     temporary: str | None = None
     try:
-        if os.path.lexists(path) and not force:
-            raise ConfigError(f"{path} exists; --force overwrites it")
+        refuse_existing(path, force)
         target = path.resolve()  # a link stays one: what it points to is written
         handle, temporary = tempfile.mkstemp(prefix=f".{target.name}.", dir=target.parent)
-        with os.fdopen(handle, "w", encoding="utf-8", newline="\n") as file:
-            file.writelines(parts)
+        with os.fdopen(handle, "wb") as file:
+            file.writelines(part.encode() if isinstance(part, str) else part for part in parts)
         _open_to_all(Path(temporary))
         Path(temporary).replace(target)
         temporary = None

@@ -19,7 +19,8 @@ def command(
     screen: Screen,
 ) -> None:
     """Draw the schedule in a file: a document with the times that stand in it, PyTorch's CSV with those of a config."""
-    from pipesched.cli.output import print_json, print_schedule, read_schedule
+    from pipesched.cli.output import print_json, print_schedule
+    from pipesched.cli.reading import read_schedule
     from pipesched.pipeline.check import checked
 
     outcome, _, given = read_schedule(file, problem)

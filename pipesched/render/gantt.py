@@ -20,7 +20,7 @@ from pipesched.render.legend import Key, Look, wrap
 from pipesched.render.palette import DIM, OVER
 from pipesched.render.rows import Row, Run
 from pipesched.render.strip import memory_strip, peak_text
-from pipesched.render.timescale import TimeScale, Window, axis_ticks, fit, operation_times
+from pipesched.render.timescale import TimeScale, Window, axis_ticks, fit, operation_times, zoomed
 
 AXIS_EVERY = 16  # devices between two axes
 WIDE = 70  # columns from which names are written out and the idle share stands at the end
@@ -56,9 +56,8 @@ class Gantt:
         company: Sequence[Schedule] = (),
         show_legend: bool = True,
     ) -> None:
-        start, end = window or Window(0, max(schedule.last_end, default=0))
         self.schedule = schedule
-        self.window = Window(start, start + max(int((end - start) / zoom), min(1, end - start)))
+        self.window = zoomed(window or Window(0, max(schedule.last_end, default=0)), zoom)
         self.label = label
         self.memory = schedule.problem.memory.budget is not None if memory is None else memory
         self.ascii_only = ascii_only
