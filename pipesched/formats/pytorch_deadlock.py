@@ -38,12 +38,14 @@ class _Run:
     def __init__(self, sheet: Sheet) -> None:
         self.sheet = sheet
         self.lanes: dict[_Lane, list[Cell]] = defaultdict(list)
+        self.done: set[Action] = set()
         for cell in sheet.cells():
             lane = self._lane(cell)
-            if lane is not None:
+            if lane is None:
+                self.done.update(cell.actions)
+            else:
                 self.lanes[lane].append(cell)
         self.passed = dict.fromkeys(self.lanes, 0)
-        self.done: set[Action] = set()
 
     def _lane(self, cell: Cell) -> _Lane | None:
         """Where a cell queues. Sharding waits for nobody, and mistaken transfers are left out."""
