@@ -80,7 +80,7 @@ def _save(entries: Sequence[Entry], chart: ChartView, target: Target) -> None:
     from pipesched.cli.output import figure_view, save_json, target_format, write_file
     from pipesched.formats.comparison_json import comparison_document
     from pipesched.formats.registry import FIGURES
-    from pipesched.render.figure.view import View
+    from pipesched.render.view import View
 
     schedules = [entry.outcome.schedule for entry in entries if entry.outcome]
     longest = max(schedules, key=lambda one: max(one.last_end), default=None)

@@ -40,7 +40,7 @@ def command(
     """
     from pipesched.formats.registry import FORMATS
     from pipesched.pipeline.check import checked
-    from pipesched.render.figure.view import View
+    from pipesched.render.view import View
 
     form = FORMATS[_format(to, target)]
     outcome = _outcome(file, algo, problem, algorithm)

@@ -19,9 +19,9 @@ if TYPE_CHECKING:
     from pipesched.outcome import Outcome
     from pipesched.pipeline.problem import Problem
     from pipesched.pipeline.schedule import Schedule
-    from pipesched.render.figure.view import View
     from pipesched.render.gantt import Gantt
     from pipesched.render.timescale import Window
+    from pipesched.render.view import View
 
 LARGE = 200_000  # operations from which scheduling may take a second
 WHOLE = ChartView(1, None, None, "auto", None)
@@ -146,8 +146,8 @@ def save(outcome: Outcome, target: Target, view: ChartView = WHOLE) -> None:
 
 def figure_view(schedule: Schedule, view: ChartView, until: int | None = None) -> View:
     """The chart's options, for a figure of the same part of the schedule."""
-    from pipesched.render.figure.view import View
     from pipesched.render.timescale import zoomed
+    from pipesched.render.view import View
 
     return View(zoomed(window(schedule, view, until), view.zoom), view.label, view.memory)
 

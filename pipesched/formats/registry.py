@@ -9,7 +9,7 @@ from pipesched.errors import ConfigError
 
 if TYPE_CHECKING:
     from pipesched.outcome import Outcome
-    from pipesched.render.figure.view import View
+    from pipesched.render.view import View
 
 Writer = Callable[["Outcome", "View"], "str | bytes"]
 

@@ -22,11 +22,11 @@ from pipesched.pipeline.quantities import in_units
 from pipesched.pipeline.schedule import Schedule
 from pipesched.render.cells import chunk_of_stage
 from pipesched.render.figure.page import DIGIT, FONT, GREY, PALE, POINTS, RED, Key, with_unit
-from pipesched.render.figure.view import View
 from pipesched.render.legend import KIND_NAMES
 from pipesched.render.palette import HUES, Rgb, colour_of, text_on
 from pipesched.render.strip import full_scale, peak_text
 from pipesched.render.timescale import Window, number
+from pipesched.render.view import View
 
 BAR, STRIP, GAP = 1.0, 0.7, 0.22  # heights: of the slots of a device, of its memory, and what is left below
 ROW_INCHES = 0.19  # height of a bar

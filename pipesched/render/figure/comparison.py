@@ -14,9 +14,9 @@ from pipesched.pipeline.quantities import in_units
 from pipesched.render.figure.chart import Chart, time_text, unit_rgb
 from pipesched.render.figure.gantt import FRAME_INCHES, chart_inches
 from pipesched.render.figure.page import FONT, RED, TALLEST, Key, image, legend, settle, sheet, with_unit
-from pipesched.render.figure.view import View
 from pipesched.render.palette import HUES
 from pipesched.render.timescale import Window
+from pipesched.render.view import View
 
 TITLE_INCHES = 0.22  # of each chart
 BAR_INCHES = 0.17

@@ -13,9 +13,9 @@ from matplotlib.transforms import Bbox
 
 from pipesched.render.figure.chart import unit_rgb
 from pipesched.render.figure.page import FONT, GREY, POINTS, image, settle, sheet, with_unit
-from pipesched.render.figure.view import PAGE
 from pipesched.render.palette import HUES
 from pipesched.render.timescale import number
+from pipesched.render.view import PAGE
 
 SHAPE = 0.62  # height over width
 MARK, PASSED = unit_rgb(HUES[0]), "0.6"

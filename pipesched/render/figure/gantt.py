@@ -6,9 +6,9 @@ from pipesched.outcome import Outcome
 from pipesched.pipeline.schedule import Schedule
 from pipesched.render.figure.chart import ROW_INCHES, Chart, pitch, shows_memory, time_text
 from pipesched.render.figure.page import DIGIT, FONT, POINTS, TALLEST, image, legend, settle, sheet, with_unit
-from pipesched.render.figure.view import View
 from pipesched.render.summary import heading
 from pipesched.render.timescale import Window
+from pipesched.render.view import View
 
 FRAME_INCHES = 0.95  # title, time axis and legend
 

@@ -1,7 +1,7 @@
 """The sheet that figures are drawn on: its size, its letters, and the file that it becomes.
 
 matplotlib is used through its objects alone, never through pyplot, and whatever a user has set for it is left aside:
-the same schedule gives the same bytes. Text stays text in SVG, and PDF embeds whole fonts (Type 42), as publishers ask.
+the same schedule gives the same bytes. Text stays text in SVG, and PDF embeds TrueType fonts (Type 42), as publishers ask.
 """
 
 from __future__ import annotations
@@ -12,15 +12,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
-from pipesched.errors import ConfigError
-
-try:
-    import matplotlib as mpl
-except ImportError:
-    raise ConfigError(
-        "figures are drawn by matplotlib, which is not installed: pip install 'pipesched[plot]'"
-    ) from None
-
+import matplotlib as mpl
 from matplotlib.artist import Artist
 from matplotlib.figure import Figure
 from matplotlib.layout_engine import ConstrainedLayoutEngine
@@ -63,7 +55,8 @@ METADATA: dict[str, dict[str, str | None]] = {  # no dates, no versions
 @contextmanager
 def sheet(inches: float, height: float) -> Iterator[Figure]:
     """An empty figure of that size in inches, to be drawn and made an image inside the `with`."""
-    with mpl.rc_context():
+    with mpl.rc_context(), warnings.catch_warnings():
+        warnings.filterwarnings("ignore", "Glyph .* missing")  # a name in letters that the font lacks: boxes
         mpl.rcdefaults()
         mpl.rcParams.update(SETTINGS)
         engine = ConstrainedLayoutEngine(w_pad=0.03, h_pad=0.03, hspace=0.02, wspace=0.03)
@@ -75,14 +68,13 @@ def settle(figure: Figure) -> None:
     engine = figure.get_layout_engine()
     if engine is not None:
         engine.execute(figure)
+    figure.set_layout_engine("none")
 
 
 def image(figure: Figure, kind: str) -> bytes:
     """The figure as svg, png or pdf."""
     buffer = io.BytesIO()
-    with warnings.catch_warnings():
-        warnings.filterwarnings("ignore", "Glyph .* missing")  # a name in letters that the font lacks: boxes
-        figure.savefig(buffer, format=kind, dpi=DOTS, metadata=METADATA[kind])
+    figure.savefig(buffer, format=kind, dpi=DOTS, metadata=METADATA[kind])
     return buffer.getvalue()
 
 
