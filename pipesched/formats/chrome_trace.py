@@ -154,7 +154,11 @@ def _counters(schedule: Schedule, clock: Clock) -> Iterator[Event]:
     """The activation memory of each device, at each of its changes."""
     memory, digits = schedule.problem.memory, len(str(schedule.problem.devices - 1))
     for device in range(schedule.problem.devices):
+        shown = -1
         for time, level in schedule.memory_steps(device):
+            if level == shown:
+                continue
+            shown = level
             yield {
                 "name": f"memory of device {device:0{digits}}",  # viewers sort counters by name
                 "ph": "C",

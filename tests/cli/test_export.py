@@ -43,21 +43,9 @@ def test_suffix_says_the_format(cli: Cli, command: list[str], name: str, start: 
 
 def test_text_goes_to_stdout(cli: Cli) -> None:
     """A CSV on standard output, alone: 1F1B on 2 devices."""
+    sizes = ["--devices", "2", "--stages", "2", "--microbatches", "2"]
     for output in ([], ["-o", "-"]):
-        result = cli(
-            "export",
-            "-a",
-            "1f1b",
-            "--devices",
-            "2",
-            "--stages",
-            "2",
-            "--microbatches",
-            "2",
-            "--to",
-            "pytorch-csv",
-            *output,
-        )
+        result = cli("export", "-a", "1f1b", *sizes, "--to", "pytorch-csv", *output)
         assert (result.returncode, result.stdout, result.stderr) == (0, CSV, "")
     assert not list(Path.cwd().iterdir())
 

@@ -6,6 +6,7 @@ import json
 from collections import defaultdict
 from decimal import Decimal
 from fractions import Fraction
+from itertools import pairwise
 from random import Random
 from typing import Any
 
@@ -173,7 +174,9 @@ def test_memory_counters_reach_the_peaks() -> None:
     assert {name: max(values) for name, values in levels.items()} == {
         f"memory of device {device}": 1.5 * (4 - device) for device in range(4)
     }
-    assert all(values[-1] == 0 for values in levels.values())
+    for values in levels.values():
+        assert values[-1] == 0
+        assert all(before != after for before, after in pairwise(values)), "a counter that stays is not said again"
 
 
 @pytest.mark.parametrize(

@@ -119,7 +119,7 @@ def _along(corners: Sequence[Sequence[float]]) -> Iterator[Bbox]:
 
 
 def _write(axes: Axes, name: str, point: Point, taken: Sequence[Bbox]) -> Bbox:
-    """Write a name at the place that covers least, and return what it covers, in pixels."""
+    """Write a name at the place that covers least, and return what to keep free for it, in pixels."""
     pixels = axes.figure.dpi / POINTS
     note = axes.annotate(
         name,
@@ -142,7 +142,7 @@ def _write(axes: Axes, name: str, point: Point, taken: Sequence[Bbox]) -> Bbox:
     note.set_position((((box.x0 + box.x1) / 2 - centre[0]) / pixels, ((box.y0 + box.y1) / 2 - centre[1]) / pixels))
     if max(map(abs, PLACES[chosen])) < NEAR and note.arrow_patch:
         note.arrow_patch.set_visible(False)
-    return box
+    return box.padded(2 * pixels)
 
 
 def _box(centre: Sequence[float], size: Bbox, right: float, up: float) -> Bbox:

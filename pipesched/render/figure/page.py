@@ -1,7 +1,8 @@
 """The sheet that figures are drawn on: its size, its letters, and the file that it becomes.
 
 matplotlib is used through its objects alone, never through pyplot, and whatever a user has set for it is left aside:
-the same schedule gives the same bytes. Text stays text in SVG, and PDF embeds TrueType fonts (Type 42), as publishers ask.
+the same schedule gives the same bytes. Text stays text in SVG, and PDF embeds TrueType fonts (Type 42), as publishers
+ask.
 """
 
 from __future__ import annotations
