@@ -22,7 +22,7 @@ from pipesched.formats.pytorch_csv import dump, parse
 DEVICES, MICROBATCHES = 4, 8
 MILLISECONDS = {"F": 30, "B": 60, "I": 35, "W": 25}
 ALGORITHMS = {"naive": 4, "1f1b": 4, "interleaved": 8, "zb-h1": 4}  # and the stages of each
-STEPS = 4  # the first one also sets up the communication
+STEPS = 3  # the first one also sets up the communication
 TOLERANCE = 0.15
 
 
@@ -125,7 +125,7 @@ def main() -> int:
     worst = 0.0
     with tempfile.TemporaryDirectory() as folder:
         todo = cases(Path(folder))
-        mp.spawn(rank_main, args=(folder, todo), nprocs=DEVICES)
+        mp.start_processes(rank_main, args=(folder, todo), nprocs=DEVICES, start_method="fork")
         print(f"{'schedule':<12} {'simulated':>10} {'measured':>10} {'difference':>10}")
         for case in todo:
             real = measured(case)

@@ -8,9 +8,16 @@ from __future__ import annotations
 
 import os
 import traceback
+from importlib.util import find_spec
 from multiprocessing import connection, get_context
 from pathlib import Path
 from typing import Any, NamedTuple
+
+import pytest
+
+# Tests that need torch are skipped without it, unless the environment asks for it: then they fail.
+REQUIRED = os.environ.get("PIPESCHED_REQUIRE_TORCH") == "1"
+needs_torch = pytest.mark.skipif(find_spec("torch") is None and not REQUIRED, reason="torch is not installed")
 
 WIDTH, ROWS = 4, 2  # of the model, and of a microbatch
 TOO_LATE = "no answer in time"

@@ -35,11 +35,10 @@ def _out_of_range(sheet: Sheet) -> Iterator[str]:
     for stage in sheet.homes:
         if stage >= sheet.stages:
             first = next(action for action in sheet.places if action.stage == stage)
-            yield f"{_at(sheet, first)} is out of range: {sheet.stages} stages are 0 to {sheet.stages - 1}"
+            yield f"{_at(sheet, first)} is out of range: the stages that compute should be 0 to {sheet.stages - 1}"
     for action in sheet.places:
         if action.microbatch is not None and action.microbatch >= sheet.microbatches:
-            count = sheet.microbatches
-            yield f"{_at(sheet, action)} is out of range: {count} microbatches are 0 to {count - 1}"
+            yield f"{_at(sheet, action)} is out of range: most stages run microbatches 0 to {sheet.microbatches - 1}"
 
 
 def _twice(sheet: Sheet) -> Iterator[str]:

@@ -5,10 +5,8 @@ Needs torch, and is skipped without it; with PIPESCHED_REQUIRE_TORCH=1 in the en
 
 from __future__ import annotations
 
-import os
 import re
 from collections.abc import Iterator
-from importlib.util import find_spec
 from pathlib import Path
 from random import Random
 from typing import Any
@@ -21,11 +19,10 @@ from pipesched.formats.pytorch_csv import dump, parse
 from pipesched.pipeline.schedule import Schedule
 from pipesched.schedulers.registry import FAMILIES
 from tests.strategies import plan_of, random_plan
-from tests.torch_ranks import TOO_LATE, Dump, Failed, Job, Ran, Ranks
+from tests.torch_ranks import TOO_LATE, Dump, Failed, Job, Ran, Ranks, needs_torch
 
-TORCH_IS_DUE = os.environ.get("PIPESCHED_REQUIRE_TORCH") == "1"
 TOLERANCE = 1e-9  # the model is in float64
-pytestmark = pytest.mark.skipif(find_spec("torch") is None and not TORCH_IS_DUE, reason="torch is not installed")
+pytestmark = needs_torch
 
 
 @pytest.fixture(scope="module")
