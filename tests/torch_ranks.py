@@ -33,6 +33,7 @@ class Job(NamedTuple):
     format: str = "compute_only"
     defer_recv: bool = False
     lowered: Path | None = None  # where to write what PyTorch makes of it, communication included
+    frozen: int = 0  # so many first stages need no gradients
 
 
 class Dump(NamedTuple):
@@ -122,13 +123,17 @@ def serve(rank: int, count: int, meeting: Path, pipe: connection.Connection) -> 
             pipe.send(traceback.format_exc())
 
 
-def _stages(homes: tuple[int, ...], rank: int, group: Any) -> list[Any]:
+def _stages(homes: tuple[int, ...], rank: int, group: Any, frozen: int = 0) -> list[Any]:
     """The stages that live on a rank."""
     import torch
     from torch.distributed.pipelining import PipelineStage
 
     mine = [stage for stage, home in enumerate(homes) if home == rank]
-    return [PipelineStage(_model(stage), stage, len(homes), torch.device("cpu"), group=group) for stage in mine]
+    models = [_model(stage).requires_grad_(stage >= frozen) for stage in mine]
+    return [
+        PipelineStage(model, stage, len(homes), torch.device("cpu"), group=group)
+        for model, stage in zip(models, mine, strict=True)
+    ]
 
 
 def _dump(job: Dump, rank: int, group: Any) -> Ran:
@@ -152,7 +157,7 @@ def _step(job: Job, rank: int, group: Any) -> Ran:
     from torch.distributed.pipelining.schedules import _PipelineScheduleRuntime
 
     count, executed, losses = len(job.homes), list[str](), list[Any]()
-    stages = _stages(job.homes, rank, group)
+    stages = _stages(job.homes, rank, group, job.frozen)
     for stage in stages:
         _record(stage, executed)
     loss_function = torch.nn.functional.mse_loss
@@ -163,13 +168,16 @@ def _step(job: Job, rank: int, group: Any) -> Ran:
     data, target = _data(job.microbatches)
     schedule.step(*([data] if job.homes[0] == rank else []), target=target, losses=losses)
     gradients, loss = _in_one_piece(count, data, target)
-    mine = [gradients[stage.stage_index] for stage in stages]
-    error = max(
-        float((parameter.grad - gradient).abs().max())
-        for stage, expected in zip(stages, mine, strict=True)
-        for parameter, gradient in zip(stage.submod.parameters(), expected, strict=True)
-    )
+    error = max(_gradient_error(stage.submod, gradients[stage.stage_index]) for stage in stages)
     return Ran(executed, error, float(abs(torch.stack(losses).detach().mean() - loss)) if losses else 0.0)
+
+
+def _gradient_error(model: Any, expected: list[Any]) -> float:
+    """The largest difference of a gradient; infinite where one is missing, none where none is needed."""
+    pairs = [pair for pair in zip(model.parameters(), expected, strict=True) if pair[0].requires_grad]
+    if any(parameter.grad is None for parameter, _ in pairs):
+        return float("inf")
+    return max((float((parameter.grad - gradient).abs().max()) for parameter, gradient in pairs), default=0.0)
 
 
 def _model(stage: int) -> Any:

@@ -200,6 +200,17 @@ def test_deferred_receives_mix_up_microbatches(ranks: Ranks, tmp_path: Path) -> 
         parse(lowered.read_text(), "lowered")
 
 
+def test_split_backward_behind_frozen_stages(ranks: Ranks, tmp_path: Path) -> None:
+    """Where the input of a stage needs no gradient, PyTorch's I and W lose the gradients of its weights; B does not."""
+    path, errors = tmp_path / "ours.csv", {}
+    for algorithm in ("1f1b", "zb-h1"):
+        path.write_text(dump(made(algorithm, devices=3, chunks=1)))
+        errors[algorithm] = [one.gradient_error for one in ranks.run(Job(path, (0, 1, 2), 7, frozen=1))]
+    assert max(errors["1f1b"]) < TOLERANCE
+    assert errors["zb-h1"][1] == float("inf")
+    assert max(errors["zb-h1"][0], errors["zb-h1"][2]) < TOLERANCE
+
+
 def mistaken(text: str) -> list[str]:
     """What the check says of a file."""
     with pytest.raises(InvalidSchedule) as caught:
