@@ -38,7 +38,7 @@ def command(
     else:
         console = console_for(screen)
         for violation in found:
-            console.print(violation)
+            console.print(violation, soft_wrap=True)
         console.print(f"rules broken: {len(found)}" if outcome is None or found else _praise(outcome))
     if found:
         raise typer.Exit(1)
