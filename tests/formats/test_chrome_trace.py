@@ -15,8 +15,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import pipesched
-from pipesched.formats.chrome_trace import document
+from pipesched.formats.chrome_trace import COLOURS, document
 from pipesched.formats.schedule_json import dump
+from pipesched.pipeline.ops import KINDS
 from tests.replay import device_of, inputs, parts, replay
 from tests.strategies import SETTLED, plan_of, problems, random_plan
 
@@ -161,6 +162,12 @@ def test_arguments_of_a_slot_and_of_a_pair() -> None:
     }
     colours = {event["args"]["kind"]: event["cname"] for event in slots.values()}
     assert len(set(colours.values())) == len(colours) == 3
+
+
+def test_every_kind_has_a_colour() -> None:
+    """No kind of operation is without one of the viewer's colours."""
+    assert set(COLOURS) == {*KINDS, "F&B"}
+    assert set(COLOURS.values()) == RESERVED
 
 
 def test_memory_counters_reach_the_peaks() -> None:

@@ -11,8 +11,8 @@ from pipesched.comparison import Entry, best_makespan
 from pipesched.errors import ConfigError
 from pipesched.outcome import Outcome
 from pipesched.pipeline.quantities import in_units
-from pipesched.render.figure.chart import Chart, time_text, unit_rgb
-from pipesched.render.figure.gantt import FRAME_INCHES, chart_inches
+from pipesched.render.figure.chart import Chart, chart_inches, unit_rgb
+from pipesched.render.figure.gantt import FRAME_INCHES, makespan
 from pipesched.render.figure.page import FONT, RED, TALLEST, Key, image, legend, settle, sheet, with_unit
 from pipesched.render.palette import HUES
 from pipesched.render.timescale import Window
@@ -47,12 +47,12 @@ def _charts(outcomes: Sequence[Outcome], view: View, height: float, kind: str) -
             chart.draw()
             chart.axes.set_title(_caption(outcome), loc="left", pad=2)
             chart.axes.tick_params(axis="x", labelbottom=chart is drawn[-1])
-            entries |= {entry[1]: entry for entry in chart.legend_entries()}
+            entries |= {entry[1]: entry for entry in chart.key()}
         drawn[-1].axes.set_xlabel(with_unit("time", outcomes[-1].schedule.problem.time_unit), labelpad=2)
         legend(figure, list(entries.values()))
         settle(figure)
         for chart in drawn:
-            chart.label()
+            chart.finish()
         return image(figure, kind)
 
 
@@ -64,10 +64,7 @@ def _panels(figure: Figure, heights: Sequence[float]) -> list[Axes]:
 
 def _caption(outcome: Outcome) -> str:
     schedule = outcome.schedule
-    return (
-        f"{outcome.algorithm}: makespan {time_text(schedule, schedule.makespan)}, bubble {schedule.bubble:.1%},"
-        f" peak {_peak(outcome):g}"
-    )
+    return f"{outcome.algorithm}: makespan {makespan(schedule)}, bubble {schedule.bubble:.1%}, peak {_peak(outcome):g}"
 
 
 def _bars(outcomes: Sequence[Outcome], best: int | None, view: View, kind: str) -> bytes:

@@ -19,6 +19,8 @@ from matplotlib.figure import Figure
 from matplotlib.layout_engine import ConstrainedLayoutEngine
 from matplotlib.legend_handler import HandlerTuple
 
+from pipesched.render.figure.stripes import Striped, StripedHandler
+
 POINTS = 72  # to the inch
 FONT = 7.0  # points
 DIGIT = 0.64  # width of a digit of DejaVu Sans, of its size
@@ -39,7 +41,6 @@ SETTINGS: Any = {
     "ytick.major.width": 0.5,
     "xtick.major.size": 2.5,
     "ytick.major.size": 2.5,
-    "hatch.linewidth": 0.5,
     "text.parse_math": False,  # a name may hold a dollar
     "svg.fonttype": "none",
     "svg.hashsalt": "pipesched",
@@ -95,7 +96,7 @@ def legend(figure: Figure, entries: Sequence[Key]) -> None:
             handletextpad=0.5,
             columnspacing=1.6,
             borderpad=0.2,
-            handler_map={tuple: HandlerTuple(ndivide=None, pad=0)},
+            handler_map={tuple: HandlerTuple(ndivide=None, pad=0), Striped: StripedHandler()},
         )
         if box.get_window_extent().width <= figure.bbox.width:
             return

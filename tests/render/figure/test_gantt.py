@@ -89,6 +89,16 @@ def test_over_budget_is_red(picture: Look, texts: Texts) -> None:
     assert "budget less static memory 3" in texts(gantt_image(outcome(budget=5, static=2), PLAIN, "svg"))
 
 
+def test_stripes_are_lines() -> None:
+    """Weight gradients are striped by lines, since not every viewer fills with patterns; slots too narrow are not."""
+    wide, narrow = (gantt_image(outcome("zb-h1", microbatches=count), PLAIN, "svg").decode() for count in (8, 256))
+    assert "<pattern" not in wide
+    line = "stroke: #ffffff; stroke-width: 0.5"
+    in_the_legend = narrow.count(line)
+    assert 0 < in_the_legend < 8
+    assert wide.count(line) >= in_the_legend + 3 * 32
+
+
 def test_text_stays_text(texts: Texts) -> None:
     """An SVG holds its labels, names, title, unit and legend as text elements."""
     found = texts(gantt_image(outcome(time_unit="ms"), View(), "svg"))
