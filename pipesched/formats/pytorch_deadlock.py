@@ -160,4 +160,4 @@ def _chain(circle: Sequence[tuple[Cell, str]]) -> str:
     """A waits for B, which comes after C, which waits for A."""
     names = [f"{cell} on rank {cell.rank} ({cell.where})" for cell, _ in circle]
     links = [f" {word} {name}" for (_, word), name in zip(circle, [*names[1:], str(circle[0][0])], strict=True)]
-    return f"{circle[0][0].where}: deadlock: {names[0]}" + ", which".join(links)
+    return f"deadlock: {names[0]}" + ", which".join(links)

@@ -121,22 +121,19 @@ BROKEN = {
     "deadlock": (
         "0F0,0B0,0F1,0B1\n1F0,1F1,1B0,1B1\n",
         [
-            "row 1, column 2: deadlock: 0B0 on rank 0 (row 1, column 2) waits for 1B0 on rank 1 (row 2, column 3),"
+            "deadlock: 0B0 on rank 0 (row 1, column 2) waits for 1B0 on rank 1 (row 2, column 3),"
             " which comes after 1F1 on rank 1 (row 2, column 2), which waits for 0F1 on rank 0 (row 1, column 3),"
             " which comes after 0B0"
         ],
     ),
     "backward before its forward": (
         "0B0,0F0\n",
-        [
-            "row 1, column 1: deadlock: 0B0 on rank 0 (row 1, column 1) waits for 0F0 on rank 0 (row 1, column 2),"
-            " which comes after 0B0"
-        ],
+        ["deadlock: 0B0 on rank 0 (row 1, column 1) waits for 0F0 on rank 0 (row 1, column 2), which comes after 0B0"],
     ),
     "RECV before SEND on both sides": (
         "0F0,0RECV_B0,0SEND_F0,0B0\n1RECV_F0,1F0,1B0,1SEND_B0\n",
         [
-            "row 1, column 2: deadlock: 0RECV_B0 on rank 0 (row 1, column 2) waits for 1SEND_B0 on rank 1 (row 2,"
+            "deadlock: 0RECV_B0 on rank 0 (row 1, column 2) waits for 1SEND_B0 on rank 1 (row 2,"
             " column 4), which comes after 1RECV_F0 on rank 1 (row 2, column 1), which waits for 0SEND_F0 on rank 0"
             " (row 1, column 3), which comes after 0RECV_B0"
         ],
@@ -144,7 +141,7 @@ BROKEN = {
     "received in another order": (
         "0F0,0SEND_F0,0F1,0SEND_F1,0RECV_B0,0B0,0RECV_B1,0B1\n1RECV_F1,1RECV_F0,1F0,1B0,1SEND_B0,1F1,1B1,1SEND_B1\n",
         [
-            "row 1, column 2: deadlock: 0SEND_F0 on rank 0 (row 1, column 2) waits for 1RECV_F0 on rank 1 (row 2,"
+            "deadlock: 0SEND_F0 on rank 0 (row 1, column 2) waits for 1RECV_F0 on rank 1 (row 2,"
             " column 2), which comes after 1RECV_F1 on rank 1 (row 2, column 1), which waits for 0SEND_F1 on rank 0"
             " (row 1, column 4), which comes after 0SEND_F0"
         ],
