@@ -61,7 +61,8 @@ def _format(to: str | None, target: Target) -> str:
         raise ConfigError(f"--to: say the format: {', '.join(FORMATS)}")
     if to is None:
         return target_format(target) or ""
-    form = find(FORMATS, to.lower(), "format")
+    by_suffix = {one.suffix[1:]: one for one in FORMATS.values()}
+    form = find({**FORMATS, **by_suffix}, to.lower().removeprefix("."), "format")
     if target.path is None and form.binary:
         raise ConfigError(f"--output: {form.name} is no text; name a file, for instance schedule{form.suffix}")
     if form.binary and to_stdout and sys.stdout.isatty():

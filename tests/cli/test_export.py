@@ -95,6 +95,14 @@ def test_format_goes_before_suffix(cli: Cli) -> None:
     assert "traceEvents" in json.loads(Path("a.json").read_text())
 
 
+@pytest.mark.parametrize(
+    ("short", "name"), [("csv", "pytorch-csv"), (".CSV", "pytorch-csv"), ("trace.json", "chrome-trace")]
+)
+def test_a_suffix_is_a_name_too(cli: Cli, short: str, name: str) -> None:
+    """--to takes the suffix of a format for its name."""
+    assert cli("export", "-a", "1f1b", "--to", short).stdout == cli("export", "-a", "1f1b", "--to", name).stdout != ""
+
+
 def test_figure_options(cli: Cli) -> None:
     """--inches, --label and --memory reach the figure."""
     svg = cli("export", "-a", "1f1b", "--to", "svg", "--inches", "3.5", "--label", "stage", "--memory").stdout
@@ -123,7 +131,7 @@ def test_binary_needs_a_file(cli: Cli, to: str) -> None:
         (["-a", "1f1b"], ["--to", "json, pytorch-csv, chrome-trace, svg, png, pdf"]),
         (["-a", "1f1b", "-o", "-"], ["--to"]),
         (["-a", "1f1b", "-o", "a.txt"], ["'a.txt'", ".json, .csv, .trace.json, .svg, .png or .pdf"]),
-        (["-a", "1f1b", "--to", "csv"], ["unknown format 'csv'", "pytorch-csv"]),
+        (["-a", "1f1b", "--to", "xml"], ["unknown format 'xml'", "pytorch-csv"]),
         (["-a", "1f1b", "--to", "jsn"], ["did you mean 'json'?"]),
         (["--to", "json"], ["give a FILE", "--algo"]),
         (["a.json", "-a", "1f1b", "--to", "json"], ["give a FILE", "one of them"]),

@@ -8,11 +8,13 @@ from itertools import pairwise
 from typing import NamedTuple
 
 from matplotlib.axes import Axes
+from matplotlib.text import Annotation
 from matplotlib.ticker import LogLocator, NullFormatter
-from matplotlib.transforms import Bbox
 
 from pipesched.render.figure.chart import unit_rgb
+from pipesched.render.figure.memory import DASHES
 from pipesched.render.figure.page import FONT, GREY, POINTS, image, settle, sheet, with_unit
+from pipesched.render.figure.placing import Box, Spot, needs_line, place_names
 from pipesched.render.palette import HUES
 from pipesched.render.timescale import number
 from pipesched.render.view import PAGE
@@ -20,12 +22,6 @@ from pipesched.render.view import PAGE
 SHAPE = 0.62  # height over width
 MARK, PASSED = unit_rgb(HUES[0]), "0.6"
 WIDE_RANGE = 2.5  # of makespans, from which their axis is logarithmic
-PLACES = [  # where a name may stand, best first: (right, up) in points to its nearest corner or edge
-    (right * reach, up * reach)
-    for reach in (5, 12, 22, 34, 48)
-    for right, up in ((1, 1), (1, 0), (1, -1), (-1, 1), (-1, 0), (-1, -1), (0, 1), (0, -1))
-]
-NEAR = 8  # points; a name further away has a line to its mark
 
 
 class Point(NamedTuple):
@@ -40,13 +36,24 @@ class Point(NamedTuple):
 
 
 def frontier_image(
-    points: Sequence[Point], kind: str, *, time_unit: str = "", memory_unit: str = "", inches: float = PAGE
+    points: Sequence[Point],
+    kind: str,
+    *,
+    time_unit: str = "",
+    memory_unit: str = "",
+    room: float | None = None,
+    inches: float = PAGE,
 ) -> bytes:
-    """Peak memory to the right, makespan upwards, as svg, png or pdf; points of equal place share a name."""
+    """Peak memory to the right, makespan upwards, as svg, png or pdf; points of equal place share a name.
+
+    `room` is what the budget leaves for activations: a dashed line.
+    """
     with sheet(inches, inches * SHAPE + 0.3) as figure:
         axes = figure.add_subplot()
         _stairs(axes, points)
         _marks(axes, points)
+        if room is not None:
+            _limit(axes, room)
         axes.set_xlabel(with_unit("peak memory of a device", memory_unit))
         axes.set_ylabel(with_unit("makespan", time_unit))
         axes.margins(0.12)
@@ -79,6 +86,12 @@ def _stairs(axes: Axes, points: Sequence[Point]) -> None:
         axes.step(peaks, makespans, where="post", color=MARK, linewidth=0.9)
 
 
+def _limit(axes: Axes, room: float) -> None:
+    """The budget, from top to bottom, with its name above."""
+    axes.axvline(room, color="black", linewidth=0.6, linestyle=DASHES)
+    axes.text(room, 1.01, "budget", transform=axes.get_xaxis_transform(), ha="center", va="bottom", fontsize=FONT - 1)
+
+
 def _marks(axes: Axes, points: Sequence[Point]) -> None:
     for dominated, colour, size in ((True, PASSED, 10), (False, MARK, 18)):
         chosen = [point for point in points if point.dominated == dominated]
@@ -88,13 +101,21 @@ def _marks(axes: Axes, points: Sequence[Point]) -> None:
 
 
 def _names(axes: Axes, points: Sequence[Point]) -> None:
-    """A name at each place where points are, where it covers least of other names, marks and the line; the frontier's
-    first.
-    """
-    taken = [_around(axes, point) for point in points]
-    taken += [box for line in axes.lines for box in _along(line.get_transform().transform(line.get_xydata()).tolist())]
-    for name, point in sorted(_places(points), key=lambda entry: entry[1].dominated):
-        taken.append(_write(axes, name, point, taken))
+    """A name at each place where points are, the frontier's first."""
+    places = sorted(_places(points), key=lambda place: place[1].dominated)
+    notes = [_note(axes, name, point) for name, point in places]
+    points_per_pixel = POINTS / axes.figure.dpi
+    sizes = [(box.width, box.height) for box in (note.get_window_extent() for note in notes)]
+    marks = axes.transData.transform([(point.peak, point.makespan) for _, point in places] or [(0, 0)]).tolist()
+    lines = [leg for line in axes.lines for leg in _legs(line.get_transform().transform(line.get_xydata()).tolist())]
+    boxes = place_names(
+        [(x * points_per_pixel, y * points_per_pixel) for x, y in marks[: len(places)]],
+        [(float(width) * points_per_pixel, float(height) * points_per_pixel) for width, height in sizes],
+        [Box(*(edge * points_per_pixel for edge in leg)) for leg in lines],
+        Box(*(edge * points_per_pixel for edge in axes.bbox.extents)),
+    )
+    for note, box, (x, y) in zip(notes, boxes, marks, strict=False):
+        _move(note, box, (x * points_per_pixel, y * points_per_pixel))
 
 
 def _places(points: Sequence[Point]) -> Iterator[tuple[str, Point]]:
@@ -106,22 +127,9 @@ def _places(points: Sequence[Point]) -> Iterator[tuple[str, Point]]:
         yield ", ".join(point.label for point in together), together[0]
 
 
-def _around(axes: Axes, point: Point) -> Bbox:
-    """A mark, in pixels."""
-    across, up = axes.transData.transform((point.peak, point.makespan))
-    return Bbox.from_bounds(across - 4, up - 4, 8, 8)
-
-
-def _along(corners: Sequence[Sequence[float]]) -> Iterator[Bbox]:
-    """The legs of the stairs, in pixels."""
-    for (x0, y0), (x1, y1) in pairwise(corners):
-        yield Bbox.from_extents(min(x0, x1) - 1, min(y0, y1) - 1, max(x0, x1) + 1, max(y0, y1) + 1)
-
-
-def _write(axes: Axes, name: str, point: Point, taken: Sequence[Bbox]) -> Bbox:
-    """Write a name at the place that covers least, and return what to keep free for it, in pixels."""
-    pixels = axes.figure.dpi / POINTS
-    note = axes.annotate(
+def _note(axes: Axes, name: str, point: Point) -> Annotation:
+    """A name on its mark, with the line that it may need."""
+    return axes.annotate(
         name,
         (point.peak, point.makespan),
         xytext=(0, 0),
@@ -132,32 +140,16 @@ def _write(axes: Axes, name: str, point: Point, taken: Sequence[Bbox]) -> Bbox:
         color=GREY if point.dominated else "black",
         arrowprops={"arrowstyle": "-", "linewidth": 0.3, "color": GREY, "shrinkA": 0, "shrinkB": 2},
     )
-    note.set_in_layout(False)
-    size = note.get_window_extent()
-    centre = axes.transData.transform((point.peak, point.makespan)).tolist()
-    boxes = [_box(centre, size, right * pixels, up * pixels) for right, up in PLACES]
-    costs = [_covered(box, taken, axes.bbox) for box in boxes]
-    chosen = costs.index(min(costs))
-    box = boxes[chosen]
-    note.set_position((((box.x0 + box.x1) / 2 - centre[0]) / pixels, ((box.y0 + box.y1) / 2 - centre[1]) / pixels))
-    if max(map(abs, PLACES[chosen])) < NEAR and note.arrow_patch:
-        note.arrow_patch.set_visible(False)
-    return box.padded(2 * pixels)
 
 
-def _box(centre: Sequence[float], size: Bbox, right: float, up: float) -> Bbox:
-    """What a name covers that stands so far right of and above `centre`, in pixels."""
-    left = centre[0] + (right if right > 0 else right - size.width if right else -size.width / 2)
-    bottom = centre[1] + (up if up > 0 else up - size.height if up else -size.height / 2)
-    return Bbox.from_bounds(left, bottom, size.width, size.height)
+def _move(note: Annotation, box: Box, mark: Spot) -> None:
+    """Put a name where its box is; close to its mark it needs no line."""
+    note.set_position((box.centre[0] - mark[0], box.centre[1] - mark[1]))
+    if note.arrow_patch:
+        note.arrow_patch.set_visible(needs_line(box, mark))
 
 
-def _covered(box: Bbox, taken: Sequence[Bbox], inside: Bbox) -> float:
-    """How much of a name would stand on others, or outside of the axes, in square pixels."""
-    return sum(_common(box, other) for other in taken) + 10 * (box.width * box.height - _common(box, inside))
-
-
-def _common(one: Bbox, other: Bbox) -> float:
-    wide = min(one.x1, other.x1) - max(one.x0, other.x0)
-    high = min(one.y1, other.y1) - max(one.y0, other.y0)
-    return wide * high if wide > 0 and high > 0 else 0.0
+def _legs(corners: Sequence[Sequence[float]]) -> Iterator[tuple[float, float, float, float]]:
+    """The legs of a line, as boxes in pixels."""
+    for (x0, y0), (x1, y1) in pairwise(corners):
+        yield min(x0, x1) - 1, min(y0, y1) - 1, max(x0, x1) + 1, max(y0, y1) + 1

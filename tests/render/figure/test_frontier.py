@@ -40,6 +40,14 @@ def test_marks_and_stairs() -> None:
     assert top == same < bottom  # down the page: less time
 
 
+def test_budget(texts: Texts) -> None:
+    """A budget is a line with its name."""
+    assert "budget" not in texts(frontier_image(POINTS, "svg"))
+    svg = frontier_image(POINTS, "svg", room=5)
+    assert "budget" in texts(svg)
+    assert svg.count(b"stroke-dasharray") == 1
+
+
 @pytest.mark.parametrize("inches", [3.5, 7])
 def test_names_do_not_cover_each_other(inches: float) -> None:
     """Names of points close together stand apart: no two lines of text at one place."""
