@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
+from matplotlib.patches import Patch
 
 from pipesched.comparison import Entry, best_makespan
 from pipesched.errors import ConfigError
@@ -75,14 +76,24 @@ def _bars(outcomes: Sequence[Outcome], best: int | None, view: View, kind: str) 
         ("bubble (%)", lambda one: 100 * one.schedule.bubble, ".1f"),
         (with_unit("peak memory", problem.memory.unit), _peak, ".4g"),
     ]
-    with sheet(view.inches, 0.5 + BAR_INCHES * len(outcomes)) as figure:
+    with sheet(view.inches, 0.6 + BAR_INCHES * len(outcomes)) as figure:
         for place, (title, measure, digits) in enumerate(measures):
             axes = figure.add_subplot(1, len(measures), place + 1)
             _panel(axes, outcomes, best, [measure(one) for one in outcomes], digits)
             axes.set_title(title, pad=3)
             if place:
                 axes.set_yticklabels([])
+        legend(figure, list(_key(outcomes)))
         return image(figure, kind)
+
+
+def _key(outcomes: Sequence[Outcome]) -> Iterator[Key]:
+    """What the colours of the bars mean."""
+    limited = outcomes[0].schedule.problem.memory.budget is not None
+    yield Patch(facecolor=BEST), "shortest that fits the budget" if limited else "shortest"
+    yield Patch(facecolor=OTHERS), "others"
+    if not all(one.schedule.fits for one in outcomes):
+        yield Patch(facecolor=RED), "over budget"
 
 
 def _panel(axes: Axes, outcomes: Sequence[Outcome], best: int | None, values: Sequence[float], digits: str) -> None:

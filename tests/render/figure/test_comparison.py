@@ -61,13 +61,14 @@ def test_many_are_bars(texts: Texts) -> None:
             assert f"{100 * entry.outcome.schedule.bubble:.1f}" in found
 
 
-def test_bars_mark_the_best_and_those_over_budget() -> None:
+def test_bars_mark_the_best_and_those_over_budget(texts: Texts) -> None:
     """The shortest that fits is green in all three panels, what is over the budget red."""
     shown = entries(*["naive", "1f1b", "interleaved"] * 3, budget=4)
     svg = comparison_image(shown, View(), "svg").decode()
     green = "#{:02x}{:02x}{:02x}".format(*HUES[2])
-    assert svg.count(f"fill: {green}") == 3 * 3
-    assert svg.count("fill: #b2182b") == 3 * 6
+    assert svg.count(f"fill: {green}") == 3 * 3 + 1  # and the legend
+    assert svg.count("fill: #b2182b") == 3 * 6 + 1
+    assert {"shortest that fits the budget", "others", "over budget"} <= set(texts(svg.encode()))
 
 
 def test_budgets_make_charts_higher() -> None:
