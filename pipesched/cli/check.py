@@ -39,7 +39,7 @@ def command(
         console = console_for(screen)
         for violation in found:
             console.print(violation, soft_wrap=True)
-        console.print(f"rules broken: {len(found)}" if outcome is None or found else _praise(outcome))
+        console.print(f"rules broken: {len(found)}" if outcome is None or found else _praise(outcome), soft_wrap=True)
     if found:
         raise typer.Exit(1)
 
@@ -60,4 +60,5 @@ def _checked(file: str, problem: Problem) -> tuple[Outcome | None, Sequence[str]
 
 def _praise(outcome: Outcome) -> str:
     fits = "" if outcome.schedule.fits else " (over budget)"
-    return f"{outcome.algorithm}: every rule is kept{fits}"
+    note = outcome.schedule.plan.note
+    return f"{outcome.algorithm}: every rule is kept{fits}" + (f"\nnote: {note}" if note else "")

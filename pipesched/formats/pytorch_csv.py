@@ -6,15 +6,17 @@ The file is an order without times: row r lists what rank r runs. PyTorch adds t
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from typing import NamedTuple
 
 from pipesched.errors import InvalidSchedule, NotApplicable
 from pipesched.formats.pytorch_cells import COMPUTATIONS, Cell, read_cells
-from pipesched.formats.pytorch_rules import mistakes
+from pipesched.formats.pytorch_rules import mistakes, unscaled
 from pipesched.formats.pytorch_sheet import Sheet
 from pipesched.pipeline.ops import Op, Pair, Slot
 from pipesched.pipeline.placement import Placement
 from pipesched.pipeline.plan import Plan, plan_from_slots
+from pipesched.pipeline.quantities import shown
 from pipesched.pipeline.schedule import Schedule
 
 
@@ -66,8 +68,18 @@ def parse(text: str, source: str) -> Imported:
     found = list(mistakes(sheet))
     if found:
         raise InvalidSchedule(f"{source} does not run in PyTorch: " + "; ".join(found[:3]), found)
-    slots = [list(_slots(row)) for row in sheet.rows]
-    return Imported(plan_from_slots(slots, sheet.stages, sheet.microbatches), Placement(tuple(sheet.homes.values())))
+    plan = plan_from_slots([list(_slots(row)) for row in sheet.rows], sheet.stages, sheet.microbatches)
+    return Imported(replace(plan, note=_note(sheet)), Placement(tuple(sheet.homes.values())))
+
+
+def _note(sheet: Sheet) -> str:
+    stages = unscaled(sheet)
+    if not stages:
+        return ""
+    return (
+        f"stages {shown(stages)} have no REDUCE_GRAD: PyTorch will not divide their gradients by the number of"
+        " microbatches, nor reduce them over data-parallel ranks"
+    )
 
 
 def _slots(row: Sequence[Cell]) -> Iterator[Slot]:

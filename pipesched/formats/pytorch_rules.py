@@ -9,14 +9,14 @@ from __future__ import annotations
 from collections.abc import Iterator
 from itertools import product
 
-from pipesched.formats.pytorch_cells import COMPUTATIONS, TRANSFERS, Action
+from pipesched.formats.pytorch_cells import COMPUTATIONS, TRANSFERS, Action, Cell
 from pipesched.formats.pytorch_deadlock import deadlock
 from pipesched.formats.pytorch_sheet import Sheet
 
 
 def mistakes(sheet: Sheet) -> Iterator[str]:
     """Everything that is wrong with the schedule."""
-    rules = (_idle_ranks, _out_of_range, _twice, _astray, _missing, _wrong_overlaps, _last_stage_order)
+    rules = (_idle_ranks, _out_of_range, _twice, _astray, _missing, _wrong_overlaps, _last_stage_order, _reductions)
     transfer_rules = (_empty_cells, _needless_transfers, _missing_transfers, _misplaced_transfers)
     for rule in rules + transfer_rules * sheet.has_transfers:
         yield from rule(sheet)
@@ -99,6 +99,24 @@ def _last_stage_order(sheet: Sheet) -> Iterator[str]:
             due += 1
 
 
+def _reductions(sheet: Sheet) -> Iterator[str]:
+    """The gradients of a stage are scaled and reduced once, when they are complete."""
+    last = {action.stage: cells[-1] for action, cells in sheet.places.items() if action.kind in "BW"}
+    for action, (first, *again) in sheet.places.items():
+        if action.kind == "REDUCE_GRAD":
+            for cell in again:
+                yield f"{cell.where}: {action} stands twice, first in {first.where}"
+            work = last.get(action.stage)
+            if work is not None and _is_behind(work, first):
+                yield f"{first.where}: {action} stands before {work} ({work.where}), which adds to those gradients"
+
+
+def unscaled(sheet: Sheet) -> list[int]:
+    """The stages of a file with communication that have no REDUCE_GRAD: PyTorch then neither reduces nor scales."""
+    stages = list(sheet.homes) if sheet.has_transfers else []
+    return [stage for stage in stages if Action(stage, "REDUCE_GRAD", None) not in sheet.places]
+
+
 def _empty_cells(sheet: Sheet) -> Iterator[str]:
     """PyTorch reads an empty cell as idle, except in a file with communication."""
     for cell in sheet.cells():
@@ -150,10 +168,14 @@ def _misplaced_transfers(sheet: Sheet) -> Iterator[str]:
 
 def _misplaced(sheet: Sheet, transfer: Action, computation: Action) -> Iterator[str]:
     there, here = sheet.first(transfer), sheet.first(computation)
-    if transfer.kind.startswith("SEND") and there[:2] < here[:2]:
+    if transfer.kind.startswith("SEND") and _is_behind(here, there):
         yield f"{there.where}: {transfer} stands before {sheet.said(computation)}, whose result it sends"
-    if transfer.kind.startswith("RECV") and there[:2] > here[:2]:
+    if transfer.kind.startswith("RECV") and _is_behind(there, here):
         yield f"{there.where}: {transfer} stands behind {sheet.said(computation)}, which needs it"
+
+
+def _is_behind(cell: Cell, other: Cell) -> bool:
+    return cell.rank == other.rank and cell.column > other.column
 
 
 def _at(sheet: Sheet, action: Action) -> str:

@@ -57,6 +57,13 @@ def test_check_says_that_all_is_well(cli: Cli) -> None:
     assert cli("check", "kept.csv", "--mem-budget", "1").stdout == "kept: every rule is kept (over budget)\n"
 
 
+def test_check_notes_gradients_that_are_not_reduced(cli: Cli) -> None:
+    """A file with communication but without REDUCE_GRAD keeps the rules; what that means is said beside it."""
+    result = cli("check", "-", stdin="0F0,0SEND_F0,0RECV_B0,0B0\n1RECV_F0,1F0,1B0,1SEND_B0\n")
+    assert result.returncode == 0
+    assert "\nnote: stages [0, 1] have no REDUCE_GRAD" in result.stdout
+
+
 def test_check_lists_what_is_wrong(cli: Cli) -> None:
     """A file with mistakes: each on a line of its own, exit 1, and the same in JSON; `show` does not draw it."""
     text = "0F0,0B0,0B0\n1F0,1I0\n"

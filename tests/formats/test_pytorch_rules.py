@@ -118,6 +118,14 @@ BROKEN = {
             "row 1, column 5: 7RESHARD, but stage 7 computes nowhere",
         ],
     ),
+    "gradients reduced twice": (
+        "0F0,0B0,0REDUCE_GRAD,0REDUCE_GRAD\n",
+        ["row 1, column 4: 0REDUCE_GRAD stands twice, first in row 1, column 3"],
+    ),
+    "gradients reduced too early": (
+        "0F0,0F1,0B0,0REDUCE_GRAD,0I1,0W1\n",
+        ["row 1, column 4: 0REDUCE_GRAD stands before 0W1 (row 1, column 6), which adds to those gradients"],
+    ),
     "deadlock": (
         "0F0,0B0,0F1,0B1\n1F0,1F1,1B0,1B1\n",
         [
@@ -237,3 +245,10 @@ def test_a_plan_of_no_communication_has_none() -> None:
     text = "0F0,0SEND_F0,0RECV_B0,0B0\n1RECV_F0,1F0,1B0,1SEND_B0\n"
     plan = parse(text, "x.csv").plan
     assert [list(map(str, plan.slots(device))) for device in (0, 1)] == [["0F0", "0B0"], ["1F0", "1B0"]]
+
+
+def test_gradients_that_are_not_reduced() -> None:
+    """A file with communication says by REDUCE_GRAD when gradients are scaled; where it does not, that is noted."""
+    text = "0F0,0SEND_F0,0RECV_B0,0B0,0REDUCE_GRAD\n1RECV_F0,1F0,1B0,1SEND_B0\n"
+    assert "stages [1] have no REDUCE_GRAD" in parse(text, "x.csv").plan.note
+    assert parse("0F0,0B0\n1F0,1B0\n", "x.csv").plan.note == ""

@@ -233,6 +233,18 @@ def test_last_stage_out_of_order(ranks: Ranks, tmp_path: Path) -> None:
     assert max(one.gradient_error for one in ran) > 1e-3
 
 
+def test_gradients_without_reduce_grad(ranks: Ranks, tmp_path: Path) -> None:
+    """With communication in the file, PyTorch scales gradients only at REDUCE_GRAD; the check notes a missing one."""
+    first = "0F0,0SEND_F0,0F1,0SEND_F1,0RECV_B0,0B0,0RECV_B1,0B1"
+    last = "1RECV_F0,1F0,1RECV_F1,1B0,1SEND_B0,1F1,1B1,1SEND_B1"
+    text = f"{first}{{}}\n{last}{{}}\n"
+    with_them, without = text.format(",0REDUCE_GRAD", ",1REDUCE_GRAD"), text.format("", "")
+    assert_trains(run_text(ranks, tmp_path, with_them, "compute_comms"), with_them)
+    assert min(one.gradient_error for one in run_text(ranks, tmp_path, without, "compute_comms")) > 1e-3
+    assert parse(with_them, "x.csv").plan.note == ""
+    assert "no REDUCE_GRAD" in parse(without, "x.csv").plan.note
+
+
 def test_missing_send_hangs(ranks: Ranks, tmp_path: Path) -> None:
     """A missing SEND stops nobody from loading the file, and then the ranks wait for ever: the check says where."""
     text = "0F0,0RECV_B0,0B0\n1RECV_F0,1F0,1B0,1SEND_B0\n"
