@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
 from random import Random
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pipesched.errors import InvalidSchedule
+from pipesched.errors import ConfigError, InvalidSchedule
 from pipesched.formats.pytorch_csv import parse
-from pipesched.pipeline.problem import Problem
-from tests.replay import Stuck, parts, replay
+from pipesched.pipeline.check import violations
+from pipesched.pipeline.problem import Problem, make_problem
+from pipesched.pipeline.schedule import schedule_plan
+from tests.pytorch_files import disturb, transfers, with_transfers
+from tests.replay import Stuck, replay
 from tests.strategies import problems, random_plan
 
 
@@ -196,36 +198,6 @@ def test_deadlocks_of_shuffled_orders(problem: Problem, random: Random, split: b
     assert all("deadlock" in sentence or "last stage" in sentence for sentence in found)
 
 
-def with_transfers(problem: Problem, rows: Sequence[Sequence[str]]) -> list[list[str]]:
-    """The rows with SEND and RECV: both stand in their rows at once, at the moment when the result is there."""
-    homes, start = problem.home().devices, replay(problem, rows).start
-    place = {text: (device, number) for device, row in enumerate(rows) for number, text in enumerate(row)}
-    table: list[list[str]] = [[] for _ in rows]
-    for text in sorted(place, key=lambda text: (start[text], _depth(text, problem.stages), place[text])):
-        ((stage, kind, microbatch),) = parts(text)
-        table[homes[stage]].append(text)
-        other = stage + 1 if kind == "F" else stage - 1
-        if kind != "W" and 0 <= other < problem.stages and homes[other] != homes[stage]:
-            letter = "F" if kind == "F" else "B"
-            table[homes[stage]].append(f"{stage}SEND_{letter}{microbatch}")
-            table[homes[other]].append(f"{other}RECV_{letter}{microbatch}")
-    return table
-
-
-def _depth(text: str, stages: int) -> int:
-    """What comes first of operations that start at one time, having no length: forwards, then backwards."""
-    ((stage, kind, _),) = parts(text)
-    return stage if kind == "F" else 2 * stages - stage
-
-
-def transfers(table: Sequence[Sequence[str]]) -> Iterator[tuple[int, int]]:
-    """Where SENDs and RECVs stand."""
-    for row, cells in enumerate(table):
-        for column, cell in enumerate(cells):
-            if "_" in cell:
-                yield row, column
-
-
 @given(problems(("linear", "loop", "v", "explicit"), least=1), st.randoms(use_true_random=False), st.booleans())
 def test_missing_transfers(problem: Problem, random: Random, split: bool) -> None:
     """With every SEND and RECV a legal plan has at most wrong numbers on its last stage; one that is gone is named."""
@@ -238,6 +210,26 @@ def test_missing_transfers(problem: Problem, random: Random, split: bool) -> Non
         gone = table[row].pop(column)
         if len(places) > 2:  # else nothing says that it is a file with communication
             assert any(f"{gone} is missing" in found for found in mistakes("\n".join(map(",".join, table))))
+
+
+@given(problems(("linear", "v", "explicit"), least=1), st.randoms(use_true_random=False), st.booleans())
+def test_small_changes(problem: Problem, random: Random, has_transfers: bool) -> None:
+    """Whatever is done to a file, the answer is a plan that keeps every rule, or a message."""
+    rows = random_plan(problem, random, split=0.5)
+    table = with_transfers(problem, rows) if has_transfers else rows
+    for _ in range(random.randint(1, 3)):
+        disturb(table, random)
+    try:
+        plan, placement = parse("\n".join(map(",".join, table)), "x.csv")
+    except (ConfigError, InvalidSchedule):
+        return
+    timed = make_problem(
+        devices=len(plan.orders),
+        stages=plan.index.stages,
+        microbatches=plan.index.microbatches,
+        placement=list(placement.devices),
+    )
+    assert not list(violations(schedule_plan(timed, plan)))
 
 
 def test_a_plan_of_no_communication_has_none() -> None:

@@ -14,10 +14,11 @@ from typing import Any
 import pytest
 
 import pipesched
-from pipesched.errors import InvalidSchedule, NotApplicable
+from pipesched.errors import ConfigError, InvalidSchedule, NotApplicable
 from pipesched.formats.pytorch_csv import dump, parse
 from pipesched.pipeline.schedule import Schedule
 from pipesched.schedulers.registry import FAMILIES
+from tests.pytorch_files import disturb, with_transfers
 from tests.strategies import plan_of, random_plan
 from tests.torch_ranks import TOO_LATE, Dump, Failed, Job, Ran, Ranks, needs_torch
 
@@ -141,6 +142,34 @@ def test_what_pytorch_adds_to_our_files(ranks: Ranks, tmp_path: Path, algorithm:
     again = parse(lowered.read_text(), "theirs")
     assert (again.plan.orders, again.plan.pairs, again.placement) == (plan.orders, plan.pairs, placement)
     assert_trains(run_text(ranks, tmp_path, lowered.read_text(), "compute_comms"), lowered.read_text())
+
+
+@pytest.mark.parametrize("seed", range(10))
+def test_what_passes_the_check_runs(ranks: Ranks, tmp_path: Path, seed: int) -> None:
+    """Files with communication, changed at random until one passes the check: PyTorch trains by it as it should."""
+    random = Random(seed)
+    problem = pipesched.make_problem(devices=3, stages=4, microbatches=3, placement=random.sample([0, 1, 2, 1], 4))
+    plan = plan_of(problem, random_plan(problem, random, split=0.5))
+    rows = [row.split(",") for row in dump(pipesched.schedule_plan(problem, plan)).split()]
+    for _ in range(1000):
+        table = with_transfers(problem, rows)
+        for _ in range(3):
+            disturb(table, random)
+        for stage, home in enumerate(problem.home().devices):
+            table[home].append(f"{stage}REDUCE_GRAD")
+        text = "\n".join(map(",".join, table))
+        if not has_mistakes(text):
+            break
+    assert_trains(run_text(ranks, tmp_path, text, "compute_comms"), text)
+
+
+def has_mistakes(text: str) -> bool:
+    """Whether the check refuses a file."""
+    try:
+        parse(text, "x.csv")
+    except (InvalidSchedule, ConfigError):
+        return True
+    return False
 
 
 LOOP, V, LINE = (0, 1, 2, 3) * 2, (0, 1, 2, 3, 3, 2, 1, 0), (0, 1, 2, 3)
