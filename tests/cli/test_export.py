@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 
 Cli = Callable[..., subprocess.CompletedProcess[str]]
+TINY = ["--devices", "2", "--stages", "2", "--microbatches", "2"]
 CSV = "0F0,0F1,0B0,0B1\n1F0,1B0,1F1,1B1\n"
 BEGINS = {
     "out.json": b'{\n  "format": "pipesched.schedule"',
@@ -32,7 +33,7 @@ def refused(result: subprocess.CompletedProcess[str], *fragments: str) -> None:
 
 
 @pytest.mark.parametrize(("name", "start"), BEGINS.items())
-@pytest.mark.parametrize("command", [["export", "-a", "1f1b"], ["run", "-a", "1f1b"]], ids=["export", "run"])
+@pytest.mark.parametrize("command", [["export", "-a", "1f1b", *TINY], ["run", *TINY]], ids=["export", "run"])
 def test_suffix_says_the_format(cli: Cli, command: list[str], name: str, start: bytes) -> None:
     """`export` and `run` write what the suffix of -o says, and no other file."""
     result = cli(*command, "-o", name)
@@ -43,9 +44,8 @@ def test_suffix_says_the_format(cli: Cli, command: list[str], name: str, start: 
 
 def test_text_goes_to_stdout(cli: Cli) -> None:
     """A CSV on standard output, alone: 1F1B on 2 devices."""
-    sizes = ["--devices", "2", "--stages", "2", "--microbatches", "2"]
     for output in ([], ["-o", "-"]):
-        result = cli("export", "-a", "1f1b", *sizes, "--to", "pytorch-csv", *output)
+        result = cli("export", "-a", "1f1b", *TINY, "--to", "pytorch-csv", *output)
         assert (result.returncode, result.stdout, result.stderr) == (0, CSV, "")
     assert not list(Path.cwd().iterdir())
 
@@ -70,10 +70,9 @@ def test_the_same_from_a_file(cli: Cli, to: str) -> None:
 
 def test_csv_with_the_costs_of_a_config(cli: Cli) -> None:
     """A CSV has no costs; a config and its options give them, and then it is the schedule that it was."""
-    sizes = ["--devices", "2", "--stages", "2", "--microbatches", "2"]
     Path("costs.yaml").write_text("devices: 2\nmicrobatches: 2\ncosts: {forward: 3, backward: 4}\n")
     Path("a.csv").write_text(CSV)
-    made = json.loads(cli("export", "-a", "1f1b", *sizes, "--forward", "3", "--backward", "5", "--to", "json").stdout)
+    made = json.loads(cli("export", "-a", "1f1b", *TINY, "--forward", "3", "--backward", "5", "--to", "json").stdout)
     for source, stdin in (("a.csv", ""), ("-", CSV)):
         options = ["-c", "costs.yaml", "--backward", "5"]
         content = json.loads(cli("export", source, *options, "--to", "json", stdin=stdin).stdout)
@@ -113,7 +112,7 @@ def test_figure_options(cli: Cli) -> None:
 
 def test_binary_to_a_pipe(environment: dict[str, str]) -> None:
     """With -o - a picture goes into a pipe, byte by byte."""
-    command = [sys.executable, "-m", "pipesched", "export", "-a", "1f1b", "--to", "png", "-o", "-"]
+    command = [sys.executable, "-m", "pipesched", "export", "-a", "1f1b", *TINY, "--to", "png", "-o", "-"]
     result = subprocess.run(command, env=environment, capture_output=True, timeout=60, check=True)
     assert result.stdout.startswith(b"\x89PNG")
     assert result.stdout.endswith(b"IEND\xaeB`\x82")
@@ -152,13 +151,15 @@ def test_refusals(cli: Cli, args: list[str], fragments: list[str]) -> None:
     assert not list(Path.cwd().iterdir())
 
 
-@pytest.mark.parametrize("command", [["export", "-a", "1f1b"], ["run"], ["compare"]], ids=lambda command: command[0])
+@pytest.mark.parametrize(
+    "command", [["export", "-a", "1f1b"], ["run"], ["compare", "1f1b"]], ids=["export", "run", "compare"]
+)
 def test_existing_file_needs_force(cli: Cli, command: list[str]) -> None:
     """A figure replaces an existing file only by force."""
     Path("a.svg").write_text("precious")
-    refused(cli(*command, "-o", "a.svg"), "a.svg exists; --force overwrites it")
+    refused(cli(*command, *TINY, "-o", "a.svg"), "a.svg exists; --force overwrites it")
     assert Path("a.svg").read_text() == "precious"
-    assert cli(*command, "-o", "a.svg", "--force").returncode == 0
+    assert cli(*command, *TINY, "-o", "a.svg", "--force").returncode == 0
     assert Path("a.svg").read_text().startswith("<?xml")
 
 
@@ -192,7 +193,8 @@ def test_a_schedule_that_breaks_rules_is_not_exported(cli: Cli) -> None:
 @pytest.mark.parametrize("name", ["a.svg", "a.png", "a.pdf", "a.json"])
 def test_compare_writes_figures(cli: Cli, name: str) -> None:
     """`compare -o` writes the comparison as a figure, or its rows as JSON, and prints as ever."""
-    alone, result = cli("compare", "naive", "1f1b"), cli("compare", "naive", "1f1b", "-o", name)
+    command = ["compare", "naive", "1f1b", *TINY]
+    alone, result = cli(*command), cli(*command, "-o", name)
     assert (result.returncode, result.stderr, result.stdout) == (0, "", alone.stdout)
     assert Path(name).read_bytes().startswith(BEGINS.get(f"out{Path(name).suffix}", b"")[:4])
 

@@ -75,7 +75,7 @@ def test_budgets_make_charts_higher() -> None:
     """Charts with memory are higher, and still fit a page."""
     plain, limited = (
         float(re.findall(r'height="([0-9.]+)pt"', comparison_image(each, View(), "svg").decode())[0])
-        for each in (entries("naive", "1f1b"), entries("naive", "1f1b", budget=4))
+        for each in (entries("naive", microbatches=2), entries("naive", microbatches=2, budget=4))
     )
     assert plain < limited <= 9 * 72
 

@@ -71,9 +71,8 @@ def test_makespans_far_apart_are_on_a_logarithmic_axis(texts: Texts) -> None:
 
 
 @pytest.mark.parametrize("points", [[], POINTS[:1], [Point("nothing", 0, 0, False)] * 2], ids=len)
-@pytest.mark.parametrize("kind", ["svg", "png", "pdf"])
-def test_few_points(points: list[Point], kind: str) -> None:
+def test_few_points(points: list[Point]) -> None:
     """None, one, and points of no extent: still a picture, and the same one again."""
-    image = frontier_image(points, kind)
-    assert len(image) > 1000
-    assert image == frontier_image(points, kind)
+    image = frontier_image(points, "svg")
+    assert b"peak memory of a device" in image
+    assert image == frontier_image(points, "svg")
