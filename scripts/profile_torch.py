@@ -123,6 +123,8 @@ def _play(rank: int, folder: str, shapes: Sequence[tuple[int, ...]], dtype: str,
     import torch.distributed as dist
 
     device = torch.device("cuda", rank) if on_gpus else torch.device("cpu")
+    if on_gpus:
+        torch.cuda.set_device(device)
     os.environ.setdefault("GLOO_SOCKET_IFNAME", "lo")
     dist.init_process_group(
         "nccl" if on_gpus else "gloo", init_method=f"file://{folder}/meeting", rank=rank, world_size=2

@@ -62,6 +62,8 @@ def main() -> None:
     if int(os.environ["WORLD_SIZE"]) != len(plan.orders):
         raise SystemExit(f"{options.schedule} is for {len(plan.orders)} ranks; start as many processes")
     device = torch.device("cuda", int(os.environ["LOCAL_RANK"])) if torch.cuda.is_available() else torch.device("cpu")
+    if device.type == "cuda":
+        torch.cuda.set_device(device)
     dist.init_process_group("nccl" if device.type == "cuda" else "gloo")
 
     modules = stage_modules(options.model, stages)

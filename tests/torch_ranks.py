@@ -25,9 +25,9 @@ SECONDS = 60  # for one step; a schedule that hangs is stopped then
 
 
 class Job(NamedTuple):
-    """A CSV to run. `homes` is the rank of each stage; ranks from len(set(homes)) on look on."""
+    """A CSV to run, or a class of PyTorch's by its name. `homes` is the rank of each stage; other ranks look on."""
 
-    csv: Path
+    csv: Path | str
     homes: tuple[int, ...]
     microbatches: int
     format: str = "compute_only"
@@ -154,15 +154,12 @@ def _dump(job: Dump, rank: int, group: Any) -> Ran:
 def _step(job: Job, rank: int, group: Any) -> Ran:
     """One training step of this rank's stages, by the file."""
     import torch
-    from torch.distributed.pipelining.schedules import _PipelineScheduleRuntime
 
     count, executed, losses = len(job.homes), list[str](), list[Any]()
     stages = _stages(job.homes, rank, group, job.frozen)
     for stage in stages:
         _record(stage, executed)
-    loss_function = torch.nn.functional.mse_loss
-    schedule = _PipelineScheduleRuntime(stages, job.microbatches, loss_fn=loss_function, defer_pp_recv=job.defer_recv)
-    schedule._load_csv(str(job.csv), format=job.format)
+    schedule = _schedule(job, stages)
     if job.lowered and rank == 0:
         schedule._dump_csv(str(job.lowered))
     data, target = _data(job.microbatches)
@@ -170,6 +167,19 @@ def _step(job: Job, rank: int, group: Any) -> Ran:
     gradients, loss = _in_one_piece(count, data, target)
     error = max(_gradient_error(stage.submod, gradients[stage.stage_index]) for stage in stages)
     return Ran(executed, error, float(abs(torch.stack(losses).detach().mean() - loss)) if losses else 0.0)
+
+
+def _schedule(job: Job, stages: list[Any]) -> Any:
+    """PyTorch's object that runs the job."""
+    import torch
+    from torch.distributed.pipelining import schedules
+
+    loss = torch.nn.functional.mse_loss
+    if isinstance(job.csv, str):
+        return getattr(schedules, job.csv)(stages[0], job.microbatches, loss_fn=loss)
+    runtime = schedules._PipelineScheduleRuntime(stages, job.microbatches, loss_fn=loss, defer_pp_recv=job.defer_recv)
+    runtime._load_csv(str(job.csv), format=job.format)
+    return runtime
 
 
 def _gradient_error(model: Any, expected: list[Any]) -> float:

@@ -70,14 +70,16 @@ class _Tasks:
 
     def graph(self) -> TaskGraph:
         """Who waits for whom, beside the order of each lane."""
+        waits = [*self._waits]
         for task, cell in enumerate(self.cells):
             inputs = (one for action in cell.actions for one in _inputs(self._sheet, action))
-            self._waits += [(self._done[one], task) for one in inputs if one in self._done]
+            waits += [(self._done[one], task) for one in inputs if one in self._done]
         for action, task in self._posted.items():
             partner = self._sheet.partner(action)
-            self._waits += [(task, self._done[one]) for one in (partner,) if one in self._done]
+            if partner in self._done:
+                waits.append((task, self._done[partner]))
         size = len(self.cells)
-        return TaskGraph([0] * size, [NOWHERE] * size, (), [arrow(*wait) for wait in self._waits])
+        return TaskGraph([0] * size, [NOWHERE] * size, (), [arrow(*wait) for wait in waits])
 
 
 def _inputs(sheet: Sheet, action: Action) -> Iterator[Action]:

@@ -209,6 +209,13 @@ def test_built_in_schedules_with_communication(ranks: Ranks, tmp_path: Path, nam
     assert parse(path.read_text(), path.name).placement.devices == homes
 
 
+@pytest.mark.parametrize(("name", "algorithm"), [("ScheduleGPipe", "naive"), ("Schedule1F1B", "1f1b")])
+def test_what_built_in_schedules_execute(ranks: Ranks, name: str, algorithm: str) -> None:
+    """The classes of one stage a rank, which run code instead of a list, do what our files say."""
+    text = dump(pipesched.run(pipesched.make_problem(devices=4, microbatches=7), algorithm).schedule)
+    assert_trains(ranks.run(Job(name, LINE, 7)), text)
+
+
 def test_built_in_1f1b_is_off_by_one(ranks: Ranks, tmp_path: Path) -> None:
     """What Schedule1F1B writes for its last rank starts at microbatch 1; it runs something else. The check says so."""
     path = tmp_path / "theirs.csv"
