@@ -34,7 +34,6 @@ def _flag(name: str, option: str, text: str, panel: str, default: bool | None = 
 
 
 _PROBLEM, _ALGORITHM, _CHART, _OUTPUT = "The problem", "The algorithm", "The chart", "Output"
-_FIGURE = "The figure"
 
 PROBLEM: Group = (
     _text("config", "-c/--config", "YAML file of the problem; - reads standard input", _PROBLEM, "FILE"),
@@ -67,6 +66,7 @@ CHART: Group = (
     _text("label", "--label", "label of a slot: auto, microbatch, op, stage, none", _CHART),
     _flag("memory", "--memory/--no-memory", "the strip of memory over time; default: with a budget", _CHART, None),
 )
+_FIGURE = "The figure"
 FIGURE: Group = (
     _text("inches", "--inches", "width of a figure; default 7, a page's text (3.5: a column)", _FIGURE, "INCHES"),
     _text("label", "--label", "label of a slot: auto, microbatch, op, stage, none", _FIGURE),
@@ -171,7 +171,7 @@ _READERS: dict[str, tuple[Group, Callable[[Mapping[str, Any]], Any]]] = {
 
 
 def with_options(function: Callable[..., Any]) -> Callable[..., Any]:
-    """`function` with its parameters that are named as groups (problem, chart, ...) replaced by their options."""
+    """`function` with its parameters that are named like an entry of _READERS replaced by the options of that group."""
     own = list(inspect.signature(function, eval_str=True).parameters.values())
     groups = [parameter.name for parameter in own if parameter.name in _READERS]
     shown = [parameter for parameter in own if parameter.name not in _READERS]
