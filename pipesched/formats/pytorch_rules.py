@@ -32,11 +32,11 @@ def _idle_ranks(sheet: Sheet) -> Iterator[str]:
 
 def _out_of_range(sheet: Sheet) -> Iterator[str]:
     """Stages and microbatches are numbered from 0 without a gap."""
-    for stage in sheet.homes:
-        if stage >= sheet.stages:
-            first = next(action for action in sheet.places if action.stage == stage)
-            yield f"{_at(sheet, first)} is out of range: the stages that compute should be 0 to {sheet.stages - 1}"
+    told: set[int] = set()
     for action in sheet.places:
+        if action.stage in sheet.homes and action.stage >= sheet.stages and action.stage not in told:
+            told.add(action.stage)
+            yield f"{_at(sheet, action)} is out of range: the stages that compute should be 0 to {sheet.stages - 1}"
         if action.microbatch is not None and action.microbatch >= sheet.microbatches:
             yield f"{_at(sheet, action)} is out of range: most stages run microbatches 0 to {sheet.microbatches - 1}"
 
