@@ -31,8 +31,14 @@ def dump(schedule: Schedule) -> str:
     """The schedule as a compute_only CSV, a line for each rank.
 
     PyTorch numbers losses by the order in which the last stage runs its forwards, so the microbatches are renumbered
-    to make that 0, 1, 2, ...; they are all alike. Raises NotApplicable for a bidirectional placement.
+    to make that 0, 1, 2, ...; they are all alike. Raises NotApplicable for a bidirectional placement, and for a plan
+    with operations that PyTorch lacks.
     """
+    lacking = [kind for kind in schedule.plan.index.kinds if kind not in COMPUTATIONS]
+    if lacking:
+        raise NotApplicable(
+            f"PyTorch's runtime has no operation {', '.join(lacking)}; it runs {', '.join(COMPUTATIONS)}"
+        )
     if schedule.problem.home().mirrored:
         raise NotApplicable(
             "PyTorch keeps each stage on one rank, and this bidirectional placement has two copies of each;"

@@ -10,8 +10,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import pipesched
+from pipesched.core.tasks import TaskGraph
 from pipesched.errors import ConfigError, NotApplicable
 from pipesched.formats.pytorch_csv import Imported, dump, parse
+from pipesched.pipeline.ops import OpIndex
 from pipesched.pipeline.problem import Problem
 from tests.replay import replay
 from tests.strategies import plan_of, problems, random_plan, texts_of
@@ -60,6 +62,15 @@ def test_two_copies_of_a_stage_cannot_be_written(algorithm: str) -> None:
     outcome = pipesched.run(pipesched.make_problem(devices=4, microbatches=8), algorithm)
     with pytest.raises(NotApplicable, match=r"each stage on one rank.*dualpipe-v"):
         dump(outcome.schedule)
+
+
+def test_operations_that_pytorch_lacks() -> None:
+    """A plan that recomputes is refused: PyTorch has no such operation."""
+    problem = pipesched.make_problem(devices=1, microbatches=1, placement="linear")
+    plan = pipesched.Plan(OpIndex("FBR", 1, 1), [[0, 2, 1]])
+    schedule = pipesched.Schedule(problem, plan, [0, 3, 2], [1, 5, 3], TaskGraph([1, 2, 1], [0, 0, 0], (1,)))
+    with pytest.raises(NotApplicable, match="no operation R; it runs F, B, I, W"):
+        dump(schedule)
 
 
 @given(problems(PLACEMENTS), st.randoms(use_true_random=False), st.sampled_from([0, 0.5, 1]), st.sampled_from([0, 0.5]))
