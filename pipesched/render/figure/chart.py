@@ -57,15 +57,15 @@ class Chart:
 
     def finish(self) -> None:
         """Stripes, and labels where they fit, now that the axes have their final size."""
-        box, dpi = self.axes.get_window_extent(), self.axes.figure.dpi
-        across = self._points_per_unit(box.width / dpi)
-        down = box.height / dpi * POINTS / (self.schedule.problem.devices * self.pitch)
+        box = self.axes.get_window_extent()
+        across = self._points_per_unit(box.width)
+        down = box.height / (self.schedule.problem.devices * self.pitch)
         self._stripes(across, down)
         self._labels(across, down)
 
-    def _points_per_unit(self, inches: float) -> float:
-        """How many points on paper a time unit has, when the axes are that wide."""
-        return self.unit / max(self.window.end - self.window.start, 1) * inches * POINTS
+    def _points_per_unit(self, width: float) -> float:
+        """How many points on paper a time unit has, when the axes are `width` points wide."""
+        return self.unit / max(self.window.end - self.window.start, 1) * width
 
     def _frame(self) -> None:
         axes = self.axes
@@ -97,7 +97,7 @@ class Chart:
         for bar in self.bars:
             groups[bar.op.kind].append(bar)
         for _, together in sorted(groups.items()):
-            narrow = min(bar.width for bar in together) * self._points_per_unit(self.view.inches) < NARROW
+            narrow = min(bar.width for bar in together) * self._points_per_unit(self.view.inches * POINTS) < NARROW
             self.axes.add_collection(
                 PolyCollection(
                     [bar.corners for bar in together],

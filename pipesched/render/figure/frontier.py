@@ -13,7 +13,7 @@ from matplotlib.ticker import LogLocator, NullFormatter
 
 from pipesched.render.figure.chart import unit_rgb
 from pipesched.render.figure.memory import DASHES
-from pipesched.render.figure.page import FONT, GREY, POINTS, image, settle, sheet, with_unit
+from pipesched.render.figure.page import FONT, GREY, image, settle, sheet, with_unit
 from pipesched.render.figure.placing import Box, Spot, needs_line, place_names
 from pipesched.render.palette import HUES
 from pipesched.render.timescale import number
@@ -103,19 +103,15 @@ def _marks(axes: Axes, points: Sequence[Point]) -> None:
 def _names(axes: Axes, points: Sequence[Point]) -> None:
     """A name at each place where points are, the frontier's first."""
     places = sorted(_places(points), key=lambda place: place[1].dominated)
+    if not places:
+        return
     notes = [_note(axes, name, point) for name, point in places]
-    points_per_pixel = POINTS / axes.figure.dpi
-    sizes = [(box.width, box.height) for box in (note.get_window_extent() for note in notes)]
-    marks = axes.transData.transform([(point.peak, point.makespan) for _, point in places] or [(0, 0)]).tolist()
+    extents = [note.get_window_extent() for note in notes]
+    marks = axes.transData.transform([(point.peak, point.makespan) for _, point in places]).tolist()
     lines = [leg for line in axes.lines for leg in _legs(line.get_transform().transform(line.get_xydata()).tolist())]
-    boxes = place_names(
-        [(x * points_per_pixel, y * points_per_pixel) for x, y in marks[: len(places)]],
-        [(float(width) * points_per_pixel, float(height) * points_per_pixel) for width, height in sizes],
-        [Box(*(edge * points_per_pixel for edge in leg)) for leg in lines],
-        Box(*(edge * points_per_pixel for edge in axes.bbox.extents)),
-    )
-    for note, box, (x, y) in zip(notes, boxes, marks, strict=False):
-        _move(note, box, (x * points_per_pixel, y * points_per_pixel))
+    sizes = [(float(extent.width), float(extent.height)) for extent in extents]
+    for note, box, mark in zip(notes, place_names(marks, sizes, lines, Box(*axes.bbox.extents)), marks, strict=True):
+        _move(note, box, mark)
 
 
 def _places(points: Sequence[Point]) -> Iterator[tuple[str, Point]]:
@@ -149,7 +145,7 @@ def _move(note: Annotation, box: Box, mark: Spot) -> None:
         note.arrow_patch.set_visible(needs_line(box, mark))
 
 
-def _legs(corners: Sequence[Sequence[float]]) -> Iterator[tuple[float, float, float, float]]:
-    """The legs of a line, as boxes in pixels."""
+def _legs(corners: Sequence[Sequence[float]]) -> Iterator[Box]:
+    """The legs of a line, as boxes."""
     for (x0, y0), (x1, y1) in pairwise(corners):
-        yield min(x0, x1) - 1, min(y0, y1) - 1, max(x0, x1) + 1, max(y0, y1) + 1
+        yield Box(min(x0, x1), min(y0, y1), max(x0, x1), max(y0, y1)).padded(0.7)

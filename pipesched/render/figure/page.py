@@ -62,7 +62,7 @@ def sheet(inches: float, height: float) -> Iterator[Figure]:
         mpl.rcdefaults()
         mpl.rcParams.update(SETTINGS)
         engine = ConstrainedLayoutEngine(w_pad=0.03, h_pad=0.03, hspace=0.02, wspace=0.03)
-        yield Figure(figsize=(inches, height), layout=engine)
+        yield Figure(figsize=(inches, height), dpi=POINTS, layout=engine)  # so that matplotlib's pixels are points
 
 
 def settle(figure: Figure) -> None:
