@@ -1,7 +1,7 @@
 """Run the examples of the documentation and compare, or write, what they print.
 
     python scripts/docs.py            # exit code 1 and a diff when a page is out of date
-    python scripts/docs.py --write    # bring the pages up to date, and the picture of the README
+    python scripts/docs.py --write    # bring the pages up to date, and the pictures of the README
 
 An example is a fenced block `console` whose lines that start with `$ ` are commands; what follows a command is its
 output, without blanks at the ends of lines. Output is 100 columns wide, without colour.
@@ -22,6 +22,9 @@ PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
 BLOCK = re.compile(r"(?<=^```console\n).*?(?=^```$)", re.MULTILINE | re.DOTALL)
 PICTURE = ROOT / "docs" / "compare.svg"
 PICTURE_COMMAND = "compare naive 1f1b interleaved -c configs/autopipe.yaml"
+FIGURE_COMMAND = (
+    "export --algo zb-h1 --backward-input 5 --backward-weight 5 --stages 4 --memory --force -o docs/figure.svg"
+)
 
 
 def output_of(command: str) -> str:
@@ -83,6 +86,7 @@ def main() -> int:
             )
     if write:
         PICTURE.write_text(picture(), encoding="utf-8", newline="\n")
+        subprocess.run([sys.executable, "-m", "pipesched", *FIGURE_COMMAND.split()], cwd=ROOT, check=True)
     return stale
 
 

@@ -22,6 +22,7 @@ COMMANDS = {  # name -> module of this package, whose function `command` it is
     "hls": "hls",
     "show": "show",
     "check": "check",
+    "export": "export",
     "init": "init",
 }
 

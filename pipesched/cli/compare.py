@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from contextlib import AbstractContextManager, nullcontext
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -50,15 +51,17 @@ def command(
 
     What does not apply says why, and the rest goes on.
     """
-    from pipesched.cli.output import working
+    from pipesched.cli.output import target_format, working
     from pipesched.comparison import compare, ranked
     from pipesched.config.load import load_config, sweep_problems
     from pipesched.errors import ConfigError
+    from pipesched.formats.registry import FIGURES
 
     if everything and algorithms:
         raise ConfigError("--all: compares every algorithm; give either it or names")
     if pareto and sweep is not None:
         raise ConfigError("--pareto: plots one problem; give either it or --sweep")
+    target_format(target, ["json"] if sweep is not None else ["json", *FIGURES])
     every = everything or (pareto and not algorithms)
     if sweep is not None:
         field, points, configured = sweep_problems(*problem, sweep)
@@ -100,18 +103,47 @@ def _answer_comparison(
     entries: Sequence[Entry], given: Problem, view: ChartView, target: Target, screen: Screen
 ) -> None:
     """One document, or charts and a table."""
-    from pipesched.cli.output import print_json, save_json, window
+    from pipesched.cli.output import print_json
     from pipesched.formats.comparison_json import comparison_document
 
-    schedules = [entry.outcome.schedule for entry in entries if entry.outcome]
-    if schedules:  # bad options are said before anything is written
-        window(max(schedules, key=lambda one: max(one.last_end)), view)
-    content = comparison_document(entries)
-    save_json(content, target)
+    _save_comparison(entries, view, target)
     if screen.as_json:
-        print_json(content)
+        print_json(comparison_document(entries))
     else:
         _print_comparison(entries, given, view, screen)
+
+
+def _save_comparison(entries: Sequence[Entry], chart: ChartView, target: Target) -> None:
+    """The rows as JSON, or the schedules as a figure; bad options are said before anything is written."""
+    from pipesched.cli.output import figure_view, save_json
+    from pipesched.formats.comparison_json import comparison_document
+    from pipesched.render.view import View
+
+    schedules = [entry.outcome.schedule for entry in entries if entry.outcome]
+    longest = max(schedules, key=lambda one: max(one.last_end), default=None)
+    view = View() if longest is None else figure_view(longest, chart)
+    kind = _figure_kind(target)
+    if kind is None:
+        save_json(comparison_document(entries), target)
+    else:
+        from pipesched.render.figure.comparison import comparison_image
+
+        _write(target, comparison_image(entries, view, kind))
+
+
+def _figure_kind(target: Target) -> str | None:
+    """The format of the target if that is a figure."""
+    from pipesched.cli.output import target_format
+    from pipesched.formats.registry import FIGURES
+
+    kind = target_format(target, ["json", *FIGURES])
+    return kind if kind in FIGURES else None
+
+
+def _write(target: Target, image: bytes) -> None:
+    from pipesched.cli.output import write_file
+
+    write_file(Path(str(target.path)), [image], target.force)
 
 
 def _print_comparison(entries: Sequence[Entry], given: Problem, view: ChartView, screen: Screen) -> None:
@@ -147,7 +179,7 @@ def _answer_sweep(field: str, rows: Sequence[tuple[str, Sequence[Entry]]], targe
 
 
 def _answer_pareto(entries: Sequence[Entry], target: Target, screen: Screen) -> None:
-    """Makespan against peak memory: one document, or a plot and a table."""
+    """Makespan against peak memory: one document or figure, or a plot and a table."""
     from pipesched.cli.output import console_for, print_json, save_json
     from pipesched.formats.comparison_json import pareto_document
     from pipesched.pareto import standings
@@ -155,7 +187,13 @@ def _answer_pareto(entries: Sequence[Entry], target: Target, screen: Screen) -> 
 
     places = standings(entries)
     content = pareto_document(entries, places)
-    save_json(content, target)
+    kind = _figure_kind(target) if places else None
+    if kind is None:
+        save_json(content, target)
+    else:
+        from pipesched.render.figure.pareto import pareto_image
+
+        _write(target, pareto_image(places, kind))
     if screen.as_json:
         print_json(content)
     else:

@@ -88,7 +88,7 @@ SCREEN: Group = (
     _flag("ascii_only", "--ascii", "ASCII letters only", _OUTPUT),
 )
 FILE: Group = (
-    _text("output", "-o/--output", "also write the result to this file (.json)", _OUTPUT, "FILE"),
+    _text("output", "-o/--output", "also write the result to this file, in the format of its suffix", _OUTPUT, "FILE"),
     _flag("force", "--force", "overwrite an existing file", _OUTPUT),
 )
 CHART: Group = (
@@ -97,6 +97,12 @@ CHART: Group = (
     _text("to_time", "--to", "draw up to this time", _CHART, "TIME"),
     _text("label", "--label", "label of a slot: auto, microbatch, op, stage, none", _CHART),
     _flag("memory", "--memory/--no-memory", "the strip of memory over time; default: with a budget", _CHART, None),
+)
+_FIGURE = "The figure"
+FIGURE: Group = (
+    _text("inches", "--inches", "width of a figure; default 7, a page's text (3.5: a column)", _FIGURE, "INCHES"),
+    _text("label", "--label", "label of a slot: auto, microbatch, op, stage, none", _FIGURE),
+    _flag("memory", "--memory/--no-memory", "memory over time; default: with a budget", _FIGURE, None),
 )
 
 
@@ -149,6 +155,14 @@ class ChartView(NamedTuple):
     zoom: float
     start: float | None
     end: float | None
+    label: str
+    memory: bool | None
+
+
+class FigureLook(NamedTuple):
+    """How wide a figure is on paper, and what it shows."""
+
+    inches: float
     label: str
     memory: bool | None
 
@@ -213,10 +227,22 @@ def chart_values(values: Mapping[str, Any]) -> ChartView:
         raise ConfigError(f"--zoom: must be at least 1, not {values['zoom']}")
     if start is not None and end is not None and start >= end:
         raise ConfigError(f"--to: must be later than --from ({values['from_time']}), not {values['to_time']}")
-    label = values["label"] or "auto"
+    return ChartView(zoom or 1, start, end, _label(values), values["memory"])
+
+
+def figure_values(values: Mapping[str, Any]) -> FigureLook:
+    """How a figure looks."""
+    inches = _number("--inches", values["inches"])
+    if inches is not None and not 2 <= inches <= 40:
+        raise ConfigError(f"--inches: must be between 2 and 40, not {values['inches']}")
+    return FigureLook(inches or 7, _label(values), values["memory"])
+
+
+def _label(values: Mapping[str, Any]) -> str:
+    label: str = values["label"] or "auto"
     if label not in LABELS:
         raise ConfigError(f"--label: must be one of {', '.join(LABELS)}, not {label!r}")
-    return ChartView(zoom or 1, start, end, label, values["memory"])
+    return label
 
 
 _READERS: dict[str, tuple[Group, Callable[[Mapping[str, Any]], Any]]] = {
@@ -227,6 +253,7 @@ _READERS: dict[str, tuple[Group, Callable[[Mapping[str, Any]], Any]]] = {
     "screen": (SCREEN, screen_values),
     "target": (FILE, file_values),
     "chart": (CHART, chart_values),
+    "figure": (FIGURE, figure_values),
 }
 
 

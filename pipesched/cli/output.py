@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import sys
 import tempfile
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -21,8 +21,10 @@ if TYPE_CHECKING:
     from pipesched.pipeline.schedule import Schedule
     from pipesched.render.gantt import Gantt
     from pipesched.render.timescale import Window
+    from pipesched.render.view import View
 
 LARGE = 200_000  # operations from which scheduling may take a second
+WHOLE = ChartView(1, None, None, "auto", None)
 NARROWEST, WIDEST = 20, 10_000  # columns, whatever the terminal says
 
 
@@ -120,59 +122,61 @@ def print_schedule(
         console.print(f"note: {outcome.schedule.plan.note}")
 
 
-def read_schedule(name: str) -> tuple[Outcome, str]:
-    """The schedule in a file or on standard input ("-"), not checked yet, and the text. Raises ConfigError."""
-    from pipesched.config.load import read_stdin
-    from pipesched.config.yaml_reader import decode
-    from pipesched.formats.schedule_json import MOST_BYTES, parse
+def target_format(target: Target, names: Collection[str] | None = None) -> str | None:
+    """The format of the target file by its suffix (one of `names`), or None without a file.
 
-    if name == "-":
-        name, data = "<stdin>", read_stdin(MOST_BYTES + 1)
-    else:
-        try:
-            with Path(name).open("rb") as file:
-                data = file.read(MOST_BYTES + 1)
-        except (OSError, ValueError) as error:
-            reason = error.strerror if isinstance(error, OSError) and error.strerror else str(error)
-            raise ConfigError(f"cannot read {name!r}: {reason}") from None
-    text = decode(data, name, MOST_BYTES)
-    return parse(text, name), text
+    Raises ConfigError for another suffix, or a file that exists: early, before anything takes long.
+    """
+    if target.path is None:
+        return None
+    from pipesched.formats.registry import FORMATS, format_of
+
+    name = format_of(target.path, {one.name: one.suffix for one in FORMATS.values() if not names or one.name in names})
+    refuse_existing(Path(target.path), target.force)
+    return name
 
 
-def save(outcome: Outcome, target: Target) -> None:
-    """Write the schedule to the target file, if there is one, in the format of its suffix."""
-    if target.path is not None:
-        from pipesched.formats.schedule_json import document
+def save(outcome: Outcome, target: Target, view: ChartView = WHOLE) -> None:
+    """Write the schedule to the target file, if there is one, in the format of its suffix; `view` is for figures."""
+    name = target_format(target)
+    if target.path is not None and name is not None:
+        from pipesched.formats.registry import FORMATS
 
-        save_json(document(outcome), target)
+        content = FORMATS[name].write(outcome, figure_view(outcome.schedule, view))
+        write_file(Path(target.path), [content], target.force)
+
+
+def figure_view(schedule: Schedule, view: ChartView, until: int | None = None) -> View:
+    """The chart's options, for a figure of the same part of the schedule."""
+    from pipesched.render.timescale import zoomed
+    from pipesched.render.view import View
+
+    return View(zoomed(window(schedule, view, until), view.zoom), view.label, view.memory)
 
 
 def save_json(content: Mapping[str, Any], target: Target) -> None:
     """Write a document to the target file, if there is one."""
-    if target.path is None:
-        return
-    require_json(target)
-    from pipesched.formats.schedule_json import dump
+    if target_format(target, ["json"]) is not None and target.path is not None:
+        from pipesched.formats.schedule_json import dump
 
-    write_file(Path(target.path), [dump(content)], target.force)
+        write_file(Path(target.path), [dump(content)], target.force)
 
 
-def require_json(target: Target) -> None:
-    """Raise ConfigError when the target file, if there is one, is not named as JSON."""
-    if target.path is not None and Path(target.path).suffix.lower() != ".json":
-        raise ConfigError(f"--output: {target.path!r} must end in .json")
+def refuse_existing(path: Path, force: bool) -> None:
+    """Raises ConfigError for a file that is there already, and may not be replaced."""
+    if os.path.lexists(path) and not force:
+        raise ConfigError(f"{path} exists; --force overwrites it")
 
 
-def write_file(path: Path, parts: Iterable[str], force: bool) -> None:
-    """Write a text file whole or not at all; an existing one only by force. Raises ConfigError."""
+def write_file(path: Path, parts: Iterable[str | bytes], force: bool) -> None:
+    """Write a file whole or not at all; an existing one only by force. Raises ConfigError."""
     temporary: str | None = None
     try:
-        if os.path.lexists(path) and not force:
-            raise ConfigError(f"{path} exists; --force overwrites it")
+        refuse_existing(path, force)
         target = path.resolve()  # a link stays one: what it points to is written
         handle, temporary = tempfile.mkstemp(prefix=f".{target.name}.", dir=target.parent)
-        with os.fdopen(handle, "w", encoding="utf-8", newline="\n") as file:
-            file.writelines(parts)
+        with os.fdopen(handle, "wb") as file:
+            file.writelines(part.encode() if isinstance(part, str) else part for part in parts)
         _open_to_all(Path(temporary))
         Path(temporary).replace(target)
         temporary = None

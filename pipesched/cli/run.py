@@ -33,17 +33,18 @@ def command(
 
     Without a config it is Autopipe's case: 4 devices, 8 stages, 8 microbatches, forward 5, backward 10.
     """
-    from pipesched.cli.output import print_json, print_schedule, save, window, working
+    from pipesched.cli.output import print_json, print_schedule, save, target_format, window, working
     from pipesched.config.algorithm import chosen
     from pipesched.config.load import load_config
     from pipesched.outcome import run
 
+    target_format(target)  # what is wrong with it is said before anything takes long
     given, configured = load_config(*problem)
     asked = chosen(configured, algo, algorithm, DEFAULT)
     with working(given), asked.located():
         outcome = run(given, asked.name, **asked.options)
     window(outcome.schedule, chart)  # bad options are said before anything is written
-    save(outcome, target)
+    save(outcome, target, chart)
     if screen.as_json:
         from pipesched.formats.schedule_json import document
 

@@ -26,11 +26,11 @@ def command(
     --placement may name several to choose from (linear,loop,v); by default all that suit the stages but bidirectional,
     which keeps two copies of the weights. Ctrl-C ends the search with the best schedule so far.
     """
-    from pipesched.cli.output import print_json, print_schedule, require_json, save, window
+    from pipesched.cli.output import print_json, print_schedule, save, target_format, window
     from pipesched.cli.progress import progress_on_stderr
     from pipesched.solver.solve import solve
 
-    require_json(target)
+    target_format(target, ["json"] if search.frontier else None)  # said before anything takes long
     given, placements = _given(*problem)
     hint = None if search.hint is None else _hint(search.hint)
     settings = {**search.settings, "placement": placements, "hint": hint}
@@ -43,7 +43,7 @@ def command(
         _show_frontier(points, target, screen)
         return
     window(outcome.schedule, chart)  # bad options are said before anything is written
-    save(outcome, target)
+    save(outcome, target, chart)
     if screen.as_json:
         from pipesched.formats.schedule_json import document
 
@@ -92,7 +92,7 @@ def _given(path: str | None, overrides: dict[str, str]) -> tuple[Problem, list[s
 
 def _hint(name: str) -> Schedule:
     """The schedule in a file, which must keep its rules."""
-    from pipesched.cli.output import read_schedule
+    from pipesched.cli.reading import read_schedule
     from pipesched.pipeline.check import checked
 
     return checked(read_schedule(name)[0].schedule)

@@ -32,14 +32,14 @@ def pareto_document(entries: Sequence[Entry], places: Sequence[Standing]) -> dic
     return rows_document("pareto", [*map(_pareto_row, places), *refused])
 
 
-def check_document(outcome: Outcome, found: Sequence[str]) -> dict[str, Any]:
-    """Format "pipesched.check": whether a schedule keeps every rule, and what it breaks."""
+def check_document(outcome: Outcome | None, found: Sequence[str]) -> dict[str, Any]:
+    """Format "pipesched.check": whether a schedule keeps every rule, and what it breaks. None: one that cannot run."""
     return {
         "format": "pipesched.check",
         "version": 1,
-        "algorithm": outcome.algorithm,
+        "algorithm": None if outcome is None else outcome.algorithm,
         "valid": not found,
-        "fits": outcome.schedule.fits,
+        "fits": None if outcome is None else outcome.schedule.fits,
         "violations": list(found),
     }
 

@@ -21,7 +21,7 @@ from pipesched.render.palette import DIM, OVER
 from pipesched.render.rows import Run
 from pipesched.render.schedule_rows import device_row, lane_rows, rows_of
 from pipesched.render.strip import memory_strip, peak_text
-from pipesched.render.timescale import TimeScale, Window, fit, operation_times, quantum
+from pipesched.render.timescale import TimeScale, Window, fit, operation_times, quantum, zoomed
 
 AXIS_EVERY = 16  # devices between two axes
 
@@ -46,9 +46,8 @@ class Gantt:
         company: Sequence[Schedule] = (),
         show_legend: bool = True,
     ) -> None:
-        start, end = window or Window(0, max(schedule.last_end, default=0))
         self.schedule = schedule
-        self.window = Window(start, start + max(int((end - start) / zoom), min(1, end - start)))
+        self.window = zoomed(window or Window(0, max(schedule.last_end, default=0)), zoom)
         self.label = label
         self.memory = schedule.problem.memory.budget is not None if memory is None else memory
         self.ascii_only = ascii_only

@@ -48,15 +48,25 @@ def _luminance(colour: Rgb) -> float:
     return sum(weight * value for weight, value in zip((0.299, 0.587, 0.114), colour, strict=True))
 
 
-@lru_cache(maxsize=4096)
-def fill(microbatch: int, kind: str, chunk: int = 0, chunks: int = 1) -> Style:
-    """The style of a filled slot: background by microbatch, kind and chunk, and a text colour that reads on it."""
+def colour_of(microbatch: int, kind: str, chunk: int = 0, chunks: int = 1) -> Rgb:
+    """The colour of a slot: hue by microbatch, shade by kind and chunk."""
     towards, part = KIND_SHADE[kind]
     colour = _mix(HUES[microbatch % len(HUES)], towards, part)
     if chunks > 1:
         colour = _mix(colour, WHITE, min(CHUNK_STEP * chunk, 0.7) if chunk else 0.0)
-    text = BLACK if _luminance(colour) > 125 else WHITE
-    return Style(color=Color.from_rgb(*text), bgcolor=Color.from_rgb(*colour))
+    return colour
+
+
+def text_on(colour: Rgb) -> Rgb:
+    """Black or white, whichever reads on `colour`."""
+    return BLACK if _luminance(colour) > 125 else WHITE
+
+
+@lru_cache(maxsize=4096)
+def fill(microbatch: int, kind: str, chunk: int = 0, chunks: int = 1) -> Style:
+    """The style of a filled slot: background by microbatch, kind and chunk, and a text colour that reads on it."""
+    colour = colour_of(microbatch, kind, chunk, chunks)
+    return Style(color=Color.from_rgb(*text_on(colour)), bgcolor=Color.from_rgb(*colour))
 
 
 @lru_cache(maxsize=4096)

@@ -17,6 +17,12 @@ class Window(NamedTuple):
     end: int
 
 
+def zoomed(window: Window, zoom: float) -> Window:
+    """1/zoom of a window, from its start; at least a tick of what is not empty."""
+    length = window.end - window.start
+    return Window(window.start, window.start + max(int(length / zoom), min(1, length)))
+
+
 class TimeScale(NamedTuple):
     """`columns` columns show `window`. When slots allow it, every tick boundary falls on a column boundary."""
 

@@ -1,0 +1,100 @@
+"""The cells of PyTorch's schedule CSV, which torch.distributed.pipelining calls actions (its private `_Action`).
+
+    cell   := "" | action | "(" action (";" action)* ")OVERLAP_F_B"
+    action := STAGE (F | I | W | B) MICROBATCH                              computation
+            | STAGE (SEND_F | RECV_F | SEND_B | RECV_B) MICROBATCH          communication
+            | STAGE (UNSHARD | RESHARD | REDUCE_GRAD)                       sharded data parallelism
+
+Row r is what rank r runs, in order. A file with communication is what PyTorch calls compute_comms, one without is
+compute_only. PyTorch reads `0F0xyz` as `0F0`; here a cell is read whole or refused.
+"""
+
+from __future__ import annotations
+
+import csv
+import re
+from collections.abc import Iterator
+from io import StringIO
+from typing import NamedTuple
+
+from pipesched.errors import ConfigError
+from pipesched.pipeline.quantities import shown
+
+COMPUTATIONS = ("F", "B", "I", "W")
+TRANSFERS = ("SEND_F", "RECV_F", "SEND_B", "RECV_B")
+_NUMBER = "(?:0|[1-9][0-9]{0,8})"
+_ACTION = re.compile(
+    rf"({_NUMBER})(?:({'|'.join(COMPUTATIONS + TRANSFERS)})({_NUMBER})|(UNSHARD|RESHARD|REDUCE_GRAD))", re.ASCII
+)
+_OVERLAP = re.compile(r"\(([^()]*)\)OVERLAP_F_B", re.ASCII)
+
+
+class Action(NamedTuple):
+    """One action. Sharding is of a whole stage: its `microbatch` is None."""
+
+    stage: int
+    kind: str
+    microbatch: int | None
+
+    def __str__(self) -> str:
+        return f"{self.stage}{self.kind}{'' if self.microbatch is None else self.microbatch}"
+
+
+class Cell(NamedTuple):
+    """A cell: its rank and its column, both from 0, and its actions, several if they overlap, none if it is empty."""
+
+    rank: int
+    column: int
+    actions: tuple[Action, ...]
+    overlap: bool
+
+    @property
+    def where(self) -> str:
+        """The place as people count: rows and columns from 1."""
+        return f"row {self.rank + 1}, column {self.column + 1}"
+
+    def __str__(self) -> str:
+        text = ";".join(map(str, self.actions))
+        return f"({text})OVERLAP_F_B" if self.overlap else text
+
+
+def read_cells(text: str, source: str) -> list[list[Cell]]:
+    """Every cell, row by row. Raises ConfigError with `source` and the place of what is no cell."""
+    rows = csv.reader(StringIO(text.removeprefix("\ufeff"), newline=""), strict=True)
+    try:
+        table = [[_cell(place, rank, column) for column, place in enumerate(row)] for rank, row in enumerate(rows)]
+    except csv.Error as error:
+        raise ConfigError(f"{source}: line {rows.line_num} is no CSV: {error}") from None
+    except _NoCell as error:
+        raise ConfigError(f"{source}: {error}") from None
+    if not table:
+        raise ConfigError(f"{source} is empty; a schedule has a row for each rank, such as 0F0,0F1,0B0,0B1")
+    return table
+
+
+class _NoCell(Exception):
+    """Text that is no cell, and where it stands."""
+
+
+def _cell(text: str, rank: int, column: int) -> Cell:
+    text = text.strip()
+    cell = Cell(rank, column, (), overlap=False)
+    if not text:
+        return cell
+    overlap = _OVERLAP.fullmatch(text)
+    parts = [part.strip() for part in overlap[1].split(";")] if overlap else [text]
+    actions = tuple(_actions(parts))
+    if len(actions) < len(parts):
+        raise _NoCell(
+            f"{cell.where}: {shown(text)} is no operation; one looks like 2F0 (stage, one of"
+            f" {' '.join(COMPUTATIONS)}, microbatch), 0SEND_F0, 0UNSHARD or (0F3;3B1)OVERLAP_F_B"
+        )
+    return cell._replace(actions=actions, overlap=overlap is not None)
+
+
+def _actions(parts: list[str]) -> Iterator[Action]:
+    for part in parts:
+        match = _ACTION.fullmatch(part)
+        if match:
+            stage, kind, microbatch, whole = match.groups()
+            yield Action(int(stage), kind or whole, None if whole else int(microbatch))

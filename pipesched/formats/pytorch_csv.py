@@ -1,0 +1,95 @@
+"""PyTorch's schedule CSV, written for `_PipelineScheduleRuntime._load_csv`, and read back.
+
+The file is an order without times: row r lists what rank r runs. PyTorch adds the communication while it loads.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
+from typing import NamedTuple
+
+from pipesched.errors import InvalidSchedule, NotApplicable
+from pipesched.formats.pytorch_cells import COMPUTATIONS, Cell, read_cells
+from pipesched.formats.pytorch_rules import mistakes, unscaled
+from pipesched.formats.pytorch_sheet import Sheet
+from pipesched.pipeline.ops import Op, Pair, Slot
+from pipesched.pipeline.placement import Placement
+from pipesched.pipeline.plan import Plan, plan_from_slots
+from pipesched.pipeline.quantities import shown
+from pipesched.pipeline.schedule import Schedule
+
+
+class Imported(NamedTuple):
+    """What a file says: the order of each device, and the device of each stage."""
+
+    plan: Plan
+    placement: Placement
+
+
+def dump(schedule: Schedule) -> str:
+    """The schedule as a compute_only CSV, a line for each rank.
+
+    PyTorch numbers losses by the order in which the last stage runs its forwards, so the microbatches are renumbered
+    to make that 0, 1, 2, ...; they are all alike. Raises NotApplicable for a bidirectional placement, and for a plan
+    with operations that PyTorch lacks.
+    """
+    lacking = [kind for kind in schedule.plan.index.kinds if kind not in COMPUTATIONS]
+    if lacking:
+        raise NotApplicable(
+            f"PyTorch's runtime has no operation {', '.join(lacking)}; it runs {', '.join(COMPUTATIONS)}"
+        )
+    if schedule.problem.home().mirrored:
+        raise NotApplicable(
+            "PyTorch keeps each stage on one rank, and this bidirectional placement has two copies of each;"
+            " dualpipe-v runs DualPipe's steps with one copy"
+        )
+    names = _renumbering(schedule.plan)
+    return "".join(
+        ",".join(str(_renamed(slot, names)) for slot in schedule.plan.slots(rank)) + "\n"
+        for rank in range(schedule.problem.devices)
+    )
+
+
+def _renumbering(plan: Plan) -> dict[int, int]:
+    """New microbatch numbers: 0, 1, 2, ... in the order of the last stage's forwards."""
+    last = plan.index.row("F", plan.index.stages - 1)
+    forwards = [number - last.start for order in plan.orders for number in order if number in last]
+    return {microbatch: place for place, microbatch in enumerate(forwards)}
+
+
+def _renamed(slot: Slot, names: Mapping[int, int]) -> Slot:
+    if isinstance(slot, Pair):
+        return Pair(*(op._replace(microbatch=names[op.microbatch]) for op in slot))
+    return slot._replace(microbatch=names[slot.microbatch])
+
+
+def parse(text: str, source: str) -> Imported:
+    """The order in a CSV, compute_only or compute_comms, without its communication and sharding.
+
+    Stages, microbatches and placement are those of the cells. Raises ConfigError with `source` for a cell that is
+    none, InvalidSchedule with every mistake that would stop PyTorch, or make its gradients wrong.
+    """
+    sheet = Sheet(read_cells(text, source))
+    found = list(mistakes(sheet))
+    if found:
+        raise InvalidSchedule(f"{source} does not run in PyTorch: " + "; ".join(found[:3]), found)
+    plan = plan_from_slots([list(_slots(row)) for row in sheet.rows], sheet.stages, sheet.microbatches)
+    return Imported(replace(plan, note=_note(sheet)), Placement(tuple(sheet.homes.values())))
+
+
+def _note(sheet: Sheet) -> str:
+    stages = unscaled(sheet)
+    if not stages:
+        return ""
+    return (
+        f"stages {shown(stages)} have no REDUCE_GRAD: PyTorch will not divide their gradients by the number of"
+        " microbatches, nor reduce them over data-parallel ranks"
+    )
+
+
+def _slots(row: Sequence[Cell]) -> Iterator[Slot]:
+    for cell in row:
+        ops = [Op(s, kind, m) for s, kind, m in cell.actions if kind in COMPUTATIONS and m is not None]
+        if ops:
+            yield Pair(*ops) if cell.overlap else ops[0]

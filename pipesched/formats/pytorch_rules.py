@@ -1,0 +1,186 @@
+"""The rules of a schedule that PyTorch's loader leaves to its user, one function each.
+
+Broken, they stop the run, make it hang, or make its gradients silently wrong. Each mistake is one sentence that begins
+with the row, and the column where there is one, both from 1.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from itertools import product
+
+from pipesched.formats.pytorch_cells import COMPUTATIONS, TRANSFERS, Action, Cell
+from pipesched.formats.pytorch_deadlock import deadlock
+from pipesched.formats.pytorch_sheet import Sheet
+
+
+def mistakes(sheet: Sheet) -> Iterator[str]:
+    """Everything that is wrong with the schedule."""
+    rules = (_idle_ranks, _out_of_range, _twice, _astray, _missing, _wrong_overlaps, _last_stage_order, _reductions)
+    transfer_rules = (_empty_cells, _needless_transfers, _missing_transfers, _misplaced_transfers)
+    for rule in rules + transfer_rules * sheet.has_transfers:
+        yield from rule(sheet)
+    yield from deadlock(sheet)
+
+
+def _idle_ranks(sheet: Sheet) -> Iterator[str]:
+    """Every rank holds a stage. PyTorch counts blank lines as ranks."""
+    for rank, row in enumerate(sheet.rows):
+        if not any(cell.actions for cell in row):
+            yield f"row {rank + 1} is empty: each row is a rank, and each rank runs at least one stage"
+
+
+def _out_of_range(sheet: Sheet) -> Iterator[str]:
+    """Stages and microbatches are numbered from 0 without a gap."""
+    told: set[int] = set()
+    for action in sheet.places:
+        if action.stage in sheet.homes and action.stage >= sheet.stages and action.stage not in told:
+            told.add(action.stage)
+            yield f"{_at(sheet, action)} is out of range: the stages that compute should be 0 to {sheet.stages - 1}"
+        if action.microbatch is not None and action.microbatch >= sheet.microbatches:
+            yield f"{_at(sheet, action)} is out of range: most stages run microbatches 0 to {sheet.microbatches - 1}"
+
+
+def _twice(sheet: Sheet) -> Iterator[str]:
+    """A computation or a transfer runs once."""
+    for action, cells in sheet.places.items():
+        if action.microbatch is not None:
+            for again in cells[1:]:
+                yield f"{again.where}: {action} stands twice, first in {cells[0].where}"
+
+
+def _astray(sheet: Sheet) -> Iterator[str]:
+    """A stage lives on one rank."""
+    for action, cells in sheet.places.items():
+        home = sheet.homes.get(action.stage)
+        for cell in cells:
+            if home is None:
+                yield f"{cell.where}: {action}, but stage {action.stage} computes nowhere"
+            elif cell.rank != home:
+                yield f"{cell.where}: {action} on rank {cell.rank}, but stage {action.stage} lives on rank {home}"
+
+
+def _missing(sheet: Sheet) -> Iterator[str]:
+    """Each stage runs each microbatch forward once, and backward once: B, or I and W."""
+    for stage in range(sheet.stages):
+        if stage not in sheet.homes:
+            yield f"stage {stage} is missing"
+    for stage, microbatch in product(sheet.homes, range(sheet.microbatches)):
+        f, b, i, w = (Action(stage, kind, microbatch) for kind in COMPUTATIONS)
+        has_f, has_b, has_i, has_w = (action in sheet.places for action in (f, b, i, w))
+        row = f"row {sheet.homes[stage] + 1}"
+        if not has_f:
+            yield f"{row}: {f} is missing"
+        if has_b and (has_i or has_w):
+            half = sheet.said(i if has_i else w)
+            yield f"{_at(sheet, b)} and {half} are both there; a backward is either B, or I and W"
+        elif not has_b and not (has_i and has_w):
+            yield f"{row}: {w if has_i else i if has_w else b} is missing"
+
+
+def _wrong_overlaps(sheet: Sheet) -> Iterator[str]:
+    """Two computations overlap: a forward, then a full backward."""
+    for cell in sheet.cells():
+        if cell.overlap and [action.kind for action in cell.actions] != ["F", "B"]:
+            yield f"{cell.where}: {cell}: an overlapped pair is a forward F, then a full backward B"
+
+
+def _last_stage_order(sheet: Sheet) -> Iterator[str]:
+    """The last stage runs its forwards in order: PyTorch keeps its losses in a list, and takes entry m for m."""
+    last, due = max(sheet.homes, default=0), 0
+    for action in sheet.places:
+        if action.stage == last and action.kind == "F":
+            if action.microbatch != due:
+                yield (
+                    f"{_at(sheet, action)}, but forward {due} of the last stage must be {last}F{due}: PyTorch takes"
+                    " its losses for those of microbatches 0, 1, 2, ...; number the microbatches in this order"
+                )
+                return
+            due += 1
+
+
+def _reductions(sheet: Sheet) -> Iterator[str]:
+    """The gradients of a stage are scaled and reduced once, when they are complete."""
+    last = {action.stage: cells[-1] for action, cells in sheet.places.items() if action.kind in "BW"}
+    for action, (first, *again) in sheet.places.items():
+        if action.kind == "REDUCE_GRAD":
+            for cell in again:
+                yield f"{cell.where}: {action} stands twice, first in {first.where}"
+            work = last.get(action.stage)
+            if work is not None and _is_behind(work, first):
+                yield f"{first.where}: {action} stands before {work} ({work.where}), which adds to those gradients"
+
+
+def unscaled(sheet: Sheet) -> list[int]:
+    """The stages of a file with communication that have no REDUCE_GRAD: PyTorch then neither reduces nor scales."""
+    stages = list(sheet.homes) if sheet.has_transfers else []
+    return [stage for stage in stages if Action(stage, "REDUCE_GRAD", None) not in sheet.places]
+
+
+def _empty_cells(sheet: Sheet) -> Iterator[str]:
+    """PyTorch reads an empty cell as idle, except in a file with communication."""
+    for cell in sheet.cells():
+        if not cell.actions:
+            yield f"{cell.where} is empty, which a file with SEND and RECV may not have"
+
+
+def _needless_transfers(sheet: Sheet) -> Iterator[str]:
+    """Neighbouring stages exchange, and only between ranks: on one rank PyTorch hands tensors over itself."""
+    for action in sheet.places:
+        if action.kind in TRANSFERS and sheet.partner(action) is None:
+            neighbour = action.stage + (1 if action.kind in ("SEND_F", "RECV_B") else -1)
+            known = neighbour in sheet.homes
+            reason = f"stage {neighbour} lives on the same rank" if known else f"there is no stage {neighbour}"
+            yield f"{_at(sheet, action)}, but {reason}"
+
+
+def _missing_transfers(sheet: Sheet) -> Iterator[str]:
+    """What a computation needs from another rank is sent there and received."""
+    for send, receive in _due_transfers(sheet):
+        sent, received = send in sheet.places, receive in sheet.places
+        if not sent and not received:
+            yield f"{_row(sheet, send)}: {send} is missing, and {receive} in {_row(sheet, receive)}"
+        elif not sent:
+            yield f"{_row(sheet, send)}: {send} is missing, for which {sheet.said(receive)} waits forever"
+        elif not received:
+            yield f"{_row(sheet, receive)}: {receive} is missing, which should receive {sheet.said(send)}"
+
+
+def _due_transfers(sheet: Sheet) -> Iterator[tuple[Action, Action]]:
+    """The SEND of every computation whose result another rank needs, and its RECV."""
+    for action in sheet.places:
+        if action.kind in "FBI":
+            send = action._replace(kind="SEND_F" if action.kind == "F" else "SEND_B")
+            receive = sheet.partner(send)
+            if receive is not None:
+                yield send, receive
+
+
+def _misplaced_transfers(sheet: Sheet) -> Iterator[str]:
+    """A SEND follows what computes its tensor, a RECV comes before what needs it."""
+    for action in sheet.places:
+        if action.kind in TRANSFERS:
+            kinds = "F" if action.kind.endswith("F") else "BI"
+            for computation in (action._replace(kind=kind) for kind in kinds):
+                if computation in sheet.places:
+                    yield from _misplaced(sheet, action, computation)
+
+
+def _misplaced(sheet: Sheet, transfer: Action, computation: Action) -> Iterator[str]:
+    there, here = sheet.first(transfer), sheet.first(computation)
+    if transfer.kind.startswith("SEND") and _is_behind(here, there):
+        yield f"{there.where}: {transfer} stands before {sheet.said(computation)}, whose result it sends"
+    if transfer.kind.startswith("RECV") and _is_behind(there, here):
+        yield f"{there.where}: {transfer} stands behind {sheet.said(computation)}, which needs it"
+
+
+def _is_behind(cell: Cell, other: Cell) -> bool:
+    return cell.rank == other.rank and cell.column > other.column
+
+
+def _at(sheet: Sheet, action: Action) -> str:
+    return f"{sheet.first(action).where}: {action}"
+
+
+def _row(sheet: Sheet, action: Action) -> str:
+    return f"row {sheet.homes[action.stage] + 1}"

@@ -1,0 +1,8 @@
+"""Figures for papers and slides, drawn by matplotlib: SVG, PNG and PDF. Loaded only when one is asked for."""
+
+from importlib.util import find_spec
+
+from pipesched.errors import ConfigError
+
+if find_spec("matplotlib") is None:
+    raise ConfigError("figures are drawn by matplotlib, which is not installed: pip install 'pipesched[plot]'")

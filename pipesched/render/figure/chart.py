@@ -1,0 +1,212 @@
+"""A schedule as a chart in a pair of axes.
+
+Slots are drawn as collections, one for each kind, so that a hundred thousand take seconds. A pair is two halves: its
+forward above, its backward below.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterator, Sequence
+
+from matplotlib.artist import Artist
+from matplotlib.axes import Axes
+from matplotlib.collections import LineCollection, PolyCollection
+from matplotlib.lines import Line2D
+from matplotlib.patches import Patch
+
+from pipesched.pipeline.ops import KINDS, Op
+from pipesched.pipeline.schedule import Schedule
+from pipesched.render.cells import chunk_of_stage
+from pipesched.render.figure.memory import draw_memory, memory_key
+from pipesched.render.figure.page import DIGIT, FONT, PALE, POINTS, RED, Key
+from pipesched.render.figure.rows import BAR, BAR_INCHES, GAP, Bar, bars, pitch, rectangle, shows_memory
+from pipesched.render.figure.stripes import WIDTH, Striped, stripes
+from pipesched.render.legend import KIND_NAMES
+from pipesched.render.palette import HUES, Rgb, colour_of, text_on
+from pipesched.render.timescale import Window, number
+from pipesched.render.view import View
+
+LARGEST, SMALLEST = FONT - 1, 4.0  # points of a label
+MOST_NAMES = 32  # of devices beside the chart, before they touch
+STRIPED = "W"
+NARROW = 2.5  # points; slots below that have neither white edges nor stripes, which would be most of them
+Colour = tuple[float, float, float]
+
+
+class Chart:
+    """`schedule` in `axes`, on the time scale of `window` (ticks)."""
+
+    def __init__(self, axes: Axes, schedule: Schedule, view: View, window: Window) -> None:
+        self.axes, self.schedule, self.view, self.window = axes, schedule, view, window
+        self.unit = schedule.problem.costs.scale
+        self.memory = shows_memory(schedule, view)
+        self.pitch = pitch(self.memory)
+        self.chunk = chunk_of_stage(schedule)
+        self.chunks = max(self.chunk) + 1
+        self.bars = list(bars(schedule, window, self.pitch))
+
+    def draw(self) -> None:
+        """What does not depend on the final size of the axes."""
+        self._frame()
+        self._names()
+        self._idle()
+        self._slots()
+        if self.memory:
+            draw_memory(self.axes, self.schedule, self.window)
+
+    def finish(self) -> None:
+        """Stripes, and labels where they fit, now that the axes have their final size."""
+        box = self.axes.get_window_extent()
+        across = self._points_per_unit(box.width)
+        down = box.height / (self.schedule.problem.devices * self.pitch)
+        self._stripes(across, down)
+        self._labels(across, down)
+
+    def _points_per_unit(self, width: float) -> float:
+        """How many points on paper a time unit has, when the axes are `width` points wide."""
+        return self.unit / max(self.window.end - self.window.start, 1) * width
+
+    def _frame(self) -> None:
+        axes = self.axes
+        axes.set_xlim(self.window.start / self.unit, max(self.window.end, self.window.start + 1) / self.unit)
+        axes.set_ylim(self.schedule.problem.devices * self.pitch - GAP / 2, -GAP / 2)
+        axes.xaxis.set_major_formatter(lambda time, _: number(int(time) if time == int(time) else time))
+        for side in ("left", "right", "top"):
+            axes.spines[side].set_visible(False)
+
+    def _names(self) -> None:
+        """The devices, to the left; one over its budget in red."""
+        devices = self.schedule.problem.devices
+        named = range(0, devices, -(-devices // MOST_NAMES))
+        self.axes.set_yticks([device * self.pitch + BAR / 2 for device in named], [f"device {d}" for d in named])
+        self.axes.tick_params(axis="y", length=0, pad=2)
+        for device, name in zip(named, self.axes.get_yticklabels(), strict=True):
+            if device in self.schedule.over_budget:
+                name.set_color(RED)
+
+    def _idle(self) -> None:
+        """A pale band a device, from the first start to the last end of all: what the slots leave free is idle."""
+        left, right = min(self.schedule.first_start) / self.unit, max(self.schedule.last_end) / self.unit
+        tops = [device * self.pitch for device in range(self.schedule.problem.devices)]
+        bands = [rectangle(left, right, top, top + BAR) for top in tops]
+        self.axes.add_collection(PolyCollection(bands, facecolors=PALE, edgecolors="none"), autolim=False)
+
+    def _slots(self) -> None:
+        groups: dict[str, list[Bar]] = defaultdict(list)
+        for bar in self.bars:
+            groups[bar.op.kind].append(bar)
+        for _, together in sorted(groups.items()):
+            narrow = min(bar.width for bar in together) * self._points_per_unit(self.view.inches * POINTS) < NARROW
+            self.axes.add_collection(
+                PolyCollection(
+                    [bar.corners for bar in together],
+                    facecolors=[unit_rgb(self._colour(bar.op)) for bar in together],
+                    edgecolors="face" if narrow else "white",
+                    linewidths=0.1 if narrow else 0.4,
+                ),
+                autolim=False,
+            )
+
+    def _colour(self, op: Op) -> Rgb:
+        return colour_of(op.microbatch, op.kind, self.chunk[op.stage], self.chunks)
+
+    def _stripes(self, across: float, down: float) -> None:
+        """White diagonals over the slots of a striped kind."""
+        lines = [
+            [(bar.left + x / across, bar.bottom - y / down) for x, y in stripe]
+            for bar in self.bars
+            if bar.op.kind in STRIPED and bar.width * across >= NARROW
+            for stripe in stripes(bar.width * across, (bar.bottom - bar.top) * down)
+        ]
+        self.axes.add_collection(LineCollection(lines, colors="white", linewidths=WIDTH), autolim=False)
+
+    def _labels(self, across: float, down: float) -> None:
+        """What the view asks for, in every slot with room for the longest such text, so that neighbours look alike."""
+        style = self.view.label
+        if style == "auto":
+            fits = all(self._letters(bar, "op", across, down) > SMALLEST + 1 for bar in self.bars)
+            style = "op" if fits else "microbatch"
+        for bar in self.bars if style != "none" else ():
+            letters = self._letters(bar, style, across, down)
+            if letters >= SMALLEST:
+                self._write(bar, label_text(bar.op, style), letters)
+
+    def _letters(self, bar: Bar, style: str, across: float, down: float) -> float:
+        """The points of letters with which the longest label fits this bar."""
+        index = self.schedule.plan.index
+        longest = len(label_text(Op(index.stages - 1, "F", index.microbatches - 1), style))
+        return min(LARGEST, (bar.bottom - bar.top) * down * 0.8, (bar.width * across - 0.8) / (longest * DIGIT))
+
+    def _write(self, bar: Bar, text: str, letters: float) -> None:
+        left, right = max(bar.left, self.window.start / self.unit), min(bar.right, self.window.end / self.unit)
+        self.axes.text(
+            (left + right) / 2,
+            (bar.top + bar.bottom) / 2,
+            text,
+            fontsize=letters,
+            color=unit_rgb(text_on(self._colour(bar.op))),
+            ha="center",
+            va="center_baseline",
+            clip_on=True,
+        )
+
+    def key(self) -> Iterator[Key]:
+        """What the colours mean, for the legend."""
+        names: dict[Rgb, list[str]] = defaultdict(list)  # B and I share a shade
+        for kind in KINDS:
+            if any(bar.op.kind == kind for bar in self.bars):
+                names[colour_of(0, kind)].append(kind)
+        for colour, kinds in names.items():
+            make = Striped if kinds[0] in STRIPED else Patch
+            swatch = make(facecolor=unit_rgb(colour), edgecolor="white", linewidth=0.3)
+            yield swatch, " or ".join(KIND_NAMES[kind] for kind in kinds)
+        if self.schedule.plan.pairs:
+            yield _two_tone(colour_of(0, "F"), colour_of(1, "B")), "overlapped pair"
+        if self.chunks > 1:
+            shades = [colour_of(0, "F", chunk, self.chunks) for chunk in range(min(self.chunks, 4))]
+            yield _swatches(shades), f"chunks {_first(self.chunks)}"
+        microbatches = self.schedule.problem.microbatches
+        if microbatches > 1:
+            yield _swatches(HUES[:microbatches]), f"microbatches {_first(microbatches)}"
+        if self.memory:
+            yield from memory_key(self.schedule)
+
+
+def label_text(op: Op, style: str) -> str:
+    """What `style` (one of labels.LABELS, not auto) writes into a slot."""
+    return {"microbatch": str(op.microbatch), "op": str(op), "stage": str(op.stage), "none": ""}[style]
+
+
+def unit_rgb(colour: Rgb) -> Colour:
+    """A colour in matplotlib's numbers, 0 to 1."""
+    red, green, blue = (value / 255 for value in colour)
+    return red, green, blue
+
+
+def chart_inches(schedule: Schedule, view: View) -> float:
+    """The height of the rows of a chart."""
+    return schedule.problem.devices * pitch(shows_memory(schedule, view)) * BAR_INCHES
+
+
+def _first(count: int) -> str:
+    """The first of `count` numbers, for instance `0, 1, 2, ..`."""
+    return ", ".join([*map(str, range(min(count, 3))), *([".."] if count > 3 else [])])
+
+
+def _swatches(colours: Sequence[Rgb]) -> tuple[Artist, ...]:
+    return tuple(Patch(facecolor=unit_rgb(colour), edgecolor="white", linewidth=0.3) for colour in colours)
+
+
+def _two_tone(upper: Rgb, lower: Rgb) -> Artist:
+    return Line2D(
+        [],
+        [],
+        linestyle="none",
+        marker="s",
+        markersize=FONT,
+        fillstyle="top",
+        markeredgewidth=0,
+        markerfacecolor=unit_rgb(upper),
+        markerfacecoloralt=unit_rgb(lower),
+    )

@@ -1,0 +1,123 @@
+"""Several schedules in one figure: their charts on one time scale if a page holds them, else bars of their metrics."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+from matplotlib.patches import Patch
+
+from pipesched.comparison import Entry, best_makespan
+from pipesched.errors import ConfigError
+from pipesched.outcome import Outcome
+from pipesched.pipeline.quantities import in_units
+from pipesched.render.figure.chart import Chart, chart_inches, unit_rgb
+from pipesched.render.figure.gantt import FRAME_INCHES, makespan
+from pipesched.render.figure.page import FONT, RED, TALLEST, Key, image, legend, settle, sheet, with_unit
+from pipesched.render.palette import HUES
+from pipesched.render.timescale import Window
+from pipesched.render.view import View
+
+TITLE_INCHES = 0.22  # of each chart
+BAR_INCHES = 0.17
+Measure = Callable[[Outcome], float]
+BEST, OTHERS = unit_rgb(HUES[2]), unit_rgb(HUES[0])
+
+
+def comparison_image(entries: Sequence[Entry], view: View, kind: str) -> bytes:
+    """The schedules of a comparison, in its order, as svg, png or pdf. Raises ConfigError if there is none."""
+    outcomes = [entry.outcome for entry in entries if entry.outcome]
+    if not outcomes:
+        raise ConfigError("there is nothing to draw: none of the algorithms applies")
+    height = FRAME_INCHES + sum(TITLE_INCHES + chart_inches(one.schedule, view) for one in outcomes)
+    if height <= TALLEST:
+        return _charts(outcomes, view, height, kind)
+    return _bars(outcomes, best_makespan(entries), view, kind)
+
+
+def _charts(outcomes: Sequence[Outcome], view: View, height: float, kind: str) -> bytes:
+    window = view.window or Window(0, max(max(one.schedule.last_end) for one in outcomes))
+    with sheet(view.inches, height) as figure:
+        rows = [chart_inches(one.schedule, view) for one in outcomes]
+        drawn = [
+            Chart(axes, one.schedule, view, window) for one, axes in zip(outcomes, _panels(figure, rows), strict=True)
+        ]
+        entries: dict[str, Key] = {}
+        for chart, outcome in zip(drawn, outcomes, strict=True):
+            chart.draw()
+            chart.axes.set_title(_caption(outcome), loc="left", pad=2)
+            chart.axes.tick_params(axis="x", labelbottom=chart is drawn[-1])
+            entries |= {entry[1]: entry for entry in chart.key()}
+        drawn[-1].axes.set_xlabel(with_unit("time", outcomes[-1].schedule.problem.time_unit), labelpad=2)
+        legend(figure, list(entries.values()))
+        settle(figure)
+        for chart in drawn:
+            chart.finish()
+        return image(figure, kind)
+
+
+def _panels(figure: Figure, heights: Sequence[float]) -> list[Axes]:
+    """Axes one below the other."""
+    grid = figure.add_gridspec(len(heights), 1, height_ratios=heights)
+    return [figure.add_subplot(grid[place]) for place in range(len(heights))]
+
+
+def _caption(outcome: Outcome) -> str:
+    schedule = outcome.schedule
+    return f"{outcome.algorithm}: makespan {makespan(schedule)}, bubble {schedule.bubble:.1%}, peak {_peak(outcome):g}"
+
+
+def _bars(outcomes: Sequence[Outcome], best: int | None, view: View, kind: str) -> bytes:
+    """Makespan, bubble and peak memory, a bar an algorithm: the best that fits in green, those over budget in red."""
+    problem = outcomes[0].schedule.problem
+    measures: list[tuple[str, Measure, str]] = [
+        (with_unit("makespan", problem.time_unit), _makespan, ".6g"),
+        ("bubble (%)", lambda one: 100 * one.schedule.bubble, ".1f"),
+        (with_unit("peak memory", problem.memory.unit), _peak, ".4g"),
+    ]
+    with sheet(view.inches, 0.6 + BAR_INCHES * len(outcomes)) as figure:
+        for place, (title, measure, digits) in enumerate(measures):
+            axes = figure.add_subplot(1, len(measures), place + 1)
+            _panel(axes, outcomes, best, [measure(one) for one in outcomes], digits)
+            axes.set_title(title, pad=3)
+            if place:
+                axes.set_yticklabels([])
+        legend(figure, list(_key(outcomes)))
+        return image(figure, kind)
+
+
+def _key(outcomes: Sequence[Outcome]) -> Iterator[Key]:
+    """What the colours of the bars mean."""
+    limited = outcomes[0].schedule.problem.memory.budget is not None
+    yield Patch(facecolor=BEST), "shortest that fits the budget" if limited else "shortest"
+    yield Patch(facecolor=OTHERS), "others"
+    if not all(one.schedule.fits for one in outcomes):
+        yield Patch(facecolor=RED), "over budget"
+
+
+def _panel(axes: Axes, outcomes: Sequence[Outcome], best: int | None, values: Sequence[float], digits: str) -> None:
+    colours = [_bar_colour(one, best) for one in outcomes]
+    bars = axes.barh(range(len(outcomes)), values, height=0.72, color=colours)
+    axes.bar_label(bars, [f"{value:{digits}}" for value in values], padding=2, fontsize=FONT - 1)
+    axes.set_yticks(range(len(outcomes)), [one.algorithm for one in outcomes])
+    axes.set_ylim(len(outcomes) - 0.4, -0.6)
+    axes.set_xlim(0, 1.25 * max(*values, 1e-9))
+    axes.tick_params(axis="y", length=0)
+    axes.tick_params(axis="x", bottom=False, labelbottom=False)
+    for side in ("right", "top", "bottom"):
+        axes.spines[side].set_visible(False)
+
+
+def _bar_colour(outcome: Outcome, best: int | None) -> tuple[float, float, float] | str:
+    if not outcome.schedule.fits:
+        return RED
+    return BEST if outcome.schedule.makespan == best else OTHERS
+
+
+def _makespan(outcome: Outcome) -> float:
+    return in_units(outcome.schedule.makespan, outcome.schedule.problem.costs.scale)
+
+
+def _peak(outcome: Outcome) -> float:
+    return in_units(max(outcome.schedule.peak_memory), outcome.schedule.problem.memory.scale)

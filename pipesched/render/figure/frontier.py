@@ -1,0 +1,151 @@
+"""The trade between time and memory: every schedule a point, and a line through those that no other beats."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterator, Sequence
+from itertools import pairwise
+from typing import NamedTuple
+
+from matplotlib.axes import Axes
+from matplotlib.text import Annotation
+from matplotlib.ticker import LogLocator, NullFormatter
+
+from pipesched.render.figure.chart import unit_rgb
+from pipesched.render.figure.memory import DASHES
+from pipesched.render.figure.page import FONT, GREY, image, settle, sheet, with_unit
+from pipesched.render.figure.placing import Box, Spot, needs_line, place_names
+from pipesched.render.palette import HUES
+from pipesched.render.timescale import number
+from pipesched.render.view import PAGE
+
+SHAPE = 0.62  # height over width
+MARK, PASSED = unit_rgb(HUES[0]), "0.6"
+WIDE_RANGE = 2.5  # of makespans, from which their axis is logarithmic
+
+
+class Point(NamedTuple):
+    """A schedule by its makespan and peak memory, in the user's units. Dominated: another is better in one of them,
+    and no worse in the other.
+    """
+
+    label: str
+    makespan: float
+    peak: float
+    dominated: bool
+
+
+def frontier_image(
+    points: Sequence[Point],
+    kind: str,
+    *,
+    time_unit: str = "",
+    memory_unit: str = "",
+    room: float | None = None,
+    inches: float = PAGE,
+) -> bytes:
+    """Peak memory to the right, makespan upwards, as svg, png or pdf; points of equal place share a name.
+
+    `room` is what the budget leaves for activations: a dashed line.
+    """
+    with sheet(inches, inches * SHAPE + 0.3) as figure:
+        axes = figure.add_subplot()
+        _stairs(axes, points)
+        _marks(axes, points)
+        if room is not None:
+            _limit(axes, room)
+        axes.set_xlabel(with_unit("peak memory of a device", memory_unit))
+        axes.set_ylabel(with_unit("makespan", time_unit))
+        axes.margins(0.12)
+        _scales(axes, points)
+        axes.grid(linewidth=0.3, color="0.88")
+        axes.set_axisbelow(True)
+        for side in ("right", "top"):
+            axes.spines[side].set_visible(False)
+        settle(figure)
+        _names(axes, points)
+        return image(figure, kind)
+
+
+def _scales(axes: Axes, points: Sequence[Point]) -> None:
+    """Plain numbers along both axes; makespans far apart on a logarithmic one, which shows the near ones too."""
+    makespans = [point.makespan for point in points if point.makespan > 0]
+    if makespans and max(makespans) > WIDE_RANGE * min(makespans):
+        axes.set_yscale("log")
+        axes.yaxis.set_major_locator(LogLocator(subs=(1, 1.5, 2, 2.5, 3, 4, 5, 6, 8)))
+        axes.yaxis.set_minor_formatter(NullFormatter())
+    for axis in (axes.xaxis, axes.yaxis):
+        axis.set_major_formatter(lambda value, _: number(int(value) if value == int(value) else value))
+
+
+def _stairs(axes: Axes, points: Sequence[Point]) -> None:
+    """The frontier: with that much memory, no schedule of these is shorter."""
+    best = sorted({(point.peak, point.makespan) for point in points if not point.dominated})
+    if best:
+        peaks, makespans = zip(*best, strict=True)
+        axes.step(peaks, makespans, where="post", color=MARK, linewidth=0.9)
+
+
+def _limit(axes: Axes, room: float) -> None:
+    """The budget, from top to bottom, with its name above."""
+    axes.axvline(room, color="black", linewidth=0.6, linestyle=DASHES)
+    axes.text(room, 1.01, "budget", transform=axes.get_xaxis_transform(), ha="center", va="bottom", fontsize=FONT - 1)
+
+
+def _marks(axes: Axes, points: Sequence[Point]) -> None:
+    for dominated, colour, size in ((True, PASSED, 10), (False, MARK, 18)):
+        chosen = [point for point in points if point.dominated == dominated]
+        axes.scatter(
+            [point.peak for point in chosen], [point.makespan for point in chosen], s=size, color=colour, zorder=3
+        )
+
+
+def _names(axes: Axes, points: Sequence[Point]) -> None:
+    """A name at each place where points are, the frontier's first."""
+    places = sorted(_places(points), key=lambda place: place[1].dominated)
+    if not places:
+        return
+    notes = [_note(axes, name, point) for name, point in places]
+    extents = [note.get_window_extent() for note in notes]
+    marks = axes.transData.transform([(point.peak, point.makespan) for _, point in places]).tolist()
+    lines = [leg for line in axes.lines for leg in _legs(line.get_transform().transform(line.get_xydata()).tolist())]
+    sizes = [(float(extent.width), float(extent.height)) for extent in extents]
+    for note, box, mark in zip(notes, place_names(marks, sizes, lines, Box(*axes.bbox.extents)), marks, strict=True):
+        _move(note, box, mark)
+
+
+def _places(points: Sequence[Point]) -> Iterator[tuple[str, Point]]:
+    """Each place once, with the names of all points there."""
+    names: dict[tuple[float, float], list[Point]] = defaultdict(list)
+    for point in points:
+        names[point.peak, point.makespan].append(point)
+    for together in names.values():
+        yield ", ".join(point.label for point in together), together[0]
+
+
+def _note(axes: Axes, name: str, point: Point) -> Annotation:
+    """A name on its mark, with the line that it may need."""
+    return axes.annotate(
+        name,
+        (point.peak, point.makespan),
+        xytext=(0, 0),
+        textcoords="offset points",
+        va="center",
+        ha="center",
+        fontsize=FONT - 1,
+        color=GREY if point.dominated else "black",
+        arrowprops={"arrowstyle": "-", "linewidth": 0.3, "color": GREY, "shrinkA": 0, "shrinkB": 2},
+    )
+
+
+def _move(note: Annotation, box: Box, mark: Spot) -> None:
+    """Put a name where its box is; close to its mark it needs no line."""
+    note.set_position((box.centre[0] - mark[0], box.centre[1] - mark[1]))
+    if note.arrow_patch:
+        note.arrow_patch.set_visible(needs_line(box, mark))
+
+
+def _legs(corners: Sequence[Sequence[float]]) -> Iterator[Box]:
+    """The legs of a line, as boxes."""
+    for (x0, y0), (x1, y1) in pairwise(corners):
+        yield Box(min(x0, x1), min(y0, y1), max(x0, x1), max(y0, y1)).padded(0.7)

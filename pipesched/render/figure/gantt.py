@@ -1,0 +1,49 @@
+"""One schedule as a figure."""
+
+from __future__ import annotations
+
+from matplotlib.axes import Axes
+
+from pipesched.outcome import Outcome
+from pipesched.pipeline.quantities import in_units
+from pipesched.pipeline.schedule import Schedule
+from pipesched.render.figure.chart import Chart, chart_inches
+from pipesched.render.figure.page import DIGIT, FONT, POINTS, TALLEST, image, legend, settle, sheet, with_unit
+from pipesched.render.summary import heading
+from pipesched.render.timescale import Window, number
+from pipesched.render.view import View
+
+FRAME_INCHES = 0.95  # title, time axis and legend
+
+
+def gantt_image(outcome: Outcome, view: View, kind: str) -> bytes:
+    """The chart of a schedule as svg, png or pdf."""
+    schedule = outcome.schedule
+    window = view.window or Window(0, max(schedule.last_end))
+    with sheet(view.inches, min(FRAME_INCHES + chart_inches(schedule, view), TALLEST)) as figure:
+        axes = figure.add_subplot()
+        chart = Chart(axes, schedule, view, window)
+        chart.draw()
+        axes.set_xlabel(with_unit("time", schedule.problem.time_unit), labelpad=2)
+        _title(axes, outcome, view.inches)
+        legend(figure, list(chart.key()))
+        settle(figure)
+        chart.finish()
+        return image(figure, kind)
+
+
+def _title(axes: Axes, outcome: Outcome, inches: float) -> None:
+    """What was scheduled, to the left, and its metrics, to the right; one above the other in a narrow figure."""
+    name = heading(outcome).plain
+    metrics = f"makespan {makespan(outcome.schedule)}, bubble {outcome.schedule.bubble:.2%}"
+    if len(name + metrics) * FONT * DIGIT < 0.85 * inches * POINTS:
+        axes.set_title(name, loc="left", pad=3)
+        axes.set_title(metrics, loc="right", pad=3)
+    else:
+        axes.set_title(f"{name}\n{metrics}", loc="left", pad=3)
+
+
+def makespan(schedule: Schedule) -> str:
+    """The makespan with its unit."""
+    problem = schedule.problem
+    return f"{number(in_units(schedule.makespan, problem.costs.scale))} {problem.time_unit}".rstrip()

@@ -1,0 +1,83 @@
+"""The activation memory of each device over time, under its row: its steps, its peak, and its budget."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from itertools import pairwise
+
+from matplotlib.axes import Axes
+from matplotlib.collections import LineCollection, PolyCollection
+from matplotlib.lines import Line2D
+from matplotlib.patches import Patch
+
+from pipesched.pipeline.quantities import in_units
+from pipesched.pipeline.schedule import Schedule
+from pipesched.render.figure.page import FONT, GREY, RED, Key, with_unit
+from pipesched.render.figure.rows import BAR, STRIP, Polygon, pitch
+from pipesched.render.strip import full_scale
+from pipesched.render.timescale import Window, number
+
+FILL = "0.62"
+DASHES = (0, (4, 2))
+HEADROOM = 1.25  # a strip is this much higher than the most that it shows
+
+
+def draw_memory(axes: Axes, schedule: Schedule, window: Window) -> None:
+    """The strips of all devices, on one scale; what is over a budget in red."""
+    unit = schedule.problem.costs.scale
+    grain = STRIP / (HEADROOM * max(full_scale(schedule), *schedule.peak_memory, 1))
+    held, over, limits, floors = [], [], [], []
+    for device, room in enumerate(schedule.problem.room()):
+        floor = device * pitch(memory=True) + BAR + STRIP
+        steps = [*schedule.memory_steps(device), (max(schedule.last_end), 0)]
+        held.append(_area(steps, unit, floor, grain))
+        floors.append(_line(window, unit, floor))
+        if room is not None:
+            limit = max(room, 0)
+            above = [(time, max(level - limit, 0)) for time, level in steps]
+            over.append(_area(above, unit, floor - grain * limit, grain))
+            limits.append(_line(window, unit, floor - grain * limit))
+        _peak(axes, schedule, device, floor - STRIP / 2)
+    for areas, colour in ((held, FILL), (over, RED)):
+        axes.add_collection(PolyCollection(areas, facecolors=colour, edgecolors="none"), autolim=False)
+    axes.add_collection(LineCollection(floors, colors=GREY, linewidths=0.3), autolim=False)
+    axes.add_collection(LineCollection(limits, colors="black", linewidths=0.6, linestyles=DASHES), autolim=False)
+
+
+def _area(steps: Sequence[tuple[int, int]], unit: int, floor: float, grain: float) -> Polygon:
+    """The polygon under (tick, level from then on), `grain` high for each grain of memory."""
+    outline = [(steps[0][0], 0)]
+    for (time, level), (until, _) in pairwise(steps):
+        outline += [(time, level), (until, level)]
+    return [(time / unit, floor - grain * level) for time, level in [*outline, (steps[-1][0], 0)]]
+
+
+def _line(window: Window, unit: int, height: float) -> Polygon:
+    """From end to end."""
+    return [(window.start / unit, height), (window.end / unit, height)]
+
+
+def _peak(axes: Axes, schedule: Schedule, device: int, height: float) -> None:
+    """The peak of a device, to the right of its strip."""
+    peak = number(in_units(schedule.peak_memory[device], schedule.problem.memory.scale))
+    axes.annotate(
+        f"peak {peak}",
+        (1.005, height),
+        xycoords=("axes fraction", "data"),
+        color=RED if device in schedule.over_budget else GREY,
+        fontsize=FONT - 1,
+        va="center",
+    )
+
+
+def memory_key(schedule: Schedule) -> Iterator[Key]:
+    """What the strips show, for the legend."""
+    problem = schedule.problem
+    yield Patch(facecolor=FILL), with_unit("memory", problem.memory.unit)
+    if schedule.over_budget:
+        yield Patch(facecolor=RED), "over budget"
+    rooms = {room for room in problem.room() if room is not None}
+    if rooms:
+        name = "budget less static memory" if any(problem.memory.static) else "budget"
+        limit = f" {number(in_units(min(rooms), problem.memory.scale))}" if len(rooms) == 1 else ""
+        yield Line2D([], [], color="black", linewidth=0.6, linestyle=DASHES), name + limit

@@ -1,0 +1,109 @@
+"""The sheet that figures are drawn on: its size, its letters, and the file that it becomes.
+
+matplotlib is used through its objects alone, never through pyplot, and whatever a user has set for it is left aside:
+the same schedule gives the same bytes. Text stays text in SVG, and PDF embeds TrueType fonts (Type 42), as publishers
+ask.
+"""
+
+from __future__ import annotations
+
+import io
+import warnings
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any
+
+import matplotlib as mpl
+from matplotlib.artist import Artist
+from matplotlib.figure import Figure
+from matplotlib.layout_engine import ConstrainedLayoutEngine
+from matplotlib.legend_handler import HandlerTuple
+
+from pipesched.render.figure.stripes import Striped, StripedHandler
+
+POINTS = 72  # to the inch
+FONT = 7.0  # points
+DIGIT = 0.64  # width of a digit of DejaVu Sans, of its size
+DOTS = 300  # to the inch, in PNG
+TALLEST = 9.0  # inches of a page
+GREY, PALE, RED = "0.35", "0.94", "#b2182b"
+SETTINGS: Any = {
+    "font.family": "sans-serif",
+    "font.sans-serif": ["DejaVu Sans"],  # comes with matplotlib, so that it is everywhere
+    "font.size": FONT,
+    "axes.titlesize": FONT,
+    "axes.labelsize": FONT,
+    "xtick.labelsize": FONT - 0.5,
+    "ytick.labelsize": FONT - 0.5,
+    "legend.fontsize": FONT - 0.5,
+    "axes.linewidth": 0.5,
+    "xtick.major.width": 0.5,
+    "ytick.major.width": 0.5,
+    "xtick.major.size": 2.5,
+    "ytick.major.size": 2.5,
+    "text.parse_math": False,  # a name may hold a dollar
+    "svg.fonttype": "none",
+    "svg.hashsalt": "pipesched",
+    "pdf.fonttype": 42,
+}
+Key = tuple[Artist | tuple[Artist, ...], str]  # an entry of a legend: a swatch, or several in a row, and what it means
+METADATA: dict[str, dict[str, str | None]] = {  # no dates, no versions
+    "svg": {"Date": None, "Creator": "pipesched"},
+    "pdf": {"CreationDate": None, "ModDate": None, "Creator": "pipesched", "Producer": None},
+    "png": {"Software": "pipesched"},
+}
+
+
+@contextmanager
+def sheet(inches: float, height: float) -> Iterator[Figure]:
+    """An empty figure of that size in inches, to be drawn and made an image inside the `with`."""
+    with mpl.rc_context(), warnings.catch_warnings():
+        warnings.filterwarnings("ignore", "Glyph .* missing")  # a name in letters that the font lacks: boxes
+        mpl.rcdefaults()
+        mpl.rcParams.update(SETTINGS)
+        engine = ConstrainedLayoutEngine(w_pad=0.03, h_pad=0.03, hspace=0.02, wspace=0.03)
+        yield Figure(figsize=(inches, height), dpi=POINTS, layout=engine)  # so that matplotlib's pixels are points
+
+
+def settle(figure: Figure) -> None:
+    """Give everything its final place, for what depends on it."""
+    engine = figure.get_layout_engine()
+    if engine is not None:
+        engine.execute(figure)
+    figure.set_layout_engine("none")
+
+
+def image(figure: Figure, kind: str) -> bytes:
+    """The figure as svg, png or pdf."""
+    buffer = io.BytesIO()
+    figure.savefig(buffer, format=kind, dpi=DOTS, metadata=METADATA[kind])
+    return buffer.getvalue()
+
+
+def legend(figure: Figure, entries: Sequence[Key]) -> None:
+    """A legend below everything, in as few rows as its width allows."""
+    handles: Any = [handle for handle, _ in entries]
+    labels = [label for _, label in entries]
+    for rows in range(1, len(entries) + 1):
+        box = figure.legend(
+            handles,
+            labels,
+            loc="outside lower center",
+            ncols=-(-len(entries) // rows),
+            frameon=False,
+            handlelength=2.4,
+            handleheight=1.0,
+            handletextpad=0.5,
+            columnspacing=1.6,
+            borderpad=0.2,
+            handler_map={tuple: HandlerTuple(ndivide=None, pad=0), Striped: StripedHandler()},
+        )
+        if box.get_window_extent().width <= figure.bbox.width:
+            return
+        if rows < len(entries):
+            box.remove()
+
+
+def with_unit(name: str, unit: str) -> str:
+    """The name of an axis or a colour with its unit, if there is one."""
+    return f"{name} ({unit})" if unit else name

@@ -1,0 +1,161 @@
+"""`show` and `check` of PyTorch's CSV, timed by the costs of a config."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+Cli = Callable[..., subprocess.CompletedProcess[str]]
+
+INTERLEAVED = ["--algo", "interleaved"]  # 4 devices, 8 stages, 8 microbatches, forward 5, backward 10
+
+
+def keep(cli: Cli, *options: str) -> str:
+    """The file of a schedule, and its text."""
+    assert cli("run", *options, "-o", "kept.csv").returncode == 0
+    return Path("kept.csv").read_text()
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        INTERLEAVED,
+        ["--algo", "zb-h1", "--stages", "4", "--p2p", "0.5"],
+        ["--algo", "dualpipe-v", "--overlap", "12"],
+        ["--algo", "list", "--placement", "v", "--mem-budget", "3"],
+    ],
+    ids=" ".join,
+)
+def test_same_chart_as_run(cli: Cli, options: list[str]) -> None:
+    """A schedule that was kept as a CSV is drawn as it was made, under the same costs; only its name is the file's."""
+    keep(cli, *options)
+    costs = [text for text in options[2:] if text not in ("--stages", "4", "--placement", "v")]
+    shown, drawn = cli("show", "kept.csv", *costs), cli("run", *options)
+    assert (shown.returncode, shown.stderr) == (0, "")
+    assert shown.stdout.splitlines()[1:] == drawn.stdout.splitlines()[1:]
+    assert shown.stdout.startswith("kept  4 devices")
+
+
+def test_document_of_a_csv(cli: Cli) -> None:
+    """`show --json` times the file and gives the document, its placement found from the rows."""
+    keep(cli, *INTERLEAVED)
+    document = json.loads(cli("show", "kept.csv", "--json").stdout)
+    assert document["metrics"]["makespan"] == 285
+    assert document["problem"]["placement"] == [0, 1, 2, 3, 0, 1, 2, 3]
+    assert document["algorithm"] == "kept"
+
+
+def test_check_says_that_all_is_well(cli: Cli) -> None:
+    """A good file from standard input, with a byte order mark: exit 0 and one line."""
+    text = keep(cli, *INTERLEAVED)
+    result = cli("check", "-", stdin="\ufeff" + text)
+    assert (result.returncode, result.stdout, result.stderr) == (0, "<stdin>: every rule is kept\n", "")
+    assert cli("check", "kept.csv", "--mem-budget", "1").stdout == "kept: every rule is kept (over budget)\n"
+
+
+def test_check_notes_gradients_that_are_not_reduced(cli: Cli) -> None:
+    """A file with communication but without REDUCE_GRAD keeps the rules; what that means is said beside it."""
+    result = cli("check", "-", stdin="0F0,0SEND_F0,0RECV_B0,0B0\n1RECV_F0,1F0,1B0,1SEND_B0\n")
+    assert result.returncode == 0
+    assert "\nnote: stages [0, 1] have no REDUCE_GRAD" in result.stdout
+
+
+def test_check_lists_what_is_wrong(cli: Cli) -> None:
+    """A file with mistakes: each on a line of its own, exit 1, and the same in JSON; `show` does not draw it."""
+    text = "0F0,0B0,0B0\n1F0,1I0\n"
+    result = cli("check", "-", stdin=text)
+    assert (result.returncode, result.stderr) == (1, "")
+    assert result.stdout.splitlines() == [
+        "row 1, column 3: 0B0 stands twice, first in row 1, column 2",
+        "row 2: 1W0 is missing",
+        "rules broken: 2",
+    ]
+    found = json.loads(cli("check", "-", "--json", stdin=text).stdout)
+    assert (found["valid"], found["algorithm"], found["fits"]) == (False, None, None)
+    assert found["violations"] == result.stdout.splitlines()[:2]
+    shown = cli("show", "-", stdin=text)
+    assert (shown.returncode, shown.stdout) == (1, "")
+    assert "row 1, column 3" in shown.stderr
+
+
+CONFIG = "devices: 4\nstages: 8\nmicrobatches: 8\ncosts: {forward: [1, 2, 3, 4, 5, 6, 7, 8], p2p: 0.5}\n"
+
+
+def test_costs_of_a_config(cli: Cli) -> None:
+    """A config with costs for each stage times the file, options go on top of it."""
+    Path("config.yaml").write_text(CONFIG)
+    keep(cli, *INTERLEAVED, "-c", "config.yaml")
+    made = json.loads(cli("run", *INTERLEAVED, "-c", "config.yaml", "--json").stdout)
+    shown = json.loads(cli("show", "kept.csv", "-c", "config.yaml", "--json").stdout)
+    assert shown["metrics"] == made["metrics"]
+    made = json.loads(cli("run", *INTERLEAVED, "-c", "config.yaml", "--p2p", "3", "--json").stdout)
+    shown = json.loads(cli("show", "kept.csv", "-c", "config.yaml", "--p2p", "3", "--json").stdout)
+    assert shown["metrics"] == made["metrics"]
+
+
+def test_a_config_may_leave_the_sizes_open(cli: Cli) -> None:
+    """Stages and microbatches that a config does not give come from the file, not from defaults."""
+    keep(cli, *INTERLEAVED, "--microbatches", "12")
+    Path("config.yaml").write_text("devices: 4\ncosts: {forward: 2}\n")
+    document = json.loads(cli("show", "kept.csv", "-c", "config.yaml", "--json").stdout)
+    assert (document["problem"]["stages"], document["problem"]["microbatches"]) == (8, 12)
+
+
+def test_stages_of_the_config_in_groups(cli: Cli) -> None:
+    """1F1B runs 8 stages fused into 4; its file under the same config is timed the same way."""
+    Path("config.yaml").write_text(CONFIG)
+    assert keep(cli, "--algo", "1f1b", "-c", "config.yaml").startswith("0F0,0F1,0F2,0F3,0B0")
+    made = json.loads(cli("run", "--algo", "1f1b", "-c", "config.yaml", "--json").stdout)
+    shown = json.loads(cli("show", "kept.csv", "-c", "config.yaml", "--json").stdout)
+    assert shown["metrics"] == made["metrics"]
+    assert "8 stages fused into 4" in cli("show", "kept.csv", "-c", "config.yaml").stdout
+
+
+DISAGREE = [
+    (["--devices", "3"], "--devices: 3 devices, but kept.csv has 4"),
+    (["--stages", "12"], "--stages: 12 stages, but kept.csv has 8"),
+    (["--stages", "0"], "--stages: 0 stages, but kept.csv has 8"),
+    (["--microbatches", "9"], "--microbatches: 9 microbatches, but kept.csv has 8"),
+    (["--placement", "v"], "--placement: kept.csv has its stages on devices [0, 1, 2, 3, 0, 1, 2, 3]"),
+    (["--stages", "4"], "--stages: 4 stages, but kept.csv has 8"),
+    (["--devices", "many"], "--devices: must be a whole number"),
+    (["--forward", "1,2,3"], "--forward: a list here needs 8 numbers"),
+    (["-c", "config.yaml"], "config.yaml:1: devices: 5 devices, but kept.csv has 4"),
+]
+
+
+@pytest.mark.parametrize("command", ["show", "check"])
+@pytest.mark.parametrize(("options", "message"), DISAGREE, ids=[" ".join(options) for options, _ in DISAGREE])
+def test_a_config_of_another_size(cli: Cli, command: str, options: list[str], message: str) -> None:
+    """What the config or the options say of sizes and placement must agree with the file."""
+    keep(cli, *INTERLEAVED)
+    Path("config.yaml").write_text("devices: 5\n")
+    result = cli(command, "kept.csv", *options)
+    assert (result.returncode, result.stdout) == (2, "")
+    assert result.stderr.startswith(f"pipesched: {message}")
+
+
+@pytest.mark.parametrize("command", ["show", "check"])
+def test_a_document_has_its_own_costs(cli: Cli, command: str) -> None:
+    """Options of the problem are refused for a document, and one input cannot be schedule and config."""
+    printed = cli("run", "--json").stdout
+    result = cli(command, "-", "--forward", "3", stdin=printed)
+    assert (result.returncode, result.stdout) == (2, "")
+    assert "holds its own problem" in result.stderr
+    result = cli(command, "-", "-c", "-", stdin=printed)
+    assert (result.returncode, result.stdout) == (2, "")
+    assert "not both" in result.stderr
+
+
+@pytest.mark.parametrize("command", ["show", "check"])
+@pytest.mark.parametrize("text", ["0F0,0B0\n1F0,1B0,0F0xyz\n", "0F0,(0F1;0B0)\n", ",,8\n", "(\n"])
+def test_no_operation(cli: Cli, command: str, text: str) -> None:
+    """A cell that is no operation is bad input: exit 2, one line with its place."""
+    result = cli(command, "-", stdin=text)
+    assert (result.returncode, result.stdout) == (2, "")
+    assert result.stderr.startswith("pipesched: <stdin>: row ")
+    assert result.stderr.count("\n") == 1

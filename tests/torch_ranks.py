@@ -1,0 +1,236 @@
+"""A pool of processes, one a rank, that run schedules in PyTorch's own runtime and compare with the model in one piece.
+
+The processes join one gloo group on the loopback interface when the pool is made, and then run file after file.
+PyTorch is imported by them alone.
+"""
+
+from __future__ import annotations
+
+import os
+import traceback
+from importlib.util import find_spec
+from multiprocessing import connection, get_context
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import pytest
+
+# Tests that need torch are skipped without it, unless the environment asks for it: then they fail.
+REQUIRED = os.environ.get("PIPESCHED_REQUIRE_TORCH") == "1"
+needs_torch = pytest.mark.skipif(find_spec("torch") is None and not REQUIRED, reason="torch is not installed")
+
+WIDTH, ROWS = 4, 2  # of the model, and of a microbatch
+TOO_LATE = "no answer in time"
+SECONDS = 60  # for one step; a schedule that hangs is stopped then
+
+
+class Job(NamedTuple):
+    """A CSV to run, or a class of PyTorch's by its name. `homes` is the rank of each stage; other ranks look on."""
+
+    csv: Path | str
+    homes: tuple[int, ...]
+    microbatches: int
+    format: str = "compute_only"
+    defer_recv: bool = False
+    lowered: Path | None = None  # where to write what PyTorch makes of it, communication included
+    frozen: int = 0  # so many first stages need no gradients
+
+
+class Dump(NamedTuple):
+    """A schedule class of PyTorch's, to be written as a CSV: what it runs, or that with communication."""
+
+    csv: Path
+    name: str
+    homes: tuple[int, ...]
+    microbatches: int
+    format: str = "compute_only"
+
+
+class Ran(NamedTuple):
+    """What a rank did: its operations in order, the largest error of a gradient, and of the loss where it has that."""
+
+    executed: list[str]
+    gradient_error: float
+    loss_error: float
+
+
+class Failed(Exception):
+    """The step raised an exception on some rank, or did not end in time."""
+
+
+class Ranks:
+    """Processes that wait for jobs. After a failure they are replaced, because the group may be in any state."""
+
+    def __init__(self, count: int, folder: Path) -> None:
+        self.count, self.folder, self._started = count, folder, 0
+        self._context = get_context("forkserver")
+        self._context.set_forkserver_preload(["torch.distributed.pipelining"])
+        self._start()
+
+    def _start(self) -> None:
+        self._started += 1
+        meeting = self.folder / f"meeting{self._started}"
+        pipes = [self._context.Pipe() for _ in range(self.count)]
+        self._pipes = [ours for ours, _ in pipes]
+        self._processes = [
+            self._context.Process(target=serve, args=(rank, self.count, meeting, theirs), daemon=True)
+            for rank, (_, theirs) in enumerate(pipes)
+        ]
+        for process in self._processes:
+            process.start()
+
+    def run(self, job: Job | Dump, seconds: float = SECONDS) -> list[Ran]:
+        """What each rank did. Raises Failed."""
+        for pipe in self._pipes:
+            pipe.send(job)
+        ran: list[Ran] = []
+        for pipe in self._pipes:
+            answer = pipe.recv() if pipe.poll(seconds) else TOO_LATE
+            if isinstance(answer, str):
+                self.stop()
+                self._start()
+                raise Failed(answer)
+            ran.append(answer)
+        return ran[: len(set(job.homes))]
+
+    def stop(self) -> None:
+        """End the processes."""
+        for process in self._processes:
+            process.kill()
+        for process in self._processes:
+            process.join()
+
+
+def serve(rank: int, count: int, meeting: Path, pipe: connection.Connection) -> None:
+    """One rank: join the others, then answer jobs until the process is killed."""
+    os.environ["GLOO_SOCKET_IFNAME"] = "lo"
+    from datetime import timedelta
+
+    import torch
+    import torch.distributed as dist
+
+    torch.set_num_threads(1)
+    address, limit = f"file://{meeting}", timedelta(seconds=SECONDS)
+    dist.init_process_group("gloo", init_method=address, rank=rank, world_size=count, timeout=limit)
+    groups = {size: dist.new_group(range(size), timeout=limit) for size in range(1, count + 1)}
+    while True:
+        job = pipe.recv()
+        work = _step if isinstance(job, Job) else _dump
+        try:
+            devices = len(set(job.homes))
+            pipe.send(work(job, rank, groups[devices]) if rank < devices else Ran([], 0.0, 0.0))
+        except Exception:
+            pipe.send(traceback.format_exc())
+
+
+def _stages(homes: tuple[int, ...], rank: int, group: Any, frozen: int = 0) -> list[Any]:
+    """The stages that live on a rank."""
+    import torch
+    from torch.distributed.pipelining import PipelineStage
+
+    mine = [stage for stage, home in enumerate(homes) if home == rank]
+    models = [_model(stage).requires_grad_(stage >= frozen) for stage in mine]
+    return [
+        PipelineStage(model, stage, len(homes), torch.device("cpu"), group=group)
+        for model, stage in zip(models, mine, strict=True)
+    ]
+
+
+def _dump(job: Dump, rank: int, group: Any) -> Ran:
+    """Write the order of a class of PyTorch's."""
+    from torch.distributed.pipelining import schedules
+
+    stages, kind = _stages(job.homes, rank, group), getattr(schedules, job.name)
+    if issubclass(kind, schedules.PipelineScheduleSingle):
+        order = kind(stages[0], job.microbatches)._get_pipeline_order()
+        lines = [",".join("" if action is None else str(action) for action in row) for row in order.values()]
+        job.csv.write_text("\n".join(lines) + "\n")
+    else:
+        kind(stages, job.microbatches)._dump_csv(f"{job.csv}.{rank}", job.format)
+        Path(f"{job.csv}.{rank}").replace(job.csv)
+    return Ran([], 0.0, 0.0)
+
+
+def _step(job: Job, rank: int, group: Any) -> Ran:
+    """One training step of this rank's stages, by the file."""
+    import torch
+
+    count, executed, losses = len(job.homes), list[str](), list[Any]()
+    stages = _stages(job.homes, rank, group, job.frozen)
+    for stage in stages:
+        _record(stage, executed)
+    schedule = _schedule(job, stages)
+    if job.lowered and rank == 0:
+        schedule._dump_csv(str(job.lowered))
+    data, target = _data(job.microbatches)
+    schedule.step(*([data] if job.homes[0] == rank else []), target=target, losses=losses)
+    gradients, loss = _in_one_piece(count, data, target)
+    error = max(_gradient_error(stage.submod, gradients[stage.stage_index]) for stage in stages)
+    return Ran(executed, error, float(abs(torch.stack(losses).detach().mean() - loss)) if losses else 0.0)
+
+
+def _schedule(job: Job, stages: list[Any]) -> Any:
+    """PyTorch's object that runs the job."""
+    import torch
+    from torch.distributed.pipelining import schedules
+
+    loss = torch.nn.functional.mse_loss
+    if isinstance(job.csv, str):
+        return getattr(schedules, job.csv)(stages[0], job.microbatches, loss_fn=loss)
+    runtime = schedules._PipelineScheduleRuntime(stages, job.microbatches, loss_fn=loss, defer_pp_recv=job.defer_recv)
+    runtime._load_csv(str(job.csv), format=job.format)
+    return runtime
+
+
+def _gradient_error(model: Any, expected: list[Any]) -> float:
+    """The largest difference of a gradient; infinite where one is missing, none where none is needed."""
+    pairs = [pair for pair in zip(model.parameters(), expected, strict=True) if pair[0].requires_grad]
+    if any(parameter.grad is None for parameter, _ in pairs):
+        return float("inf")
+    return max((float((parameter.grad - gradient).abs().max()) for parameter, gradient in pairs), default=0.0)
+
+
+def _model(stage: int) -> Any:
+    import torch
+
+    torch.manual_seed(stage)
+    layers = [torch.nn.Linear(WIDTH, WIDTH), torch.nn.Tanh(), torch.nn.Linear(WIDTH, WIDTH)]
+    return torch.nn.Sequential(*layers).to(torch.float64)
+
+
+def _data(microbatches: int) -> tuple[Any, Any]:
+    import torch
+
+    torch.manual_seed(1000)
+    data, target = torch.randn(2, ROWS * microbatches, WIDTH, dtype=torch.float64)
+    return data, target
+
+
+def _in_one_piece(stages: int, data: Any, target: Any) -> tuple[list[list[Any]], Any]:
+    """The gradients of every stage's parameters, and the loss, of the model without a pipeline."""
+    import torch
+
+    models = [_model(stage) for stage in range(stages)]
+    loss = torch.nn.functional.mse_loss(torch.nn.Sequential(*models)(data), target)
+    loss.backward()
+    return [[parameter.grad for parameter in model.parameters()] for model in models], loss.detach()
+
+
+def _record(stage: Any, executed: list[str]) -> None:
+    """Let a stage say what it is called to do."""
+    forward, backward, weight = stage.forward_one_chunk, stage.backward_one_chunk, stage.backward_weight_one_chunk
+
+    def forward_one_chunk(microbatch: int, *args: Any, **options: Any) -> Any:
+        executed.append(f"{stage.stage_index}F{microbatch}")
+        return forward(microbatch, *args, **options)
+
+    def backward_one_chunk(microbatch: int, *args: Any, full_backward: bool = True, **options: Any) -> Any:
+        executed.append(f"{stage.stage_index}{'B' if full_backward else 'I'}{microbatch}")
+        return backward(microbatch, *args, full_backward=full_backward, **options)
+
+    def backward_weight_one_chunk(microbatch: int, *args: Any, **options: Any) -> Any:
+        executed.append(f"{stage.stage_index}W{microbatch}")
+        return weight(microbatch, *args, **options)
+
+    stage.forward_one_chunk, stage.backward_one_chunk = forward_one_chunk, backward_one_chunk
+    stage.backward_weight_one_chunk = backward_weight_one_chunk
