@@ -44,7 +44,7 @@ class Block(NamedTuple):
         return Block(offsets, self.period * factor)
 
     def times(self, index: OpIndex) -> list[int]:
-        """When each operation of `index` starts in the repeated block, in parts of a tick so small that all are whole."""
+        """When each operation of `index` starts in the repeated block, in parts of a tick of which all are whole."""
         offsets = [offset for kind in index.kinds for offset in self.offsets[kind]]
         parts = lcm(*(time.denominator for time in (self.period, *offsets)))
         begins = [int(microbatch * self.period * parts) for microbatch in range(index.microbatches)]

@@ -58,7 +58,7 @@ class _Run:
         """These steps in turn, so many times."""
         for step in names.split() * times:
             if self.left(step):
-                self.order += self.rows[step][self.done[step] :][:1]
+                self.order += self.rows[step][self.done[step] : self.done[step] + 1]
                 self.done[step] += 1
 
 

@@ -50,7 +50,7 @@ SIZES_IN_FILE = [
 
 
 def ours(size: Size) -> list[list[str]]:
-    """Our order, with PyTorch's group size where that is to be said; of zb-v the published one, not one for the costs."""
+    """Our order, with PyTorch's group size where that is to be said; of zb-v the published one."""
     name, devices, chunks, microbatches = size
     if name == "zb-v":
         index = OpIndex("FIW", devices * chunks, microbatches)
