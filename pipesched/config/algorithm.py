@@ -32,6 +32,14 @@ class Algorithm(NamedTuple):
         places = {option: place for option, place in self.places.items() if option not in options}
         return Algorithm(self.name, {**self.options, **options}, places)
 
+    def or_named(self, name: str | None, options: Mapping[str, Any]) -> Algorithm:
+        """This one with `options` on top, or the algorithm of another name with `options` alone.
+
+        Raises ConfigError for an unknown name.
+        """
+        other = self.name if name is None else family(name).name
+        return (self if other == self.name else Algorithm(other)).overridden(options)
+
     @contextmanager
     def located(self) -> Iterator[None]:
         """An error in an option of the file says where it stands."""
@@ -42,17 +50,6 @@ class Algorithm(NamedTuple):
             if option not in self.places:
                 raise
             raise type(error)(f"{self.places[option]}{bracket}{rest}: {error}", error.key) from None
-
-
-def chosen(configured: Algorithm | None, name: str | None, options: Mapping[str, Any], default: str) -> Algorithm:
-    """The algorithm of that name with `options` on top of the config's, if that asks for the same one.
-
-    Without a name it is the config's, or the default. Raises ConfigError for an unknown name.
-    """
-    asked = configured or Algorithm(default)
-    if name is not None and family(name).name != asked.name:
-        asked = Algorithm(family(name).name)
-    return asked.overridden(options)
 
 
 def read_algorithm(value: Value, file: str) -> Algorithm:

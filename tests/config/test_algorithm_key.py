@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from pipesched.config.algorithm import Algorithm, chosen
+from pipesched.config.algorithm import Algorithm
 from pipesched.config.fields import ALGORITHM_BY_KEY
 from pipesched.config.load import load_config, load_problem, sweep_problems
 from pipesched.errors import ConfigError, NotApplicable
@@ -120,23 +120,21 @@ def test_bad_algorithm(text: str, message: str) -> None:
 
 
 CONFIGURED = Algorithm("interleaved", {"group_size": 8}, {"group_size": "c.yaml:2: algorithm.interleaved.group_size"})
-CHOICES: list[tuple[Algorithm | None, str | None, dict[str, Any], str, dict[str, Any]]] = [
-    (None, None, {}, "1f1b", {}),
-    (None, "naive", {"lifo": True}, "naive", {"lifo": True}),
-    (CONFIGURED, None, {}, "interleaved", {"group_size": 8}),
-    (CONFIGURED, "interleaved", {}, "interleaved", {"group_size": 8}),
-    (CONFIGURED, None, {"group_size": 4}, "interleaved", {"group_size": 4}),
-    (CONFIGURED, "grouped-interleaved", {}, "grouped-interleaved", {}),
-    (CONFIGURED, "gis", {"group_size": 4}, "grouped-interleaved", {"group_size": 4}),
+CHOICES: list[tuple[str | None, dict[str, Any], str, dict[str, Any]]] = [
+    (None, {}, "interleaved", {"group_size": 8}),
+    ("interleaved", {}, "interleaved", {"group_size": 8}),
+    (None, {"group_size": 4}, "interleaved", {"group_size": 4}),
+    ("grouped-interleaved", {}, "grouped-interleaved", {}),
+    ("gis", {"group_size": 4}, "grouped-interleaved", {"group_size": 4}),
 ]
 
 
-@pytest.mark.parametrize(("configured", "name", "options", "expected", "left"), CHOICES)
+@pytest.mark.parametrize(("name", "options", "expected", "left"), CHOICES)
 def test_the_command_line_goes_first(
-    configured: Algorithm | None, name: str | None, options: Mapping[str, Any], expected: str, left: Mapping[str, Any]
+    name: str | None, options: Mapping[str, Any], expected: str, left: Mapping[str, Any]
 ) -> None:
-    """A name replaces the config's algorithm with its options; options replace the same ones."""
-    asked = chosen(configured, name, options, default="1f1b")
+    """Another name replaces the config's algorithm with its options; options replace the same ones."""
+    asked = CONFIGURED.or_named(name, options)
     assert (asked.name, asked.options) == (expected, left)
 
 

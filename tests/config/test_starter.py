@@ -12,7 +12,7 @@ import yaml
 from jsonschema import Draft202012Validator
 
 import pipesched
-from pipesched.config.algorithm import chosen
+from pipesched.config.algorithm import Algorithm
 from pipesched.config.fields import FIELDS, keys_of
 from pipesched.config.load import load_config, load_problem
 from pipesched.config.starter import STARTER, json_schema
@@ -89,7 +89,7 @@ def test_shipped_config(path: Path) -> None:
     assert is_valid(text)
     assert text.startswith("#")
     problem, configured = load_config(str(path), {})
-    asked = chosen(configured, None, {}, default="1f1b")
+    asked = configured or Algorithm("1f1b")
     assert pipesched.run(problem, asked.name, **asked.options).schedule.makespan > 0
 
 
