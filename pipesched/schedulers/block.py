@@ -62,10 +62,10 @@ def durations(costs: Costs) -> dict[str, tuple[int, ...]]:
 
 
 def busiest(problem: Problem) -> int:
-    """The work of the busiest device for one microbatch, in ticks: no period can be shorter."""
+    """The work of the busiest device for one microbatch, in ticks (at least one): no period can be shorter."""
     costs, home = problem.costs, problem.home()
     work = [costs.forward[stage] + costs.backward[stage] for stage in range(problem.stages)]
-    return max(sum(work[stage] for stage in home.stages_on(device)) for device in range(problem.devices))
+    return max(1, *(sum(work[stage] for stage in home.stages_on(device)) for device in range(problem.devices)))
 
 
 def in_chunks(problem: Problem) -> tuple[Problem, int]:
