@@ -1,9 +1,9 @@
 """Chrome's trace event format: a schedule for Perfetto (ui.perfetto.dev) and chrome://tracing. Write only.
 
-Threads are devices and, below them, their transfer lanes; complete events (X) are slots and transfers, counters (C) the
-activation memory of a device. Each activation or gradient that travels to another device, or to host memory and back,
-is a flow: an arrow from an event "s" to an event "f". A viewer binds those two to the slice around them, so they stand a
-tenth of a slot inside, where no neighbour touches.
+Threads are devices and, below them, their transfer lanes; complete events (X) are slots and transfers; counters (C) are
+the activation memory of a device. Each activation or gradient that travels, to another device or to host memory and
+back, is a flow: an arrow from an event "s" to an event "f". A viewer binds those two to the slice around them, so they
+stand a tenth of a slot inside, where no neighbour touches.
 Field by field: "Trace Event Format", docs.google.com/document/d/1CvAClvFfyA5R-PhYUmn5OOQtYMH4h6I0nSsKchNAySU.
 """
 
