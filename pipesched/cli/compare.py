@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from contextlib import AbstractContextManager, nullcontext
-from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -115,35 +114,20 @@ def _answer_comparison(
 
 def _save_comparison(entries: Sequence[Entry], chart: ChartView, target: Target) -> None:
     """The rows as JSON, or the schedules as a figure; bad options are said before anything is written."""
-    from pipesched.cli.output import figure_view, save_json
+    from pipesched.cli.output import figure_format, figure_view, save_image, save_json
     from pipesched.formats.comparison_json import comparison_document
     from pipesched.render.view import View
 
     schedules = [entry.outcome.schedule for entry in entries if entry.outcome]
     longest = max(schedules, key=lambda one: max(one.last_end), default=None)
     view = View() if longest is None else figure_view(longest, chart)
-    kind = _figure_kind(target)
+    kind = figure_format(target)
     if kind is None:
         save_json(comparison_document(entries), target)
     else:
         from pipesched.render.figure.comparison import comparison_image
 
-        _write(target, comparison_image(entries, view, kind))
-
-
-def _figure_kind(target: Target) -> str | None:
-    """The format of the target if that is a figure."""
-    from pipesched.cli.output import target_format
-    from pipesched.formats.registry import FIGURES
-
-    kind = target_format(target, ["json", *FIGURES])
-    return kind if kind in FIGURES else None
-
-
-def _write(target: Target, image: bytes) -> None:
-    from pipesched.cli.output import write_file
-
-    write_file(Path(str(target.path)), [image], target.force)
+        save_image(comparison_image(entries, view, kind), target)
 
 
 def _print_comparison(entries: Sequence[Entry], given: Problem, view: ChartView, screen: Screen) -> None:
@@ -180,20 +164,20 @@ def _answer_sweep(field: str, rows: Sequence[tuple[str, Sequence[Entry]]], targe
 
 def _answer_pareto(entries: Sequence[Entry], target: Target, screen: Screen) -> None:
     """Makespan against peak memory: one document or figure, or a plot and a table."""
-    from pipesched.cli.output import console_for, print_json, save_json
+    from pipesched.cli.output import console_for, figure_format, print_json, save_image, save_json
     from pipesched.formats.comparison_json import pareto_document
     from pipesched.pareto import standings
     from pipesched.render.pareto import pareto
 
     places = standings(entries)
     content = pareto_document(entries, places)
-    kind = _figure_kind(target) if places else None
+    kind = figure_format(target)
     if kind is None:
         save_json(content, target)
     else:
         from pipesched.render.figure.pareto import pareto_image
 
-        _write(target, pareto_image(places, kind))
+        save_image(pareto_image(places, kind), target)
     if screen.as_json:
         print_json(content)
     else:

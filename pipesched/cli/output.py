@@ -7,6 +7,7 @@ import sys
 import tempfile
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
+from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -125,15 +126,26 @@ def print_schedule(
 def target_format(target: Target, names: Collection[str] | None = None) -> str | None:
     """The format of the target file by its suffix (one of `names`), or None without a file.
 
-    Raises ConfigError for another suffix, or a file that exists: early, before anything takes long.
+    Raises ConfigError for another suffix, a file that exists, or a figure without matplotlib: early, before anything
+    takes long.
     """
     if target.path is None:
         return None
-    from pipesched.formats.registry import FORMATS, format_of
+    from pipesched.formats.registry import FIGURES, FORMATS, format_of
 
     name = format_of(target.path, {one.name: one.suffix for one in FORMATS.values() if not names or one.name in names})
     refuse_existing(Path(target.path), target.force)
+    if name in FIGURES:
+        import_module("pipesched.render.figure")  # refuses to load without matplotlib
     return name
+
+
+def figure_format(target: Target) -> str | None:
+    """The format of the target file if that is a figure and not a document. Raises what target_format raises."""
+    from pipesched.formats.registry import FIGURES
+
+    name = target_format(target, ["json", *FIGURES])
+    return name if name in FIGURES else None
 
 
 def save(outcome: Outcome, target: Target, view: ChartView = WHOLE) -> None:
@@ -160,6 +172,11 @@ def save_json(content: Mapping[str, Any], target: Target) -> None:
         from pipesched.formats.schedule_json import dump
 
         write_file(Path(target.path), [dump(content)], target.force)
+
+
+def save_image(image: bytes, target: Target) -> None:
+    """Write a figure to the target file."""
+    write_file(Path(str(target.path)), [image], target.force)
 
 
 def refuse_existing(path: Path, force: bool) -> None:

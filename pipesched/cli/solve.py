@@ -26,11 +26,11 @@ def command(
     --placement may name several to choose from (linear,loop,v); by default all that suit the stages but bidirectional,
     which keeps two copies of the weights. Ctrl-C ends the search with the best schedule so far.
     """
-    from pipesched.cli.output import print_json, print_schedule, save, target_format, window
+    from pipesched.cli.output import print_json, print_schedule, save, window
     from pipesched.cli.progress import progress_on_stderr
     from pipesched.solver.solve import solve
 
-    target_format(target, ["json"] if search.frontier else None)  # said before anything takes long
+    _check_target(target, search)  # before anything takes long
     given, placements = _given(*problem)
     hint = None if search.hint is None else _hint(search.hint)
     settings = {**search.settings, "placement": placements, "hint": hint}
@@ -52,6 +52,20 @@ def command(
         print_schedule(outcome, chart, screen, given, timing=not search.quiet)
 
 
+def _check_target(target: Target, search: SearchOptions) -> None:
+    """Raises ConfigError for a file that could not be written, or could not hold the schedule."""
+    from pipesched.cli.options import SAVING
+    from pipesched.cli.output import figure_format, target_format
+    from pipesched.errors import ConfigError
+
+    if search.frontier:
+        figure_format(target)
+    elif target_format(target) == "pytorch-csv" and any(search.settings.get(name) for name in SAVING):
+        raise ConfigError(
+            "--output: PyTorch's CSV has no operations for --offload and --recompute; give one or the other"
+        )
+
+
 def _frontier(given: Problem, settings: dict[str, Any], listener: Listener | None) -> list[FrontierPoint]:
     """The best at every budget. Raises ConfigError for a hint, which is for one budget."""
     from pipesched.errors import ConfigError
@@ -63,12 +77,18 @@ def _frontier(given: Problem, settings: dict[str, Any], listener: Listener | Non
 
 
 def _show_frontier(points: list[FrontierPoint], target: Target, screen: Screen) -> None:
-    """The plot and the table, or the document."""
-    from pipesched.cli.output import console_for, print_json, save_json
+    """The plot and the table, or the document; the file is a document or a figure."""
+    from pipesched.cli.output import console_for, figure_format, print_json, save_image, save_json
     from pipesched.formats.frontier_json import frontier_document
 
     content = frontier_document(points)
-    save_json(content, target)
+    kind = figure_format(target)
+    if kind is None:
+        save_json(content, target)
+    else:
+        from pipesched.render.figure.solved import solved_image
+
+        save_image(solved_image(points, kind), target)
     if screen.as_json:
         print_json(content)
     else:

@@ -1,14 +1,15 @@
 """Chrome's trace event format: a schedule for Perfetto (ui.perfetto.dev) and chrome://tracing. Write only.
 
-Threads are devices, complete events (X) slots, counters (C) the activation memory of a device. Each activation or
-gradient that travels to another device is a flow: an arrow from an event "s" to an event "f". A viewer binds those two
-to the slice around them, so they stand a tenth of a slot inside, where no neighbour touches.
+Threads are devices and, below them, their transfer lanes; complete events (X) are slots and transfers; counters (C) are
+the activation memory of a device. Each activation or gradient that travels, to another device or to host memory and
+back, is a flow: an arrow from an event "s" to an event "f". A viewer binds those two to the slice around them, so they
+stand a tenth of a slot inside, where no neighbour touches.
 Field by field: "Trace Event Format", docs.google.com/document/d/1CvAClvFfyA5R-PhYUmn5OOQtYMH4h6I0nSsKchNAySU.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from fractions import Fraction
 from typing import Any, NamedTuple
 
@@ -23,8 +24,12 @@ COLOURS = {  # a kind's name among the viewer's reserved colours; Perfetto colou
     "B": "rail_idle",
     "I": "thread_state_iowait",
     "W": "rail_load",
+    "R": "rail_animation",
+    "O": "background_memory_dump",
+    "L": "light_memory_dump",
     "F&B": "detailed_memory_dump",
 }
+FLOWS = {"activation": "p2p", "gradient": "p2p", "offload": "host", "in host memory": "host", "load": "host"}
 MICROSECONDS = {  # in a time unit, by the labels that people write
     **dict.fromkeys(("s", "sec", "second", "seconds"), Fraction(1_000_000)),
     **dict.fromkeys(("ms", "msec", "millisecond", "milliseconds"), Fraction(1000)),
@@ -35,8 +40,15 @@ UNNAMED = Fraction(1000)  # a unit without a known label is drawn as a milliseco
 Event = dict[str, Any]
 
 
+class Thread(NamedTuple):
+    """A row of the viewer: what it is called, and what it runs, by operation number."""
+
+    name: str
+    order: Sequence[int]
+
+
 class Slice(NamedTuple):
-    """One slot on a thread, in ticks."""
+    """One slot or transfer on a thread, in ticks."""
 
     slot: Slot
     thread: int
@@ -61,13 +73,14 @@ def document(outcome: Outcome) -> dict[str, Any]:
     problem = outcome.schedule.problem
     unit = MICROSECONDS.get(problem.time_unit.strip().lower(), UNNAMED)
     clock = Clock(problem.costs.scale, unit)
-    slices = list(_slices(outcome.schedule))
+    threads = list(_threads(outcome.schedule))
+    slices = list(_slices(outcome.schedule, threads))
     events = [_slot_event(one, clock) for one in slices]
     events += _flows(slices, clock)
     events += _counters(outcome.schedule, clock)
     events.sort(key=lambda event: event["ts"])  # stable: a slice stands before what binds to it
     return {
-        "traceEvents": [*_names(outcome), *events],
+        "traceEvents": [*_names(outcome, threads), *events],
         "displayTimeUnit": "ms",
         "otherData": {
             "algorithm": outcome.algorithm,
@@ -78,29 +91,36 @@ def document(outcome: Outcome) -> dict[str, Any]:
     }
 
 
-def _names(outcome: Outcome) -> Iterator[Event]:
+def _threads(schedule: Schedule) -> Iterator[Thread]:
+    """The devices, each with the lanes that it is the last to use below it; a lane that moves nothing is left out."""
+    problem, plan = schedule.problem, schedule.plan
+    for device, order in enumerate(plan.orders):
+        yield Thread(f"device {device}", order)
+        users = problem.sharing(problem.lane(device))
+        if plan.lanes and device == users[-1]:
+            name = f"device {device}" if len(users) == 1 else f"devices {users[0]}-{users[-1]}"
+            out, back = plan.lanes[problem.lane(device)]
+            yield from (Thread(f"{name} {way}", moved) for way, moved in (("D2H", out), ("H2D", back)) if moved)
+
+
+def _names(outcome: Outcome, threads: Sequence[Thread]) -> Iterator[Event]:
     """What the process and its threads are called, and in which order they stand."""
     problem = outcome.schedule.problem
     yield _metadata("process_name", 0, {"name": f"{outcome.algorithm}  {problem.name}".rstrip()})
-    for device in range(problem.devices):
-        yield _metadata("thread_name", _thread(device), {"name": f"device {device}"})
-        yield _metadata("thread_sort_index", _thread(device), {"sort_index": device})
+    for place, thread in enumerate(threads):
+        yield _metadata("thread_name", place + 1, {"name": thread.name})
+        yield _metadata("thread_sort_index", place + 1, {"sort_index": place})
 
 
 def _metadata(name: str, thread: int, args: dict[str, Any]) -> Event:
     return {"name": name, "ph": "M", "pid": PROCESS, "tid": thread, "args": args}
 
 
-def _thread(device: int) -> int:
-    return device + 1
-
-
-def _slices(schedule: Schedule) -> Iterator[Slice]:
-    """Every slot of every device."""
-    for device in range(schedule.problem.devices):
-        times = zip(schedule.slot_starts[device], schedule.slot_ends[device], strict=True)
-        for slot, (start, end) in zip(schedule.plan.slots(device), times, strict=True):
-            yield Slice(slot, _thread(device), start, end)
+def _slices(schedule: Schedule, threads: Sequence[Thread]) -> Iterator[Slice]:
+    """Everything that the threads run; viewers keep thread 0 for the idle task."""
+    for number, thread in enumerate(threads, 1):
+        for task in thread.order:
+            yield Slice(schedule.plan.slot(task), number, schedule.starts[task], schedule.ends[task])
 
 
 def _slot_event(one: Slice, clock: Clock) -> Event:
@@ -123,27 +143,35 @@ def _slot_event(one: Slice, clock: Clock) -> Event:
 
 
 def _flows(slices: list[Slice], clock: Clock) -> Iterator[Event]:
-    """An arrow from each operation to the one on another device that waits for its result."""
+    """An arrow from each operation to the one on another device or lane that waits for its result."""
     where = {op: one for one in slices for op in (one.slot if isinstance(one.slot, Pair) else (one.slot,))}
     arrows = (
-        (name, where[op], where[target])
+        (flow, where[op], where[target])
         for op in where
-        for name, target in _receivers(op)
+        for flow, target in _receivers(op)
         if target in where and where[op].thread != where[target].thread
     )
-    for number, (name, sender, receiver) in enumerate(arrows):
-        shared = {"name": name, "cat": "p2p", "id": number, "pid": PROCESS}
+    for number, (flow, sender, receiver) in enumerate(arrows):
+        shared = {"name": flow, "cat": FLOWS[flow], "id": number, "pid": PROCESS}
         leaves, comes = _inside(sender, Fraction(9, 10)), _inside(receiver, Fraction(1, 10))
         yield {**shared, "ph": "s", "ts": clock.at(leaves), "tid": sender.thread}
         yield {**shared, "ph": "f", "bp": "e", "ts": clock.at(comes), "tid": receiver.thread}
 
 
 def _receivers(op: Op) -> Iterator[tuple[str, Op]]:
-    """What an operation sends to its neighbour stages: an activation to the next, or a gradient to the one before."""
-    if op.kind == "F":
-        yield "activation", Op(op.stage + 1, "F", op.microbatch)
-    elif op.kind in "BI":
-        yield from (("gradient", Op(op.stage - 1, kind, op.microbatch)) for kind in "BI")
+    """What may wait for an operation: the neighbour stages (an activation goes to the next, a gradient to the one
+    before), and the way of an activation over host memory to its backward.
+    """
+    stage, kind, microbatch = op
+    if kind == "F":
+        yield "activation", Op(stage + 1, "F", microbatch)
+        yield "offload", Op(stage, "O", microbatch)
+    elif kind == "O":
+        yield "in host memory", Op(stage, "L", microbatch)
+    elif kind == "L":
+        yield from (("load", Op(stage, backward, microbatch)) for backward in "BI")
+    elif kind in "BI":
+        yield from (("gradient", Op(stage - 1, backward, microbatch)) for backward in "BI")
 
 
 def _inside(one: Slice, part: Fraction) -> Fraction:
@@ -164,6 +192,5 @@ def _counters(schedule: Schedule, clock: Clock) -> Iterator[Event]:
                 "ph": "C",
                 "ts": clock.at(time),
                 "pid": PROCESS,
-                "tid": _thread(device),
                 "args": {memory.unit or "memory": in_units(level, memory.scale)},
             }

@@ -34,10 +34,16 @@ def dump(schedule: Schedule) -> str:
     to make that 0, 1, 2, ...; they are all alike. Raises NotApplicable for a bidirectional placement, and for a plan
     with operations that PyTorch lacks.
     """
-    lacking = [kind for kind in schedule.plan.index.kinds if kind not in COMPUTATIONS]
-    if lacking:
+    if schedule.recomputed:
         raise NotApplicable(
-            f"PyTorch's runtime has no operation {', '.join(lacking)}; it runs {', '.join(COMPUTATIONS)}"
+            f"PyTorch's schedules have no operation R, and {schedule.recomputed} activations are recomputed here;"
+            " there the model does that itself (torch.utils.checkpoint): solve without --recompute, with its cost in"
+            " the backward"
+        )
+    if schedule.offloaded:
+        raise NotApplicable(
+            f"PyTorch's schedules have no operations O and L, and {schedule.offloaded} activations are offloaded here;"
+            " there the model does that itself (torch.autograd.graph.save_on_cpu): solve without --offload"
         )
     if schedule.problem.home().mirrored:
         raise NotApplicable(

@@ -83,6 +83,11 @@ class Problem:
         """Which pair of transfer lanes (out and back) a device uses."""
         return device // 2 if self.lanes == "pair" else device
 
+    def sharing(self, lane: int) -> range:
+        """The devices that use a pair of transfer lanes."""
+        each = 2 if self.lanes == "pair" else 1
+        return range(each * lane, min(each * (lane + 1), self.devices))
+
     @property
     def lane_count(self) -> int:
         """How many pairs of transfer lanes there are."""

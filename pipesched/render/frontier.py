@@ -35,20 +35,21 @@ def _plot(points: Sequence[FrontierPoint], ascii_only: bool) -> Scatter:
     return Scatter(
         drawn,
         x_title=f"budget of a device{memory}",
-        y_title=f"{_objective(points)}{time}",
+        y_title=f"{objective(points)}{time}",
         steps=places,
         ascii_only=ascii_only,
     )
 
 
-def _objective(points: Sequence[FrontierPoint]) -> str:
+def objective(points: Sequence[FrontierPoint]) -> str:
+    """What the points make as short as they can."""
     report = points[0].outcome.report
     return "makespan" if report is None else report.objective
 
 
 def _table(points: Sequence[FrontierPoint]) -> Table:
     table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style="dim")
-    for title in ("budget", _objective(points), "bound", "gap"):
+    for title in ("budget", objective(points), "bound", "gap"):
         table.add_column(title, justify="right", no_wrap=True)
     table.add_column("placement", no_wrap=True)
     table.add_column("found by", overflow="fold")

@@ -18,8 +18,9 @@ import pipesched
 from pipesched.formats.chrome_trace import COLOURS, document
 from pipesched.formats.schedule_json import dump
 from pipesched.pipeline.ops import KINDS
+from pipesched.pipeline.schedule import Schedule
 from tests.replay import device_of, inputs, parts, replay
-from tests.strategies import SETTLED, plan_of, problems, random_plan
+from tests.strategies import SETTLED, Texts, plan_of, problems, random_plan, random_saving_plan, saving_plan_of
 
 Event = dict[str, Any]
 REQUIRED = {  # the fields that the format asks for, by phase
@@ -30,7 +31,10 @@ REQUIRED = {  # the fields that the format asks for, by phase
     "C": {"name", "ph", "ts", "pid", "args"},
 }
 # Of the viewer's reserved names; any other is an error there.
-RESERVED = {"rail_response", "rail_idle", "thread_state_iowait", "rail_load", "detailed_memory_dump"}
+RESERVED = {
+    *("rail_response", "rail_idle", "rail_load", "rail_animation", "thread_state_iowait"),
+    *("detailed_memory_dump", "light_memory_dump", "background_memory_dump"),
+}
 
 
 def trace(algorithm: str = "1f1b", **values: object) -> dict[str, Any]:
@@ -49,7 +53,7 @@ def require_format(content: dict[str, Any]) -> None:
     """What the trace event format demands of every event, of threads and of flows."""
     assert set(content) == {"traceEvents", "displayTimeUnit", "otherData"}
     assert content["displayTimeUnit"] in ("ms", "ns")
-    last: dict[int, float] = {}
+    last = 0
     slices = defaultdict(list)
     for event in content["traceEvents"]:
         assert REQUIRED[event["ph"]] <= set(event), event
@@ -57,8 +61,8 @@ def require_format(content: dict[str, Any]) -> None:
         if event["ph"] == "M":
             assert event["args"], event
             continue
-        assert event["ts"] >= last.get(event["tid"], 0), "times go back on a thread"
-        last[event["tid"]] = event["ts"]
+        assert event["ts"] >= last, "times go back"
+        last = event["ts"]
         if event["ph"] == "X":
             assert event["dur"] >= 0
             assert event["cname"] in RESERVED
@@ -112,16 +116,80 @@ def test_random_plans(data: st.DataObject) -> None:
 
 
 def travelling(problem: pipesched.Problem, texts: list[list[str]]) -> int:
-    """How many results go to another device, by the rules that the naive replay knows."""
+    """How many results go to another device, to a lane or back from it, by the rules that the naive replay knows."""
     ops = {op for row in texts for slot in row for op in parts(slot)}
-    home = {op: device_of(problem, op.stage, op.microbatch) for op in ops}
+    home = {op: (device_of(problem, op.stage, op.microbatch), op.kind if op.kind in "OL" else "") for op in ops}
     return sum(
         home[source] != home[op]
         for op in ops
-        for sources, _ in inputs(problem, op)
+        for sources, _ in inputs(problem, op, ops)
         for source in sources
         if source in ops
     )
+
+
+@given(st.data())
+def test_random_plans_that_save_memory(data: st.DataObject) -> None:
+    """Recomputes and transfers: each row at its times by the naive replay, its arrows, and counters up to the peaks."""
+    problem = data.draw(problems(SETTLED, saving=True))
+    random = Random(data.draw(st.integers(0, 999)))
+    texts = random_saving_plan(problem, random, split=0.5, pair=0, recompute=0.3, offload=0.6, wait=0.1)
+    content = document(pipesched.Outcome("random", pipesched.schedule_plan(problem, saving_plan_of(problem, texts))))
+    require_format(content)
+    times = replay(problem, texts.devices, texts.lanes, texts.waits)
+    rows = defaultdict(list)
+    for event in of(content, "X"):
+        rows[event["tid"]].append(event["name"])
+        start = Fraction(1000 * times.start[event["name"]], problem.costs.scale)
+        assert event["ts"] == pytest.approx(float(start))
+        assert event["cat"] == event["args"]["kind"]
+    assert sorted(rows.values()) == sorted(row for row in [*texts.devices, *texts.lanes] if row)
+    assert len(of(content, "s")) == travelling(problem, [*texts.devices, *texts.lanes])
+    highest = [Fraction(0)] * problem.devices
+    for event in of(content, "C"):
+        device, (level,) = int(event["name"].split()[-1]), event["args"].values()
+        highest[device] = max(highest[device], level)
+    assert highest == pytest.approx([float(peak / problem.memory.scale) for peak in times.peak])
+
+
+@pytest.mark.parametrize(
+    ("lanes", "names"),
+    [
+        ("device", ["device 0", "device 0 D2H", "device 0 H2D", "device 1", "device 1 D2H", "device 1 H2D"]),
+        ("pair", ["device 0", "device 1", "devices 0-1 D2H", "devices 0-1 H2D"]),
+    ],
+)
+def test_lanes_are_threads(lanes: str, names: list[str]) -> None:
+    """Lanes stand below their device or their two devices; one that moves nothing is left out."""
+    content = document(pipesched.Outcome("by hand", transferring(lanes)))
+    metadata = [event for event in of(content, "M") if event["name"] == "thread_name"]
+    assert [event["args"]["name"] for event in metadata] == [*names, "device 2"]
+    assert [event["tid"] for event in metadata] == list(range(1, len(names) + 2))
+    colours = {event["cname"] for event in of(content, "X") if event["cat"] in "ROL"}
+    assert len(colours) == 3
+
+
+def test_arrows_over_host_memory() -> None:
+    """An offloaded activation can be followed from its forward out, back, and to its backward."""
+    content = document(pipesched.Outcome("by hand", transferring("device")))
+    threads = {event["tid"]: event["args"]["name"] for event in of(content, "M") if event["name"] == "thread_name"}
+    arrows = {event["id"]: event for event in of(content, "s") if event["cat"] == "host"}
+    ways = [(event["name"], threads[arrows[event["id"]]["tid"]], threads[event["tid"]])
+            for event in of(content, "f") if event["id"] in arrows]  # fmt: skip
+    assert sorted(ways) == [
+        *[("in host memory", f"device {device} D2H", f"device {device} H2D") for device in (0, 1)],
+        *[("load", f"device {device} H2D", f"device {device}") for device in (0, 1)],
+        *[("offload", f"device {device}", f"device {device} D2H") for device in (0, 1)],
+    ]
+
+
+def transferring(lanes: str) -> Schedule:
+    """Three devices, two microbatches: devices 0 and 1 offload microbatch 0, and device 0 recomputes the other."""
+    problem = pipesched.make_problem(devices=3, microbatches=2, placement="linear", offload=1, lanes=lanes)
+    devices = [["0F0", "0F1", "0B0", "0R1", "0B1"], ["1F0", "1F1", "1B0", "1B1"], ["2F0", "2B0", "2F1", "2B1"]]
+    own, shared = [["0O0"], ["0L0"], ["1O0"], ["1L0"], [], []], [["0O0", "1O0"], ["1L0", "0L0"], [], []]
+    texts = Texts(devices, own if lanes == "device" else shared, [])
+    return pipesched.schedule_plan(problem, saving_plan_of(problem, texts))
 
 
 def test_slots_of_a_known_schedule() -> None:

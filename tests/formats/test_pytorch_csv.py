@@ -10,13 +10,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import pipesched
-from pipesched.core.tasks import TaskGraph
 from pipesched.errors import ConfigError, NotApplicable
 from pipesched.formats.pytorch_csv import Imported, dump, parse
-from pipesched.pipeline.ops import OpIndex
 from pipesched.pipeline.problem import Problem
 from tests.replay import replay
-from tests.strategies import plan_of, problems, random_plan, texts_of
+from tests.strategies import Texts, plan_of, problems, random_plan, saving_plan_of, texts_of
 
 PLACEMENTS = ("linear", "loop", "v", "wave", "explicit")
 
@@ -64,13 +62,20 @@ def test_two_copies_of_a_stage_cannot_be_written(algorithm: str) -> None:
         dump(outcome.schedule)
 
 
-def test_operations_that_pytorch_lacks() -> None:
-    """A plan that recomputes is refused: PyTorch has no such operation."""
-    problem = pipesched.make_problem(devices=1, microbatches=1, placement="linear")
-    plan = pipesched.Plan(OpIndex("FBR", 1, 1), [[0, 2, 1]])
-    schedule = pipesched.Schedule(problem, plan, [0, 3, 2], [1, 5, 3], TaskGraph([1, 2, 1], [0, 0, 0], (1,)))
-    with pytest.raises(NotApplicable, match="no operation R; it runs F, B, I, W"):
-        dump(schedule)
+@pytest.mark.parametrize(
+    ("devices", "lanes", "message"),
+    [
+        ([["0F0", "0F1", "0R1", "0B1", "0B0"]], [], "no operation R, and 1 activations.*torch.utils.checkpoint"),
+        ([["0F0", "0F1", "0B1", "0B0"]], [["0O0"], ["0L0"]], "no operations O and L, and 1 .*solve without --offload"),
+    ],
+)
+def test_operations_that_pytorch_lacks(devices: list[list[str]], lanes: list[list[str]], message: str) -> None:
+    """A plan that recomputes or offloads is refused with what to do instead; one that only could is written."""
+    problem = pipesched.make_problem(devices=1, microbatches=2, placement="linear", offload=1)
+    with pytest.raises(NotApplicable, match=message):
+        dump(pipesched.schedule_plan(problem, saving_plan_of(problem, Texts(devices, lanes, []))))
+    unused = Texts([["0F0", "0B0", "0F1", "0B1"]], [[], []], [])
+    assert dump(pipesched.schedule_plan(problem, saving_plan_of(problem, unused))) == "0F0,0B0,0F1,0B1\n"
 
 
 @given(problems(PLACEMENTS), st.randoms(use_true_random=False), st.sampled_from([0, 0.5, 1]), st.sampled_from([0, 0.5]))

@@ -1,13 +1,14 @@
 """A schedule as a chart in a pair of axes.
 
 Slots are drawn as collections, one for each kind, so that a hundred thousand take seconds. A pair is two halves: its
-forward above, its backward below.
+forward above, its backward below. Weight gradients and recomputes are striped, to be told apart without colours too.
 """
 
 from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
+from typing import Any
 
 from matplotlib.artist import Artist
 from matplotlib.axes import Axes
@@ -19,8 +20,8 @@ from pipesched.pipeline.ops import KINDS, Op
 from pipesched.pipeline.schedule import Schedule
 from pipesched.render.cells import chunk_of_stage
 from pipesched.render.figure.memory import draw_memory, memory_key
-from pipesched.render.figure.page import DIGIT, FONT, PALE, POINTS, RED, Key
-from pipesched.render.figure.rows import BAR, BAR_INCHES, GAP, Bar, bars, pitch, rectangle, shows_memory
+from pipesched.render.figure.page import DIGIT, FONT, GREY, PALE, POINTS, RED, Key
+from pipesched.render.figure.rows import BAR_INCHES, GAP, Bar, bars, layout, rectangle, shows_memory
 from pipesched.render.figure.stripes import WIDTH, Striped, stripes
 from pipesched.render.legend import KIND_NAMES
 from pipesched.render.palette import HUES, Rgb, colour_of, text_on
@@ -29,7 +30,8 @@ from pipesched.render.view import View
 
 LARGEST, SMALLEST = FONT - 1, 4.0  # points of a label
 MOST_NAMES = 32  # of devices beside the chart, before they touch
-STRIPED = "W"
+LANE_FONT = FONT - 2
+FALLING = {"W": False, "R": True}  # the stripes of a kind: whether they fall from left to right
 NARROW = 2.5  # points; slots below that have neither white edges nor stripes, which would be most of them
 Colour = tuple[float, float, float]
 
@@ -41,10 +43,14 @@ class Chart:
         self.axes, self.schedule, self.view, self.window = axes, schedule, view, window
         self.unit = schedule.problem.costs.scale
         self.memory = shows_memory(schedule, view)
-        self.pitch = pitch(self.memory)
+        self.layout = layout(schedule, view)
         self.chunk = chunk_of_stage(schedule)
         self.chunks = max(self.chunk) + 1
-        self.bars = list(bars(schedule, window, self.pitch))
+        self.slots, self.transfers = (
+            [bar for place in places for bar in bars(schedule, place, window)]
+            for places in (self.layout.devices, self.layout.lanes)
+        )
+        self.bars = self.slots + self.transfers
 
     def draw(self) -> None:
         """What does not depend on the final size of the axes."""
@@ -53,15 +59,16 @@ class Chart:
         self._idle()
         self._slots()
         if self.memory:
-            draw_memory(self.axes, self.schedule, self.window)
+            draw_memory(self.axes, self.schedule, self.layout.devices, self.window)
 
     def finish(self) -> None:
         """Stripes, and labels where they fit, now that the axes have their final size."""
         box = self.axes.get_window_extent()
         across = self._points_per_unit(box.width)
-        down = box.height / (self.schedule.problem.devices * self.pitch)
+        down = box.height / self.layout.height
         self._stripes(across, down)
-        self._labels(across, down)
+        for together in (self.slots, self.transfers):
+            self._labels(together, across, down)
 
     def _points_per_unit(self, width: float) -> float:
         """How many points on paper a time unit has, when the axes are `width` points wide."""
@@ -70,26 +77,30 @@ class Chart:
     def _frame(self) -> None:
         axes = self.axes
         axes.set_xlim(self.window.start / self.unit, max(self.window.end, self.window.start + 1) / self.unit)
-        axes.set_ylim(self.schedule.problem.devices * self.pitch - GAP / 2, -GAP / 2)
+        axes.set_ylim(self.layout.height - GAP / 2, -GAP / 2)
         axes.xaxis.set_major_formatter(lambda time, _: number(int(time) if time == int(time) else time))
         for side in ("left", "right", "top"):
             axes.spines[side].set_visible(False)
 
     def _names(self) -> None:
-        """The devices, to the left; one over its budget in red."""
-        devices = self.schedule.problem.devices
-        named = range(0, devices, -(-devices // MOST_NAMES))
-        self.axes.set_yticks([device * self.pitch + BAR / 2 for device in named], [f"device {d}" for d in named])
+        """The devices and lanes, to the left; a device over its budget in red."""
+        devices, lanes = self.layout.devices, self.layout.lanes if len(self.layout.lanes) <= MOST_NAMES else ()
+        named = range(0, len(devices), -(-len(devices) // MOST_NAMES))
+        places = [*(devices[device] for device in named), *lanes]
+        self.axes.set_yticks([place.middle for place in places], [place.name for place in places])
         self.axes.tick_params(axis="y", length=0, pad=2)
-        for device, name in zip(named, self.axes.get_yticklabels(), strict=True):
+        names = self.axes.get_yticklabels()
+        for device, name in zip(named, names, strict=False):
             if device in self.schedule.over_budget:
                 name.set_color(RED)
+        for name in names[len(named) :]:
+            name.set(color=GREY, fontsize=LANE_FONT)
 
     def _idle(self) -> None:
-        """A pale band a device, from the first start to the last end of all: what the slots leave free is idle."""
+        """A pale band a row, from the first start to the last end of all: what the slots leave free is idle."""
         left, right = min(self.schedule.first_start) / self.unit, max(self.schedule.last_end) / self.unit
-        tops = [device * self.pitch for device in range(self.schedule.problem.devices)]
-        bands = [rectangle(left, right, top, top + BAR) for top in tops]
+        places = [*self.layout.devices, *self.layout.lanes]
+        bands = [rectangle(left, right, place.top, place.top + place.height) for place in places]
         self.axes.add_collection(PolyCollection(bands, facecolors=PALE, edgecolors="none"), autolim=False)
 
     def _slots(self) -> None:
@@ -116,18 +127,18 @@ class Chart:
         lines = [
             [(bar.left + x / across, bar.bottom - y / down) for x, y in stripe]
             for bar in self.bars
-            if bar.op.kind in STRIPED and bar.width * across >= NARROW
-            for stripe in stripes(bar.width * across, (bar.bottom - bar.top) * down)
+            if bar.op.kind in FALLING and bar.width * across >= NARROW
+            for stripe in stripes(bar.width * across, (bar.bottom - bar.top) * down, falling=FALLING[bar.op.kind])
         ]
         self.axes.add_collection(LineCollection(lines, colors="white", linewidths=WIDTH), autolim=False)
 
-    def _labels(self, across: float, down: float) -> None:
-        """What the view asks for, in every slot with room for the longest such text, so that neighbours look alike."""
+    def _labels(self, together: Sequence[Bar], across: float, down: float) -> None:
+        """What the view asks for, in every bar with room for the longest such text, so that neighbours look alike."""
         style = self.view.label
         if style == "auto":
-            fits = all(self._letters(bar, "op", across, down) > SMALLEST + 1 for bar in self.bars)
+            fits = all(self._letters(bar, "op", across, down) > SMALLEST + 1 for bar in together)
             style = "op" if fits else "microbatch"
-        for bar in self.bars if style != "none" else ():
+        for bar in together if style != "none" else ():
             letters = self._letters(bar, style, across, down)
             if letters >= SMALLEST:
                 self._write(bar, label_text(bar.op, style), letters)
@@ -140,12 +151,15 @@ class Chart:
 
     def _write(self, bar: Bar, text: str, letters: float) -> None:
         left, right = max(bar.left, self.window.start / self.unit), min(bar.right, self.window.end / self.unit)
+        colour = self._colour(bar.op)
+        clear: Any = {"facecolor": unit_rgb(colour), "edgecolor": "none", "pad": 0.4}  # of stripes
         self.axes.text(
             (left + right) / 2,
             (bar.top + bar.bottom) / 2,
             text,
             fontsize=letters,
-            color=unit_rgb(text_on(self._colour(bar.op))),
+            color=unit_rgb(text_on(colour)),
+            bbox=clear if bar.op.kind in FALLING else None,
             ha="center",
             va="center_baseline",
             clip_on=True,
@@ -158,9 +172,7 @@ class Chart:
             if any(bar.op.kind == kind for bar in self.bars):
                 names[colour_of(0, kind)].append(kind)
         for colour, kinds in names.items():
-            make = Striped if kinds[0] in STRIPED else Patch
-            swatch = make(facecolor=unit_rgb(colour), edgecolor="white", linewidth=0.3)
-            yield swatch, " or ".join(KIND_NAMES[kind] for kind in kinds)
+            yield _swatch(colour, kinds[0]), " or ".join(KIND_NAMES[kind] for kind in kinds)
         if self.schedule.plan.pairs:
             yield _two_tone(colour_of(0, "F"), colour_of(1, "B")), "overlapped pair"
         if self.chunks > 1:
@@ -186,12 +198,18 @@ def unit_rgb(colour: Rgb) -> Colour:
 
 def chart_inches(schedule: Schedule, view: View) -> float:
     """The height of the rows of a chart."""
-    return schedule.problem.devices * pitch(shows_memory(schedule, view)) * BAR_INCHES
+    return layout(schedule, view).height * BAR_INCHES
 
 
 def _first(count: int) -> str:
     """The first of `count` numbers, for instance `0, 1, 2, ..`."""
     return ", ".join([*map(str, range(min(count, 3))), *([".."] if count > 3 else [])])
+
+
+def _swatch(colour: Rgb, kind: str) -> Artist:
+    """A box of that colour, with the stripes of a kind."""
+    look: Any = {"facecolor": unit_rgb(colour), "edgecolor": "white", "linewidth": 0.3}
+    return Striped(falling=FALLING[kind], **look) if kind in FALLING else Patch(**look)
 
 
 def _swatches(colours: Sequence[Rgb]) -> tuple[Artist, ...]:

@@ -5,15 +5,16 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from itertools import pairwise
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from matplotlib.axes import Axes
+from matplotlib.lines import Line2D
 from matplotlib.text import Annotation
 from matplotlib.ticker import LogLocator, NullFormatter
 
 from pipesched.render.figure.chart import unit_rgb
 from pipesched.render.figure.memory import DASHES
-from pipesched.render.figure.page import FONT, GREY, image, settle, sheet, with_unit
+from pipesched.render.figure.page import FONT, GREY, Key, image, legend, settle, sheet, with_unit
 from pipesched.render.figure.placing import Box, Spot, needs_line, place_names
 from pipesched.render.palette import HUES
 from pipesched.render.timescale import number
@@ -21,18 +22,25 @@ from pipesched.render.view import PAGE
 
 SHAPE = 0.62  # height over width
 MARK, PASSED = unit_rgb(HUES[0]), "0.6"
+DOTTED = (0, (1, 1.5))
 WIDE_RANGE = 2.5  # of makespans, from which their axis is logarithmic
 
 
 class Point(NamedTuple):
     """A schedule by its makespan and peak memory, in the user's units. Dominated: another is better in one of them,
-    and no worse in the other.
+    and no worse in the other. `bound`: no schedule with that memory is shorter, where that is known.
     """
 
     label: str
     makespan: float
     peak: float
     dominated: bool
+    bound: float | None = None
+
+    @property
+    def open(self) -> bool:
+        """Whether there may be a shorter one."""
+        return self.bound is not None and self.bound < self.makespan
 
 
 def frontier_image(
@@ -42,11 +50,12 @@ def frontier_image(
     time_unit: str = "",
     memory_unit: str = "",
     room: float | None = None,
+    titles: tuple[str, str] = ("peak memory of a device", "makespan"),
     inches: float = PAGE,
 ) -> bytes:
     """Peak memory to the right, makespan upwards, as svg, png or pdf; points of equal place share a name.
 
-    `room` is what the budget leaves for activations: a dashed line.
+    `room` is what the budget leaves for activations: a dashed line. Points with bounds are filled where they meet.
     """
     with sheet(inches, inches * SHAPE + 0.3) as figure:
         axes = figure.add_subplot()
@@ -54,14 +63,16 @@ def frontier_image(
         _marks(axes, points)
         if room is not None:
             _limit(axes, room)
-        axes.set_xlabel(with_unit("peak memory of a device", memory_unit))
-        axes.set_ylabel(with_unit("makespan", time_unit))
+        axes.set_xlabel(with_unit(titles[0], memory_unit))
+        axes.set_ylabel(with_unit(titles[1], time_unit))
         axes.margins(0.12)
         _scales(axes, points)
         axes.grid(linewidth=0.3, color="0.88")
         axes.set_axisbelow(True)
         for side in ("right", "top"):
             axes.spines[side].set_visible(False)
+        if any(point.bound is not None for point in points):
+            legend(figure, list(_key(points)))
         settle(figure)
         _names(axes, points)
         return image(figure, kind)
@@ -96,8 +107,34 @@ def _marks(axes: Axes, points: Sequence[Point]) -> None:
     for dominated, colour, size in ((True, PASSED, 10), (False, MARK, 18)):
         chosen = [point for point in points if point.dominated == dominated]
         axes.scatter(
-            [point.peak for point in chosen], [point.makespan for point in chosen], s=size, color=colour, zorder=3
+            [point.peak for point in chosen],
+            [point.makespan for point in chosen],
+            s=size,
+            facecolors=["white" if point.open else colour for point in chosen],
+            edgecolors=[colour] * len(chosen),
+            linewidths=0.9,
+            zorder=3,
         )
+    unproved = [point for point in points if point.open]
+    axes.vlines(
+        [point.peak for point in unproved],
+        [point.bound for point in unproved],
+        [point.makespan for point in unproved],
+        colors=MARK,
+        linewidths=0.6,
+        linestyles=DOTTED,
+    )
+
+
+def _key(points: Sequence[Point]) -> Iterator[Key]:
+    """What the marks mean where there are bounds."""
+    look: Any = {"marker": "o", "markersize": 4, "markeredgecolor": MARK}
+    if not all(point.open for point in points):
+        yield Line2D([], [], linestyle="none", markerfacecolor=MARK, **look), "proved optimal"
+    if any(point.open for point in points):
+        line = Line2D([], [], linestyle="none", markerfacecolor="white", **look)
+        yield line, "best found"
+        yield Line2D([], [], color=MARK, linewidth=0.6, linestyle=DOTTED), "down to the bound"
 
 
 def _names(axes: Axes, points: Sequence[Point]) -> None:

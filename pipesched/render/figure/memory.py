@@ -13,7 +13,7 @@ from matplotlib.patches import Patch
 from pipesched.pipeline.quantities import in_units
 from pipesched.pipeline.schedule import Schedule
 from pipesched.render.figure.page import FONT, GREY, RED, Key, with_unit
-from pipesched.render.figure.rows import BAR, STRIP, Polygon, pitch
+from pipesched.render.figure.rows import STRIP, Place, Polygon
 from pipesched.render.strip import full_scale
 from pipesched.render.timescale import Window, number
 
@@ -22,13 +22,13 @@ DASHES = (0, (4, 2))
 HEADROOM = 1.25  # a strip is this much higher than the most that it shows
 
 
-def draw_memory(axes: Axes, schedule: Schedule, window: Window) -> None:
-    """The strips of all devices, on one scale; what is over a budget in red."""
+def draw_memory(axes: Axes, schedule: Schedule, places: Sequence[Place], window: Window) -> None:
+    """The strips of all devices, below their `places` and on one scale; what is over a budget in red."""
     unit = schedule.problem.costs.scale
     grain = STRIP / (HEADROOM * max(full_scale(schedule), *schedule.peak_memory, 1))
     held, over, limits, floors = [], [], [], []
-    for device, room in enumerate(schedule.problem.room()):
-        floor = device * pitch(memory=True) + BAR + STRIP
+    for device, (place, room) in enumerate(zip(places, schedule.problem.room(), strict=True)):
+        floor = place.top + place.height + STRIP
         steps = [*schedule.memory_steps(device), (max(schedule.last_end), 0)]
         held.append(_area(steps, unit, floor, grain))
         floors.append(_line(window, unit, floor))

@@ -5,12 +5,18 @@ from __future__ import annotations
 from collections.abc import Sequence
 from fractions import Fraction
 
+from pipesched.errors import ConfigError
 from pipesched.pareto import Standing
 from pipesched.render.figure.frontier import Point, frontier_image
 
 
 def pareto_image(standings: Sequence[Standing], kind: str) -> bytes:
-    """The schedules of a comparison as svg, png or pdf, with the budget's room where all share one."""
+    """The schedules of a comparison as svg, png or pdf, with the budget's room where all share one.
+
+    Raises ConfigError if there is none.
+    """
+    if not standings:
+        raise ConfigError("there is nothing to draw: none of the algorithms applies")
     points = [
         Point(one.outcome.algorithm, float(one.makespan), float(one.peak), one.dominated_by is not None)
         for one in standings

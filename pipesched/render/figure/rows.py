@@ -1,19 +1,22 @@
-"""Where things stand in a chart: a row a device from the top down, its slots, and below them its memory.
+"""Where things stand in a chart: from the top down each device's slots, its memory, and its transfer lanes.
 
 Across, the unit is the user's time unit; downwards, the height of a device's slots.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
 from pipesched.pipeline.ops import Op
 from pipesched.pipeline.schedule import Schedule
+from pipesched.render.rows import Row
+from pipesched.render.schedule_rows import device_row, lane_rows
 from pipesched.render.timescale import Window
 from pipesched.render.view import View
 
 BAR, STRIP, GAP = 1.0, 0.7, 0.22  # heights: of the slots of a device, of its memory, and what is left below
+LANE, LANE_GAP = 0.55, 0.1  # of a transfer lane, and what is left above it
 BAR_INCHES = 0.19  # height of the slots, where a page is long enough
 Polygon = list[tuple[float, float]]
 
@@ -48,22 +51,53 @@ def shows_memory(schedule: Schedule, view: View) -> bool:
     return schedule.problem.memory.budget is not None if view.memory is None else view.memory
 
 
-def pitch(memory: bool) -> float:
-    """From one device to the next."""
-    return BAR + GAP + (STRIP if memory else 0)
+class Place(NamedTuple):
+    """A row of a chart: its slots, and where it stands."""
+
+    name: str
+    row: Row
+    top: float
+    height: float
+
+    @property
+    def middle(self) -> float:
+        """Half way down."""
+        return self.top + self.height / 2
 
 
-def bars(schedule: Schedule, window: Window, each: float) -> Iterator[Bar]:
-    """Every operation that takes time within the window, devices `each` apart; of a pair both, half as high."""
+class Layout(NamedTuple):
+    """All rows of a chart, and the height of the whole."""
+
+    devices: Sequence[Place]
+    lanes: Sequence[Place]
+    height: float
+
+
+def layout(schedule: Schedule, view: View) -> Layout:
+    """Where every row stands; below a device that uses a lane last stands the lane."""
+    problem, top = schedule.problem, 0.0
+    devices, lanes = [], []
+    for device in range(problem.devices):
+        devices.append(Place(f"device {device}", device_row(schedule, device), top, BAR))
+        top += BAR + (STRIP if shows_memory(schedule, view) else 0)
+        users = problem.sharing(problem.lane(device))
+        shared = f" {users[0]}-{users[-1]}" if len(users) > 1 else ""
+        for name, row in lane_rows(schedule, device):
+            lanes.append(Place(name + shared, row, top + LANE_GAP, LANE))
+            top += LANE_GAP + LANE
+        top += GAP
+    return Layout(devices, lanes, top)
+
+
+def bars(schedule: Schedule, place: Place, window: Window) -> Iterator[Bar]:
+    """Every operation of a row that takes time within the window; of a pair both, half as high."""
     plan, unit = schedule.plan, schedule.problem.costs.scale
-    for device, order in enumerate(plan.orders):
-        top = device * each
-        times = zip(schedule.slot_starts[device], schedule.slot_ends[device], strict=True)
-        for entry, (start, end) in zip(order, times, strict=True):
-            if start == end or end <= window.start or start >= window.end:
-                continue
-            left, right, paired = start / unit, end / unit, plan.paired(entry)
-            middle = top + (BAR if paired is None else BAR / 2)
-            yield Bar(plan.index.op(entry), left, right, top, middle)
-            if paired is not None:
-                yield Bar(paired, left, right, middle, top + BAR)
+    for entry, start, end in zip(place.row.order, place.row.starts, place.row.ends, strict=True):
+        if start == end or end <= window.start or start >= window.end:
+            continue
+        left, right, paired = start / unit, end / unit, plan.paired(entry)
+        bottom = place.top + place.height
+        middle = bottom if paired is None else place.middle
+        yield Bar(plan.index.op(entry), left, right, place.top, middle)
+        if paired is not None:
+            yield Bar(paired, left, right, middle, bottom)

@@ -15,16 +15,21 @@ WIDTH = 0.5
 Stripe = tuple[tuple[float, float], tuple[float, float]]
 
 
-def stripes(width: float, height: float) -> Iterator[Stripe]:
-    """The ends of the rising diagonals within a box whose lower left corner is (0, 0), all in points."""
+def stripes(width: float, height: float, *, falling: bool = False) -> Iterator[Stripe]:
+    """The ends of the diagonals within a box whose lower left corner is (0, 0), all in points."""
     for number in range(1, int((width + height) / STEP) + 1):
         reach = number * STEP - height  # where the line would cross the bottom
         left, right = max(reach, 0.0), min(reach + height, width)
-        yield (left, left - reach), (right, right - reach)
+        low, high = left - reach, right - reach
+        yield ((left, height - low), (right, height - high)) if falling else ((left, low), (right, high))
 
 
 class Striped(Patch):
     """The swatch of a legend, with stripes."""
+
+    def __init__(self, *, falling: bool, **settings: Any) -> None:
+        super().__init__(**settings)
+        self.falling = falling
 
 
 class StripedHandler(HandlerPatch):
@@ -51,6 +56,8 @@ class StripedHandler(HandlerPatch):
                 linewidth=WIDTH,
                 transform=trans,
             )
-            for (x0, y0), (x1, y1) in stripes(width, height)
+            for (x0, y0), (x1, y1) in stripes(
+                width, height, falling=isinstance(orig_handle, Striped) and orig_handle.falling
+            )
         ]
         return [*box, *lines]
