@@ -31,7 +31,7 @@ from pipesched.solver.transfers import SavingCase
 PORTFOLIO_SHARE = 0.25  # of the time limit, at most
 SMALL, LARGE = 300, 3_500  # operations: up to which CP-SAT needs no better schedule first; from which it cannot prove
 END_OF_TIME = 0.02  # of the time limit: with less than that left, it was the limit that ended a search
-JUSTIFY_SHARE, IMPROVE_SHARE = 0.2, 0.5  # of the time of a case; the second, of what the first leaves
+JUSTIFY_SHARE, IMPROVE_SHARE = 0.2, 0.6  # of the time of a case; the second, of what the first leaves
 METHODS = ("auto", "portfolio", "cpsat", "improve")
 
 
