@@ -1,9 +1,9 @@
 """The exact model with offload and recompute: each activation is kept, offloaded or recomputed.
 
 Microbatches are no longer alike once they are treated differently, so only one row of operations has them in order,
-and gives them their numbers: the last one, the backwards of stage 0. (Three devices, four microbatches, f=1, B=2, budget
-2, offload 3: 20 this way, 21 with every row in order. Numbers by the first row are as sound, but proofs take up to 30
-times as long.)
+and gives them their numbers: the last one, the backwards of stage 0. (Three devices, four microbatches, f=1, B=2,
+budget 2, offload 3: 20 this way, 21 with every row in order. Numbers by the first row are as sound, but proofs take up
+to 30 times as long.)
 """
 
 from __future__ import annotations
