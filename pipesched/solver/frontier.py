@@ -15,6 +15,7 @@ from typing import Any, NamedTuple
 
 from pipesched.errors import NoSchedule
 from pipesched.outcome import Outcome
+from pipesched.pipeline.floor import Relief
 from pipesched.pipeline.problem import Problem
 from pipesched.solver.feasible import least_budget
 from pipesched.solver.placements import AUTO, name_of, placed
@@ -69,10 +70,12 @@ def frontier(
     `settings` are those of `solve`. Raises what `solve` raises; Ctrl-C gives the points so far.
     """
     problem = replace(problem, memory=replace(problem.memory, budget=None))
-    floor = min(map(least_budget, placed(problem, placement)))
+    relief = Relief(settings.get("offload", False), settings.get("recompute", False))
+    floor = min(least_budget(one, relief) for one in placed(problem, placement))
     began, budget = monotonic(), None
     points: list[tuple[int, Outcome]] = []
-    step = gcd(*problem.memory.activation, *problem.memory.retained) or 1
+    kept = problem.memory.checkpointed if relief.recompute else ()
+    step = gcd(*problem.memory.activation, *problem.memory.retained, *kept) or 1
     while budget is None or budget >= floor:
         left = time_limit - (monotonic() - began)
         share = left / (1 if budget is None else max((budget - floor) // step + 1, 1))

@@ -173,7 +173,7 @@ def test_a_plan_of_times_keeps_times_and_memory(problem: Problem, random: Random
 
 def test_offload_needs_a_cost() -> None:
     """Without costs.offload there is nothing to solve."""
-    with pytest.raises(ConfigError, match="what a transfer costs must be given"):
+    with pytest.raises(ConfigError, match="must say what one transfer takes"):
         solve(linear(2, 2, 1), offload=True)
 
 
