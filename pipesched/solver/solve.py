@@ -65,7 +65,9 @@ def solve(
         problem = replace(problem, costs=replace(problem.costs, split=split_backward))
     relief = Relief(offload, recompute)
     if offload and problem.costs.offload is None:
-        raise ConfigError("to offload, costs.offload (--offload-cost) must say what one transfer takes", "costs.offload")
+        raise ConfigError(
+            "to offload, costs.offload (--offload-cost) must say what one transfer takes", "costs.offload"
+        )
     fitting = feasible(placed(problem, placement), relief)
     cases = [SavingCase(one, objective, relief) if any(relief) else Case(one, objective) for one in fitting]
     search = Search(cases, Limits(time_limit, gap, workers, seed), listener)
