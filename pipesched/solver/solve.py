@@ -5,8 +5,9 @@ Every stage reports what it finds; Ctrl-C and the time limit end it with the bes
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
+from math import inf
 
 from pipesched.core.cpsat import Limits
 from pipesched.errors import ConfigError, NoSchedule
@@ -22,7 +23,7 @@ from pipesched.solver.feasible import feasible
 from pipesched.solver.improve import improve
 from pipesched.solver.justify import justify
 from pipesched.solver.placements import AUTO, in_blocks, name_of, placed, refined
-from pipesched.solver.portfolio import finds
+from pipesched.solver.portfolio import by_names, by_rules
 from pipesched.solver.search import Find, Listener, Search
 
 PORTFOLIO_SHARE = 0.25  # of the time limit, at most
@@ -81,20 +82,26 @@ def _run(search: Search, method: str, hint: Schedule | None) -> str:
 
 
 def _heuristics(search: Search, hint: Schedule | None) -> None:
-    """Bounds of every case, then the hint, then the portfolio until a bound is met or its share of the time is used."""
+    """Bounds of every case, then the hint, then the portfolio until a bound is met or its share of the time is used.
+
+    The algorithms that have names all run, however long that takes: no answer is worse than one of theirs.
+    """
     search.at("bounds")
     for place, case in enumerate(search.cases):
         search.raise_bound(place, best_bound(case))
     if hint is not None:
         _take_hint(search, hint)
     for place in sorted(range(len(search.cases)), key=lambda place: search.bounds[place].ticks):
-        if search.best is not None and place not in search.open:
-            continue
-        search.at(f"portfolio, {name_of(search.cases[place].problem)}")
-        for find in finds(search.cases[place]):
-            search.offer(place, find, heuristic=True)
-            if place not in search.open or (search.best and search.seconds > PORTFOLIO_SHARE * search.limits.seconds):
-                break
+        if search.best is None or place in search.open:
+            search.at(f"portfolio, {name_of(search.cases[place].problem)}")
+            _try(search, place, by_names(search.cases[place]), until=inf)
+            _try(search, place, by_rules(search.cases[place]), until=PORTFOLIO_SHARE * search.limits.seconds)
+
+
+def _try(search: Search, place: int, finds: Iterator[Find], until: float) -> None:
+    """Offer finds of a case until it is settled, or the time has come."""
+    while (search.best is None or (place in search.open and search.seconds < until)) and (find := next(finds, None)):
+        search.offer(place, find, heuristic=True)
 
 
 def _take_hint(search: Search, hint: Schedule) -> None:
@@ -115,7 +122,7 @@ def _take_hint(search: Search, hint: Schedule) -> None:
 def _go_on(search: Search, method: str) -> None:
     """CP-SAT or improvement on what is open, the most promising first, until nothing is, or the time is up."""
     done: set[int] = set()
-    while (places := [place for place in search.open if place not in done]) and search.left > 0:
+    while search.best and search.left > 0 and (places := [place for place in search.open if place not in done]):
         _search_one(search, places[0], search.left / len(places), method)
         done.add(places[0])
 
