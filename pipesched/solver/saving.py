@@ -20,7 +20,7 @@ from pipesched.schedulers.family import ANY
 from pipesched.schedulers.orders import one_forward_one_backward, split_one_forward_one_backward
 from pipesched.schedulers.registry import all_families
 from pipesched.solver.bounds import alone
-from pipesched.solver.portfolio import Room, family_schedule, finds, listed
+from pipesched.solver.portfolio import Room, by_names, by_rules, family_schedule, listed
 from pipesched.solver.relieve import Way, relieved, ways
 from pipesched.solver.rules import RULES
 from pipesched.solver.search import Find
@@ -47,18 +47,25 @@ def _bounds(case: SavingCase) -> Iterator[Bound]:
         yield alone(case, problem.home().devices[0], 0)
 
 
-def saving_finds(case: SavingCase) -> Iterator[Find]:
-    """Schedules of `case` that fit the budget."""
+def saving_by_names(case: SavingCase) -> Iterator[Find]:
+    """What the algorithms that have names find without relief: no answer is worse."""
+    yield from (_of_case(case, find) for find in by_names(case))
+
+
+def saving_by_rules(case: SavingCase) -> Iterator[Find]:
+    """Schedules that fit the budget, relieved where that takes it; some, if any order fits."""
     tries: dict[_WarmUps, int] = {}
     yield from _further_ahead(case, tries)
     for base in (*sorted(_bases(case), key=lambda base: case.value(base.schedule)), _one_by_one(case)):
         for way in ways(case.relief):
             yield from _relieved(case, base, way)
     yield from _device_by_device(case, tries)
-    for find in finds(case):
-        adopted = case.adopted(find.schedule)
-        if adopted is not None and adopted.fits:
-            yield Find(find.source, adopted)
+    yield from (_of_case(case, find) for find in by_rules(case))
+
+
+def _of_case(case: SavingCase, find: Find) -> Find:
+    """A find without relief as one of `case`; with overlapped pairs it stays as it is."""
+    return find._replace(schedule=case.adopted(find.schedule) or find.schedule)
 
 
 def _relieved(case: SavingCase, base: Find, way: Way) -> Iterator[Find]:

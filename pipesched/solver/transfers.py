@@ -13,9 +13,9 @@ from dataclasses import dataclass
 from functools import cached_property
 from itertools import chain, pairwise
 from math import gcd
-from typing import Any, ClassVar, NamedTuple
+from typing import Any, NamedTuple
 
-from pipesched.core.cpsat import Model
+from pipesched.core.cpsat import Limits, Model
 from pipesched.core.paths import heads, tails
 from pipesched.core.tasks import TaskGraph
 from pipesched.core.timing import UNTIMED
@@ -114,12 +114,6 @@ class Treatment(NamedTuple):
 class SavingModel(Model):
     """A case whose objective lies in [least, most] ticks. Task numbers are the numbers of `case.full`."""
 
-    # An activation's stays exclude each other under a tight budget: a proof takes a fifth of the time with this.
-    parameters: ClassVar[dict[str, Any]] = {
-        "use_hard_precedences_in_cumulative": True,
-        "exploit_all_precedences": True,
-    }
-
     def __init__(self, case: SavingCase, least: int, most: int) -> None:
         super().__init__()
         self.case, self.quantum = case, case.quantum
@@ -134,6 +128,11 @@ class SavingModel(Model):
         for duration in durations[len(self.starts) :]:
             self.optional(duration // self.quantum)
         self.treatments = list(self._treatments())
+
+    def tune(self, parameters: Any, limits: Limits) -> None:
+        """An activation's stays exclude each other under a tight budget: with this a proof takes a fifth of the time."""
+        parameters.use_hard_precedences_in_cumulative = True
+        parameters.exploit_all_precedences = True
 
     def optional(self, duration: int) -> int:
         """A new task that may be left out: then it starts at UNTIMED. Returns its number."""

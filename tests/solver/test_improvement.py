@@ -19,7 +19,7 @@ from pipesched.solver.frontier import frontier
 from pipesched.solver.improve import improve
 from pipesched.solver.justify import justify
 from pipesched.solver.neighbourhood import Window, WindowModel
-from pipesched.solver.portfolio import finds
+from pipesched.solver.portfolio import by_names
 from pipesched.solver.search import Search
 from tests.strategies import problems
 
@@ -29,7 +29,7 @@ UNIT = {"forward": 1, "backward_input": 1, "backward_weight": 1}
 def searched(case: Case) -> Search:
     """A search that knows the first heuristic that fits."""
     search = Search([case], Limits(30, workers=1))
-    for find in finds(case):
+    for find in by_names(case):
         if search.offer(0, find):
             break
     return search
