@@ -22,6 +22,8 @@ from pipesched.solver.case import Case
 from pipesched.solver.residence import Residence, residences
 
 SMALL = 300  # tasks
+QUICK = ("no_lp", "quick_restart_no_lp")
+REFUTING = ("objective_lb_search", "no_lp")  # the first of two gets the most of two workers
 
 
 def latest_starts(case: Case, most: int) -> list[int]:
@@ -51,8 +53,7 @@ class TunedModel(Model):
         if len(self.starts) <= SMALL:
             parameters.linearization_level = 0
         if workers == 2:
-            second = "quick_restart_no_lp" if len(self.starts) <= SMALL else "objective_lb_search"
-            parameters.subsolvers.extend(["no_lp", second])
+            parameters.subsolvers.extend(QUICK if len(self.starts) <= SMALL else REFUTING)
 
 
 class PipelineModel(TunedModel):
