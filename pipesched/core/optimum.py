@@ -17,7 +17,7 @@ from pipesched.core.cpsat import Answer, Limits, Model
 from pipesched.core.listsched import list_schedule
 from pipesched.core.paths import heads, tails
 from pipesched.core.tasks import Edge, TaskGraph
-from pipesched.core.timeindexed import TimeIndexed
+from pipesched.core.timeindexed import TimeIndexed, terms
 
 Rule = tuple[str, str]  # (priority, tie)
 RULES: tuple[Rule, ...] = (
@@ -29,9 +29,9 @@ RULES: tuple[Rule, ...] = (
     ("asap", "pairing"),
 )
 MOST_SHARPENED = 500  # tasks; sharpened bounds cost up to their cube
-MOST_STARTS = 30_000  # the yes-or-no variables of a time-indexed model that are worth their memory
-FIRST_SHARE, SECOND_SHARE, THIRD_SHARE = 0.2, 0.6, 0.8  # of the time left: intervals, then the time-indexed model
-FIRST_SECONDS = 2.0  # what intervals do not prove by then they hardly ever prove
+MOST_TERMS = 1_500_000  # of a time-indexed model that is worth its memory
+FIRST_SHARE, SHARE, LAST_SHARE = 0.2, 0.6, 0.9  # of the time left: for intervals, a try tick by tick, the last try
+FIRST_SECONDS = 0.7  # what intervals do not prove by then they hardly ever prove
 
 
 @dataclass(frozen=True)
@@ -126,11 +126,10 @@ class _Windows(NamedTuple):
     before: Sequence[int]
     after: Sequence[int]
 
-    def starts_within(self, horizon: int) -> int:
-        """How many (task, start) pairs there are."""
-        return sum(
-            horizon - sum(parts) + 1 for parts in zip(self.before, self.graph.durations, self.after, strict=True)
-        )
+    def terms_within(self, horizon: int) -> int:
+        """How large the time-indexed model is, about."""
+        needs = zip(self.before, self.graph.durations, self.after, strict=True)
+        return sum(terms(horizon - sum(need) + 1, need[1]) for need in needs)
 
 
 def _solved(windows: _Windows, best: Optimum, limits: Limits, begin: float) -> Optimum:
@@ -141,12 +140,11 @@ def _solved(windows: _Windows, best: Optimum, limits: Limits, begin: float) -> O
 
     try:
         best = _by_intervals(windows, best, allowed(FIRST_SHARE, FIRST_SECONDS))
-        for attempt, share in ((_at_the_bound, SECOND_SHARE), (_one_tick_less, THIRD_SHARE)):
-            while best.stopped_by == "time":
-                last = best
-                best = attempt(windows, best, allowed(share))
-                if (best.bound, best.length) == (last.bound, last.length):
-                    break
+        for attempt in (_at_the_bound, _one_tick_less):
+            last = None
+            while best.stopped_by == "time" and last != (best.bound, best.length):
+                last = (best.bound, best.length)
+                best = attempt(windows, best, allowed(LAST_SHARE if best.bound + 1 == best.length else SHARE))
         if best.stopped_by == "time":
             best = _by_intervals(windows, best, allowed(1))
     except KeyboardInterrupt:
@@ -181,7 +179,7 @@ def _one_tick_less(windows: _Windows, best: Optimum, limits: Limits) -> Optimum:
 
 def _by_ticks(windows: _Windows, best: Optimum, horizon: int, limits: Limits) -> Optimum:
     """Ask the time-indexed model for a schedule within `horizon`, if it is of a sane size."""
-    if windows.starts_within(horizon) > MOST_STARTS:
+    if windows.terms_within(horizon) > MOST_TERMS:
         return best
     model = TimeIndexed()
     state(model, *windows, horizon)
