@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from fractions import Fraction
+from types import MappingProxyType
 from typing import Any, NamedTuple
 
 from pipesched.errors import ConfigError, NoSchedule, NotApplicable
@@ -13,11 +15,12 @@ from pipesched.schedulers.registry import family
 
 
 class Entry(NamedTuple):
-    """One algorithm of a comparison: its outcome, or why it does not apply."""
+    """One algorithm of a comparison: its outcome, or why it does not apply; and the options that it was given."""
 
     algorithm: str
     outcome: Outcome | None
     reason: str = ""
+    options: Mapping[str, Any] = MappingProxyType({})
 
 
 def compare(problem: Problem, names: Sequence[str], options: Mapping[str, Any] | None = None) -> list[Entry]:
@@ -32,22 +35,26 @@ def compare(problem: Problem, names: Sequence[str], options: Mapping[str, Any] |
             raise ConfigError(f"none of {', '.join(names)} takes the option {option_name(option)}")
     entries = []
     for one in families:
+        known = {option: value for option, value in options.items() if option in one.options}
         try:
-            known = {option: value for option, value in options.items() if option in one.options}
-            entries.append(Entry(one.name, run(problem, one.name, **known)))
+            entries.append(Entry(one.name, run(problem, one.name, **known), options=known))
         except (NotApplicable, NoSchedule) as error:
-            entries.append(Entry(one.name, None, str(error)))
+            entries.append(Entry(one.name, None, str(error), known))
     return entries
 
 
 def ranked(entries: Sequence[Entry]) -> list[Entry]:
-    """Shortest makespan first; those over budget after all that fit, and those that do not apply last."""
+    """Shortest makespan first, of equal ones the least peak; those over budget after all that fit, and those that do
+    not apply last.
+    """
 
-    def rank(entry: Entry) -> tuple[bool, bool, float]:
+    def rank(entry: Entry) -> tuple[bool, bool, Fraction, Fraction]:
         if entry.outcome is None:
-            return True, True, 0
+            return True, True, Fraction(0), Fraction(0)
         schedule = entry.outcome.schedule
-        return False, not schedule.fits, schedule.makespan / schedule.problem.costs.scale
+        time, memory = schedule.problem.costs.scale, schedule.problem.memory.scale
+        makespan, peak = Fraction(schedule.makespan, time), Fraction(max(schedule.peak_memory), memory)
+        return False, not schedule.fits, makespan, peak
 
     return sorted(entries, key=rank)
 

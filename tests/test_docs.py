@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import doctest
 import importlib.util
+import re
 from pathlib import Path
 from types import ModuleType
 
 import pytest
 
 import pipesched
+from pipesched.schedulers.registry import FAMILIES, family
 
 ROOT = Path(__file__).parent.parent
 
@@ -48,3 +50,27 @@ def test_python_examples_of_the_readme_and_the_package() -> None:
     package = doctest.testmod(pipesched)
     assert package.attempted >= 4
     assert package.failed == 0
+
+
+SCHEDULES = (ROOT / "docs" / "schedules.md").read_text(encoding="utf-8")
+
+
+def _section(name: str) -> str:
+    """The section of a family in docs/schedules.md, on one line."""
+    _, _, rest = SCHEDULES.partition(f"\n## {name}\n")
+    return " ".join(rest.partition("\n## ")[0].split())
+
+
+def test_the_schedules_stand_in_the_order_of_the_list() -> None:
+    """Every registered family has a section, and no other name has one."""
+    headings = re.findall(r"^## ([a-z0-9-]+)$", SCHEDULES, re.MULTILINE)
+    assert headings == list(FAMILIES)
+
+
+@pytest.mark.parametrize("name", FAMILIES)
+def test_a_section_draws_its_family_and_says_where_it_comes_from(name: str) -> None:
+    """The chart, with what the list says of needs, source and who else has it."""
+    section, one = _section(name), family(name)
+    assert f"$ pipesched compare {name} --width 90" in section
+    assert f"Needs: {one.needs}. Source: {one.source}." in section
+    assert one.elsewhere == "none" or f"Also in: {one.elsewhere}." in section

@@ -30,6 +30,14 @@ def command(
         str | None,
         typer.Option(help="Vary a field: microbatches=4,8,16,32 prints the bubble against it.", metavar="FIELD=VALUES"),
     ] = None,
+    pareto: Annotated[
+        bool,
+        typer.Option(
+            "--pareto",
+            help="Makespan against peak memory, plotted; without names of every algorithm.",
+            show_default=False,
+        ),
+    ] = False,
     problem: tuple[str | None, dict[str, str]],
     algorithm: dict[str, Any],
     chart: ChartView,
@@ -40,40 +48,49 @@ def command(
 
     What does not apply says why, and the rest goes on.
     """
-    from pipesched.cli.output import print_json, save_json, window, working
+    from pipesched.cli.output import working
     from pipesched.comparison import compare, ranked
     from pipesched.config.load import load_problem, sweep_problems
     from pipesched.errors import ConfigError
-    from pipesched.formats.comparison_json import comparison_document, sweep_document
     from pipesched.schedulers.registry import FAMILIES
 
     if everything and algorithms:
         raise ConfigError("--all: compares every algorithm; give either it or names")
-    names = list(FAMILIES) if everything else algorithms or list(DEFAULT)
+    if pareto and sweep is not None:
+        raise ConfigError("--pareto: plots one problem; give either it or --sweep")
+    every = everything or (pareto and not algorithms)
+    names = list(FAMILIES) if every else algorithms or list(DEFAULT)
     if sweep is not None:
         field, points = sweep_problems(*problem, sweep)
         with working(max((point for _, point in points), key=lambda point: point.stages * point.microbatches)):
             rows = [(value, compare(point, names, algorithm)) for value, point in points]
-        content = sweep_document(field, rows)
-        save_json(content, target)
-        if screen.as_json:
-            print_json(content)
-        else:
-            _print_sweep(field, rows, screen)
+        _answer_sweep(field, rows, target, screen)
         return
     given = load_problem(*problem)
     with working(given):
         entries = compare(given, names, algorithm)
-    entries = ranked(entries) if everything else entries
+    if pareto:
+        _answer_pareto(entries, target, screen)
+    else:
+        _answer_comparison(ranked(entries) if everything else entries, given, chart, target, screen)
+
+
+def _answer_comparison(
+    entries: Sequence[Entry], given: Problem, view: ChartView, target: Target, screen: Screen
+) -> None:
+    """One document, or charts and a table."""
+    from pipesched.cli.output import print_json, save_json, window
+    from pipesched.formats.comparison_json import comparison_document
+
     schedules = [entry.outcome.schedule for entry in entries if entry.outcome]
     if schedules:  # bad options are said before anything is written
-        window(max(schedules, key=lambda one: max(one.last_end)), chart)
+        window(max(schedules, key=lambda one: max(one.last_end)), view)
     content = comparison_document(entries)
     save_json(content, target)
     if screen.as_json:
         print_json(content)
     else:
-        _print_comparison(entries, given, chart, screen)
+        _print_comparison(entries, given, view, screen)
 
 
 def _print_comparison(entries: Sequence[Entry], given: Problem, view: ChartView, screen: Screen) -> None:
@@ -94,9 +111,32 @@ def _print_comparison(entries: Sequence[Entry], given: Problem, view: ChartView,
     console.print(comparison(entries, ascii_only=plain, narrow=console.width < 80))
 
 
-def _print_sweep(field: str, rows: Sequence[tuple[str, Sequence[Entry]]], screen: Screen) -> None:
-    """The table of bubble against the field."""
-    from pipesched.cli.output import console_for
+def _answer_sweep(field: str, rows: Sequence[tuple[str, Sequence[Entry]]], target: Target, screen: Screen) -> None:
+    """The bubble against the field: one document, or a table."""
+    from pipesched.cli.output import console_for, print_json, save_json
+    from pipesched.formats.comparison_json import sweep_document
     from pipesched.render.comparison import sweep_table
 
-    console_for(screen).print(sweep_table(field, rows))
+    content = sweep_document(field, rows)
+    save_json(content, target)
+    if screen.as_json:
+        print_json(content)
+    else:
+        console_for(screen).print(sweep_table(field, rows))
+
+
+def _answer_pareto(entries: Sequence[Entry], target: Target, screen: Screen) -> None:
+    """Makespan against peak memory: one document, or a plot and a table."""
+    from pipesched.cli.output import console_for, print_json, save_json
+    from pipesched.formats.comparison_json import pareto_document
+    from pipesched.pareto import standings
+    from pipesched.render.pareto import pareto
+
+    places = standings(entries)
+    content = pareto_document(entries, places)
+    save_json(content, target)
+    if screen.as_json:
+        print_json(content)
+    else:
+        console = console_for(screen)
+        console.print(pareto(places, entries, ascii_only=screen.ascii_only, narrow=console.width < 80))

@@ -51,6 +51,7 @@ ALGORITHM: Group = (
     _flag("lifo", "--lifo", "naive: backwards in reverse order", _ALGORITHM),
     _text("priority", "--priority", "list: none, asap, alap, mobility, successors, descendants", _ALGORITHM),
     _text("tie", "--tie", "list: dfs (lifo), bfs, fifo, input, reverse, random, most-descendants, pairing", _ALGORITHM),
+    _text("objective", "--objective", "zb-auto: span (default), makespan", _ALGORITHM),
     _text("seed", "--seed", "list: seed of the random tie", _ALGORITHM),
 )
 RULES: Group = (

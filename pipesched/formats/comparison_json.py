@@ -9,6 +9,7 @@ from typing import Any
 from pipesched.comparison import Entry
 from pipesched.formats.schedule_json import metrics_document
 from pipesched.outcome import Outcome
+from pipesched.pareto import Standing
 from pipesched.pipeline.quantities import parse_number, plain
 
 
@@ -22,6 +23,12 @@ def sweep_document(field: str, points: Iterable[tuple[str, Sequence[Entry]]]) ->
     return rows_document(
         "sweep", ({field: _value(text), **_row(entry)} for text, entries in points for entry in entries)
     )
+
+
+def pareto_document(entries: Sequence[Entry], places: Sequence[Standing]) -> dict[str, Any]:
+    """Format "pipesched.pareto": a row a schedule, ranked, and last those that do not apply."""
+    refused = (_row(entry) for entry in entries if entry.outcome is None)
+    return rows_document("pareto", [*map(_pareto_row, places), *refused])
 
 
 def check_document(outcome: Outcome, found: Sequence[str]) -> dict[str, Any]:
@@ -45,6 +52,16 @@ def _row(entry: Entry) -> dict[str, Any]:
     if entry.outcome is None:
         return {"algorithm": entry.algorithm, "applicable": False, "reason": entry.reason}
     return {"algorithm": entry.algorithm, "applicable": True, "metrics": metrics_document(entry.outcome)}
+
+
+def _pareto_row(standing: Standing) -> dict[str, Any]:
+    return {
+        "algorithm": standing.outcome.algorithm,
+        **standing.options,
+        "applicable": True,
+        "metrics": metrics_document(standing.outcome),
+        "dominated": standing.dominated_by is not None,
+    }
 
 
 def _value(text: str) -> int | float:

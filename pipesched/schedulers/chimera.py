@@ -2,24 +2,21 @@
 
 from __future__ import annotations
 
-from pipesched.errors import NotApplicable
 from pipesched.pipeline.ops import OpIndex
 from pipesched.pipeline.plan import Plan
 from pipesched.pipeline.problem import Problem
-from pipesched.schedulers.family import Family
+from pipesched.schedulers.family import Family, need_even
 
 
 def chimera(problem: Problem) -> Plan:
     """Each direction in units of P/2 microbatches, merged by slot.
 
     Microbatch un+i (n = P/2, i < n) of a direction at its stage s: F at slot 2Pu+2i+s, B at slot 2Pu+2P-1-s+2i.
-    Needs even P; with an odd M the second direction has one microbatch more.
+    Needs even P: with odd P the two directions want the same slots. With an odd M the second direction has one
+    microbatch more.
     """
     devices, count = problem.devices, problem.microbatches
-    if devices % 2:
-        raise NotApplicable(
-            f"chimera needs an even number of devices, for instance {devices + 1}, not {devices}", "devices"
-        )
+    need_even("chimera", devices, "devices")
     index = OpIndex("FB", problem.stages, count)
     slots: list[list[tuple[int, int]]] = [[] for _ in range(devices)]
     for microbatch in range(count):
@@ -38,8 +35,8 @@ FAMILY = Family(
     plan=chimera,
     placement="bidirectional",
     stages="P",
-    needs="even P; two copies of the weights",
+    needs="even P, any M; two copies of the weights",
     bubble="(P-2)/(2M+P-2) at B = f and P dividing M",
-    memory="P/2+1 .. P",
+    memory="P/2+1 .. P when M >= P",
     source="Chimera (Li and Hoefler 2021, arXiv 2107.06925)",
 )

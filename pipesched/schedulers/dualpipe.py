@@ -4,24 +4,17 @@ from __future__ import annotations
 
 from collections import deque
 
-from pipesched.errors import NotApplicable
 from pipesched.pipeline.ops import OpIndex
 from pipesched.pipeline.plan import Plan
 from pipesched.pipeline.problem import Problem
-from pipesched.schedulers.family import Family
+from pipesched.schedulers.family import Family, need_even
 
 
 def dualpipe(problem: Problem) -> Plan:
-    """DeepSeek's eight steps. Needs even P, even M, and M >= 2P."""
+    """DeepSeek's eight steps, exactly where M >= 2P; with fewer microbatches the steps are cut. Even P and M."""
     devices, count = problem.devices, problem.microbatches
-    if devices % 2:
-        raise NotApplicable(
-            f"dualpipe needs an even number of devices, for instance {devices + 1}, not {devices}", "devices"
-        )
-    if count % 2 or count < 2 * devices:
-        nearest = max(count + count % 2, 2 * devices)
-        rule = f"an even number of microbatches, at least {2 * devices} (2P)"
-        raise NotApplicable(f"dualpipe needs {rule}: for instance {nearest}, not {count}", "microbatches")
+    need_even("dualpipe", devices, "devices")
+    need_even("dualpipe", count, "microbatches")
     index = OpIndex("FBIW", problem.stages, count)
     half, orders, pairs = devices // 2, list[list[int]](), dict[int, int]()
     for device in range(devices):
@@ -29,54 +22,61 @@ def dualpipe(problem: Problem) -> Plan:
         lane = [  # phase 0 is this half's own direction, phase 1 the other one
             (devices - 1 - device if direction else device, direction * count // 2) for direction in (own, not own)
         ]
-        run = PhaseRun(index, lane)
-        dualpipe_steps(run, half, rank, count // 2 - devices, unpaired=rank == half - 1)
+        run = eight_steps(index, lane, half, rank, count // 2)
         orders.append(run.order)
         pairs.update(run.pairs)
     return Plan(index, orders, pairs)
 
 
 class PhaseRun:
-    """One device's order as it grows. Phase p works on stage `lane[p][0]`, microbatches from `lane[p][1]` on."""
+    """One device's order as it grows. Phase p works on stage `lane[p][0]`, microbatches from `lane[p][1]` on.
 
-    def __init__(self, index: OpIndex, lane: list[tuple[int, int]]) -> None:
+    The first `missing` forwards and backwards that are asked of each phase have no microbatch, and are left out.
+    """
+
+    def __init__(self, index: OpIndex, lane: list[tuple[int, int]], missing: int) -> None:
         self.order: list[int] = []
         self.pairs: dict[int, int] = {}
         self._index, self._lane = index, lane
-        self._done = {(kind, phase): 0 for kind in "FB" for phase in (0, 1)}
+        self._done = {(kind, phase): -missing for kind in "FB" for phase in (0, 1)}
         self._waiting_w: deque[int] = deque()
 
-    def _next(self, kind: str, phase: int) -> int:
-        """The number of the next operation; I counts as a backward, and queues its W."""
+    def _next(self, kind: str, phase: int) -> list[int]:
+        """The number of the next operation, if it is there; I counts as a backward, and queues its W."""
         counter = ("B" if kind == "I" else kind, phase)
-        stage, first = self._lane[phase]
-        microbatch = first + self._done[counter]
+        place = self._done[counter]
         self._done[counter] += 1
+        if place < 0:
+            return []
+        stage, first = self._lane[phase]
         if kind == "I":
-            self._waiting_w.append(self._index.row("W", stage)[microbatch])
-        return self._index.row(kind, stage)[microbatch]
+            self._waiting_w.append(self._index.row("W", stage)[first + place])
+        return [self._index.row(kind, stage)[first + place]]
 
     def op(self, kind: str, phase: int) -> None:
         """Run the next F, B or I of a phase."""
-        self.order.append(self._next(kind, phase))
+        self.order += self._next(kind, phase)
 
     def weight(self) -> None:
-        """Run the W that has waited longest."""
-        self.order.append(self._waiting_w.popleft())
+        """Run the W that has waited longest, if one waits."""
+        if self._waiting_w:
+            self.order.append(self._waiting_w.popleft())
 
     def pair(self, forward: int, backward: int) -> None:
         """Run the next F of one phase and the next B of the other together."""
-        number = self._next("F", forward)
-        self.pairs[number] = self._next("B", backward)
-        self.order.append(number)
+        first, second = self._next("F", forward), self._next("B", backward)
+        self.order += first or second
+        self.pairs.update(zip(first, second, strict=False))
 
 
-def dualpipe_steps(run: PhaseRun, half: int, rank: int, surplus: int, *, unpaired: bool) -> None:
-    """The eight steps of a device `rank` places from its end, out of `half`; `surplus` is N-P, or M-2P for the V form.
+def eight_steps(index: OpIndex, lane: list[tuple[int, int]], half: int, rank: int, count: int) -> PhaseRun:
+    """The eight steps of a device `rank` places from its end, out of `half`, with `count` microbatches a phase.
 
-    `unpaired`: the very first F0 and B1 of the steady state run one after another.
+    Where fewer than 2 * half microbatches leave nothing of the steady state, the first operations of the other steps
+    have no microbatch either.
     """
-    far = half - rank - 1
+    far, steady = half - rank - 1, count - 2 * half + rank + 1
+    run = PhaseRun(index, lane, missing=max(-steady, 0))
     for _ in range(2 * far):
         run.op("F", 0)
     for _ in range(rank + 1):
@@ -86,8 +86,8 @@ def dualpipe_steps(run: PhaseRun, half: int, rank: int, surplus: int, *, unpaire
         run.op("I", 1)
         run.weight()
         run.op("F", 1)
-    for step in range(surplus + rank + 1):
-        if step == 0 and unpaired:
+    for step in range(steady):
+        if step == 0 and far == 0:  # where the directions meet: one after another is sooner than together
             run.op("F", 0)
             run.op("B", 1)
         else:
@@ -102,6 +102,7 @@ def dualpipe_steps(run: PhaseRun, half: int, rank: int, surplus: int, *, unpaire
         run.op("I", 0)
     for _ in range(rank + 1):
         run.weight()
+    return run
 
 
 def _drain(run: PhaseRun, rank: int) -> None:
@@ -120,9 +121,9 @@ FAMILY = Family(
     plan=dualpipe,
     placement="bidirectional",
     stages="P",
-    needs="even P, even M >= 2P; two copies of the weights",
-    bubble="(P/2-1)(F&B + B - 3w) idle at f = b = w",
-    memory="P+1",
+    needs="even P, even M; two copies of the weights",
+    bubble="(P/2-1)(F&B + B - 3w) idle at f = b = w and M >= 2P",
+    memory="min(M, P+1)",
     source="DeepSeek-V3 (2024, arXiv 2412.19437)",
-    elsewhere="DeepSeek DualPipe",
+    elsewhere="DeepSeek DualPipe (M >= 2P)",
 )

@@ -38,6 +38,13 @@ def option_name(parameter: str) -> str:
     return f"--{parameter.replace('_', '-')}"
 
 
+def need_even(name: str, count: int, key: str) -> None:
+    """Raise NotApplicable, with the nearest even numbers, if `count` (the problem's `key`) is odd."""
+    if count % 2:
+        nearest = f"{count - 1} or {count + 1}" if count > 1 else "2"
+        raise NotApplicable(f"{name} needs an even number of {key}, for instance {nearest}, not {count}", key)
+
+
 def prepare(problem: Problem, family: Family) -> Problem:
     """`problem` as `family` runs it: fused to its number of stages, with its placement.
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pipesched.pipeline.plan import Plan
 from pipesched.pipeline.problem import Problem
 from pipesched.schedulers.family import Family
-from pipesched.schedulers.interleaved import Rule, grouped, in_turn
+from pipesched.schedulers.interleaved import Rule, grouped, grouped_by, in_turn
 
 
 def grouped_interleaved(problem: Problem, *, group_size: int | None = None) -> Plan:
@@ -14,14 +14,14 @@ def grouped_interleaved(problem: Problem, *, group_size: int | None = None) -> P
 
 
 def half_grouped_interleaved(problem: Problem) -> Plan:
-    """GIS-H: groups of ceil(P/2), the least memory of the family."""
-    return grouped(problem, RULE, -(-problem.devices // 2))
+    """GIS-H: groups of ceil(P/2), the least memory of the family, or the next larger that runs."""
+    return grouped_by(problem, RULE, -(-problem.devices // 2))
 
 
 RULE = Rule(
     name="grouped-interleaved",
     kinds="FB",
-    warm_up=lambda devices, device, chunks, group: (chunks - 1) * group + devices - 1 - device,
+    step=1,
     arrange=in_turn,
 )
 
@@ -30,7 +30,7 @@ FAMILY = Family(
     plan=grouped_interleaved,
     placement="loop",
     stages="kP",
-    needs="S = VP; g from P/2 to P, one that divides M or runs",
+    needs="S = VP, any M; g from P/2 to P, or others that run",
     bubble="by simulation",
     memory="min(VM, (V-1)g + P - d) chunks",
     source="PipeOffload (Wan et al. 2025, arXiv 2503.01328)",
@@ -42,8 +42,8 @@ HALF = Family(
     plan=half_grouped_interleaved,
     placement="loop",
     stages="kP",
-    needs="S = VP; M a multiple of ceil(P/2), or one that runs",
+    needs="S = VP, any M; g = ceil(P/2), larger where that deadlocks",
     bubble="by simulation",
-    memory="min(VM, (V-1)P/2 + P - d) chunks",
+    memory="min(VM, (V-1)g + P - d) chunks",
     source="PipeOffload (Wan et al. 2025, arXiv 2503.01328)",
 )

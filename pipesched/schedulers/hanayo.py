@@ -40,6 +40,6 @@ FAMILY = Family(
     stages="2kP",
     needs="S = 2WP for W waves, any M",
     bubble="by simulation",
-    memory="2WP chunks at most",
+    memory="min(2WM, 2WP) chunks at most",
     source="Hanayo (Liu et al. 2023, arXiv 2308.15762)",
 )

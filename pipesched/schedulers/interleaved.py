@@ -6,7 +6,7 @@ is different.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
 from pipesched.errors import Deadlock, NotApplicable
@@ -26,24 +26,23 @@ Arranged = tuple[list[int], dict[int, int]]  # the order of a device, and its pa
 class Rule(NamedTuple):
     """A member of the interleaved family.
 
-    `warm_up(devices, device, chunks, group)` counts the forwards before the first backward; `arrange(columns, warm_up,
-    device)` orders a device's operations, given by kind in the order in which chunks are visited. `megatron_safe`:
-    group sizes that Megatron accepts cannot deadlock.
+    `step` and `extra` count the warm-up forwards of device d: step(P-1-d) + (V-1)g + extra. `arrange(columns, warm_up,
+    device)` orders a device's operations, given by kind in the order in which chunks are visited.
     """
 
     name: str
     kinds: str
-    warm_up: Callable[[int, int, int, int], int]
+    step: int
     arrange: Callable[[Sequence[Sequence[int]], int, int], Arranged]
-    megatron_safe: bool = False
+    extra: int = 0
 
 
 def interleaved(problem: Problem, *, group_size: int | None = None) -> Plan:
-    """Device d: 2(P-d-1) + (V-1)g forwards, then one F, one B, then B; `group_size` is g.
+    """Device d: 2(P-d-1) + (V-1)g forwards, then one F, one B, then B; `group_size` is g, at most M.
 
     Forwards visit the chunks 0..V-1 with g microbatches at a time (the last group may be short), backwards the chunks
     V-1..0. With one chunk a device this is 1F1B. g is P by default, or where that deadlocks the next larger that
-    cannot. Raises NotApplicable, with group sizes that run, for one that deadlocks.
+    cannot. PyTorch takes M/max(1, M // P). Raises NotApplicable, with group sizes that run, for one that deadlocks.
     """
     if problem.stages == problem.devices and (group_size is None or group_size > 0):
         return one_f_one_b(problem)
@@ -52,25 +51,42 @@ def interleaved(problem: Problem, *, group_size: int | None = None) -> Plan:
 
 def grouped(problem: Problem, rule: Rule, group_size: int | None) -> Plan:
     """The plan of a rule with this group size, or by default with P or the next larger that runs."""
-    wanted = problem.devices if group_size is None else group_size
-    if wanted < 1:
-        raise NotApplicable(f"{rule.name} needs a group size of at least 1, not {wanted}", "group_size")
+    if group_size is None:
+        return grouped_by(problem, rule, problem.devices, "; another --group-size may be faster")
+    if group_size < 1:
+        raise NotApplicable(f"{rule.name} needs a group size of at least 1, not {group_size}", "group_size")
+    if not _runs(problem, rule, group_size):
+        raise NotApplicable(_refusal(problem, rule, group_size), "group_size")
+    return _arrange(problem, rule, group_size)
+
+
+def grouped_by(problem: Problem, rule: Rule, wanted: int, advice: str = "") -> Plan:
+    """The plan of a rule with groups of `wanted`, or of the next larger size that runs; its note says so, or that the
+    last group is short, and `advice`."""
+    last = _last(problem, wanted)
     if _runs(problem, rule, wanted):
-        return _arrange(problem, rule, wanted, _hint(problem, wanted) if group_size is None else "")
-    larger = next((size for size in _larger(problem, rule, wanted) if _runs(problem, rule, size)), None)
-    if group_size is not None or larger is None:
-        raise NotApplicable(_refusal(problem, rule, wanted, larger), "group_size")
-    if rule.megatron_safe:  # with longer groups the bubble is smaller than with the first size that runs
-        larger = next(size for size in range(larger, problem.microbatches + 1) if _megatron_takes(problem, size))
+        short = last < min(wanted, problem.microbatches) and problem.stages > problem.devices
+        note = f"the last group has {last} of {wanted} microbatches{advice}" if short else ""
+        return _arrange(problem, rule, wanted, note)
+    larger = next(size for size in range(wanted + 1, problem.microbatches + 1) if _long(problem, rule, size))
     note = f"group size {larger}: groups of {wanted} deadlock with {problem.microbatches} microbatches"
     return _arrange(problem, rule, larger, note)
 
 
-def _larger(problem: Problem, rule: Rule, wanted: int) -> Iterator[int]:
-    """Group sizes to try above `wanted`: the next few, and all that Megatron takes where that is enough."""
-    for size in range(wanted + 1, problem.microbatches + 1):
-        if size <= wanted + _tries(problem) or (rule.megatron_safe and _megatron_takes(problem, size)):
-            yield size
+def _refusal(problem: Problem, rule: Rule, wanted: int) -> str:
+    most = wanted + _tries(problem)
+    larger = next(
+        size
+        for size in range(wanted + 1, problem.microbatches + 1)
+        if (_runs(problem, rule, size) if size <= most else _safe(problem, rule, size))
+    )
+    least = max(wanted - 1 - _tries(problem), 0)
+    smaller = next((size for size in range(wanted - 1, least, -1) if _runs(problem, rule, size)), None)
+    sizes = [str(size) for size in (smaller, larger) if size is not None]
+    return (
+        f"{rule.name} with group size {wanted} deadlocks on {problem.devices} devices with"
+        f" {problem.microbatches} microbatches; nearest group sizes that run: {', '.join(sizes)}"
+    )
 
 
 def _tries(problem: Problem) -> int:
@@ -78,11 +94,37 @@ def _tries(problem: Problem) -> int:
     return min(MOST_TRIES, MOST_TIMED // (2 * problem.stages * problem.microbatches) + 1)
 
 
-def _hint(problem: Problem, group: int) -> str:
-    last = problem.microbatches % group
-    if not last or problem.microbatches < group:
-        return ""
-    return f"the last group has {last} of {group} microbatches; another --group-size may be faster"
+def _runs(problem: Problem, rule: Rule, group: int) -> bool:
+    """Whether the order of this group size runs: by rule, else by timing it."""
+    if _safe(problem, rule, group):
+        return True
+    try:
+        schedule_plan(problem, _arrange(problem, rule, group))
+    except Deadlock:
+        return False
+    return True
+
+
+def _safe(problem: Problem, rule: Rule, group: int) -> bool:
+    """Sure to run: the last two groups hold step*P microbatches together, or there is one group or one chunk only.
+
+    No problem is known that breaks this rule (the tests try all small ones); some orders run beyond it.
+    """
+    alone = group >= problem.microbatches or problem.stages == problem.devices
+    return alone or group + _last(problem, group) >= rule.step * problem.devices
+
+
+def _long(problem: Problem, rule: Rule, group: int) -> bool:
+    """Megatron's rule: groups of at least P, the last one included (half of that where step is 1), or one group.
+
+    Stricter than `_safe`, because shorter groups have a larger bubble.
+    """
+    return group >= problem.microbatches or 2 * min(group, _last(problem, group)) >= rule.step * problem.devices
+
+
+def _last(problem: Problem, group: int) -> int:
+    """The size of the last group."""
+    return problem.microbatches % group or group
 
 
 def in_turn(columns: Sequence[Sequence[int]], warm_up: int, _device: int) -> Arranged:
@@ -103,6 +145,7 @@ def visit_order(chunks: int, microbatches: int, group: int) -> list[tuple[int, i
 
 def _arrange(problem: Problem, rule: Rule, group: int, note: str = "") -> Plan:
     devices, chunks = problem.devices, problem.stages // problem.devices
+    group = min(group, problem.microbatches)
     index = OpIndex(rule.kinds, problem.stages, problem.microbatches)
     visits = visit_order(chunks, problem.microbatches, group)
     columns = []  # the operations of device 0, by kind, in the order of their visits
@@ -114,47 +157,18 @@ def _arrange(problem: Problem, rule: Rule, group: int, note: str = "") -> Plan:
     for device in range(devices):
         next_stage = device * problem.microbatches  # from a stage of device 0 to the one on this device
         here = [[number + next_stage for number in column] for column in columns]
-        order, paired = rule.arrange(here, rule.warm_up(devices, device, chunks, group), device)
+        warm_up = rule.step * (devices - 1 - device) + (chunks - 1) * group + rule.extra
+        order, paired = rule.arrange(here, warm_up, device)
         orders.append(order)
         pairs.update(paired)
     return Plan(index, orders, pairs, note)
 
 
-def _megatron_takes(problem: Problem, group: int) -> bool:
-    """Megatron's rule: groups of at least P, the last one included. Interleaved 1F1B never deadlocks with them."""
-    last = problem.microbatches % group or group
-    return group >= problem.devices and (last >= problem.devices or group > problem.microbatches)
-
-
-def _runs(problem: Problem, rule: Rule, group: int) -> bool:
-    """Whether the order of this group size runs; many that Megatron refuses do."""
-    if rule.megatron_safe and _megatron_takes(problem, group):
-        return True
-    try:
-        schedule_plan(problem, _arrange(problem, rule, group))
-    except Deadlock:
-        return False
-    return True
-
-
-def _refusal(problem: Problem, rule: Rule, wanted: int, larger: int | None) -> str:
-    smaller = next(
-        (size for size in range(wanted - 1, max(wanted - 1 - _tries(problem), 0), -1) if _runs(problem, rule, size)),
-        None,
-    )
-    sizes = [str(size) for size in (smaller, larger) if size is not None]
-    return (
-        f"{rule.name} with group size {wanted} deadlocks on {problem.devices} devices with"
-        f" {problem.microbatches} microbatches; nearest group sizes that run: {', '.join(sizes) or 'none'}"
-    )
-
-
 INTERLEAVED = Rule(
     name="interleaved",
     kinds="FB",
-    warm_up=lambda devices, device, chunks, group: 2 * (devices - device - 1) + (chunks - 1) * group,
+    step=2,
     arrange=in_turn,
-    megatron_safe=True,
 )
 
 FAMILY = Family(
@@ -162,10 +176,10 @@ FAMILY = Family(
     plan=interleaved,
     placement="loop",
     stages="kP",
-    needs="S = VP, any M; groups of at least P, or smaller ones that run",
+    needs="S = VP, any M; groups of at least P, or others that run",
     bubble="(P-1)/(VM+P-1) when P divides M",
-    memory="min(VM, (V-1)g + 2(P-d) - 1) chunks; V = 1: min(P-d, M)",
+    memory="min(VM, (V-1)g + 2(P-d) - 1) chunks; V = 1: min(M, P-d)",
     source="Megatron-LM (Narayanan et al. 2021, arXiv 2104.04473)",
-    elsewhere="Megatron-LM, PyTorch ScheduleInterleaved1F1B",
+    elsewhere="Megatron-LM, PyTorch ScheduleInterleaved1F1B (g = M/(M//P))",
     options=("group_size",),
 )

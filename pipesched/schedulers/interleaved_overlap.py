@@ -12,7 +12,7 @@ from pipesched.schedulers.orders import forwards_over_backwards
 
 
 def interleaved_overlap(problem: Problem, *, group_size: int | None = None) -> Plan:
-    """Interleaved 1F1B with one more warm-up forward, and the steady F and B merged into pairs."""
+    """Interleaved 1F1B with one more warm-up forward, so that the steady F and B are independent and make pairs."""
     return grouped(problem, RULE, group_size)
 
 
@@ -24,8 +24,9 @@ def _arrange(columns: Sequence[Sequence[int]], warm_up: int, _device: int) -> Ar
 RULE = Rule(
     name="interleaved-overlap",
     kinds="FB",
-    warm_up=lambda devices, device, chunks, group: 2 * (devices - device - 1) + (chunks - 1) * group + 1,
+    step=2,
     arrange=_arrange,
+    extra=1,
 )
 
 FAMILY = Family(
@@ -37,6 +38,6 @@ FAMILY = Family(
     bubble="by simulation",
     memory="min(VM, (V-1)g + 2(P-d)) chunks",
     source="Megatron-LM, combined 1F1B for expert-parallel overlap",
-    elsewhere="Megatron-LM",
+    elsewhere="Megatron-LM (overlap_moe_expert_parallel_comm)",
     options=("group_size",),
 )

@@ -12,7 +12,10 @@ from pipesched.schedulers.orders import split_one_forward_one_backward
 
 
 def interleaved_zb(problem: Problem, *, group_size: int | None = None) -> Plan:
-    """Device d: (V-1)g + P-1-d forwards; then F, I and the W of the backward d steps before; then the W left."""
+    """Device d: (V-1)g + P-1-d forwards; then F, I and the W of the backward d steps before; then the W left.
+
+    g is P by default; PyTorch takes M/max(1, M // P).
+    """
     return grouped(problem, RULE, group_size)
 
 
@@ -24,7 +27,7 @@ def _arrange(columns: Sequence[Sequence[int]], warm_up: int, device: int) -> Arr
 RULE = Rule(
     name="interleaved-zb",
     kinds="FIW",
-    warm_up=lambda devices, device, chunks, group: (chunks - 1) * group + devices - 1 - device,
+    step=1,
     arrange=_arrange,
 )
 
@@ -33,10 +36,10 @@ FAMILY = Family(
     plan=interleaved_zb,
     placement="loop",
     stages="kP",
-    needs="S = VP; a group size that runs",
+    needs="S = VP, any M; splits the backward",
     bubble="by simulation",
-    memory="(V-1)g + P chunks at most",
+    memory="min(VM, (V-1)g + P) chunks",
     source="PyTorch, Interleaved Zero Bubble",
-    elsewhere="PyTorch ScheduleInterleavedZeroBubble",
+    elsewhere="PyTorch ScheduleInterleavedZeroBubble (g = M/(M//P))",
     options=("group_size",),
 )

@@ -50,5 +50,5 @@ def _family(name: str, plan: Callable[[Problem], Plan], bubble: str, memory: str
     )
 
 
-H1 = _family("zb-h1", zb_h1, "(P-1)(f+b-w) idle when w <= f, b", "P at most")
-H2 = _family("zb-h2", zb_h2, "in span max(0, (P-1)(f+b-2w)) idle when w <= f", "2P-1 at most")
+H1 = _family("zb-h1", zb_h1, "(P-1)(f+b-w) idle when w <= f, b", "min(M, P)")
+H2 = _family("zb-h2", zb_h2, "in span max(0, (P-1)(f+b-2w)) idle when w <= f", "min(M, 2P-1)")

@@ -3,11 +3,16 @@
 from __future__ import annotations
 
 import json
+import re
 import subprocess
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import pytest
+from jsonschema import Draft202012Validator
+
+from pipesched.schedulers.registry import FAMILIES
 
 Cli = Callable[..., subprocess.CompletedProcess[str]]
 
@@ -140,3 +145,117 @@ def test_a_window_may_lie_beyond_the_shorter_schedules(cli: Cli) -> None:
     result = cli("compare", "interleaved", "naive", "--from", "300")
     assert result.returncode == 0
     assert cli("compare", "interleaved", "naive", "--from", "330").returncode == 2
+
+
+def test_pareto_rows(cli: Cli) -> None:
+    """A row a schedule, ranked: the algorithm, its metrics, and whether another one dominates it."""
+    found = rows(cli, "naive", "1f1b", "interleaved", "--pareto", name="pareto")
+    assert all(list(row) == ["algorithm", "applicable", "metrics", "dominated"] for row in found)
+    figures = [(row["algorithm"], row["metrics"]["makespan"], max(row["metrics"]["peak_memory"])) for row in found]
+    assert figures == [("interleaved", 285, 5.5), ("1f1b", 330, 4), ("naive", 330, 8)]
+    assert [row["dominated"] for row in found] == [False, False, True]
+
+
+def test_pareto_rows_have_a_schema(cli: Cli) -> None:
+    """The document keeps its contract, also for options and for what does not apply."""
+    text = cli("compare", "--pareto", "--stages", "5", "--tie", "fifo", "--json").stdout
+    known = {"algorithm": {"enum": list(FAMILIES)}}
+    metrics = {
+        "type": "object",
+        "required": ["makespan", "span", "bubble", "peak_memory", "fits", "lower_bound"],
+        "properties": {"makespan": {"type": "number"}, "peak_memory": {"type": "array", "minItems": 4}},
+    }
+    applied = {
+        "required": ["applicable", "metrics", "dominated"],
+        "properties": {
+            **known,
+            "applicable": {"const": True},
+            "metrics": metrics,
+            "dominated": {"type": "boolean"},
+            "tie": {"const": "fifo"},
+        },
+        "additionalProperties": False,
+    }
+    refused = {
+        "required": ["applicable", "reason"],
+        "properties": {**known, "applicable": {"const": False}, "reason": {"type": "string", "minLength": 10}},
+        "additionalProperties": False,
+    }
+    document = {
+        "required": ["format", "version", "rows"],
+        "properties": {
+            "format": {"const": "pipesched.pareto"},
+            "version": {"const": 1},
+            "rows": {"minItems": len(FAMILIES), "items": {"required": ["algorithm"], "oneOf": [applied, refused]}},
+        },
+        "additionalProperties": False,
+    }
+    Draft202012Validator(document).validate(json.loads(text))
+    assert [row["tie"] for row in json.loads(text)["rows"] if row["applicable"]] == ["fifo"]
+
+
+def test_pareto_alone_means_all(cli: Cli) -> None:
+    """Without names it takes every family, as --all does; the letters of the table are the marks of the plot."""
+    alone, named = cli("compare", "--pareto"), cli("compare", "--pareto", "--all")
+    assert (alone.returncode, alone.stderr) == (0, "")
+    assert alone.stdout == named.stdout
+    upper, table = alone.stdout.split("algorithm", 1)
+    for name in FAMILIES:
+        (mark,) = re.findall(rf"^(\w)  {name} ", table, re.MULTILINE)
+        assert mark in upper
+    assert "peak memory of the largest device (microbatch)" in upper
+
+
+def test_pareto_marks_the_budget(cli: Cli) -> None:
+    """The budget is a line of the plot, and what exceeds it says so in the table."""
+    result = cli("compare", "--pareto", "naive", "1f1b", "--mem-budget", "5", "--ascii")
+    assert ": budget 5 microbatch" in result.stdout
+    assert re.search(r"^A  1f1b .* 4  +frontier *$", result.stdout, re.MULTILINE)
+    assert re.search(r"^b  naive .* 8 over  +dominated by A *$", result.stdout, re.MULTILINE)
+    assert result.stdout.isascii()
+
+
+def test_pareto_with_static_memory_draws_what_is_left(cli: Cli) -> None:
+    """The line is the budget less the weights; DualPipe's two copies of them leave less, and both limits are said."""
+    arguments = ("compare", "--pareto", "--mem-budget", "13", "-c", "-", "1f1b")
+    assert "┊ budget less static memory 9 GB" in cli(*arguments, stdin=STATIC).stdout
+    both = cli(*arguments, "dualpipe", stdin=STATIC).stdout
+    assert "┊ least budget less static memory 5 GB" in both
+    assert "┊ most budget less static memory 9 GB" in both
+
+
+def test_pareto_of_a_budget_a_device(cli: Cli) -> None:
+    """Devices with different budgets have two lines: no peak below the least exceeds any, all above the most do."""
+    result = cli("compare", "--pareto", "1f1b", "--mem-budget", "6,5,4,3")
+    assert "┊ least budget 3 microbatch" in result.stdout
+    assert "┊ most budget 6 microbatch" in result.stdout
+
+
+STATIC = "{devices: 4, microbatches: 8, memory: {static: 4, unit: GB}}"
+
+
+def test_pareto_writes_its_document(cli: Cli, tmp_path: Path) -> None:
+    """-o keeps the document that --json prints."""
+    result = cli("compare", "--pareto", "naive", "1f1b", "-o", "found.json", "--json")
+    assert (tmp_path / "found.json").read_text() == result.stdout
+
+
+def test_pareto_where_nothing_applies(cli: Cli) -> None:
+    """Only reasons, and no plot."""
+    result = cli("compare", "--pareto", "1f1b", "interleaved", "--stages", "5")
+    assert (result.returncode, result.stdout.count("does not apply")) == (0, 2)
+    assert "makespan" not in result.stdout
+
+
+def test_pareto_of_a_sweep_is_refused(cli: Cli) -> None:
+    """A plot is of one problem."""
+    result = cli("compare", "--pareto", "--sweep", "microbatches=4,8")
+    assert (result.returncode, result.stdout) == (2, "")
+    assert "--sweep" in result.stderr
+
+
+@pytest.mark.parametrize("width", ["20", "33", "60", "79", "150"])
+def test_pareto_never_wraps(cli: Cli, width: str) -> None:
+    """No line is wider than asked."""
+    lines = cli("compare", "--pareto", "--mem-budget", "5", "--width", width).stdout.splitlines()
+    assert max(map(len, lines)) <= int(width)

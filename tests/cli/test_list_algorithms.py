@@ -27,7 +27,7 @@ def test_json(cli: Cli) -> None:
 
 def test_json_options_work(cli: Cli) -> None:
     """The options that the list names for a family are options of the command line that the family takes."""
-    values = {"--lifo": [], "--tie": ["fifo"], "--priority": ["alap"]}
+    values = {"--lifo": [], "--tie": ["fifo"], "--priority": ["alap"], "--objective": ["makespan"]}
     for row in json.loads(cli("list", "--json").stdout)["rows"]:
         for option in row["options"]:
             assert cli("run", "-a", row["name"], option, *values.get(option, ["8"])).returncode == 0

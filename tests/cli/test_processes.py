@@ -41,6 +41,7 @@ def test_config_from_a_pipe(process: Process) -> None:
     [
         (["run", "--json"], 0),
         (["run", "--algo", "list", "--mem-budget", "0.1"], 1),
+        (["run", "--algo", "zb-auto", "--mem-budget", "0.1"], 1),
         (["run", "--algo", "nosuch"], 2),
         (["run", "--nosuch"], 2),
         (["nosuch"], 2),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import NamedTuple
 
 import pytest
@@ -30,8 +31,12 @@ class Size(NamedTuple):
 
 
 def megatron(size: Size, group: int) -> list[list[Op]]:
-    """Megatron-LM's order: a table of virtual microbatches, warm-up, one F one B, cool-down."""
+    """Megatron-LM's order: a table of virtual microbatches, warm-up, one F one B, cool-down.
+
+    Groups of more than M microbatches, which Megatron refuses, are groups of M.
+    """
     devices, chunks, microbatches = size
+    group = min(group, microbatches)
     total = microbatches * chunks
     table = [_virtual(k, size, group) for k in range(total)]
     orders = []
@@ -182,6 +187,86 @@ def test_explicit_group_sizes(devices: int, chunks: int) -> None:
             assert all(runs(size, int(other)) for other in advice)
             assert str(group) not in advice
     assert refused or devices == 2
+
+
+RELATIVES = ("interleaved", "interleaved-overlap", "grouped-interleaved", "interleaved-zb")
+
+
+@pytest.mark.parametrize("name", RELATIVES)
+@pytest.mark.parametrize("devices", range(1, 6))
+def test_group_sizes_of_the_relatives(name: str, devices: int) -> None:
+    """A group size runs or is refused for its deadlock, with sizes that run: none that is held to be sure deadlocks."""
+    for chunks in (2, 3):
+        for microbatches in range(1, 2 * devices + 4):
+            problem = Size(devices, chunks, microbatches).problem()
+            answers = [answer(problem, name, group) for group in range(1, microbatches + 2)]
+            refusals = {group: text for group, text in enumerate(answers, start=1) if text}
+            for group, text in refusals.items():
+                assert text.startswith(f"{name} with group size {group} deadlocks on {devices} devices")
+                advised = set(map(int, text.rpartition("that run: ")[2].split(", ")))
+                assert advised <= set(range(1, microbatches + 2)) - set(refusals)
+
+
+def answer(problem: Problem, name: str, group: int) -> str:
+    """Why a group size is refused; empty if it runs."""
+    try:
+        run(problem, name, group_size=group)
+    except NotApplicable as error:
+        return str(error)
+    return ""
+
+
+@pytest.mark.parametrize("name", RELATIVES)
+def test_groups_mean_nothing_with_one_chunk(name: str) -> None:
+    """One stage a device: every group size is the same order, and no note speaks of groups."""
+    for devices, microbatches in [(1, 3), (3, 4), (4, 2), (4, 9)]:
+        problem = Size(devices, 1, microbatches).problem()
+        plan = run(problem, name).schedule.plan
+        assert plan.note == ""
+        for group in range(1, microbatches + 2):
+            assert texts_of(run(problem, name, group_size=group).schedule.plan) == texts_of(plan)
+
+
+@pytest.mark.parametrize("name", [*RELATIVES, "gis-h"])
+def test_any_number_of_microbatches_without_a_group_size(name: str) -> None:
+    """Every M runs; where the groups of the paper deadlock, with the next longer ones, which the note says."""
+    longer = 0
+    for devices in range(1, 9):
+        for microbatches in range(1, 3 * devices + 2):
+            plan = run(Size(devices, 3, microbatches).problem(), name).schedule.plan
+            longer += plan.note.startswith("group size ")
+    assert (longer > 0) == (name in ("interleaved", "interleaved-overlap", "gis-h"))
+
+
+@pytest.mark.parametrize(("name", "peak"), [
+    ("interleaved", lambda v, g, d, p: (v - 1) * g + 2 * (p - d) - 1),
+    ("interleaved-overlap", lambda v, g, d, p: (v - 1) * g + 2 * (p - d)),
+    ("grouped-interleaved", lambda v, g, d, p: (v - 1) * g + p - d),
+    ("interleaved-zb", lambda v, g, _, p: (v - 1) * g + p),
+])  # fmt: skip
+def test_peaks_of_the_relatives(name: str, peak: Callable[[int, int, int, int], int]) -> None:
+    """The chunks that each device holds, as the families say, also with fewer microbatches than devices or groups."""
+    for devices, chunks, microbatches, group in [(4, 2, 8, 4), (4, 3, 8, 4), (3, 2, 7, 4), (6, 2, 3, 6), (5, 3, 12, 6)]:
+        problem = Size(devices, chunks, microbatches).problem(activation=1, retain=1)
+        held = [peak(chunks, min(group, microbatches), device, devices) for device in range(devices)]
+        expected = [min(chunks * microbatches, one) for one in held]
+        assert run(problem, name, group_size=group).schedule.peak_memory == expected
+
+
+@pytest.mark.parametrize("devices", range(1, 7))
+@pytest.mark.parametrize("chunks", [2, 3])
+def test_megatrons_combined_order(devices: int, chunks: int) -> None:
+    """interleaved-overlap is Megatron's combined 1F1B: one more warm-up forward, then every F together with a B."""
+    for microbatches in range(devices, 4 * devices):
+        size = Size(devices, chunks, microbatches)
+        for group in accepted(size):
+            plan = run(size.problem(), "interleaved-overlap", group_size=group).schedule.plan
+            for order, plain in zip(texts_of(plan), texts(megatron(size, group)), strict=True):
+                forwards = [text for text in plain if "F" in text]
+                backwards = [text for text in plain if "B" in text]
+                alone = plain.index(backwards[0])  # the warm-up, and the forward before the first backward
+                pairs = [f"({f};{b})OVERLAP_F_B" for f, b in zip(forwards[alone:], backwards, strict=False)]
+                assert order == [*forwards[:alone], *pairs, *backwards[len(pairs) :]]
 
 
 def test_megatron_refuses_many_that_run() -> None:

@@ -1,0 +1,243 @@
+"""Points in a plane of characters: one Rich renderable that knows its width.
+
+A cell is two columns wide: the mark of a point, and a + when more points share the cell (the legend names them all). So
+two marks never touch, and every fact is readable without colour.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+from itertools import pairwise
+from typing import NamedTuple
+
+from rich.console import Console, ConsoleOptions, RenderResult
+from rich.measure import Measurement
+from rich.segment import Segment
+from rich.style import Style
+
+from pipesched.pipeline.quantities import plain
+from pipesched.render.cells import Line
+from pipesched.render.legend import Item, wrap
+from pipesched.render.palette import DIM, OVER
+from pipesched.render.timescale import number
+
+Amount = int | float | Fraction
+PLAIN = Style.null()
+FEWEST_ROWS, MOST_ROWS = 6, 18
+
+
+class Point(NamedTuple):
+    """A point and the one character that stands for it."""
+
+    x: Amount
+    y: Amount
+    mark: str
+    style: Style = PLAIN
+
+
+class Wall(NamedTuple):
+    """A vertical line, for instance a limit, and what it is. Far from all points it stands in the legend only."""
+
+    x: Amount
+    label: str
+
+
+class Ruler(NamedTuple):
+    """An axis: `cells` cells show the values from `low` to `high`."""
+
+    low: Fraction
+    high: Fraction
+    cells: int
+
+    def cell(self, value: Amount) -> int:
+        """The cell nearest to a value."""
+        return round((Fraction(value) - self.low) * (self.cells - 1) / (self.high - self.low))
+
+    def ticks(self, spacing: int) -> list[tuple[int, str]]:
+        """(cell, label) of round values, at least `spacing` cells apart."""
+        step = round_step((self.high - self.low) * spacing / (self.cells - 1))
+        first, last = -(-self.low // step), self.high // step
+        return [(self.cell(place * step), number(plain(place * step))) for place in range(first, last + 1)]
+
+
+class Glyphs(NamedTuple):
+    """The characters of a plot besides its marks."""
+
+    axis: str
+    tick: str
+    origin: str
+    floor: str
+    floor_tick: str
+    flat: str
+    drop: str
+    corner: str
+    wall: str
+    above: str
+
+
+UNICODE = Glyphs("│", "┤", "└", "─", "┬", "─", "│", "┐", "┊", "↑")
+ASCII = Glyphs("|", "+", "+", "-", "+", "-", "|", ".", ":", "^")
+
+
+@dataclass(frozen=True)
+class Scatter:
+    """Points over two titled axes.
+
+    `steps` are corners (x, y) of a falling frontier, x rising: a line runs right from each and drops to the next, from
+    the last one to the edge. What is above the `ceiling` stands in a row of its own on top, so that it does not flatten
+    the rest. Of several points in one cell the first is drawn.
+    """
+
+    points: Sequence[Point]
+    x_title: str
+    y_title: str
+    steps: Sequence[tuple[Amount, Amount]] = ()
+    steps_label: str = "frontier"
+    walls: Sequence[Wall] = ()
+    ceiling: Amount | None = None
+    ascii_only: bool = False
+
+    def __rich_measure__(self, console: Console, options: ConsoleOptions) -> Measurement:
+        """As wide as it may be; at least the axis and a few cells."""
+        return Measurement(min(20, options.max_width), options.max_width)
+
+    def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
+        """Lines of segments, none wider than the options allow."""
+        if not self.points:
+            return
+        plot = _Plot(self, options.max_width, ASCII if self.ascii_only or options.ascii_only else UNICODE)
+        for line in plot.lines():
+            yield from Segment.adjust_line_length(line, options.max_width, pad=False)
+            yield Segment.line()
+
+    def is_above(self, y: Amount) -> bool:
+        """Whether a value is off the scale."""
+        return self.ceiling is not None and y > self.ceiling
+
+
+class _Plot:
+    """A scatter laid out for a width: the grid of characters, and the axes around it."""
+
+    def __init__(self, scatter: Scatter, width: int, glyphs: Glyphs) -> None:
+        self.scatter, self.width, self.glyphs = scatter, width, glyphs
+        heights = [Fraction(point.y) for point in scatter.points if not scatter.is_above(point.y)]
+        self.above = len(heights) < len(scatter.points)
+        self.y = _ruler(heights or [Fraction(0)], min(max(width // 4, FEWEST_ROWS), MOST_ROWS))
+        self.rows = self.y.cells + self.above
+        self.labels = {self.rows - 1 - cell: label for cell, label in self.y.ticks(spacing=3)}
+        if self.above:
+            self.labels[0] = glyphs.above
+        widest = max(map(len, self.labels.values()), default=0)
+        self.gutter = widest + 1 if widest + 1 <= width // 2 else 0
+        across = [Fraction(point.x) for point in scatter.points]
+        near = [Fraction(wall.x) for wall in scatter.walls if _is_near(Fraction(wall.x), across)]
+        self.x = _ruler([*across, *near], max((width - self.gutter - 1) // 2, 2))
+        blank = Segment(" ")
+        self.grid: list[Line] = [[blank] * (2 * self.x.cells) for _ in range(self.rows)]
+        self.shared: dict[tuple[int, int], list[Point]] = {}
+        for point in scatter.points:
+            self.shared.setdefault((self._row(point.y), self.x.cell(point.x)), []).append(point)
+
+    def lines(self) -> Iterator[Line]:
+        """The title of the upright axis, the grid, the other axis and its title, the legend."""
+        self._draw_walls()
+        self._draw_steps()
+        self._draw_points()
+        yield [Segment(self.scatter.y_title, DIM)]
+        for row, cells in enumerate(self.grid):
+            label = self.labels.get(row, "")
+            axis = self.glyphs.tick if label and label != self.glyphs.above else self.glyphs.axis
+            yield [Segment((label + " ").rjust(self.gutter)[: self.gutter] + axis, DIM), *cells]
+        yield from self._floor()
+        yield [Segment(self.scatter.x_title.rjust(self.gutter + 1 + 2 * self.x.cells), DIM)]
+        yield from wrap(self._legend(), self.width)
+
+    def _row(self, y: Amount) -> int:
+        return 0 if self.scatter.is_above(y) else self.rows - 1 - self.y.cell(y)
+
+    def _put(self, row: int, column: int, text: str, style: Style) -> None:
+        self.grid[row][column] = Segment(text, style)
+
+    def _draw_walls(self) -> None:
+        for wall in self.scatter.walls:
+            if self.x.low <= wall.x <= self.x.high:
+                for row in range(self.rows):
+                    self._put(row, 2 * self.x.cell(wall.x), self.glyphs.wall, OVER)
+
+    def _draw_steps(self) -> None:
+        corners = [(self._row(y), 2 * self.x.cell(x), self.scatter.is_above(y)) for x, y in self.scatter.steps]
+        for (row, column, above), (lower, until, _) in pairwise(corners):
+            if not above:
+                self._draw_flat(row, column, until)
+            for place in range(row, lower):
+                self._put(place, until, self.glyphs.drop if above or place > row else self.glyphs.corner, PLAIN)
+        if corners and not corners[-1][2]:
+            self._draw_flat(*corners[-1][:2], 2 * self.x.cells - 1)
+
+    def _draw_flat(self, row: int, column: int, until: int) -> None:
+        for place in range(column, until + 1):
+            self._put(row, place, self.glyphs.flat, PLAIN)
+
+    def _draw_points(self) -> None:
+        for (row, cell), points in self.shared.items():
+            self._put(row, 2 * cell, points[0].mark, points[0].style)
+            if len(points) > 1:
+                self._put(row, 2 * cell + 1, "+", points[0].style)
+
+    def _floor(self) -> Iterator[Line]:
+        """The axis below the grid, and round values under their cells."""
+        columns = 2 * self.x.cells
+        widest = max(len(label) for end in (self.x.low, self.x.high) for label in (number(plain(end)),))
+        labels, marks = "", [self.glyphs.floor] * columns
+        for cell, label in self.x.ticks(spacing=widest // 2 + 3):
+            column = min(2 * cell, columns - len(label))
+            if column >= len(labels) + bool(labels):
+                labels = labels.ljust(column) + label
+                marks[2 * cell] = self.glyphs.floor_tick
+        yield [Segment(" " * self.gutter + self.glyphs.origin + "".join(marks), DIM)]
+        yield [Segment(" " * (self.gutter + 1) + labels, DIM)]
+
+    def _legend(self) -> Iterator[Item]:
+        if self.scatter.steps:
+            yield [Segment(f"{self.glyphs.flat} {self.scatter.steps_label}")]
+        for wall in self.scatter.walls:
+            side = (
+                " (left of the plot)" if wall.x < self.x.low else " (right of the plot)" if wall.x > self.x.high else ""
+            )
+            yield [Segment(self.glyphs.wall, OVER), Segment(f" {wall.label}{side}")]
+        for points in self.shared.values():
+            if len(points) > 1:
+                yield from self._list(points)
+        for point in self.scatter.points:
+            if self.scatter.is_above(point.y):
+                yield [Segment(f"{self.glyphs.above} {point.mark} off the scale: {number(plain(Fraction(point.y)))}")]
+
+    def _list(self, points: Sequence[Point]) -> Iterator[Item]:
+        """The marks of a shared cell, as many an item as fit a line."""
+        most = max((self.width - len("a+ =")) // 2, 1)
+        for first in range(0, len(points), most):
+            marks = " ".join(point.mark for point in points[first : first + most])
+            yield [Segment(f"{points[0].mark}+ = {marks}")]
+
+
+def round_step(least: Fraction) -> Fraction:
+    """The smallest of 1, 2, 5 times a power of ten that is not less than `least`, which is positive."""
+    power = Fraction(1)
+    while power > least:
+        power /= 10
+    while power * 10 < least:
+        power *= 10
+    return next(power * factor for factor in (1, 2, 5, 10) if power * factor >= least)
+
+
+def _ruler(values: Sequence[Fraction], cells: int) -> Ruler:
+    low, high = min(values), max(values)
+    return Ruler(low, high if high > low else low + (abs(low) or 1), cells)
+
+
+def _is_near(wall: Fraction, values: Sequence[Fraction]) -> bool:
+    """Whether a wall may stand in the plot: the values keep half of it."""
+    low, high = min(values), max(values)
+    return 2 * low - high <= wall <= 2 * high - low

@@ -1,0 +1,105 @@
+"""Choosing a building block for the given costs.
+
+Where costs differ from those that a block was drawn for, its offsets no longer fit together (the "repeating bubbles" of
+"Pipeline Parallelism with Controllable Memory", Qi et al. 2024). So a family offers designs: its block for its own unit
+costs, for the given ones, for some between. Each is squeezed, and dispatched under several policies; every order is
+timed with the given costs, the best is taken, and a local search improves it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import replace
+from fractions import Fraction
+from itertools import chain, islice, product
+from math import lcm
+from typing import NamedTuple
+
+from pipesched.pipeline.plan import Plan
+from pipesched.pipeline.problem import Problem
+from pipesched.schedulers.block import Block
+from pipesched.schedulers.dispatch import Policy, dispatch
+from pipesched.schedulers.squeeze import squeeze
+from pipesched.schedulers.trials import Effort, Orders, Trials, trials
+
+ALL = 1_000_000
+POLICIES = [  # those that win most often first
+    Policy(Fraction(1, 4), ahead=ALL),
+    Policy(ahead=1),
+    Policy(Fraction(3, 4)),
+    Policy(ahead=ALL),
+    Policy(Fraction(1, 2), ahead=2),
+    Policy(Fraction(1, 2), ahead=ALL),
+    Policy(weight_first=False, ahead=ALL),
+    Policy(ahead=2),
+    Policy(Fraction(1, 4)),
+]
+MOST_PLANNED = 150_000  # operations in all the plans that are tried together: about half a second
+EFFORT = Effort(operations=4_000_000, rounds=1000, slack=Fraction(1, 8))
+FEWEST_TRIES = 4
+
+
+class Design(NamedTuple):
+    """A block, and the problem with the costs that it was drawn for."""
+
+    problem: Problem
+    block: Block
+
+
+def best_of(
+    problem: Problem, designs: Sequence[Design], peak: int, objective: str, known: Iterable[Orders] = ()
+) -> Plan:
+    """The best plan of these designs, and of orders that are `known`, with at most `peak` chunks on a device."""
+    kinds = "".join(designs[0].block.offsets)
+    parts = lcm(*(part.denominator for part in problem.memory.retain))
+    case = trials(_in_chunks(problem, parts), kinds, [peak * parts] * problem.devices, objective)
+    drawn: list[Design] = []
+    for design in designs:
+        counted = Design(_in_chunks(design.problem, parts), design.block)
+        if counted not in drawn:
+            drawn.append(counted)
+    tries = max(MOST_PLANNED // case.index.size, FEWEST_TRIES)
+    orders = islice(chain(known, _orders(case, drawn)), tries)
+    return case.improved(case.best(map(case.timed, orders)), EFFORT)
+
+
+def _orders(case: Trials, designs: Sequence[Design]) -> Iterator[Orders]:
+    """What squeezing and dispatching make of each design, where it fits."""
+    for design in designs:
+        orders = squeeze(design.problem, case.index, design.block, case.rooms)
+        if orders:
+            yield orders
+    for policy, design in product(POLICIES, designs):
+        orders = dispatch(design.problem, case.index, design.block, case.rooms, policy)
+        if orders:
+            yield orders
+
+
+def _in_chunks(problem: Problem, parts: int) -> Problem:
+    """`problem` with every activation counted as one chunk, of so many parts."""
+    return replace(problem, memory=replace(problem.memory, activation=(parts,) * problem.stages))
+
+
+def costing(problem: Problem, share: Fraction) -> Problem:
+    """`problem` with costs between f = b = w without p2p (share 0) and its own (share 1)."""
+    costs = problem.costs
+    mean = max((sum(costs.forward) + sum(costs.backward)) // (3 * problem.stages), 1)
+
+    def between(times: Sequence[int]) -> tuple[int, ...]:
+        return tuple(int(mean + (time - mean) * share) for time in times)
+
+    design = replace(
+        costs,
+        forward=between(costs.forward),
+        backward_input=between(costs.backward_input),
+        backward_weight=between(costs.backward_weight),
+        p2p=(0,) * len(costs.p2p),
+    )
+    return replace(problem, costs=design)
+
+
+def busiest(problem: Problem) -> int:
+    """The work of the busiest device for one microbatch, in ticks (at least one): no period can be shorter."""
+    costs, home = problem.costs, problem.home()
+    work = [costs.forward[stage] + costs.backward[stage] for stage in range(problem.stages)]
+    return max(1, *(sum(work[stage] for stage in home.stages_on(device)) for device in range(problem.devices)))

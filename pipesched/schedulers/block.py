@@ -1,0 +1,89 @@
+"""Building blocks: the operations of one microbatch with their offsets, repeated with a period.
+
+A block is a steady state written down once. What it holds in memory follows from it alone: an activation is resident
+from the start of F to the end of W (or B), a new one begins every period, so a device holds at any time as many of
+them as residences overlap modulo the period ("Pipeline Parallelism with Controllable Memory", Qi et al. 2024,
+arXiv 2405.15362, section 3).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from fractions import Fraction
+from typing import NamedTuple
+
+from pipesched.pipeline.ops import OpIndex
+from pipesched.pipeline.problem import Costs, Problem
+
+Time = int | Fraction
+
+
+class Block(NamedTuple):
+    """`offsets[kind][s]` is when the operation of that kind on stage s starts, in ticks after its microbatch begins;
+    the next microbatch begins `period` ticks later. Kinds are F and B, or F, I and W."""
+
+    offsets: Mapping[str, Sequence[Time]]
+    period: Time
+
+    def peak(self, problem: Problem) -> int:
+        """The most activations that a device of `problem` holds in the steady state, counted in chunks."""
+        last = "B" if "B" in self.offsets else "W"
+        lengths = durations(problem.costs)[last]
+        peak = 0
+        for device in range(problem.devices):
+            stages = problem.home().stages_on(device)
+            spans = [(self.offsets["F"][stage], self.offsets[last][stage] + lengths[stage]) for stage in stages]
+            held = (sum(_alive(moment, span, self.period) for span in spans) for moment, _ in spans)
+            peak = max(peak, *held)
+        return peak
+
+    def scaled(self, factor: Fraction) -> Block:
+        """The same rhythm, slower or faster."""
+        offsets = {kind: [time * factor for time in times] for kind, times in self.offsets.items()}
+        return Block(offsets, self.period * factor)
+
+    def times(self, index: OpIndex) -> list[Time]:
+        """When each operation of `index` starts in the repeated block."""
+        begins = [microbatch * self.period for microbatch in range(index.microbatches)]
+        return [offset + begin for kind in index.kinds for offset in self.offsets[kind] for begin in begins]
+
+    def order(self, index: OpIndex) -> list[int]:
+        """All operations by their time in the repeated block; of equal ones, inputs come first."""
+        times, stages = self.times(index), range(index.stages)
+        rows = [index.row(kind, stage) for kind in index.kinds for stage in (stages if kind == "F" else stages[::-1])]
+        return sorted((number for row in rows for number in row), key=times.__getitem__)
+
+
+def durations(costs: Costs) -> dict[str, tuple[int, ...]]:
+    """The ticks of each kind of operation, stage by stage."""
+    return {"F": costs.forward, "B": costs.backward, "I": costs.backward_input, "W": costs.backward_weight}
+
+
+def with_weights(problem: Problem, forwards: Sequence[Time], inputs: Sequence[Time], period: Time) -> Block:
+    """The block of these offsets of F and I, each W in the first time after its I that its device has free."""
+    lengths = durations(problem.costs)
+    weights: list[Time] = [0] * problem.stages
+    for device in range(problem.devices):
+        stages = problem.home().stages_on(device)
+        busy = [(forwards[stage], lengths["F"][stage]) for stage in stages]
+        busy += [(inputs[stage], lengths["I"][stage]) for stage in stages]
+        for stage in sorted(stages, key=inputs.__getitem__):
+            weights[stage] = _first_free(inputs[stage] + lengths["I"][stage], lengths["W"][stage], busy, period)
+            busy.append((weights[stage], lengths["W"][stage]))
+    return Block({"F": forwards, "I": inputs, "W": weights}, period)
+
+
+def _alive(moment: Time, span: tuple[Time, Time], period: Time) -> int:
+    """How many repetitions of a residence [start, end) hold at a moment, the one that starts there included."""
+    start, end = span
+    return int((moment - start) // period - (moment - end) // period)
+
+
+def _first_free(earliest: Time, length: Time, busy: Sequence[tuple[Time, Time]], period: Time) -> Time:
+    """The first time from `earliest` on when `length` fits between the busy times modulo the period; a period later
+    where it fits nowhere."""
+    ends = (start + size for start, size in busy)
+    for start in sorted([earliest, *(earliest + (end - earliest) % period for end in ends)]):
+        if all((start - other) % period >= size and (other - start) % period >= length for other, size in busy):
+            return start
+    return earliest + period

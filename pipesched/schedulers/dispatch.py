@@ -1,0 +1,159 @@
+"""Dispatching a repeated block: devices run what is ready, earliest in the block first, and W where they would idle.
+
+Where `squeeze` fixes a time for each operation and fits the later ones around it, here all devices go through time
+together, so that a W can fill a gap that nobody planned. Costs far from the block's own do less harm.
+
+It never wedges while forwards keep the order of the block: the earliest operation that has not run has its inputs,
+and finds no more in memory than in the block. A forward may overtake others (`Policy.ahead`) while room is kept for
+them; where too little is kept, it can.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from fractions import Fraction
+from heapq import heappop, heappush
+from typing import NamedTuple
+
+from pipesched.pipeline.lowering import lower
+from pipesched.pipeline.ops import OpIndex
+from pipesched.pipeline.problem import Problem
+from pipesched.schedulers.block import Block, Time
+
+LOOK = 64  # how many forwards of a device are looked at for one that may overtake
+_END, _ARRIVAL, _CHOICE = range(3)  # what happens at one moment, in this order
+
+
+class Policy(NamedTuple):
+    """The choices that a block leaves open; what is best depends on the costs."""
+
+    patience: Fraction = Fraction(0)  # a W may keep the next operation waiting for this part of the W's length
+    weight_first: bool = True  # where memory keeps a ready F waiting: W before I
+    ahead: int = 0  # an F overtakes others rather than leave its device idle, with room kept for so many of them
+
+
+def dispatch(
+    problem: Problem, index: OpIndex, block: Block, rooms: Sequence[int], policy: Policy
+) -> list[list[int]] | None:
+    """The order of each device, with at most `rooms[d]` grains of activations on device d.
+
+    None when it wedges, which an `ahead` smaller than what is overtaken can bring about.
+    """
+    run = _Run(problem, index, block, rooms, policy)
+    run.run()
+    orders = [device.order for device in run.devices]
+    return orders if sum(map(len, orders)) == index.size else None
+
+
+class _Device:
+    """What a device may run, and the order that it has run so far."""
+
+    def __init__(self, forwards: list[int], room: int) -> None:
+        self.forwards, self.next_forward = forwards, 0
+        self.inputs: list[tuple[Time, int]] = []  # ready I (or B), by their time in the block
+        self.weights: list[tuple[Time, int]] = []
+        self.coming: list[int] = []  # when inputs from other devices arrive
+        self.room = room
+        self.order: list[int] = []
+        self.busy = False
+
+
+class _Run:
+    """The state of a run: coming events, and what each operation still waits for."""
+
+    def __init__(self, problem: Problem, index: OpIndex, block: Block, rooms: Sequence[int], policy: Policy) -> None:
+        self.graph, self.policy = lower(problem, index), policy
+        self.row = index.stages * index.microbatches
+        self.times = block.times(index)
+        self.started = bytearray(self.row)
+        self.waits = [len(before) for before in self.graph.predecessors]
+        forwards: list[list[int]] = [[] for _ in rooms]
+        for task in block.order(index):
+            if task < self.row:
+                forwards[self.graph.resources[task]].append(task)
+        self.devices = [_Device(tasks, room) for tasks, room in zip(forwards, rooms, strict=True)]
+        self.events: list[tuple[int, int, int, int]] = [(0, _CHOICE, place, 0) for place in range(len(rooms))]
+
+    def run(self) -> None:
+        """Go from event to event: operations end, inputs arrive, devices choose."""
+        while self.events:
+            now, event, place, task = heappop(self.events)
+            device = self.devices[place]
+            if event == _CHOICE:
+                choice = None if device.busy else self._choice(device, now)
+                if choice is not None:
+                    self._start(device, choice, now)
+                continue
+            if event == _END:
+                device.busy = False
+                device.room += self.graph.gives[task]
+            else:
+                heappop(device.coming)
+                self._receive(device, task)
+            heappush(self.events, (now, _CHOICE, place, 0))
+
+    def _start(self, device: _Device, task: int, now: int) -> None:
+        if task < self.row:
+            self.started[task] = 1
+            while device.next_forward < len(device.forwards) and self.started[device.forwards[device.next_forward]]:
+                device.next_forward += 1
+        else:
+            heappop(device.inputs if task < 2 * self.row else device.weights)
+        device.room -= self.graph.takes[task]
+        device.order.append(task)
+        device.busy = True
+        place = self.graph.resources[task]
+        end = now + self.graph.durations[task]
+        heappush(self.events, (end, _END, place, task))
+        for after, lag in self.graph.successors[task]:
+            there = self.graph.resources[after]
+            heappush(self.events, (end + lag, _ARRIVAL, there, after))
+            heappush(self.devices[there].coming, end + lag)
+
+    def _receive(self, device: _Device, task: int) -> None:
+        self.waits[task] -= 1
+        if self.waits[task] or task < self.row:
+            return
+        heappush(device.inputs if task < 2 * self.row else device.weights, (self.times[task], task))
+
+    def _choice(self, device: _Device, now: int) -> int | None:
+        """What a free device runs next; None: it waits."""
+        forward = device.forwards[device.next_forward] if device.next_forward < len(device.forwards) else None
+        if forward is not None and self.waits[forward]:
+            forward = None
+        full = forward is not None and self.graph.takes[forward] > device.room
+        if full and device.weights and self.policy.weight_first:
+            return device.weights[0][1]
+        if (
+            forward is not None
+            and not full
+            and not (device.inputs and device.inputs[0] < (self.times[forward], forward))
+        ):
+            return forward
+        if device.inputs:
+            return device.inputs[0][1]
+        overtaking = self._overtaking(device) if self.policy.ahead else None
+        if overtaking is not None:
+            return overtaking
+        if device.weights and (full or self._has_time(device, device.weights[0][1], now)):
+            return device.weights[0][1]
+        return None
+
+    def _has_time(self, device: _Device, weight: int, now: int) -> bool:
+        """Whether a W ends before the next input arrives, or not too long after."""
+        length = self.graph.durations[weight]
+        return not device.coming or now + length <= device.coming[0] + self.policy.patience * length
+
+    def _overtaking(self, device: _Device) -> int | None:
+        """The first ready F of the device, if there is room for it and for those that it overtakes."""
+        room, overtaken = device.room, 0
+        for place in range(device.next_forward, min(device.next_forward + LOOK, len(device.forwards))):
+            task = device.forwards[place]
+            if self.started[task]:
+                continue
+            if not self.waits[task]:
+                return task if self.graph.takes[task] <= room else None
+            if overtaken < self.policy.ahead:
+                room -= self.graph.takes[task]
+            overtaken += 1
+        return None

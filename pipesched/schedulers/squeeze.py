@@ -1,0 +1,82 @@
+"""Squeezing a repeated block: every operation, in the order of the block, into the earliest time that is free.
+
+What waits in the block only for the rhythm moves up; a forward moves up only as far as memory stays under the limit
+("Pipeline Parallelism with Controllable Memory", Qi et al. 2024, section 3.3).
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_right, insort
+from collections.abc import Sequence
+
+from pipesched.core.tasks import TaskGraph
+from pipesched.pipeline.lowering import lower
+from pipesched.pipeline.ops import OpIndex
+from pipesched.pipeline.problem import Problem
+from pipesched.schedulers.block import Block
+
+
+def squeeze(problem: Problem, index: OpIndex, block: Block, rooms: Sequence[int]) -> list[list[int]] | None:
+    """The order of each device, with at most `rooms[d]` grains of activations on device d.
+
+    None when the block itself holds more than that, so that a forward never fits.
+    """
+    graph = lower(problem, index)
+    devices = [_Device(room) for room in rooms]
+    ends = [0] * len(graph)
+    for task in block.order(index):
+        ready = max((ends[before] + lag for before, lag in graph.predecessors[task]), default=0)
+        start = devices[graph.resources[task]].insert(graph, task, ready)
+        if start is None:
+            return None
+        ends[task] = start + graph.durations[task]
+    return [[task for _, _, task in device.runs] for device in devices]
+
+
+class _Device:
+    """What stands on a device so far, and the memory that it takes over time."""
+
+    def __init__(self, room: int) -> None:
+        self.room, self.level = room, 0  # the level after all changes
+        self.runs: list[tuple[int, int, int]] = []  # (start, end, task)
+        self.changes: list[tuple[int, int]] = []  # (time, memory more or less), frees first
+
+    def insert(self, graph: TaskGraph, task: int, ready: int) -> int | None:
+        """Put `task` into the first gap from `ready` on; returns its start, None if memory never has room."""
+        takes, gives, length = graph.takes[task], graph.gives[task], graph.durations[task]
+        fits = self._fits_from(takes)
+        if fits is None:
+            return None
+        start, place = self._gap(max(ready, fits), length)
+        self.runs.insert(place, (start, start + length, task))
+        self._change(start, takes)
+        self._change(start + length, -gives)
+        return start
+
+    def _gap(self, start: int, length: int) -> tuple[int, int]:
+        """The first free time of that length from `start` on, and its place among the runs."""
+        runs = self.runs
+        place = bisect_right(runs, (start, start + 1, -1))
+        if place and runs[place - 1][1] > start:
+            start = runs[place - 1][1]
+        while place < len(runs) and runs[place][0] < start + length:
+            start = max(start, runs[place][1])
+            place += 1
+        return start, place
+
+    def _fits_from(self, amount: int) -> int | None:
+        """The time from which on `amount` more always fits."""
+        level, place = self.level, len(self.changes)
+        if not amount:
+            return 0
+        while level + amount <= self.room:
+            if not place:
+                return 0
+            place -= 1
+            level -= self.changes[place][1]
+        return self.changes[place][0] if place < len(self.changes) else None
+
+    def _change(self, time: int, amount: int) -> None:
+        if amount:
+            insort(self.changes, (time, amount))
+            self.level += amount

@@ -1,0 +1,90 @@
+"""Zero bubble for any costs under a memory limit: the best of many greedy schedules, then a local search.
+
+The limit decides what comes out: at P activations about ZB-H1 (the paper's ZB-1p), at 2P nearly no bubble in the span
+(ZB-2p), below P what tight memory leaves.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from fractions import Fraction
+from itertools import islice, product
+
+from pipesched.pipeline.floor import require_floor
+from pipesched.pipeline.plan import Plan
+from pipesched.pipeline.problem import Problem
+from pipesched.pipeline.schedule import Schedule
+from pipesched.schedulers.family import Family
+from pipesched.schedulers.orders import split_one_forward_one_backward
+from pipesched.schedulers.trials import Effort, Orders, Trials, trials
+from pipesched.schedulers.zb_greedy import KINDS, Switches, greedy_orders
+
+MOST_PLANNED = 300_000  # operations in all greedy schedules together: about half a second
+EFFORT = Effort(operations=300_000, rounds=400, slack=Fraction(1, 20))
+
+
+def zb_auto(problem: Problem, *, objective: str = "span") -> Plan:
+    """The best by `objective` (span or makespan) of the handcrafted schedules that fit and of greedy ones, improved.
+
+    Obeys the budget; without one the limit is 2P activations of the largest stage. Raises NoSchedule when the budget
+    holds no microbatch.
+    """
+    require_floor(problem)
+    enough = 2 * problem.devices * max(problem.memory.activation)
+    rooms = [enough if room is None else room for room in problem.room()]
+    case = trials(problem, KINDS, rooms, objective)
+    return case.improved(case.best(_candidates(case)), EFFORT)
+
+
+def _candidates(case: Trials) -> Iterator[Schedule]:
+    """The handcrafted schedules that fit, and as many greedy ones as a moment allows."""
+    yield from filter(case.fits, map(case.timed, _handcrafted(case)))
+    count = max(MOST_PLANNED // case.index.size, 2)
+    for switches in islice(_switches(case), count):
+        yield case.timed(greedy_orders(case.problem, case.rooms, switches))
+
+
+def _handcrafted(case: Trials) -> Iterator[Orders]:
+    """ZB-H1, ZB-H2, and 1F1B with each backward in two halves."""
+    last = case.problem.devices - 1
+    shapes: tuple[Callable[[int], tuple[int, int]], ...] = (
+        lambda device: (last - device, device),
+        lambda device: (2 * (last - device), 2 * device),
+        lambda device: (last - device, 0),
+    )
+    for shape in shapes:
+        orders = []
+        for device in range(case.problem.devices):
+            forwards, inputs, weights = (case.index.row(kind, device) for kind in KINDS)
+            orders.append(split_one_forward_one_backward(forwards, inputs, weights, *shape(device)))
+        yield orders
+
+
+def _switches(case: Trials) -> Iterator[Switches]:
+    """Every setting of the greedy, those that win most often first."""
+    devices, count = case.problem.devices, case.problem.microbatches
+    size = case.problem.memory.activation[0]
+    held = case.rooms[0] // size if size else count
+    flights = (
+        [count] * devices,
+        [-(-held * (devices - device) // devices) for device in range(devices)],  # falls with the device, as 1F1B's
+        [2 * (devices - device) - 1 for device in range(devices)],
+    )
+    for patience, flight, weight_patience, alternate in product(
+        ((2, 0), (0, 0), (1, 1)), flights, (2, 0, 1), (True, False)
+    ):
+        yield Switches(flight, alternate, *patience, weight_patience)
+
+
+FAMILY = Family(
+    name="zb-auto",
+    plan=zb_auto,
+    placement="linear",
+    stages="P",
+    needs="any M; splits the backward; obeys the budget",
+    bubble="by simulation; at 2P nearly none in span",
+    memory="at most the budget; 2P without one",
+    source="Zero Bubble Pipeline Parallelism (Qi et al. 2024, arXiv 2401.10241)",
+    elsewhere="the authors' Megatron fork, by another greedy",
+    options=("objective",),
+)

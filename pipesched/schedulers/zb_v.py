@@ -1,0 +1,74 @@
+"""ZB-V: two stages a device on a V, split backward, no bubble in the span where f = b = w, at 1F1B's memory."""
+
+from __future__ import annotations
+
+from pipesched.pipeline.ops import OpIndex
+from pipesched.pipeline.plan import Plan
+from pipesched.pipeline.problem import Problem
+from pipesched.schedulers.best_block import best_of
+from pipesched.schedulers.family import Family
+from pipesched.schedulers.v_block import Waits, v_blocks
+
+WAITS = Waits(3, 1, 3, 1)
+
+
+def zb_v(problem: Problem, *, objective: str = "span") -> Plan:
+    """The published order, or what a block of this memory gives where that is better: 2P chunks at most."""
+    index = OpIndex("FIW", problem.stages, problem.microbatches)
+    published = [published_order(index, problem.devices, device) for device in range(problem.devices)]
+    return best_of(problem, v_blocks(problem, WAITS), 2 * problem.devices, objective, known=[published])
+
+
+def published_order(index: OpIndex, devices: int, device: int) -> list[int]:
+    """The order for f = b = w: F and its kind on chunk 0 are written F0, on chunk 1 F1.
+
+    Warm-up: 2(P-d)-1 times F0, d times F1 F0, P-d times F1 I1 W1. Steady: F0 while any is left, I0 W0 F1 I1 W1.
+    Cool-down: d times I0 I1, P-d times I0 W0, then the W1 and the W0 that are left.
+    """
+    late = devices - device
+    run = _Run(index, device)
+    run.steps("F0", 2 * late - 1)
+    run.steps("F1 F0", device)
+    run.steps("F1 I1 W1", late)
+    while run.left("F1") or run.left("F0"):
+        run.steps("F0 I0 W0 F1 I1 W1", 1)
+    run.steps("I0 I1", device)
+    run.steps("I0 W0", late)
+    run.steps("W1", run.left("W1"))
+    run.steps("W0", run.left("W0"))
+    return run.order
+
+
+class _Run:
+    """The order of a device as it grows: each step takes the next microbatch, or nothing when none is left."""
+
+    def __init__(self, index: OpIndex, device: int) -> None:
+        stages = (device, index.stages - 1 - device)
+        self.order: list[int] = []
+        self.rows = {f"{kind}{chunk}": iter(index.row(kind, stages[chunk])) for kind in "FIW" for chunk in (0, 1)}
+        self.counts = dict.fromkeys(self.rows, index.microbatches)
+
+    def left(self, step: str) -> int:
+        """How many microbatches have this step before them."""
+        return self.counts[step]
+
+    def steps(self, names: str, times: int) -> None:
+        """These steps in turn, so many times."""
+        for step in names.split() * times:
+            if self.counts[step]:
+                self.counts[step] -= 1
+                self.order.append(next(self.rows[step]))
+
+
+FAMILY = Family(
+    name="zb-v",
+    plan=zb_v,
+    placement="v",
+    stages="2P",
+    needs="S = 2P, any M; splits the backward",
+    bubble="none in span at f = b = w and M >= 2P; else by simulation",
+    memory="min(2M, 2P) chunks",
+    source="Zero Bubble Pipeline Parallelism (Qi et al. 2024, arXiv 2401.10241)",
+    elsewhere="PyTorch ScheduleZBVZeroBubble, the authors' Megatron fork",
+    options=("objective",),
+)

@@ -1,0 +1,121 @@
+"""DualPipe and DualPipe-V against DeepSeek's order, written here a second time, and with fewer microbatches."""
+
+from __future__ import annotations
+
+import pytest
+
+from pipesched import make_problem, run
+from tests.strategies import texts_of
+
+UNIT = {"backward_input": 1, "backward_weight": 1, "activation": 1}
+Lane = tuple[int, int]  # the stage of a phase, and its first microbatch
+
+
+def deepseek(half: int, rank: int, count: int) -> list[str]:
+    """The eight steps of a rank, as kinds and phases, for `count` microbatches a phase (at least 2 * half)."""
+    outer, inner = half - rank - 1, rank + 1
+    main = ["F0B1", "F1B0"] * (count - 2 * half + inner)
+    if outer == 0:
+        main[:1] = ["F0", "B1"]
+    last = [f"{kind}{phase}" for kind, phase in zip("B" * inner + "I" * inner, "10" * inner, strict=True)]
+    return [
+        *["F0"] * (2 * outer),
+        *["F0", "F1"] * inner,
+        *["I1", "W", "F1"] * outer,
+        *main,
+        *["B1", "F1B0"] * outer,
+        *last,
+        *["W", "I0"] * outer,
+        *["W"] * inner,
+    ]
+
+
+def spelled(steps: list[str], lanes: list[Lane]) -> list[str]:
+    """The steps with stages and microbatches: every phase takes its own in turn, W the oldest that waits."""
+    turn = {(kind, phase): 0 for kind in "FB" for phase in "01"}
+    waiting: list[str] = []
+    texts = []
+    for step in steps:
+        ops = []
+        for kind, phase in zip(step[::2], step[1::2], strict=False):
+            stage, first = lanes[int(phase)]
+            counter = ("F" if kind == "F" else "B", phase)
+            ops.append(f"{stage}{kind}{first + turn[counter]}")
+            turn[counter] += 1
+        waiting += [op.replace("I", "W") for op in ops if "I" in op]
+        ops = ops or [waiting.pop(0)]
+        texts.append(ops[0] if len(ops) == 1 else f"({ops[0]};{ops[1]})OVERLAP_F_B")
+    return texts
+
+
+@pytest.mark.parametrize("devices", range(2, 17, 2))
+def test_dualpipe_is_deepseeks(devices: int) -> None:
+    """Operation by operation, for every even number of devices and every even M >= 2P."""
+    half = devices // 2
+    for microbatches in [*range(2 * devices, 3 * devices + 1, 2), 5 * devices]:
+        each = microbatches // 2
+        expected = []
+        for device in range(devices):
+            down, up = (device, 0), (devices - 1 - device, each)
+            lanes = [down, up] if device < half else [up, down]
+            expected.append(spelled(deepseek(half, min(device, devices - 1 - device), each), lanes))
+        problem = make_problem(devices=devices, microbatches=microbatches)
+        assert texts_of(run(problem, "dualpipe").schedule.plan) == expected
+
+
+@pytest.mark.parametrize("devices", range(1, 10))
+def test_dualpipe_v_is_deepseeks(devices: int) -> None:
+    """Operation by operation, for every number of devices, odd ones too, and every M >= 2P."""
+    for microbatches in [*range(2 * devices, 3 * devices + 2), 5 * devices + 1]:
+        expected = [
+            spelled(deepseek(devices, device, microbatches), [(device, 0), (2 * devices - 1 - device, 0)])
+            for device in range(devices)
+        ]
+        problem = make_problem(devices=devices, stages=2 * devices, microbatches=microbatches)
+        assert texts_of(run(problem, "dualpipe-v").schedule.plan) == expected
+
+
+def test_fewer_microbatches_by_hand() -> None:
+    """P2 M2 and P4 M4: no steady state is left, and the first operations of the other steps are missing."""
+    plan = run(make_problem(devices=2, microbatches=2), "dualpipe").schedule.plan
+    assert [" ".join(row) for row in texts_of(plan)] == [
+        "0F0 1F1 1B1 0I0 0W0",
+        "0F1 1F0 1B0 0I1 0W1",
+    ]
+    plan = run(make_problem(devices=4, microbatches=4), "dualpipe").schedule.plan
+    assert [" ".join(row) for row in texts_of(plan)][:2] == [
+        "0F0 0F1 3F2 3B2 3F3 3B3 0I0 0W0 0I1 0W1",
+        "1F0 2F2 1F1 2F3 2B2 1B0 2I3 1I1 2W3 1W1",
+    ]
+
+
+@pytest.mark.parametrize("devices", range(2, 17, 2))
+def test_dualpipe_of_few_microbatches(devices: int) -> None:
+    """Any even M: a checked schedule, at most P+1 activations, at worst 5 % behind ZB-1P, whose memory is P."""
+    for microbatches in range(2, 3 * devices + 1, 2):
+        problem = make_problem(devices=devices, microbatches=microbatches, **UNIT)
+        schedule = run(problem, "dualpipe").schedule
+        assert max(schedule.peak_memory) <= min(microbatches, devices + 1)
+        assert schedule.makespan <= 1.05 * run(problem, "zb-1p").schedule.makespan
+        assert schedule.makespan >= schedule.ideal == 3 * microbatches
+
+
+@pytest.mark.parametrize("devices", range(1, 10))
+def test_dualpipe_v_of_few_microbatches(devices: int) -> None:
+    """Any M: a checked schedule, at most 2P+1 chunks, at worst 8 % behind ZB-1P of the fused stages."""
+    for microbatches in range(1, 3 * devices + 1):
+        problem = make_problem(devices=devices, stages=2 * devices, microbatches=microbatches, **UNIT)
+        schedule = run(problem, "dualpipe-v").schedule
+        assert max(schedule.peak_memory) <= min(2 * microbatches, 2 * devices + 1)
+        assert schedule.makespan <= 1.08 * run(problem, "zb-1p").schedule.makespan
+        assert schedule.makespan >= schedule.ideal == 6 * microbatches
+
+
+@pytest.mark.parametrize(("name", "per_stage"), [("dualpipe", 1), ("dualpipe-v", 2)])
+def test_idle_time_as_published(name: str, per_stage: int) -> None:
+    """(P/2-1)(F&B + B - 3w) at f = b = w, here 2(P/2-1), on each device; cut in half it is that of 2P devices."""
+    for devices in (2, 4, 8, 16):
+        for microbatches in (2 * devices, 2 * devices + 6, 5 * devices):
+            problem = make_problem(devices=devices, stages=per_stage * devices, microbatches=microbatches, **UNIT)
+            schedule = run(problem, name).schedule
+            assert schedule.idle == [2 * (per_stage * devices // 2 - 1)] * devices

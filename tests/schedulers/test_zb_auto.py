@@ -1,0 +1,202 @@
+"""ZB-auto: published and proven figures, the memory limit, and what its parts promise."""
+
+from __future__ import annotations
+
+from fractions import Fraction
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from pipesched import ConfigError, NoSchedule, Plan, Problem, make_problem, run, violations
+from pipesched.outcome import Outcome
+from pipesched.pipeline.floor import activation_floor
+from pipesched.pipeline.lowering import lower
+from pipesched.pipeline.ops import OpIndex
+from pipesched.pipeline.schedule import schedule_plan
+from pipesched.schedulers.critical_blocks import BlockSearch, fits
+from pipesched.schedulers.family import prepare
+from pipesched.schedulers.registry import family
+from pipesched.schedulers.zb_greedy import Switches, greedy_orders
+from tests.replay import replay
+from tests.strategies import problems, texts_of, with_rooms
+
+UNIT = {"devices": 4, "microbatches": 8, "forward": 1, "backward_input": 1, "backward_weight": 1}
+MIDDLE = {"devices": 8, "microbatches": 24, "forward": 185, "backward_input": 181, "backward_weight": 93, "p2p": 6}
+UNEVEN = {
+    "devices": 8,
+    "microbatches": 32,
+    "forward": [30715, 29233, 29106, 29078, 28850, 28919, 28924, 41678],
+    "backward_input": [31308, 29344, 29357, 29455, 29217, 29384, 29354, 38731],
+    "backward_weight": [18746, 18789, 19062, 19367, 19455, 19967, 20096, 32833],
+    "p2p": 473,
+    "activation": [943, 1240, 1240, 1240, 1240, 1240, 1240, 1071],
+}
+RETAINED = {
+    "devices": 4, "microbatches": 12, "forward": 5, "backward_input": 6, "backward_weight": 4, "activation": 2,
+    "retain": 0.5,
+}  # fmt: skip
+
+
+def auto(objective: str, **values: Any) -> Outcome:
+    """zb-auto on a problem, which must fit its budget."""
+    outcome = run(make_problem(**values), "zb-auto", objective=objective)
+    assert outcome.schedule.fits
+    return outcome
+
+
+@pytest.mark.parametrize(("budget", "span"), [(2, 41), (3, 31), (4, 27), (5, 26), (6, 25), (7, 24), (8, 24)])
+def test_spans_that_are_proved_optimal(budget: int, span: int) -> None:
+    """P4 M8 at unit costs: every budget's proven optimum; no idle time in the span from 7 activations on."""
+    schedule = auto("span", budget=budget, **UNIT).schedule
+    assert schedule.span == span
+    assert (schedule.bubble_span == 0) == (budget >= 7)
+
+
+@pytest.mark.parametrize(
+    ("problem", "budget", "makespan"),
+    [
+        *((UNIT, budget, makespan) for budget, makespan in ((1, 72), (2, 41), (3, 31), (4, 27), (8, 27))),
+        *((RETAINED, budget, makespan) for budget, makespan in ((8, 201), (10, 195), (14, 195))),
+        *((MIDDLE, budget, makespan) for budget, makespan in ((8, 13095), (16, 12353))),
+        *((UNEVEN, periods * 1240, 3831880) for periods in (8, 16)),
+    ],
+)
+def test_makespans_that_are_proved_optimal(problem: dict[str, Any], budget: int, makespan: int) -> None:
+    """Proven optima for unit costs, for activations of which I frees half, with p2p, and for uneven stages."""
+    assert auto("makespan", budget=budget, **problem).schedule.makespan == makespan
+
+
+def test_tight_memory() -> None:
+    """P8 M32 f12 b13 w9 with room for five microbatches: within 2 % of the proven 1648 (a list schedule has 1763)."""
+    costs = {"forward": 12, "backward_input": 13, "backward_weight": 9, "p2p": 1}
+    schedule = auto("makespan", devices=8, microbatches=32, budget=5, **costs).schedule
+    assert 1648 <= schedule.makespan <= 1680
+
+
+def test_objectives_differ() -> None:
+    """Each objective is the better one by its own measure where the two disagree."""
+    by_span, by_makespan = (auto(goal, budget=10, **RETAINED).schedule for goal in ("span", "makespan"))
+    assert by_makespan.makespan == 195
+    assert by_span.span < by_makespan.span
+
+
+def test_the_default_limit_is_two_p() -> None:
+    """Without a budget a device holds at most 2P activations of the largest stage, and uses more than P of them."""
+    outcome = run(make_problem(**{**UNIT, "microbatches": 40}), "zb-auto")
+    assert outcome.schedule.bubble_span == 0
+    assert 4 < max(outcome.schedule.peak_memory) <= 8
+    free = run(make_problem(**{**UNIT, "microbatches": 40, "budget": 8}), "zb-auto")
+    assert texts_of(free.schedule.plan) == texts_of(outcome.schedule.plan)
+
+
+def test_same_answer_again() -> None:
+    """The local search takes chances, always the same ones."""
+    one, two = (auto("span", budget=3, **UNIT).schedule.plan for _ in range(2))
+    assert texts_of(one) == texts_of(two)
+
+
+def test_a_budget_below_one_microbatch() -> None:
+    """The answer is no, with the device, the floor and what would fit."""
+    problem = make_problem(**UNIT, activation=[1, 1, 3, 1], static=1, budget=[2, 2, 3.5, 2])
+    with pytest.raises(NoSchedule, match=r"device 2 needs at least 4 microbatch") as caught:
+        run(problem, "zb-auto")
+    assert (caught.value.device, caught.value.floor, caught.value.budget) == (2, 4, 3.5)
+    assert caught.value.would_fit == ("a budget of 4 microbatch on device 2",)
+
+
+def test_an_objective_that_does_not_exist() -> None:
+    """Bad input names what is valid."""
+    with pytest.raises(ConfigError, match=r"unknown objective 'spam'; did you mean 'span'.*span, makespan"):
+        auto("spam", **UNIT)
+
+
+@st.composite
+def limited(draw: st.DrawFn, most_microbatches: int = 9) -> Problem:
+    """A problem as the family runs it, with rooms between the floor and 2P activations."""
+    free = draw(problems(most_devices=5, most_microbatches=most_microbatches, most_chunks=2))
+    problem = prepare(free, family("zb-auto"))
+    most = 2 * problem.devices * max(problem.memory.activation)
+    floors = [activation_floor(problem, device) for device in range(problem.devices)]
+    return with_rooms(problem, [draw(st.integers(least, max(least, most))) for least in floors])
+
+
+@settings(deadline=None)
+@given(limited(), st.sampled_from(["span", "makespan"]))
+def test_never_over_budget_nor_worse_than_what_fits(problem: Problem, objective: str) -> None:
+    """The naive replay agrees, the check passes, the peaks fit, and ZB-H1, ZB-H2 and 1F1B that fit are no better."""
+    schedule = run(problem, "zb-auto", objective=objective).schedule
+    naive = replay(schedule.problem, texts_of(schedule.plan))
+    assert list(violations(schedule)) == []
+    assert all(peak <= room for peak, room in zip(naive.peak, problem.room(), strict=True) if room is not None)
+    for name in ("zb-h1", "zb-h2", "1f1b"):
+        other = run(problem, name).schedule
+        if other.fits:
+            assert getattr(naive, objective) <= getattr(other, objective)
+
+
+@st.composite
+def switches_for(draw: st.DrawFn, problem: Problem) -> Switches:
+    """Any setting of the greedy."""
+    flights = draw(st.lists(st.integers(1, 9), min_size=problem.devices, max_size=problem.devices))
+    first, later, weight = (draw(st.integers(0, 5)) for _ in range(3))
+    return Switches(flights, draw(st.booleans()), first, later, weight)
+
+
+@settings(deadline=None)
+@given(st.data())
+def test_the_greedy_always_ends_within_its_rooms(data: st.DataObject) -> None:
+    """Whatever the switches and the rooms: every operation once, in an order that runs and fits."""
+    problem = data.draw(limited())
+    rooms = [room if room is not None else 0 for room in problem.room()]
+    orders = greedy_orders(problem, rooms, data.draw(switches_for(problem)))
+    schedule = schedule_plan(problem, Plan(OpIndex("FIW", problem.stages, problem.microbatches), orders))
+    assert list(violations(schedule)) == []
+    assert schedule.fits
+
+
+@settings(deadline=None)
+@given(limited(), st.integers(0, 60), st.booleans())
+def test_the_local_search_never_loses(problem: Problem, rounds: int, by_span: bool) -> None:
+    """From a greedy schedule: it still runs and fits, and what is shortened is not longer."""
+    rooms = [room if room is not None else 0 for room in problem.room()]
+    index = OpIndex("FIW", problem.stages, problem.microbatches)
+    start = greedy_orders(problem, rooms, Switches([9] * problem.devices, False, 0, 0, 0))
+    before = schedule_plan(problem, Plan(index, start))
+    offsets = before.first_start if by_span else [0] * problem.devices
+    improved = BlockSearch(lower(problem, index), index, rooms, offsets, Fraction(1, 20)).improve(start, rounds)
+    after = schedule_plan(problem, Plan(index, improved))
+    assert list(violations(after)) == []
+    assert after.fits
+    assert (after.span <= before.span) if by_span else (max(after.last_end) <= max(before.last_end))
+
+
+@pytest.mark.parametrize(
+    "switches",
+    [Switches([24] * 8, True, 2, 1, 2), Switches([24] * 8, True, 2, 0, 0), Switches([24] * 8, False, 2, 0, 1)],
+)
+def test_the_local_search_finds_the_optimum(switches: Switches) -> None:
+    """Row 1 of the Zero Bubble paper's table 5 at 2P: from a greedy schedule to (P-1)(f+b+2c) + M(f+b) + w, which is a
+    bound: between its first F and the last I of all, the last device runs every F and I.
+    """
+    f, b, w, hop, room = 18522, 18086, 9337, 601, 16 * 201216
+    costs = {"forward": f, "backward_input": b, "backward_weight": w, "p2p": hop, "placement": "linear"}
+    memory = {"activation": 201216, "retain": Fraction(73728, 201216), "budget": room}
+    problem = make_problem(devices=8, microbatches=24, **costs, **memory)
+    index = OpIndex("FIW", 8, 24)
+    greedy = greedy_orders(problem, [room] * 8, switches)
+    offsets = [device * (f + hop) for device in range(8)]
+    improved = BlockSearch(lower(problem, index), index, [room] * 8, offsets, Fraction(1, 20)).improve(greedy, 200)
+    before, after = (schedule_plan(problem, Plan(index, orders)).span for orders in (greedy, improved))
+    assert before > after == 7 * (f + b + 2 * hop) + 24 * (f + b) + w
+
+
+def test_what_fits() -> None:
+    """Memory is taken at the start of F and given back at the ends of I and W."""
+    problem = make_problem(**UNIT, activation=2, retain=0.5, placement="linear")
+    graph = lower(problem, OpIndex("FIW", 4, 8))
+    index = OpIndex("FIW", 4, 8)
+    (f0, f1), (i0, _), (w0, _) = (index.row(kind, 0)[:2] for kind in "FIW")
+    assert [fits(graph, [f0, i0, f1, w0], room) for room in (2, 3)] == [False, True]
+    assert [fits(graph, [f0, i0, w0, f1], room) for room in (1, 2)] == [False, True]
