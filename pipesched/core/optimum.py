@@ -29,7 +29,7 @@ RULES: tuple[Rule, ...] = (
     ("asap", "pairing"),
 )
 MOST_SHARPENED = 500  # tasks; sharpened bounds cost up to their cube
-MOST_TERMS = 1_500_000  # of a time-indexed model that is worth its memory
+MOST_TERMS = 600_000  # of a time-indexed model that is worth its memory
 FIRST_SHARE, SHARE, LAST_SHARE = 0.2, 0.6, 0.9  # of the time left: for intervals, a try tick by tick, the last try
 FIRST_SECONDS = 0.7  # what intervals do not prove by then they hardly ever prove
 
