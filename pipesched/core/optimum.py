@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
+from os import cpu_count
 from time import monotonic
 from typing import NamedTuple
 
@@ -31,7 +32,8 @@ RULES: tuple[Rule, ...] = (
 MOST_SHARPENED = 500  # tasks; sharpened bounds cost up to their cube
 MOST_TERMS = 600_000  # of a time-indexed model that is worth its memory
 FIRST_SHARE, SHARE, LAST_SHARE = 0.2, 0.6, 0.9  # of the time left: for intervals, a try tick by tick, the last try
-FIRST_SECONDS = 0.7  # what intervals do not prove by then they hardly ever prove
+STRATEGIES = 4  # workers on the time-indexed model, also on fewer cores: they search differently, and one is quick
+FIRST_SECONDS = 0.7  # for intervals at first, for each tick of the gap; what they prove, they mostly prove by then
 
 
 @dataclass(frozen=True)
@@ -80,6 +82,7 @@ def shortest(graph: TaskGraph, limits: Limits) -> Optimum:
         before, after = sharpened(graph)
         bound = max(energy(graph, before, after), *map(sum, zip(before, graph.durations, after, strict=True)))
         best = replace(best, bound=bound, proof="sharpened energy") if bound > best.bound else best
+        best = best if best.is_proved else _better(graph, best, _listed_by_tails(graph, after))
     return best if best.is_proved else _solved(_Windows(graph, before, after), best, limits, begin)
 
 
@@ -97,6 +100,13 @@ def _better(graph: TaskGraph, best: Optimum, found: Iterable[tuple[Sequence[int]
 def _listed(graph: TaskGraph) -> Iterator[tuple[Sequence[int], str]]:
     for priority, tie in RULES:
         yield list_schedule(graph, priority=priority, tie=tie).starts, f"list ({priority}, {tie})"
+
+
+def _listed_by_tails(graph: TaskGraph, after: Sequence[int]) -> Iterator[tuple[Sequence[int], str]]:
+    """By tails that know of the resources."""
+    late = [-tail - duration for tail, duration in zip(after, graph.durations, strict=True)]
+    for tie in ("pairing", "input", "most-descendants"):
+        yield list_schedule(graph, priority=late, tie=tie).starts, f"list (sharpened tails, {tie})"
 
 
 def _back_and_forth(graph: TaskGraph) -> Iterator[tuple[Sequence[int], str]]:
@@ -139,7 +149,7 @@ def _solved(windows: _Windows, best: Optimum, limits: Limits, begin: float) -> O
         return limits._replace(seconds=max(min((limits.seconds - monotonic() + begin) * share, most), 0.01))
 
     try:
-        best = _by_intervals(windows, best, allowed(FIRST_SHARE, FIRST_SECONDS))
+        best = _by_intervals(windows, best, allowed(FIRST_SHARE, FIRST_SECONDS * (best.length - best.bound)))
         for attempt in (_at_the_bound, _one_tick_less):
             last = None
             while best.stopped_by == "time" and last != (best.bound, best.length):
@@ -183,7 +193,7 @@ def _by_ticks(windows: _Windows, best: Optimum, horizon: int, limits: Limits) ->
         return best
     model = TimeIndexed()
     state(model, *windows, horizon)
-    answer = model.solve(limits._replace(linearization=2))
+    answer = model.solve(limits._replace(linearization=2, workers=limits.workers or max(STRATEGIES, cpu_count() or 1)))
     if answer.status == "infeasible":
         best = replace(best, bound=horizon + 1, proof=f"no schedule of {horizon} (time-indexed CP-SAT)")
     elif answer.starts:
