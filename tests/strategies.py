@@ -15,12 +15,15 @@ from pipesched.hls.units import Units, make_units
 from pipesched.pipeline.ops import parse_op, parse_slot, parse_transfer
 from pipesched.pipeline.plan import Plan, plan_from_slots
 from pipesched.pipeline.problem import Problem, make_problem
+from pipesched.pipeline.quantities import exact
+from pipesched.schedulers.block import Block, with_weights
 from tests.replay import Op, device_of, inputs, name
 
 LINEAR = ("auto", "linear")
 LOOP = ("auto", "loop")
 SETTLED = ("linear", "loop", "v", "wave", "bidirectional", "explicit")
 ALL_PLACEMENTS = ("auto", *SETTLED)
+SPLIT = ("forward", "backward_input", "backward_weight")
 
 
 def amounts(least: int = 0, most: int = 9) -> st.SearchStrategy[int | Decimal]:
@@ -99,6 +102,42 @@ def _place(draw: st.DrawFn, kind: str, devices: int, chunks: int) -> tuple[int, 
     if kind == "wave":
         return 2 * devices * min(chunks, 2), kind
     return devices * chunks, kind
+
+
+@st.composite
+def starts(draw: st.DrawFn, stages: int) -> dict[str, Any]:
+    """A building block as a config spells it: starts that keep the order of a microbatch, often equal, and a period."""
+    clock: int | Decimal = 0
+
+    def later() -> int | Decimal:
+        nonlocal clock
+        clock += draw(amounts(0, 4))
+        return clock
+
+    forward = [later() for _ in range(stages)]
+    backward = [later() for _ in range(stages)][::-1]
+    block: dict[str, Any] = {"period": draw(amounts(1, 9)), "forward": forward}
+    if draw(st.booleans()):
+        return {**block, "backward": backward}
+    if draw(st.booleans()):
+        block["backward_weight"] = [start + draw(amounts(0, 9)) for start in backward]
+    return {**block, "backward_input": backward}
+
+
+@st.composite
+def blocks(draw: st.DrawFn) -> tuple[Problem, Block]:
+    """A problem of any placement, and a building block for it that has all its operations."""
+    problem = draw(problems(("linear", "loop", "v", "wave", "explicit"), most_microbatches=8))
+    given = draw(starts(problem.stages))
+    times = {
+        key: [exact(time) * problem.costs.scale for time in value] for key, value in given.items() if key != "period"
+    }
+    period = exact(given["period"]) * problem.costs.scale
+    if "backward" in times:
+        return problem, Block({"F": times["forward"], "B": times["backward"]}, period)
+    if "backward_weight" not in times:
+        return problem, with_weights(problem, times["forward"], times["backward_input"], period)
+    return problem, Block(dict(zip("FIW", (times[key] for key in SPLIT), strict=True)), period)
 
 
 def with_rooms(problem: Problem, rooms: Sequence[int]) -> Problem:

@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from pipesched.cli.options import ChartView, Screen, Target
+
+if TYPE_CHECKING:
+    from pipesched.config.algorithm import Algorithm
+    from pipesched.outcome import Outcome
+    from pipesched.pipeline.problem import Problem
 
 DEFAULT = "1f1b"
 
@@ -34,15 +39,12 @@ def command(
     Without a config it is Autopipe's case: 4 devices, 8 stages, 8 microbatches, forward 5, backward 10.
     """
     from pipesched.cli.output import print_json, print_schedule, save, target_format, window, working
-    from pipesched.config.algorithm import chosen
     from pipesched.config.load import load_config
-    from pipesched.outcome import run
 
     target_format(target)  # what is wrong with it is said before anything takes long
     given, configured = load_config(*problem)
-    asked = chosen(configured, algo, algorithm, DEFAULT)
-    with working(given), asked.located():
-        outcome = run(given, asked.name, **asked.options)
+    with working(given):
+        outcome = _outcome(given, configured, algo, algorithm)
     window(outcome.schedule, chart)  # bad options are said before anything is written
     save(outcome, target, chart)
     if screen.as_json:
@@ -51,3 +53,14 @@ def command(
         print_json(document(outcome))
     else:
         print_schedule(outcome, chart, screen, given)
+
+
+def _outcome(given: Problem, configured: Algorithm | None, name: str | None, options: dict[str, Any]) -> Outcome:
+    """By the algorithm of that name, else by the config's, else by the default."""
+    from pipesched.outcome import run
+
+    if configured is None:
+        return run(given, DEFAULT if name is None else name, **options)
+    asked = configured.or_named(name, options)
+    with asked.located():
+        return run(given, asked.name, **asked.options)

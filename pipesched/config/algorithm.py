@@ -32,6 +32,14 @@ class Algorithm(NamedTuple):
         places = {option: place for option, place in self.places.items() if option not in options}
         return Algorithm(self.name, {**self.options, **options}, places)
 
+    def or_named(self, name: str | None, options: Mapping[str, Any]) -> Algorithm:
+        """This one with `options` on top, or the algorithm of another name with `options` alone.
+
+        Raises ConfigError for an unknown name.
+        """
+        other = self.name if name is None else family(name).name
+        return (self if other == self.name else Algorithm(other)).overridden(options)
+
     @contextmanager
     def located(self) -> Iterator[None]:
         """An error in an option of the file says where it stands."""
@@ -42,16 +50,6 @@ class Algorithm(NamedTuple):
             if option not in self.places:
                 raise
             raise type(error)(f"{self.places[option]}{bracket}{rest}: {error}", error.key) from None
-
-
-def chosen(configured: Algorithm | None, name: str | None, options: Mapping[str, Any], default: str) -> Algorithm:
-    """The algorithm of that name with `options` on top of the config's, if that asks for the same one.
-
-    Without a name it is the config's, or the default. Raises ConfigError for an unknown name.
-    """
-    named = Algorithm(family(name).name) if name else configured or Algorithm(default)
-    same = configured is not None and configured.name == named.name
-    return (configured if configured and same else named).overridden(options)
 
 
 def read_algorithm(value: Value, file: str) -> Algorithm:
@@ -71,9 +69,11 @@ def read_algorithm(value: Value, file: str) -> Algorithm:
         raise ConfigError(f"{where}: must hold `option: value` lines, not {shown(options.plain())}")
     given = {key: entry for key, entry in options.data.items() if entry.data is not None}
     places = {key: f"{file}:{entry.line}: algorithm.{name}.{key}" for key, entry in given.items()}
-    for key, entry in given.items():
-        _check(one, key, entry.plain(), places[key])
-    return Algorithm(one.name, {key: entry.plain() for key, entry in given.items()}, places)
+    asked = Algorithm(one.name, {key: entry.plain() for key, entry in given.items()}, places)
+    with asked.located():
+        for key, option in asked.options.items():
+            _check(one, key, option)
+    return asked
 
 
 def _listed(value: Value) -> str:
@@ -88,24 +88,21 @@ def _family(name: str, where: str) -> Family:
         raise ConfigError(f"{where}: {error}") from None
 
 
-def _check(one: Family, key: str, value: Any, where: str) -> None:
+def _check(one: Family, key: str, value: Any) -> None:
     """Raise ConfigError for an option that the family does not have, or a value of the wrong type.
 
     Lists of numbers, and names of rules, are for the family to judge.
     """
     if not one.options:
-        raise ConfigError(f"{where}: {one.name} has no options")
-    try:
-        find(dict.fromkeys(one.options), key, f"option of {one.name}")
-    except ConfigError as error:
-        raise ConfigError(f"{where}: {error}") from None
+        raise ConfigError(f"{one.name} has no options", key)
+    find(dict.fromkeys(one.options), key, f"option of {one.name}", key)
     shape = ALGORITHM_BY_KEY[key].shape
     if shape == FLAG and not isinstance(value, bool):
-        raise ConfigError(f"{where}: must be true or false, not {shown(value)}")
+        raise ConfigError(f"must be true or false, not {shown(value)}", key)
     if shape == TEXT and not isinstance(value, str):
-        raise ConfigError(f"{where}: must be a word, not {shown(value)}")
+        raise ConfigError(f"must be a word, not {shown(value)}", key)
     if shape in (COUNT, WHOLE) and not _is_whole(value, least=int(shape == COUNT)):
-        raise ConfigError(f"{where}: must be a whole number of at least {int(shape == COUNT)}, not {shown(value)}")
+        raise ConfigError(f"must be a whole number of at least {int(shape == COUNT)}, not {shown(value)}", key)
 
 
 def _is_whole(value: Any, least: int) -> bool:

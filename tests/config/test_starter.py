@@ -12,8 +12,9 @@ import yaml
 from jsonschema import Draft202012Validator
 
 import pipesched
+from pipesched.config.algorithm import Algorithm
 from pipesched.config.fields import FIELDS, keys_of
-from pipesched.config.load import load_problem
+from pipesched.config.load import load_config, load_problem
 from pipesched.config.starter import STARTER, json_schema
 from pipesched.errors import ConfigError
 from pipesched.pipeline.problem import Problem, make_problem
@@ -82,11 +83,14 @@ def test_schema_accepts_the_starter() -> None:
 
 @pytest.mark.parametrize("path", CONFIGS, ids=lambda path: str(path.name))
 def test_shipped_config(path: Path) -> None:
-    """A config of the project is valid by the schema, loads, begins with a comment, and runs by 1F1B."""
+    """A config of the project is valid by the schema, loads, begins with a comment, and runs by the algorithm
+    that it names, or by 1F1B."""
     text = path.read_text(encoding="utf-8")
     assert is_valid(text)
     assert text.startswith("#")
-    assert pipesched.run(load_problem(str(path)), "1f1b").schedule.makespan > 0
+    problem, configured = load_config(str(path), {})
+    asked = configured or Algorithm("1f1b")
+    assert pipesched.run(problem, asked.name, **asked.options).schedule.makespan > 0
 
 
 AGREED = [  # the config, whether it is one
@@ -97,6 +101,28 @@ AGREED = [  # the config, whether it is one
     ("devices: 4\nplacement: auto", True),
     ("devices: 4\ncosts: {forward: [1, 2, 3, 4], p2p: [0, 0.5, 0]}", True),
     ("devices: 4\nmemory: {retain: [0, 1, 0.5, 1], budget: [1, 2, 3, 4], unit: GB}", True),
+    ("devices: 4\nalgorithm: 1f1b", True),
+    ("devices: 4\nalgorithm: gpipe", True),
+    ("devices: 4\nalgorithm:", True),
+    ("devices: 4\nalgorithm: {interleaved: }", True),
+    ("devices: 4\nalgorithm: {interleaved: {group_size: 8}}", True),
+    ("devices: 4\nalgorithm: {gpipe: {lifo: true}}", True),
+    ("devices: 4\nalgorithm: {list: {seed: 0, tie: random, priority: }}", True),
+    ("devices: 4\nalgorithm: {block: {period: 0.5, forward: [0], backward: [2.5], squeeze: 1, peak: 4}}", False),
+    ("devices: 4\nalgorithm: {block: {period: 0.5, forward: [0], backward: [2.5], squeeze: false, peak: 4}}", True),
+    ("devices: 4\nalgorithm: 1f1", False),
+    ("devices: 4\nalgorithm: [1f1b]", False),
+    ("devices: 4\nalgorithm: 5", False),
+    ("devices: 4\nalgorithm: {}", False),
+    ("devices: 4\nalgorithm: {naive: , 1f1b: }", False),
+    ("devices: 4\nalgorithm: {1f1b: {group_size: 8}}", False),
+    ("devices: 4\nalgorithm: {interleaved: 8}", False),
+    ("devices: 4\nalgorithm: {interleaved: {group_size: 0}}", False),
+    ("devices: 4\nalgorithm: {interleaved: {group_size: 2.5}}", False),
+    ("devices: 4\nalgorithm: {interleaved: {group_size: '8'}}", False),
+    ("devices: 4\nalgorithm: {naive: {lifo: 1}}", False),
+    ("devices: 4\nalgorithm: {list: {seed: -1}}", False),
+    ("devices: 4\nalgorithm: {list: {tie: 1}}", False),
     ("", False),
     ("- devices", False),
     ("stages: 4", False),

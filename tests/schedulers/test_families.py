@@ -10,10 +10,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pipesched import NotApplicable, Outcome, Problem, compare, run, violations
+from pipesched.comparison import every_name
 from pipesched.core.priorities import PRIORITIES
 from pipesched.core.ties import TIES
 from pipesched.schedulers.family import prepare
-from pipesched.schedulers.registry import FAMILIES, family
+from pipesched.schedulers.registry import family
 from tests.replay import Stuck, replay
 from tests.strategies import ALL_PLACEMENTS, LINEAR, LOOP, problems, texts_of
 
@@ -99,7 +100,7 @@ def judge(outcome: Outcome) -> None:
     assert (outcome.status == "optimal") == (outcome.bound.ticks == naive.makespan)
 
 
-@pytest.mark.parametrize("name", FAMILIES)
+@pytest.mark.parametrize("name", every_name())
 def test_against_the_naive_replay(name: str) -> None:
     """Times, makespan, span, busy time and peaks are the naive replay's; no rule broken; no bound above.
 
@@ -121,7 +122,7 @@ def test_against_the_naive_replay(name: str) -> None:
 @given(problems(("auto",), most_devices=4, most_microbatches=6))
 def test_the_same_model(problem: Problem) -> None:
     """Every family runs the same work on the same problem, fused or not, and keeps its microbatches."""
-    outcomes = [entry.outcome for entry in compare(problem, list(FAMILIES)) if entry.outcome is not None]
+    outcomes = [entry.outcome for entry in compare(problem, every_name()) if entry.outcome is not None]
     assert len(outcomes) >= 12
     costs = problem.costs
     work = problem.microbatches * (sum(costs.forward) + sum(costs.backward))
