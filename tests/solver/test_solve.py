@@ -247,7 +247,7 @@ def test_below_the_floor() -> None:
     error = caught.value
     assert (error.device, error.floor, error.budget) == (0, 1, 0.5)
     assert error.would_fit[0].startswith("a budget of 1 microbatch on every device")
-    assert "offloading or recomputing activations" in error.would_fit
+    assert "recompute (solve --recompute)" in error.would_fit
 
 
 def test_a_budget_that_only_some_placements_keep() -> None:
