@@ -75,18 +75,17 @@ def _format(to: str | None, target: Target) -> str:
 def _outcome(file: str | None, algo: str | None, problem: Given, algorithm: dict[str, Any]) -> Outcome:
     """The schedule of the file, or of the algorithm."""
     from pipesched.cli.output import working
-    from pipesched.cli.reading import read_schedule
-    from pipesched.config.load import load_problem
+    from pipesched.cli.reading import made_schedule, read_schedule
+    from pipesched.config.load import load_config
     from pipesched.errors import ConfigError
-    from pipesched.outcome import run
     from pipesched.schedulers.family import option_name
 
     if (file is None) == (algo is None):
         raise ConfigError("give a FILE to export, or --algo NAME to make a schedule (one of them)")
     if algo is not None:
-        given = load_problem(*problem)
+        given, configured = load_config(*problem)
         with working(given):
-            return run(given, algo, **algorithm)
+            return made_schedule(given, configured, algo, algorithm)
     if algorithm:
         raise ConfigError(f"{option_name(next(iter(algorithm)))}: belongs to --algo; {file} is a schedule already")
     return read_schedule(file or "", problem).outcome

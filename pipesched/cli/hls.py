@@ -48,7 +48,7 @@ def command(
 
     The list scheduler, its priorities and ties, the bounds and CP-SAT are those of pipeline schedules.
     """
-    from pipesched.cli.output import print_json, save_json
+    from pipesched.cli.output import print_json, save_json, target_format
     from pipesched.config.hardware import UnitOptions, load_hardware
     from pipesched.errors import ConfigError
     from pipesched.formats.hardware_json import hardware_document, rules_document
@@ -57,6 +57,7 @@ def command(
         raise ConfigError("--solve, --compare and --pipeline: give one of them")
     if (solve or compare or pipeline) and (rules.priority or rules.tie):
         raise ConfigError("--priority, --tie: for the list scheduler, without --solve, --compare or --pipeline")
+    target_format(target, ["json"])  # what is wrong with it is said before anything takes long
     graph, units = load_hardware(source, UnitOptions(unit or (), latency or (), pipelined or ()), loop=pipeline)
     if compare:
         from pipesched.hls.compare import compare_rules

@@ -1,15 +1,38 @@
-"""Where schedules come from: files and standard input, our JSON or PyTorch's CSV, told apart by their content."""
+"""Where schedules come from: an algorithm, or files and standard input, our JSON or PyTorch's CSV, told apart by their
+content.
+"""
 
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from pipesched.errors import ConfigError
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from pipesched.config.algorithm import Algorithm
     from pipesched.outcome import Outcome
     from pipesched.pipeline.problem import Problem
+
+
+DEFAULT = "1f1b"
+
+
+def made_schedule(
+    given: Problem, configured: Algorithm | None, name: str | None, options: Mapping[str, Any]
+) -> Outcome:
+    """By the algorithm of that name, else by the config's, else by the default; with the config's options, if it is
+    the config's.
+    """
+    from pipesched.outcome import run
+
+    if configured is None:
+        return run(given, DEFAULT if name is None else name, **options)
+    asked = configured.or_named(name, options)
+    with asked.located():
+        return run(given, asked.name, **asked.options)
 
 
 class ReadSchedule(NamedTuple):

@@ -2,18 +2,11 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any
 
 import typer
 
 from pipesched.cli.options import ChartView, Screen, Target
-
-if TYPE_CHECKING:
-    from pipesched.config.algorithm import Algorithm
-    from pipesched.outcome import Outcome
-    from pipesched.pipeline.problem import Problem
-
-DEFAULT = "1f1b"
 
 
 def command(
@@ -39,12 +32,13 @@ def command(
     Without a config it is Autopipe's case: 4 devices, 8 stages, 8 microbatches, forward 5, backward 10.
     """
     from pipesched.cli.output import print_json, print_schedule, save, target_format, window, working
+    from pipesched.cli.reading import made_schedule
     from pipesched.config.load import load_config
 
     target_format(target)  # what is wrong with it is said before anything takes long
     given, configured = load_config(*problem)
     with working(given):
-        outcome = _outcome(given, configured, algo, algorithm)
+        outcome = made_schedule(given, configured, algo, algorithm)
     window(outcome.schedule, chart)  # bad options are said before anything is written
     save(outcome, target, chart)
     if screen.as_json:
@@ -53,14 +47,3 @@ def command(
         print_json(document(outcome))
     else:
         print_schedule(outcome, chart, screen, given)
-
-
-def _outcome(given: Problem, configured: Algorithm | None, name: str | None, options: dict[str, Any]) -> Outcome:
-    """By the algorithm of that name, else by the config's, else by the default."""
-    from pipesched.outcome import run
-
-    if configured is None:
-        return run(given, DEFAULT if name is None else name, **options)
-    asked = configured.or_named(name, options)
-    with asked.located():
-        return run(given, asked.name, **asked.options)

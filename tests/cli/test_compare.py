@@ -248,6 +248,30 @@ def test_pareto_where_nothing_applies(cli: Cli) -> None:
     assert "makespan" not in result.stdout
 
 
+@pytest.mark.parametrize("suffix", ["svg", "png", "pdf"])
+def test_pareto_as_a_figure(cli: Cli, suffix: str) -> None:
+    """-o draws the points: names, axes, and what the budget leaves; the document is on stdout all the same."""
+    names = ("naive", "1f1b", "zb-h1")
+    result = cli("compare", "--pareto", *names, "--mem-budget", "6", "-o", f"p.{suffix}", "--json")
+    assert json.loads(result.stdout)["format"] == "pipesched.pareto"
+    content = Path(f"p.{suffix}").read_bytes()
+    assert content.startswith({"svg": b"<?xml", "png": b"\x89PNG", "pdf": b"%PDF"}[suffix])
+    if suffix == "svg":
+        texts = set(re.findall(r">([^<]+)</text>", content.decode()))
+        assert {*names, "makespan", "peak memory of a device (microbatch)", "budget"} <= texts
+
+
+def test_pareto_figure_of_nothing_is_refused(cli: Cli) -> None:
+    """Where nothing applies there is no figure; a sweep has none at all, which is said before it runs."""
+    nothing = cli("compare", "--pareto", "1f1b", "interleaved", "--stages", "5", "-o", "p.svg")
+    assert (nothing.returncode, nothing.stdout) == (2, "")
+    assert "there is nothing to draw: none of the algorithms applies" in nothing.stderr
+    sweep = cli("compare", "--sweep", "microbatches=4,8", "-o", "p.svg")
+    assert (sweep.returncode, sweep.stdout) == (2, "")
+    assert "'p.svg' must end in .json" in sweep.stderr
+    assert not list(Path.cwd().iterdir())
+
+
 def test_pareto_of_a_sweep_is_refused(cli: Cli) -> None:
     """A plot is of one problem."""
     result = cli("compare", "--pareto", "--sweep", "microbatches=4,8")

@@ -115,16 +115,26 @@ def test_the_output_file(cli: Cli) -> None:
         (("a+b", "--solve", "--tie", "lifo"), "for the list scheduler"),
         (("a+b", "--time-limit", "0"), "--time-limit: must be more than 0"),
         (("missing.yaml",), "there is no such file"),
+        (("a+b", "-o", "out.svg"), "--output: 'out.svg' must end in .json"),
     ],
 )
 def test_bad_input(cli: Cli, args: tuple[str, ...], said: str) -> None:
     """One message on stderr, nothing on stdout, nothing written, exit code 2."""
-    result = cli("hls", *args, "-o", "out.json")
+    result = cli("hls", "-o", "out.json", *args)
     assert (result.returncode, result.stdout) == (2, "")
     assert result.stderr.startswith("pipesched: ")
     assert said in result.stderr
     assert "Traceback" not in result.stderr
-    assert not Path("out.json").exists()
+    assert not list(Path.cwd().iterdir())
+
+
+@pytest.mark.parametrize("way", ["--solve", "--compare", "--pipeline"])
+def test_a_file_that_cannot_be_written_ends_it_before_the_search(
+    cli: Cli, monkeypatch: pytest.MonkeyPatch, way: str
+) -> None:
+    """Nothing is read and searched for when the answer has no place to go."""
+    monkeypatch.setattr("pipesched.config.hardware.load_hardware", None)
+    assert "must end in .json" in cli("hls", ARTICLE, way, "-o", "out.svg").stderr
 
 
 def test_a_caret_marks_the_column(cli: Cli) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import signal
 import subprocess
 import sys
@@ -88,6 +89,63 @@ def test_frontier(cli: Callable[..., Completed]) -> None:
     assert "optimal" in text
 
 
+def test_frontier_as_a_figure(cli: Callable[..., Completed]) -> None:
+    """-o writes the plot: both axes, what found each point (the placement is the same), and that all are proved."""
+    assert cli("solve", *SMALL, "--frontier", "--quiet", "-o", "frontier.svg").returncode == 0
+    svg = Path("frontier.svg").read_text(encoding="utf-8")
+    assert {"budget of a device (microbatch)", "makespan", "sequential", "proved optimal"} <= set(
+        re.findall(r">([^<]+)</text>", svg)
+    )
+    assert cli("solve", *SMALL, "--frontier", "--quiet", "-o", "frontier.json").returncode == 0
+    assert json.loads(Path("frontier.json").read_text(encoding="utf-8"))["format"] == "pipesched.frontier"
+
+
+@pytest.mark.parametrize("suffix", [".csv", ".trace.json", ".svg", ".png", ".pdf"])
+def test_output_in_every_format(cli: Callable[..., Completed], suffix: str) -> None:
+    """The suffix says what is written: what `export` makes of the document."""
+    done = cli("solve", *SMALL, "--mem-budget", "3", "--quiet", "--json", "-o", f"best{suffix}")
+    assert done.returncode == 0, done.stderr
+    Path("document.json").write_text(done.stdout, encoding="utf-8")
+    assert cli("export", "document.json", "-o", f"again{suffix}").returncode == 0
+    assert Path(f"best{suffix}").read_bytes() == Path(f"again{suffix}").read_bytes()
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["-o", "best.txt"], "must end in .json"),
+        (["-o", "there.json"], "there.json exists; --force overwrites it"),
+        (["--frontier", "-o", "best.csv"], "must end in .json, .svg, .png or .pdf"),
+        (["--frontier", "-o", "there.json"], "there.json exists; --force overwrites it"),
+        (["--offload", "-o", "best.csv"], "PyTorch's CSV has no operations for --offload and --recompute"),
+    ],
+)
+def test_a_file_that_cannot_be_written_ends_it_before_the_search(
+    cli: Callable[..., Completed], monkeypatch: pytest.MonkeyPatch, arguments: list[str], message: str
+) -> None:
+    """Nobody waits for an answer that has no place to go."""
+    monkeypatch.setattr("pipesched.solver.solve.solve", None)
+    monkeypatch.setattr("pipesched.solver.frontier.frontier", None)
+    Path("there.json").write_text("precious", encoding="utf-8")
+    result = cli("solve", *arguments)
+    assert (result.returncode, result.stdout) == (2, "")
+    assert message in result.stderr
+    assert [path.read_text(encoding="utf-8") for path in Path.cwd().iterdir()] == ["precious"]
+
+
+def test_a_figure_without_matplotlib_ends_it_before_the_search(
+    cli: Callable[..., Completed], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What is missing is said at once, with how to install it."""
+    monkeypatch.setattr("pipesched.solver.solve.solve", None)
+    monkeypatch.setattr("importlib.util.find_spec", lambda _name: None)
+    for name in [name for name in sys.modules if name.startswith("pipesched.render.figure")]:
+        monkeypatch.delitem(sys.modules, name)
+    result = cli("solve", "-o", "best.svg")
+    assert result.returncode == 2
+    assert "pip install 'pipesched[plot]'" in result.stderr
+
+
 def test_several_placements(cli: Callable[..., Completed]) -> None:
     """--placement linear,v tries these two."""
     result = cli("solve", "--placement", "linear,v", "--method", "portfolio", "--json")
@@ -104,7 +162,6 @@ def test_several_placements(cli: Callable[..., Completed]) -> None:
         (["--method", "magic"], "unknown method 'magic'"),
         (["--placement", "linear,vv"], "unknown placement 'vv'"),
         (["--hint", "missing.json"], "cannot read 'missing.json'"),
-        (["-o", "best.txt"], "must end in .json"),
         (["--frontier", "--hint", "x.json"], "cannot read 'x.json'"),
     ],
 )

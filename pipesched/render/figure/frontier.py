@@ -8,6 +8,7 @@ from itertools import pairwise
 from typing import Any, NamedTuple
 
 from matplotlib.axes import Axes
+from matplotlib.collections import LineCollection
 from matplotlib.lines import Line2D
 from matplotlib.text import Annotation
 from matplotlib.ticker import LogLocator, NullFormatter
@@ -115,15 +116,8 @@ def _marks(axes: Axes, points: Sequence[Point]) -> None:
             linewidths=0.9,
             zorder=3,
         )
-    unproved = [point for point in points if point.open]
-    axes.vlines(
-        [point.peak for point in unproved],
-        [point.bound for point in unproved],
-        [point.makespan for point in unproved],
-        colors=MARK,
-        linewidths=0.6,
-        linestyles=DOTTED,
-    )
+    gaps = [[(point.peak, point.bound), (point.peak, point.makespan)] for point in points if point.bound is not None]
+    axes.add_collection(LineCollection(gaps, colors=MARK, linewidths=0.6, linestyles=DOTTED))
 
 
 def _key(points: Sequence[Point]) -> Iterator[Key]:
@@ -132,8 +126,7 @@ def _key(points: Sequence[Point]) -> Iterator[Key]:
     if not all(point.open for point in points):
         yield Line2D([], [], linestyle="none", markerfacecolor=MARK, **look), "proved optimal"
     if any(point.open for point in points):
-        line = Line2D([], [], linestyle="none", markerfacecolor="white", **look)
-        yield line, "best found"
+        yield Line2D([], [], linestyle="none", markerfacecolor="white", **look), "best found"
         yield Line2D([], [], color=MARK, linewidth=0.6, linestyle=DOTTED), "down to the bound"
 
 

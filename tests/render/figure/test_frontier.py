@@ -48,6 +48,17 @@ def test_budget(texts: Texts) -> None:
     assert svg.count(b"stroke-dasharray") == 1
 
 
+def test_bounds_say_what_is_proved(texts: Texts) -> None:
+    """With bounds a mark is filled where they meet; else hollow, with a line down to the bound, and a legend."""
+    proved, unproved = Point("a", 300, 3, False, 300), Point("b", 250, 4, False, 240)
+    svg = frontier_image([proved, unproved], "svg")
+    assert {"proved optimal", "best found", "down to the bound"} <= set(texts(svg))
+    marks = re.findall(r'<use [^>]*style="fill: (#\w+); stroke: #0072b2', svg.decode())
+    assert sorted(marks) == ["#0072b2", "#0072b2", "#ffffff", "#ffffff"]  # two of them in the legend
+    assert set(texts(frontier_image([proved], "svg"))) & {"proved optimal", "best found"} == {"proved optimal"}
+    assert "proved optimal" not in texts(frontier_image(POINTS, "svg"))
+
+
 @pytest.mark.parametrize("inches", [3.5, 7])
 def test_names_do_not_cover_each_other(inches: float) -> None:
     """Names of points close together stand apart: no two lines of text at one place."""

@@ -1,0 +1,74 @@
+"""Figures of schedules that recompute and offload: stripes, and rows of lanes."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from itertools import pairwise
+from typing import Any
+
+import pytest
+
+import pipesched
+from pipesched.pipeline.schedule import Schedule
+from pipesched.render.figure.gantt import gantt_image
+from pipesched.render.figure.stripes import stripes
+from pipesched.render.palette import colour_of
+from pipesched.render.view import View
+from tests.strategies import Texts, saving_plan_of
+
+IDLE, GREY = (240, 240, 240), (158, 158, 158)
+Look = Callable[[bytes], Any]
+Read = Callable[[bytes], list[str]]
+
+
+def drawn(kind: str, lanes: str = "device", **view: Any) -> tuple[Schedule, bytes]:
+    """Two devices; device 0 recomputes microbatch 1 and offloads 0 and 2, device 1 offloads 1."""
+    costs = {"forward": 4, "backward": 8, "recompute": 4, "offload": 4}
+    problem = pipesched.make_problem(devices=2, microbatches=3, placement="linear", lanes=lanes, **costs)
+    devices = [["0F0", "0F1", "0B0", "0F2", "0R1", "0B1", "0B2"], ["1F0", "1B0", "1F1", "1B1", "1F2", "1B2"]]
+    own, shared = [["0O0", "0O2"], ["0L0", "0L2"], ["1O1"], ["1L1"]], [["0O0", "1O1", "0O2"], ["0L0", "1L1", "0L2"]]
+    texts = Texts(devices, own if lanes == "device" else shared, [])
+    schedule = pipesched.schedule_plan(problem, saving_plan_of(problem, texts))
+    return schedule, gantt_image(pipesched.Outcome("by hand", schedule), View(**view), kind)
+
+
+@pytest.mark.parametrize("lanes", ["device", "pair"])
+@pytest.mark.parametrize("memory", [False, True])
+def test_lanes_are_rows_below_their_devices(picture: Look, lanes: str, memory: bool) -> None:
+    """Every transfer has its colour at its time, in thinner rows below the last device that uses the lane."""
+    schedule, png = drawn("png", lanes, label="none", memory=memory)
+    seen, plan = picture(png), schedule.plan
+    rows = [plan.orders[0], *plan.lanes[0], plan.orders[1], *plan.lanes[1]] if lanes == "device" else [
+        *plan.orders, *plan.lanes[0]]  # fmt: skip
+    assert len(seen.bands) == len(rows)
+    heights = [bottom - top for top, bottom in seen.bands]
+    for place, row in enumerate(rows):
+        is_device = any(row is order for order in plan.orders)
+        assert heights[place] == pytest.approx(heights[0] * (1 if is_device else 0.55), abs=2)
+        for task in row:
+            op, middle = plan.index.op(task), (schedule.starts[task] + schedule.ends[task]) / 2 / schedule.makespan
+            assert op.kind == "R" or seen.at(place, middle) == colour_of(op.microbatch, op.kind), f"{op}"
+        for before, after in pairwise(row):
+            if schedule.ends[before] < schedule.starts[after]:
+                assert seen.at(place, (schedule.ends[before] + schedule.starts[after]) / 2 / schedule.makespan) == IDLE
+    assert (seen.count(GREY) > 5000) == memory
+
+
+def test_names_and_legend(texts: Read) -> None:
+    """Rows and kinds have names; a lane of two devices says whose it is."""
+    found = texts(drawn("svg")[1])
+    assert [found.count(name) for name in ("D2H", "H2D", "0O2", "1L1", "0R1")] == [2, 2, 1, 1, 1]
+    assert {"recompute", "offload", "load back"} <= set(found)
+    assert {"D2H 0-1", "H2D 0-1"} <= set(texts(drawn("svg", "pair")[1]))
+    plain = texts(gantt_image(pipesched.run(pipesched.make_problem(devices=2), "1f1b"), View(), "svg"))
+    assert not {"recompute", "offload", "load back", "D2H"} & set(plain)
+
+
+def test_recomputes_are_striped_the_other_way() -> None:
+    """White lines fall in a recompute and rise in a weight gradient, so that they differ without colours."""
+    rising, falling = list(stripes(20, 10)), list(stripes(20, 10, falling=True))
+    assert len(rising) == len(falling) == 6
+    assert all(left[1] < right[1] for left, right in rising[:-1])
+    assert all(left[1] > right[1] for left, right in falling[:-1])
+    assert all(0 <= x <= 20 and 0 <= y <= 10 for ends in falling for x, y in ends)
+    assert drawn("svg")[1].count(b"stroke: #ffffff; stroke-width: 0.5") > 3
