@@ -45,6 +45,13 @@ def test_two_stages_a_device() -> None:
     assert edges_as_text(problem, "FB") == {"0B0 1F2", "1B0 1F1", "1B1 1F2"}
 
 
+def test_activations_of_no_duration() -> None:
+    """What is there and gone within an instant needs no room, so its start proves nothing."""
+    problem = make_problem(devices=2, microbatches=4, placement="linear", forward=[0, 1], backward=0, budget=2)
+    assert edges_as_text(problem, "FB") == {"1B0 1F2", "1B1 1F3"}
+    assert not says_all(problem, 0, "FB")
+
+
 @st.composite
 def fitting(draw: st.DrawFn) -> tuple[Problem, Schedule]:
     """A random plan of a random problem, and that problem with a budget that the plan just keeps."""
