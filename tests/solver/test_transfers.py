@@ -158,6 +158,19 @@ def test_at_the_floor_something_is_found(problem: Problem, relief: Relief) -> No
         assert schedule.plan.index == case.full
 
 
+@pytest.mark.parametrize("relief", [OFFLOAD, RECOMPUTE, BOTH])
+@pytest.mark.parametrize("device", [0, 1])
+def test_below_the_floor_the_model_has_no_schedule(relief: Relief, device: int) -> None:
+    """At the floor of each device the exact model has a schedule; a grain below it on one, none."""
+    problem = make_problem(
+        devices=2, stages=4, microbatches=2, placement="loop", activation=[2, 3, 2, 1], checkpoint=0.5, offload=1
+    )
+    rooms = [activation_floor(problem, there, relief) for there in range(2)]
+    assert exact(with_rooms(problem, rooms), relief) is not None
+    rooms[device] -= 1
+    assert exact(with_rooms(problem, rooms), relief) is None
+
+
 @settings(max_examples=40)
 @given(problems(SETTLED, saving=True, least=1), randoms, st.sampled_from([0, 1]))
 def test_a_plan_of_times_keeps_times_and_memory(problem: Problem, random: Random, split: int) -> None:
