@@ -48,6 +48,7 @@ class StripedHandler(HandlerPatch):
     ) -> list[Artist]:
         """The box, and its stripes on top."""
         box = super().create_artists(legend, orig_handle, xdescent, ydescent, width, height, fontsize, trans)
+        falling = isinstance(orig_handle, Striped) and orig_handle.falling
         lines = [
             Line2D(
                 [x0 - xdescent, x1 - xdescent],
@@ -56,8 +57,6 @@ class StripedHandler(HandlerPatch):
                 linewidth=WIDTH,
                 transform=trans,
             )
-            for (x0, y0), (x1, y1) in stripes(
-                width, height, falling=isinstance(orig_handle, Striped) and orig_handle.falling
-            )
+            for (x0, y0), (x1, y1) in stripes(width, height, falling=falling)
         ]
         return [*box, *lines]
