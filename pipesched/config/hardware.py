@@ -111,7 +111,7 @@ def _graph(content: Mapping[str, Any], name: str, loop: bool) -> DataflowGraph:
     if "program" in content:
         if not isinstance(content["program"], str):
             raise ConfigError(f"{name}: `program` must be text, not {shown(content['program'])}")
-        graph = parse_program(content["program"], name, loop=loop)
+        graph = parse_program(content["program"], name if len(content) == 1 else f"{name}: program", loop=loop)
         return replace(graph, name=str(content.get("name") or name))
     operations = [_operation(entry, place, name) for place, entry in enumerate(_list(content, "ops", name))]
     numbers = {operation.name: number for number, operation in enumerate(operations)}

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from math import ceil, inf
 from threading import Thread
-from typing import Any, ClassVar, NamedTuple
+from typing import Any, NamedTuple
 
 WORDS = {"OPTIMAL": "optimal", "FEASIBLE": "feasible", "INFEASIBLE": "infeasible"}
 Progress = Callable[[list[int], int, int], None]  # (starts, objective, bound), at every better schedule
@@ -38,12 +38,7 @@ class Answer(NamedTuple):
 
 
 class Model:
-    """Tasks on a time axis of integer ticks. Each method adds one rule and may be called many times.
-
-    `parameters` are further parameters of CP-SAT, by name.
-    """
-
-    parameters: ClassVar[dict[str, Any]] = {}
+    """Tasks on a time axis of integer ticks. Each method adds one rule and may be called many times."""
 
     def __init__(self) -> None:
         from ortools.sat.python import cp_model
@@ -108,8 +103,6 @@ class Model:
         solver.parameters.random_seed = limits.seed
         solver.parameters.linearization_level = limits.linearization
         solver.parameters.catch_sigint_signal = False
-        for name, value in self.parameters.items():
-            setattr(solver.parameters, name, value)
         self.tune(solver.parameters, limits)
         if on_bound is not None:
             solver.best_bound_callback = lambda bound: on_bound(_rounded_up(bound))

@@ -2,13 +2,14 @@
 
 The stages, each only if the ones before leave a gap: bounds; list schedules; each improved backwards and forwards;
 bounds that know of the resources; CP-SAT with intervals, for a better schedule; time-indexed CP-SAT at the horizon of
-the bound, which it raises tick by tick, or meets.
+the bound, which it raises tick by tick, or meets; the same one tick below the best schedule.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
+from os import cpu_count
 from time import monotonic
 from typing import NamedTuple
 
@@ -17,7 +18,7 @@ from pipesched.core.cpsat import Answer, Limits, Model
 from pipesched.core.listsched import list_schedule
 from pipesched.core.paths import heads, tails
 from pipesched.core.tasks import Edge, TaskGraph
-from pipesched.core.timeindexed import TimeIndexed
+from pipesched.core.timeindexed import TimeIndexed, terms
 
 Rule = tuple[str, str]  # (priority, tie)
 RULES: tuple[Rule, ...] = (
@@ -29,9 +30,10 @@ RULES: tuple[Rule, ...] = (
     ("asap", "pairing"),
 )
 MOST_SHARPENED = 500  # tasks; sharpened bounds cost up to their cube
-MOST_STARTS = 30_000  # the yes-or-no variables of a time-indexed model that are worth their memory
-FIRST_SHARE, SECOND_SHARE = 0.2, 0.9  # of the time left: for intervals at first, then for the time-indexed model
-FIRST_SECONDS = 2.0  # what intervals do not prove by then they hardly ever prove
+MOST_TERMS = 600_000  # of a time-indexed model that is worth its memory
+FIRST_SHARE, SHARE, LAST_SHARE = 0.2, 0.6, 0.9  # of the time left: for intervals, a try tick by tick, the last try
+STRATEGIES = 4  # workers on the time-indexed model, also on fewer cores: they search differently, and one is quick
+FIRST_SECONDS = 0.7  # for intervals at first, for each tick of the gap; what they prove, they mostly prove by then
 
 
 @dataclass(frozen=True)
@@ -80,6 +82,7 @@ def shortest(graph: TaskGraph, limits: Limits) -> Optimum:
         before, after = sharpened(graph)
         bound = max(energy(graph, before, after), *map(sum, zip(before, graph.durations, after, strict=True)))
         best = replace(best, bound=bound, proof="sharpened energy") if bound > best.bound else best
+        best = best if best.is_proved else _better(graph, best, _listed_by_tails(graph, after))
     return best if best.is_proved else _solved(_Windows(graph, before, after), best, limits, begin)
 
 
@@ -97,6 +100,13 @@ def _better(graph: TaskGraph, best: Optimum, found: Iterable[tuple[Sequence[int]
 def _listed(graph: TaskGraph) -> Iterator[tuple[Sequence[int], str]]:
     for priority, tie in RULES:
         yield list_schedule(graph, priority=priority, tie=tie).starts, f"list ({priority}, {tie})"
+
+
+def _listed_by_tails(graph: TaskGraph, after: Sequence[int]) -> Iterator[tuple[Sequence[int], str]]:
+    """By tails that know of the resources."""
+    late = [-tail - duration for tail, duration in zip(after, graph.durations, strict=True)]
+    for tie in ("pairing", "input", "most-descendants"):
+        yield list_schedule(graph, priority=late, tie=tie).starts, f"list (sharpened tails, {tie})"
 
 
 def _back_and_forth(graph: TaskGraph) -> Iterator[tuple[Sequence[int], str]]:
@@ -126,11 +136,10 @@ class _Windows(NamedTuple):
     before: Sequence[int]
     after: Sequence[int]
 
-    def starts_within(self, horizon: int) -> int:
-        """How many (task, start) pairs there are."""
-        return sum(
-            horizon - sum(parts) + 1 for parts in zip(self.before, self.graph.durations, self.after, strict=True)
-        )
+    def terms_within(self, horizon: int) -> int:
+        """How large the time-indexed model is, about."""
+        needs = zip(self.before, self.graph.durations, self.after, strict=True)
+        return sum(terms(horizon - sum(need) + 1, need[1]) for need in needs)
 
 
 def _solved(windows: _Windows, best: Optimum, limits: Limits, begin: float) -> Optimum:
@@ -140,12 +149,12 @@ def _solved(windows: _Windows, best: Optimum, limits: Limits, begin: float) -> O
         return limits._replace(seconds=max(min((limits.seconds - monotonic() + begin) * share, most), 0.01))
 
     try:
-        best = _by_intervals(windows, best, allowed(FIRST_SHARE, FIRST_SECONDS))
-        while best.stopped_by == "time" and windows.starts_within(best.bound) <= MOST_STARTS:
-            before = best.bound
-            best = _by_ticks(windows, best, allowed(SECOND_SHARE))
-            if best.bound == before:
-                break
+        best = _by_intervals(windows, best, allowed(FIRST_SHARE, FIRST_SECONDS * (best.length - best.bound)))
+        for attempt in (_at_the_bound, _one_tick_less):
+            last = None
+            while best.stopped_by == "time" and last != (best.bound, best.length):
+                last = (best.bound, best.length)
+                best = attempt(windows, best, allowed(LAST_SHARE if best.bound + 1 == best.length else SHARE))
         if best.stopped_by == "time":
             best = _by_intervals(windows, best, allowed(1))
     except KeyboardInterrupt:
@@ -168,22 +177,36 @@ def _by_intervals(windows: _Windows, best: Optimum, limits: Limits) -> Optimum:
     return replace(best, stopped_by="" if best.is_proved else _reason(answer, limits))
 
 
-def _by_ticks(windows: _Windows, best: Optimum, limits: Limits) -> Optimum:
+def _at_the_bound(windows: _Windows, best: Optimum, limits: Limits) -> Optimum:
     """Refute the horizon of the bound, which then is one tick too low, or find a schedule that meets it."""
+    return _by_ticks(windows, best, best.bound, limits)
+
+
+def _one_tick_less(windows: _Windows, best: Optimum, limits: Limits) -> Optimum:
+    """Find a schedule one tick shorter, or prove that there is none."""
+    return _by_ticks(windows, best, best.length - 1, limits)
+
+
+def _by_ticks(windows: _Windows, best: Optimum, horizon: int, limits: Limits) -> Optimum:
+    """Ask the time-indexed model for a schedule within `horizon`, if it is of a sane size."""
+    if windows.terms_within(horizon) > MOST_TERMS:
+        return best
     model = TimeIndexed()
-    state(model, *windows, best.bound)
-    answer = model.solve(limits._replace(linearization=2))
+    state(model, *windows, horizon)
+    answer = model.solve(limits._replace(linearization=2, workers=limits.workers or max(STRATEGIES, cpu_count() or 1)))
     if answer.status == "infeasible":
-        best = replace(best, bound=best.bound + 1, proof=f"no schedule of {best.bound} (time-indexed CP-SAT)")
+        best = replace(best, bound=horizon + 1, proof=f"no schedule of {horizon} (time-indexed CP-SAT)")
     elif answer.starts:
-        best = replace(best, starts=answer.starts, length=best.bound, method="time-indexed CP-SAT")
-    settled = best.is_proved or answer.status == "infeasible"
-    return replace(best, stopped_by="" if best.is_proved else "time" if settled else _reason(answer, limits))
+        length = length_of(windows.graph, answer.starts)
+        best = replace(best, starts=answer.starts, length=length, method="time-indexed CP-SAT")
+    elif _reason(answer, limits) == "interrupt":
+        raise KeyboardInterrupt
+    return replace(best, stopped_by="" if best.is_proved else "time")
 
 
 def _reason(answer: Answer, limits: Limits) -> str:
     """Why CP-SAT stopped with a gap: out of time, or asked to by the user (it catches Ctrl-C itself)."""
-    return "time" if answer.seconds > 0.9 * limits.seconds else "interrupt"
+    return "time" if answer.seconds > 0.9 * limits.seconds - 0.05 else "interrupt"
 
 
 def state(model: Model, graph: TaskGraph, before: Sequence[int], after: Sequence[int], horizon: int) -> None:

@@ -60,3 +60,8 @@ class TimeIndexed(Model):
         for at, start in zip(self.at, starts, strict=True):
             for tick, chosen in at.items():
                 self.model.add_hint(chosen, tick == start)
+
+
+def terms(starts: int, duration: int) -> int:
+    """About how many terms the rules have for a task of so many possible starts, if it waits for one other."""
+    return starts * (starts + duration)

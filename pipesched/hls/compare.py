@@ -83,7 +83,7 @@ def _undecided(tasks: TaskGraph) -> list[int]:
 
 
 def _by_luck(tasks: TaskGraph, seed: int) -> Iterator[str]:
-    """What each tie gives, with the best priority for it, when the operations stand in another order."""
+    """What `input` and `pairing` give when the operations stand in other orders; nothing where that changes nothing."""
     random = Random(seed)
     orders = [random.sample(range(len(tasks)), len(tasks)) for _ in range(ORDERS)]
     spans = {}

@@ -16,7 +16,7 @@ from time import monotonic
 from typing import NamedTuple
 
 from pipesched.core.cpsat import Limits
-from pipesched.core.timeindexed import TimeIndexed
+from pipesched.core.timeindexed import TimeIndexed, terms
 from pipesched.errors import NoSchedule
 from pipesched.hls.graph import DataflowGraph
 from pipesched.hls.schedule import bound_to_units, checked
@@ -25,6 +25,7 @@ from pipesched.hls.units import Units, assign_classes
 
 SHARE = 0.6  # of the time left that one interval may take
 MOST_POLISHING = 3.0  # seconds to look for a lower latency, once the interval is settled
+MOST_TERMS = 5_000_000  # of a model that is worth its memory
 Window = tuple[int, int]  # the first and the last start, in cycles
 
 
@@ -140,6 +141,8 @@ class _Loop:
             latest = self.period - 1 if place else 0  # time may be counted from the largest recurrence's anchor
             for task in tasks:
                 windows[task] = (first[task], latest - last[task])
+        if self._terms(windows) > MOST_TERMS:
+            raise NoSchedule(f"an initiation interval of {self.period} cycles is too long to be searched")
         answer = self._model(windows, inside).solve(limits._replace(linearization=2))
         return answer.status, self._delayed(answer.starts) if answer.starts else []
 
@@ -158,11 +161,18 @@ class _Loop:
         horizon = max(map(sum, zip(starts, self.latencies, strict=True)))
         first = _longest(self.waits, dict.fromkeys(range(len(starts)), 0)) or {}
         last = _longest(_reverse(self.waits), dict(enumerate(self.latencies))) or {}
-        model = self._model([(first[task], horizon - last[task]) for task in range(len(starts))], self.waits)
+        windows = [(first[task], horizon - last[task]) for task in range(len(starts))]
+        if self._terms(windows) > MOST_TERMS:
+            return starts
+        model = self._model(windows, self.waits)
         beyond = [latency - held for latency, held in zip(self.latencies, model.durations, strict=True)]
         model.soonest(beyond, max(self.latencies), horizon)
         model.hint(starts)
         return model.solve(limits).starts or starts
+
+    def _terms(self, windows: Sequence[Window]) -> int:
+        held = (self.units[place].interval for place in self.classes)
+        return sum(terms(last - first + 1, cycles) for (first, last), cycles in zip(windows, held, strict=True))
 
     def _model(self, windows: Sequence[Window], waits: Iterable[Wait]) -> TimeIndexed:
         """Starts in their windows, under `waits`, and at every residue no more operations than units."""

@@ -46,11 +46,19 @@ def capacity_edges(problem: Problem, index: OpIndex) -> Iterator[Edge]:
         stages = problem.home().stages_on(device)
         held = list(accumulate(problem.memory.activation[stage] for stage in stages))
         for place, stage in enumerate(stages):
+            if not _takes_time(problem, stage, index.kinds):
+                continue
             spare = room - held[place]
             for earlier, sizes in zip(stages[: place + 1], held, strict=False):
                 yield from _after_free(index, stage, earlier, index.kinds[1], spare, sizes)
                 if "W" in index.kinds:
                     yield from _after_free(index, stage, earlier, "W", spare, problem.memory.retained[earlier])
+
+
+def _takes_time(problem: Problem, stage: int, kinds: str) -> bool:
+    """Whether an activation is there for longer than an instant; if not, the start of its F proves nothing."""
+    costs = problem.costs
+    return costs.forward[stage] + (costs.backward if "B" in kinds else costs.backward_input)[stage] > 0
 
 
 def _after_free(index: OpIndex, stage: int, freeing: int, kind: str, spare: int, size: int) -> Iterator[Edge]:
@@ -63,6 +71,6 @@ def _after_free(index: OpIndex, stage: int, freeing: int, kind: str, spare: int,
 def says_all(problem: Problem, device: int, kinds: str) -> bool:
     """Whether the capacity edges of a device are its whole budget: one stage, freed at once."""
     stages = problem.home().stages_on(device)
-    if len(stages) != 1 or problem.home().mirrored:
+    if len(stages) != 1 or problem.home().mirrored or not _takes_time(problem, stages[0], kinds):
         return False
     return "W" not in kinds or problem.memory.retained[stages[0]] in (0, problem.memory.activation[stages[0]])

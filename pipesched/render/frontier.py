@@ -51,14 +51,13 @@ def _table(points: Sequence[FrontierPoint]) -> Table:
     table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style="dim")
     for title in ("budget", objective(points), "bound", "gap"):
         table.add_column(title, justify="right", no_wrap=True)
-    table.add_column("placement", no_wrap=True)
-    table.add_column("found by", overflow="fold")
+    table.add_column("placement", overflow="fold")
     scale = points[0].outcome.schedule.problem.costs.scale
     for point in points:
         gap = Text("optimal", style=GOOD) if point.status == "optimal" else Text(f"{point.gap:.2%}")
         amounts = (point.value, scale), (point.bound, scale)
         cells = [number(in_units(*amount)) for amount in ((point.budget, _memory_scale(points)), *amounts)]
-        table.add_row(*cells, gap, point.placement, point.source)
+        table.add_row(*cells, gap, point.placement)
     return table
 
 

@@ -23,6 +23,7 @@ from pipesched.render.strip import column_levels, level_marks
 from pipesched.render.timescale import Window, describe, fit
 
 MOST_ITERATIONS = 4  # of a loop
+MOST_IDLE = 16  # units of a class, from which those without work are left out
 
 
 class UnitChart:
@@ -79,6 +80,8 @@ class UnitChart:
         for place, unit in enumerate(schedule.units):
             for instance in range(unit.count):
                 order = held.get((place, instance), [])
+                if not order and unit.count > MOST_IDLE:
+                    continue
                 self.places |= {task: position for position, task in enumerate(order)}
                 begin = [starts[task] for task in order]
                 end = [start + unit.interval for start in begin]

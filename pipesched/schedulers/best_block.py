@@ -34,7 +34,7 @@ POLICIES = [  # those that win most often first
     Policy(Fraction(1, 4)),
 ]
 MOST_PLANNED = 150_000  # operations in all the plans that are tried together: about half a second
-EFFORT = Effort(operations=4_000_000, rounds=1000, slack=Fraction(1, 8))
+EFFORT = Effort(operations=2_500_000, rounds=800, slack=Fraction(1, 8))
 FEWEST_TRIES = 4
 
 

@@ -44,10 +44,12 @@ class Block(NamedTuple):
         offsets = {kind: [time * factor for time in times] for kind, times in self.offsets.items()}
         return Block(offsets, self.period * factor)
 
-    def times(self, index: OpIndex) -> list[Time]:
-        """When each operation of `index` starts in the repeated block."""
-        begins = [microbatch * self.period for microbatch in range(index.microbatches)]
-        return [offset + begin for kind in index.kinds for offset in self.offsets[kind] for begin in begins]
+    def times(self, index: OpIndex) -> list[int]:
+        """When each operation of `index` starts in the repeated block, in parts of a tick of which all are whole."""
+        offsets = [offset for kind in index.kinds for offset in self.offsets[kind]]
+        parts = lcm(*(time.denominator for time in (self.period, *offsets)))
+        begins = [int(microbatch * self.period * parts) for microbatch in range(index.microbatches)]
+        return [start + begin for start in (int(offset * parts) for offset in offsets) for begin in begins]
 
     def order(self, index: OpIndex) -> list[int]:
         """All operations by their time in the repeated block; of equal ones, inputs come first."""

@@ -18,7 +18,7 @@ from typing import NamedTuple
 from pipesched.pipeline.lowering import lower
 from pipesched.pipeline.ops import OpIndex
 from pipesched.pipeline.problem import Problem
-from pipesched.schedulers.block import Block, Time
+from pipesched.schedulers.block import Block
 
 LOOK = 64  # how many forwards of a device are looked at for one that may overtake
 _END, _ARRIVAL, _CHOICE = range(3)  # what happens at one moment, in this order
@@ -50,8 +50,8 @@ class _Device:
 
     def __init__(self, forwards: list[int], room: int) -> None:
         self.forwards, self.next_forward = forwards, 0
-        self.inputs: list[tuple[Time, int]] = []  # ready I (or B), by their time in the block
-        self.weights: list[tuple[Time, int]] = []
+        self.inputs: list[tuple[int, int]] = []  # ready I (or B), by their time in the block
+        self.weights: list[tuple[int, int]] = []
         self.coming: list[int] = []  # when inputs from other devices arrive
         self.room = room
         self.order: list[int] = []
@@ -64,6 +64,7 @@ class _Run:
     def __init__(self, problem: Problem, index: OpIndex, block: Block, rooms: Sequence[int], policy: Policy) -> None:
         self.graph, self.policy = lower(problem, index), policy
         self.row = index.stages * index.microbatches
+        self.grace = {length: int(policy.patience * length) for length in set(self.graph.durations)}
         self.times = block.times(index)
         self.started = bytearray(self.row)
         self.waits = [len(before) for before in self.graph.predecessors]
@@ -142,7 +143,7 @@ class _Run:
     def _has_time(self, device: _Device, weight: int, now: int) -> bool:
         """Whether a W ends before the next input arrives, or not too long after."""
         length = self.graph.durations[weight]
-        return not device.coming or now + length <= device.coming[0] + self.policy.patience * length
+        return not device.coming or now + length <= device.coming[0] + self.grace[length]
 
     def _overtaking(self, device: _Device) -> int | None:
         """The first ready F of the device, if there is room for it and for those that it overtakes."""
@@ -155,5 +156,7 @@ class _Run:
                 return task if self.graph.takes[task] <= room else None
             if overtaken < self.policy.ahead:
                 room -= self.graph.takes[task]
+            if room < 0:
+                return None
             overtaken += 1
         return None

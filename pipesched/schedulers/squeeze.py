@@ -65,16 +65,15 @@ class _Device:
         return start, place
 
     def _fits_from(self, amount: int) -> int | None:
-        """The time from which on `amount` more always fits."""
-        level, place = self.level, len(self.changes)
+        """The time from which on `amount` more always fits; None: it never does."""
         if not amount:
             return 0
-        while level + amount <= self.room:
-            if not place:
-                return 0
-            place -= 1
-            level -= self.changes[place][1]
-        return self.changes[place][0] if place < len(self.changes) else None
+        level, since = self.level, None
+        for time, change in reversed(self.changes):
+            if level + amount > self.room:
+                return since
+            level, since = level - change, time
+        return 0 if level + amount <= self.room else None
 
     def _change(self, time: int, amount: int) -> None:
         if amount:

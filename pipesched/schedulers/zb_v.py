@@ -23,10 +23,11 @@ def published_order(index: OpIndex, devices: int, device: int) -> list[int]:
     """The order for f = b = w: F and its kind on chunk 0 are written F0, on chunk 1 F1.
 
     Warm-up: 2(P-d)-1 times F0, d times F1 F0, P-d times F1 I1 W1. Steady: F0 while any is left, I0 W0 F1 I1 W1.
-    Cool-down: d times I0 I1, P-d times I0 W0, then the W1 and the W0 that are left.
+    Cool-down: d times I0 I1, P-d times I0 W0, then the W1 and the W0 that are left. Fewer than 2P-1 microbatches run as
+    the first of 2P-1.
     """
     late = devices - device
-    run = _Run(index, device)
+    run = _Run(index, devices, device)
     run.steps("F0", 2 * late - 1)
     run.steps("F1 F0", device)
     run.steps("F1 I1 W1", late)
@@ -42,22 +43,23 @@ def published_order(index: OpIndex, devices: int, device: int) -> list[int]:
 class _Run:
     """The order of a device as it grows: each step takes the next microbatch, or nothing when none is left."""
 
-    def __init__(self, index: OpIndex, device: int) -> None:
+    def __init__(self, index: OpIndex, devices: int, device: int) -> None:
         stages = (device, index.stages - 1 - device)
         self.order: list[int] = []
-        self.rows = {f"{kind}{chunk}": iter(index.row(kind, stages[chunk])) for kind in "FIW" for chunk in (0, 1)}
-        self.counts = dict.fromkeys(self.rows, index.microbatches)
+        self.rows = {f"{kind}{chunk}": index.row(kind, stages[chunk]) for kind in "FIW" for chunk in (0, 1)}
+        self.count = max(index.microbatches, 2 * devices - 1)
+        self.done = dict.fromkeys(self.rows, 0)
 
     def left(self, step: str) -> int:
         """How many microbatches have this step before them."""
-        return self.counts[step]
+        return self.count - self.done[step]
 
     def steps(self, names: str, times: int) -> None:
         """These steps in turn, so many times."""
         for step in names.split() * times:
-            if self.counts[step]:
-                self.counts[step] -= 1
-                self.order.append(next(self.rows[step]))
+            if self.left(step):
+                self.order += self.rows[step][self.done[step] : self.done[step] + 1]
+                self.done[step] += 1
 
 
 FAMILY = Family(

@@ -51,9 +51,14 @@ def _span_bounds(case: Case) -> Iterator[Bound]:
     every = problem.devices * len(case.graph) <= MOST_STEPS
     for device, origin in enumerate(case.origins):
         if origin.start is not None and (every or device == 0):
-            jobs = _jobs(case, device, _tails_on(case.ordered, device), origin.start)
-            under = "" if problem.memory.budget is None else " under the budget"
-            yield Bound(jackson_preemptive(jobs), f"Jackson's preemptive schedule of device {device} alone{under}")
+            bound = alone(case, device, origin.start)
+            yield bound if problem.memory.budget is None else bound._replace(reason=f"{bound.reason} under the budget")
+
+
+def alone(case: Case, device: int, origin: int) -> Bound:
+    """The time from the first start of a device, at `origin`, to its own last end."""
+    jobs = _jobs(case, device, _tails_on(case.ordered, device), origin)
+    return Bound(jackson_preemptive(jobs), f"Jackson's preemptive schedule of device {device} alone")
 
 
 def _jobs(case: Case, device: int, after: list[int], origin: int) -> list[Job]:

@@ -15,13 +15,16 @@ from typing import Any, NamedTuple
 
 from pipesched.errors import NoSchedule
 from pipesched.outcome import Outcome
+from pipesched.pipeline.floor import Relief
 from pipesched.pipeline.problem import Problem
+from pipesched.pipeline.quantities import in_units
 from pipesched.solver.feasible import least_budget
 from pipesched.solver.placements import AUTO, name_of, placed
 from pipesched.solver.search import Listener
 from pipesched.solver.solve import solve
 
 MOST_POINTS = 24
+SHORTEST = 0.1  # seconds for a point, whatever is left: the portfolio gives a schedule
 
 
 class FrontierPoint(NamedTuple):
@@ -69,26 +72,40 @@ def frontier(
     `settings` are those of `solve`. Raises what `solve` raises; Ctrl-C gives the points so far.
     """
     problem = replace(problem, memory=replace(problem.memory, budget=None))
-    floor = min(map(least_budget, placed(problem, placement)))
-    began, budget = monotonic(), None
+    relief = Relief(settings.get("offload", False), settings.get("recompute", False))
+    floor = min(least_budget(one, relief) for one in placed(problem, placement))
+    kept = problem.memory.checkpointed if relief.recompute else ()
+    step = gcd(*problem.memory.activation, *problem.memory.retained, *kept) or 1
+    until, budget = monotonic() + time_limit, None
     points: list[tuple[int, Outcome]] = []
-    step = gcd(*problem.memory.activation, *problem.memory.retained) or 1
     while budget is None or budget >= floor:
-        left = time_limit - (monotonic() - began)
-        share = left / (1 if budget is None else max((budget - floor) // step + 1, 1))
+        left = 1 if budget is None else (budget - floor) // step + 1  # points, at most
+        seconds = max((until - monotonic()) / left, SHORTEST)
         limited = problem if budget is None else _within(problem, budget)
         try:
-            outcome = solve(limited, time_limit=max(share, 0.1), placement=placement, listener=listener, **settings)
-        except NoSchedule:
+            heard = _labelled(listener, limited)
+            outcome = solve(limited, time_limit=seconds, placement=placement, listener=heard, **settings)
+        except (NoSchedule, KeyboardInterrupt):
+            if not points:
+                raise
             break
         used = _used(outcome)
         points.append((used, outcome))
+        if outcome.report is not None and outcome.report.stopped_by == "interrupt":
+            break
         if budget is None:
             step *= max((used - floor) // (step * MOST_POINTS), 1)
-        elif outcome.report is not None and outcome.report.stopped_by == "interrupt":
-            break
-        budget = used - step if used - step >= floor or used == floor else floor
+        budget = max(used - step, floor) if used > floor else floor - 1
     return _joined(points)
+
+
+def _labelled(listener: Listener | None, problem: Problem) -> Listener | None:
+    """A listener that also hears which budget a solve is for."""
+    if listener is None:
+        return None
+    tell, memory = listener, problem.memory
+    label = "no budget" if memory.budget is None else f"budget {in_units(memory.budget[0], memory.scale):g}"
+    return lambda event: tell(event._replace(stage=f"{label}, {event.stage}"))
 
 
 def _within(problem: Problem, budget: int) -> Problem:

@@ -37,10 +37,24 @@ class Room(NamedTuple):
     caps: Sequence[int | None]
 
 
-def finds(case: Case) -> Iterator[Find]:
-    """Schedules of `case` that fit the budget, the cheap ones first."""
+def by_names(case: Case) -> Iterator[Find]:
+    """What `run` would make of `case` by any of its algorithms, where it fits the budget."""
     yield from _by_families(case)
-    yield from _by_lists(case)
+    if case.problem.stages == case.problem.devices or len(case.graph) <= LARGE:
+        yield from listed(case, "list (none, dfs)", rooms(case)[-1], "none", "dfs")
+
+
+def by_rules(case: Case) -> Iterator[Find]:
+    """List schedules by rules that know the case, under the budget and under shares of it."""
+    every = rooms(case)
+    for name, rule in RULES.items():
+        keys = rule(case)
+        for room in every:
+            yield from listed(case, f"list ({name}{room.name})", room, keys)
+    if len(case.graph) <= SMALL:
+        for plain in PLAIN_RULES:
+            for tie in TIES:
+                yield from listed(case, f"list ({plain}, {tie})", every[-1], plain, tie)
 
 
 def _by_families(case: Case) -> Iterator[Find]:
@@ -78,18 +92,6 @@ def rooms(case: Case) -> list[Room]:
     longest = max(case.graph.durations)
     shares = [Room(f", shares {pause}", *shared_out(case, pause * longest)) for pause in PAUSES]
     return [*shares, whole] if len(case.graph) <= LARGE else shares
-
-
-def _by_lists(case: Case) -> Iterator[Find]:
-    every = rooms(case)
-    for name, rule in RULES.items():
-        keys = rule(case)
-        for room in every:
-            yield from listed(case, f"list ({name}{room.name})", room, keys)
-    if len(case.graph) <= SMALL:
-        for plain in PLAIN_RULES:
-            for tie in TIES:
-                yield from listed(case, f"list ({plain}, {tie})", every[-1], plain, tie)
 
 
 def listed(case: Case, source: str, room: Room, priority: str | Sequence[int], tie: str = "input") -> Iterator[Find]:

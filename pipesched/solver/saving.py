@@ -14,11 +14,13 @@ from typing import NamedTuple
 from pipesched.errors import Deadlock
 from pipesched.pipeline.bounds import Bound, problem_bounds, work_bounds
 from pipesched.pipeline.plan import Plan
+from pipesched.pipeline.quantities import shown
 from pipesched.pipeline.schedule import schedule_plan
 from pipesched.schedulers.family import ANY
 from pipesched.schedulers.orders import one_forward_one_backward, split_one_forward_one_backward
 from pipesched.schedulers.registry import all_families
-from pipesched.solver.portfolio import Room, family_schedule, finds, listed
+from pipesched.solver.bounds import alone
+from pipesched.solver.portfolio import Room, by_names, by_rules, family_schedule, listed
 from pipesched.solver.relieve import Way, relieved, ways
 from pipesched.solver.rules import RULES
 from pipesched.solver.search import Find
@@ -30,22 +32,40 @@ MOST_TRIES = 16  # warm-ups of a device
 
 def saving_bound(case: SavingCase) -> Bound:
     """The best bound on the objective of `case`, rounded up to a multiple of the quantum."""
-    bounds = problem_bounds if case.objective == "makespan" else work_bounds
-    paired = case.problem.costs.overlap is not None
-    best = max(bounds(case.problem, case.full.kinds, paired=paired), key=lambda bound: bound.ticks)
+    best = max(_bounds(case), key=lambda bound: bound.ticks)
     return best._replace(ticks=-(-best.ticks // case.quantum) * case.quantum)
 
 
-def saving_finds(case: SavingCase) -> Iterator[Find]:
-    """Schedules of `case` that fit the budget."""
-    for base in (_one_by_one(case), *sorted(_bases(case), key=lambda base: case.value(base.schedule))):
+def _bounds(case: SavingCase) -> Iterator[Bound]:
+    """Without relief more is known about the budget, and about when devices other than the first one start."""
+    problem, paired = case.problem, case.problem.costs.overlap is not None
+    if case.objective == "makespan":
+        yield from problem_bounds(problem, case.full.kinds, paired=paired)
+        return
+    yield from work_bounds(problem, case.full.kinds, paired=paired)
+    if not paired and not problem.home().mirrored:
+        yield alone(case, problem.home().devices[0], 0)
+
+
+def saving_by_names(case: SavingCase) -> Iterator[Find]:
+    """What the algorithms that have names find without relief: no answer is worse."""
+    yield from (_of_case(case, find) for find in by_names(case))
+
+
+def saving_by_rules(case: SavingCase) -> Iterator[Find]:
+    """Schedules that fit the budget, relieved where that takes it; some, if any order fits."""
+    tries: dict[_WarmUps, int] = {}
+    yield from _further_ahead(case, tries)
+    for base in (*sorted(_bases(case), key=lambda base: case.value(base.schedule)), _one_by_one(case)):
         for way in ways(case.relief):
             yield from _relieved(case, base, way)
-    yield from _by_warm_up(case)
-    for find in finds(case):
-        adopted = case.adopted(find.schedule)
-        if adopted is not None and adopted.fits:
-            yield Find(find.source, adopted)
+    yield from _device_by_device(case, tries)
+    yield from (_of_case(case, find) for find in by_rules(case))
+
+
+def _of_case(case: SavingCase, find: Find) -> Find:
+    """A find without relief as one of `case`; with overlapped pairs it stays as it is."""
+    return find._replace(schedule=case.adopted(find.schedule) or find.schedule)
 
 
 def _relieved(case: SavingCase, base: Find, way: Way) -> Iterator[Find]:
@@ -72,27 +92,33 @@ def _bases(case: SavingCase) -> Iterator[Find]:
             yield from listed(case, f"list ({name})", Room("", case.graph, caps), keys)
 
 
-def _by_warm_up(case: SavingCase) -> Iterator[Find]:
-    """1F1B with the first devices all the way ahead; then the best of that with other warm-ups, device by device."""
-    devices, count = case.problem.devices, case.index.microbatches
-    if case.problem.home().devices != tuple(range(devices)) or case.problem.home().mirrored:
-        return
-    tries: dict[_WarmUps, int] = {}  # in ticks
-    for ahead, way in product(range(devices + 1), ways(case.relief)):
-        warm_ups = tuple(count if device < ahead else devices - device for device in range(devices))
-        yield from _try(case, _WarmUps(warm_ups, way), tries)
-    for device, warm_up in product(range(devices), _spread(count)):
-        if tries:
-            best, way = min(tries, key=lambda one: tries[one])
-            changed = (*best[:device], warm_up, *best[device + 1 :])
-            yield from _try(case, _WarmUps(changed, way), tries)
-
-
 class _WarmUps(NamedTuple):
     """How many forwards each device runs before its first backward, and how that is relieved."""
 
     counts: tuple[int, ...]
     way: Way
+
+    def __str__(self) -> str:
+        usual = self.counts == tuple(range(len(self.counts), 0, -1))
+        return "1f1b" if usual else f"1f1b, warm-ups {shown(self.counts)}"
+
+
+def _further_ahead(case: SavingCase, tries: dict[_WarmUps, int]) -> Iterator[Find]:
+    """With one stage a device: 1F1B, then with the first devices all the way ahead, half of them or so first."""
+    devices, count = case.problem.devices, case.index.microbatches
+    if case.problem.home().devices != tuple(range(devices)) or case.problem.home().mirrored:
+        return
+    for ahead in sorted(range(devices + 1), key=lambda ahead: ahead and abs(ahead - devices / 2) + 1):
+        warm_ups = tuple(count if device < ahead else devices - device for device in range(devices))
+        for way in ways(case.relief):
+            yield from _try(case, _WarmUps(warm_ups, way), tries)
+
+
+def _device_by_device(case: SavingCase, tries: dict[_WarmUps, int]) -> Iterator[Find]:
+    """The best of `tries` with another warm-up of one device, again and again."""
+    for device, warm_up in product(range(case.problem.devices if tries else 0), _spread(case.index.microbatches)):
+        counts, way = min(tries, key=lambda one: tries[one])
+        yield from _try(case, _WarmUps((*counts[:device], warm_up, *counts[device + 1 :]), way), tries)
 
 
 def _spread(count: int) -> range:
@@ -111,7 +137,7 @@ def _try(case: SavingCase, warm_ups: _WarmUps, tries: dict[_WarmUps, int]) -> It
         else:
             orders.append(split_one_forward_one_backward(forwards, backwards[0], backwards[1], count - 1, 0))
     try:
-        base = Find("1f1b further ahead", schedule_plan(case.problem, Plan(index, orders)))
+        base = Find(str(warm_ups), schedule_plan(case.problem, Plan(index, orders)))
     except Deadlock:
         return
     for find in _relieved(case, base, warm_ups.way):

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
+from math import inf
 
 from pipesched.core.cpsat import Limits
 from pipesched.errors import ConfigError, NoSchedule
@@ -23,15 +24,15 @@ from pipesched.solver.feasible import feasible
 from pipesched.solver.improve import improve
 from pipesched.solver.justify import justify
 from pipesched.solver.placements import AUTO, in_blocks, name_of, placed, refined
-from pipesched.solver.portfolio import finds
-from pipesched.solver.saving import saving_bound, saving_finds
+from pipesched.solver.portfolio import by_names, by_rules
+from pipesched.solver.saving import saving_bound, saving_by_names, saving_by_rules
 from pipesched.solver.search import Find, Listener, Search
 from pipesched.solver.transfers import SavingCase
 
 PORTFOLIO_SHARE = 0.25  # of the time limit, at most
 SMALL, LARGE = 300, 3_500  # operations: up to which CP-SAT needs no better schedule first; from which it cannot prove
 END_OF_TIME = 0.02  # of the time limit: with less than that left, it was the limit that ended a search
-JUSTIFY_SHARE, IMPROVE_SHARE = 0.2, 0.5  # of the time of a case; the second, of what the first leaves
+JUSTIFY_SHARE, IMPROVE_SHARE = 0.2, 0.6  # of the time of a case; the second, of what the first leaves
 METHODS = ("auto", "portfolio", "cpsat", "improve")
 
 
@@ -65,7 +66,9 @@ def solve(
         problem = replace(problem, costs=replace(problem.costs, split=split_backward))
     relief = Relief(offload, recompute)
     if offload and problem.costs.offload is None:
-        raise ConfigError("what a transfer costs must be given to offload", "costs.offload")
+        raise ConfigError(
+            "to offload, costs.offload (--offload-cost) must say what one transfer takes", "costs.offload"
+        )
     fitting = feasible(placed(problem, placement), relief)
     cases = [SavingCase(one, objective, relief) if any(relief) else Case(one, objective) for one in fitting]
     search = Search(cases, Limits(time_limit, gap, workers, seed), listener)
@@ -91,24 +94,34 @@ def _run(search: Search, method: str, hint: Schedule | None) -> str:
 
 
 def _heuristics(search: Search, hint: Schedule | None) -> None:
-    """Bounds of every case, then the hint, then the portfolio until a bound is met or its share of the time is used."""
+    """Bounds of every case, then the hint, then the portfolio until a bound is met or its share of the time is used.
+
+    The algorithms that have names all run, however long that takes: no answer is worse than one of theirs.
+    """
     search.at("bounds")
     for place, case in enumerate(search.cases):
         search.raise_bound(place, saving_bound(case) if isinstance(case, SavingCase) else best_bound(case))
     if hint is not None:
         _take_hint(search, hint)
     for place in sorted(range(len(search.cases)), key=lambda place: search.bounds[place].ticks):
-        if search.best is not None and place not in search.open:
-            continue
-        search.at(f"portfolio, {name_of(search.cases[place].problem)}")
-        for find in _portfolio(search.cases[place]):
-            search.offer(place, find, heuristic=True)
-            if place not in search.open or (search.best and search.seconds > PORTFOLIO_SHARE * search.limits.seconds):
-                break
+        if search.best is None or place in search.open:
+            search.at(f"portfolio, {name_of(search.cases[place].problem)}")
+            named, ruled = _portfolio(search.cases[place])
+            _try(search, place, named, until=inf)
+            _try(search, place, ruled, until=PORTFOLIO_SHARE * search.limits.seconds)
 
 
-def _portfolio(case: Case) -> Iterator[Find]:
-    return saving_finds(case) if isinstance(case, SavingCase) else finds(case)
+def _try(search: Search, place: int, finds: Iterator[Find], until: float) -> None:
+    """Offer finds of a case until it is settled, or the time has come."""
+    while (search.best is None or (place in search.open and search.seconds < until)) and (find := next(finds, None)):
+        search.offer(place, find, heuristic=True)
+
+
+def _portfolio(case: Case) -> tuple[Iterator[Find], Iterator[Find]]:
+    """What the algorithms that have names find, and what else there is."""
+    if isinstance(case, SavingCase):
+        return saving_by_names(case), saving_by_rules(case)
+    return by_names(case), by_rules(case)
 
 
 def _take_hint(search: Search, hint: Schedule) -> None:
@@ -139,7 +152,7 @@ def _of_case(hint: Schedule, case: Case) -> Schedule | None:
 def _go_on(search: Search, method: str) -> None:
     """CP-SAT or improvement on what is open, the most promising first, until nothing is, or the time is up."""
     done: set[int] = set()
-    while (places := [place for place in search.open if place not in done]) and search.left > 0:
+    while search.best and search.left > 0 and (places := [place for place in search.open if place not in done]):
         _search_one(search, places[0], search.left / len(places), method)
         done.add(places[0])
 

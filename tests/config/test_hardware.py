@@ -123,3 +123,5 @@ def test_an_error_in_a_program_of_a_file_names_the_file_and_the_line() -> None:
     message = refusal(write("p.txt", "# two lines\ny = a ** b\n"))
     assert message.startswith("p.txt:2:7: pow is no arithmetic")
     assert message.endswith("\n  y = a ** b\n        ^")
+    message = refusal(write("p.yaml", "units: {mul: 1}\nprogram: |\n  y = a ** b\n"))
+    assert message.startswith("p.yaml: program:1:7: ")

@@ -100,6 +100,13 @@ def test_the_smallest_interval_is_that_of_brute_force(graph: DataflowGraph, unit
     assert found.schedule.registers == most_alive(found.schedule, iterations=30)
 
 
+def test_an_interval_of_thousands_of_cycles_is_refused() -> None:
+    """10 divisions of 1,000 cycles on one unit: the model would not fit in memory."""
+    graph = parse_program("\n".join(f"a{n} / b{n}" for n in range(10)), loop=True)
+    with pytest.raises(NoSchedule, match="interval of 10000 cycles is too long"):
+        pipeline(graph, make_units({"mul": 1}, {"mul": 1000}), Limits())
+
+
 def test_no_time_is_no_schedule(classic: Classic, units_of: UnitsOf) -> None:
     with pytest.raises(NoSchedule, match="no initiation interval from 26 on was scheduled in 1e-06 seconds"):
         pipeline(classic("ewf-loop", loop=True), units_of(1, 1), Limits(seconds=1e-6))

@@ -9,7 +9,7 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from pipesched.errors import NoSchedule
-from pipesched.pipeline.floor import activation_floor, require_floor
+from pipesched.pipeline.floor import Relief, activation_floor, require_floor
 from pipesched.pipeline.problem import Problem, make_problem
 from tests.pipeline.optimum import optimum
 from tests.strategies import SETTLED, problems, with_rooms
@@ -99,3 +99,28 @@ def test_what_would_fit() -> None:
     assert (caught.value.device, caught.value.floor, caught.value.budget) == (2, 3, 2.5)
     assert any("3" in way and "device 2" in way for way in caught.value.would_fit)
     assert "fewer stages a device" in caught.value.would_fit
+
+
+@pytest.mark.parametrize(
+    ("relief", "expected"),
+    [
+        (Relief(), [4, 4]),
+        (Relief(recompute=True), [3, 3]),  # device 0: a checkpoint of 1 and 2; device 1: 3, or 1.5 and 1
+        (Relief(offload=True), [2, 3]),
+        (Relief(offload=True, recompute=True), [2, 3]),
+    ],
+)
+def test_what_earlier_stages_hold_with_relief(relief: Relief, expected: list[int]) -> None:
+    """While a stage runs, the earlier ones of its device hold all, a checkpoint, or nothing."""
+    problem = make_problem(devices=2, stages=4, placement="loop", activation=[2, 3, 2, 1], checkpoint=0.5)
+    grains = [activation_floor(problem, device, relief) for device in range(2)]
+    assert [grain / problem.memory.scale for grain in grains] == expected
+
+
+def test_relief_that_would_fit_is_named() -> None:
+    """Below the floor, recompute and offload are offered where they would do; offload only if it has a cost."""
+    given = {"devices": 2, "stages": 4, "placement": "loop", "activation": 1, "checkpoint": 0.5}
+    for budget, offload, ways in ((1.5, 1, ["recompute", "offload"]), (1.25, 1, ["offload"]), (1.25, None, [])):
+        with pytest.raises(NoSchedule) as caught:
+            require_floor(make_problem(**given, budget=budget, offload=offload))
+        assert [way.split()[0] for way in caught.value.would_fit if "solve" in way] == ways

@@ -76,6 +76,12 @@ def test_nothing_is_wider_than_the_terminal(graph: DataflowGraph, units: Units, 
     assert any(line.startswith("regs") for line in lines)
 
 
+def test_of_many_units_those_without_work_are_left_out(draw: Renderer) -> None:
+    schedule = list_outcome(parse_program("a+b\nc+d"), make_units({"add": 1000})).schedule
+    rows = [line[:8].strip() for line in draw(UnitChart(schedule), 80).splitlines() if line.startswith("add")]
+    assert rows == ["add 0", "add 1"]
+
+
 def test_names_that_do_not_fit_lose_their_type() -> None:
     operations = [Operation("MUL_16", "MUL"), Operation("ADD_3", "ADD"), Operation("mul", "mul")]
     assert short_names(operations, 7) == ["MUL_16", "ADD_3", "mul"]

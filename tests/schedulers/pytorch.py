@@ -13,6 +13,7 @@ MULTI = {
     "interleaved": "ScheduleInterleaved1F1B",
     "interleaved-zb": "ScheduleInterleavedZeroBubble",
     "dualpipe-v": "ScheduleDualPipeV",
+    "zb-v": "ScheduleZBVZeroBubble",
 }
 
 
@@ -27,6 +28,8 @@ def takes(name: str, devices: int, chunks: int, microbatches: int) -> bool:
         return chunks == 1 and (name == "naive" or microbatches >= devices)
     if name == "dualpipe-v":
         return chunks == 2 and microbatches >= 2 * devices
+    if name == "zb-v":
+        return chunks == 2
     return name == "looped-bfs" or microbatches % rounds(devices, microbatches) == 0
 
 
@@ -40,7 +43,7 @@ def executed(schedules: Any, name: str, devices: int, chunks: int, microbatches:
         return [_stepped(getattr(schedules, SINGLE[name]), rank, devices, microbatches) for rank in range(devices)]
     schedule = object.__new__(getattr(schedules, MULTI[name]))
     schedule.pp_group_size, schedule.n_local_stages, schedule._n_microbatches = devices, chunks, microbatches
-    schedule._stages = [None] * chunks
+    schedule._stages, schedule.num_stages = [None] * chunks, devices * chunks
     schedule.microbatches_per_round = microbatches // rounds(devices, microbatches)
     ranks = [schedule._calculate_single_rank_operations(rank) for rank in range(devices)]
     return [[str(action) for action in actions if action is not None] for actions in ranks]

@@ -24,7 +24,10 @@ OPTIONS: dict[str, st.SearchStrategy[dict[str, Any]]] = {
         ("interleaved", "interleaved-overlap", "grouped-interleaved", "interleaved-zb"),
         st.fixed_dictionaries({}, optional={"group_size": st.integers(1, 9)}),
     ),
-    "zb-auto": st.fixed_dictionaries({}, optional={"objective": st.sampled_from(["span", "makespan"])}),
+    **dict.fromkeys(
+        ("zb-auto", "1f1b-v", "zb-v", "v-half", "v-min"),
+        st.fixed_dictionaries({}, optional={"objective": st.sampled_from(["span", "makespan"])}),
+    ),
     "list": st.fixed_dictionaries(
         {},
         optional={"priority": st.sampled_from(sorted(PRIORITIES)), "tie": st.sampled_from(sorted(TIES))},

@@ -15,7 +15,9 @@ from typing import Any, NamedTuple
 
 import pytest
 
-from pipesched import make_problem, run
+from pipesched import Plan, make_problem, run
+from pipesched.pipeline.ops import OpIndex
+from pipesched.schedulers.zb_v import published_order
 from tests.schedulers.pytorch import MULTI, SINGLE, executed, rounds, takes
 from tests.strategies import texts_of
 
@@ -42,12 +44,18 @@ SIZES_IN_FILE = [
     Size("interleaved-zb", 3, 2, 8),
     Size("dualpipe-v", 2, 2, 5),
     Size("dualpipe-v", 3, 2, 6),
+    Size("zb-v", 2, 2, 3),
+    Size("zb-v", 3, 2, 7),
 ]
 
 
 def ours(size: Size) -> list[list[str]]:
-    """Our order, with PyTorch's group size where that is to be said."""
+    """Our order, with PyTorch's group size where that is to be said; of zb-v the published one."""
     name, devices, chunks, microbatches = size
+    if name == "zb-v":
+        index = OpIndex("FIW", devices * chunks, microbatches)
+        orders = [published_order(index, devices, device) for device in range(devices)]
+        return texts_of(Plan(index, orders))
     problem = make_problem(devices=devices, stages=devices * chunks, microbatches=microbatches)
     grouped = name in ("interleaved", "interleaved-zb")
     options = {"group_size": microbatches // rounds(devices, microbatches)} if grouped else {}

@@ -18,7 +18,7 @@ from pipesched.pipeline.floor import Relief, activation_floor
 from pipesched.pipeline.problem import Problem, make_problem
 from pipesched.pipeline.schedule import schedule_plan
 from pipesched.pipeline.waits import plan_of_times
-from pipesched.solver.saving import saving_bound, saving_finds
+from pipesched.solver.saving import saving_bound, saving_by_names, saving_by_rules
 from pipesched.solver.solve import solve
 from pipesched.solver.transfers import SavingCase, SavingModel, saving_model
 from tests.solver.every_way import least_makespan
@@ -54,7 +54,7 @@ def test_known_optima(problem: Problem, relief: Relief, optimum: int) -> None:
 def test_a_checkpoint_that_stays_costs_two_ticks() -> None:
     """P4 budget 2: 33 at checkpoint 0, 35 at 0.1, which the portfolio reaches."""
     case = SavingCase(linear(4, 8, 2, checkpoint=0.1), "makespan", RECOMPUTE)
-    assert min(case.value(find.schedule) for find in saving_finds(case)) == 35
+    assert min(case.value(find.schedule) for find in saving_by_rules(case)) == 35
     assert saving_bound(case).ticks == 33
 
 
@@ -150,13 +150,25 @@ def test_at_the_floor_something_is_found(problem: Problem, relief: Relief) -> No
     """At the smallest budget that any order can keep, the portfolio has a schedule; all it has is legal and fits."""
     rooms = [activation_floor(problem, device, relief) for device in range(problem.devices)]
     case = SavingCase(with_rooms(problem, rooms), "makespan", relief)
-    finds = list(saving_finds(case))
-    assert finds
-    for find in finds:
+    finds = list(saving_by_rules(case))
+    assert any(find.schedule.fits for find in finds)
+    for find in (one for one in (*saving_by_names(case), *finds) if one.schedule.fits):
         schedule = checked(find.schedule)
-        assert schedule.fits
         assert case.value(schedule) >= saving_bound(case).ticks
         assert schedule.plan.index == case.full
+
+
+@pytest.mark.parametrize("relief", [OFFLOAD, RECOMPUTE, BOTH])
+@pytest.mark.parametrize("device", [0, 1])
+def test_below_the_floor_the_model_has_no_schedule(relief: Relief, device: int) -> None:
+    """At the floor of each device the exact model has a schedule; a grain below it on one, none."""
+    problem = make_problem(
+        devices=2, stages=4, microbatches=2, placement="loop", activation=[2, 3, 2, 1], checkpoint=0.5, offload=1
+    )
+    rooms = [activation_floor(problem, there, relief) for there in range(2)]
+    assert exact(with_rooms(problem, rooms), relief) is not None
+    rooms[device] -= 1
+    assert exact(with_rooms(problem, rooms), relief) is None
 
 
 @settings(max_examples=40)
@@ -173,7 +185,7 @@ def test_a_plan_of_times_keeps_times_and_memory(problem: Problem, random: Random
 
 def test_offload_needs_a_cost() -> None:
     """Without costs.offload there is nothing to solve."""
-    with pytest.raises(ConfigError, match="what a transfer costs must be given"):
+    with pytest.raises(ConfigError, match="must say what one transfer takes"):
         solve(linear(2, 2, 1), offload=True)
 
 

@@ -1,0 +1,94 @@
+"""Justification, windows and the frontier: what they find is legal, fits, and is no worse."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+
+from pipesched.core.cpsat import Limits
+from pipesched.core.paths import heads, tails
+from pipesched.core.tasks import reversed_graph
+from pipesched.pipeline.check import violations
+from pipesched.pipeline.lowering import lower
+from pipesched.pipeline.ops import OpIndex
+from pipesched.pipeline.problem import Problem, make_problem
+from pipesched.solver.case import Case
+from pipesched.solver.frontier import frontier
+from pipesched.solver.improve import improve
+from pipesched.solver.justify import justify
+from pipesched.solver.neighbourhood import Window, WindowModel
+from pipesched.solver.portfolio import by_names
+from pipesched.solver.search import Search
+from tests.strategies import problems
+
+UNIT = {"forward": 1, "backward_input": 1, "backward_weight": 1}
+
+
+def searched(case: Case) -> Search:
+    """A search that knows the first heuristic that fits."""
+    search = Search([case], Limits(30, workers=1))
+    for find in by_names(case):
+        if search.offer(0, find):
+            break
+    return search
+
+
+@given(problems(("linear", "v", "bidirectional"), split=True))
+def test_time_reversed(problem: Problem) -> None:
+    """Heads of the reversed graph are the tails of the graph."""
+    graph = lower(problem, OpIndex("FIW", problem.stages, problem.microbatches))
+    assert heads(reversed_graph(graph))[::-1] == tails(graph)
+
+
+@pytest.mark.parametrize(
+    ("method", "values", "most"),
+    [
+        (justify, {**UNIT, "stages": 8, "placement": "v", "budget": 5}, 60),
+        (improve, {"forward": 1, "backward": 2, "stages": 8, "placement": "loop", "budget": 6}, 67),
+        (improve, {**UNIT, "budget": 3}, 31),
+        (improve, {"forward": 5, "backward_input": 6, "backward_weight": 4, "retain": 0.5, "budget": 2}, 215),
+        (justify, {"forward": 2, "backward": 4, "p2p": 1, "budget": 5}, 78),
+    ],
+)
+def test_improvement(method: Any, values: dict[str, Any], most: int) -> None:
+    """From the first heuristic that fits to a makespan near the optimum; the result keeps rules and budget."""
+    case = Case(make_problem(**{"devices": 4, "microbatches": 8, "placement": "linear", "activation": 1, **values}))
+    search = searched(case)
+    before = search.value
+    method(search, 0, 4)
+    assert search.best is not None
+    assert search.value < before
+    assert search.value <= most
+    assert search.best.schedule.fits
+    assert not list(violations(search.best.schedule))
+
+
+@given(problems(("linear", "loop", "v", "bidirectional", "explicit"), least=1, most_devices=3, most_microbatches=4))
+@settings(max_examples=20)
+def test_a_window_never_makes_it_worse(problem: Problem) -> None:
+    """The middle third of a list schedule, freed and solved: legal, within the budget, no longer."""
+    case = Case(problem)
+    search = searched(case)
+    assert search.best is not None
+    schedule = case.replay(search.best.schedule.starts)
+    model = WindowModel(case, schedule, Window(schedule.makespan // 3, 2 * schedule.makespan // 3))
+    answer = model.solve(Limits(10, workers=1))
+    assert answer.status == "optimal"
+    better = model.schedule(answer.starts)
+    assert better.makespan <= schedule.makespan
+    assert not list(violations(better))
+
+
+def test_frontier_points() -> None:
+    """P4 M8 f=1 B=2 has four steps; each point's schedule uses exactly its budget, values fall, and all are proved."""
+    problem = make_problem(devices=4, microbatches=8, forward=1, backward=2, placement="linear", budget=2)
+    points = frontier(problem)
+    assert [(point.budget, point.value, point.bound, point.status) for point in points] == [
+        (1, 96, 96, "optimal"),
+        (2, 51, 51, "optimal"),
+        (3, 39, 39, "optimal"),
+        (4, 33, 33, "optimal"),
+    ]
+    assert [max(point.outcome.schedule.peak_memory) for point in points] == [1, 2, 3, 4]
