@@ -1,6 +1,6 @@
 """DualPipe's published figures beside ours.
 
-    python scripts/reproduce_dualpipe.py [--fast]       # exit code 1 when a figure differs by more than the tolerance
+    python scripts/reproduce_dualpipe.py [--fast]       # exit code 1 when a figure differs
 
 Bubbles and memory are the formulas of the table in the README of DeepSeek's DualPipe, at F = B/2 = W as it draws
 them: P devices, F a forward, B a full backward, W its weight half, F&B an overlapped pair. Makespans are those of two
@@ -10,13 +10,11 @@ with two stages a device, have twice the work. `--fast` leaves out the larger si
 
 from __future__ import annotations
 
-import sys
-from collections.abc import Iterator
-from typing import NamedTuple
+from collections.abc import Iterator, Sequence
 
 from pipesched import Schedule, make_problem, run
+from published import Figure, reproduce
 
-TOLERANCE = 0.0  # the figures are exact
 MOST_FAST = 8  # devices
 MAKESPANS = {  # (P, M): 1f1b, zb-1p, dualpipe, interleaved with two stages a device, dualpipe-v
     (4, 8): (33, 27, 26, 57, 54),
@@ -27,19 +25,6 @@ MAKESPANS = {  # (P, M): 1f1b, zb-1p, dualpipe, interleaved with two stages a de
 ONE_STAGE = ("1f1b", "zb-1p", "dualpipe")
 TWO_STAGES = ("interleaved", "dualpipe-v")
 PAIRS = (3, 2.5, 2)  # what F&B takes where F + B = 3
-
-
-class Figure(NamedTuple):
-    """One published number and ours."""
-
-    what: str
-    published: float
-    ours: float
-
-    @property
-    def difference(self) -> float:
-        """Ours minus the published one."""
-        return self.ours - self.published
 
 
 def unit(algorithm: str, devices: int, microbatches: int, *, stages: int = 1, pair: float = 3) -> Schedule:
@@ -88,24 +73,18 @@ def _time(schedule: Schedule, ticks: int) -> float:
     return ticks / schedule.problem.costs.scale
 
 
-def figures(sizes: list[tuple[int, int]]) -> Iterator[Figure]:
-    """Every figure at these sizes."""
+def figures(fast: bool) -> Iterator[Figure]:
+    """Every figure."""
+    sizes = [size for size in MAKESPANS if not fast or size[0] <= MOST_FAST]
     for table in (makespans, bubbles, memories):
         for devices, microbatches in sizes:
             yield from table(devices, microbatches)
 
 
-def main(arguments: list[str]) -> int:
+def main(arguments: Sequence[str] | None = None) -> int:
     """Print the table; 1 when a figure differs."""
-    sizes = [size for size in MAKESPANS if "--fast" not in arguments or size[0] <= MOST_FAST]
-    print(f"{'':<40} {'published':>10} {'ours':>10} {'difference':>11}")
-    wrong = 0
-    for figure in figures(sizes):
-        wrong += abs(figure.difference) > TOLERANCE
-        print(f"{figure.what:<40} {figure.published:>10g} {figure.ours:>10g} {figure.difference:>11g}")
-    print("all figures agree" if not wrong else f"{wrong} figures differ by more than {TOLERANCE:g}")
-    return int(wrong > 0)
+    return reproduce(__doc__, figures, arguments)
 
 
 if __name__ == "__main__":
-    raise SystemExit(main(sys.argv[1:]))
+    raise SystemExit(main())

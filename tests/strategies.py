@@ -12,11 +12,14 @@ from hypothesis import strategies as st
 
 from pipesched.hls.graph import DataflowGraph, Dependence, Operation
 from pipesched.hls.units import Units, make_units
+from pipesched.pipeline.floor import activation_floor
 from pipesched.pipeline.ops import parse_op, parse_slot, parse_transfer
 from pipesched.pipeline.plan import Plan, plan_from_slots
 from pipesched.pipeline.problem import Problem, make_problem
 from pipesched.pipeline.quantities import exact
 from pipesched.schedulers.block import Block, with_weights
+from pipesched.schedulers.family import prepare
+from pipesched.schedulers.registry import family
 from tests.replay import Op, device_of, inputs, name
 
 LINEAR = ("auto", "linear")
@@ -144,6 +147,16 @@ def with_rooms(problem: Problem, rooms: Sequence[int]) -> Problem:
     """`problem` with a budget that leaves `rooms` (in grains) for activations, beside its static memory."""
     budget = tuple(room + _static(problem, device) for device, room in enumerate(rooms))
     return replace(problem, memory=replace(problem.memory, budget=budget))
+
+
+@st.composite
+def limited(draw: st.DrawFn, most_microbatches: int = 9) -> Problem:
+    """A problem as zb-auto runs it, with rooms between the floor and 2P activations."""
+    free = draw(problems(most_devices=5, most_microbatches=most_microbatches, most_chunks=2))
+    problem = prepare(free, family("zb-auto"))
+    most = 2 * problem.devices * max(problem.memory.activation)
+    floors = [activation_floor(problem, device) for device in range(problem.devices)]
+    return with_rooms(problem, [draw(st.integers(least, max(least, most))) for least in floors])
 
 
 def _static(problem: Problem, device: int) -> int:

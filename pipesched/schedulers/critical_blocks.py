@@ -31,7 +31,7 @@ class Point(NamedTuple):
     length: int
 
 
-class Block(NamedTuple):
+class CriticalBlock(NamedTuple):
     """Places `first` to `last` of a device's order."""
 
     device: int
@@ -118,7 +118,7 @@ class BlockSearch:
         self.random.shuffle(moves)
         return moves
 
-    def _blocks(self, point: Point) -> Iterator[Block]:
+    def _blocks(self, point: Point) -> Iterator[CriticalBlock]:
         """The blocks of a critical path, the last one first. Where it forks, chance decides."""
         orders, (starts, ends) = point.orders, point.times
         late = [d for d, order in enumerate(orders) if ends[order[-1]] - self.offsets[d] == point.length]
@@ -130,13 +130,13 @@ class BlockSearch:
             back_to_back = place > 0 and ends[order[place - 1]] == starts[task]
             before = self._awaited(task, point.times)
             if before is not None and not (back_to_back and self.random.random() < 0.5):
-                yield Block(device, place, last)
+                yield CriticalBlock(device, place, last)
                 device = self.graph.resources[before]
                 place = last = orders[device].index(before)
             elif back_to_back:
                 place -= 1
             else:
-                yield Block(device, place, last)
+                yield CriticalBlock(device, place, last)
                 return
 
     def _awaited(self, task: int, times: Times) -> int | None:
@@ -147,13 +147,13 @@ class BlockSearch:
                 return before
         return None
 
-    def _to_end(self, orders: Orders, block: Block) -> Iterator[Move]:
+    def _to_end(self, orders: Orders, block: CriticalBlock) -> Iterator[Move]:
         """Let the last operation go earlier: the nearest one of each other kind goes behind it."""
         places = range(block.last, block.first - 1, -1)
         for place in self._nearest(orders[block.device], places, needed_by=1):
             yield Move(block.device, place, block.last)
 
-    def _to_start(self, orders: Orders, block: Block) -> Iterator[Move]:
+    def _to_start(self, orders: Orders, block: CriticalBlock) -> Iterator[Move]:
         """Fill the time before the first operation: the nearest one of each other kind goes in front of it."""
         places = range(block.first, block.last + 1)
         for place in self._nearest(orders[block.device], places, needed_by=-1):

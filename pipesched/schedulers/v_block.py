@@ -35,7 +35,7 @@ def v_block(problem: Problem, waits: Waits, *, stretched: bool = False) -> Block
     Stretched: every hop takes a slot, a sixth of the period, whatever it costs. Else each takes its own time.
     """
     costs, homes, hops = problem.costs, problem.home().devices, problem.devices - 1
-    period = max(busiest(problem), 1)  # a problem may take no time at all
+    period = busiest(problem)
     slot = Fraction(period, SLOTS)
     visits = [*range(problem.stages), *reversed(range(problem.stages))]
     lengths = [*costs.forward, *reversed(costs.backward_input)]

@@ -6,7 +6,7 @@ The limit decides what comes out: at P activations about ZB-H1 (the paper's ZB-1
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from fractions import Fraction
 from itertools import islice, product
 
@@ -15,9 +15,9 @@ from pipesched.pipeline.plan import Plan
 from pipesched.pipeline.problem import Problem
 from pipesched.pipeline.schedule import Schedule
 from pipesched.schedulers.family import Family
-from pipesched.schedulers.orders import split_one_forward_one_backward
-from pipesched.schedulers.trials import Effort, Orders, Trials, trials
+from pipesched.schedulers.trials import Effort, Trials, trials
 from pipesched.schedulers.zb_greedy import KINDS, Switches, greedy_orders
+from pipesched.schedulers.zero_bubble import handcrafted
 
 MOST_PLANNED = 300_000  # operations in all greedy schedules together: about half a second
 EFFORT = Effort(operations=300_000, rounds=400, slack=Fraction(1, 20))
@@ -38,26 +38,11 @@ def zb_auto(problem: Problem, *, objective: str = "span") -> Plan:
 
 def _candidates(case: Trials) -> Iterator[Schedule]:
     """The handcrafted schedules that fit, and as many greedy ones as a moment allows."""
-    yield from filter(case.fits, map(case.timed, _handcrafted(case)))
+    depths = ((1, 1), (2, 2), (1, 0))  # ZB-H1, ZB-H2, and 1F1B with each backward in two halves
+    yield from filter(case.fits, (case.timed(handcrafted(case.index, *depth)) for depth in depths))
     count = max(MOST_PLANNED // case.index.size, 2)
     for switches in islice(_switches(case), count):
         yield case.timed(greedy_orders(case.problem, case.rooms, switches))
-
-
-def _handcrafted(case: Trials) -> Iterator[Orders]:
-    """ZB-H1, ZB-H2, and 1F1B with each backward in two halves."""
-    last = case.problem.devices - 1
-    shapes: tuple[Callable[[int], tuple[int, int]], ...] = (
-        lambda device: (last - device, device),
-        lambda device: (2 * (last - device), 2 * device),
-        lambda device: (last - device, 0),
-    )
-    for shape in shapes:
-        orders = []
-        for device in range(case.problem.devices):
-            forwards, inputs, weights = (case.index.row(kind, device) for kind in KINDS)
-            orders.append(split_one_forward_one_backward(forwards, inputs, weights, *shape(device)))
-        yield orders
 
 
 def _switches(case: Trials) -> Iterator[Switches]:

@@ -13,27 +13,30 @@ from pipesched.schedulers.orders import split_one_forward_one_backward
 
 def zb_h1(problem: Problem) -> Plan:
     """1F1B's memory: min(M, P-d-1) warm-up forwards, and each W d backwards after its I."""
-    return _handcrafted(problem, depth=1)
+    return _plan(problem, depth=1)
 
 
 def zb_h2(problem: Problem) -> Plan:
     """About twice 1F1B's memory: min(M, 2(P-d-1)) warm-up forwards, and each W 2d backwards after its I."""
-    return _handcrafted(problem, depth=2)
+    return _plan(problem, depth=2)
 
 
-def _handcrafted(problem: Problem, depth: int) -> Plan:
+def _plan(problem: Problem, depth: int) -> Plan:
     index = OpIndex("FIW", problem.stages, problem.microbatches)
-    orders = [
-        split_one_forward_one_backward(
-            index.row("F", device),
-            index.row("I", device),
-            index.row("W", device),
-            warm_up=depth * (problem.devices - device - 1),
-            delay=depth * device,
-        )
-        for device in range(problem.devices)
-    ]
-    return Plan(index, orders)
+    return Plan(index, handcrafted(index, warm_up=depth, delay=depth))
+
+
+def handcrafted(index: OpIndex, warm_up: int, delay: int) -> list[list[int]]:
+    """The order of each device, one stage a device: warm_up * (P-d-1) forwards, each W delay * d backwards after its I.
+
+    Without delay this is 1F1B with each backward in two halves.
+    """
+    last, orders = index.stages - 1, []
+    for device in range(index.stages):
+        forwards, inputs, weights = (index.row(kind, device) for kind in "FIW")
+        forwards_first, weights_later = warm_up * (last - device), delay * device
+        orders.append(split_one_forward_one_backward(forwards, inputs, weights, forwards_first, weights_later))
+    return orders
 
 
 def _family(name: str, plan: Callable[[Problem], Plan], bubble: str, memory: str) -> Family:

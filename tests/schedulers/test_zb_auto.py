@@ -1,8 +1,7 @@
-"""ZB-auto: published and proven figures, the memory limit, and what its parts promise."""
+"""ZB-auto: published and proven figures, the memory limit, and what its greedy promises."""
 
 from __future__ import annotations
 
-from fractions import Fraction
 from typing import Any
 
 import pytest
@@ -11,16 +10,11 @@ from hypothesis import strategies as st
 
 from pipesched import ConfigError, NoSchedule, Plan, Problem, make_problem, run, violations
 from pipesched.outcome import Outcome
-from pipesched.pipeline.floor import activation_floor
-from pipesched.pipeline.lowering import lower
 from pipesched.pipeline.ops import OpIndex
 from pipesched.pipeline.schedule import schedule_plan
-from pipesched.schedulers.critical_blocks import BlockSearch, fits
-from pipesched.schedulers.family import prepare
-from pipesched.schedulers.registry import family
 from pipesched.schedulers.zb_greedy import Switches, greedy_orders
 from tests.replay import replay
-from tests.strategies import problems, texts_of, with_rooms
+from tests.strategies import limited, texts_of
 
 UNIT = {"devices": 4, "microbatches": 8, "forward": 1, "backward_input": 1, "backward_weight": 1}
 MIDDLE = {"devices": 8, "microbatches": 24, "forward": 185, "backward_input": 181, "backward_weight": 93, "p2p": 6}
@@ -112,16 +106,6 @@ def test_an_objective_that_does_not_exist() -> None:
         auto("spam", **UNIT)
 
 
-@st.composite
-def limited(draw: st.DrawFn, most_microbatches: int = 9) -> Problem:
-    """A problem as the family runs it, with rooms between the floor and 2P activations."""
-    free = draw(problems(most_devices=5, most_microbatches=most_microbatches, most_chunks=2))
-    problem = prepare(free, family("zb-auto"))
-    most = 2 * problem.devices * max(problem.memory.activation)
-    floors = [activation_floor(problem, device) for device in range(problem.devices)]
-    return with_rooms(problem, [draw(st.integers(least, max(least, most))) for least in floors])
-
-
 @settings(deadline=None)
 @given(limited(), st.sampled_from(["span", "makespan"]))
 def test_never_over_budget_nor_worse_than_what_fits(problem: Problem, objective: str) -> None:
@@ -154,49 +138,3 @@ def test_the_greedy_always_ends_within_its_rooms(data: st.DataObject) -> None:
     schedule = schedule_plan(problem, Plan(OpIndex("FIW", problem.stages, problem.microbatches), orders))
     assert list(violations(schedule)) == []
     assert schedule.fits
-
-
-@settings(deadline=None)
-@given(limited(), st.integers(0, 60), st.booleans())
-def test_the_local_search_never_loses(problem: Problem, rounds: int, by_span: bool) -> None:
-    """From a greedy schedule: it still runs and fits, and what is shortened is not longer."""
-    rooms = [room if room is not None else 0 for room in problem.room()]
-    index = OpIndex("FIW", problem.stages, problem.microbatches)
-    start = greedy_orders(problem, rooms, Switches([9] * problem.devices, False, 0, 0, 0))
-    before = schedule_plan(problem, Plan(index, start))
-    offsets = before.first_start if by_span else [0] * problem.devices
-    improved = BlockSearch(lower(problem, index), index, rooms, offsets, Fraction(1, 20)).improve(start, rounds)
-    after = schedule_plan(problem, Plan(index, improved))
-    assert list(violations(after)) == []
-    assert after.fits
-    assert (after.span <= before.span) if by_span else (max(after.last_end) <= max(before.last_end))
-
-
-@pytest.mark.parametrize(
-    "switches",
-    [Switches([24] * 8, True, 2, 1, 2), Switches([24] * 8, True, 2, 0, 0), Switches([24] * 8, False, 2, 0, 1)],
-)
-def test_the_local_search_finds_the_optimum(switches: Switches) -> None:
-    """Row 1 of the Zero Bubble paper's table 5 at 2P: from a greedy schedule to (P-1)(f+b+2c) + M(f+b) + w, which is a
-    bound: between its first F and the last I of all, the last device runs every F and I.
-    """
-    f, b, w, hop, room = 18522, 18086, 9337, 601, 16 * 201216
-    costs = {"forward": f, "backward_input": b, "backward_weight": w, "p2p": hop, "placement": "linear"}
-    memory = {"activation": 201216, "retain": Fraction(73728, 201216), "budget": room}
-    problem = make_problem(devices=8, microbatches=24, **costs, **memory)
-    index = OpIndex("FIW", 8, 24)
-    greedy = greedy_orders(problem, [room] * 8, switches)
-    offsets = [device * (f + hop) for device in range(8)]
-    improved = BlockSearch(lower(problem, index), index, [room] * 8, offsets, Fraction(1, 20)).improve(greedy, 200)
-    before, after = (schedule_plan(problem, Plan(index, orders)).span for orders in (greedy, improved))
-    assert before > after == 7 * (f + b + 2 * hop) + 24 * (f + b) + w
-
-
-def test_what_fits() -> None:
-    """Memory is taken at the start of F and given back at the ends of I and W."""
-    problem = make_problem(**UNIT, activation=2, retain=0.5, placement="linear")
-    graph = lower(problem, OpIndex("FIW", 4, 8))
-    index = OpIndex("FIW", 4, 8)
-    (f0, f1), (i0, _), (w0, _) = (index.row(kind, 0)[:2] for kind in "FIW")
-    assert [fits(graph, [f0, i0, f1, w0], room) for room in (2, 3)] == [False, True]
-    assert [fits(graph, [f0, i0, w0, f1], room) for room in (1, 2)] == [False, True]

@@ -2,36 +2,25 @@
 
 from __future__ import annotations
 
-import importlib.util
 import subprocess
 import sys
 from fractions import Fraction
 from pathlib import Path
-from types import ModuleType
 
 import pytest
+
+import reproduce_optpipe as script
 
 SCRIPT = Path(__file__).parents[2] / "scripts" / "reproduce_optpipe.py"
 
 
-@pytest.fixture(scope="module")
-def script() -> ModuleType:
-    """The script as a module."""
-    spec = importlib.util.spec_from_file_location("reproduce_optpipe", SCRIPT)
-    assert spec is not None
-    assert spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
-
-
-def test_the_grid_is_the_whole_experiment(script: ModuleType) -> None:
+def test_the_grid_is_the_whole_experiment() -> None:
     """P 4 and 8; M 8, 16, 32; equal and uneven stages; three ratios; four budgets."""
     cells = list(script.grid(fast=False))
     assert len(cells) == len(set(cells)) == 2 * 3 * 2 * 3 * 4
 
 
-def test_a_cell(script: ModuleType) -> None:
+def test_a_cell() -> None:
     """P4 M8 at half of 1F1B's peak: 51 without relief, 33 with (times 4 here), and 33 is the bound."""
     row = script.measure(script.Cell(4, 8, False, Fraction(1, 2), Fraction(1, 2)), seconds=2)
     assert row.idle[0] == pytest.approx(100 * (4 * 51 - 8 * 12) / (4 * 51))

@@ -1,0 +1,108 @@
+"""The local search on critical blocks: it never loses, keeps the memory, and gets to known optima."""
+
+from __future__ import annotations
+
+from fractions import Fraction
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from pipesched import Plan, Problem, make_problem, violations
+from pipesched.pipeline.lowering import lower
+from pipesched.pipeline.ops import OpIndex
+from pipesched.pipeline.schedule import schedule_plan
+from pipesched.schedulers.critical_blocks import BlockSearch, Orders, fits
+from pipesched.schedulers.zb_greedy import Switches, greedy_orders
+from pipesched.schedulers.zero_bubble import handcrafted
+from tests.strategies import limited
+
+PROBLEM = make_problem(
+    devices=2, microbatches=4, backward_input=1, backward_weight=1, activation=2, retain=0.5, placement="linear"
+)
+
+
+def shortened(problem: Problem, orders: Orders, room: int, rounds: int) -> Orders:
+    """What the search makes of the makespan of these orders."""
+    index = OpIndex("FIW", problem.stages, problem.microbatches)
+    rooms, offsets = [room] * problem.devices, [0] * problem.devices
+    return BlockSearch(lower(problem, index), index, rooms, offsets, Fraction(0)).improve(orders, rounds)
+
+
+def one_by_one(problem: Problem) -> Orders:
+    """Each device works on one microbatch at a time: no two devices ever work together."""
+    index = OpIndex("FIW", problem.stages, problem.microbatches)
+    rows = [[index.row(kind, device) for kind in "FIW"] for device in range(problem.devices)]
+    return [[row[microbatch] for microbatch in range(problem.microbatches) for row in three] for three in rows]
+
+
+@pytest.mark.parametrize(("activations", "makespan"), [(1, 20), (2, 13)])
+def test_from_one_microbatch_at_a_time(activations: int, makespan: int) -> None:
+    """P2 M4 at unit costs, where I frees half: as short as it gets. With room for one, no two ever overlap."""
+    index = OpIndex("FIW", PROBLEM.stages, PROBLEM.microbatches)
+    room = activations * PROBLEM.memory.activation[0]
+    orders = shortened(PROBLEM, one_by_one(PROBLEM), room, rounds=400)
+    schedule = schedule_plan(PROBLEM, Plan(index, orders))
+    assert list(violations(schedule)) == []
+    assert max(schedule.peak_memory) <= room
+    assert schedule.makespan == makespan
+
+
+def test_nothing_to_gain() -> None:
+    """ZB-H1 of two devices meets its bound: the search gives it back as it was."""
+    index = OpIndex("FIW", PROBLEM.stages, PROBLEM.microbatches)
+    orders = handcrafted(index, warm_up=1, delay=1)
+    schedule = schedule_plan(PROBLEM, Plan(index, orders))
+    assert schedule.makespan == 13
+    assert shortened(PROBLEM, orders, room=100, rounds=50) == orders
+
+
+def test_same_seed_same_answer() -> None:
+    """The search takes chances, always the same ones."""
+    one, two = (shortened(PROBLEM, one_by_one(PROBLEM), room=8, rounds=30) for _ in range(2))
+    assert one == two
+
+
+@settings(deadline=None)
+@given(limited(), st.integers(0, 60), st.booleans())
+def test_the_local_search_never_loses(problem: Problem, rounds: int, by_span: bool) -> None:
+    """From a greedy schedule: it still runs and fits, and what is shortened is not longer."""
+    rooms = [room if room is not None else 0 for room in problem.room()]
+    index = OpIndex("FIW", problem.stages, problem.microbatches)
+    start = greedy_orders(problem, rooms, Switches([9] * problem.devices, False, 0, 0, 0))
+    before = schedule_plan(problem, Plan(index, start))
+    offsets = before.first_start if by_span else [0] * problem.devices
+    improved = BlockSearch(lower(problem, index), index, rooms, offsets, Fraction(1, 20)).improve(start, rounds)
+    after = schedule_plan(problem, Plan(index, improved))
+    assert list(violations(after)) == []
+    assert after.fits
+    assert (after.span <= before.span) if by_span else (max(after.last_end) <= max(before.last_end))
+
+
+@pytest.mark.parametrize(
+    "switches",
+    [Switches([24] * 8, True, 2, 1, 2), Switches([24] * 8, True, 2, 0, 0), Switches([24] * 8, False, 2, 0, 1)],
+)
+def test_the_local_search_finds_the_optimum(switches: Switches) -> None:
+    """Row 1 of the Zero Bubble paper's table 5 at 2P: from a greedy schedule to (P-1)(f+b+2c) + M(f+b) + w, which is a
+    bound: between its first F and the last I of all, the last device runs every F and I.
+    """
+    f, b, w, hop, room = 18522, 18086, 9337, 601, 16 * 201216
+    costs = {"forward": f, "backward_input": b, "backward_weight": w, "p2p": hop, "placement": "linear"}
+    memory = {"activation": 201216, "retain": Fraction(73728, 201216), "budget": room}
+    problem = make_problem(devices=8, microbatches=24, **costs, **memory)
+    index = OpIndex("FIW", 8, 24)
+    greedy = greedy_orders(problem, [room] * 8, switches)
+    offsets = [device * (f + hop) for device in range(8)]
+    improved = BlockSearch(lower(problem, index), index, [room] * 8, offsets, Fraction(1, 20)).improve(greedy, 200)
+    before, after = (schedule_plan(problem, Plan(index, orders)).span for orders in (greedy, improved))
+    assert before > after == 7 * (f + b + 2 * hop) + 24 * (f + b) + w
+
+
+def test_what_fits() -> None:
+    """Memory is taken at the start of F and given back at the ends of I and W."""
+    index = OpIndex("FIW", 2, 4)
+    graph = lower(PROBLEM, index)
+    (f0, f1), (i0, _), (w0, _) = (index.row(kind, 0)[:2] for kind in "FIW")
+    assert [fits(graph, [f0, i0, f1, w0], room) for room in (2, 3)] == [False, True]
+    assert [fits(graph, [f0, i0, w0, f1], room) for room in (1, 2)] == [False, True]
