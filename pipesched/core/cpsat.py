@@ -16,7 +16,7 @@ FINEST_WAIT = 0.05  # seconds between two looks for Ctrl-C
 
 
 class Limits(NamedTuple):
-    """When to stop: seconds, and a relative gap that is good enough. One worker: same seed, same answer."""
+    """When to stop: seconds, and a gap relative to the bound that is good enough. One worker: same seed, same answer."""
 
     seconds: float = 60.0
     gap: float = 0.0
@@ -98,7 +98,7 @@ class Model:
         solver = self.cp.CpSolver()
         solver.parameters.max_time_in_seconds = limits.seconds
         solver.parameters.max_deterministic_time = limits.effort
-        solver.parameters.relative_gap_limit = limits.gap
+        solver.parameters.relative_gap_limit = limits.gap / (1 + limits.gap)  # CP-SAT's is relative to the objective
         solver.parameters.num_workers = limits.workers
         solver.parameters.random_seed = limits.seed
         solver.parameters.linearization_level = limits.linearization

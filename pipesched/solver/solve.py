@@ -32,6 +32,7 @@ from pipesched.solver.transfers import SavingCase
 PORTFOLIO_SHARE = 0.25  # of the time limit, at most
 SMALL, LARGE = 300, 3_500  # operations: up to which CP-SAT needs no better schedule first; from which it cannot prove
 END_OF_TIME = 0.02  # of the time limit: with less than that left, it was the limit that ended a search
+SHARE_USED = 0.9  # of the time that a case was given: with more than that used, its time was up
 JUSTIFY_SHARE, IMPROVE_SHARE = 0.2, 0.6  # of the time of a case; the second, of what the first leaves
 METHODS = ("auto", "portfolio", "cpsat", "improve")
 
@@ -150,11 +151,23 @@ def _of_case(hint: Schedule, case: Case) -> Schedule | None:
 
 
 def _go_on(search: Search, method: str) -> None:
-    """CP-SAT or improvement on what is open, the most promising first, until nothing is, or the time is up."""
-    done: set[int] = set()
-    while search.best and search.left > 0 and (places := [place for place in search.open if place not in done]):
-        _search_one(search, places[0], search.left / len(places), method)
-        done.add(places[0])
+    """CP-SAT or improvement on what is open, the most promising first, until nothing is, or the time is up.
+
+    Each case has its share of the time; those that it cuts off share what the others leave.
+    """
+    waiting, cut_off = set(range(len(search.cases))), set[int]()
+    while search.best and search.left > END_OF_TIME * search.limits.seconds:
+        places = [place for place in search.open if place in waiting]
+        if places:
+            began, share = search.seconds, search.left / len(places)
+            _search_one(search, places[0], share, method)
+            waiting.remove(places[0])
+            if search.seconds - began > SHARE_USED * share:
+                cut_off.add(places[0])
+        elif cut_off:
+            waiting, cut_off = cut_off, set()
+        else:
+            return
 
 
 def _search_one(search: Search, place: int, seconds: float, method: str) -> None:
