@@ -243,7 +243,7 @@ def test_a_gap_that_is_good_enough_ends_it() -> None:
 
 
 def test_the_gap_is_relative_to_the_bound_in_every_stage() -> None:
-    """A search that ends because its gap is good enough has that gap to the bound (CP-SAT takes it of the objective)."""
+    """A search that ends because its gap is good enough has it to the bound (CP-SAT takes it of the objective)."""
     problem = linear(stages=8, placement="loop", forward=5, backward=10, activation=0.5, budget=2)
     report = report_of(solve(problem, gap=0.2))
     assert (report.stopped_by, report.gap <= 0.2) == ("gap", True)
