@@ -64,8 +64,9 @@ def saving_by_rules(case: SavingCase) -> Iterator[Find]:
 
 
 def of_case(case: SavingCase, find: Find) -> Find:
-    """A find without relief as one of `case`; with overlapped pairs it stays as it is."""
-    return find._replace(schedule=case.adopted(find.schedule) or find.schedule)
+    """A find without relief as one of `case`; with overlapped pairs, or if it does not fit, it stays as it is."""
+    adopted = case.adopted(find.schedule) if find.schedule.fits else None
+    return find if adopted is None else find._replace(schedule=adopted)
 
 
 def _relieved(case: SavingCase, base: Find, way: Way) -> Iterator[Find]:
