@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 from math import ceil, inf
-from threading import Thread
+from threading import Event, Thread
 from typing import Any, NamedTuple
 
 WORDS = {"OPTIMAL": "optimal", "FEASIBLE": "feasible", "INFEASIBLE": "infeasible"}
@@ -16,7 +16,7 @@ FINEST_WAIT = 0.05  # seconds between two looks for Ctrl-C
 
 
 class Limits(NamedTuple):
-    """When to stop: seconds, and a relative gap that is good enough. One worker: same seed, same answer."""
+    """When to stop: seconds, and a gap relative to the bound, which is enough. One worker: same seed, same answer."""
 
     seconds: float = 60.0
     gap: float = 0.0
@@ -98,7 +98,7 @@ class Model:
         solver = self.cp.CpSolver()
         solver.parameters.max_time_in_seconds = limits.seconds
         solver.parameters.max_deterministic_time = limits.effort
-        solver.parameters.relative_gap_limit = limits.gap
+        solver.parameters.relative_gap_limit = limits.gap / (1 + limits.gap)  # CP-SAT's is relative to the objective
         solver.parameters.num_workers = limits.workers
         solver.parameters.random_seed = limits.seed
         solver.parameters.linearization_level = limits.linearization
@@ -144,15 +144,26 @@ def _rounded_up(bound: float) -> int:
 
 
 def _in_thread(solver: Any, model: Any, reporter: Any) -> tuple[str, bool]:
-    """Solve beside this thread, which alone hears Ctrl-C: the status, and whether that stopped it."""
+    """Solve beside this thread, which alone hears Ctrl-C: the status, and whether that stopped it.
+
+    The event says when it is over: a `join` that Ctrl-C interrupts takes the thread for ended (in Python before 3.13).
+    """
     status: list[str] = []
-    thread = Thread(target=lambda: status.append(solver.status_name(solver.solve(model, reporter))), daemon=True)
-    thread.start()
-    interrupted = False
-    while thread.is_alive():
+    over = Event()
+
+    def search() -> None:
         try:
-            thread.join(FINEST_WAIT)
+            status.append(solver.status_name(solver.solve(model, reporter)))
+        finally:
+            over.set()
+
+    Thread(target=search, daemon=True).start()
+    interrupted = False
+    while not over.is_set():
+        try:
+            if interrupted:
+                solver.stop_search()  # again and again: it goes unheard until the search has begun
+            over.wait(FINEST_WAIT)
         except KeyboardInterrupt:
             interrupted = True
-            solver.stop_search()
     return status[0], interrupted

@@ -57,7 +57,7 @@ def require_floor(problem: Problem, relief: Relief = KEEP) -> None:
         least = in_units(floor + static, scale)
         budget = in_units(room + static, scale)
         would_fit = [f"a budget of {least} {unit} on device {device}"]
-        if len(problem.home().stages_on(device)) > 1 and not problem.home().mirrored:
+        if _largest(problem, device) <= room and not problem.home().mirrored:
             would_fit.append("fewer stages a device")
         would_fit += _reliefs_that_fit(problem, room=room, device=device)
         raise NoSchedule(
@@ -67,6 +67,11 @@ def require_floor(problem: Problem, relief: Relief = KEEP) -> None:
             budget=budget,
             would_fit=would_fit,
         )
+
+
+def _largest(problem: Problem, device: int) -> int:
+    """The largest activation of a stage on a device, in grains: what the device must hold at least."""
+    return max(problem.memory.activation[stage] for stage in problem.home().stages_on(device))
 
 
 def _reliefs_that_fit(problem: Problem, *, device: int, room: int) -> list[str]:

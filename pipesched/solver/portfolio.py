@@ -38,7 +38,7 @@ class Room(NamedTuple):
 
 
 def by_names(case: Case) -> Iterator[Find]:
-    """What `run` would make of `case` by any of its algorithms, where it fits the budget."""
+    """What `run` would make of `case` by any of its algorithms, whether it fits the budget or not."""
     yield from _by_families(case)
     if case.problem.stages == case.problem.devices or len(case.graph) <= LARGE:
         yield from listed(case, "list (none, dfs)", rooms(case)[-1], "none", "dfs")
@@ -60,7 +60,7 @@ def by_rules(case: Case) -> Iterator[Find]:
 def _by_families(case: Case) -> Iterator[Find]:
     for family in all_families():
         schedule = None if family.placement == ANY else family_schedule(case, family)
-        if schedule is not None and schedule.fits:
+        if schedule is not None:
             yield Find(family.name, schedule)
 
 

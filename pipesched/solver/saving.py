@@ -48,8 +48,8 @@ def _bounds(case: SavingCase) -> Iterator[Bound]:
 
 
 def saving_by_names(case: SavingCase) -> Iterator[Find]:
-    """What the algorithms that have names find without relief: no answer is worse."""
-    yield from (_of_case(case, find) for find in by_names(case))
+    """What the algorithms that have names find without relief."""
+    yield from (of_case(case, find) for find in by_names(case))
 
 
 def saving_by_rules(case: SavingCase) -> Iterator[Find]:
@@ -60,12 +60,13 @@ def saving_by_rules(case: SavingCase) -> Iterator[Find]:
         for way in ways(case.relief):
             yield from _relieved(case, base, way)
     yield from _device_by_device(case, tries)
-    yield from (_of_case(case, find) for find in by_rules(case))
+    yield from (of_case(case, find) for find in by_rules(case))
 
 
-def _of_case(case: SavingCase, find: Find) -> Find:
-    """A find without relief as one of `case`; with overlapped pairs it stays as it is."""
-    return find._replace(schedule=case.adopted(find.schedule) or find.schedule)
+def of_case(case: SavingCase, find: Find) -> Find:
+    """A find without relief as one of `case`; with overlapped pairs, or if it does not fit, it stays as it is."""
+    adopted = case.adopted(find.schedule) if find.schedule.fits else None
+    return find if adopted is None else find._replace(schedule=adopted)
 
 
 def _relieved(case: SavingCase, base: Find, way: Way) -> Iterator[Find]:

@@ -14,7 +14,7 @@ from pipesched.solver.case import Case
 
 
 class Find(NamedTuple):
-    """A schedule that fits, and what found it."""
+    """A schedule, and what found it."""
 
     source: str
     schedule: Schedule

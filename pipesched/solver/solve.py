@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
-from math import inf
+from itertools import islice
 
 from pipesched.core.cpsat import Limits
 from pipesched.errors import ConfigError, NoSchedule
@@ -25,13 +25,15 @@ from pipesched.solver.improve import improve
 from pipesched.solver.justify import justify
 from pipesched.solver.placements import AUTO, in_blocks, name_of, placed, refined
 from pipesched.solver.portfolio import by_names, by_rules
-from pipesched.solver.saving import saving_bound, saving_by_names, saving_by_rules
+from pipesched.solver.saving import of_case, saving_bound, saving_by_names, saving_by_rules
 from pipesched.solver.search import Find, Listener, Search
 from pipesched.solver.transfers import SavingCase
 
 PORTFOLIO_SHARE = 0.25  # of the time limit, at most
+SLOW = 3_000  # operations from which some algorithms take seconds
 SMALL, LARGE = 300, 3_500  # operations: up to which CP-SAT needs no better schedule first; from which it cannot prove
 END_OF_TIME = 0.02  # of the time limit: with less than that left, it was the limit that ended a search
+SHARE_USED = 0.9  # of the time that a case was given: with more than that used, its time was up
 JUSTIFY_SHARE, IMPROVE_SHARE = 0.2, 0.6  # of the time of a case; the second, of what the first leaves
 METHODS = ("auto", "portfolio", "cpsat", "improve")
 
@@ -96,7 +98,8 @@ def _run(search: Search, method: str, hint: Schedule | None) -> str:
 def _heuristics(search: Search, hint: Schedule | None) -> None:
     """Bounds of every case, then the hint, then the portfolio until a bound is met or its share of the time is used.
 
-    The algorithms that have names all run, however long that takes: no answer is worse than one of theirs.
+    On large cases a list schedule comes first, to have something to show. The algorithms that have names come before
+    the rules and have all the time there is: if it is enough for them, no answer is worse than one of theirs.
     """
     search.at("bounds")
     for place, case in enumerate(search.cases):
@@ -107,7 +110,9 @@ def _heuristics(search: Search, hint: Schedule | None) -> None:
         if search.best is None or place in search.open:
             search.at(f"portfolio, {name_of(search.cases[place].problem)}")
             named, ruled = _portfolio(search.cases[place])
-            _try(search, place, named, until=inf)
+            if len(search.cases[place].graph) > SLOW:
+                _try(search, place, _quick(search.cases[place]), until=search.limits.seconds)
+            _try(search, place, named, until=search.limits.seconds)
             _try(search, place, ruled, until=PORTFOLIO_SHARE * search.limits.seconds)
 
 
@@ -122,6 +127,12 @@ def _portfolio(case: Case) -> tuple[Iterator[Find], Iterator[Find]]:
     if isinstance(case, SavingCase):
         return saving_by_names(case), saving_by_rules(case)
     return by_names(case), by_rules(case)
+
+
+def _quick(case: Case) -> Iterator[Find]:
+    """One list schedule."""
+    finds = islice(by_rules(case), 1)
+    return (of_case(case, find) for find in finds) if isinstance(case, SavingCase) else finds
 
 
 def _take_hint(search: Search, hint: Schedule) -> None:
@@ -150,11 +161,23 @@ def _of_case(hint: Schedule, case: Case) -> Schedule | None:
 
 
 def _go_on(search: Search, method: str) -> None:
-    """CP-SAT or improvement on what is open, the most promising first, until nothing is, or the time is up."""
-    done: set[int] = set()
-    while search.best and search.left > 0 and (places := [place for place in search.open if place not in done]):
-        _search_one(search, places[0], search.left / len(places), method)
-        done.add(places[0])
+    """CP-SAT or improvement on what is open, the most promising first, until nothing is, or the time is up.
+
+    Each case has its share of the time; those that it cuts off share what the others leave.
+    """
+    waiting, cut_off = set(range(len(search.cases))), set[int]()
+    while search.best and search.left > END_OF_TIME * search.limits.seconds:
+        places = [place for place in search.open if place in waiting]
+        if places:
+            began, share = search.seconds, search.left / len(places)
+            _search_one(search, places[0], share, method)
+            waiting.remove(places[0])
+            if search.seconds - began > SHARE_USED * share:
+                cut_off.add(places[0])
+        elif cut_off:
+            waiting, cut_off = cut_off, set()
+        else:
+            return
 
 
 def _search_one(search: Search, place: int, seconds: float, method: str) -> None:

@@ -99,6 +99,9 @@ def test_what_would_fit() -> None:
     assert (caught.value.device, caught.value.floor, caught.value.budget) == (2, 3, 2.5)
     assert any("3" in way and "device 2" in way for way in caught.value.would_fit)
     assert "fewer stages a device" in caught.value.would_fit
+    with pytest.raises(NoSchedule) as caught:  # 0.25 after the weights is not enough for one stage alone
+        require_floor(make_problem(devices=4, stages=8, placement="loop", activation=0.5, static=1, budget=2.25))
+    assert "fewer stages a device" not in caught.value.would_fit
 
 
 @pytest.mark.parametrize(

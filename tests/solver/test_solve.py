@@ -242,6 +242,30 @@ def test_a_gap_that_is_good_enough_ends_it() -> None:
     assert report.value <= 1.5 * report.bound.ticks
 
 
+def test_the_gap_is_relative_to_the_bound_in_every_stage() -> None:
+    """A search that ends because its gap is good enough has it to the bound (CP-SAT takes it of the objective)."""
+    problem = linear(stages=8, placement="loop", forward=5, backward=10, activation=0.5, budget=2)
+    report = report_of(solve(problem, gap=0.2))
+    assert (report.stopped_by, report.gap <= 0.2) == ("gap", True)
+
+
+def test_cases_share_what_others_leave() -> None:
+    """Where one placement is cut off by its share of the time and another one is soon done, the first goes on."""
+    problem = make_problem(
+        devices=2,
+        stages=4,
+        microbatches=3,
+        forward=5,
+        backward=5,
+        p2p=6,
+        activation=4,
+        retain=Decimal("0.25"),
+        budget=18.5,
+    )
+    report = report_of(solve(problem, objective="span", recompute=True, time_limit=2))
+    assert report.stopped_by in ("proof", "time limit")
+
+
 def test_below_the_floor() -> None:
     """The answer names the device, its floor, the budget, and what would fit."""
     with pytest.raises(NoSchedule) as caught:
