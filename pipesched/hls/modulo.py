@@ -166,7 +166,7 @@ class _Loop:
             return starts
         model = self._model(windows, self.waits)
         beyond = [latency - held for latency, held in zip(self.latencies, model.durations, strict=True)]
-        model.soonest(beyond, max(self.latencies), horizon)
+        model.shortest(beyond, max(self.latencies), horizon)
         model.hint(starts)
         return model.solve(limits).starts or starts
 
