@@ -20,7 +20,9 @@ def command(
     source: Annotated[
         str,
         typer.Argument(
-            help="An expression, or a file: a program (assignments), a graph (.json) or .yaml.", metavar="EXPRESSION"
+            help="An expression, or a file: a program (assignments; - reads it from standard input), a graph (.json)"
+            " or .yaml.",
+            metavar="EXPRESSION",
         ),
     ],
     *,
@@ -110,4 +112,4 @@ def _print_rules(table: RuleTable, screen: Screen) -> None:
     console.print(hardware_heading(table.optimum))
     console.print(UnitChart(table.optimum.schedule, ascii_only=screen.ascii_only))
     console.print()
-    console.print(rule_table(table))
+    console.print(rule_table(table, console.width))
