@@ -74,7 +74,7 @@ class Model:
         self.model.add_cumulative([self.intervals[task] for task in tasks], list(demands), capacity)
 
     def shortest(self, tails: Sequence[int], least: int, most: int) -> None:
-        """Minimize the largest (end + tail) of all tasks, which lies in [least, most]; a tail is what must come after."""
+        """Minimize the largest (end + tail) of all tasks, which lies in [least, most]."""
         last = self.model.new_int_var(least, most, "last")
         for task, tail in enumerate(tails):
             self.model.add(self.end(task) + tail <= last)

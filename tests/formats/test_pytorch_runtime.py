@@ -103,7 +103,7 @@ OTHERS = [
 def test_options_of_families(
     ranks: Ranks, tmp_path: Path, algorithm: str, devices: int, chunks: int, options: dict[str, Any]
 ) -> None:
-    """Backwards in reverse, more chunks a device, an odd group, three ranks, a random tie, blocks split and unsqueezed."""
+    """Backwards in reverse, more chunks a device, an odd group, three ranks, a random tie, blocks split and loose."""
     text = dump(made(algorithm, devices, chunks, **options))
     assert_trains(run_text(ranks, tmp_path, text), text)
 
