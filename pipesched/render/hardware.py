@@ -11,7 +11,7 @@ from rich.text import Text
 
 from pipesched.hls.compare import COMPARED, RuleTable
 from pipesched.hls.modulo import Intervals
-from pipesched.hls.solve import HardwareOutcome
+from pipesched.hls.outcome import HardwareOutcome
 from pipesched.hls.units import UnitClass
 from pipesched.render.labels import counted
 from pipesched.render.summary import GOOD
