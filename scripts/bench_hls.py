@@ -16,7 +16,7 @@ from pipesched.config.hardware import UnitOptions, load_hardware
 from pipesched.core.cpsat import Limits, Model
 from pipesched.core.priorities import PRIORITIES
 from pipesched.hls.modulo import pipeline
-from pipesched.hls.solve import list_outcome, solve
+from pipesched.hls.outcome import list_outcome, solve
 
 CLASSICS = Path(__file__).parent.parent / "configs" / "hls"
 LATENCIES = {  # graph: options (adders, multipliers, cycles of a multiplication, pipelined)

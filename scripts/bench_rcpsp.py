@@ -65,7 +65,7 @@ def solve_project(project: Project, limits: Limits) -> Answer:
     for resource, capacity in enumerate(project.capacities):
         users = [job for job in range(count) if project.requests[job][resource] and project.durations[job]]
         model.at_most(capacity, users, [project.requests[job][resource] for job in users])
-    model.soonest(after, max(map(sum, zip(before, project.durations, after, strict=True))), horizon)
+    model.shortest(after, max(map(sum, zip(before, project.durations, after, strict=True))), horizon)
     return model.solve(limits)
 
 

@@ -1,6 +1,6 @@
 """Train a model in PyTorch's pipeline runtime, by a schedule of pipesched: one process for each row of the file.
 
-    pipesched run --algo interleaved --devices 4 --stages 8 -o schedule.csv
+    pipesched solve --devices 4 --stages 8 --mem-budget 5 -o schedule.csv
     torchrun --nproc-per-node 4 scripts/train_with_pipesched.py schedule.csv
 
 The model is a function that returns its pieces in forward order, `package.module:function`; where the schedule has

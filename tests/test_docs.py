@@ -11,6 +11,7 @@ from types import ModuleType
 import pytest
 
 import pipesched
+import pipesched.hls
 from pipesched.schedulers.registry import FAMILIES, family
 
 ROOT = Path(__file__).parent.parent
@@ -43,13 +44,14 @@ def test_the_readme_shows_commands() -> None:
 
 
 def test_python_examples_of_the_readme_and_the_package() -> None:
-    """The Python examples of the README and of the package's docstring give what they say."""
+    """The Python examples of the README and of the packages' docstrings give what they say."""
     results = doctest.testfile(str(ROOT / "README.md"), module_relative=False)
     assert results.attempted >= 5
     assert results.failed == 0
-    package = doctest.testmod(pipesched)
-    assert package.attempted >= 4
-    assert package.failed == 0
+    for package in (pipesched, pipesched.hls):
+        results = doctest.testmod(package)
+        assert results.attempted >= 4
+        assert results.failed == 0
 
 
 SCHEDULES = (ROOT / "docs" / "schedules.md").read_text(encoding="utf-8")

@@ -6,7 +6,10 @@ import os
 import re
 import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
+
+import pytest
 
 from tests.torch_ranks import needs_torch
 
@@ -31,12 +34,26 @@ def run(folder: Path, *command: str) -> str:
     return done.stdout
 
 
-def test_profile_schedule_export_train(tmp_path: Path) -> None:
+def schedule_of_a_rule(folder: Path) -> None:
+    """A family's schedule, on as many stages as devices."""
+    made = run(folder, "-m", "pipesched", "run", "-a", "zb-h1", "-c", "config.yaml", "-o", "schedule.csv")
+    assert "8 stages fused into 2" in made
+
+
+def schedule_of_the_solver(folder: Path) -> None:
+    """The solver's schedule within a budget that two of the four microbatches fill, exported from its document."""
+    budget = 4 * 2 * 4 * (64 * 64 + 64) / 1e6 + 2 * 4 * 2 * 4 * 8 * 64 / 1e6  # static, and two microbatches, in MB
+    solved = ["-c", "config.yaml", "--mem-budget", f"{budget:.6f}", "--time-limit", "10", "-o", "solved.json"]
+    assert "within the budget" in run(folder, "-m", "pipesched", "solve", *solved).replace("\n", " ")
+    run(folder, "-m", "pipesched", "export", "solved.json", "-o", "schedule.csv")
+
+
+@pytest.mark.parametrize("schedule", [schedule_of_a_rule, schedule_of_the_solver])
+def test_profile_schedule_export_train(tmp_path: Path, schedule: Callable[[Path], None]) -> None:
     """Stages are measured, scheduled under the measured costs, and trained by the schedule: the loss falls."""
     model = ["train_with_pipesched:small_model", "--shape", "8,64"]
     run(tmp_path, str(SCRIPTS / "profile_torch.py"), *model, "--devices", "2", "-o", "config.yaml", "--repeats", "3")
-    printed = run(tmp_path, "-m", "pipesched", "run", "-a", "zb-h1", "-c", "config.yaml", "-o", "schedule.csv")
-    assert "8 stages fused into 2" in printed
+    schedule(tmp_path)
     checked = run(tmp_path, "-m", "pipesched", "check", "schedule.csv", "-c", "config.yaml")
     assert "every rule is kept" in checked
     torchrun = ["-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "2"]

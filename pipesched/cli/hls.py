@@ -11,7 +11,7 @@ from pipesched.cli.options import Rules, Screen, Target
 if TYPE_CHECKING:
     from pipesched.hls.compare import RuleTable
     from pipesched.hls.modulo import Intervals
-    from pipesched.hls.solve import HardwareOutcome
+    from pipesched.hls.outcome import HardwareOutcome
 
 Texts = list[str] | None
 
@@ -20,7 +20,9 @@ def command(
     source: Annotated[
         str,
         typer.Argument(
-            help="An expression, or a file: a program (assignments), a graph (.json) or .yaml.", metavar="EXPRESSION"
+            help="An expression, or a file: a program (assignments; - reads it from standard input), a graph (.json)"
+            " or .yaml.",
+            metavar="EXPRESSION",
         ),
     ],
     *,
@@ -74,11 +76,11 @@ def command(
 
         outcome, bounds = schedule_loop(graph, units, rules.limits()), interval_bounds(graph, units)
     elif solve:
-        from pipesched.hls.solve import solve as solve_hardware
+        from pipesched.hls.outcome import solve as solve_hardware
 
         outcome = solve_hardware(graph, units, rules.limits())
     else:
-        from pipesched.hls.solve import PRIORITY, TIE, list_outcome
+        from pipesched.hls.outcome import PRIORITY, TIE, list_outcome
 
         given = {"priority": rules.priority or PRIORITY, "tie": rules.tie or TIE}
         outcome = list_outcome(graph, units, **given, seed=rules.seed)
@@ -110,4 +112,4 @@ def _print_rules(table: RuleTable, screen: Screen) -> None:
     console.print(hardware_heading(table.optimum))
     console.print(UnitChart(table.optimum.schedule, ascii_only=screen.ascii_only))
     console.print()
-    console.print(rule_table(table))
+    console.print(rule_table(table, console.width))

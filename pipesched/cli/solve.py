@@ -62,7 +62,7 @@ def _check_target(target: Target, search: SearchOptions) -> None:
         figure_format(target)
     elif target_format(target) == "pytorch-csv" and any(search.settings.get(name) for name in SAVING):
         raise ConfigError(
-            "--output: PyTorch's CSV has no operations for --offload and --recompute; give one or the other"
+            "--output: PyTorch's CSV has no operations for --offload and --recompute; leave them out, or write .json"
         )
 
 

@@ -10,6 +10,7 @@ from difflib import get_close_matches
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from pipesched.config.load import read_stdin
 from pipesched.config.yaml_reader import MOST_BYTES, decode, parse_yaml
 from pipesched.errors import ConfigError
 from pipesched.hls.graph import DataflowGraph, Dependence, Mark, Operation
@@ -19,6 +20,7 @@ from pipesched.lookup import find
 from pipesched.pipeline.quantities import shown
 
 KEYS = ("name", "source", "program", "ops", "edges", "units", "latency", "pipelined")
+JSON, YAML = (".json",), (".yaml", ".yml")
 FILE_NAME = re.compile(r"\.(txt|json|ya?ml)$")
 
 
@@ -38,23 +40,27 @@ class UnitOptions(NamedTuple):
 
 
 def load_hardware(source: str, options: UnitOptions, *, loop: bool = False) -> Hardware:
-    """`source` is the name of a file, or else an expression; options go over what a file says of units.
+    """`source` is the name of a file, `-` for a program on standard input, or else an expression; options go over what
+    a file says of units.
 
     As a `loop`, what is read before its assignment comes from the previous iteration. Raises ConfigError.
     """
-    path = _file(source)
-    if path is None:
-        content: dict[str, Any] = {"program": source.strip()}
-        name = "expression"
-    else:
-        name, text = source, _read(path)
-        content = _content(text, name)
-        for key in content:
-            find(dict.fromkeys(KEYS), key, f"key in {name}:")
+    name, text = _text(source)
+    content = _content(text, name)
+    for key in content:
+        find(dict.fromkeys(KEYS), key, f"key in {name}:")
     counts = {**_numbers(content, "units", name), **_pairs("--unit", options.counts)}
     latencies = {**_numbers(content, "latency", name), **_pairs("--latency", options.latencies)}
     pipelined = [*_names(content, "pipelined", name), *options.pipelined]
     return Hardware(_graph(content, name, loop), make_units(counts, latencies, pipelined))
+
+
+def _text(source: str) -> tuple[str, str]:
+    """What messages call the source, and what it says."""
+    if source == "-":
+        return "<stdin>", decode(read_stdin(MOST_BYTES + 1), "<stdin>")
+    path = _file(source)
+    return ("expression", source.strip()) if path is None else (source, _read(path))
 
 
 def _file(source: str) -> Path | None:
@@ -83,10 +89,10 @@ def _read(path: Path) -> str:
 
 def _content(text: str, name: str) -> dict[str, Any]:
     """The mapping in a file; a file that is neither JSON nor YAML is a program."""
-    suffix = Path(name).suffix.lower()
-    if suffix == ".json":
+    suffix = _suffix(name)
+    if suffix in JSON:
         content = _parse_json(text, name)
-    elif suffix in {".yaml", ".yml"}:
+    elif suffix in YAML:
         content = parse_yaml(text, name).plain()
     else:
         return {"program": text}
@@ -95,14 +101,27 @@ def _content(text: str, name: str) -> dict[str, Any]:
     return content
 
 
+def _suffix(name: str) -> str:
+    return Path(name).suffix.lower()
+
+
 def _parse_json(text: str, name: str) -> Any:
     try:
-        return json.loads(text)
+        return json.loads(text, object_pairs_hook=lambda pairs: _once(pairs, name))
     except json.JSONDecodeError as error:
         lines = text.split("\n")
         raise Mark(name, error.lineno, error.colno - 1, lines[error.lineno - 1]).error(error.msg) from None
     except (RecursionError, ValueError):  # the latter: numbers of thousands of digits
         raise ConfigError(f"{name}: no graph: nested too deeply, or a number of thousands of digits") from None
+
+
+def _once(pairs: list[tuple[str, Any]], name: str) -> dict[str, Any]:
+    """A mapping whose keys are all different."""
+    content = dict(pairs)
+    if len(content) < len(pairs):
+        twice = next(key for number, (key, _) in enumerate(pairs) if key in dict(pairs[:number]))
+        raise ConfigError(f"{name}: {twice!r} stands there twice")
+    return content
 
 
 def _graph(content: Mapping[str, Any], name: str, loop: bool) -> DataflowGraph:
@@ -111,7 +130,8 @@ def _graph(content: Mapping[str, Any], name: str, loop: bool) -> DataflowGraph:
     if "program" in content:
         if not isinstance(content["program"], str):
             raise ConfigError(f"{name}: `program` must be text, not {shown(content['program'])}")
-        graph = parse_program(content["program"], name if len(content) == 1 else f"{name}: program", loop=loop)
+        where = f"{name}: program" if _suffix(name) in {*JSON, *YAML} else name  # its lines are not those of the file
+        graph = parse_program(content["program"], where, loop=loop)
         return replace(graph, name=str(content.get("name") or name))
     operations = [_operation(entry, place, name) for place, entry in enumerate(_list(content, "ops", name))]
     numbers = {operation.name: number for number, operation in enumerate(operations)}

@@ -73,12 +73,12 @@ class Model:
         """The demands of those of `tasks` that run at any time sum up to `capacity` at most."""
         self.model.add_cumulative([self.intervals[task] for task in tasks], list(demands), capacity)
 
-    def shortest(self, tasks: Sequence[int], least: int, most: int) -> None:
-        """Minimize the last end of `tasks` (the makespan, when the first start is 0); it lies in [least, most]."""
-        makespan = self.model.new_int_var(least, most, "makespan")
-        for task in tasks:
-            self.model.add(self.end(task) <= makespan)
-        self.model.minimize(makespan)
+    def shortest(self, tails: Sequence[int], least: int, most: int) -> None:
+        """Minimize the largest (end + tail) of all tasks, which lies in [least, most]."""
+        last = self.model.new_int_var(least, most, "last")
+        for task, tail in enumerate(tails):
+            self.model.add(self.end(task) + tail <= last)
+        self.model.minimize(last)
 
     def tune(self, parameters: Any, limits: Limits) -> None:
         """Set further parameters of CP-SAT that suit a kind of problem; none by default."""
@@ -129,13 +129,6 @@ class Model:
                 tell(values, round(self.objective_value), round(self.best_objective_bound))
 
         return Reporter()
-
-    def soonest(self, tails: Sequence[int], least: int, most: int) -> None:
-        """Minimize the largest (end + tail) of all tasks; it lies in [least, most]."""
-        last = self.model.new_int_var(least, most, "last")
-        for task, tail in enumerate(tails):
-            self.model.add(self.end(task) + tail <= last)
-        self.model.minimize(last)
 
 
 def _rounded_up(bound: float) -> int:

@@ -166,7 +166,7 @@ def _by_intervals(windows: _Windows, best: Optimum, limits: Limits) -> Optimum:
     """Look for a shorter schedule, from the best one, and for a higher bound."""
     model = Model()
     state(model, *windows, best.length)
-    model.soonest(windows.after, best.bound, best.length)
+    model.shortest(windows.after, best.bound, best.length)
     model.hint(best.starts)
     answer = model.solve(limits)
     found = answer.starts and length_of(windows.graph, answer.starts) < best.length

@@ -6,7 +6,7 @@ from typing import Any
 
 from pipesched.hls.compare import RuleTable
 from pipesched.hls.modulo import Intervals
-from pipesched.hls.solve import HardwareOutcome
+from pipesched.hls.outcome import HardwareOutcome
 
 
 def hardware_document(outcome: HardwareOutcome, bounds: Intervals | None = None) -> dict[str, Any]:

@@ -15,7 +15,7 @@ from pipesched.core.tasks import TaskGraph, arrow
 from pipesched.core.ties import TIES
 from pipesched.hls.graph import DataflowGraph
 from pipesched.hls.lowering import lower
-from pipesched.hls.solve import HardwareOutcome, list_outcome, solve
+from pipesched.hls.outcome import HardwareOutcome, list_outcome, solve
 from pipesched.hls.units import Units, assign_classes
 
 COMPARED = tuple(tie for tie in TIES if tie != "dfs")  # another name of lifo

@@ -19,8 +19,8 @@ from pipesched.core.cpsat import Limits
 from pipesched.core.timeindexed import TimeIndexed, terms
 from pipesched.errors import NoSchedule
 from pipesched.hls.graph import DataflowGraph
+from pipesched.hls.outcome import HardwareOutcome
 from pipesched.hls.schedule import bound_to_units, checked
-from pipesched.hls.solve import HardwareOutcome
 from pipesched.hls.units import Units, assign_classes
 
 SHARE = 0.6  # of the time left that one interval may take
@@ -166,7 +166,7 @@ class _Loop:
             return starts
         model = self._model(windows, self.waits)
         beyond = [latency - held for latency, held in zip(self.latencies, model.durations, strict=True)]
-        model.soonest(beyond, max(self.latencies), horizon)
+        model.shortest(beyond, max(self.latencies), horizon)
         model.hint(starts)
         return model.solve(limits).starts or starts
 

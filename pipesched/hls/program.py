@@ -33,6 +33,18 @@ TYPES: dict[type[ast.AST], tuple[str, str]] = {  # operator -> (type of the oper
     ast.Eq: ("equ", "=="),
     ast.NotEq: ("neq", "!="),
 }
+SPOKEN: dict[type[ast.AST], str] = {
+    ast.Pow: "`**`",
+    ast.Mod: "`%`",
+    ast.MatMult: "`@`",
+    ast.BoolOp: "`and`, `or`",
+    ast.Not: "`not`",
+    ast.IfExp: "a condition",
+    ast.Call: "a call",
+    ast.Attribute: "an attribute",
+    ast.Subscript: "a subscript",
+    ast.NamedExpr: "an assignment inside an expression",
+}
 KNOWN = " ".join(dict.fromkeys(sign for _, sign in TYPES.values()))
 
 
@@ -141,7 +153,7 @@ class _Reader:
     def _operation(self, node: ast.AST, operands: tuple[Value, ...], names: list[str]) -> Result:
         operator, place = self._operator(node)
         if type(operator) not in TYPES:
-            what = type(operator).__name__.lower()
+            what = SPOKEN.get(type(operator), type(operator).__name__.lower())
             self._refuse(node, f"{what} is no arithmetic of the hardware; known are names, numbers and {KNOWN}", place)
         kind, sign = TYPES[type(operator)]
         number = len(self.operations)

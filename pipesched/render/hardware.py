@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 from rich.console import Group
 from rich.table import Table
@@ -11,10 +11,12 @@ from rich.text import Text
 
 from pipesched.hls.compare import COMPARED, RuleTable
 from pipesched.hls.modulo import Intervals
-from pipesched.hls.solve import HardwareOutcome
+from pipesched.hls.outcome import HardwareOutcome
 from pipesched.hls.units import UnitClass
+from pipesched.render.labels import counted
 from pipesched.render.summary import GOOD
 
+GAP = 2  # columns between those of a table
 STOPS = {"time": "the time limit", "interrupt": "an interrupt"}
 
 
@@ -32,7 +34,7 @@ def hardware_summary(outcome: HardwareOutcome, bounds: Intervals | None = None) 
     """Metric, value, and where it comes from."""
     table = Table(box=None, show_header=False, padding=(0, 2, 0, 0), pad_edge=False)
     table.add_column(no_wrap=True)
-    table.add_column(justify="right")
+    table.add_column(justify="right", overflow="fold")
     table.add_column(style="dim", overflow="fold")
     for row in _rows(outcome, bounds):
         table.add_row(*row)
@@ -72,20 +74,14 @@ def _gap(outcome: HardwareOutcome, what: str) -> tuple[Text, str]:
     return Text(f"{outcome.gap:.2%}"), reason
 
 
-def rule_table(table: RuleTable) -> Group:
-    """Latency/registers of every rule; those of the least latency stand out. Below, the optimum and what decides."""
-    grid = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style="dim")
-    grid.add_column("priority", no_wrap=True)
-    for tie in COMPARED:
-        grid.add_column(tie.replace("-", "-\n"), justify="right", no_wrap=True)
-    least = table.optimum.schedule.latency
-    for priority in dict.fromkeys(priority for priority, _ in table.cells):
-        cells = [table.cells[priority, tie] for tie in COMPARED]
-        texts = (Text(f"{one.latency}/{one.registers}", style=GOOD if one.latency == least else "") for one in cells)
-        grid.add_row(priority, *texts)
+def rule_table(table: RuleTable, width: int) -> Group:
+    """Latency/registers of every rule; those of the least latency stand out. Below, the optimum and what decides.
+
+    Where `width` is too narrow for all ties side by side, the others stand below.
+    """
     return Group(
         Text("latency/registers of list schedules, by priority and tie", style="dim"),
-        grid,
+        *(_grid(table, ties) for ties in _side_by_side(table, width)),
         "",
         Text("pairing: first what completes the operands of an operation whose others were issued", style="dim"),
         _optimum_line(table.optimum),
@@ -93,9 +89,43 @@ def rule_table(table: RuleTable) -> Group:
     )
 
 
+def _heading(tie: str) -> str:
+    return tie.replace("-", "-\n")
+
+
+def _side_by_side(table: RuleTable, width: int) -> Iterator[list[str]]:
+    """The ties in groups that fit, at least one in each."""
+    first = max(len(priority) for priority, _ in table.cells)
+    ties: list[str] = []
+    left = width - first
+    for tie in COMPARED:
+        cells = (f"{cell.latency}/{cell.registers}" for rule, cell in table.cells.items() if rule[1] == tie)
+        needed = GAP + max(map(len, (*_heading(tie).split("\n"), *cells)))
+        if ties and needed > left:
+            yield ties
+            ties, left = [], width - first
+        ties.append(tie)
+        left -= needed
+    yield ties
+
+
+def _grid(table: RuleTable, ties: Sequence[str]) -> Table:
+    """One row a priority, one column a tie."""
+    grid = Table(box=None, pad_edge=False, padding=(0, GAP, 0, 0), header_style="dim")
+    grid.add_column("priority", overflow="fold")
+    for tie in ties:
+        grid.add_column(_heading(tie), justify="right", overflow="fold")
+    least = table.optimum.schedule.latency
+    for priority in dict.fromkeys(priority for priority, _ in table.cells):
+        cells = [table.cells[priority, tie] for tie in ties]
+        texts = (Text(f"{one.latency}/{one.registers}", style=GOOD if one.latency == least else "") for one in cells)
+        grid.add_row(priority, *texts)
+    return grid
+
+
 def _optimum_line(outcome: HardwareOutcome) -> str:
-    latency, registers = outcome.schedule.latency, outcome.schedule.registers
+    latency, registers = counted(outcome.schedule.latency, "cycle"), counted(outcome.schedule.registers, "register")
     if outcome.status == "optimal":
-        return f"Optimum: {latency} cycles ({registers} registers in this schedule). Proved by: {outcome.proof}."
+        return f"Optimum: {latency} ({registers} in this schedule). Proved by: {outcome.proof}."
     stop = f", stopped by {STOPS[outcome.stopped_by]}" if outcome.stopped_by else ""
-    return f"Best found: {latency} cycles; at least {outcome.bound} ({outcome.proof}){stop}."
+    return f"Best found: {latency}; at least {outcome.bound} ({outcome.proof}){stop}."

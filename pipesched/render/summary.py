@@ -10,6 +10,7 @@ from rich.text import Text
 from pipesched.outcome import Outcome, SolveReport
 from pipesched.pipeline.problem import Problem
 from pipesched.pipeline.quantities import in_units
+from pipesched.render.labels import counted
 from pipesched.render.timescale import number
 
 GOOD, BAD = "bold green", "bold red"
@@ -29,18 +30,14 @@ FORMULAS = {
 def heading(outcome: Outcome, given: Problem | None = None) -> Text:
     """What was scheduled: the algorithm and the sizes of the problem. `given` is the problem before any fusing."""
     problem = outcome.schedule.problem
-    stages = _count(problem.stages, "stage")
+    stages = counted(problem.stages, "stage")
     if given is not None and given.stages != problem.stages:
-        stages = f"{_count(given.stages, 'stage')} fused into {problem.stages}"
-    parts = [_count(problem.devices, "device"), stages, _count(problem.microbatches, "microbatch", "es")]
+        stages = f"{counted(given.stages, 'stage')} fused into {problem.stages}"
+    parts = [counted(problem.devices, "device"), stages, counted(problem.microbatches, "microbatch", "es")]
     title = Text(outcome.algorithm, style="bold")
     if problem.name:
         parts.insert(0, problem.name)
     return title.append("  " + ", ".join(parts), style="not bold")
-
-
-def _count(number_of: int, what: str, plural: str = "s") -> str:
-    return f"{number_of} {what}" if number_of == 1 else f"{number_of} {what}{plural}"
 
 
 def summary(outcome: Outcome, *, brief: bool = False, timing: bool = True) -> Table:

@@ -16,6 +16,7 @@ from pipesched.hls.graph import Operation
 from pipesched.hls.schedule import HardwareSchedule
 from pipesched.render.cells import ASCII_SHADES, SHADES, Line
 from pipesched.render.frame import WIDE, Layout, axis, has_colour, line
+from pipesched.render.labels import counted
 from pipesched.render.legend import Item, Look, wrap
 from pipesched.render.palette import DIM, HUES, fill, ink
 from pipesched.render.rows import FULL, Row, Run
@@ -152,7 +153,8 @@ class UnitChart:
         if look.shared:
             yield [Segment(shades[1:]), Segment(" share of a column that is busy")]
         when = " in the steady state" if self.period else ""
-        yield [Segment(f"regs: {'9' if layout.ascii_only else '█'} = {self.schedule.registers} registers alive{when}")]
+        most = counted(self.schedule.registers, "register")
+        yield [Segment(f"regs: {'9' if layout.ascii_only else '█'} = {most} alive{when}")]
         length, columns = layout.scale.window.end, layout.scale.columns
         if not columns % length:
             yield [Segment(f"{columns // length} columns = 1 cycle" if columns > length else "1 column = 1 cycle", DIM)]

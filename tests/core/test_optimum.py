@@ -51,7 +51,7 @@ def test_every_bound_holds_and_every_model_agrees(graphs: Graphs, data: st.DataO
     windows = sharpened(graph)
     model = Model()
     state(model, graph, *windows, found.length + 1)
-    model.soonest(windows[1], 0, found.length + 1)
+    model.shortest(windows[1], 0, found.length + 1)
     assert model.solve(Limits(seconds=10)).objective == found.length
     ticks = TimeIndexed()
     state(ticks, graph, *windows, found.length)

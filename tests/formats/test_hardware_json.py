@@ -9,8 +9,8 @@ from pipesched.formats.hardware_json import hardware_document, rules_document
 from pipesched.formats.schedule_json import dump
 from pipesched.hls.compare import compare_rules
 from pipesched.hls.modulo import interval_bounds, pipeline
+from pipesched.hls.outcome import list_outcome
 from pipesched.hls.program import parse_program
-from pipesched.hls.solve import list_outcome
 from pipesched.hls.units import make_units
 
 UNITS = make_units({"mul": 1, "add": 2}, {"mul": 2}, ["mul"])

@@ -54,6 +54,12 @@ def assert_trains(ran: list[Ran], text: str) -> None:
     assert max(one.loss_error for one in ran) < TOLERANCE
 
 
+def block_of(stages: int, *halves: str) -> dict[str, Any]:
+    """A user's building block: forwards down the stages, and backwards (or these halves of them) back up."""
+    up = [4 * stages - 2 * stage for stage in range(stages)]
+    return {"period": 7, "forward": list(range(stages)), **dict.fromkeys(halves or ["backward"], up)}
+
+
 def made(algorithm: str, devices: int, chunks: int, **options: Any) -> Schedule:
     """A schedule of a family; M = 2P + 1 microbatches where the family takes them, else 2P."""
     for microbatches in (2 * devices + 1, 2 * devices):
@@ -71,7 +77,8 @@ def made(algorithm: str, devices: int, chunks: int, **options: Any) -> Schedule:
 @pytest.mark.parametrize("algorithm", FAMILIES)
 def test_every_family(ranks: Ranks, tmp_path: Path, algorithm: str, devices: int) -> None:
     """Each family with two stages a device where it can have them; a bidirectional one says that it cannot be run."""
-    schedule = made(algorithm, devices, chunks=2)
+    options = block_of(2 * devices) if algorithm == "block" else {}
+    schedule = made(algorithm, devices, chunks=2, **options)
     if schedule.problem.home().mirrored:
         with pytest.raises(NotApplicable, match=r"one rank.*dualpipe-v"):
             dump(schedule)
@@ -87,6 +94,8 @@ OTHERS = [
     ("interleaved-zb", 3, 2, {}),
     ("hanayo", 2, 4, {}),
     ("list", 3, 3, {"tie": "random", "seed": 5}),
+    ("block", 2, 2, block_of(4, "backward_input")),
+    ("block", 3, 1, {**block_of(3), "squeeze": False}),
 ]
 
 
@@ -94,7 +103,7 @@ OTHERS = [
 def test_options_of_families(
     ranks: Ranks, tmp_path: Path, algorithm: str, devices: int, chunks: int, options: dict[str, Any]
 ) -> None:
-    """Backwards in reverse, three and four chunks a device, an odd group, three ranks, a random tie."""
+    """Backwards in reverse, more chunks a device, an odd group, three ranks, a random tie, blocks split and loose."""
     text = dump(made(algorithm, devices, chunks, **options))
     assert_trains(run_text(ranks, tmp_path, text), text)
 
@@ -114,18 +123,27 @@ def test_random_legal_plans(ranks: Ranks, tmp_path: Path, seed: int) -> None:
     assert_trains(run_text(ranks, tmp_path, text), text)
 
 
-@pytest.mark.parametrize("algorithm", ["list"] + ["solve"] * ("solve" in pipesched.__all__))
+@pytest.mark.parametrize("method", ["list", "portfolio", "cpsat", "improve"])
+@pytest.mark.parametrize("placement", ["linear", "loop", "v"])
 @pytest.mark.parametrize("split", [False, True])
-def test_schedules_under_a_budget(ranks: Ranks, tmp_path: Path, algorithm: str, split: bool) -> None:
-    """What is found under a memory budget trains the same model."""
+def test_schedules_under_a_budget(ranks: Ranks, tmp_path: Path, method: str, placement: str, split: bool) -> None:
+    """What is found under a memory budget, by a rule or by the solver, trains the same model."""
     costs = {"backward_input": 4, "backward_weight": 3} if split else {"backward": 7}
     problem = pipesched.make_problem(
-        devices=4, stages=8, microbatches=6, placement="v", forward=3, p2p=1, activation=1, budget=5, **costs
+        devices=4,
+        stages=4 if placement == "linear" else 8,
+        microbatches=6,
+        placement=placement,
+        forward=3,
+        p2p=1,
+        activation=1,
+        budget=5,
+        **costs,
     )
-    if algorithm == "list":
-        schedule = pipesched.run(problem, algorithm).schedule
+    if method == "list":
+        schedule = pipesched.run(problem, method).schedule
     else:
-        schedule = getattr(pipesched, algorithm)(problem, time_limit=5).schedule
+        schedule = pipesched.solve(problem, method=method, time_limit=3).schedule
     assert schedule.fits
     text = dump(schedule)
     assert_trains(run_text(ranks, tmp_path, text), text)

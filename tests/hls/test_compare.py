@@ -5,8 +5,8 @@ from __future__ import annotations
 from pipesched.core.cpsat import Limits
 from pipesched.core.priorities import PRIORITIES
 from pipesched.hls.compare import COMPARED, compare_rules
+from pipesched.hls.outcome import list_outcome
 from pipesched.hls.program import parse_program
-from pipesched.hls.solve import list_outcome
 from tests.hls.conftest import Classic, UnitsOf
 
 CROSSED = "p = a+b\nq = e+f\nr = c+d\ns = g+h\ny = p*r + q*s"

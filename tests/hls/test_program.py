@@ -80,11 +80,14 @@ def test_a_sum_of_thousands_of_terms() -> None:
 @pytest.mark.parametrize(
     ("text", "line", "column", "said"),
     [
-        ("a + b**c", 1, 6, "pow is no arithmetic"),
-        ("y = a\nz = f(x) + 1", 2, 5, "call is no arithmetic"),
-        ("a.b * 2", 1, 1, "attribute is no arithmetic"),
-        ("x[1] + 2", 1, 1, "subscript is no arithmetic"),
-        ("a if b else c", 1, 1, "ifexp is no arithmetic"),
+        ("a + b**c", 1, 6, "`**` is no arithmetic"),
+        ("y = a\nz = f(x) + 1", 2, 5, "a call is no arithmetic"),
+        ("a.b * 2", 1, 1, "an attribute is no arithmetic"),
+        ("x[1] + 2", 1, 1, "a subscript is no arithmetic"),
+        ("a if b else c", 1, 1, "a condition is no arithmetic"),
+        ("a and b", 1, 1, "`and`, `or` is no arithmetic"),
+        ("(a := b) + 1", 1, 2, "an assignment inside an expression is no arithmetic"),
+        ("lambda: 1", 1, 1, "lambda is no arithmetic"),
         ("a < b < c", 1, 9, "two sides"),
         ("'x' + 1", 1, 1, "only numbers and names"),
         ("True + 1", 1, 1, "only numbers and names"),
@@ -94,7 +97,7 @@ def test_a_sum_of_thousands_of_terms() -> None:
         ("a, b = c", 1, 1, "only a name can be assigned"),
         ("y = x*x\nz = y + w\nw = z * 2", 2, 9, "'w' is used before its assignment on line 3"),
         ("x += a", 1, 1, "'x' is used before its assignment"),
-        ("é*é + f(x)", 1, 7, "call is no arithmetic"),
+        ("é*é + f(x)", 1, 7, "a call is no arithmetic"),
     ],
 )
 def test_what_is_refused_is_marked(text: str, line: int, column: int, said: str) -> None:

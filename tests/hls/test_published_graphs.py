@@ -9,7 +9,7 @@ import pytest
 from pipesched.config.hardware import UnitOptions, load_hardware
 from pipesched.core.cpsat import Limits
 from pipesched.hls.graph import DataflowGraph
-from pipesched.hls.solve import solve
+from pipesched.hls.outcome import solve
 from tests.data import DATA
 from tests.hls.conftest import CLASSICS, UnitsOf, broken_rules
 

@@ -10,9 +10,9 @@ from hypothesis import strategies as st
 
 from pipesched.errors import InvalidSchedule
 from pipesched.hls.graph import DataflowGraph
+from pipesched.hls.outcome import list_outcome
 from pipesched.hls.program import parse_program
 from pipesched.hls.schedule import HardwareSchedule, bound_to_units, checked, place_on_units
-from pipesched.hls.solve import list_outcome
 from pipesched.hls.units import Units, assign_classes, make_units
 from tests.hls.conftest import broken_rules, most_alive
 from tests.strategies import dataflows, unit_sets

@@ -14,9 +14,9 @@ from rich.text import Text
 
 from pipesched.config.hardware import UnitOptions, load_hardware
 from pipesched.hls.graph import DataflowGraph, Operation
+from pipesched.hls.outcome import list_outcome
 from pipesched.hls.program import parse_program
 from pipesched.hls.schedule import HardwareSchedule, bound_to_units, checked
-from pipesched.hls.solve import list_outcome
 from pipesched.hls.units import Units, assign_classes, make_units
 from pipesched.render.units_chart import UnitChart, short_names
 from tests.strategies import dataflows, unit_sets

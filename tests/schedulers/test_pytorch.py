@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Iterator
+from importlib import import_module
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -20,6 +21,7 @@ from pipesched.pipeline.ops import OpIndex
 from pipesched.schedulers.zb_v import published_order
 from tests.schedulers.pytorch import MULTI, SINGLE, executed, rounds, takes
 from tests.strategies import texts_of
+from tests.torch_ranks import REQUIRED, needs_torch
 
 FROZEN = Path(__file__).with_name("pytorch_orders.txt")
 FAMILIES = [*SINGLE, *MULTI]
@@ -80,11 +82,11 @@ def test_the_frozen_orders(size: Size) -> None:
 
 @pytest.fixture(scope="module")
 def schedules() -> Any:
-    """PyTorch's module of schedules, if it is installed in the version that we follow."""
-    torch = pytest.importorskip("torch", reason="torch is not installed")
-    if not torch.__version__.startswith("2.13."):
-        pytest.skip(f"the classes are compared as they are in torch 2.13, not {torch.__version__}")
-    return pytest.importorskip("torch.distributed.pipelining.schedules")
+    """PyTorch's module of schedules, in the version that we follow; another one is skipped where none is required."""
+    version: str = import_module("torch").__version__
+    if not version.startswith("2.13.") and not REQUIRED:
+        pytest.skip(f"the classes are compared as they are in torch 2.13, not {version}")
+    return import_module("torch.distributed.pipelining.schedules")
 
 
 def sizes(name: str) -> Iterator[Size]:
@@ -99,6 +101,7 @@ def sizes(name: str) -> Iterator[Size]:
                     yield Size(name, devices, chunks, microbatches)
 
 
+@needs_torch
 @pytest.mark.parametrize("name", FAMILIES)
 def test_against_pytorch(name: str, schedules: Any) -> None:
     """Operation by operation what PyTorch's class runs, for every size that it takes."""
@@ -109,14 +112,13 @@ def test_against_pytorch(name: str, schedules: Any) -> None:
     assert compared >= 40
 
 
+@needs_torch
 def test_the_file_says_what_pytorch_does(schedules: Any) -> None:
     """The frozen orders are those of the classes."""
     assert frozen() == {size: executed(schedules, *size) for size in SIZES_IN_FILE}
 
 
 if __name__ == "__main__":
-    from importlib import import_module
-
     module = import_module("torch.distributed.pipelining.schedules")
     blocks = []
     for each in SIZES_IN_FILE:

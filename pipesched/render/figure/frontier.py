@@ -72,8 +72,7 @@ def frontier_image(
         axes.set_axisbelow(True)
         for side in ("right", "top"):
             axes.spines[side].set_visible(False)
-        if any(point.bound is not None for point in points):
-            legend(figure, list(_key(points)))
+        legend(figure, list(_key(points)))
         settle(figure)
         _names(axes, points)
         return image(figure, kind)
@@ -121,12 +120,17 @@ def _marks(axes: Axes, points: Sequence[Point]) -> None:
 
 
 def _key(points: Sequence[Point]) -> Iterator[Key]:
-    """What the marks mean where there are bounds."""
-    look: Any = {"marker": "o", "markersize": 4, "markeredgecolor": MARK}
+    """What the marks mean."""
+    look: Any = {"marker": "o", "markersize": 4, "linestyle": "none"}
+    if all(point.bound is None for point in points):
+        yield Line2D([], [], color=MARK, **look), "frontier"
+        if any(point.dominated for point in points):
+            yield Line2D([], [], color=PASSED, **look), "dominated"
+        return
     if not all(point.open for point in points):
-        yield Line2D([], [], linestyle="none", markerfacecolor=MARK, **look), "proved optimal"
+        yield Line2D([], [], color=MARK, **look), "proved optimal"
     if any(point.open for point in points):
-        yield Line2D([], [], linestyle="none", markerfacecolor="white", **look), "best found"
+        yield Line2D([], [], markerfacecolor="white", markeredgecolor=MARK, **look), "best found"
         yield Line2D([], [], color=MARK, linewidth=0.6, linestyle=DOTTED), "down to the bound"
 
 

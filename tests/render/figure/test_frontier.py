@@ -59,6 +59,13 @@ def test_bounds_say_what_is_proved(texts: Texts) -> None:
     assert "proved optimal" not in texts(frontier_image(POINTS, "svg"))
 
 
+def test_the_marks_of_a_comparison_are_explained(texts: Texts) -> None:
+    """Without bounds a mark is on the frontier or dominated; a legend says which, if there are both."""
+    assert {"frontier", "dominated"} <= set(texts(frontier_image(POINTS, "svg")))
+    alone = [point for point in POINTS if not point.dominated]
+    assert {"frontier", "dominated"} & set(texts(frontier_image(alone, "svg"))) == {"frontier"}
+
+
 @pytest.mark.parametrize("inches", [3.5, 7])
 def test_names_do_not_cover_each_other(inches: float) -> None:
     """Names of points close together stand apart: no two lines of text at one place."""

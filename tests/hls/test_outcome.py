@@ -17,8 +17,8 @@ from pipesched.core.priorities import PRIORITIES
 from pipesched.core.ties import TIES
 from pipesched.hls.graph import DataflowGraph
 from pipesched.hls.lowering import lower
+from pipesched.hls.outcome import list_outcome, solve
 from pipesched.hls.program import parse_program
-from pipesched.hls.solve import list_outcome, solve
 from pipesched.hls.units import Units, assign_classes, make_units
 from tests.hls.conftest import Classic, UnitsOf, broken_rules, least_latency
 from tests.strategies import dataflows, unit_sets
@@ -127,7 +127,7 @@ def test_optimum_of_tiny_graphs_is_that_of_brute_force(graph: DataflowGraph, uni
 def test_cp_sat_is_not_loaded_where_the_bound_is_met() -> None:
     """The article's example is settled by list schedule and bound: a process that solves it never imports OR-Tools."""
     command = (
-        "import sys; from pipesched.hls.program import parse_program; from pipesched.hls.solve import solve;"
+        "import sys; from pipesched.hls.program import parse_program; from pipesched.hls.outcome import solve;"
         "from pipesched.hls.units import make_units; from pipesched.core.cpsat import Limits;"
         "found = solve(parse_program('(a+b)*(c+d)+(e+f)*(g+h)'), make_units(), Limits());"
         "assert found.status == 'optimal'; assert not any('ortools' in name for name in sys.modules)"
