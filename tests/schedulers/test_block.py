@@ -101,9 +101,10 @@ def test_the_order_keeps_every_dependency(drawn: tuple[Problem, Block]) -> None:
 
 def test_times_of_a_repeated_block() -> None:
     """Each microbatch begins a period after the one before; times are in halves of a tick where one offset needs it."""
-    index, whole, half = OpIndex("FB", 2, 3), {"F": [0, 1], "B": [3, 2]}, {"F": [0, 1], "B": [Fraction(7, 2), 2]}
-    assert Block(whole, 4).times(index) == [0, 4, 8, 1, 5, 9, 3, 7, 11, 2, 6, 10]
-    assert Block(half, 4).times(index) == [0, 8, 16, 2, 10, 18, 7, 15, 23, 4, 12, 20]
+    index = OpIndex("FB", 2, 3)
+    whole, half = Block({"F": [0, 1], "B": [3, 2]}, 4), Block({"F": [0, 1], "B": [Fraction(7, 2), 2]}, 4)
+    assert whole.times(index) == [0, 4, 8, 1, 5, 9, 3, 7, 11, 2, 6, 10]
+    assert half.times(index) == [0, 8, 16, 2, 10, 18, 7, 15, 23, 4, 12, 20]
 
 
 @pytest.mark.parametrize("devices", [2, 4, 5, 7, 8])
