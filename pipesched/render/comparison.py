@@ -32,13 +32,18 @@ def comparison(entries: Sequence[Entry], *, ascii_only: bool = False, narrow: bo
         if entry.outcome is not None:
             name, cells = _cells(entry.outcome, best, "*" if ascii_only else "★")
             table.add_row(name, *(cells[column] for column in (NARROW if narrow else COLUMNS)))
-    refused = [Text(f"{entry.algorithm} does not apply: {entry.reason}") for entry in entries if entry.outcome is None]
+    refused = refusals(entries)
     if best is None:
         return Group(*refused)
     meaning = "bubble: idle device-time / (devices x makespan)"
     if not narrow:
         meaning += "; over ideal: Megatron's; of span: Zero Bubble's"
     return Group(table, Text(meaning, style="dim"), *refused)
+
+
+def refusals(entries: Sequence[Entry]) -> list[Text]:
+    """A sentence for each algorithm that does not apply."""
+    return [Text(f"{entry.algorithm} does not apply: {entry.reason}") for entry in entries if entry.outcome is None]
 
 
 def _grid() -> Table:

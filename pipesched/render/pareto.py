@@ -14,6 +14,7 @@ from rich.text import Text
 from pipesched.comparison import Entry
 from pipesched.pareto import Standing
 from pipesched.pipeline.quantities import plain
+from pipesched.render.comparison import refusals
 from pipesched.render.palette import DIM, OVER
 from pipesched.render.scatter import Point, Scatter, Wall
 from pipesched.render.summary import BAD
@@ -29,7 +30,7 @@ def pareto(
     standings: Sequence[Standing], entries: Sequence[Entry], *, ascii_only: bool = False, narrow: bool = False
 ) -> Group:
     """The plot, a row a schedule, and why others do not apply. A `narrow` table leaves the bubble out."""
-    refused = [Text(f"{entry.algorithm} does not apply: {entry.reason}") for entry in entries if entry.outcome is None]
+    refused = refusals(entries)
     if not standings:
         return Group(*refused)
     parts: list[RenderableType] = [plot(standings, ascii_only=ascii_only), "", _table(standings, narrow=narrow)]

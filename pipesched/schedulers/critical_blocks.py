@@ -57,7 +57,7 @@ def fits(graph: TaskGraph, order: Sequence[int], room: int) -> bool:
     return True
 
 
-class BlockSearch:
+class CriticalBlockSearch:
     """Shortens the largest over devices of (last end - `offsets[device]`).
 
     `slack` is how much longer than the best one a neighbour may be at first, as a part of the best one's idle time.

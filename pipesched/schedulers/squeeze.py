@@ -44,10 +44,10 @@ class _Device:
     def insert(self, graph: TaskGraph, task: int, ready: int) -> int | None:
         """Put `task` into the first gap from `ready` on; returns its start, None if memory never has room."""
         takes, gives, length = graph.takes[task], graph.gives[task], graph.durations[task]
-        fits = self._fits_from(takes)
+        fits = self._fits_from(takes, ready) if takes else ready
         if fits is None:
             return None
-        start, place = self._gap(max(ready, fits), length)
+        start, place = self._gap(fits, length)
         self.runs.insert(place, (start, start + length, task))
         self._change(start, takes)
         self._change(start + length, -gives)
@@ -64,16 +64,16 @@ class _Device:
             place += 1
         return start, place
 
-    def _fits_from(self, amount: int) -> int | None:
-        """The time from which on `amount` more always fits; None: it never does."""
-        if not amount:
-            return 0
+    def _fits_from(self, amount: int, ready: int) -> int | None:
+        """The first time from `ready` on after which `amount` more always fits; None: it never does."""
         level, since = self.level, None
         for time, change in reversed(self.changes):
             if level + amount > self.room:
                 return since
+            if time <= ready:
+                return ready
             level, since = level - change, time
-        return 0 if level + amount <= self.room else None
+        return ready if level + amount <= self.room else None
 
     def _change(self, time: int, amount: int) -> None:
         if amount:

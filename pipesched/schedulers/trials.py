@@ -16,7 +16,7 @@ from pipesched.pipeline.ops import OpIndex
 from pipesched.pipeline.plan import Plan
 from pipesched.pipeline.problem import Problem
 from pipesched.pipeline.schedule import Schedule
-from pipesched.schedulers.critical_blocks import BlockSearch
+from pipesched.schedulers.critical_blocks import CriticalBlockSearch
 
 OBJECTIVES = {"span": attrgetter("span", "makespan"), "makespan": attrgetter("makespan", "span")}
 LEAST_ROUNDS = 40  # timings of the local search: with fewer it is not worth its time
@@ -61,7 +61,7 @@ class Trials:
         if rounds < LEAST_ROUNDS or getattr(schedule, self.objective) == schedule.ideal:
             return schedule.plan
         offsets = schedule.first_start if self.objective == "span" else [0] * self.problem.devices
-        search = BlockSearch(self.graph, self.index, self.rooms, offsets, effort.slack)
+        search = CriticalBlockSearch(self.graph, self.index, self.rooms, offsets, effort.slack)
         return Plan(self.index, search.improve(schedule.plan.orders, rounds))
 
 

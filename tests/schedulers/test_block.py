@@ -100,9 +100,22 @@ def test_the_order_keeps_every_dependency(drawn: tuple[Problem, Block]) -> None:
 
 
 def test_times_of_a_repeated_block() -> None:
-    """Each microbatch begins a period after the one before, in halves of a tick where an offset is one."""
-    block = Block({"F": [0, 1], "B": [Fraction(7, 2), 2]}, 4)
-    assert block.times(OpIndex("FB", 2, 3)) == [0, 8, 16, 2, 10, 18, 7, 15, 23, 4, 12, 20]
+    """Each microbatch begins a period after the one before; times are in halves of a tick where one offset needs it."""
+    index = OpIndex("FB", 2, 3)
+    whole, half = Block({"F": [0, 1], "B": [3, 2]}, 4), Block({"F": [0, 1], "B": [Fraction(7, 2), 2]}, 4)
+    assert whole.times(index) == [0, 4, 8, 1, 5, 9, 3, 7, 11, 2, 6, 10]
+    assert half.times(index) == [0, 8, 16, 2, 10, 18, 7, 15, 23, 4, 12, 20]
+
+
+@pytest.mark.parametrize("devices", [2, 4, 5, 7, 8])
+def test_weights_fill_the_free_time(devices: int) -> None:
+    """Each W of V-Min's and V-Half's blocks begins after its I, and no two operations of a device meet modulo 6."""
+    problem = unit(devices)
+    for block in (v_min(problem), v_half(problem)):
+        assert all(w > i for i, w in zip(block.offsets["I"], block.offsets["W"], strict=True))
+        for device in range(devices):
+            slots = [block.offsets[kind][stage] % 6 for kind in "FIW" for stage in stages_of(problem, device)]
+            assert sorted(slots) == [0, 1, 2, 3, 4, 5]
 
 
 def test_weights_without_free_time_come_a_period_later() -> None:

@@ -12,7 +12,7 @@ from pipesched import Plan, Problem, make_problem, violations
 from pipesched.pipeline.lowering import lower
 from pipesched.pipeline.ops import OpIndex
 from pipesched.pipeline.schedule import schedule_plan
-from pipesched.schedulers.critical_blocks import BlockSearch, Orders, fits
+from pipesched.schedulers.critical_blocks import CriticalBlockSearch, Orders, fits
 from pipesched.schedulers.zb_greedy import Switches, greedy_orders
 from pipesched.schedulers.zero_bubble import handcrafted
 from tests.strategies import limited
@@ -26,7 +26,7 @@ def shortened(problem: Problem, orders: Orders, room: int, rounds: int) -> Order
     """What the search makes of the makespan of these orders."""
     index = OpIndex("FIW", problem.stages, problem.microbatches)
     rooms, offsets = [room] * problem.devices, [0] * problem.devices
-    return BlockSearch(lower(problem, index), index, rooms, offsets, Fraction(0)).improve(orders, rounds)
+    return CriticalBlockSearch(lower(problem, index), index, rooms, offsets, Fraction(0)).improve(orders, rounds)
 
 
 def one_by_one(problem: Problem) -> Orders:
@@ -72,7 +72,7 @@ def test_the_local_search_never_loses(problem: Problem, rounds: int, by_span: bo
     start = greedy_orders(problem, rooms, Switches([9] * problem.devices, False, 0, 0, 0))
     before = schedule_plan(problem, Plan(index, start))
     offsets = before.first_start if by_span else [0] * problem.devices
-    improved = BlockSearch(lower(problem, index), index, rooms, offsets, Fraction(1, 20)).improve(start, rounds)
+    improved = CriticalBlockSearch(lower(problem, index), index, rooms, offsets, Fraction(1, 20)).improve(start, rounds)
     after = schedule_plan(problem, Plan(index, improved))
     assert list(violations(after)) == []
     assert after.fits
@@ -94,7 +94,9 @@ def test_the_local_search_finds_the_optimum(switches: Switches) -> None:
     index = OpIndex("FIW", 8, 24)
     greedy = greedy_orders(problem, [room] * 8, switches)
     offsets = [device * (f + hop) for device in range(8)]
-    improved = BlockSearch(lower(problem, index), index, [room] * 8, offsets, Fraction(1, 20)).improve(greedy, 200)
+    improved = CriticalBlockSearch(lower(problem, index), index, [room] * 8, offsets, Fraction(1, 20)).improve(
+        greedy, 200
+    )
     before, after = (schedule_plan(problem, Plan(index, orders)).span for orders in (greedy, improved))
     assert before > after == 7 * (f + b + 2 * hop) + 24 * (f + b) + w
 
