@@ -30,7 +30,7 @@ from pipesched.solver.search import Find, Listener, Search
 from pipesched.solver.transfers import SavingCase
 
 PORTFOLIO_SHARE = 0.25  # of the time limit, at most
-SLOW = 3_000  # operations from which some algorithms take seconds
+SLOW = 1_000  # operations from which some algorithms take seconds
 SMALL, LARGE = 300, 3_500  # operations: up to which CP-SAT needs no better schedule first; from which it cannot prove
 END_OF_TIME = 0.02  # of the time limit: with less than that left, it was the limit that ended a search
 SHARE_USED = 0.9  # of the time that a case was given: with more than that used, its time was up
@@ -98,22 +98,31 @@ def _run(search: Search, method: str, hint: Schedule | None) -> str:
 def _heuristics(search: Search, hint: Schedule | None) -> None:
     """Bounds of every case, then the hint, then the portfolio until a bound is met or its share of the time is used.
 
-    On large cases a list schedule comes first, to have something to show. The algorithms that have names come before
-    the rules and have all the time there is: if it is enough for them, no answer is worse than one of theirs.
+    The algorithms that have names have all the time there is: if it is enough for them, no answer is worse than one of
+    theirs.
     """
     search.at("bounds")
     for place, case in enumerate(search.cases):
         search.raise_bound(place, saving_bound(case) if isinstance(case, SavingCase) else best_bound(case))
     if hint is not None:
         _take_hint(search, hint)
-    for place in sorted(range(len(search.cases)), key=lambda place: search.bounds[place].ticks):
+    for place in _heuristic_order(search):
         if search.best is None or place in search.open:
             search.at(f"portfolio, {name_of(search.cases[place].problem)}")
             named, ruled = _portfolio(search.cases[place])
-            if len(search.cases[place].graph) > SLOW:
-                _try(search, place, _quick(search.cases[place]), until=search.limits.seconds)
             _try(search, place, named, until=search.limits.seconds)
             _try(search, place, ruled, until=PORTFOLIO_SHARE * search.limits.seconds)
+
+
+def _heuristic_order(search: Search) -> list[int]:
+    """The least bound first. Where that takes long: one list schedule of each case, to have something to show; then
+    linear and loop before v and wave, whose algorithms compare many orders."""
+    if max(len(case.graph) for case in search.cases) <= SLOW:
+        return sorted(range(len(search.cases)), key=lambda place: search.bounds[place].ticks)
+    for place, case in enumerate(search.cases):
+        search.at(f"list schedule, {name_of(case.problem)}")
+        _try(search, place, _quick(case), until=search.limits.seconds)
+    return list(range(len(search.cases)))
 
 
 def _try(search: Search, place: int, finds: Iterator[Find], until: float) -> None:

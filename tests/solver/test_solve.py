@@ -235,6 +235,16 @@ def test_events_tell_better_schedules_and_bounds() -> None:
     assert (values[-1], events[-1].bound) == (report.value, report.bound.ticks)
 
 
+def test_large_cases_have_something_to_show_soon() -> None:
+    """One list schedule of each placement comes before the algorithms that take long, so that Ctrl-C finds one."""
+    events: list[Event] = []
+    problem = make_problem(devices=4, stages=8, microbatches=64, **UNIT, budget=3)
+    solve(problem, listener=events.append, method="portfolio", time_limit=0.1)
+    stages = list(dict.fromkeys(event.stage for event in events))
+    assert stages[:4] == ["bounds", *(f"list schedule, {name}" for name in ("linear", "loop", "v"))]
+    assert all(event.value for event in events if event.stage.startswith("portfolio"))
+
+
 def test_a_gap_that_is_good_enough_ends_it() -> None:
     """41 is 24 % above the first bound: with a gap of 30 % nothing is searched."""
     report = report_of(solve(linear(**UNIT, budget=2), gap=0.5))
