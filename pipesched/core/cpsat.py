@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 from math import ceil, inf
-from threading import Thread
+from threading import Event, Thread
 from typing import Any, NamedTuple
 
 WORDS = {"OPTIMAL": "optimal", "FEASIBLE": "feasible", "INFEASIBLE": "infeasible"}
@@ -139,12 +139,19 @@ def _rounded_up(bound: float) -> int:
 def _in_thread(solver: Any, model: Any, reporter: Any) -> tuple[str, bool]:
     """Solve beside this thread, which alone hears Ctrl-C: the status, and whether that stopped it."""
     status: list[str] = []
-    thread = Thread(target=lambda: status.append(solver.status_name(solver.solve(model, reporter))), daemon=True)
-    thread.start()
-    interrupted = False
-    while thread.is_alive():
+    done = Event()  # Thread.join takes a thread for ended when Ctrl-C interrupts it (Python 3.11)
+
+    def work() -> None:
         try:
-            thread.join(FINEST_WAIT)
+            status.append(solver.status_name(solver.solve(model, reporter)))
+        finally:
+            done.set()
+
+    Thread(target=work, daemon=True).start()
+    interrupted = False
+    while not done.is_set():
+        try:
+            done.wait(FINEST_WAIT)
         except KeyboardInterrupt:
             interrupted = True
             solver.stop_search()
