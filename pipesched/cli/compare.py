@@ -145,7 +145,7 @@ def _print_comparison(entries: Sequence[Entry], given: Problem, view: ChartView,
         console.print(drawing)
         console.print()
     plain = screen.ascii_only or console.options.ascii_only
-    console.print(comparison(entries, ascii_only=plain, narrow=console.width < 80))
+    console.print(comparison(entries, ascii_only=plain, width=console.width))
 
 
 def _answer_sweep(field: str, rows: Sequence[tuple[str, Sequence[Entry]]], target: Target, screen: Screen) -> None:

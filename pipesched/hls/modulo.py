@@ -19,8 +19,8 @@ from pipesched.core.cpsat import Limits
 from pipesched.core.timeindexed import TimeIndexed, terms
 from pipesched.errors import NoSchedule
 from pipesched.hls.graph import DataflowGraph
-from pipesched.hls.outcome import HardwareOutcome
-from pipesched.hls.schedule import bound_to_units, checked
+from pipesched.hls.outcome import HardwareOutcome, list_outcome
+from pipesched.hls.schedule import HardwareSchedule, bound_to_units, checked
 from pipesched.hls.units import Units, assign_classes
 
 SHARE = 0.6  # of the time left that one interval may take
@@ -93,7 +93,8 @@ def _longest(waits: Sequence[Wait], starts: dict[int, int]) -> dict[int, int] | 
 def pipeline(graph: DataflowGraph, units: Units, limits: Limits) -> HardwareOutcome:
     """The schedule of the least initiation interval, and at that interval of the least latency found in time.
 
-    Raises NoSchedule when the time is over before any interval has a schedule.
+    When the time is over before any interval has a schedule, or at Ctrl-C, it is a list schedule, repeated as soon as
+    that can be. Raises NoSchedule for an interval that is too long to be searched.
     """
     begin = monotonic()
     classes = assign_classes(graph, units)
@@ -103,6 +104,7 @@ def pipeline(graph: DataflowGraph, units: Units, limits: Limits) -> HardwareOutc
     for period in count(bound):
         seconds = limits.seconds - (monotonic() - begin)
         if seconds <= 0:
+            stopped = "time"
             break
         loop = _Loop(graph, units, classes, period)
         status, starts = loop.solve(limits._replace(seconds=SHARE * seconds))
@@ -112,12 +114,40 @@ def pipeline(graph: DataflowGraph, units: Units, limits: Limits) -> HardwareOutc
             status = "optimal" if period == bound else "feasible"
             return HardwareOutcome(schedule, "modulo (CP-SAT)", bound, proof, status, stopped)
         if status != "infeasible":
-            if monotonic() - begin < SHARE * SHARE * limits.seconds:  # CP-SAT catches Ctrl-C itself
-                raise KeyboardInterrupt
             stopped = "time"
+            if monotonic() - begin < SHARE * SHARE * limits.seconds:  # CP-SAT catches Ctrl-C itself
+                stopped = "interrupt"
+                break
         elif not stopped:
             bound, proof = period + 1, f"no interval of {period} (CP-SAT)"
-    raise NoSchedule(f"no initiation interval from {bound} on was scheduled in {limits.seconds:g} seconds")
+    schedule = checked(_repeated(graph, units, classes, bound))
+    status = "optimal" if schedule.interval == bound else "feasible"
+    return HardwareOutcome(schedule, "list, repeated", bound, proof, status, "" if status == "optimal" else stopped)
+
+
+def _repeated(graph: DataflowGraph, units: Units, classes: Sequence[int], bound: int) -> HardwareSchedule:
+    """A list schedule, every so many cycles that units and recurrences allow it; at worst one iteration at a time."""
+    once = list_outcome(graph, units).schedule
+    latencies = [units[place].latency for place in classes]
+    period = next(
+        period
+        for period in count(bound)
+        if _are_free(units, classes, once.starts, period)
+        and all(
+            once.starts[after] >= once.starts[before] + wait for before, after, wait in _waits(graph, latencies, period)
+        )
+    )
+    return bound_to_units(graph, units, classes, once.starts, period)
+
+
+def _are_free(units: Units, classes: Sequence[int], starts: Sequence[int], period: int) -> bool:
+    """Whether at every residue no more units are held than there are."""
+    held = Counter(
+        (place, (start + cycle) % period)
+        for place, start in zip(classes, starts, strict=True)
+        for cycle in range(units[place].interval)
+    )
+    return all(users <= units[place].count for (place, _), users in held.items())
 
 
 class _Loop:

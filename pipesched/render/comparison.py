@@ -16,29 +16,34 @@ from pipesched.render.timescale import number
 
 COLUMNS = ("\nmakespan", "vs\nbest", "\nbubble", "over\nideal", "of\nspan", "peak\nmemory", "vs\nbound")
 NARROW = ("\nmakespan", "vs\nbest", "\nbubble", "peak\nmemory", "vs\nbound")
+NARROWEST = ("\nmakespan", "peak\nmemory", "vs\nbound")
+WIDE, MIDDLE = 80, 56  # terminal columns from which there is room for all, for most
 
 
-def comparison(entries: Sequence[Entry], *, ascii_only: bool = False, narrow: bool = False) -> Group:
+def comparison(entries: Sequence[Entry], *, ascii_only: bool = False, width: int = WIDE) -> Group:
     """One row an algorithm, in the order asked for, and below the table why others do not apply.
 
-    The best makespan among the schedules that fit the budget is marked. A `narrow` table names one bubble only.
+    The best makespan among the schedules that fit the budget is marked. A narrow table has fewer columns.
     """
     best = best_makespan(entries)
+    columns = COLUMNS if width >= WIDE else NARROW if width >= MIDDLE else NARROWEST
     table = _grid()
     table.add_column("\nalgorithm", overflow="fold", min_width=11)
-    for column in NARROW if narrow else COLUMNS:
+    for column in columns:
         table.add_column(column, justify="right", no_wrap=True)
     for entry in entries:
         if entry.outcome is not None:
             name, cells = _cells(entry.outcome, best, "*" if ascii_only else "★")
-            table.add_row(name, *(cells[column] for column in (NARROW if narrow else COLUMNS)))
+            table.add_row(name, *(cells[column] for column in columns))
     refused = refusals(entries)
     if best is None:
         return Group(*refused)
-    meaning = "bubble: idle device-time / (devices x makespan)"
-    if not narrow:
-        meaning += "; over ideal: Megatron's; of span: Zero Bubble's"
-    return Group(table, Text(meaning, style="dim"), *refused)
+    meaning = []
+    if columns != NARROWEST:
+        meaning.append("bubble: idle device-time / (devices x makespan)")
+    if columns == COLUMNS:
+        meaning += ["over ideal: Megatron's", "of span: Zero Bubble's"]
+    return Group(table, *([Text("; ".join(meaning), style="dim")] if meaning else []), *refused)
 
 
 def refusals(entries: Sequence[Entry]) -> list[Text]:

@@ -107,6 +107,20 @@ def test_an_interval_of_thousands_of_cycles_is_refused() -> None:
         pipeline(graph, make_units({"mul": 1}, {"mul": 1000}), Limits())
 
 
-def test_no_time_is_no_schedule(classic: Classic, units_of: UnitsOf) -> None:
-    with pytest.raises(NoSchedule, match="no initiation interval from 26 on was scheduled in 1e-06 seconds"):
-        pipeline(classic("ewf-loop", loop=True), units_of(1, 1), Limits(seconds=1e-6))
+def test_no_time_leaves_a_list_schedule(classic: Classic, units_of: UnitsOf) -> None:
+    """Repeated as soon as units and recurrences allow: a rule of every loop, and no worse than one at a time."""
+    graph, units = classic("ewf-loop", loop=True), units_of(1, 1)
+    found = pipeline(graph, units, Limits(seconds=1e-6))
+    assert (found.method, found.bound, found.stopped_by) == ("list, repeated", 26, "time")
+    assert found.schedule.interval is not None
+    assert 26 < found.schedule.interval <= found.schedule.latency
+    assert broken_rules(found.schedule, iterations=5) == []
+
+
+@settings(max_examples=25)
+@given(graph=dataflows(most=8, loop=True), units=unit_sets(most=2, longest=3))
+def test_a_list_schedule_can_always_be_repeated(graph: DataflowGraph, units: Units) -> None:
+    found = pipeline(graph, units, Limits(seconds=1e-9))
+    assert found.bound <= found.objective <= found.schedule.latency or found.bound == found.objective
+    assert (found.status == "optimal") == (found.bound == found.objective)
+    assert broken_rules(found.schedule, iterations=6) == []

@@ -22,10 +22,20 @@ AUTOPIPE = {"devices": 4, "stages": 8, "microbatches": 8, "forward": 5, "backwar
 def test_no_number_of_the_table_is_cut(draw: Renderer, width: int) -> None:
     """The table names every makespan, difference, bubble and peak whole, at any usual width."""
     entries = compare(make_problem(**AUTOPIPE), NAMES)
-    text = draw(comparison(entries, narrow=width < 80), width)
+    text = draw(comparison(entries, width=width), width)
     assert "…" not in text
     assert re.search(r"interleaved ★ +285 +best +15\.8%", text)
     assert re.search(r"naive +330 +\+15\.8% +27\.3%", text)
+
+
+@pytest.mark.parametrize("width", [40, 48, 55])
+def test_a_narrow_table_keeps_names_makespans_and_peaks(draw: Renderer, width: int) -> None:
+    """Where there is no room for every column, those left are whole, and nothing is explained that is not there."""
+    text = draw(comparison(compare(make_problem(**AUTOPIPE, budget=5), NAMES), width=width), width)
+    assert "…" not in text
+    assert re.search(r"naive +330 +8 over +\+0\.0%", text)
+    assert re.search(r"1f1b ★ +330 +4 ", text)
+    assert "bubble" not in text
 
 
 def test_a_schedule_over_budget_is_never_the_best(draw: Renderer) -> None:
