@@ -41,10 +41,8 @@ class Model:
     """Tasks on a time axis of integer ticks. Each method adds one rule and may be called many times."""
 
     def __init__(self) -> None:
-        from ortools.sat.python import cp_model
-
-        self.cp = cp_model
-        self.model = cp_model.CpModel()
+        self.cp = _or_tools()
+        self.model = self.cp.CpModel()
         self.starts: list[Any] = []
         self.durations: list[int] = []
         self.intervals: list[Any] = []
@@ -129,6 +127,17 @@ class Model:
                 tell(values, round(self.objective_value), round(self.best_objective_bound))
 
         return Reporter()
+
+
+def _or_tools() -> Any:
+    """OR-Tools' CP-SAT. Ctrl-C while it loads is still Ctrl-C: its binary parts make an ImportError of it."""
+    try:
+        from ortools.sat.python import cp_model
+    except ImportError as error:
+        if isinstance(error.__cause__, KeyboardInterrupt):
+            raise error.__cause__ from None
+        raise
+    return cp_model
 
 
 def _rounded_up(bound: float) -> int:

@@ -61,6 +61,8 @@ def _rows(outcome: Outcome, timing: bool) -> Iterator[tuple[str, Text | str, str
 
     if outcome.report is not None:
         yield from _solve_rows(outcome.report, time, timing)
+        if not problem.costs.split:
+            yield "backward", "whole", "--split-backward lets its halves I and W run apart"
     yield "makespan", Text(time(schedule.makespan), style="bold"), ""
     if outcome.report is None or outcome.report.objective != "makespan":
         yield "lower bound", time(outcome.bound.ticks), outcome.bound.reason
