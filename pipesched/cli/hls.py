@@ -10,8 +10,10 @@ from pipesched.cli.options import Rules, Screen, Target
 
 if TYPE_CHECKING:
     from pipesched.hls.compare import RuleTable
+    from pipesched.hls.graph import DataflowGraph
     from pipesched.hls.modulo import Intervals
     from pipesched.hls.outcome import HardwareOutcome
+    from pipesched.hls.units import Units
 
 Texts = list[str] | None
 
@@ -50,10 +52,9 @@ def command(
 
     The list scheduler, its priorities and ties, the bounds and CP-SAT are those of pipeline schedules.
     """
-    from pipesched.cli.output import print_json, save_json, target_format
+    from pipesched.cli.output import target_format
     from pipesched.config.hardware import UnitOptions, load_hardware
     from pipesched.errors import ConfigError
-    from pipesched.formats.hardware_json import hardware_document, rules_document
 
     if solve + compare + pipeline > 1:
         raise ConfigError("--solve, --compare and --pipeline: give one of them")
@@ -62,28 +63,44 @@ def command(
     target_format(target, ["json"])  # what is wrong with it is said before anything takes long
     graph, units = load_hardware(source, UnitOptions(unit or (), latency or (), pipelined or ()), loop=pipeline)
     if compare:
-        from pipesched.hls.compare import compare_rules
-
-        table = compare_rules(graph, units, rules.limits())
-        content = rules_document(table)
-        save_json(content, target)
-        print_json(content) if screen.as_json else _print_rules(table, screen)
-        return
-    bounds = None
-    if pipeline:
+        _answer_rules(graph, units, rules, target, screen)
+    elif pipeline:
         from pipesched.hls.modulo import interval_bounds
         from pipesched.hls.modulo import pipeline as schedule_loop
 
-        outcome, bounds = schedule_loop(graph, units, rules.limits()), interval_bounds(graph, units)
-    elif solve:
-        from pipesched.hls.outcome import solve as solve_hardware
-
-        outcome = solve_hardware(graph, units, rules.limits())
+        bounds = interval_bounds(graph, units)
+        _answer_outcome(schedule_loop(graph, units, rules.limits()), bounds, target, screen)
     else:
-        from pipesched.hls.outcome import PRIORITY, TIE, list_outcome
+        _answer_outcome(_body(graph, units, rules, solve=solve), None, target, screen)
 
-        given = {"priority": rules.priority or PRIORITY, "tie": rules.tie or TIE}
-        outcome = list_outcome(graph, units, **given, seed=rules.seed)
+
+def _body(graph: DataflowGraph, units: Units, rules: Rules, *, solve: bool) -> HardwareOutcome:
+    """The operations once, not as a loop: the shortest schedule, or what the rule gives."""
+    from pipesched.hls.outcome import PRIORITY, TIE, list_outcome
+    from pipesched.hls.outcome import solve as solve_hardware
+
+    if solve:
+        return solve_hardware(graph, units, rules.limits())
+    return list_outcome(graph, units, priority=rules.priority or PRIORITY, tie=rules.tie or TIE, seed=rules.seed)
+
+
+def _answer_rules(graph: DataflowGraph, units: Units, rules: Rules, target: Target, screen: Screen) -> None:
+    """Every rule beside the optimum: one document, or a chart and a table."""
+    from pipesched.cli.output import print_json, save_json
+    from pipesched.formats.hardware_json import rules_document
+    from pipesched.hls.compare import compare_rules
+
+    table = compare_rules(graph, units, rules.limits())
+    content = rules_document(table)
+    save_json(content, target)
+    print_json(content) if screen.as_json else _print_rules(table, screen)
+
+
+def _answer_outcome(outcome: HardwareOutcome, bounds: Intervals | None, target: Target, screen: Screen) -> None:
+    """One schedule: a document, or a chart and a summary."""
+    from pipesched.cli.output import print_json, save_json
+    from pipesched.formats.hardware_json import hardware_document
+
     content = hardware_document(outcome, bounds)
     save_json(content, target)
     print_json(content) if screen.as_json else _print_outcome(outcome, bounds, screen)

@@ -35,6 +35,18 @@ class Costs:
         """The full backward B of each stage: both halves."""
         return tuple(map(sum, zip(self.backward_input, self.backward_weight, strict=True)))
 
+    def of_kinds(self) -> dict[str, tuple[int, ...]]:
+        """The ticks of each kind of operation, stage by stage; nothing for transfers that have no cost."""
+        return {
+            "F": self.forward,
+            "B": self.backward,
+            "I": self.backward_input,
+            "W": self.backward_weight,
+            "R": self.recompute,
+            "O": self.offload or (),
+            "L": self.reload or (),
+        }
+
 
 @dataclass(frozen=True)
 class Memory:

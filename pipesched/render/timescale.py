@@ -70,18 +70,10 @@ def quantum(schedules: Iterable[Schedule]) -> int:
 
 def operation_times(schedule: Schedule) -> Iterator[int]:
     """What the kinds of operations of a schedule last, in ticks."""
-    costs, kinds = schedule.problem.costs, schedule.plan.index.kinds
-    tables = {
-        "F": costs.forward,
-        "B": costs.backward,
-        "I": costs.backward_input,
-        "W": costs.backward_weight,
-        "R": costs.recompute,
-        "O": costs.offload or (),
-        "L": costs.reload or (),
-    }
-    for kind in kinds:
-        yield from tables[kind]
+    costs = schedule.problem.costs
+    lengths = costs.of_kinds()
+    for kind in schedule.plan.index.kinds:
+        yield from lengths[kind]
     if schedule.plan.pairs:
         yield from costs.overlap or ()
 

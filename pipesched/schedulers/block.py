@@ -15,7 +15,7 @@ from math import lcm
 from typing import NamedTuple
 
 from pipesched.pipeline.ops import OpIndex
-from pipesched.pipeline.problem import Costs, Problem
+from pipesched.pipeline.problem import Problem
 
 Time = int | Fraction
 
@@ -30,7 +30,7 @@ class Block(NamedTuple):
     def peak(self, problem: Problem) -> int:
         """The most activations that a device of `problem` holds in the steady state, counted in chunks."""
         last = "B" if "B" in self.offsets else "W"
-        lengths = durations(problem.costs)[last]
+        lengths = problem.costs.of_kinds()[last]
         peak = 0
         for device in range(problem.devices):
             stages = problem.home().stages_on(device)
@@ -58,11 +58,6 @@ class Block(NamedTuple):
         return sorted((number for row in rows for number in row), key=times.__getitem__)
 
 
-def durations(costs: Costs) -> dict[str, tuple[int, ...]]:
-    """The ticks of each kind of operation, stage by stage."""
-    return {"F": costs.forward, "B": costs.backward, "I": costs.backward_input, "W": costs.backward_weight}
-
-
 def busiest(problem: Problem) -> int:
     """The work of the busiest device for one microbatch, in ticks (at least one): no period can be shorter."""
     costs, home = problem.costs, problem.home()
@@ -78,7 +73,7 @@ def in_chunks(problem: Problem) -> tuple[Problem, int]:
 
 def with_weights(problem: Problem, forwards: Sequence[Time], inputs: Sequence[Time], period: Time) -> Block:
     """The block of these offsets of F and I, each W in the first time after its I that its device has free."""
-    lengths = durations(problem.costs)
+    lengths = problem.costs.of_kinds()
     weights: list[Time] = [0] * problem.stages
     for device in range(problem.devices):
         stages = problem.home().stages_on(device)
