@@ -10,6 +10,8 @@ from math import ceil, inf
 from threading import Event, Thread
 from typing import Any, NamedTuple
 
+from pipesched.core.loading import load
+
 WORDS = {"OPTIMAL": "optimal", "FEASIBLE": "feasible", "INFEASIBLE": "infeasible"}
 Progress = Callable[[list[int], int, int], None]  # (starts, objective, bound), at every better schedule
 FINEST_WAIT = 0.05  # seconds between two looks for Ctrl-C
@@ -41,7 +43,7 @@ class Model:
     """Tasks on a time axis of integer ticks. Each method adds one rule and may be called many times."""
 
     def __init__(self) -> None:
-        self.cp = _or_tools()
+        self.cp = load("sat.python.cp_model")
         self.model = self.cp.CpModel()
         self.starts: list[Any] = []
         self.durations: list[int] = []
@@ -127,17 +129,6 @@ class Model:
                 tell(values, round(self.objective_value), round(self.best_objective_bound))
 
         return Reporter()
-
-
-def _or_tools() -> Any:
-    """OR-Tools' CP-SAT. Ctrl-C while it loads is still Ctrl-C: its binary parts make an ImportError of it."""
-    try:
-        from ortools.sat.python import cp_model
-    except ImportError as error:
-        if isinstance(error.__cause__, KeyboardInterrupt):
-            raise error.__cause__ from None
-        raise
-    return cp_model
 
 
 def _rounded_up(bound: float) -> int:

@@ -22,7 +22,7 @@ from pipesched.errors import NoSchedule
 from pipesched.lookup import find
 
 UNSTARTED = -1
-Entry = tuple[int, int, int]  # (priority, tie, task)
+Entry = tuple[float, int, int]  # (priority, tie, task)
 
 
 class Dispatch(NamedTuple):
@@ -37,7 +37,7 @@ class Dispatch(NamedTuple):
 def list_schedule(
     graph: TaskGraph,
     *,
-    priority: str | Sequence[int] = "none",
+    priority: str | Sequence[float] = "none",
     tie: str = "input",
     caps: Sequence[int | None] = (),
     owners: Sequence[int] = (),
@@ -70,7 +70,7 @@ def list_schedule(
 class _Engine:
     """The state of a run: coming events, ready tasks of each resource, free units."""
 
-    def __init__(self, graph: TaskGraph, priority: Sequence[int], tie: Tie, memory: Memory) -> None:
+    def __init__(self, graph: TaskGraph, priority: Sequence[float], tie: Tie, memory: Memory) -> None:
         self.graph, self.priority, self.tie, self.memory = graph, priority, tie, memory
         self.safe = memory if isinstance(memory, SafeMemory) else None
         self.starts = [UNSTARTED] * len(graph)

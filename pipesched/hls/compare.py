@@ -8,8 +8,8 @@ from random import Random
 from typing import NamedTuple
 
 from pipesched.core.cpsat import Limits
+from pipesched.core.lists import length_of
 from pipesched.core.listsched import list_schedule
-from pipesched.core.optimum import length_of
 from pipesched.core.priorities import PRIORITIES
 from pipesched.core.tasks import TaskGraph, arrow
 from pipesched.core.ties import TIES

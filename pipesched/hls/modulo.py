@@ -15,7 +15,7 @@ from itertools import count
 from time import monotonic
 from typing import NamedTuple
 
-from pipesched.core.cpsat import Limits
+from pipesched.core.cpsat import Answer, Limits
 from pipesched.core.timeindexed import TimeIndexed, terms
 from pipesched.errors import NoSchedule
 from pipesched.hls.graph import DataflowGraph
@@ -107,16 +107,16 @@ def pipeline(graph: DataflowGraph, units: Units, limits: Limits) -> HardwareOutc
             stopped = "time"
             break
         loop = _Loop(graph, units, classes, period)
-        status, starts = loop.solve(limits._replace(seconds=SHARE * seconds))
+        answer = loop.solve(limits._replace(seconds=SHARE * seconds))
+        starts = answer.starts
         if starts:
             starts = loop.soonest(starts, limits._replace(seconds=min((1 - SHARE) * seconds, MOST_POLISHING)))
             schedule = checked(bound_to_units(graph, units, classes, starts, period))
             status = "optimal" if period == bound else "feasible"
             return HardwareOutcome(schedule, "modulo (CP-SAT)", bound, proof, status, stopped)
-        if status != "infeasible":
-            stopped = "time"
-            if monotonic() - begin < SHARE * SHARE * limits.seconds:  # CP-SAT catches Ctrl-C itself
-                stopped = "interrupt"
+        if answer.status != "infeasible":
+            stopped = "interrupt" if answer.interrupted else "time"
+            if answer.interrupted:
                 break
         elif not stopped:
             bound, proof = period + 1, f"no interval of {period} (CP-SAT)"
@@ -158,7 +158,7 @@ class _Loop:
         self.latencies = [units[place].latency for place in classes]
         self.waits = _waits(graph, self.latencies, period)
 
-    def solve(self, limits: Limits) -> tuple[str, list[int]]:
+    def solve(self, limits: Limits) -> Answer:
         """CP-SAT's word on whether T is possible, and then starts."""
         windows: list[Window] = [(0, self.period - 1)] * len(self.graph)
         inside: list[Wait] = []
@@ -174,7 +174,7 @@ class _Loop:
         if self._terms(windows) > MOST_TERMS:
             raise NoSchedule(f"an initiation interval of {self.period} cycles is too long to be searched")
         answer = self._model(windows, inside).solve(limits._replace(linearization=2))
-        return answer.status, self._delayed(answer.starts) if answer.starts else []
+        return answer._replace(starts=self._delayed(answer.starts)) if answer.starts else answer
 
     def _delayed(self, starts: Sequence[int]) -> list[int]:
         """The same residues, each operation as many turns later as what it waits for asks."""

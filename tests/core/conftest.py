@@ -124,6 +124,18 @@ def pipeline() -> Callable[..., TaskGraph]:
     return build
 
 
+@pytest.fixture(scope="session")
+def six_by_six() -> TaskGraph:
+    """Six jobs on six machines (Fisher and Thompson 1963): 55 ticks."""
+    rows = "2 1 0 3 1 6 3 7 5 3 4 6/1 8 2 5 4 10 5 10 0 10 3 4/2 5 3 4 5 8 0 9 1 1 4 7"
+    rows += "/1 5 0 5 2 5 3 3 4 8 5 9/2 9 1 3 4 5 5 4 0 3 3 1/1 3 3 3 5 9 0 10 4 4 2 1"
+    numbers = [[int(word) for word in row.split()] for row in rows.split("/")]
+    machines = [machine for row in numbers for machine in row[::2]]
+    times = [time for row in numbers for time in row[1::2]]
+    edges = [arrow(6 * job + step, 6 * job + step + 1) for job in range(6) for step in range(5)]
+    return TaskGraph(times, machines, [1] * 6, edges)
+
+
 Dataflow = tuple[TaskGraph, list[int]]  # the graph (multipliers are resource 0, adders resource 1) and the latencies
 
 

@@ -2,16 +2,12 @@
 
 from __future__ import annotations
 
-import builtins
 import os
 import signal
 from threading import Event, Timer
 from time import sleep
-from typing import Any
 
-import pytest
-
-from pipesched.core.cpsat import Model, _in_thread
+from pipesched.core.cpsat import _in_thread
 
 
 class _Searching:
@@ -38,18 +34,3 @@ def test_ctrl_c_waits_for_the_end_of_the_search() -> None:
     """The status is there although the search ends some time after Ctrl-C, and is told to stop until it hears."""
     Timer(0.1, os.kill, (os.getpid(), signal.SIGINT)).start()
     assert _in_thread(_Searching(), None, None) == ("FEASIBLE", True)
-
-
-@pytest.mark.parametrize("cause", [KeyboardInterrupt(), None])
-def test_ctrl_c_while_or_tools_loads(cause: BaseException | None, monkeypatch: pytest.MonkeyPatch) -> None:
-    """What a binary module makes of an interrupt is an interrupt again; a missing module stays what it is."""
-    load = builtins.__import__
-
-    def interrupted(name: str, *rest: Any) -> Any:
-        if name.startswith("ortools"):
-            raise ImportError("initialization failed") from cause
-        return load(name, *rest)
-
-    monkeypatch.setattr(builtins, "__import__", interrupted)
-    with pytest.raises(ImportError if cause is None else KeyboardInterrupt):
-        Model()

@@ -12,8 +12,10 @@ from hypothesis import strategies as st
 from pipesched.core.bounds import sharpened
 from pipesched.core.check import violations
 from pipesched.core.cpsat import Limits, Model
-from pipesched.core.optimum import length_of, lower_bound, mirror, shortest, state
-from pipesched.core.paths import heads, tails
+from pipesched.core.horizon import Margins, state
+from pipesched.core.lists import length_of
+from pipesched.core.optimum import lower_bound, shortest
+from pipesched.core.shaving import Windows
 from pipesched.core.tasks import NOWHERE, TaskGraph, arrow
 from pipesched.core.timeindexed import TimeIndexed
 from pipesched.errors import InvalidSchedule
@@ -48,20 +50,20 @@ def test_every_bound_holds_and_every_model_agrees(graphs: Graphs, data: st.DataO
     graph = data.draw(graphs(shortest=1, most=9))
     found = shortest(graph, Limits(seconds=10))
     assert lower_bound(graph)[0] <= found.bound == found.length
-    windows = sharpened(graph)
+    margins = Margins(graph, *sharpened(graph))
     model = Model()
-    state(model, graph, *windows, found.length + 1)
-    model.shortest(windows[1], 0, found.length + 1)
+    state(model, graph, margins.within(found.length + 1))
+    model.shortest(margins.after, 0, found.length + 1)
     assert model.solve(Limits(seconds=10)).objective == found.length
     ticks = TimeIndexed()
-    state(ticks, graph, *windows, found.length)
+    state(ticks, graph, margins.within(found.length))
     answer = ticks.solve(Limits(seconds=10, linearization=2))
     assert answer.status == "optimal"
     assert list(violations(graph, answer.starts)) == []
-    tight = [head + time + tail for head, time, tail in zip(windows[0], graph.durations, windows[1], strict=True)]
-    if found.length > max(tight):
+    short = margins.within(found.length - 1)
+    if all(first <= last for first, last in zip(*short, strict=True)):
         ticks = TimeIndexed()
-        state(ticks, graph, *windows, found.length - 1)
+        state(ticks, graph, short)
         assert ticks.solve(Limits(seconds=10)).status == "infeasible"
 
 
@@ -71,27 +73,27 @@ def test_a_delivery_counts_in_the_optimum() -> None:
     assert (list(found.starts), found.length, found.is_proved) == ([1, 0], 4, True)
 
 
-def test_six_jobs_on_six_machines() -> None:
-    """Fisher and Thompson's instance of 1963: 55."""
-    rows = "2 1 0 3 1 6 3 7 5 3 4 6/1 8 2 5 4 10 5 10 0 10 3 4/2 5 3 4 5 8 0 9 1 1 4 7"
-    rows += "/1 5 0 5 2 5 3 3 4 8 5 9/2 9 1 3 4 5 5 4 0 3 3 1/1 3 3 3 5 9 0 10 4 4 2 1"
-    numbers = [[int(word) for word in row.split()] for row in rows.split("/")]
-    machines = [machine for row in numbers for machine in row[::2]]
-    times = [time for row in numbers for time in row[1::2]]
-    edges = [arrow(6 * job + step, 6 * job + step + 1) for job in range(6) for step in range(5)]
-    found = shortest(TaskGraph(times, machines, [1] * 6, edges), Limits(seconds=30))
+def test_six_jobs_on_six_machines(six_by_six: TaskGraph) -> None:
+    found = shortest(six_by_six, Limits(seconds=30))
     assert (found.length, found.bound) == (55, 55)
+
+
+def test_ctrl_c_keeps_what_was_found(six_by_six: TaskGraph, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Pressed while the relaxation is solved: the best list schedule and the bound are there."""
+
+    def interrupted(windows: Windows) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(Windows, "shave", interrupted)
+    found = shortest(six_by_six, Limits())
+    assert list(violations(six_by_six, found.starts)) == []
+    assert (found.stopped_by, found.is_proved) == ("interrupt", False)
+    assert found.bound < 55 <= found.length
 
 
 def test_list_schedules_alone_where_they_meet_a_bound() -> None:
     found = shortest(TaskGraph([2, 2, 2], [0, 0, NOWHERE], [1], [arrow(0, 2)]), Limits(seconds=0))
     assert (found.length, found.method, found.proof) == (4, "list (alap, pairing)", "critical path")
-
-
-def test_the_mirror_swaps_heads_and_tails() -> None:
-    graph = TaskGraph([3, 1, 2], [0, 0, 0], [1], [arrow(0, 1, 2), arrow(1, 2)])
-    assert heads(mirror(graph)) == tails(graph)
-    assert tails(mirror(graph)) == heads(graph)
 
 
 def test_a_cycle_is_said() -> None:

@@ -1,0 +1,199 @@
+"""The linear relaxation of a task graph in windows of time: tasks that may start in parts, here and there.
+
+A column says how much of a task has started by a tick: 0 before its window, never falling, 1 at the end of its window.
+In these columns a precedence at a tick is one comparison, and the tasks that run at a tick are what has started by
+then less what had started a duration before. (The relaxation is that of `timeindexed`, whose columns are the
+differences of these; this one has a tenth of its coefficients.)
+
+GLOP, the solver, computes in floating point. What is claimed here is proved in integers: its dual values, rounded,
+weigh the rules so that their sum alone is a contradiction.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from time import monotonic
+from typing import Any, NamedTuple
+
+from pipesched.core.loading import load
+from pipesched.core.tasks import TaskGraph
+
+SCALE = 1 << 30  # of dual values, which are rounded to multiples of 1 / SCALE
+TOLERANCE = 1e-6  # what is no more than that above a limit is not worth a proof
+PATIENCE = 250  # milliseconds that GLOP runs before we look for Ctrl-C and at the clock
+EXCESS = 0  # the column that lets every resource have more units; nothing, save to measure how far it is from possible
+
+
+class Impossible(Exception):
+    """There is no schedule within the windows, nor a fractional one."""
+
+
+class OutOfTime(Exception):
+    """The deadline has passed."""
+
+
+class _Rule(NamedTuple):
+    """The sum of the columns `more` less those of `less` is `most` or smaller."""
+
+    more: list[int]
+    less: list[int]
+    most: int
+
+
+class Relaxation:
+    """Fractional schedules of `graph`, each task starting within [earliest, latest], in ticks.
+
+    The windows must respect the precedences. Every method raises Impossible where no fractional schedule is left, and
+    OutOfTime after `deadline` (of time.monotonic).
+    """
+
+    def __init__(self, graph: TaskGraph, earliest: Sequence[int], latest: Sequence[int], deadline: float) -> None:
+        self.earliest, self.latest = tuple(earliest), tuple(latest)  # as they were at first: the columns
+        self.deadline = deadline
+        self.glop = load("linear_solver.pywraplp")
+        self.solver = self.glop.Solver.CreateSolver("GLOP")
+        self.columns = [self.solver.NumVar(0, 0, "")]
+        self.bounds = [(0, 0)]
+        self.first: list[int] = []  # the column of each task at the first tick of its window
+        self.rules: list[_Rule] = []
+        self.rows: list[Any] = []
+        for task in range(len(graph)):
+            self._add_columns(task)
+        for before, after, lag in graph.arrows():
+            self._precedence(before, after, graph.durations[before] + lag)
+        for resource, capacity in enumerate(graph.capacities):
+            self._resource(graph, [task for task, home in enumerate(graph.resources) if home == resource], capacity)
+        self.values = [0.0] * len(self.columns)  # of the last fractional schedule
+        self.status = self.glop.Solver.NOT_SOLVED
+        options = self.parameters = self.glop.MPSolverParameters()
+        options.SetIntegerParam(options.INCREMENTALITY, options.INCREMENTALITY_ON)
+        options.SetIntegerParam(options.LP_ALGORITHM, options.PRIMAL)
+        options.SetIntegerParam(options.PRESOLVE, options.PRESOLVE_OFF)
+
+    def check(self) -> None:
+        """Raise Impossible if no fractional schedule is left."""
+        self._bound(EXCESS, 0, len(self.first))
+        is_impossible = self._is_more({EXCESS: 1}, 0)
+        self._bound(EXCESS, 0, 0)
+        if is_impossible:
+            raise Impossible
+
+    def never_by(self, task: int, tick: int) -> bool:
+        """Whether no fractional schedule starts all of `task` by `tick` (within its window, before its last tick)."""
+        return self._test({self._column(task, tick): -1}, -1)
+
+    def never_after(self, task: int, tick: int) -> bool:
+        """Whether every fractional schedule starts some of `task` by `tick` (as above)."""
+        return self._test({self._column(task, tick): 1}, 0)
+
+    def narrow(self, task: int, earliest: int, latest: int) -> None:
+        """From now on `task` starts within [earliest, latest]."""
+        for tick in range(self.earliest[task], self.latest[task]):
+            self._bound(self._column(task, tick), int(tick >= latest), int(tick >= earliest))
+
+    def middles(self) -> list[float]:
+        """The mean start of each task in the last fractional schedule, in ticks."""
+        ends = [*self.first[1:], len(self.values)]
+        begun = [sum(self.values[first:end]) for first, end in zip(self.first, ends, strict=True)]
+        return [round(latest - ticks, 3) for latest, ticks in zip(self.latest, begun, strict=True)]
+
+    def _column(self, task: int, tick: int) -> int:
+        return self.first[task] + tick - self.earliest[task]
+
+    def _add_columns(self, task: int) -> None:
+        """How much has started by each tick of the window but the last, where it is all."""
+        self.first.append(len(self.columns))
+        for tick in range(self.earliest[task], self.latest[task]):
+            self.columns.append(self.solver.NumVar(0, 1, ""))
+            self.bounds.append((0, 1))
+            if tick > self.earliest[task]:
+                self._rule([(task, tick - 1)], [(task, tick)], 0)
+
+    def _precedence(self, before: int, after: int, gap: int) -> None:
+        for tick in range(self.earliest[after], self.latest[after]):
+            self._rule([(after, tick)], [(before, tick - gap)], 0)
+
+    def _resource(self, graph: TaskGraph, users: Sequence[int], capacity: int) -> None:
+        users = [task for task in users if graph.durations[task]]
+        ends = [self.latest[task] + graph.durations[task] for task in users]
+        for tick in range(max(ends, default=0)):
+            begun = [(task, tick) for task in users]
+            over = [(task, tick - graph.durations[task]) for task in users]
+            self._rule(begun, over, capacity, EXCESS)
+
+    def _rule(self, more: list[tuple[int, int]], less: list[tuple[int, int]], most: int, *spare: int) -> None:
+        """What has started by (task, tick): the sum over `more` less that over `less` is at most `most`.
+
+        Rules that always hold are left out.
+        """
+        plus, sure_plus = self._started(more)
+        minus, sure_minus = self._started(less)
+        most += sure_minus - sure_plus
+        if len(plus) <= most:
+            return
+        rule = _Rule(plus, [*minus, *spare], most)
+        row = self.solver.Constraint(-self.solver.infinity(), most)
+        for column in rule.more:
+            row.SetCoefficient(self.columns[column], 1)
+        for column in rule.less:
+            row.SetCoefficient(self.columns[column], -1)
+        self.rules.append(rule)
+        self.rows.append(row)
+
+    def _started(self, wanted: list[tuple[int, int]]) -> tuple[list[int], int]:
+        """The columns of (task, tick) within a window, and how many ticks lie behind one."""
+        columns = [self._column(task, tick) for task, tick in wanted if self.earliest[task] <= tick < self.latest[task]]
+        return columns, sum(tick >= self.latest[task] for task, tick in wanted)
+
+    def _bound(self, column: int, low: int, high: int) -> None:
+        if self.bounds[column] != (low, high):
+            self.bounds[column] = (low, high)
+            self.columns[column].SetBounds(low, high)
+
+    def _test(self, costs: Mapping[int, int], limit: int) -> bool:
+        """Whether `costs` are more than `limit` in every fractional schedule; raises Impossible if there is none."""
+        is_more = self._is_more(costs, limit)
+        if self.status == self.glop.Solver.INFEASIBLE:
+            self.check()
+        return is_more
+
+    def _is_more(self, costs: Mapping[int, int], limit: int) -> bool:
+        """Whether the least that GLOP finds for `costs` is more than `limit`, which is then proved."""
+        self._solve(costs)
+        if self.status != self.glop.Solver.OPTIMAL:
+            return False
+        self.values = [column.solution_value() for column in self.columns]
+        return self.solver.Objective().Value() > limit + TOLERANCE and self._proves(costs, limit)
+
+    def _solve(self, costs: Mapping[int, int]) -> None:
+        """Look for the fractional schedule of the least `costs`."""
+        objective = self.solver.Objective()
+        objective.Clear()
+        for column, cost in costs.items():
+            objective.SetCoefficient(self.columns[column], cost)
+        objective.SetMinimization()
+        while (left := self.deadline - monotonic()) > 0:
+            self.solver.SetTimeLimit(max(min(round(left * 1000), PATIENCE), 1))
+            self.status = self.solver.Solve(self.parameters)  # it goes on where the clock stopped it
+            if self.status not in {self.glop.Solver.NOT_SOLVED, self.glop.Solver.FEASIBLE}:
+                return
+        raise OutOfTime
+
+    def _proves(self, costs: Mapping[int, int], limit: int) -> bool:
+        """Whether the dual values at hand prove that the least of `costs` is more than `limit`.
+
+        costs x >= costs x + sum over rules of weight (more x - less x - most), whatever the weights, if none is
+        negative; each column adds least at one of its bounds.
+        """
+        total = 0
+        reduced = {column: cost * SCALE for column, cost in costs.items()}
+        for row, (more, less, most) in zip(self.rows, self.rules, strict=True):
+            weight = round(-row.dual_value() * SCALE)
+            if weight > 0:
+                total -= weight * most
+                for column in more:
+                    reduced[column] = reduced.get(column, 0) + weight
+                for column in less:
+                    reduced[column] = reduced.get(column, 0) - weight
+        total += sum(value * self.bounds[column][value < 0] for column, value in reduced.items())
+        return total > limit * SCALE

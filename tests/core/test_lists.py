@@ -1,0 +1,43 @@
+"""Many list schedules of one graph: all are schedules, and the mirror is the graph backwards."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from pipesched.core.check import violations
+from pipesched.core.lists import back_and_forth, by_middles, by_rules, by_tails, length_of, mirror
+from pipesched.core.paths import heads, tails
+from pipesched.core.tasks import TaskGraph, arrow
+
+Graphs = Callable[..., st.SearchStrategy[TaskGraph]]
+
+
+@given(data=st.data())
+def test_whatever_is_listed_is_a_schedule(graphs: Graphs, data: st.DataObject) -> None:
+    """Also by middles that mean nothing."""
+    graph = data.draw(graphs(most=12, nowhere=True))
+    middles = [data.draw(st.floats(0, 50)) for _ in range(len(graph))]
+    lists = [by_rules(graph), back_and_forth(graph), by_tails(graph, tails(graph))]
+    for found in [found for row in lists for found in row] + list(by_middles(graph, mirror(graph), middles)):
+        assert list(violations(graph, found.starts)) == [], found.method
+
+
+def test_the_mirror_swaps_heads_and_tails() -> None:
+    graph = TaskGraph([3, 1, 2], [0, 0, 0], [1], [arrow(0, 1, 2), arrow(1, 2)])
+    assert heads(mirror(graph)) == tails(graph)
+    assert tails(mirror(graph)) == heads(graph)
+
+
+def test_the_last_result_ends_a_schedule() -> None:
+    """The first task ends at 1 and delivers 3 ticks later, the second ends at 2."""
+    assert length_of(TaskGraph([1, 1], [0, 0], [1], deliveries=[3, 0]), [0, 1]) == 4
+
+
+def test_middles_are_an_order() -> None:
+    """One unit and no precedences: the tasks run in the order of their middles."""
+    graph = TaskGraph([2, 1, 3], [0, 0, 0], [1])
+    first = next(by_middles(graph, mirror(graph), [4.5, 0.25, 1.75]))
+    assert list(first.starts) == [4, 0, 1]

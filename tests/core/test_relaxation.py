@@ -1,0 +1,152 @@
+"""The linear relaxation: what it says no to no schedule does, and a proof does not rest on floating point."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from itertools import product
+from math import prod
+from time import monotonic
+from typing import NamedTuple
+
+import pytest
+from hypothesis import assume, given, settings
+from hypothesis import strategies as st
+
+from pipesched.core.bounds import critical_path
+from pipesched.core.check import violations
+from pipesched.core.horizon import Margins
+from pipesched.core.paths import heads, tails
+from pipesched.core.relaxation import SCALE, Impossible, OutOfTime, Relaxation
+from pipesched.core.shaving import Bounds
+from pipesched.core.tasks import TaskGraph, arrow
+
+Graphs = Callable[..., st.SearchStrategy[TaskGraph]]
+THREE_ON_TWO = TaskGraph([1, 1, 1], [0, 0, 0], [2])  # needs two ticks
+
+
+def relax(graph: TaskGraph, bounds: Bounds, seconds: float = 60) -> Relaxation:
+    return Relaxation(graph, *bounds, monotonic() + seconds)
+
+
+def within(graph: TaskGraph, horizon: int) -> Bounds:
+    return Margins(graph, heads(graph), tails(graph)).within(horizon)
+
+
+def schedules(graph: TaskGraph, bounds: Bounds) -> list[tuple[int, ...]]:
+    """Every schedule within the bounds."""
+    windows = [range(first, last + 1) for first, last in zip(*bounds, strict=True)]
+    return [starts for starts in product(*windows) if not any(violations(graph, starts))]
+
+
+def draw_small(graphs: Graphs, data: st.DataObject) -> tuple[TaskGraph, Bounds]:
+    """A graph, and bounds that leave it a little room; at most 2,000 starts to try."""
+    graph = data.draw(graphs(most=6, nowhere=True))
+    longest = critical_path(graph)
+    bounds = within(graph, longest + data.draw(st.integers(0, 3)))
+    assume(prod(last - first + 1 for first, last in zip(*bounds, strict=True)) <= 2000)
+    return graph, bounds
+
+
+@settings(max_examples=100)
+@given(data=st.data())
+def test_no_schedule_is_refused(graphs: Graphs, data: st.DataObject) -> None:
+    """Brute force over all schedules within the windows, at first and after one of them has become narrower."""
+    graph, bounds = draw_small(graphs, data)
+    relaxation = relax(graph, bounds)
+    for _ in range(2):
+        there = schedules(graph, bounds)
+        try:
+            relaxation.check()
+            for task, (first, last) in enumerate(zip(*bounds, strict=True)):
+                for tick in range(first, last):
+                    if relaxation.never_by(task, tick):
+                        assert all(starts[task] > tick for starts in there)
+                    if relaxation.never_after(task, tick):
+                        assert all(starts[task] <= tick for starts in there)
+        except Impossible:
+            assert there == []
+            return
+        middles = relaxation.middles()
+        windows = zip(bounds.earliest, middles, bounds.latest, strict=True)
+        assert all(first - 0.01 <= middle <= last + 0.01 for first, middle, last in windows)
+        task = data.draw(st.integers(0, len(graph) - 1))
+        tick = data.draw(st.integers(bounds.earliest[task], bounds.latest[task]))
+        bounds.earliest[task] = tick
+        relaxation.narrow(task, tick, bounds.latest[task])
+
+
+class _Row(NamedTuple):
+    """A row with a dual value of our own."""
+
+    value: float
+
+    def dual_value(self) -> float:
+        return self.value
+
+
+@settings(max_examples=100)
+@given(data=st.data())
+def test_whatever_the_dual_values_what_is_proved_is_true(graphs: Graphs, data: st.DataObject) -> None:
+    """GLOP's numbers are replaced by random ones: they may prove less, never what does not hold."""
+    graph, bounds = draw_small(graphs, data)
+    there = schedules(graph, bounds)
+    relaxation = relax(graph, bounds)
+    relaxation.rows = [_Row(data.draw(st.sampled_from([-2.0, -1.0, -0.5, 0.0, 0.75]))) for _ in relaxation.rows]
+    for task, (first, last) in enumerate(zip(*bounds, strict=True)):
+        for tick in range(first, last):
+            column = relaxation.first[task] + tick - first
+            begun = [int(starts[task] <= tick) for starts in there]
+            assert not relaxation._proves({column: 1}, 0) or all(begun)
+            assert not relaxation._proves({column: -1}, -1) or not any(begun)
+
+
+def test_a_proof_by_hand() -> None:
+    """Three tasks of a tick on two units within one tick: the rule of that tick, weighed once, is one unit short."""
+    graph, bounds = THREE_ON_TWO, Bounds([0, 0, 0], [0, 0, 0])
+    relaxation = relax(graph, bounds)
+    assert [(rule.more, rule.most) for rule in relaxation.rules] == [([], -1)]
+    relaxation.rows = [_Row(-1.0)]
+    relaxation._bound(0, 0, 3)
+    assert relaxation._proves({0: 1}, 0)
+    assert not relaxation._proves({0: 1}, 1)
+    relaxation.rows = [_Row(-1 / SCALE / 4)]  # rounded to nothing
+    assert not relaxation._proves({0: 1}, 0)
+
+
+@pytest.mark.parametrize(("horizon", "possible"), [(1, False), (2, True)])
+def test_two_units_for_three_tasks(horizon: int, possible: bool) -> None:
+    relaxation = relax(THREE_ON_TWO, within(THREE_ON_TWO, horizon))
+    if possible:
+        relaxation.check()
+        assert sum(relaxation.middles()) >= 1  # one of the three, or parts of several, in the second tick
+    else:
+        with pytest.raises(Impossible):
+            relaxation.check()
+
+
+def test_a_task_waits_for_all_that_its_operands_need() -> None:
+    """Four operands of a tick on two units, then their sum: it starts at 2, though its longest path says 1."""
+    graph = TaskGraph([1] * 5, [0] * 5, [2], [arrow(task, 4) for task in range(4)])
+    relaxation = relax(graph, within(graph, 5))
+    relaxation.check()
+    assert relaxation.never_by(4, 1)
+    assert not relaxation.never_by(4, 2)
+    relaxation.narrow(4, 2, 2)
+    assert relaxation.never_after(0, 1)
+
+
+def test_what_is_narrowed_is_widened_again() -> None:
+    relaxation = relax(THREE_ON_TWO, within(THREE_ON_TWO, 3))
+    for task in range(3):
+        relaxation.narrow(task, 1, 1)
+    with pytest.raises(Impossible):
+        relaxation.check()
+    for task in range(3):
+        relaxation.narrow(task, 0, 2)
+    relaxation.check()
+
+
+def test_the_clock_is_looked_at() -> None:
+    relaxation = relax(THREE_ON_TWO, within(THREE_ON_TWO, 3), seconds=0)
+    with pytest.raises(OutOfTime):
+        relaxation.check()
