@@ -7,7 +7,6 @@ the tasks in an order to list them by.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import NamedTuple
 
 from pipesched.core.check import violations
 from pipesched.core.lists import Found, by_middles, mirror
@@ -15,67 +14,60 @@ from pipesched.core.relaxation import Impossible, OutOfTime
 from pipesched.core.shaving import Bounds, Windows
 from pipesched.core.tasks import TaskGraph
 
-
-class _Half(NamedTuple):
-    """Windows, and the part of one of them that is to be searched."""
-
-    bounds: Bounds
-    task: int
-    earliest: int
-    latest: int
+Part = tuple[int, int, int]  # a task, its earliest and its latest start
 
 
 class Branching:
     """A search for schedules of `graph` in which each task starts within its bounds."""
 
     def __init__(self, graph: TaskGraph, bounds: Bounds, deadline: float) -> None:
-        self.graph = graph
-        self.windows = Windows(graph, bounds, deadline)
-        self.first: Bounds | None = None  # the windows that were split first
-        self.is_refuted = False  # there is no such schedule, but those found
-
-    @property
-    def bounds(self) -> Bounds:
-        """The windows in which every schedule lies that has not been refuted."""
-        return self.first or self.windows.bounds
+        self.graph, self.deadline = graph, deadline
+        self.bounds = bounds  # every schedule lies within; narrower until the first split
+        self.is_refuted = False  # there is no such schedule
 
     def run(self) -> Iterator[Found]:
-        """Schedules found on the way, which may be outside the windows; until all are refuted, or the time is over."""
+        """Schedules found on the way, which may be outside the bounds; until none is left, or the time is over."""
+        fits = False
+        waiting: list[tuple[Bounds, Part | None]] = [(self.bounds, None)]
         mirrored = mirror(self.graph)
-        waiting: list[_Half] = [self._whole()]
         try:
+            self.windows = Windows(self.graph, self.bounds, self.deadline)
             while waiting:
-                half = waiting.pop()
-                self.windows.reset(half.bounds)
                 try:
-                    self.windows.narrow(*half[1:])
-                    for middles in self.windows.shave():
-                        yield from by_middles(self.graph, mirrored, middles)
+                    for found in self._node(*waiting.pop(), mirrored):
+                        fits = fits or self._fits(found)
+                        yield found
+                    waiting += self._halves()
                 except Impossible:
-                    continue
-                yield from self._scheduled()
-                waiting += self._halves()
-            self.is_refuted = True
+                    pass
+            self.is_refuted = not fits
         except OutOfTime:
             pass
 
-    def _whole(self) -> _Half:
-        bounds = self.windows.bounds.copy()
-        return _Half(bounds, 0, bounds.earliest[0], bounds.latest[0])
-
-    def _halves(self) -> list[_Half]:
-        """The later and the earlier half of the window of a task that most others wait for, and then of the widest."""
-        bounds, slack = self.windows.bounds.copy(), self.windows.slack
-        self.first = self.first or bounds
-        task = max(
-            range(len(self.graph)), key=lambda task: (slack(task) > 0, len(self.graph.successors[task]), slack(task))
-        )
-        first, last = bounds.earliest[task], bounds.latest[task]
-        middle = (first + last) // 2
-        return [_Half(bounds, task, middle + 1, last), _Half(bounds, task, first, middle)] if first < last else []
-
-    def _scheduled(self) -> Iterator[Found]:
-        """The schedule that is left when every window is down to one tick, if it is one."""
+    def _node(self, bounds: Bounds, part: Part | None, mirrored: TaskGraph) -> Iterator[Found]:
+        """Shave windows, all of them or with a part of one."""
+        self.windows.reset(bounds)
+        if part is None:
+            self.bounds = self.windows.bounds  # which shaving narrows
+        else:
+            self.windows.narrow(*part)
+        for middles in self.windows.shave():
+            yield from by_middles(self.graph, mirrored, middles)
         starts = self.windows.bounds.earliest
         if starts == self.windows.bounds.latest and not any(violations(self.graph, starts)):
             yield Found(starts.copy(), "linear relaxation")
+
+    def _fits(self, found: Found) -> bool:
+        windows = zip(self.bounds.earliest, found.starts, self.bounds.latest, strict=True)
+        return all(first <= start <= last for first, start, last in windows)
+
+    def _halves(self) -> list[tuple[Bounds, Part]]:
+        """The later and the earlier half of the window of a task: one that most others wait for, then the widest."""
+        bounds, slack = self.windows.bounds, self.windows.slack
+        wide = [task for task in range(len(self.graph)) if slack(task)]
+        if not wide:
+            return []
+        task = max(wide, key=lambda task: (len(self.graph.successors[task]), slack(task)))
+        first, last = bounds.earliest[task], bounds.latest[task]
+        middle = (first + last) // 2
+        return [(bounds, (task, middle + 1, last)), (bounds, (task, first, middle))]

@@ -64,11 +64,13 @@ class Search:
 
     def _by_ticks(self, seconds: float) -> Iterator[Found]:
         """CP-SAT within the windows as they are by now."""
-        left = self.limits.seconds - (monotonic() - self.begin)
-        if left <= 0 or terms_of(self.graph, self.branching.bounds) > MOST_TERMS:
+        if terms_of(self.graph, self.branching.bounds) > MOST_TERMS:
             return
         model = TimeIndexed()
         state(model, self.graph, self.branching.bounds)
+        left = self.limits.seconds - (monotonic() - self.begin)
+        if left <= 0:
+            return
         answer = model.solve(self.limits._replace(seconds=min(seconds, left), linearization=2))
         self.is_interrupted = answer.interrupted
         if answer.status == "infeasible":

@@ -68,7 +68,7 @@ def by_middles(graph: TaskGraph, mirrored: TaskGraph, middles: Sequence[float]) 
 
 
 def mirror(graph: TaskGraph) -> TaskGraph:
-    """The graph with time running backwards (deliveries left out)."""
+    """The graph with time running backwards, each task under its own number (no deliveries, no memory)."""
     edges = [Edge(edge.after, edge.before, edge.lag) for edge in graph.edges]
     return TaskGraph(graph.durations, graph.resources, graph.capacities, edges)
 

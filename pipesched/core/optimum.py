@@ -2,7 +2,7 @@
 
 The stages, each only if the ones before leave a gap: bounds; list schedules; each improved backwards and forwards;
 bounds that know of the resources; a search at the horizon of the bound, which it raises tick by tick, or meets; the
-same one tick below the best schedule; CP-SAT with intervals, which does not need to be told a horizon.
+same one tick below the best schedule; CP-SAT with intervals, which need not be told a horizon.
 """
 
 from __future__ import annotations
@@ -19,9 +19,12 @@ from pipesched.core.paths import heads, tails
 from pipesched.core.tasks import TaskGraph
 
 MOST_SHARPENED = 500  # tasks; sharpened bounds cost up to their cube
+FEW_TICKS = 5  # of a gap that is soon closed tick by tick; a wider one CP-SAT with intervals tries first,
+FIRST_SECONDS, FIRST_SHARE = 0.05, 0.3  # so many seconds for each tick of it, at most that share of the time
 MOST_COLUMNS = 50_000  # of a relaxation that is worth its memory; it takes half a minute to solve
-MANY_COLUMNS = 15_000  # a few seconds
-SHARE, SHARE_OF_MANY = 0.9, 0.6  # of the time left, for one horizon
+FEW_COLUMNS = 15_000  # some seconds
+SHARE, SHARE_OF_MANY = 0.97, 0.75  # of the time left, for all horizons: few and small ones, or others
+SHARE_OF_ONE = 0.93  # of the time left for horizons, for one of them
 
 
 @dataclass(frozen=True)
@@ -74,7 +77,10 @@ def shortest(graph: TaskGraph, limits: Limits) -> Optimum:
         bound = max(energy(graph, before, after), *map(sum, zip(before, graph.durations, after, strict=True)))
         best = best.raised(bound, "sharpened energy")
         best = best if best.is_proved else _better(graph, best, by_tails(graph, after))
-    return best if best.is_proved else _searched(Margins(graph, before, after), best, limits, begin)
+    if best.is_proved:
+        return best
+    best = _searched(Margins(graph, before, after), best, limits, begin)
+    return replace(best, stopped_by="time") if best.is_open else best
 
 
 def _better(graph: TaskGraph, best: Optimum, found: Iterable[Found]) -> Optimum:
@@ -89,22 +95,33 @@ def _better(graph: TaskGraph, best: Optimum, found: Iterable[Found]) -> Optimum:
 
 
 def _searched(margins: Margins, best: Optimum, limits: Limits, begin: float) -> Optimum:
-    """One horizon after the other, until the gap is closed or the time is over."""
-    columns = columns_of(margins.within(best.length))
-    share = SHARE if columns < MANY_COLUMNS else SHARE_OF_MANY if columns < MOST_COLUMNS else 0
+    """Horizons, and CP-SAT with intervals: first where the gap is wide, at last where it is still open."""
 
-    def left(share: float) -> Limits:
-        return limits._replace(seconds=max((limits.seconds - monotonic() + begin) * share, 0.01))
+    def left(share: float = 1) -> float:
+        return max(limits.seconds - (monotonic() - begin), 0.01) * share
 
-    tried = -1
     try:
-        for is_upwards in (True, False):
-            while share and best.is_open and tried != (horizon := best.bound if is_upwards else best.length - 1):
-                best = _within(margins, best, horizon, left(share))
-                tried = horizon
-        return _by_intervals(margins, best, left(1)) if best.is_open else best
+        gap = best.length - best.bound
+        if gap > FEW_TICKS:
+            best = _by_intervals(margins, best, limits._replace(seconds=min(FIRST_SECONDS * gap, left(FIRST_SHARE))))
+        columns = columns_of(margins.within(best.length))
+        if best.is_open and columns < MOST_COLUMNS:
+            is_easy = columns < FEW_COLUMNS and best.length - best.bound <= FEW_TICKS
+            best = _by_horizons(margins, best, limits, monotonic() + left(SHARE if is_easy else SHARE_OF_MANY))
+        return _by_intervals(margins, best, limits._replace(seconds=left())) if best.is_open else best
     except KeyboardInterrupt:
         return replace(best, stopped_by="interrupt")
+
+
+def _by_horizons(margins: Margins, best: Optimum, limits: Limits, deadline: float) -> Optimum:
+    """From the bound upwards as long as it can be refuted, then from the best schedule downwards."""
+    tried = -1
+    for is_upwards in (True, False):
+        horizon = best.bound if is_upwards else best.length - 1
+        while best.is_open and horizon != tried and (left := deadline - monotonic()) > 0:
+            best, tried = _within(margins, best, horizon, limits._replace(seconds=left * SHARE_OF_ONE)), horizon
+            horizon = best.bound if is_upwards else best.length - 1
+    return best
 
 
 def _within(margins: Margins, best: Optimum, horizon: int, limits: Limits) -> Optimum:
@@ -132,4 +149,4 @@ def _by_intervals(margins: Margins, best: Optimum, limits: Limits) -> Optimum:
     if answer.starts:
         best = _better(margins.graph, best, [Found(answer.starts, "CP-SAT")])
     best = best.raised(min(answer.bound, best.length), "CP-SAT")
-    return best if best.is_proved else replace(best, stopped_by="interrupt" if answer.interrupted else "time")
+    return replace(best, stopped_by="interrupt") if answer.interrupted and not best.is_proved else best

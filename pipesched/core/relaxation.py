@@ -44,7 +44,7 @@ class Relaxation:
     """Fractional schedules of `graph`, each task starting within [earliest, latest], in ticks.
 
     The windows must respect the precedences. Every method raises Impossible where no fractional schedule is left, and
-    OutOfTime after `deadline` (of time.monotonic).
+    OutOfTime after `deadline` (of time.monotonic), also while the relaxation is built.
     """
 
     def __init__(self, graph: TaskGraph, earliest: Sequence[int], latest: Sequence[int], deadline: float) -> None:
@@ -58,6 +58,7 @@ class Relaxation:
         self.rules: list[_Rule] = []
         self.rows: list[Any] = []
         for task in range(len(graph)):
+            self._look_at_the_clock()
             self._add_columns(task)
         for before, after, lag in graph.arrows():
             self._precedence(before, after, graph.durations[before] + lag)
@@ -73,10 +74,11 @@ class Relaxation:
     def check(self) -> None:
         """Raise Impossible if no fractional schedule is left."""
         self._bound(EXCESS, 0, len(self.first))
-        is_impossible = self._is_more({EXCESS: 1}, 0)
-        self._bound(EXCESS, 0, 0)
-        if is_impossible:
-            raise Impossible
+        try:
+            if self._is_more({EXCESS: 1}, 0):
+                raise Impossible
+        finally:
+            self._bound(EXCESS, 0, 0)
 
     def never_by(self, task: int, tick: int) -> bool:
         """Whether no fractional schedule starts all of `task` by `tick` (within its window, before its last tick)."""
@@ -93,7 +95,7 @@ class Relaxation:
 
     def middles(self) -> list[float]:
         """The mean start of each task in the last fractional schedule, in ticks."""
-        ends = [*self.first[1:], len(self.values)]
+        ends = [*self.first, len(self.values)][1:]
         begun = [sum(self.values[first:end]) for first, end in zip(self.first, ends, strict=True)]
         return [round(latest - ticks, 3) for latest, ticks in zip(self.latest, begun, strict=True)]
 
@@ -113,10 +115,15 @@ class Relaxation:
         for tick in range(self.earliest[after], self.latest[after]):
             self._rule([(after, tick)], [(before, tick - gap)], 0)
 
+    def _look_at_the_clock(self) -> None:
+        if monotonic() > self.deadline:
+            raise OutOfTime
+
     def _resource(self, graph: TaskGraph, users: Sequence[int], capacity: int) -> None:
         users = [task for task in users if graph.durations[task]]
         ends = [self.latest[task] + graph.durations[task] for task in users]
         for tick in range(max(ends, default=0)):
+            self._look_at_the_clock()
             begun = [(task, tick) for task in users]
             over = [(task, tick - graph.durations[task]) for task in users]
             self._rule(begun, over, capacity, EXCESS)

@@ -110,16 +110,18 @@ def pipeline(graph: DataflowGraph, units: Units, limits: Limits) -> HardwareOutc
         answer = loop.solve(limits._replace(seconds=SHARE * seconds))
         starts = answer.starts
         if starts:
-            starts = loop.soonest(starts, limits._replace(seconds=min((1 - SHARE) * seconds, MOST_POLISHING)))
+            if not answer.interrupted:
+                starts = loop.soonest(starts, limits._replace(seconds=min((1 - SHARE) * seconds, MOST_POLISHING)))
             schedule = checked(bound_to_units(graph, units, classes, starts, period))
             status = "optimal" if period == bound else "feasible"
             return HardwareOutcome(schedule, "modulo (CP-SAT)", bound, proof, status, stopped)
         if answer.status != "infeasible":
-            stopped = "interrupt" if answer.interrupted else "time"
-            if answer.interrupted:
-                break
+            stopped = "time"
         elif not stopped:
             bound, proof = period + 1, f"no interval of {period} (CP-SAT)"
+        if answer.interrupted:
+            stopped = "interrupt"
+            break
     schedule = checked(_repeated(graph, units, classes, bound))
     status = "optimal" if schedule.interval == bound else "feasible"
     return HardwareOutcome(schedule, "list, repeated", bound, proof, status, "" if status == "optimal" else stopped)

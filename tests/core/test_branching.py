@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from pipesched.core.branching import Branching
 from pipesched.core.check import violations
 from pipesched.core.lists import length_of
+from pipesched.core.shaving import Bounds
 from pipesched.core.tasks import TaskGraph
 from tests.core.test_relaxation import THREE_ON_TWO, draw_small, schedules, within
 
@@ -40,8 +41,9 @@ def test_to_the_end(graphs: Graphs, data: st.DataObject) -> None:
     graph, bounds = draw_small(graphs, data)
     there = schedules(graph, bounds)
     assume(len(there) <= 30)
-    found = {tuple(one.starts) for one in Branching(graph, bounds, monotonic() + 60).run()}
-    assert found >= set(there)
+    branching = Branching(graph, bounds, monotonic() + 60)
+    assert {tuple(one.starts) for one in branching.run()} >= set(there)
+    assert branching.is_refuted == (not there)
 
 
 def test_out_of_time_nothing_is_refuted() -> None:
@@ -54,3 +56,10 @@ def test_the_first_schedule_is_often_the_one() -> None:
     """Three tasks on two units: what is listed along the first fractional schedule takes two ticks."""
     branching = Branching(THREE_ON_TWO, within(THREE_ON_TWO, 2), monotonic() + 60)
     assert length_of(THREE_ON_TWO, next(branching.run()).starts) == 2
+
+
+def test_nothing_to_schedule() -> None:
+    """No task: the empty schedule is within the bounds."""
+    branching = Branching(TaskGraph([], [], []), Bounds([], []), monotonic() + 60)
+    assert {tuple(found.starts) for found in branching.run()} == {()}
+    assert not branching.is_refuted

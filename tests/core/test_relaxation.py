@@ -147,6 +147,10 @@ def test_what_is_narrowed_is_widened_again() -> None:
 
 
 def test_the_clock_is_looked_at() -> None:
-    relaxation = relax(THREE_ON_TWO, within(THREE_ON_TWO, 3), seconds=0)
+    """While the relaxation is built, and before it is solved."""
+    with pytest.raises(OutOfTime):
+        relax(THREE_ON_TWO, within(THREE_ON_TWO, 3), seconds=0)
+    relaxation = relax(THREE_ON_TWO, within(THREE_ON_TWO, 3))
+    relaxation.deadline = monotonic()
     with pytest.raises(OutOfTime):
         relaxation.check()
