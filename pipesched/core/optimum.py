@@ -23,8 +23,8 @@ FEW_TICKS = 5  # of a gap that is soon closed tick by tick; a wider one CP-SAT w
 FIRST_SECONDS, FIRST_SHARE = 0.05, 0.3  # so many seconds for each tick of it, at most that share of the time
 MOST_COLUMNS = 50_000  # of a relaxation that is worth its memory; it takes half a minute to solve
 FEW_COLUMNS = 15_000  # some seconds
-SHARE, SHARE_OF_MANY = 0.97, 0.75  # of the time left, for all horizons: few and small ones, or others
-SHARE_OF_ONE = 0.93  # of the time left for horizons, for one of them
+SHARE, SHARE_OF_MANY = 0.99, 0.75  # of the time left, for all horizons: few and small ones, or others
+SHARE_OF_ONE = 0.95  # of the time left for horizons, for one of them
 
 
 @dataclass(frozen=True)
