@@ -1,6 +1,6 @@
 """Many list schedules of one graph: by several rules, backwards and forwards, by where a relaxation puts the tasks.
 
-None takes longer than a millisecond for a hundred tasks, so that one of many may well be the shortest there is.
+Each takes about a millisecond for a hundred tasks, and one of many may well be the shortest schedule there is.
 """
 
 from __future__ import annotations

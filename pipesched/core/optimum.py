@@ -62,7 +62,10 @@ def lower_bound(graph: TaskGraph) -> tuple[int, str]:
 
 
 def shortest(graph: TaskGraph, limits: Limits) -> Optimum:
-    """The shortest schedule that `limits` allow. OR-Tools is loaded only when bounds and list schedules disagree."""
+    """The shortest schedule that `limits` allow. OR-Tools is loaded only when bounds and list schedules disagree.
+
+    The search goes on until nothing is open, whatever gap `limits` would take; its turns go by the clock.
+    """
     begin = monotonic()
     bound, proof = lower_bound(graph)
     best = Optimum((), sum(graph.durations) + critical_path(graph) + 1, bound, "", proof)

@@ -13,7 +13,7 @@ from pipesched.core.check import violations
 from pipesched.core.lists import length_of
 from pipesched.core.shaving import Bounds
 from pipesched.core.tasks import TaskGraph
-from tests.core.test_relaxation import THREE_ON_TWO, draw_small, schedules, within
+from tests.core.windows import THREE_ON_TWO, draw_small, schedules, within
 
 Graphs = Callable[..., st.SearchStrategy[TaskGraph]]
 

@@ -7,19 +7,15 @@ import pytest
 from pipesched.core import horizon
 from pipesched.core.check import violations
 from pipesched.core.cpsat import Limits
-from pipesched.core.horizon import Margins, Search, columns_of, terms_of
+from pipesched.core.horizon import Search, columns_of, terms_of
 from pipesched.core.lists import length_of
-from pipesched.core.paths import heads, tails
 from pipesched.core.shaving import Bounds
 from pipesched.core.tasks import TaskGraph, arrow
+from tests.core.windows import within
 
 PAIRS = [(1, 2), (1, 4), (3, 4), (1, 5), (3, 5), (3, 7)]
 # Two units for six tasks, one unit for two: 13 ticks, by brute force; the first relaxation does not refute 12.
 STUBBORN = TaskGraph([4, 4, 4, 3, 3, 3, 4, 4], [0, 1, 0, 1, 0, 0, 0, 0], [2, 1], [arrow(*pair) for pair in PAIRS])
-
-
-def within(graph: TaskGraph, ticks: int) -> Bounds:
-    return Margins(graph, heads(graph), tails(graph)).within(ticks)
 
 
 @pytest.mark.parametrize(

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from pipesched.core.relaxation import Impossible
 from pipesched.core.shaving import Bounds, Windows
 from pipesched.core.tasks import TaskGraph, arrow
-from tests.core.test_relaxation import draw_small, schedules, within
+from tests.core.windows import draw_small, schedules, within
 
 Graphs = Callable[..., st.SearchStrategy[TaskGraph]]
 CHAIN = TaskGraph([2, 1, 3], [0, 1, 0], [1, 1], [arrow(0, 1, 1), arrow(1, 2)])  # 7 ticks

@@ -1,0 +1,39 @@
+"""Small graphs in windows of time, and every schedule there by brute force."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from itertools import product
+from math import prod
+
+from hypothesis import assume
+from hypothesis import strategies as st
+
+from pipesched.core.bounds import critical_path
+from pipesched.core.check import violations
+from pipesched.core.horizon import Margins
+from pipesched.core.paths import heads, tails
+from pipesched.core.shaving import Bounds
+from pipesched.core.tasks import TaskGraph
+
+Graphs = Callable[..., st.SearchStrategy[TaskGraph]]
+THREE_ON_TWO = TaskGraph([1, 1, 1], [0, 0, 0], [2])  # needs two ticks
+
+
+def within(graph: TaskGraph, horizon: int) -> Bounds:
+    return Margins(graph, heads(graph), tails(graph)).within(horizon)
+
+
+def schedules(graph: TaskGraph, bounds: Bounds) -> list[tuple[int, ...]]:
+    """Every schedule within the bounds."""
+    windows = [range(first, last + 1) for first, last in zip(*bounds, strict=True)]
+    return [starts for starts in product(*windows) if not any(violations(graph, starts))]
+
+
+def draw_small(graphs: Graphs, data: st.DataObject) -> tuple[TaskGraph, Bounds]:
+    """A graph, and bounds that leave it a little room; at most 2,000 starts to try."""
+    graph = data.draw(graphs(most=6, nowhere=True))
+    longest = critical_path(graph)
+    bounds = within(graph, longest + data.draw(st.integers(0, 3)))
+    assume(prod(last - first + 1 for first, last in zip(*bounds, strict=True)) <= 2000)
+    return graph, bounds
