@@ -1,8 +1,9 @@
 """The shortest schedule of a task graph without memory: bounds, list schedules, and a search for what they leave open.
 
 The stages, each only if the ones before leave a gap: bounds; list schedules; each improved backwards and forwards;
-bounds that know of the resources; a search at the horizon of the bound, which it raises tick by tick, or meets; the
-same one tick below the best schedule; CP-SAT with intervals, which need not be told a horizon.
+bounds that know of the resources; CP-SAT with intervals, if the gap is wide; a search at the horizon of the bound,
+which it raises tick by tick, or meets; the same one tick below the best schedule; CP-SAT with intervals again, which
+need not be told a horizon.
 """
 
 from __future__ import annotations
@@ -120,10 +121,11 @@ def _by_horizons(margins: Margins, best: Optimum, limits: Limits, deadline: floa
     """From the bound upwards as long as it can be refuted, then from the best schedule downwards."""
     tried = -1
     for is_upwards in (True, False):
-        horizon = best.bound if is_upwards else best.length - 1
-        while best.is_open and horizon != tried and (left := deadline - monotonic()) > 0:
+        while best.is_open and (horizon := best.bound if is_upwards else best.length - 1) != tried:
+            left = deadline - monotonic()
+            if left <= 0:
+                return best
             best, tried = _within(margins, best, horizon, limits._replace(seconds=left * SHARE_OF_ONE)), horizon
-            horizon = best.bound if is_upwards else best.length - 1
     return best
 
 

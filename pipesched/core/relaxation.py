@@ -3,7 +3,7 @@
 A column says how much of a task has started by a tick: 0 before its window, never falling, 1 at the end of its window.
 In these columns a precedence at a tick is one comparison, and the tasks that run at a tick are what has started by
 then less what had started a duration before. (The relaxation is that of `timeindexed`, whose columns are the
-differences of these; this one has a tenth of its coefficients.)
+differences of these; this one has a third or a quarter of its coefficients.)
 
 GLOP, the solver, computes in floating point. What is claimed here is proved in integers: its dual values, rounded,
 weigh the rules so that their sum alone is a contradiction.
@@ -43,8 +43,8 @@ class _Rule(NamedTuple):
 class Relaxation:
     """Fractional schedules of `graph`, each task starting within [earliest, latest], in ticks.
 
-    The windows must respect the precedences. Every method raises Impossible where no fractional schedule is left, and
-    OutOfTime after `deadline` (of time.monotonic), also while the relaxation is built.
+    The windows must respect the precedences. `check` and the questions `never_by` and `never_after` raise Impossible
+    where no fractional schedule is left, and OutOfTime after `deadline` (of time.monotonic), as making one does.
     """
 
     def __init__(self, graph: TaskGraph, earliest: Sequence[int], latest: Sequence[int], deadline: float) -> None:
@@ -58,7 +58,6 @@ class Relaxation:
         self.rules: list[_Rule] = []
         self.rows: list[Any] = []
         for task in range(len(graph)):
-            self._look_at_the_clock()
             self._add_columns(task)
         for before, after, lag in graph.arrows():
             self._precedence(before, after, graph.durations[before] + lag)
@@ -115,15 +114,10 @@ class Relaxation:
         for tick in range(self.earliest[after], self.latest[after]):
             self._rule([(after, tick)], [(before, tick - gap)], 0)
 
-    def _look_at_the_clock(self) -> None:
-        if monotonic() > self.deadline:
-            raise OutOfTime
-
     def _resource(self, graph: TaskGraph, users: Sequence[int], capacity: int) -> None:
         users = [task for task in users if graph.durations[task]]
         ends = [self.latest[task] + graph.durations[task] for task in users]
         for tick in range(max(ends, default=0)):
-            self._look_at_the_clock()
             begun = [(task, tick) for task in users]
             over = [(task, tick - graph.durations[task]) for task in users]
             self._rule(begun, over, capacity, EXCESS)
@@ -133,6 +127,8 @@ class Relaxation:
 
         Rules that always hold are left out.
         """
+        if monotonic() > self.deadline:
+            raise OutOfTime
         plus, sure_plus = self._started(more)
         minus, sure_minus = self._started(less)
         most += sure_minus - sure_plus

@@ -78,12 +78,11 @@ class Windows:
         self.relaxation.check()
         yield self.relaxation.middles()
         waiting = {task for task in range(len(self.graph)) if self.slack(task)}
-        for _ in range(MOST_SHAVED):
-            if waiting:
-                task = min(waiting, key=rank)
-                waiting.remove(task)
-                yield from self._shave_end(task, at_front=True)
-                yield from self._shave_end(task, at_front=False)
+        for _ in range(min(MOST_SHAVED, len(waiting))):
+            task = min(waiting, key=rank)
+            waiting.remove(task)
+            yield from self._shave_end(task, at_front=True)
+            yield from self._shave_end(task, at_front=False)
 
     def _shave_end(self, task: int, *, at_front: bool) -> Iterator[Sequence[float]]:
         """1, 2, 4, ... ticks at a time, from the first refusal on half as many."""
