@@ -53,9 +53,9 @@ class Branching:
             self.windows.narrow(*part)
         for middles in self.windows.shave():
             yield from by_middles(self.graph, mirrored, middles)
-        starts = self.windows.bounds.earliest
-        if starts == self.windows.bounds.latest and not any(violations(self.graph, starts)):
-            yield Found(starts.copy(), "linear relaxation")
+        starts = self.windows.bounds.earliest.copy()
+        if not any(violations(self.graph, starts)):  # a schedule, and the only one when no window is left to split
+            yield Found(starts, "linear relaxation")
 
     def _fits(self, found: Found) -> bool:
         windows = zip(self.bounds.earliest, found.starts, self.bounds.latest, strict=True)

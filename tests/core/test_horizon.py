@@ -6,16 +6,13 @@ import pytest
 
 from pipesched.core import horizon
 from pipesched.core.check import violations
-from pipesched.core.cpsat import Limits
+from pipesched.core.cpsat import Answer, Limits
 from pipesched.core.horizon import Search, columns_of, terms_of
 from pipesched.core.lists import length_of
 from pipesched.core.shaving import Bounds
-from pipesched.core.tasks import TaskGraph, arrow
-from tests.core.windows import within
-
-PAIRS = [(1, 2), (1, 4), (3, 4), (1, 5), (3, 5), (3, 7)]
-# Two units for six tasks, one unit for two: 13 ticks, by brute force; the first relaxation does not refute 12.
-STUBBORN = TaskGraph([4, 4, 4, 3, 3, 3, 4, 4], [0, 1, 0, 1, 0, 0, 0, 0], [2, 1], [arrow(*pair) for pair in PAIRS])
+from pipesched.core.tasks import TaskGraph
+from pipesched.core.timeindexed import TimeIndexed
+from tests.core.windows import STUBBORN, within
 
 
 @pytest.mark.parametrize(
@@ -42,6 +39,20 @@ def test_cp_sat_finds_what_fits(monkeypatch: pytest.MonkeyPatch) -> None:
     assert list(violations(STUBBORN, found.starts)) == []
     assert length_of(STUBBORN, found.starts) == 13
     assert not search.refuted_by
+
+
+def test_who_gives_up_refutes_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    """CP-SAT's turn ends without an answer: branch and bound goes on, and it alone may say no."""
+
+    def no_answer(model: TimeIndexed, limits: Limits) -> Answer:
+        return Answer("unknown", [], None, 0, limits.seconds)
+
+    monkeypatch.setattr(horizon, "FIRST_TURN", 0)
+    monkeypatch.setattr(TimeIndexed, "solve", no_answer)
+    search = Search(STUBBORN, within(STUBBORN, 12), Limits(seconds=60))
+    for _ in search.run():
+        assert not search.refuted_by
+    assert search.refuted_by == "linear relaxation"
 
 
 def test_the_first_relaxation_is_often_enough(six_by_six: TaskGraph) -> None:

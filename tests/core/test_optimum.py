@@ -20,6 +20,7 @@ from pipesched.core.shaving import Windows
 from pipesched.core.tasks import NOWHERE, TaskGraph, arrow
 from pipesched.core.timeindexed import TimeIndexed
 from pipesched.errors import InvalidSchedule
+from tests.core.windows import STUBBORN
 
 Graphs = Callable[..., st.SearchStrategy[TaskGraph]]
 
@@ -78,6 +79,13 @@ def test_six_jobs_on_six_machines(six_by_six: TaskGraph) -> None:
     """Bounds and lists are more than a few ticks apart: CP-SAT with intervals comes first, and is enough."""
     found = shortest(six_by_six, Limits(seconds=30))
     assert (found.length, found.bound, found.proof) == (55, 55, "CP-SAT")
+
+
+def test_a_horizon_that_is_refuted_raises_the_bound_to_the_next() -> None:
+    """13 ticks, by brute force: neither bounds nor the first relaxation of 12 say so."""
+    found = shortest(STUBBORN, Limits(seconds=30))
+    assert lower_bound(STUBBORN)[0] < 13
+    assert (found.length, found.bound, found.proof) == (13, 13, "no schedule of 12 (linear relaxation)")
 
 
 def test_ctrl_c_keeps_what_was_found(six_by_six: TaskGraph, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -88,6 +88,26 @@ def test_a_proof_by_hand() -> None:
     assert not relaxation._proves({0: 1}, 0)
 
 
+def test_a_rule_is_weighed_in_one_direction() -> None:
+    """One task is long over when the other begins: that their rule holds with room to spare proves nothing."""
+    graph = TaskGraph([1, 1, 1], [0, 0, 1], [1, 1], [arrow(0, 1)])
+    relaxation = relax(graph, within(graph, 4))
+    relaxation.narrow(0, 0, 0)
+    relaxation.narrow(1, 3, 3)
+    relaxation.rows = [_Row(2.0) for _ in relaxation.rows]
+    assert not relaxation._proves({relaxation.first[2]: 1}, 0)
+
+
+def test_a_question_where_nothing_is_left() -> None:
+    """Three tasks have one unit for two ticks; whoever asks about the fourth hears of it."""
+    graph = TaskGraph([1] * 4, [0] * 4, [1])
+    relaxation = relax(graph, within(graph, 4))
+    for task in range(3):
+        relaxation.narrow(task, 0, 1)
+    with pytest.raises(Impossible):
+        relaxation.never_by(3, 1)
+
+
 @pytest.mark.parametrize(("horizon", "possible"), [(1, False), (2, True)])
 def test_two_units_for_three_tasks(horizon: int, possible: bool) -> None:
     relaxation = relax(THREE_ON_TWO, within(THREE_ON_TWO, horizon))

@@ -14,10 +14,13 @@ from pipesched.core.check import violations
 from pipesched.core.horizon import Margins
 from pipesched.core.paths import heads, tails
 from pipesched.core.shaving import Bounds
-from pipesched.core.tasks import TaskGraph
+from pipesched.core.tasks import TaskGraph, arrow
 
 Graphs = Callable[..., st.SearchStrategy[TaskGraph]]
 THREE_ON_TWO = TaskGraph([1, 1, 1], [0, 0, 0], [2])  # needs two ticks
+PAIRS = [(1, 2), (1, 4), (3, 4), (1, 5), (3, 5), (3, 7)]
+# Two units for six tasks, one unit for two: 13 ticks, by brute force; the first relaxation does not refute 12.
+STUBBORN = TaskGraph([4, 4, 4, 3, 3, 3, 4, 4], [0, 1, 0, 1, 0, 0, 0, 0], [2, 1], [arrow(*pair) for pair in PAIRS])
 
 
 def within(graph: TaskGraph, horizon: int) -> Bounds:
