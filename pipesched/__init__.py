@@ -3,8 +3,13 @@
 >>> import pipesched
 >>> problem = pipesched.make_problem(devices=4, stages=8, microbatches=8, forward=5, backward=10)
 >>> outcome = pipesched.run(problem, "interleaved")
->>> outcome.schedule.makespan, outcome.bound.ticks, outcome.status
+>>> outcome
+Outcome('interleaved', makespan 285, optimal)
+>>> outcome.schedule.makespan, outcome.lower_bound, outcome.status.value
 (285, 285, 'optimal')
+
+Everything that a command can do is a function here. Numbers are in the user's units, and every result shows itself in a
+notebook.
 """
 
 from __future__ import annotations
@@ -12,53 +17,125 @@ from __future__ import annotations
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
+from pipesched.display import show_by
+
 if TYPE_CHECKING:
+    from pipesched.comparison import Comparison as Comparison
+    from pipesched.comparison import Entry as Entry
     from pipesched.comparison import compare as compare
-    from pipesched.config.load import load_problem as load_problem
+    from pipesched.config.load import load as load
+    from pipesched.config.starter import json_schema as json_schema
+    from pipesched.config.starter import starter as starter
     from pipesched.errors import ConfigError as ConfigError
     from pipesched.errors import Deadlock as Deadlock
     from pipesched.errors import InvalidSchedule as InvalidSchedule
     from pipesched.errors import NoSchedule as NoSchedule
     from pipesched.errors import NotApplicable as NotApplicable
     from pipesched.errors import PipeschedError as PipeschedError
+    from pipesched.errors import PipeschedWarning as PipeschedWarning
+    from pipesched.file_formats.files import read as read
+    from pipesched.file_formats.files import write as write
+    from pipesched.file_formats.registry import Format as Format
+    from pipesched.file_formats.registry import formats as formats
     from pipesched.outcome import Outcome as Outcome
+    from pipesched.outcome import SolveReport as SolveReport
     from pipesched.outcome import run as run
-    from pipesched.pipeline.check import violations as violations
+    from pipesched.pipeline.arguments import make_problem as make_problem
+    from pipesched.pipeline.bounds import Bound as Bound
+    from pipesched.pipeline.check import check as check
+    from pipesched.pipeline.costs import Costs as Costs
+    from pipesched.pipeline.memory import Memory as Memory
+    from pipesched.pipeline.ops import Op as Op
+    from pipesched.pipeline.ops import Pair as Pair
+    from pipesched.pipeline.placement import Placement as Placement
     from pipesched.pipeline.plan import Plan as Plan
     from pipesched.pipeline.problem import Problem as Problem
-    from pipesched.pipeline.problem import make_problem as make_problem
     from pipesched.pipeline.schedule import Schedule as Schedule
     from pipesched.pipeline.schedule import schedule_plan as schedule_plan
+    from pipesched.pipeline.typed_plan import plan as plan
+    from pipesched.render.figure.draw import figure as figure
     from pipesched.render.gantt import Gantt as Gantt
+    from pipesched.render.table import Table as Table
+    from pipesched.schedulers.family import Family as Family
+    from pipesched.schedulers.registry import algorithms as algorithms
+    from pipesched.solver.frontier import Frontier as Frontier
+    from pipesched.solver.frontier import FrontierPoint as FrontierPoint
+    from pipesched.solver.frontier import frontier as frontier
+    from pipesched.solver.search import Event as Event
     from pipesched.solver.solve import solve as solve
+    from pipesched.sweeping import Sweep as Sweep
+    from pipesched.sweeping import sweep as sweep
+    from pipesched.words import Status as Status
+    from pipesched.words import StoppedBy as StoppedBy
 
 __version__ = "0.1.0"
 
-_HOMES = {  # public name -> module; loaded when first asked for, so that `import pipesched` costs nothing
+_MODULES = {  # public name -> module; loaded when first asked for, so that `import pipesched` costs nothing
+    "Bound": "pipeline.bounds",
+    "Comparison": "comparison",
     "ConfigError": "errors",
+    "Costs": "pipeline.costs",
     "Deadlock": "errors",
+    "Entry": "comparison",
+    "Event": "solver.search",
+    "Family": "schedulers.family",
+    "Format": "file_formats.registry",
+    "Frontier": "solver.frontier",
+    "FrontierPoint": "solver.frontier",
     "Gantt": "render.gantt",
     "InvalidSchedule": "errors",
+    "Memory": "pipeline.memory",
     "NoSchedule": "errors",
     "NotApplicable": "errors",
+    "Op": "pipeline.ops",
     "Outcome": "outcome",
+    "Pair": "pipeline.ops",
     "PipeschedError": "errors",
+    "PipeschedWarning": "errors",
+    "Placement": "pipeline.placement",
     "Plan": "pipeline.plan",
     "Problem": "pipeline.problem",
     "Schedule": "pipeline.schedule",
+    "SolveReport": "outcome",
+    "Status": "words",
+    "StoppedBy": "words",
+    "Sweep": "sweeping",
+    "Table": "render.table",
+    "algorithms": "schedulers.registry",
+    "check": "pipeline.check",
     "compare": "comparison",
-    "load_problem": "config.load",
-    "make_problem": "pipeline.problem",
+    "figure": "render.figure.draw",
+    "formats": "file_formats.registry",
+    "frontier": "solver.frontier",
+    "json_schema": "config.starter",
+    "load": "config.load",
+    "make_problem": "pipeline.arguments",
+    "plan": "pipeline.typed_plan",
+    "read": "file_formats.files",
     "run": "outcome",
     "schedule_plan": "pipeline.schedule",
     "solve": "solver.solve",
-    "violations": "pipeline.check",
+    "starter": "config.starter",
+    "sweep": "sweeping",
+    "write": "file_formats.files",
 }
 
-__all__ = ["__version__", *_HOMES]  # noqa: PLE0604  the table holds the names
+__all__ = ["__version__", *_MODULES]  # noqa: PLE0604  the table holds the names
 
 
 def __getattr__(name: str) -> Any:
-    if name not in _HOMES:
+    if name not in _MODULES:
         raise AttributeError(f"module 'pipesched' has no attribute {name!r}")
-    return getattr(import_module(f"pipesched.{_HOMES[name]}"), name)
+    return getattr(import_module(f"pipesched.{_MODULES[name]}"), name)
+
+
+def __dir__() -> list[str]:
+    return sorted(__all__)
+
+
+def _mime_bundle(result: object) -> dict[str, str]:
+    bundle: dict[str, str] = import_module("pipesched.render.notebook").mime_bundle(result)
+    return bundle
+
+
+show_by(_mime_bundle)

@@ -8,10 +8,10 @@ import sys
 
 
 def main() -> None:
-    """Run the command line, and leave at once when it is done.
+    """Run the command line, and end the process at once when it is done.
 
-    A command lives for a moment: it is not worth looking for garbage, nor freeing a million operations one by one at
-    the end, which takes longer than drawing them.
+    A command runs for a moment: collecting garbage, and freeing a million operations one by one at the end, would take
+    longer than drawing them.
     """
     _open_streams()
     gc.set_threshold(100_000)
@@ -28,7 +28,7 @@ def main() -> None:
 
 
 def _open_streams() -> None:
-    """Give closed streams somewhere to write, and open ones a way to write letters that their encoding lacks."""
+    """Open closed output streams on the null device, and let open ones escape letters that their encoding lacks."""
     if sys.stdout is None:
         sys.stdout = open(os.devnull, "w", encoding="utf-8")  # noqa: PTH123, SIM115  it stays open to the end
     if sys.stderr is None:

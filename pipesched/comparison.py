@@ -1,78 +1,190 @@
-"""Several algorithms on the same problem, and on a range of problems."""
+"""Several algorithms on the same problem, side by side."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from fractions import Fraction
-from types import MappingProxyType
-from typing import Any, NamedTuple
+from typing import Any, overload
 
+from pipesched.checks import require_sequence, require_type, require_whole, shown
+from pipesched.display import Displayable
 from pipesched.errors import ConfigError, NoSchedule, NotApplicable
 from pipesched.outcome import Outcome, run
-from pipesched.pipeline.problem import Problem
-from pipesched.schedulers.family import option_name
-from pipesched.schedulers.registry import all_families, family
+from pipesched.parallel import in_processes
+from pipesched.pipeline.problem import Problem, require_problem
+from pipesched.schedulers.options import checked_option, checked_options
+from pipesched.schedulers.registry import algorithms as all_algorithms
+from pipesched.schedulers.registry import family
+
+DEFAULT = ("naive", "1f1b", "interleaved")
+ALL = "all"
 
 
-class Entry(NamedTuple):
-    """One algorithm of a comparison: its outcome, or why it does not apply; and the options that it was given."""
+@dataclass(frozen=True)
+class Entry:
+    """One algorithm of a comparison: its outcome, or the `reason` why it does not apply.
+
+    `options` are those it was given. `metrics` are the outcome's; an entry that was read from a document has metrics
+    and no outcome.
+    """
 
     algorithm: str
-    outcome: Outcome | None
+    outcome: Outcome | None = None
     reason: str = ""
-    options: Mapping[str, Any] = MappingProxyType({})
+    options: Mapping[str, Any] = field(default_factory=dict)
+    document: Mapping[str, Any] | None = field(default=None, repr=False)
+
+    @property
+    def applicable(self) -> bool:
+        """Whether the algorithm suits the problem."""
+        return self.metrics is not None
+
+    @property
+    def metrics(self) -> Mapping[str, Any] | None:
+        """The metrics by their names in the JSON document; None where the algorithm does not apply."""
+        return self.document if self.outcome is None else self.outcome.metrics
+
+    @property
+    def rank(self) -> tuple[bool, bool, Fraction, Fraction]:
+        """The sort key: what fits its budget comes before what does not, and what does not apply comes last; otherwise
+        the shorter makespan comes first, and of equal makespans the lower peak memory."""
+        if self.outcome is not None:
+            schedule = self.outcome.schedule
+            makespan = Fraction(schedule.makespan_ticks, schedule.problem.ticks.per_unit)
+            return (
+                False,
+                not schedule.fits,
+                makespan,
+                Fraction(max(schedule.peak_grains), schedule.problem.grains.per_unit),
+            )
+        if self.document is None:
+            return True, True, Fraction(0), Fraction(0)
+        makespan, peak = Fraction(self.document["makespan"]), Fraction(max(self.document["peak_memory"]))
+        return False, not self.document["fits"], makespan, peak
+
+
+@dataclass(frozen=True, repr=False)
+class Comparison(Displayable, Sequence[Entry]):
+    """Entries in the order asked for. `comparison["1f1b"]` is the entry of an algorithm, `comparison.best` the best."""
+
+    entries: tuple[Entry, ...]
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "entries", tuple(require_sequence(self.entries, "entries")))
+        for position, entry in enumerate(self.entries):
+            if not isinstance(entry, Entry):
+                raise ConfigError(f"must be an Entry, not {shown(entry)}", "entries", entry=position)
+
+    def __repr__(self) -> str:
+        texts = (
+            f"{entry.algorithm} {entry.metrics['makespan']}" if entry.metrics else f"{entry.algorithm} n/a"
+            for entry in self.entries
+        )
+        return f"Comparison({', '.join(texts)})"
+
+    def __len__(self) -> int:
+        return len(self.entries)
+
+    def __iter__(self) -> Iterator[Entry]:
+        return iter(self.entries)
+
+    @overload
+    def __getitem__(self, key: int | str) -> Entry: ...
+
+    @overload
+    def __getitem__(self, key: slice) -> Sequence[Entry]: ...
+
+    def __getitem__(self, key: int | str | slice) -> Entry | Sequence[Entry]:
+        if not isinstance(key, str):
+            return self.entries[key]
+        for entry in self.entries:
+            if entry.algorithm == key:
+                return entry
+        raise KeyError(key)
+
+    def ranked(self) -> Comparison:
+        """Return the same entries, best first (see Entry.rank)."""
+        return Comparison(tuple(sorted(self.entries, key=lambda entry: entry.rank)))
+
+    @property
+    def best(self) -> Entry | None:
+        """The entry of the shortest makespan that fits its budget, or of any when none fits; None when none applies."""
+        best = min(self.entries, key=lambda entry: entry.rank, default=None)
+        return best if best is not None and best.applicable else None
 
 
 def compare(
     problem: Problem,
-    names: Sequence[str],
-    options: Mapping[str, Any] | None = None,
-    own: Mapping[str, Mapping[str, Any]] = MappingProxyType({}),
-) -> list[Entry]:
-    """Run each algorithm on `problem`. An option goes to the algorithms that know it, and replaces that of `own`, the
-    options of single families by their names.
+    algorithms: str | Sequence[str] = DEFAULT,
+    *,
+    each: Mapping[str, Mapping[str, Any]] | None = None,
+    jobs: int = 1,
+    **options: Any,
+) -> Comparison:
+    """Run several algorithms on one problem, and return their outcomes in the order asked for.
 
-    Raises ConfigError for an unknown algorithm, or for an option that none of them knows.
+    Args:
+        problem: What to schedule.
+        algorithms: Names of `algorithms()`, or "all": every algorithm but those whose required options are not given.
+            An algorithm that does not apply becomes an entry with the reason.
+        each: Options of single algorithms, by their names.
+        jobs: The number of processes that run algorithms side by side; 0: one a core. The answer is the same.
+        **options: Options for every algorithm that has them; they replace those of `each`.
+
+    Raises:
+        ConfigError: For an unknown algorithm, an option that none of them knows, or a bad value.
     """
+    require_problem(problem)
+    require_whole(jobs, "jobs", most=1000)
+    own = _own_options(each or {})
+    names = _names(algorithms, own)
+    _require_known(names, options)
+    calls = []
+    for name in names:
+        given = {key: value for key, value in options.items() if key in family(name).options}
+        calls.append((problem, name, {**own.get(name, {}), **given}))
+    return Comparison(tuple(in_processes(_entry, calls, jobs, work=2 * problem.stages * problem.microbatches)))
+
+
+def every_name(own: Mapping[str, Mapping[str, Any]]) -> list[str]:
+    """Return the name of every algorithm, without those that have required options and no entry in `own`."""
+    return [algorithm.name for algorithm in all_algorithms() if algorithm.name in own or not algorithm.required]
+
+
+def _names(algorithms: str | Sequence[str], own: Mapping[str, Mapping[str, Any]]) -> list[str]:
+    if algorithms == ALL:
+        return every_name(own)
+    listed: Sequence[str] = [algorithms] if isinstance(algorithms, str) else require_sequence(algorithms, "algorithms")
+    if not listed:
+        raise ConfigError("must list at least one algorithm", "algorithms")
+    try:
+        return [family(name).name for name in listed]
+    except ConfigError as error:
+        raise ConfigError(error.message, "algorithms") from None
+
+
+def _own_options(each: Mapping[str, Mapping[str, Any]]) -> dict[str, Mapping[str, Any]]:
+    require_type(each, Mapping, "options by the names of algorithms", "each")
+    for name, options in each.items():
+        require_type(options, Mapping, f"a mapping of options for {shown(name)}", "each")
+        checked_options(family(name), options)
+    return {family(name).name: options for name, options in each.items()}
+
+
+def _require_known(names: Sequence[str], options: Mapping[str, Any]) -> None:
+    """Raise ConfigError for an option that no algorithm takes, and for a bad value of one that some take."""
     families = [family(name) for name in names]
-    options = options or {}
-    for option in options:
-        if not any(option in one.options for one in families):
-            raise ConfigError(f"none of {', '.join(names)} takes the option {option_name(option)}")
-    entries = []
-    for one in families:
-        given = {option: value for option, value in options.items() if option in one.options}
-        known = {**own.get(one.name, {}), **given}
-        try:
-            entries.append(Entry(one.name, run(problem, one.name, **known), options=known))
-        except (NotApplicable, NoSchedule) as error:
-            entries.append(Entry(one.name, None, str(error), known))
-    return entries
+    for key, value in options.items():
+        takers = [algorithm for algorithm in families if key in algorithm.options]
+        if not takers:
+            raise ConfigError(f"none of {', '.join(names)} takes the option `{key}`", key)
+        checked_option(takers[0], key, value)
 
 
-def every_name(own: Mapping[str, Mapping[str, Any]] = MappingProxyType({})) -> list[str]:
-    """Every algorithm, but those with required options that have none of their `own`."""
-    return [one.name for one in all_families() if one.name in own or not one.required]
-
-
-def ranked(entries: Sequence[Entry]) -> list[Entry]:
-    """Shortest makespan first, of equal ones the least peak; those over budget after all that fit, and those that do
-    not apply last.
-    """
-
-    def rank(entry: Entry) -> tuple[bool, bool, Fraction, Fraction]:
-        if entry.outcome is None:
-            return True, True, Fraction(0), Fraction(0)
-        schedule = entry.outcome.schedule
-        time, memory = schedule.problem.costs.scale, schedule.problem.memory.scale
-        makespan, peak = Fraction(schedule.makespan, time), Fraction(max(schedule.peak_memory), memory)
-        return False, not schedule.fits, makespan, peak
-
-    return sorted(entries, key=rank)
-
-
-def best_makespan(entries: Sequence[Entry]) -> int | None:
-    """The least makespan of a schedule that fits its budget, or of any when none fits; None when none applies."""
-    outcomes = [entry.outcome for entry in entries if entry.outcome]
-    fitting = [outcome for outcome in outcomes if outcome.schedule.fits] or outcomes
-    return min((outcome.schedule.makespan for outcome in fitting), default=None)
+def _entry(call: tuple[Problem, str, Mapping[str, Any]]) -> Entry:
+    problem, name, options = call
+    try:
+        return Entry(name, run(problem, name, **options), options=options)
+    except (NotApplicable, NoSchedule) as error:
+        return Entry(name, None, str(error), options)

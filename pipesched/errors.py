@@ -3,6 +3,8 @@
 `ConfigError` is bad input (exit code 2). `NoSchedule` is a well-posed question whose answer is no (exit code 1).
 `InvalidSchedule` is a plan or a schedule that breaks the rules of its problem; `Deadlock` is the plan whose
 operations wait for each other in a circle.
+
+Messages name parameters, in backticks, never the options of the command line: `group_size`, `costs.offload`.
 """
 
 from __future__ import annotations
@@ -14,19 +16,48 @@ class PipeschedError(Exception):
     """Base of every error that pipesched raises on purpose."""
 
 
-class ConfigError(PipeschedError):
-    """Bad input: the message says what was found, where, and what is allowed.
+class PipeschedWarning(UserWarning):
+    """A defect of pipesched itself that was worked around."""
 
-    `key` is the dotted name of the value at fault, where one value is (for instance `costs.forward`).
+
+class ConfigError(PipeschedError):
+    """Bad input: the text says what is wrong, where it stands, and what is allowed.
+
+    `message` is the text alone. `key` is the parameter at fault, if there is one (`forward`, `group_size`), and `entry`
+    the index at fault where that is a list. `where` says where the value was given: in a file
+    (`model.yaml:3: costs.forward`), or by an option of the command line.
     """
 
-    def __init__(self, message: str, key: str | None = None) -> None:
+    def __init__(
+        self, message: str, key: str | None = None, *, entry: int | None = None, where: str | None = None
+    ) -> None:
         super().__init__(message)
+        self.message = message
         self.key = key
+        self.entry = entry
+        self.where = where
+
+    def __str__(self) -> str:
+        subject = self.where or self.key
+        if not subject:
+            return self.message
+        entry = "" if self.entry is None else f"[{self.entry}]"
+        return f"{subject}{entry}: {self.message}"
+
+    def at(self, where: str) -> ConfigError:
+        """Return the same error, saying `where` the value at fault was given."""
+        return type(self)(self.message, self.key, entry=self.entry, where=where)
+
+    def about(self, key: str) -> ConfigError:
+        """Return the same error about the parameter `key`; one that names a parameter already stays as it is."""
+        return self if self.key else type(self)(self.message, key, entry=self.entry, where=self.where)
 
 
 class NotApplicable(ConfigError):
-    """An algorithm that cannot run this problem: the message names the rule and the nearest valid values."""
+    """The algorithm cannot run this problem; the message names the rule that it breaks and the nearest valid values."""
+
+    def __str__(self) -> str:
+        return super().__str__() if self.where else self.message
 
 
 class NoSchedule(PipeschedError):
@@ -54,7 +85,7 @@ class NoSchedule(PipeschedError):
 
 
 class InvalidSchedule(PipeschedError):
-    """A plan or schedule that breaks a rule of its problem; `violations` holds one sentence each."""
+    """A plan or schedule breaks rules of its problem; `violations` holds a sentence for each breach."""
 
     def __init__(self, message: str, violations: Sequence[str] = ()) -> None:
         super().__init__(message)
@@ -62,9 +93,9 @@ class InvalidSchedule(PipeschedError):
 
 
 class Deadlock(InvalidSchedule):
-    """Operations that wait for each other in a circle.
+    """Operations of a plan wait for each other in a circle.
 
-    `cycle` holds (task, machine) pairs: each task waits for the entry of `awaited` at the same place, which stands
+    `cycle` holds (task, machine) pairs: each task waits for the entry of `awaited` at the same position, which stands
     behind the next pair's task in that machine's order. The core speaks of numbers; the pipeline layer says the same
     with operations and devices.
     """

@@ -6,74 +6,149 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, NamedTuple
 
+from pipesched.checks import require_label, require_type
+from pipesched.display import Displayable
 from pipesched.errors import Deadlock, NotApplicable
 from pipesched.pipeline.bounds import Bound, lower_bound
 from pipesched.pipeline.check import checked
-from pipesched.pipeline.problem import Problem
+from pipesched.pipeline.costs import fields_of
+from pipesched.pipeline.problem import Problem, require_problem
+from pipesched.pipeline.quantities import in_units
 from pipesched.pipeline.schedule import Schedule, schedule_plan
-from pipesched.schedulers.family import Family, option_name, prepare
+from pipesched.schedulers.family import Family, prepare
+from pipesched.schedulers.options import checked_options
 from pipesched.schedulers.registry import family
+from pipesched.words import Status, StoppedBy
 
 
-class SolveReport(NamedTuple):
-    """What a solve knows beside its schedule. `objective` is makespan or span; values and bounds are in ticks."""
+class BestHeuristic(NamedTuple):
+    """The best schedule that a solve had before it searched: what found it, and its value in the user's time unit."""
 
-    objective: str
-    status: str  # optimal or feasible
-    value: int
-    bound: Bound  # on the objective, over every placement that was tried
-    makespan_bound: Bound  # for the placement of the schedule
-    seconds: float
-    stopped_by: str  # proof, gap, time limit, interrupt, or search (a method that ended without proof)
-    source: str  # what found the schedule
-    heuristic: tuple[str, int] | None  # the best one that fits, and its value
-    placements: tuple[str, ...]  # all that were tried
-
-    @property
-    def gap(self) -> float:
-        """(value - bound) / bound."""
-        return (self.value - self.bound.ticks) / self.bound.ticks if self.bound.ticks else 0.0
+    source: str
+    value: int | float
 
 
 @dataclass(frozen=True)
-class Outcome:
-    """A schedule with what is known about it; `report` is a solve's."""
+class SolveReport:
+    """What a solve reports beside its schedule.
+
+    `objective` is "makespan" or "span", and `value` its number. `bound` is the best lower bound on it over all
+    `placements` that were tried; `makespan_bound` is one on the makespan for the placement of the schedule. `seconds`
+    is the time that the solve took, and `stopped_by` what ended it. `source` is what found the schedule; `heuristic` is
+    the best schedule within the budget that the portfolio found before any search.
+    """
+
+    objective: str
+    status: Status
+    value_ticks: int
+    bound: Bound
+    makespan_bound: Bound
+    seconds: float
+    stopped_by: StoppedBy
+    source: str
+    heuristic: BestHeuristic | None
+    placements: tuple[str, ...]
+
+    @property
+    def value(self) -> int | float:
+        """The objective of the schedule, in the user's time unit."""
+        return in_units(self.value_ticks, self.bound.per_unit)
+
+    @property
+    def gap(self) -> float:
+        """The distance to the bound: (value - bound) / bound."""
+        return (self.value_ticks - self.bound.ticks) / self.bound.ticks if self.bound.ticks else 0.0
+
+    def __repr__(self) -> str:
+        return f"SolveReport({self.objective} {self.value}, bound {self.bound.value}, {self.status})"
+
+
+@dataclass(frozen=True, repr=False)
+class Outcome(Displayable):
+    """A schedule with the name of the algorithm that made it, and the report of a solve that found it."""
 
     algorithm: str
     schedule: Schedule
     report: SolveReport | None = None
 
+    def __post_init__(self) -> None:
+        require_label(self.algorithm, "algorithm")
+        require_type(self.schedule, Schedule, "a Schedule", "schedule")
+        if self.report is not None:
+            require_type(self.report, SolveReport, "a SolveReport or None", "report")
+
+    def __repr__(self) -> str:
+        return f"Outcome({self.algorithm!r}, makespan {self.schedule.makespan}, {self.status})"
+
+    def __getstate__(self) -> dict[str, Any]:
+        return fields_of(self)
+
+    @property
+    def problem(self) -> Problem:
+        """The problem as it was scheduled: with its placement, and with fused stages if the algorithm needs that."""
+        return self.schedule.problem
+
     @cached_property
     def bound(self) -> Bound:
         """The best lower bound on the makespan."""
-        found = lower_bound(self.schedule)
-        return found if self.report is None else max(found, self.report.makespan_bound, key=lambda one: one.ticks)
+        own = lower_bound(self.schedule)
+        return own if self.report is None else max(own, self.report.makespan_bound, key=lambda bound: bound.ticks)
+
+    @property
+    def lower_bound(self) -> int | float:
+        """The best lower bound on the makespan, in the user's time unit."""
+        return self.bound.value
 
     @property
     def gap(self) -> float:
-        """(makespan - bound) / bound."""
-        return (self.schedule.makespan - self.bound.ticks) / self.bound.ticks if self.bound.ticks else 0.0
+        """The distance to the bound: (makespan - bound) / bound."""
+        return (self.schedule.makespan_ticks - self.bound.ticks) / self.bound.ticks if self.bound.ticks else 0.0
 
     @property
-    def status(self) -> str:
-        """Optimal when the makespan equals a bound, else heuristic; a solve's own word for its objective."""
+    def status(self) -> Status:
+        """The status of a solve's report; without one, optimal if the makespan equals the bound, else heuristic."""
         if self.report is not None:
             return self.report.status
-        return "optimal" if self.schedule.makespan == self.bound.ticks else "heuristic"
+        return Status.OPTIMAL if self.schedule.makespan_ticks == self.bound.ticks else Status.HEURISTIC
+
+    @property
+    def metrics(self) -> dict[str, Any]:
+        """Every metric by its name in the JSON document, in the user's units."""
+        schedule = self.schedule
+        return {
+            "makespan": schedule.makespan,
+            "span": schedule.span,
+            "ideal": schedule.ideal,
+            "bubble": schedule.bubble,
+            "bubble_over_ideal": schedule.bubble_over_ideal,
+            "bubble_span": schedule.bubble_span,
+            "lower_bound": self.lower_bound,
+            "gap": self.gap,
+            "idle": schedule.idle,
+            "busy": schedule.busy,
+            "peak_memory": schedule.peak_memory,
+            "fits": schedule.fits,
+        }
 
 
 def run(problem: Problem, algorithm: str, **options: Any) -> Outcome:
-    """Schedule `problem` by the algorithm of that name or alias; `options` are the algorithm's own.
+    """Schedule `problem` by one algorithm.
 
-    Raises NotApplicable when the algorithm does not suit the problem, NoSchedule when it obeys the budget and finds
-    nothing.
+    Args:
+        problem: What to schedule; stages are fused to the number that the algorithm needs.
+        algorithm: A name or alias of `algorithms()`.
+        **options: Options of the algorithm: `group_size` (interleaved and its relatives), `lifo` (naive), `priority`,
+            `tie` and `seed` (list), `objective` (zb-auto and the V schedules), `period`, `forward`, `backward`, ..
+            (block).
+
+    Raises:
+        NotApplicable: The algorithm does not suit the problem, or has no such option.
+        ConfigError: An unknown name, or a bad value.
+        NoSchedule: The algorithm obeys the budget, and finds no schedule within it.
     """
     chosen = family(algorithm)
-    unknown = [name for name in options if name not in chosen.options]
-    if unknown:
-        takes = ", ".join(chosen.option_names()) or "no options"
-        raise NotApplicable(f"{chosen.name} has no option {option_name(unknown[0])}; it takes {takes}")
-    return Outcome(chosen.name, _schedule(prepare(problem, chosen), chosen, options))
+    given = checked_options(chosen, options)
+    return Outcome(chosen.name, _schedule(prepare(require_problem(problem), chosen), chosen, given))
 
 
 def _schedule(problem: Problem, chosen: Family, options: dict[str, Any]) -> Schedule:
@@ -81,5 +156,5 @@ def _schedule(problem: Problem, chosen: Family, options: dict[str, Any]) -> Sche
     try:
         return checked(schedule_plan(problem, plan))
     except Deadlock as error:
-        given = ", ".join(f"{option_name(name)} {value}" for name, value in options.items())
+        given = ", ".join(f"`{name}` {value}" for name, value in options.items())
         raise NotApplicable(f"{chosen.name} with {given or 'these numbers'} has no valid order here: {error}") from None

@@ -1,1 +1,1 @@
-"""The command line: one file a command, no arithmetic in any."""
+"""The command line: a module for each command, which reads options, calls the library and prints the answer."""

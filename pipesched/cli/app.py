@@ -1,17 +1,16 @@
-"""The command group. A command's module loads when the command is called, so that none pays for another."""
+"""The command group. The module of a command loads when the command is called, so that none pays for another."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, MutableMapping
-from functools import partial
+from collections.abc import Iterator, MutableMapping
 from importlib import import_module
 from typing import Annotated, Any
 
 import typer
-from typer.core import TyperCommand, TyperGroup
 
 from pipesched import __version__
 from pipesched.cli.exits import guarded
+from pipesched.cli.lean import LeanCommand, LeanGroup
 from pipesched.cli.options import with_options
 
 COMMANDS = {  # name -> module of this package, whose function `command` it is
@@ -27,30 +26,8 @@ COMMANDS = {  # name -> module of this package, whose function `command` it is
 }
 
 
-def _lean(parameters: Iterable[Any]) -> None:
-    """Let text stay text and flags stay bools: a str that becomes a str is not worth loading a validation library."""
-    for parameter in parameters:
-        if not parameter.required:
-            vars(parameter)["process_value"] = partial(_as_parsed, parameter)
-
-
-def _as_parsed(parameter: Any, context: Any, value: Any) -> Any:
-    """The parsed value itself, through the parameter's callback if it has one."""
-    if value is None and (parameter.multiple or parameter.nargs == -1):
-        value = ()
-    return value if parameter.callback is None else parameter.callback(context, parameter, value)
-
-
-class LeanCommand(TyperCommand):
-    """A command whose options are read by pipesched."""
-
-    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
-        _lean(self.get_params(ctx))
-        return super().parse_args(ctx, args)
-
-
 class LazyCommands(MutableMapping[str, Any]):
-    """The commands by name, built when they are looked at."""
+    """The commands by name, each built when it is looked up."""
 
     def __init__(self) -> None:
         self._built: dict[str, Any] = {}
@@ -78,16 +55,12 @@ class LazyCommands(MutableMapping[str, Any]):
         return len(COMMANDS)
 
 
-class LazyGroup(TyperGroup):
-    """A group that knows its commands by name only, until one is called."""
+class LazyGroup(LeanGroup):
+    """A group that knows only the names of its commands until it looks one up."""
 
     def __init__(self, **attributes: Any) -> None:
         super().__init__(**attributes)
         self.commands = LazyCommands()
-
-    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
-        _lean(self.get_params(ctx))
-        return super().parse_args(ctx, args)
 
 
 app = typer.Typer(name="pipesched", cls=LazyGroup, no_args_is_help=True, pretty_exceptions_enable=False)

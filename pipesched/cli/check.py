@@ -7,12 +7,10 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from pipesched.cli.options import Screen
+from pipesched.cli.options import ProblemSource, Screen
 
 if TYPE_CHECKING:
     from pipesched.outcome import Outcome
-
-Problem = tuple[str | None, dict[str, str]]
 
 
 def command(
@@ -21,7 +19,7 @@ def command(
         typer.Argument(help="A schedule (our JSON, or PyTorch's CSV); - reads standard input.", metavar="FILE"),
     ],
     *,
-    problem: Problem,
+    problem: ProblemSource,
     screen: Screen,
 ) -> None:
     """Check the schedule in a file: complete, on its devices, no overlap, inputs there in time, metrics true.
@@ -30,32 +28,33 @@ def command(
     Exit code 0 if it keeps every rule, 1 with what it breaks if not.
     """
     from pipesched.cli.output import console_for, print_json
-    from pipesched.formats.comparison_json import check_document
+    from pipesched.file_formats.comparison_json import check_document
 
-    outcome, found = _checked(file, problem)
+    outcome, violations = _checked(file, problem)
     if screen.as_json:
-        print_json(check_document(outcome, found))
+        print_json(check_document(outcome, violations))
     else:
         console = console_for(screen)
-        for violation in found:
+        for violation in violations:
             console.print(violation, soft_wrap=True)
-        console.print(f"rules broken: {len(found)}" if outcome is None or found else _praise(outcome), soft_wrap=True)
-    if found:
+        broken = f"rules broken: {len(violations)}"
+        console.print(broken if outcome is None or violations else _praise(outcome), soft_wrap=True)
+    if violations:
         raise typer.Exit(1)
 
 
-def _checked(file: str, problem: Problem) -> tuple[Outcome | None, Sequence[str]]:
-    """The schedule, if there is one that has times, and what is wrong with it."""
+def _checked(file: str, problem: ProblemSource) -> tuple[Outcome | None, Sequence[str]]:
+    """Return the schedule, None where its operations cannot run, and a sentence for each rule that it breaks."""
     from pipesched.cli.reading import read_schedule
     from pipesched.errors import InvalidSchedule
-    from pipesched.formats.schedule_json import wrong_claims
-    from pipesched.pipeline.check import violations
+    from pipesched.file_formats.schedule_json import wrong_claims
+    from pipesched.pipeline.check import check
 
     try:
         outcome, text, _ = read_schedule(file, problem)
     except InvalidSchedule as error:
         return None, error.violations
-    return outcome, list(violations(outcome.schedule)) or list(wrong_claims(text, outcome) if text else ())
+    return outcome, check(outcome) or list(wrong_claims(text, outcome) if text else ())
 
 
 def _praise(outcome: Outcome) -> str:

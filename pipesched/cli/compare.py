@@ -7,26 +7,25 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from pipesched.cli.options import ChartView, Screen, Target
+from pipesched.cli.options import MOST, ChartOptions, ProblemSource, Screen, Target, whole_number
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from pipesched.comparison import Entry
+    from pipesched.comparison import Comparison
     from pipesched.config.algorithm import Algorithm
-    from pipesched.pipeline.problem import Problem
-
-DEFAULT = ("naive", "1f1b", "interleaved")
+    from pipesched.config.load import Config
+    from pipesched.sweeping import Sweep
 
 
 def command(
     algorithms: Annotated[
         list[str] | None,
-        typer.Argument(help="Algorithms of `pipesched list`; default: naive 1f1b interleaved.", metavar="NAME..."),
+        typer.Argument(help="Algorithms of `pipesched list`; default: naive 1f1b interleaved.", metavar="NAME"),
     ] = None,
     *,
     everything: Annotated[
-        bool, typer.Option("--all", help="Every algorithm that applies, best first.", show_default=False)
+        bool, typer.Option("--all", help="Every algorithm that applies, best first.", show_default=False, metavar="")
     ] = False,
     sweep: Annotated[
         str | None,
@@ -38,11 +37,23 @@ def command(
             "--pareto",
             help="Makespan against peak memory, plotted; without names of every algorithm.",
             show_default=False,
+            metavar="",
         ),
     ] = False,
-    problem: tuple[str | None, dict[str, str]],
+    charts: Annotated[
+        str | None,
+        typer.Option(
+            help="How many charts: all, none, or the best N; default: all of up to 4 algorithms, of more the best 3.",
+            metavar="N|all|none",
+        ),
+    ] = None,
+    jobs: Annotated[
+        str | None,
+        typer.Option(help="Processes that run algorithms side by side; default: one a core.", metavar="N"),
+    ] = None,
+    problem: ProblemSource,
     algorithm: dict[str, Any],
-    chart: ChartView,
+    chart: ChartOptions,
     target: Target,
     screen: Screen,
 ) -> None:
@@ -50,136 +61,149 @@ def command(
 
     What does not apply says why, and the rest goes on.
     """
-    from pipesched.cli.output import target_format, working
-    from pipesched.comparison import compare, ranked
-    from pipesched.config.load import load_config, sweep_problems
+    from pipesched.cli.comparing import Charts, print_comparison, require_drawable, wanted_charts
+    from pipesched.cli.output import print_json, save, target_format
+    from pipesched.cli.reading import given_config
+    from pipesched.file_formats.comparison_json import comparison_document
+    from pipesched.file_formats.registry import COMPARISON, SWEEP
+
+    _refuse_pointless(algorithms, chart, charts, everything=everything, pareto=pareto, sweep=sweep)
+    wanted: Charts = wanted_charts(charts)
+    target_format(target, COMPARISON if sweep is None else SWEEP)
+    settings = {"jobs": _jobs(jobs), **algorithm}
+    every = everything or (pareto and not algorithms)
+    if sweep is not None:
+        _answer_sweep(_swept(sweep, problem, algorithms, settings, every=every), target, screen)
+        return
+    config = given_config(problem)
+    comparison = _compared(config, algorithms, algorithm, settings, every=every)
+    if pareto:
+        _answer_pareto(comparison, target, screen)
+        return
+    shown = comparison.ranked() if everything else comparison
+    if chart.given():
+        require_drawable(shown, wanted, chart)  # bad options are said before anything is written
+    save(shown, COMPARISON, target, chart.view() if target.path else None)
+    if screen.as_json:
+        print_json(comparison_document(shown))
+    else:
+        print_comparison(shown, config.problem, wanted, chart, screen)
+
+
+def _refuse_pointless(
+    algorithms: Sequence[str] | None,
+    chart: ChartOptions,
+    charts: str | None,
+    *,
+    everything: bool,
+    pareto: bool,
+    sweep: str | None,
+) -> None:
+    """Raise ConfigError for options that contradict each other, and for those that would change nothing."""
+    from pipesched.cli.output import refuse_chart_options
     from pipesched.errors import ConfigError
-    from pipesched.formats.registry import FIGURES
 
     if everything and algorithms:
         raise ConfigError("--all: compares every algorithm; give either it or names")
     if pareto and sweep is not None:
         raise ConfigError("--pareto: plots one problem; give either it or --sweep")
-    target_format(target, ["json"] if sweep is not None else ["json", *FIGURES])
-    every = everything or (pareto and not algorithms)
-    if sweep is not None:
-        field, points, configured = sweep_problems(*problem, sweep)
-        names, own = _entrants(algorithms, configured, every=every)
-        largest = max((point for _, point in points), key=lambda point: point.stages * point.microbatches)
-        with working(largest), _located(configured, algorithm):
-            rows = [(value, compare(point, names, algorithm, own)) for value, point in points]
-        _answer_sweep(field, rows, target, screen)
-        return
-    given, configured = load_config(*problem)
-    names, own = _entrants(algorithms, configured, every=every)
-    with working(given), _located(configured, algorithm):
-        entries = compare(given, names, algorithm, own)
-    if pareto:
-        _answer_pareto(entries, target, screen)
-    else:
-        _answer_comparison(ranked(entries) if everything else entries, given, chart, target, screen)
+    for flag in ("--sweep",) * (sweep is not None) + ("--pareto",) * pareto:
+        refuse_chart_options(chart, flag)
+        if charts is not None:
+            raise ConfigError(f"--charts: has no effect with {flag}, which draws no chart")
 
 
-def _entrants(
-    names: Sequence[str] | None, configured: Algorithm | None, *, every: bool
-) -> tuple[Sequence[str], dict[str, Mapping[str, Any]]]:
-    """The algorithms to compare, and the options that the config gives to one of them.
+def _jobs(text: str | None) -> int:
+    """Read the number of processes; 0 means one a core. Raises ConfigError."""
+    return 0 if text is None else whole_number("--jobs", text, 1, MOST)
 
-    Without names they are the default ones and the config's.
-    """
-    from pipesched.comparison import every_name
 
-    own = {configured.name: configured.options} if configured else {}
-    return every_name(own) if every else names or list(dict.fromkeys([*DEFAULT, *own])), own
+def _own_options(configured: Algorithm | None) -> dict[str, Mapping[str, Any]]:
+    """Return the options that the config gives to one algorithm."""
+    return {configured.name: configured.options} if configured else {}
+
+
+def _names(names: Sequence[str] | None, configured: Algorithm | None, *, every: bool) -> str | Sequence[str]:
+    """Return the algorithms to compare; without names these are the default ones and the config's."""
+    from pipesched.comparison import ALL, DEFAULT
+
+    own = [configured.name] if configured else []
+    return ALL if every else names or list(dict.fromkeys([*DEFAULT, *own]))
 
 
 def _located(configured: Algorithm | None, options: Mapping[str, Any]) -> AbstractContextManager[None]:
-    """An error in an option of the config, where none of `options` replaces it, says where it stands."""
+    """Return a context in which an error in an option of the config, unless `options` replace it, names its line."""
     return configured.overridden(options).located() if configured else nullcontext()
 
 
-def _answer_comparison(
-    entries: Sequence[Entry], given: Problem, view: ChartView, target: Target, screen: Screen
-) -> None:
-    """One document, or charts and a table."""
-    from pipesched.cli.output import print_json
-    from pipesched.formats.comparison_json import comparison_document
+def _compared(
+    config: Config,
+    algorithms: Sequence[str] | None,
+    options: Mapping[str, Any],
+    settings: Mapping[str, Any],
+    *,
+    every: bool,
+) -> Comparison:
+    from pipesched.cli.output import working
+    from pipesched.comparison import compare
 
-    _save_comparison(entries, view, target)
-    if screen.as_json:
-        print_json(comparison_document(entries))
-    else:
-        _print_comparison(entries, given, view, screen)
-
-
-def _save_comparison(entries: Sequence[Entry], chart: ChartView, target: Target) -> None:
-    """The rows as JSON, or the schedules as a figure; bad options are said before anything is written."""
-    from pipesched.cli.output import figure_format, figure_view, save_image, save_json
-    from pipesched.formats.comparison_json import comparison_document
-    from pipesched.render.view import View
-
-    schedules = [entry.outcome.schedule for entry in entries if entry.outcome]
-    longest = max(schedules, key=lambda one: max(one.last_end), default=None)
-    view = View() if longest is None else figure_view(longest, chart)
-    kind = figure_format(target)
-    if kind is None:
-        save_json(comparison_document(entries), target)
-    else:
-        from pipesched.render.figure.comparison import comparison_image
-
-        save_image(comparison_image(entries, view, kind), target)
+    names = _names(algorithms, config.algorithm, every=every)
+    count = 20 if isinstance(names, str) else len(names)
+    with working(config.problem, count), _located(config.algorithm, options):
+        return compare(config.problem, names, each=_own_options(config.algorithm), **settings)
 
 
-def _print_comparison(entries: Sequence[Entry], given: Problem, view: ChartView, screen: Screen) -> None:
-    """A chart for each, all on the longest one's time scale, then the table."""
-    from pipesched.cli.output import chart, console_for
-    from pipesched.render.comparison import comparison
-    from pipesched.render.summary import heading
+def _swept(
+    text: str, source: ProblemSource, algorithms: Sequence[str] | None, settings: Mapping[str, Any], *, every: bool
+) -> Sweep:
+    """Return the comparison at each value of a field, given as FIELD=VALUES."""
+    from pipesched.cli.comparing import read_sweep
+    from pipesched.cli.reading import config_source, flags_of_problem
+    from pipesched.config.load import algorithm_of, load_values
 
-    console = console_for(screen)
-    drawn = [entry.outcome for entry in entries if entry.outcome]
-    company = [outcome.schedule for outcome in drawn]
-    charts = [chart(one, view, screen, company, show_legend=one is company[-1]) for one in company]
-    for outcome, drawing in zip(drawn, charts, strict=True):
-        console.print(heading(outcome, given))
-        console.print(drawing)
-        console.print()
-    plain = screen.ascii_only or console.options.ascii_only
-    console.print(comparison(entries, ascii_only=plain, width=console.width))
+    with flags_of_problem():
+        values = load_values(config_source(source.config), source.overrides)
+    configured = algorithm_of(values)
+    names = _names(algorithms, configured, every=every)
+    with _located(configured, settings):
+        return read_sweep(text, values, names, each=_own_options(configured), **settings)
 
 
-def _answer_sweep(field: str, rows: Sequence[tuple[str, Sequence[Entry]]], target: Target, screen: Screen) -> None:
-    """The bubble against the field: one document, or a table."""
-    from pipesched.cli.output import console_for, print_json, save_json
-    from pipesched.formats.comparison_json import sweep_document
+def _answer_sweep(sweep: Sweep, target: Target, screen: Screen) -> None:
+    """Write a sweep to the target file, if there is one, and print its document, or a table of bubbles."""
+    from pipesched.cli.output import console_for, print_json, save
+    from pipesched.file_formats.comparison_json import sweep_document
+    from pipesched.file_formats.registry import SWEEP
     from pipesched.render.comparison import sweep_table
 
-    content = sweep_document(field, rows)
-    save_json(content, target)
+    save(sweep, SWEEP, target)
     if screen.as_json:
-        print_json(content)
+        print_json(sweep_document(sweep))
     else:
-        console_for(screen).print(sweep_table(field, rows))
+        console_for(screen).print(sweep_table(sweep))
 
 
-def _answer_pareto(entries: Sequence[Entry], target: Target, screen: Screen) -> None:
-    """Makespan against peak memory: one document or figure, or a plot and a table."""
-    from pipesched.cli.output import console_for, figure_format, print_json, save_image, save_json
-    from pipesched.formats.comparison_json import pareto_document
+def _answer_pareto(comparison: Comparison, target: Target, screen: Screen) -> None:
+    """Write the schedules by makespan and peak memory, and print their document, or a plot and a table."""
+    from pipesched.cli.output import console_for, print_json, target_format, write_target
+    from pipesched.file_formats.comparison_json import pareto_document
+    from pipesched.file_formats.json_text import dump
+    from pipesched.file_formats.registry import COMPARISON, FIGURES
     from pipesched.pareto import standings
     from pipesched.render.pareto import pareto
 
-    places = standings(entries)
-    content = pareto_document(entries, places)
-    kind = figure_format(target)
-    if kind is None:
-        save_json(content, target)
-    else:
-        from pipesched.render.figure.pareto import pareto_image
+    ranked = standings(comparison)
+    content = pareto_document(comparison, ranked)
+    form = target_format(target, COMPARISON)
+    if form is not None and form.name in FIGURES:
+        from pipesched.render.figure.page import image
+        from pipesched.render.figure.pareto import pareto_figure
 
-        save_image(pareto_image(places, kind), target)
+        write_target(image(pareto_figure(ranked), form.name), target)
+    elif form is not None:
+        write_target(dump(content), target)
     if screen.as_json:
         print_json(content)
     else:
         console = console_for(screen)
-        console.print(pareto(places, entries, ascii_only=screen.ascii_only, narrow=console.width < 80))
+        console.print(pareto(ranked, comparison, ascii_only=screen.ascii_only, narrow=console.width < 80))

@@ -1,4 +1,4 @@
-"""Exit codes, and how an error becomes one: one clear message on stderr, and no traceback."""
+"""Exit codes, and how an error becomes one: with a message on stderr, and without a traceback."""
 
 from __future__ import annotations
 
@@ -11,11 +11,12 @@ from typing import Any
 
 import typer
 
+from pipesched.cli.flags import spell, spelled
 from pipesched.errors import ConfigError, InvalidSchedule, NoSchedule
 
 
 class ExitStatus(IntEnum):
-    """What the exit code says."""
+    """The exit codes of every command."""
 
     DONE = 0
     ANSWER_IS_NO = 1  # a budget below the floor, no schedule found, a check that failed
@@ -24,7 +25,7 @@ class ExitStatus(IntEnum):
 
 
 def guarded(command: Callable[..., None]) -> Callable[..., None]:
-    """`command` with every expected error turned into its message and exit code."""
+    """Return `command` with every expected error turned into a message on stderr and an exit code."""
 
     @functools.wraps(command)
     def run(**values: Any) -> None:
@@ -32,16 +33,16 @@ def guarded(command: Callable[..., None]) -> Callable[..., None]:
             command(**values)
             sys.stdout.flush()
         except ConfigError as error:
-            raise _stop(str(error), ExitStatus.BAD_INPUT) from None
+            raise _stop(spelled(error), ExitStatus.BAD_INPUT) from None
         except NoSchedule as error:
             if values.get("as_json"):
                 print_infeasible(error)
             would_fit = f" (would fit: {', '.join(error.would_fit)})" if error.would_fit else ""
-            raise _stop(f"{error}{would_fit}", ExitStatus.ANSWER_IS_NO) from None
+            raise _stop(spell(f"{error}{would_fit}"), ExitStatus.ANSWER_IS_NO) from None
         except InvalidSchedule as error:
             if values.get("as_json"):
                 print_infeasible(NoSchedule(str(error)))
-            raise _stop(str(error), ExitStatus.ANSWER_IS_NO) from None
+            raise _stop(spell(str(error)), ExitStatus.ANSWER_IS_NO) from None
         except BrokenPipeError:
             quiet_pipe()
         except OSError as error:
@@ -58,21 +59,21 @@ def _stop(message: str, status: ExitStatus) -> typer.Exit:
 
 
 def print_infeasible(error: NoSchedule) -> None:
-    """The JSON document of an answer that is no."""
+    """Print the JSON document that says why there is no schedule."""
     import json
 
     content = {
         "format": "pipesched.infeasible",
         "version": 1,
-        "reason": error.reason,
+        "reason": spell(error.reason),
         "device": error.device,
         "floor": error.floor,
         "budget": error.budget,
-        "would_fit": list(error.would_fit),
+        "would_fit": [*map(spell, error.would_fit)],
     }
     print(json.dumps(content, indent=1))
 
 
 def quiet_pipe() -> None:
-    """The reader has gone (`| head`): end without a word, also when Python flushes at exit."""
+    """Discard all further output, what Python flushes at exit too: the reader of stdout has gone (`| head`)."""
     os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())

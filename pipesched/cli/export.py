@@ -8,12 +8,11 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from pipesched.cli.options import FigureLook, Target
+from pipesched.cli.options import ProblemSource, Target
 
 if TYPE_CHECKING:
+    from pipesched.file_formats.registry import Content, Format
     from pipesched.outcome import Outcome
-
-Given = tuple[str | None, dict[str, str]]
 
 
 def command(
@@ -29,74 +28,76 @@ def command(
         str | None,
         typer.Option(help="json, pytorch-csv, chrome-trace, svg, png, pdf; default: as -o ends.", metavar="FORMAT"),
     ] = None,
-    problem: Given,
+    problem: ProblemSource,
     algorithm: dict[str, Any],
-    figure: FigureLook,
+    figure: Any,
     target: Target,
 ) -> None:
     """Write a schedule for PyTorch, for a trace viewer, as a figure, or as JSON.
 
     Text goes to standard output unless -o names a file; so does a picture with -o -.
     """
-    from pipesched.formats.registry import FORMATS
+    from pipesched.file_formats.files import content_of
+    from pipesched.file_formats.registry import SCHEDULE
     from pipesched.pipeline.check import checked
-    from pipesched.render.view import View
 
-    form = FORMATS[_format(to, target)]
+    form = _format(to, target)
     outcome = _outcome(file, algo, problem, algorithm)
     checked(outcome.schedule)
-    view = View(label=figure.label, memory=figure.memory, inches=figure.inches)
-    _deliver(form.write(outcome, view), target)
+    _deliver(content_of(outcome, form, SCHEDULE, figure), target)
 
 
-def _format(to: str | None, target: Target) -> str:
-    """The name of the format, from --to or from the suffix of the file; where it cannot go is said at once."""
-    from pipesched.cli.output import refuse_existing, target_format
+def _format(to: str | None, target: Target) -> Format:
+    """Return the format that --to or the suffix of the file names.
+
+    Raises ConfigError, before anything takes long, where the format cannot be written to the target.
+    """
+    from pipesched.cli.output import target_format
     from pipesched.errors import ConfigError
-    from pipesched.formats.registry import FORMATS
-    from pipesched.lookup import find
+    from pipesched.file_formats.files import named_format, refuse_existing
+    from pipesched.file_formats.registry import FORMATS, SCHEDULE
 
     to_stdout = target.path in (None, "-")
-    if to is None and to_stdout:
-        raise ConfigError(f"--to: say the format: {', '.join(FORMATS)}")
+    form = None if to is not None or to_stdout else target_format(target, SCHEDULE)
+    if form is not None:
+        return form
     if to is None:
-        return target_format(target) or ""
-    by_suffix = {one.suffix[1:]: one for one in FORMATS.values()}
-    form = find({**FORMATS, **by_suffix}, to.lower().removeprefix("."), "format")
+        raise ConfigError(f"--to: say the format: {', '.join(FORMATS)}")
+    form = named_format(to, SCHEDULE)
     if target.path is None and form.binary:
         raise ConfigError(f"--output: {form.name} is no text; name a file, for instance schedule{form.suffix}")
     if form.binary and to_stdout and sys.stdout.isatty():
         raise ConfigError(f"--output: {form.name} is no text for a terminal; name a file, or redirect")
     if target.path is not None and not to_stdout:
         refuse_existing(Path(target.path), target.force)
-    return form.name
+    return form
 
 
-def _outcome(file: str | None, algo: str | None, problem: Given, algorithm: dict[str, Any]) -> Outcome:
-    """The schedule of the file, or of the algorithm."""
+def _outcome(file: str | None, algo: str | None, problem: ProblemSource, algorithm: dict[str, Any]) -> Outcome:
+    """Return the schedule of the file, or of the algorithm."""
+    from pipesched.cli.flags import ALGORITHM_FLAGS
     from pipesched.cli.output import working
-    from pipesched.cli.reading import made_schedule, read_schedule
-    from pipesched.config.load import load_config
+    from pipesched.cli.reading import given_config, made_schedule, read_schedule
     from pipesched.errors import ConfigError
-    from pipesched.schedulers.family import option_name
 
     if (file is None) == (algo is None):
         raise ConfigError("give a FILE to export, or --algo NAME to make a schedule (one of them)")
     if algo is not None:
-        given, configured = load_config(*problem)
-        with working(given):
-            return made_schedule(given, configured, algo, algorithm)
+        config = given_config(problem)
+        with working(config.problem):
+            return made_schedule(config, algo, algorithm)
     if algorithm:
-        raise ConfigError(f"{option_name(next(iter(algorithm)))}: belongs to --algo; {file} is a schedule already")
+        flag = ALGORITHM_FLAGS[next(iter(algorithm))]
+        raise ConfigError(f"{flag}: belongs to --algo; {file} is a schedule already")
     return read_schedule(file or "", problem).outcome
 
 
-def _deliver(content: str | bytes, target: Target) -> None:
-    """Onto standard output, or into the file."""
-    from pipesched.cli.output import write_file
+def _deliver(content: Content, target: Target) -> None:
+    """Write the content to standard output, or to the file."""
+    from pipesched.cli.output import write_target
 
     if target.path not in (None, "-"):
-        write_file(Path(target.path or ""), [content], target.force)
+        write_target(content, target)
     elif isinstance(content, str):
         sys.stdout.write(content)
     else:

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from pipesched.cli.options import Rules, Screen, Target
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from pipesched.config.values import Source
     from pipesched.hls.compare import RuleTable
     from pipesched.hls.graph import DataflowGraph
     from pipesched.hls.modulo import Intervals
@@ -37,12 +40,12 @@ def command(
     pipelined: Annotated[
         Texts, typer.Option("--pipelined", help="A class that starts an operation every cycle.", metavar="CLASS")
     ] = None,
-    solve: Annotated[bool, typer.Option("--solve", help="The shortest schedule, with a proof.")] = False,
+    solve: Annotated[bool, typer.Option("--solve", help="The shortest schedule, with a proof.", metavar="")] = False,
     compare: Annotated[
-        bool, typer.Option("--compare", help="Every priority with every tie, beside the optimum.")
+        bool, typer.Option("--compare", help="Every priority with every tie, beside the optimum.", metavar="")
     ] = False,
     pipeline: Annotated[
-        bool, typer.Option("--pipeline", help="As the body of a loop: the smallest initiation interval.")
+        bool, typer.Option("--pipeline", help="As the body of a loop: the smallest initiation interval.", metavar="")
     ] = False,
     rules: Rules,
     target: Target,
@@ -52,16 +55,18 @@ def command(
 
     The list scheduler, its priorities and ties, the bounds and CP-SAT are those of pipeline schedules.
     """
-    from pipesched.cli.output import target_format
-    from pipesched.config.hardware import UnitOptions, load_hardware
+    from pipesched.config.hardware import load_hardware
     from pipesched.errors import ConfigError
 
     if solve + compare + pipeline > 1:
         raise ConfigError("--solve, --compare and --pipeline: give one of them")
     if (solve or compare or pipeline) and (rules.priority or rules.tie):
         raise ConfigError("--priority, --tie: for the list scheduler, without --solve, --compare or --pipeline")
-    target_format(target, ["json"])  # what is wrong with it is said before anything takes long
-    graph, units = load_hardware(source, UnitOptions(unit or (), latency or (), pipelined or ()), loop=pipeline)
+    _require_json(target)  # before anything takes long
+    counts, latencies = _pairs("--unit", unit or ()), _pairs("--latency", latency or ())
+    graph, units = load_hardware(
+        _source(source), units=counts, latency=latencies, pipelined=pipelined or (), loop=pipeline
+    )
     if compare:
         _answer_rules(graph, units, rules, target, screen)
     elif pipeline:
@@ -74,8 +79,53 @@ def command(
         _answer_outcome(_body(graph, units, rules, solve=solve), None, target, screen)
 
 
+def _require_json(target: Target) -> None:
+    """Raise ConfigError for a file that is not named as a JSON document, or that exists."""
+    from pathlib import Path
+
+    from pipesched.file_formats.files import refuse_existing
+    from pipesched.file_formats.registry import format_of
+
+    if target.path is not None:
+        format_of(target.path, ["json"])
+        refuse_existing(Path(target.path), target.force)
+
+
+def _save(content: Mapping[str, Any], target: Target) -> None:
+    """Write a document to the target file, if there is one."""
+    if target.path is not None:
+        from pipesched.cli.output import write_target
+        from pipesched.file_formats.json_text import dump
+
+        write_target(dump(content), target)
+
+
+def _source(source: str) -> str | Source:
+    """Return the name of a file or an expression as it is, and for - the text on standard input."""
+    if source != "-":
+        return source
+    from pipesched.cli.reading import config_source
+
+    return config_source("-") or source
+
+
+def _pairs(option: str, texts: Sequence[str]) -> dict[str, int]:
+    """Read texts such as `mul=2` or `mul=2,add=1` as numbers by unit class. Raises ConfigError."""
+    import re
+
+    from pipesched.errors import ConfigError
+
+    numbers = {}
+    for text in (part for whole in texts for part in whole.split(",")):
+        class_name, _, number = (part.strip() for part in text.partition("="))
+        if not class_name or not re.fullmatch(r"[0-9]{1,9}", number, re.ASCII):
+            raise ConfigError(f"{option}: must be a unit class and a whole number, such as mul=2, not {text!r}")
+        numbers[class_name.casefold()] = int(number)
+    return numbers
+
+
 def _body(graph: DataflowGraph, units: Units, rules: Rules, *, solve: bool) -> HardwareOutcome:
-    """The operations once, not as a loop: the shortest schedule, or what the rule gives."""
+    """Schedule the operations once, not as a loop: in the fewest cycles, or by a rule of the list scheduler."""
     from pipesched.hls.outcome import PRIORITY, TIE, list_outcome
     from pipesched.hls.outcome import solve as solve_hardware
 
@@ -85,29 +135,29 @@ def _body(graph: DataflowGraph, units: Units, rules: Rules, *, solve: bool) -> H
 
 
 def _answer_rules(graph: DataflowGraph, units: Units, rules: Rules, target: Target, screen: Screen) -> None:
-    """Every rule beside the optimum: one document, or a chart and a table."""
-    from pipesched.cli.output import print_json, save_json
-    from pipesched.formats.hardware_json import rules_document
+    """Compare every rule with the optimum, save that, and print a document, or a chart and a table."""
+    from pipesched.cli.output import print_json
+    from pipesched.file_formats.hardware_json import rules_document
     from pipesched.hls.compare import compare_rules
 
     table = compare_rules(graph, units, rules.limits())
     content = rules_document(table)
-    save_json(content, target)
+    _save(content, target)
     print_json(content) if screen.as_json else _print_rules(table, screen)
 
 
 def _answer_outcome(outcome: HardwareOutcome, bounds: Intervals | None, target: Target, screen: Screen) -> None:
-    """One schedule: a document, or a chart and a summary."""
-    from pipesched.cli.output import print_json, save_json
-    from pipesched.formats.hardware_json import hardware_document
+    """Save a schedule, and print its document, or a chart and a summary."""
+    from pipesched.cli.output import print_json
+    from pipesched.file_formats.hardware_json import hardware_document
 
     content = hardware_document(outcome, bounds)
-    save_json(content, target)
+    _save(content, target)
     print_json(content) if screen.as_json else _print_outcome(outcome, bounds, screen)
 
 
 def _print_outcome(outcome: HardwareOutcome, bounds: Intervals | None, screen: Screen) -> None:
-    """Heading, chart and summary."""
+    """Print heading, chart and summary."""
     from pipesched.cli.output import console_for
     from pipesched.render.hardware import hardware_heading, hardware_summary
     from pipesched.render.units_chart import UnitChart
@@ -120,7 +170,7 @@ def _print_outcome(outcome: HardwareOutcome, bounds: Intervals | None, screen: S
 
 
 def _print_rules(table: RuleTable, screen: Screen) -> None:
-    """Heading, the chart of the optimum, and the table."""
+    """Print heading, the chart of the optimum, and the table."""
     from pipesched.cli.output import console_for
     from pipesched.render.hardware import hardware_heading, rule_table
     from pipesched.render.units_chart import UnitChart

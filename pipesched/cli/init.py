@@ -12,18 +12,18 @@ def command(
         str | None, typer.Argument(help="Where to write; default: standard output.", metavar="FILE")
     ] = None,
     *,
-    schema: Annotated[bool, typer.Option("--schema", help="The JSON Schema of a config instead.")] = False,
-    force: Annotated[bool, typer.Option("--force", help="Overwrite an existing file.")] = False,
+    schema: Annotated[bool, typer.Option("--schema", help="The JSON Schema of a config instead.", metavar="")] = False,
+    force: Annotated[bool, typer.Option("--force", help="Overwrite an existing file.", metavar="")] = False,
 ) -> None:
     """Write a starter config that explains every value."""
     import json
     import sys
     from pathlib import Path
 
-    from pipesched.cli.output import write_file
-    from pipesched.config.starter import STARTER, json_schema
+    from pipesched.config.starter import json_schema, starter
+    from pipesched.file_formats.files import write_file
 
-    text = json.dumps(json_schema(), indent=2) + "\n" if schema else STARTER
+    text = json.dumps(json_schema(), indent=2) + "\n" if schema else starter()
     if file is None or file == "-":
         sys.stdout.write(text)
     else:

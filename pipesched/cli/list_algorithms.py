@@ -2,18 +2,73 @@
 
 from __future__ import annotations
 
-from pipesched.cli.options import Screen
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from pipesched.cli.options import ProblemSource, Screen
+
+if TYPE_CHECKING:
+    from pipesched.pipeline.problem import Problem
+    from pipesched.schedulers.family import Family
 
 
-def command(*, screen: Screen) -> None:
-    """List the algorithms: needs, placement, bubble and memory formulas, and who else implements them."""
+def command(
+    algorithms: Annotated[
+        list[str] | None, typer.Argument(help="Tell all about these; default: a line each.", metavar="NAME")
+    ] = None,
+    *,
+    problem: ProblemSource,
+    screen: Screen,
+) -> None:
+    """List the algorithms: placement, bubble and memory formulas; of those that are named all there is to know.
+
+    With a config, or options of a problem, it says which of them apply to it.
+    """
+    from pipesched.cli.flags import spell
     from pipesched.cli.output import console_for, print_json
-    from pipesched.formats.comparison_json import rows_document
-    from pipesched.render.catalogue import catalogue, catalogue_rows
-    from pipesched.schedulers.registry import all_families
+    from pipesched.cli.reading import given_config
+    from pipesched.file_formats.comparison_json import rows_document
+    from pipesched.render.catalogue import CatalogueTable, catalogue_details, catalogue_rows
+    from pipesched.schedulers.registry import algorithms as all_algorithms
 
-    families = list(all_families())
+    families = _named(algorithms) if algorithms else all_algorithms()
+    asked = problem.config is not None or bool(problem.overrides)
+    applies = _applicable(given_config(problem).problem, families) if asked else None
     if screen.as_json:
-        print_json(rows_document("list", catalogue_rows(families)))
-    else:
-        console_for(screen).print(catalogue(families))
+        print_json(rows_document("list", catalogue_rows(families, applies)))
+        return
+    console = console_for(screen)
+    if algorithms:
+        console.print(catalogue_details(families, spell))
+    if not algorithms or applies is not None:
+        console.print(CatalogueTable(families, applies, ascii_only=screen.ascii_only))
+    if not algorithms and applies is None:
+        console.print("pipesched list NAME.. tells all about some, -c CONFIG which of them apply", style="dim")
+
+
+def _named(names: Sequence[str]) -> list[Family]:
+    """Return the algorithms of these names. Raises ConfigError, about no option: they are the command's arguments."""
+    from pipesched.errors import ConfigError
+    from pipesched.schedulers.registry import family
+
+    try:
+        return [family(name) for name in names]
+    except ConfigError as error:
+        raise ConfigError(error.message) from None
+
+
+def _applicable(problem: Problem, families: Sequence[Family]) -> dict[str, str]:
+    """Return for each family "yes", or why it does not suit the problem."""
+    from pipesched.errors import NotApplicable
+    from pipesched.schedulers.family import prepare
+
+    applies = {}
+    for family in families:
+        try:
+            prepare(problem, family)
+            applies[family.name] = "yes"
+        except NotApplicable as error:
+            applies[family.name] = str(error)
+    return applies

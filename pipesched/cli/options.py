@@ -1,7 +1,7 @@
 """The options that commands share, each group defined once.
 
-A command declares which groups it takes; `with_options` gives the function the parameters that Typer reads, and hands
-the group's values over as one object. All values arrive as text and are read here or by the config, so that every
+A command declares which groups it takes; `with_options` gives its function the parameters that Typer reads, and hands
+the values of a group over as one object. All values arrive as text and are read here or by the library, so that every
 message has the same form.
 """
 
@@ -13,26 +13,43 @@ from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 
 import typer
 
-from pipesched.config.fields import ALGORITHM_FIELDS, COUNT, FLAG, OPTIONS, WHOLE
+from pipesched.cli.flags import ALGORITHM_FLAGS, PROBLEM_FLAGS
+from pipesched.config.fields import BY_NAME, COUNT, FRACTION, PER_BOUNDARY, PER_DEVICE, PER_STAGE, PLACEMENT
 from pipesched.errors import ConfigError
 from pipesched.pipeline.quantities import parse_number
-from pipesched.render.labels import LABELS
+from pipesched.schedulers.options import COUNT as OPTION_COUNT
+from pipesched.schedulers.options import FLAG, OPTIONS, WHOLE, WORD
 
 if TYPE_CHECKING:
     from pipesched.core.cpsat import Limits
+    from pipesched.pipeline.schedule import Schedule
+    from pipesched.render.view import View
 
 MOST_SECONDS = 1_000_000
+MOST = 1000  # workers, or jobs
+NARROWEST, WIDEST = 20, 10_000  # columns
 Group = tuple[inspect.Parameter, ...]
+METAVARS = {
+    COUNT: "N",
+    PER_STAGE: "X[,X..]",
+    PER_BOUNDARY: "X[,X..]",
+    PER_DEVICE: "X[,X..]",
+    FRACTION: "X[,X..]",
+    PLACEMENT: "NAME|D,D..",
+    OPTION_COUNT: "N",
+    WHOLE: "N",
+    WORD: "NAME",
+}
 
 
-def _text(name: str, option: str, text: str, panel: str, metavar: str | None = None) -> inspect.Parameter:
+def _text(name: str, option: str, text: str, panel: str, metavar: str) -> inspect.Parameter:
     names = option.split("/")
     info = typer.Option(*names, help=text, rich_help_panel=panel, metavar=metavar, show_default=False)
     return inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=None, annotation=Annotated[str | None, info])
 
 
 def _flag(name: str, option: str, text: str, panel: str, default: bool | None = False) -> inspect.Parameter:
-    info = typer.Option(option, help=text, rich_help_panel=panel, show_default=False)
+    info = typer.Option(option, help=text, rich_help_panel=panel, show_default=False, metavar="")
     kind: Any = bool if default is not None else bool | None
     return inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=default, annotation=Annotated[kind, info])
 
@@ -48,21 +65,22 @@ _PROBLEM, _ALGORITHM, _SEARCH, _CHART, _OUTPUT = (
 PROBLEM: Group = (
     _text("config", "-c/--config", "YAML file of the problem; - reads standard input", _PROBLEM, "FILE"),
     *(
-        _text(option.strip("-").replace("-", "_"), option, field.help, _PROBLEM, field.shape.upper())
-        for option, field in OPTIONS.items()
+        _text(f"problem_{name}", flag, BY_NAME[name].help, _PROBLEM, METAVARS[BY_NAME[name].shape])
+        for name, flag in PROBLEM_FLAGS.items()
     ),
 )
 ALGORITHM: Group = tuple(
-    (_flag if field.shape == FLAG else _text)(field.key, field.option, field.help, _ALGORITHM)
-    for field in ALGORITHM_FIELDS
-    if field.option
+    _flag(key, flag, OPTIONS[key].help, _ALGORITHM)
+    if OPTIONS[key].shape == FLAG
+    else _text(key, flag, OPTIONS[key].help, _ALGORITHM, METAVARS[OPTIONS[key].shape])
+    for key, flag in ALGORITHM_FLAGS.items()
 )
 SEARCH: Group = (
-    _text("objective", "--objective", "what to minimize: makespan (default) or span", _SEARCH),
+    _text("objective", "--objective", "what to minimize: makespan (default) or span", _SEARCH, "NAME"),
     _text("time_limit", "--time-limit", "seconds until the best so far is taken; default 60", _SEARCH, "SECONDS"),
     _text("gap", "--gap", "relative gap to the bound that is good enough; default 0", _SEARCH, "FRACTION"),
-    _text("workers", "--workers", "threads of CP-SAT; default: one a core", _SEARCH),
-    _text("seed", "--seed", "seed of the search; with --workers 1 it repeats the answer", _SEARCH),
+    _text("workers", "--workers", "threads of CP-SAT; default: one a core", _SEARCH, "N"),
+    _text("seed", "--seed", "seed of the search; with --workers 1 it repeats the answer", _SEARCH, "N"),
     _flag(
         "split_backward",
         "--split-backward/--no-split-backward",
@@ -73,7 +91,7 @@ SEARCH: Group = (
     _flag("offload", "--offload", "activations may go to host memory and come back (costs.offload)", _SEARCH),
     _flag("recompute", "--recompute", "forwards may run again before their backwards (costs.recompute)", _SEARCH),
     _text("hint", "--hint", "a schedule (JSON) to begin from", _SEARCH, "FILE"),
-    _text("method", "--method", "auto (default), portfolio, cpsat or improve", _SEARCH),
+    _text("method", "--method", "auto (default), portfolio, cpsat or improve", _SEARCH, "NAME"),
     _flag("frontier", "--frontier", "the best at every budget instead: makespan against memory", _SEARCH),
     _flag("quiet", "--quiet", "no progress, no timing", _SEARCH),
 )
@@ -95,22 +113,27 @@ CHART: Group = (
     _text("zoom", "--zoom", "draw 1/ZOOM of the timeline, that much closer", _CHART, "ZOOM"),
     _text("from_time", "--from", "draw from this time on", _CHART, "TIME"),
     _text("to_time", "--to", "draw up to this time", _CHART, "TIME"),
-    _text("label", "--label", "label of a slot: auto, microbatch, op, stage, none", _CHART),
+    _text("label", "--label", "label of a slot: auto, microbatch, op, stage, none", _CHART, "NAME"),
     _flag("memory", "--memory/--no-memory", "the strip of memory over time; default: with a budget", _CHART, None),
+    _text("rows", "--rows", "devices to draw: all, or 0,31,63; default: all, of many some in compare", _CHART, "D,D.."),
 )
 _FIGURE = "The figure"
 FIGURE: Group = (
     _text("inches", "--inches", "width of a figure; default 7, a page's text (3.5: a column)", _FIGURE, "INCHES"),
-    _text("label", "--label", "label of a slot: auto, microbatch, op, stage, none", _FIGURE),
+    _text("label", "--label", "label of a slot: auto, microbatch, op, stage, none", _FIGURE, "NAME"),
     _flag("memory", "--memory/--no-memory", "memory over time; default: with a budget", _FIGURE, None),
 )
 
 
-SAVING = ("offload", "recompute")
+class ProblemSource(NamedTuple):
+    """A config file, if any, and the values of options that replace its own, by the parameters of make_problem."""
+
+    config: str | None
+    overrides: dict[str, Any]
 
 
 class SearchOptions(NamedTuple):
-    """How to search: what `pipesched.solve` takes, and what is for the command line."""
+    """How to search: `settings` for `pipesched.solve`, and what the command itself looks at."""
 
     settings: dict[str, Any]
     hint: str | None
@@ -127,7 +150,7 @@ class Rules(NamedTuple):
     seconds: float
 
     def limits(self) -> Limits:
-        """The same for CP-SAT."""
+        """Return the limits of CP-SAT."""
         from pipesched.core.cpsat import Limits
 
         return Limits(seconds=self.seconds, seed=self.seed)
@@ -149,100 +172,107 @@ class Target(NamedTuple):
     force: bool
 
 
-class ChartView(NamedTuple):
-    """What part of a chart to draw, in the user's time unit, and how."""
+class ChartOptions(NamedTuple):
+    """What part of a chart to draw, and how; None where nothing is said."""
 
-    zoom: float
+    zoom: float | None
     start: float | None
     end: float | None
-    label: str
+    label: str | None
     memory: bool | None
+    rows: str | None
+
+    def view(self) -> View:
+        """Return these options as renderers take them. Raises ConfigError."""
+        from pipesched.render.view import View
+
+        rows = None if self.rows in (None, "all") else _devices(str(self.rows))
+        return View(self.start, self.end, self.zoom or 1, self.label or "auto", self.memory, rows=rows)
+
+    def require_drawable(self, schedule: Schedule, until: int | None = None) -> None:
+        """Raise ConfigError for a window or devices that a chart of `schedule`, up to the tick `until`, has not."""
+        view = self.view()
+        view.window(schedule, until)
+        view.devices(schedule)
+
+    def given(self) -> list[str]:
+        """Return the flags that were given."""
+        flags = ("--zoom", "--from", "--to", "--label", "--memory", "--rows")
+        return [flag for flag, value in zip(flags, self, strict=True) if value is not None]
 
 
-class FigureLook(NamedTuple):
-    """How wide a figure is on paper, and what it shows."""
-
-    inches: float
-    label: str
-    memory: bool | None
+def problem_values(values: Mapping[str, Any]) -> ProblemSource:
+    """Read the config file and the options that override it."""
+    texts = {name: values[f"problem_{name}"] for name in PROBLEM_FLAGS}
+    return ProblemSource(values["config"], {name: typed(text) for name, text in texts.items() if text is not None})
 
 
-def problem_values(values: Mapping[str, Any]) -> tuple[str | None, dict[str, str]]:
-    """The config file and the options that override it."""
-    options = {option: values[option.strip("-").replace("-", "_")] for option in OPTIONS}
-    return values["config"], {option: text for option, text in options.items() if text is not None}
+def typed(text: str) -> Any:
+    """Return what an option's text means: a number, a list of them when it holds commas, else a word."""
+    if "," in text:
+        return [typed(part) for part in text.split(",")]
+    try:
+        number = parse_number(text.strip())
+    except ValueError:
+        return text.strip()
+    return int(number) if -20 < number.adjusted() < 20 and number == number.to_integral_value() else number
 
 
 def algorithm_values(values: Mapping[str, Any]) -> dict[str, Any]:
-    """The algorithm options that were given."""
-    given = {}
-    for field in ALGORITHM_FIELDS:
-        value = values[field.key] if field.option else None
-        if field.option and value not in (None, False):
-            counts = field.shape in (COUNT, WHOLE)
-            given[field.key] = _whole(field.option, value, least=int(field.shape == COUNT)) if counts else value
-    return given
+    """Read the algorithm options that were given."""
+    given = {key: values[key] for key in ALGORITHM_FLAGS if values[key] not in (None, False)}
+    return {key: typed(value) if OPTIONS[key].shape in (OPTION_COUNT, WHOLE) else value for key, value in given.items()}
 
 
 def search_values(values: Mapping[str, Any]) -> SearchOptions:
-    """How to search."""
-    settings: dict[str, Any] = {name: values[name] for name in ("objective", "method", "split_backward", *SAVING)}
-    settings["time_limit"] = _number("--time-limit", values["time_limit"])
-    settings["gap"] = _number("--gap", values["gap"])
-    if settings["time_limit"] is not None and settings["time_limit"] <= 0:
-        raise ConfigError(f"--time-limit: must be more than 0, not {values['time_limit']}")
-    if settings["gap"] is not None and settings["gap"] < 0:
-        raise ConfigError(f"--gap: must be at least 0, not {values['gap']}")
-    for name, least, most in (("workers", 1, 1000), ("seed", 0, 2**31 - 1)):
-        settings[name] = None if values[name] is None else _whole(f"--{name}", values[name], least, most)
+    """Read the options of a search."""
+    settings: dict[str, Any] = {
+        name: values[name] for name in ("objective", "method", "split_backward", "offload", "recompute")
+    }
+    settings |= {name: _number(f"--{name.replace('_', '-')}", values[name]) for name in ("time_limit", "gap")}
+    settings["seed"] = None if values["seed"] is None else typed(values["seed"])
+    settings["workers"] = None if values["workers"] is None else whole_number("--workers", values["workers"], 1, MOST)
     given = {name: value for name, value in settings.items() if value is not None}
     return SearchOptions(given, values["hint"], values["frontier"], values["quiet"])
 
 
 def rule_values(values: Mapping[str, Any]) -> Rules:
-    """A rule, a seed and a time limit."""
+    """Read a rule, a seed and a time limit."""
     seconds = 60.0 if values["time_limit"] is None else _number("--time-limit", values["time_limit"]) or 0.0
     if not 0 < seconds <= MOST_SECONDS:
         raise ConfigError(f"--time-limit: must be more than 0 (at most {MOST_SECONDS:,}), not {values['time_limit']}")
-    seed = 0 if values["seed"] is None else _whole("--seed", values["seed"], least=0)
+    seed = 0 if values["seed"] is None else whole_number("--seed", values["seed"], least=0)
     return Rules(values["priority"], values["tie"], seed, seconds)
 
 
 def screen_values(values: Mapping[str, Any]) -> Screen:
-    """How to print."""
-    width = None if values["width"] is None else _whole("--width", values["width"], least=20, most=10_000)
+    """Read the options of printing."""
+    width = None if values["width"] is None else whole_number("--width", values["width"], NARROWEST, WIDEST)
     return Screen(values["as_json"], width, values["no_color"], values["ascii_only"])
 
 
 def file_values(values: Mapping[str, Any]) -> Target:
-    """Where to write."""
+    """Read the file to write."""
     return Target(values["output"], values["force"])
 
 
-def chart_values(values: Mapping[str, Any]) -> ChartView:
-    """What to draw."""
+def chart_values(values: Mapping[str, Any]) -> ChartOptions:
+    """Read the options of a chart."""
     start, end = (_number(option, values[name]) for option, name in (("--from", "from_time"), ("--to", "to_time")))
-    zoom = _number("--zoom", values["zoom"])
-    if zoom is not None and zoom < 1:
-        raise ConfigError(f"--zoom: must be at least 1, not {values['zoom']}")
-    if start is not None and end is not None and start >= end:
-        raise ConfigError(f"--to: must be later than --from ({values['from_time']}), not {values['to_time']}")
-    return ChartView(zoom or 1, start, end, _label(values), values["memory"])
+    options = ChartOptions(
+        _number("--zoom", values["zoom"]), start, end, values["label"], values["memory"], values["rows"]
+    )
+    if options.given():
+        options.view()  # raises for bad options before anything takes long
+    return options
 
 
-def figure_values(values: Mapping[str, Any]) -> FigureLook:
-    """How a figure looks."""
+def figure_values(values: Mapping[str, Any]) -> View:
+    """Read the options of a figure."""
+    from pipesched.render.view import PAGE, View
+
     inches = _number("--inches", values["inches"])
-    if inches is not None and not 2 <= inches <= 40:
-        raise ConfigError(f"--inches: must be between 2 and 40, not {values['inches']}")
-    return FigureLook(inches or 7, _label(values), values["memory"])
-
-
-def _label(values: Mapping[str, Any]) -> str:
-    label: str = values["label"] or "auto"
-    if label not in LABELS:
-        raise ConfigError(f"--label: must be one of {', '.join(LABELS)}, not {label!r}")
-    return label
+    return View(label=values["label"] or "auto", memory=values["memory"], inches=PAGE if inches is None else inches)
 
 
 _READERS: dict[str, tuple[Group, Callable[[Mapping[str, Any]], Any]]] = {
@@ -258,7 +288,7 @@ _READERS: dict[str, tuple[Group, Callable[[Mapping[str, Any]], Any]]] = {
 
 
 def with_options(function: Callable[..., Any]) -> Callable[..., Any]:
-    """`function` with its parameters that are named like an entry of _READERS replaced by the options of that group."""
+    """Return `function` with each parameter that is named like an entry of _READERS replaced by its options."""
     own = list(inspect.signature(function, eval_str=True).parameters.values())
     groups = [parameter.name for parameter in own if parameter.name in _READERS]
     shown = [parameter for parameter in own if parameter.name not in _READERS]
@@ -274,7 +304,13 @@ def with_options(function: Callable[..., Any]) -> Callable[..., Any]:
     return command
 
 
-def _whole(option: str, text: str, least: int, most: int = 10**9) -> int:
+def _devices(text: str) -> list[int]:
+    """Read a list of devices such as 0,31,63."""
+    return [whole_number("--rows", part, least=0) for part in text.split(",")]
+
+
+def whole_number(option: str, text: str, least: int, most: int = 10**9) -> int:
+    """Return the whole number that the text of an option spells. Raises ConfigError."""
     number = _number(option, text)
     if number is None or number != int(number) or not least <= number <= most:
         raise ConfigError(f"{option}: must be a whole number of at least {least} (at most {most:,}), not {text!r}")
@@ -290,4 +326,4 @@ def _number(option: str, text: str | None) -> float | None:
         raise ConfigError(f"{option}: must be a number, not {text!r}") from None
     if not -1e15 < number < 1e15:
         raise ConfigError(f"{option}: {text} is out of range")
-    return number
+    return int(number) if number.is_integer() else number

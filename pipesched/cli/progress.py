@@ -1,4 +1,4 @@
-"""What a solve knows while it runs, on stderr: one line that stays up to date on a terminal, else a line an event."""
+"""The progress of a solve on stderr: on a terminal one line that is kept up to date, else a line for each event."""
 
 from __future__ import annotations
 
@@ -8,8 +8,6 @@ from contextlib import contextmanager
 from time import monotonic
 from typing import TYPE_CHECKING
 
-from pipesched.pipeline.quantities import in_units
-
 if TYPE_CHECKING:
     from rich.text import Text
 
@@ -18,7 +16,7 @@ if TYPE_CHECKING:
 
 @contextmanager
 def progress_on_stderr(quiet: bool) -> Iterator[Listener | None]:
-    """A listener that shows events, until the block ends."""
+    """Yield a listener that shows events until the block ends; with `quiet`, yield None."""
     if quiet:
         yield None
     elif not sys.stderr.isatty():
@@ -27,20 +25,20 @@ def progress_on_stderr(quiet: bool) -> Iterator[Listener | None]:
         from rich.console import Console
         from rich.live import Live
 
-        status = _Status()
-        with Live(status, console=Console(stderr=True), refresh_per_second=5, transient=True):
-            yield status.hear
+        progress = _ProgressLine()
+        with Live(progress, console=Console(stderr=True), refresh_per_second=5, transient=True):
+            yield progress.hear
 
 
-class _Status:
-    """The last event with a clock that runs on."""
+class _ProgressLine:
+    """The last event, with the time since the solve began."""
 
     def __init__(self) -> None:
         self.began = monotonic()
         self.event: Event | None = None
 
     def hear(self, event: Event) -> None:
-        """Show this from now on."""
+        """Show `event` from now on."""
         self.event = event
 
     def __rich__(self) -> Text:
@@ -52,12 +50,12 @@ class _Status:
 
 
 def line(event: Event, seconds: float) -> str:
-    """Elapsed, incumbent and where it came from, bound, gap, stage."""
+    """Return the line for an event: elapsed time, best value so far and its source, bound, gap, stage of the search."""
     parts = [f"{seconds:5.1f} s"]
     if event.value is not None:
-        parts.append(f"best {in_units(event.value, event.scale):g} ({event.source})")
+        parts.append(f"best {event.value:g} ({event.source})")
     if event.bound:
-        parts.append(f"bound {in_units(event.bound, event.scale):g}")
-        if event.value is not None:
-            parts.append(f"gap {(event.value - event.bound) / event.bound:.2%}")
+        parts.append(f"bound {event.bound:g}")
+    if event.gap is not None:
+        parts.append(f"gap {event.gap:.2%}")
     return "  ".join([*parts, event.stage])

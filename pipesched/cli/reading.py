@@ -1,95 +1,131 @@
-"""Where schedules come from: an algorithm, or files and standard input, our JSON or PyTorch's CSV, told apart by their
-content.
-"""
+"""Reading what commands work on: the problem of a config with options on top, and schedules."""
 
 from __future__ import annotations
 
-from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+import sys
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any
 
+from pipesched.cli.flags import about_problem
+from pipesched.cli.options import ProblemSource
 from pipesched.errors import ConfigError
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
-
-    from pipesched.config.algorithm import Algorithm
+    from pipesched.comparison import Comparison
+    from pipesched.config.load import Config
+    from pipesched.config.values import Source
+    from pipesched.file_formats.files import ReadSchedule, Text
     from pipesched.outcome import Outcome
-    from pipesched.pipeline.problem import Problem
-
+    from pipesched.pipeline.schedule import Schedule
+    from pipesched.solver.frontier import Frontier
+    from pipesched.sweeping import Sweep
 
 DEFAULT = "1f1b"
 
 
-def made_schedule(
-    given: Problem, configured: Algorithm | None, name: str | None, options: Mapping[str, Any]
-) -> Outcome:
-    """By the algorithm of that name, else by the config's, else by the default; with the config's options, if it is
-    the config's.
+@contextmanager
+def flags_of_problem() -> Iterator[None]:
+    """Let an error about a value of the problem, inside the block, name its flag."""
+    try:
+        yield
+    except ConfigError as error:
+        raise about_problem(error) from None
+
+
+def given_config(source: ProblemSource) -> Config:
+    """Return the problem of a config with options on top, and its algorithm, if any. Raises ConfigError."""
+    from pipesched.config.load import load_config
+
+    with flags_of_problem():
+        return load_config(config_source(source.config), source.overrides)
+
+
+def config_source(config: str | None) -> Source | None:
+    """Return the text of a config file, or of standard input for -. Raises ConfigError."""
+    if config is None:
+        return None
+    from pathlib import Path
+
+    from pipesched.config.values import Source
+    from pipesched.config.yaml_reader import MOST_BYTES, decode, read_text
+
+    if config == "-":
+        return Source(decode(read_stdin(MOST_BYTES + 1), "<stdin>"), "<stdin>")
+    return Source(read_text(Path(config)), config)
+
+
+def read_stdin(most: int) -> bytes:
+    """Return at most `most` bytes of standard input. Raises ConfigError when it is closed."""
+    if sys.stdin is None:
+        raise ConfigError("standard input is closed")
+    return sys.stdin.buffer.read(most)
+
+
+def made_schedule(config: Config, name: str | None, options: Mapping[str, Any]) -> Outcome:
+    """Schedule by the algorithm `name`; without a name by the config's, and without that by the default.
+
+    `options` come on top of the config's own, which count for the config's algorithm only.
     """
     from pipesched.outcome import run
 
-    if configured is None:
-        return run(given, DEFAULT if name is None else name, **options)
-    asked = configured.or_named(name, options)
+    if config.algorithm is None:
+        return run(config.problem, DEFAULT if name is None else name, **options)
+    asked = config.algorithm.or_named(name, options)
     with asked.located():
-        return run(given, asked.name, **asked.options)
+        return run(config.problem, asked.name, **asked.options)
 
 
-class ReadSchedule(NamedTuple):
-    """A schedule from a file, not checked yet; a document keeps its text, and a CSV the problem as it was given."""
-
-    outcome: Outcome
-    text: str | None = None
-    given: Problem | None = None
-
-
-def read_schedule(name: str, problem: tuple[str | None, dict[str, str]] = (None, {})) -> ReadSchedule:
-    """The schedule in a file or on standard input ("-"): a JSON document, or a CSV of PyTorch timed by the costs of
-    `problem`.
+def read_file(name: str, source: ProblemSource) -> ReadSchedule | Comparison | Sweep | Frontier:
+    """Return what a file or standard input ("-") holds; a CSV of PyTorch is timed by the costs of `source`.
 
     Raises ConfigError, and InvalidSchedule for a CSV that cannot run.
     """
-    text = _read_text(name, problem[0])
-    source = "<stdin>" if name == "-" else name
-    if _is_csv(text, source):
-        return _read_csv(text, source, problem)
-    if any(problem):
-        raise ConfigError(f"{source}: a schedule document holds its own problem; configs and their options go with CSV")
-    from pipesched.formats.schedule_json import parse
-
-    return ReadSchedule(parse(text, source), text)
-
-
-def _read_text(name: str, config: str | None) -> str:
-    from pipesched.config.load import read_stdin
-    from pipesched.config.yaml_reader import decode
-    from pipesched.formats.schedule_json import MOST_BYTES
-
-    if name == "-":
-        if config == "-":
-            raise ConfigError("standard input holds the schedule or the config, not both")
-        return decode(read_stdin(MOST_BYTES + 1), "<stdin>", MOST_BYTES)
-    try:
-        with Path(name).open("rb") as file:
-            return decode(file.read(MOST_BYTES + 1), name, MOST_BYTES)
-    except (OSError, ValueError) as error:
-        reason = error.strerror if isinstance(error, OSError) and error.strerror else str(error)
-        raise ConfigError(f"cannot read {name!r}: {reason}") from None
-
-
-def _is_csv(text: str, source: str) -> bool:
-    """A CSV begins with an operation such as 0F0, if not with empty cells; a suffix says what else it was meant for."""
-    first = text.lstrip(' \t\r\n,"')[:1]
-    return (first.isdigit() or first == "(") or (first != "{" and source.lower().endswith(".csv"))
-
-
-def _read_csv(text: str, source: str, problem: tuple[str | None, dict[str, str]]) -> ReadSchedule:
-    from pipesched.config.imported import imported_problem
-    from pipesched.formats.pytorch_csv import parse
+    from pipesched.file_formats.files import ReadSchedule, is_csv, read_csv, read_document
     from pipesched.outcome import Outcome
-    from pipesched.pipeline.schedule import schedule_plan
 
-    plan, placement = parse(text, source)
-    fitted, given = imported_problem(plan, placement, *problem, source)
-    name = Path(source).stem
-    return ReadSchedule(Outcome(name if name.isprintable() else "csv", schedule_plan(fitted, plan)), given=given)
+    text = _text(name, source.config)
+    if is_csv(text):
+        with flags_of_problem():
+            return read_csv(text, _timing(source))
+    if source.config is not None or source.overrides:
+        raise ConfigError(
+            f"{text.name}: a schedule document holds its own problem; configs and their options go with CSV"
+        )
+    result = read_document(text)
+    return ReadSchedule(result, text.content) if isinstance(result, Outcome) else result
+
+
+def read_schedule(name: str, source: ProblemSource) -> ReadSchedule:
+    """Return the schedule of a file, as `read_file` does. Raises ConfigError for a file that holds none."""
+    from pipesched.file_formats.files import ReadSchedule
+
+    result = read_file(name, source)
+    if not isinstance(result, ReadSchedule):
+        raise ConfigError(f"{name} holds a {type(result).__name__.lower()}, not a schedule")
+    return result
+
+
+def _timing(source: ProblemSource) -> Any:
+    from pipesched.config.imported import imported_problem
+
+    config = config_source(source.config)
+    return lambda plan, placement, file: imported_problem(plan, placement, config, source.overrides, file)
+
+
+def _text(name: str, config: str | None) -> Text:
+    from pipesched.config.yaml_reader import decode
+    from pipesched.file_formats.files import MOST_BYTES, Text, read_text
+
+    if name != "-":
+        return read_text(name)
+    if config == "-":
+        raise ConfigError("standard input holds the schedule or the config, not both")
+    return Text(decode(read_stdin(MOST_BYTES + 1), "<stdin>", MOST_BYTES), "<stdin>")
+
+
+def hint_schedule(name: str) -> Schedule:
+    """Return the schedule in a file. Raises InvalidSchedule where it breaks a rule of its problem."""
+    from pipesched.pipeline.check import checked
+
+    return checked(read_schedule(name, ProblemSource(None, {})).outcome.schedule)

@@ -6,7 +6,7 @@ from typing import Annotated, Any
 
 import typer
 
-from pipesched.cli.options import ChartView, Screen, Target
+from pipesched.cli.options import ChartOptions, ProblemSource, Screen, Target
 
 
 def command(
@@ -21,9 +21,9 @@ def command(
             show_default=False,
         ),
     ] = None,
-    problem: tuple[str | None, dict[str, str]],
+    problem: ProblemSource,
     algorithm: dict[str, Any],
-    chart: ChartView,
+    chart: ChartOptions,
     target: Target,
     screen: Screen,
 ) -> None:
@@ -31,19 +31,12 @@ def command(
 
     Without a config it is Autopipe's case: 4 devices, 8 stages, 8 microbatches, forward 5, backward 10.
     """
-    from pipesched.cli.output import print_json, print_schedule, save, target_format, window, working
-    from pipesched.cli.reading import made_schedule
-    from pipesched.config.load import load_config
+    from pipesched.cli.output import answer_schedule, target_format, working
+    from pipesched.cli.reading import given_config, made_schedule
+    from pipesched.file_formats.registry import SCHEDULE
 
-    target_format(target)  # what is wrong with it is said before anything takes long
-    given, configured = load_config(*problem)
-    with working(given):
-        outcome = made_schedule(given, configured, algo, algorithm)
-    window(outcome.schedule, chart)  # bad options are said before anything is written
-    save(outcome, target, chart)
-    if screen.as_json:
-        from pipesched.formats.schedule_json import document
-
-        print_json(document(outcome))
-    else:
-        print_schedule(outcome, chart, screen, given)
+    target_format(target, SCHEDULE)  # raises for a bad target before anything takes long
+    config = given_config(problem)
+    with working(config.problem):
+        outcome = made_schedule(config, algo, algorithm)
+    answer_schedule(outcome, chart, target, screen, config.problem)

@@ -2,32 +2,65 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from pipesched.cli.options import ChartView, Screen
+from pipesched.cli.options import ChartOptions, ProblemSource, Screen
+
+if TYPE_CHECKING:
+    from pipesched.comparison import Comparison
+    from pipesched.solver.frontier import Frontier
+    from pipesched.sweeping import Sweep
 
 
 def command(
     file: Annotated[
-        str, typer.Argument(help="A schedule (our JSON, or PyTorch's CSV); - reads standard input.", metavar="FILE")
+        str,
+        typer.Argument(
+            help="A schedule (our JSON, or PyTorch's CSV), or a document of rows; - reads standard input.",
+            metavar="FILE",
+        ),
     ],
     *,
-    problem: tuple[str | None, dict[str, str]],
-    chart: ChartView,
+    problem: ProblemSource,
+    chart: ChartOptions,
     screen: Screen,
 ) -> None:
-    """Draw the schedule in a file: a document with the times that stand in it, PyTorch's CSV with those of a config."""
-    from pipesched.cli.output import print_json, print_schedule
-    from pipesched.cli.reading import read_schedule
+    """Draw the schedule in a file: a document with the times that stand in it, PyTorch's CSV with those of a config.
+
+    The document of a comparison, a sweep or a frontier is shown as its table.
+    """
+    from pipesched.cli.output import print_schedule, refuse_chart_options
+    from pipesched.cli.reading import read_file
+    from pipesched.file_formats.files import ReadSchedule
     from pipesched.pipeline.check import checked
 
-    outcome, _, given = read_schedule(file, problem)
-    checked(outcome.schedule)
-    if screen.as_json:
-        from pipesched.formats.schedule_json import document
+    result = read_file(file, problem)
+    if not isinstance(result, ReadSchedule):
+        refuse_chart_options(chart, f"a {type(result).__name__.lower()}")
+        _show_rows(result, screen)
+        return
+    checked(result.outcome.schedule)
+    print_schedule(result.outcome, chart, screen, result.given)
 
-        print_json(document(outcome))
+
+def _show_rows(result: Comparison | Sweep | Frontier, screen: Screen) -> None:
+    """Print a result of rows as its table, or as its JSON document."""
+    from pipesched.cli.output import console_for, print_json
+    from pipesched.file_formats.comparison_json import comparison_document, sweep_document
+    from pipesched.file_formats.frontier_json import frontier_document
+    from pipesched.render.table import display_parts
+    from pipesched.solver.frontier import Frontier
+    from pipesched.sweeping import Sweep
+
+    if not screen.as_json:
+        console = console_for(screen)
+        for part in display_parts(result, ascii_only=screen.ascii_only or console.options.ascii_only):
+            console.print(part)
+    elif isinstance(result, Frontier):
+        print_json(frontier_document(result))
+    elif isinstance(result, Sweep):
+        print_json(sweep_document(result))
     else:
-        print_schedule(outcome, chart, screen, given)
+        print_json(comparison_document(result))

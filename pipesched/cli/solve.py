@@ -4,20 +4,19 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from pipesched.cli.options import ChartView, Screen, SearchOptions, Target
+from pipesched.cli.options import ChartOptions, ProblemSource, Screen, SearchOptions, Target
 
 if TYPE_CHECKING:
+    from pipesched.outcome import Outcome
     from pipesched.pipeline.problem import Problem
-    from pipesched.pipeline.schedule import Schedule
-    from pipesched.solver.frontier import FrontierPoint
-    from pipesched.solver.search import Listener
+    from pipesched.solver.frontier import Frontier
 
 
 def command(
     *,
-    problem: tuple[str | None, dict[str, str]],
+    problem: ProblemSource,
     search: SearchOptions,
-    chart: ChartView,
+    chart: ChartOptions,
     target: Target,
     screen: Screen,
 ) -> None:
@@ -26,93 +25,86 @@ def command(
     --placement may name several to choose from (linear,loop,v); by default all that suit the stages but bidirectional,
     which keeps two copies of the weights. Ctrl-C ends the search with the best schedule so far.
     """
-    from pipesched.cli.output import print_json, print_schedule, save, window
-    from pipesched.cli.progress import progress_on_stderr
-    from pipesched.solver.solve import solve
+    from pipesched.cli.output import answer_schedule, refuse_chart_options
 
     _check_target(target, search)  # before anything takes long
-    given, placements = _given(*problem)
-    hint = None if search.hint is None else _hint(search.hint)
-    settings = {**search.settings, "placement": placements, "hint": hint}
-    with progress_on_stderr(search.quiet) as listener:
-        if search.frontier:
-            points = _frontier(given, settings, listener)
-        else:
-            outcome = solve(given, listener=listener, **settings)
+    given, settings = _given(problem, search)
     if search.frontier:
-        _show_frontier(points, target, screen)
+        refuse_chart_options(chart, "--frontier")
+        _show_frontier(_searched(given, settings, search), target, screen)
         return
-    window(outcome.schedule, chart)  # bad options are said before anything is written
-    save(outcome, target, chart)
-    if screen.as_json:
-        from pipesched.formats.schedule_json import document
+    outcome = _searched(given, settings, search)
+    answer_schedule(outcome, chart, target, screen, given, timing=not search.quiet)
 
-        print_json(document(outcome))
-    else:
-        print_schedule(outcome, chart, screen, given, timing=not search.quiet)
+
+def _searched(given: Problem, settings: dict[str, Any], search: SearchOptions) -> Any:
+    """Return the outcome or the frontier, after Ctrl-C the best so far. Raises KeyboardInterrupt if there is none."""
+    from pipesched.cli.interrupts import stop_on_interrupt
+    from pipesched.cli.progress import progress_on_stderr
+    from pipesched.errors import NoSchedule
+    from pipesched.solver.frontier import frontier
+    from pipesched.solver.solve import solve
+
+    with stop_on_interrupt() as stop, progress_on_stderr(search.quiet) as listener:
+        try:
+            answer: Outcome | Frontier = (frontier if search.frontier else solve)(
+                given, listener=listener, stop=stop, **settings
+            )
+        except NoSchedule:
+            if stop.is_set():
+                raise KeyboardInterrupt from None
+            raise
+    return answer
 
 
 def _check_target(target: Target, search: SearchOptions) -> None:
-    """Raises ConfigError for a file that could not be written, or could not hold the schedule."""
-    from pipesched.cli.options import SAVING
-    from pipesched.cli.output import figure_format, target_format
+    """Raise ConfigError for a file that could not be written, or could not hold the schedule."""
+    from pipesched.cli.output import target_format
     from pipesched.errors import ConfigError
+    from pipesched.file_formats.registry import FRONTIER, SCHEDULE
 
-    if search.frontier:
-        figure_format(target)
-    elif target_format(target) == "pytorch-csv" and any(search.settings.get(name) for name in SAVING):
+    form = target_format(target, FRONTIER if search.frontier else SCHEDULE)
+    saves = search.settings.get("offload") or search.settings.get("recompute")
+    if form is not None and form.name == "pytorch-csv" and saves:
         raise ConfigError(
             "--output: PyTorch's CSV has no operations for --offload and --recompute; leave them out, or write .json"
         )
 
 
-def _frontier(given: Problem, settings: dict[str, Any], listener: Listener | None) -> list[FrontierPoint]:
-    """The best at every budget. Raises ConfigError for a hint, which is for one budget."""
+def _given(source: ProblemSource, search: SearchOptions) -> tuple[Problem, dict[str, Any]]:
+    """Return the problem, and the settings of the search.
+
+    --placement may list several names to choose from, where a config holds one. Raises ConfigError for a hint to a
+    frontier.
+    """
+    from pipesched.cli.reading import given_config, hint_schedule
     from pipesched.errors import ConfigError
-    from pipesched.solver.frontier import frontier
+    from pipesched.pipeline.placement import PLACEMENTS
 
-    if settings.pop("hint") is not None:
-        raise ConfigError("--hint: is for a single budget, not for --frontier")
-    return frontier(given, listener=listener, **settings)
+    settings = dict(search.settings)
+    if search.hint is not None:
+        if search.frontier:
+            raise ConfigError("--hint: is for a single budget, not for --frontier")
+        settings["hint"] = hint_schedule(search.hint)
+    names = source.overrides.get("placement")
+    if isinstance(names, list) and any(name in PLACEMENTS for name in names):
+        settings["placement"] = names
+        source = source._replace(overrides={**source.overrides, "placement": "auto"})
+    return given_config(source).problem, settings
 
 
-def _show_frontier(points: list[FrontierPoint], target: Target, screen: Screen) -> None:
-    """The plot and the table, or the document; the file is a document or a figure."""
-    from pipesched.cli.output import console_for, figure_format, print_json, save_image, save_json
-    from pipesched.formats.frontier_json import frontier_document
+def _show_frontier(frontier: Frontier, target: Target, screen: Screen) -> None:
+    """Write a frontier to the target file, if there is one, and print its document, or a plot and a table."""
+    from pipesched.cli.output import console_for, print_json, save
+    from pipesched.file_formats.registry import FRONTIER
 
-    content = frontier_document(points)
-    kind = figure_format(target)
-    if kind is None:
-        save_json(content, target)
-    else:
-        from pipesched.render.figure.solved import solved_image
-
-        save_image(solved_image(points, kind), target)
+    save(frontier, FRONTIER, target)
     if screen.as_json:
-        print_json(content)
+        from pipesched.file_formats.frontier_json import frontier_document
+
+        print_json(frontier_document(frontier))
     else:
         from pipesched.render.frontier import frontier_view
 
         console = console_for(screen)
-        console.print(frontier_view(points, ascii_only=screen.ascii_only or console.options.ascii_only))
-
-
-def _given(path: str | None, overrides: dict[str, str]) -> tuple[Problem, list[str]]:
-    """The problem, and the placements to try: --placement may be a list of names, where a config has but one."""
-    from pipesched.config.load import load_problem
-    from pipesched.pipeline.placement import PLACEMENTS
-    from pipesched.solver.placements import AUTO
-
-    names = [name.strip() for name in overrides.get("--placement", AUTO).split(",")]
-    if len(names) > 1 and any(name in PLACEMENTS for name in names):
-        return load_problem(path, {**overrides, "--placement": AUTO}), names
-    return load_problem(path, overrides), [AUTO]
-
-
-def _hint(name: str) -> Schedule:
-    """The schedule in a file, which must keep its rules."""
-    from pipesched.cli.reading import read_schedule
-    from pipesched.pipeline.check import checked
-
-    return checked(read_schedule(name)[0].schedule)
+        console.print(frontier_view(frontier, ascii_only=screen.ascii_only or console.options.ascii_only))

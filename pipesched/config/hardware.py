@@ -1,4 +1,4 @@
-"""From an expression or a file to a dataflow graph and units: programs, graphs in JSON, and YAML."""
+"""Reading a dataflow graph and its units from an expression or a file: a program, a graph in JSON, or YAML."""
 
 from __future__ import annotations
 
@@ -8,16 +8,17 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from difflib import get_close_matches
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any, NamedTuple
 
-from pipesched.config.load import read_stdin
+from pipesched.checks import shown
+from pipesched.config.values import Source
 from pipesched.config.yaml_reader import MOST_BYTES, decode, parse_yaml
 from pipesched.errors import ConfigError
 from pipesched.hls.graph import DataflowGraph, Dependence, Mark, Operation
 from pipesched.hls.program import parse_program
 from pipesched.hls.units import Units, make_units
-from pipesched.lookup import find
-from pipesched.pipeline.quantities import shown
+from pipesched.names import require_name
 
 KEYS = ("name", "source", "program", "ops", "edges", "units", "latency", "pipelined")
 JSON, YAML = (".json",), (".yaml", ".yml")
@@ -31,40 +32,37 @@ class Hardware(NamedTuple):
     units: Units
 
 
-class UnitOptions(NamedTuple):
-    """Units as options give them: each a text such as `mul=2`, or the name of a class."""
+def load_hardware(
+    source: str | Source,
+    *,
+    units: Mapping[str, int] = MappingProxyType({}),
+    latency: Mapping[str, int] = MappingProxyType({}),
+    pipelined: Sequence[str] = (),
+    loop: bool = False,
+) -> Hardware:
+    """Return the dataflow graph and the units of a program, a graph (JSON) or a YAML file.
 
-    counts: Sequence[str] = ()
-    latencies: Sequence[str] = ()
-    pipelined: Sequence[str] = ()
-
-
-def load_hardware(source: str, options: UnitOptions, *, loop: bool = False) -> Hardware:
-    """`source` is the name of a file, `-` for a program on standard input, or else an expression; options go over what
-    a file says of units.
-
-    As a `loop`, what is read before its assignment comes from the previous iteration. Raises ConfigError.
+    `source` is the name of a file, or else an expression. `units` (how many), `latency` (in cycles) and `pipelined` are
+    by unit class, and replace what a file says of it. In a `loop`, a variable that is read before its assignment has
+    its value of the previous iteration. Raises ConfigError.
     """
-    name, text = _text(source)
+    text, name = _source(source) if isinstance(source, str) else source
     content = _content(text, name)
     for key in content:
-        find(dict.fromkeys(KEYS), key, f"key in {name}:")
-    counts = {**_numbers(content, "units", name), **_pairs("--unit", options.counts)}
-    latencies = {**_numbers(content, "latency", name), **_pairs("--latency", options.latencies)}
-    pipelined = [*_names(content, "pipelined", name), *options.pipelined]
-    return Hardware(_graph(content, name, loop), make_units(counts, latencies, pipelined))
+        require_name(KEYS, key, f"key in {name}:")
+    counts = {**_numbers(content, "units", name), **units}
+    latencies = {**_numbers(content, "latency", name), **latency}
+    classes = [*_names(content, "pipelined", name), *pipelined]
+    return Hardware(_graph(content, name, loop), make_units(counts, latencies, classes))
 
 
-def _text(source: str) -> tuple[str, str]:
-    """What messages call the source, and what it says."""
-    if source == "-":
-        return "<stdin>", decode(read_stdin(MOST_BYTES + 1), "<stdin>")
+def _source(source: str) -> Source:
     path = _file(source)
-    return ("expression", source.strip()) if path is None else (source, _read(path))
+    return Source(source.strip(), "expression") if path is None else Source(_read(path), source)
 
 
 def _file(source: str) -> Path | None:
-    """The file of that name, if there is one. Raises ConfigError for what is meant as a file and is none."""
+    """Return the file of that name, None for an expression. Raises ConfigError for a name of a file that is missing."""
     path = Path(source or "-")
     try:
         if path.is_file():
@@ -88,7 +86,7 @@ def _read(path: Path) -> str:
 
 
 def _content(text: str, name: str) -> dict[str, Any]:
-    """The mapping in a file; a file that is neither JSON nor YAML is a program."""
+    """Return the mapping in a file; a file that is neither JSON nor YAML is a program."""
     suffix = _suffix(name)
     if suffix in JSON:
         content = _parse_json(text, name)
@@ -116,7 +114,7 @@ def _parse_json(text: str, name: str) -> Any:
 
 
 def _once(pairs: list[tuple[str, Any]], name: str) -> dict[str, Any]:
-    """A mapping whose keys are all different."""
+    """Return the pairs as a mapping. Raises ConfigError for a key that stands twice."""
     content = dict(pairs)
     if len(content) < len(pairs):
         twice = next(key for number, (key, _) in enumerate(pairs) if key in dict(pairs[:number]))
@@ -133,41 +131,43 @@ def _graph(content: Mapping[str, Any], name: str, loop: bool) -> DataflowGraph:
         where = f"{name}: program" if _suffix(name) in {*JSON, *YAML} else name  # its lines are not those of the file
         graph = parse_program(content["program"], where, loop=loop)
         return replace(graph, name=str(content.get("name") or name))
-    operations = [_operation(entry, place, name) for place, entry in enumerate(_list(content, "ops", name))]
+    operations = [_operation(entry, position, name) for position, entry in enumerate(_list(content, "ops", name))]
     numbers = {operation.name: number for number, operation in enumerate(operations)}
     if len(numbers) < len(operations):
-        twice = next(one.name for number, one in enumerate(operations) if numbers[one.name] != number)
+        twice = next(op.name for number, op in enumerate(operations) if numbers[op.name] != number)
         raise ConfigError(f"{name}: ops: {twice!r} stands there twice")
-    edges = [_dependence(entry, place, numbers, name) for place, entry in enumerate(_list(content, "edges", name))]
+    edges = [
+        _dependence(entry, position, numbers, name) for position, entry in enumerate(_list(content, "edges", name))
+    ]
     graph = DataflowGraph(tuple(operations), tuple(dict.fromkeys(edges)), str(content.get("name") or name))
     if graph.is_loop and not loop:
-        raise ConfigError(f"{name}: edges with a distance make a loop; schedule it with --pipeline")
+        raise ConfigError(f"{name}: edges with a distance make a loop; schedule it as one (`pipeline`)")
     return graph
 
 
-def _operation(entry: Any, place: int, name: str) -> Operation:
+def _operation(entry: Any, position: int, name: str) -> Operation:
     if not isinstance(entry, list) or len(entry) != 2 or not all(_is_word(part) for part in entry):
-        raise ConfigError(f"{name}: ops[{place}]: must be [name, type], not {shown(entry)}")
+        raise ConfigError(f"{name}: ops[{position}]: must be [name, type], not {shown(entry)}")
     return Operation(str(entry[0]), str(entry[1]))
 
 
-def _dependence(entry: Any, place: int, numbers: Mapping[str, int], name: str) -> Dependence:
+def _dependence(entry: Any, position: int, numbers: Mapping[str, int], name: str) -> Dependence:
     distance = entry[2] if isinstance(entry, list) and len(entry) == 3 else 0
     is_whole = isinstance(distance, int) and not isinstance(distance, bool) and 0 <= distance <= 1_000
     if not isinstance(entry, list) or len(entry) not in {2, 3} or not is_whole or not all(map(_is_word, entry[:2])):
         raise ConfigError(
-            f"{name}: edges[{place}]: must be [from, to], or [from, to, iterations] in a loop, not {shown(entry)}"
+            f"{name}: edges[{position}]: must be [from, to], or [from, to, iterations] in a loop, not {shown(entry)}"
         )
     for part in map(str, entry[:2]):
         if part not in numbers:
             near = get_close_matches(part, numbers, n=1)
             hint = f"; did you mean {near[0]!r}?" if near else ""
-            raise ConfigError(f"{name}: edges[{place}]: there is no operation {part!r}{hint}")
+            raise ConfigError(f"{name}: edges[{position}]: there is no operation {part!r}{hint}")
     return Dependence(numbers[str(entry[0])], numbers[str(entry[1])], distance)
 
 
 def _is_word(value: Any) -> bool:
-    """Text, or a whole number that stands for one."""
+    """Return whether a value is a name: text, or a whole number in its stead."""
     return (isinstance(value, str) and bool(value)) or (isinstance(value, int) and not isinstance(value, bool))
 
 
@@ -191,15 +191,4 @@ def _numbers(content: Mapping[str, Any], key: str, name: str) -> dict[str, int]:
         raise ConfigError(
             f"{name}: {key}: must be whole numbers by unit class, such as {{mul: 1}}, not {shown(values)}"
         )
-    return {str(one).casefold(): value for one, value in values.items()}
-
-
-def _pairs(option: str, texts: Sequence[str]) -> dict[str, int]:
-    """`mul=2` (or `mul=2,add=1`) as a name and a number."""
-    found = {}
-    for text in (part for whole in texts for part in whole.split(",")):
-        class_name, _, number = (part.strip() for part in text.partition("="))
-        if not class_name or not re.fullmatch(r"[0-9]{1,9}", number, re.ASCII):
-            raise ConfigError(f"{option}: must be a unit class and a whole number, such as mul=2, not {text!r}")
-        found[class_name.casefold()] = int(number)
-    return found
+    return {str(class_name).casefold(): value for class_name, value in values.items()}

@@ -1,62 +1,88 @@
-"""The problem of a schedule that another program wrote: its own sizes and placement, with the costs of a config."""
+"""The problem of a schedule that another program wrote: its sizes and placement, with the costs of a config."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import replace
+from pathlib import Path
+from typing import Any, NamedTuple
 
-from pipesched.config.load import Given, default_values, override, problem_of, read_config
+from pipesched.checks import shown
+from pipesched.config.load import load_values
+from pipesched.config.values import Given, Source, Values, default_values, located, override, problem_of
 from pipesched.errors import ConfigError
 from pipesched.pipeline.fuse import fuse
 from pipesched.pipeline.placement import Placement
 from pipesched.pipeline.plan import Plan
 from pipesched.pipeline.problem import Problem
-from pipesched.pipeline.quantities import shown
+
+SIZES = ("devices", "stages", "microbatches")
+
+
+class ImportedProblem(NamedTuple):
+    """The problem of a foreign plan, and the same before its stages were fused to those of the plan."""
+
+    fitted: Problem
+    given: Problem
 
 
 def imported_problem(
-    plan: Plan, placement: Placement, path: str | None, overrides: Mapping[str, str], source: str
-) -> tuple[Problem, Problem]:
-    """The problem of `plan` under the costs of a config with options on top (None: the built-in default's costs), and
-    the same before it was fused.
+    plan: Plan,
+    placement: Placement,
+    config: str | Path | Source | None,
+    overrides: Mapping[str, Any],
+    file: str,
+) -> ImportedProblem:
+    """Return the problem of `plan` under the costs of a config with overrides (None: the built-in default's costs).
 
-    What the config says of devices, stages, microbatches and placement must agree with the file `source`; of a multiple
-    of its stages, each is a group of that many, as in every algorithm. Raises ConfigError.
+    Devices, microbatches and placement of the config must agree with `file`. The config's stages may be a multiple of
+    the file's, to which they are then fused, as for every algorithm. Raises ConfigError.
     """
-    sizes = {
+    if config is None:
+        values = {name: given for name, given in default_values().items() if name not in SIZES}
+        override(values, overrides)
+    else:
+        values = load_values(config, overrides)
+    for name, size in _sizes(plan).items():
+        _require_agreement(values.setdefault(name, Given(size)), name, size, file)
+    return _fitted(problem_of(values), plan, placement, values, file)
+
+
+def timed_by(plan: Plan, placement: Placement, problem: Problem, file: str) -> ImportedProblem:
+    """Return the problem of `plan` with the costs of `problem`, whose sizes must agree with it. Raises ConfigError."""
+    for name, size in _sizes(plan).items():
+        try:
+            _require_agreement(Given(getattr(problem, name)), name, size, file)
+        except ConfigError as error:
+            raise ConfigError(error.message, "problem") from None
+    return _fitted(problem, plan, placement, {}, file)
+
+
+def _sizes(plan: Plan) -> dict[str, int]:
+    return {
         "devices": len(plan.orders),
         "stages": plan.index.stages,
         "microbatches": plan.index.microbatches,
     }
-    values = read_config(path) if path is not None else default_values()
-    if path is None:
-        values = {name: given for name, given in values.items() if name not in sizes}
-    override(values, overrides)
-    for name, size in sizes.items():
-        _require_agreement(name, size, values.setdefault(name, Given(size, source)), source)
-    given = problem_of(values)
+
+
+def _fitted(given: Problem, plan: Plan, placement: Placement, values: Values, file: str) -> ImportedProblem:
     fitted = replace(fuse(given, plan.index.stages), placement=placement)
-    _require_placement(given, fitted, values, source)
-    return fitted, given
+    actual = placement.in_blocks(given.stages)
+    if given.placement is not None and given.placement != actual:
+        error = ConfigError(
+            f"{file} has its stages on devices {shown(actual.devices)}, not"
+            f" {shown(given.placement.devices)}{' in both directions' * given.placement.mirrored}",
+            "placement",
+        )
+        raise located(error, values)
+    return ImportedProblem(fitted, given)
 
 
-def _require_agreement(name: str, size: int, given: Given, source: str) -> None:
-    """A size of the config must be that of the file. What is no number is for the problem to refuse."""
+def _require_agreement(given: Given, name: str, size: int, file: str) -> None:
+    """Raise ConfigError for a size that is not the file's; what is no number is left to the checks of the problem."""
     if not isinstance(given.value, int):
         return
     agrees = given.value % size == 0 and given.value > 0 if name == "stages" else given.value == size
     if not agrees:
-        raise ConfigError(f"{given.where}: {given.value} {name}, but {source} has {size}")
-
-
-def _require_placement(given: Problem, fitted: Problem, values: Mapping[str, Given], source: str) -> None:
-    """A placement that the config spells out must be the one in the file."""
-    if given.placement is None:
-        return
-    size = given.stages // fitted.stages
-    found = tuple(home for home in fitted.home().devices for _ in range(size))
-    if given.placement.mirrored or given.placement.devices != found:
-        raise ConfigError(
-            f"{values['placement'].where}: {source} has its stages on devices {shown(found)}, not"
-            f" {shown(given.placement.devices)}{' in both directions' * given.placement.mirrored}"
-        )
+        raise ConfigError(f"{given.value} {name}, but {file} has {size}", name, where=given.where)

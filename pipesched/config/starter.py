@@ -6,37 +6,33 @@ from typing import Any
 
 from pipesched.config.fields import (
     ALGORITHM,
-    ALGORITHM_BY_KEY,
     COUNT,
     FIELDS,
-    FLAG,
     FRACTION,
     LANES,
     PER_DEVICE,
-    PERIOD,
     PLACEMENT,
     SECTIONS,
-    STARTS,
     TEXT,
-    WHOLE,
     Field,
 )
 from pipesched.pipeline.placement import PLACEMENTS
 from pipesched.pipeline.problem import LANES as LANE_KINDS
+from pipesched.schedulers.options import FLAG, OPTIONS, PERIOD, STARTS, WHOLE, WORD, Option
 from pipesched.schedulers.registry import ALIASES, FAMILIES, family
 
 STARTER = """\
 # A problem for pipesched. Try it:
-#   pipesched run --algo 1f1b -c THIS_FILE
+#   pipesched run -c THIS_FILE
 #   pipesched compare naive 1f1b interleaved -c THIS_FILE
 # Only `devices` is required; lines that are commented out show what else there is.
 
 name: my-model
 devices: 4                     # pipeline ranks, P
-stages: 8                      # contiguous chunks of the model, S; two a device here
+stages: 8                      # contiguous parts of the model, S; two a device here
 microbatches: 8                # M
 placement: auto                # the algorithm's own, or linear, loop, v, wave, bidirectional, [0, 1, 2, 3, 0, 1, 2, 3]
-algorithm: 1f1b                # of `pipesched run` without --algo; with options: {interleaved: {group_size: 8}}
+algorithm: 1f1b                # what `pipesched run` runs; with options: {interleaved: {group_size: 8}}
 time_unit: ms                  # a label
 
 costs:
@@ -60,8 +56,13 @@ memory:
 """
 
 
+def starter() -> str:
+    """Return a commented config that works as it stands, and shows every key."""
+    return STARTER
+
+
 def json_schema() -> dict[str, Any]:
-    """JSON Schema (draft 2020-12) of a config file."""
+    """Return the JSON Schema (draft 2020-12) of a config file, for editors."""
     top = {field.key: _schema(field) for field in FIELDS if "." not in field.key}
     sections = {
         section: {
@@ -86,23 +87,23 @@ def _object(properties: dict[str, Any]) -> dict[str, Any]:
     return {"type": "object", "additionalProperties": False, "properties": properties}
 
 
-def _schema(field: Field) -> dict[str, Any]:
-    """A value of this field; an empty one counts as absent, except for what is required."""
+def _schema(field: Field | Option) -> dict[str, Any]:
+    """Return the schema of a value; an empty one counts as absent, except where the field is required."""
     empty = [] if field.key == "devices" else [{"type": "null"}]
     return {"description": field.help, "anyOf": [*_shapes(field), *empty]}
 
 
 def _algorithms() -> list[dict[str, Any]]:
-    """A name, or one name with its options."""
+    """Return the schemas of the key `algorithm`: a name, or one name with its options."""
     families = {name: family(name) for name in (*FAMILIES, *ALIASES)}
     options = {
-        name: {**_object({key: _schema(ALGORITHM_BY_KEY[key]) for key in one.options}), "type": ["object", "null"]}
-        for name, one in families.items()
+        name: {**_object({key: _schema(OPTIONS[key]) for key in known.options}), "type": ["object", "null"]}
+        for name, known in families.items()
     }
     return [{"enum": list(families)}, {**_object(options), "minProperties": 1, "maxProperties": 1}]
 
 
-def _shapes(field: Field) -> list[dict[str, Any]]:
+def _shapes(field: Field | Option) -> list[dict[str, Any]]:
     if field.shape == ALGORITHM:
         return _algorithms()
     number: dict[str, Any] = {"type": "number", "minimum": 0}
@@ -118,6 +119,7 @@ def _shapes(field: Field) -> list[dict[str, Any]]:
         PERIOD: [number],
         STARTS: [{"type": "array", "items": number}],
         TEXT: [{"type": "string"}],
+        WORD: [{"enum": list(field.names)}] if isinstance(field, Option) else [],
         LANES: [{"enum": list(LANE_KINDS)}],
         PLACEMENT: [{"enum": ["auto", *PLACEMENTS]}, devices],
     }

@@ -24,15 +24,16 @@ Tree = dict[str, "Value"]
 
 
 class Value(NamedTuple):
-    """A value with the line (from 1) it stands on. `data` is a Tree, a list of Values, Decimal, int, bool, str or
-    None.
+    """A value with the line, from 1, on which it stands.
+
+    `data` is a Tree, a list of Values, Decimal, int, bool, str or None.
     """
 
     data: Any
     line: int
 
     def plain(self) -> Any:
-        """The data without lines."""
+        """Return the data without lines."""
         if isinstance(self.data, dict):
             return {key: value.plain() for key, value in self.data.items()}
         if isinstance(self.data, list):
@@ -41,7 +42,7 @@ class Value(NamedTuple):
 
 
 def read_text(path: Path) -> str:
-    """The text of a config file. Raises ConfigError for what is no readable text file of a sane size."""
+    """Return the text of a config file. Raises ConfigError for one that cannot be read, is no text, or is too large."""
     try:
         if path.is_dir():
             raise ConfigError(f"{path} is a directory; a config is a YAML file")
@@ -53,7 +54,7 @@ def read_text(path: Path) -> str:
 
 
 def decode(data: bytes, name: str, most: int = MOST_BYTES) -> str:
-    """UTF-8 text of at most `most` bytes, without a byte order mark. Raises ConfigError."""
+    """Decode at most `most` bytes of UTF-8, without a byte order mark; `name` is for messages. Raises ConfigError."""
     if len(data) > most:
         raise ConfigError(f"{name} is larger than {most:,} bytes")
     try:
@@ -66,7 +67,7 @@ def decode(data: bytes, name: str, most: int = MOST_BYTES) -> str:
 
 
 def parse_yaml(text: str, name: str) -> Value:
-    """The one document in `text`. Raises ConfigError with `name` and the line."""
+    """Return the only document in `text`. Raises ConfigError with `name` and the line."""
     try:
         loader = _Loader(text)
     except yaml.reader.ReaderError as error:
@@ -116,7 +117,7 @@ _Loader.add_implicit_resolver(
 
 
 class _Builder:
-    """Nodes to Values, counting, so that aliases of aliases cannot grow without limit."""
+    """Turns nodes into Values, and counts them, so that aliases of aliases cannot grow without limit."""
 
     def __init__(self, name: str) -> None:
         self.name = name

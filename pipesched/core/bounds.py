@@ -10,12 +10,13 @@ from collections.abc import Sequence
 from heapq import heappop, heappush
 from typing import NamedTuple
 
+from pipesched.core.integers import ceil_div
 from pipesched.core.paths import heads, topological_order
 from pipesched.core.tasks import NOWHERE, TaskGraph
 
 
 class Job(NamedTuple):
-    """Work in ticks on one resource, `head` ticks after the start of all and `tail` before the end of all."""
+    """Work in ticks on one resource, `head` ticks after the start of the schedule and `tail` ticks before its end."""
 
     head: int
     work: int
@@ -23,14 +24,14 @@ class Job(NamedTuple):
 
 
 def critical_path(graph: TaskGraph) -> int:
-    """The longest chain: max over tasks of (ASAP + duration + delivery)."""
+    """Return the longest chain of tasks in ticks: max over tasks of (ASAP start + duration + delivery)."""
     deliveries = graph.deliveries or [0] * len(graph)
     ends = zip(heads(graph), graph.durations, deliveries, strict=True)
     return max((start + time + delivery for start, time, delivery in ends), default=0)
 
 
 def head_work_tail(jobs: Sequence[Job], units: int = 1) -> int:
-    """max over (h, q) of h + ceil(sum of work of jobs with head >= h and tail >= q, over `units`) + q.
+    """Return max over (h, q) of h + ceil(sum of work of jobs with head >= h and tail >= q, over `units`) + q.
 
     Every pair of a head and a tail that occur is tried. With several units this is the energy bound of high-level
     synthesis. O(jobs x distinct tails).
@@ -42,14 +43,15 @@ def head_work_tail(jobs: Sequence[Job], units: int = 1) -> int:
         for job in by_head:
             if job.tail >= tail:
                 work += job.work
-                best = max(best, job.head - (-work // units) + tail)
+                best = max(best, job.head - (-work // units) + tail)  # rounded up; ceil_div would cost as much again
     return best
 
 
 def jackson_preemptive(jobs: Sequence[Job]) -> int:
-    """The end of Jackson's preemptive schedule: at any time run the released job of the longest tail (Carlier 1982).
+    """Return the length of Jackson's preemptive schedule: max over jobs of (end + tail), in ticks (Carlier 1982).
 
-    max over jobs of (its end + its tail): the best a single machine can do if it may interrupt. O(n log n).
+    At any time it runs the released job of the longest tail. A machine that may interrupt its jobs can do no better.
+    O(n log n).
     """
     coming = sorted(jobs, reverse=True)
     released: list[tuple[int, int]] = []  # (-tail, work left)
@@ -71,30 +73,30 @@ def jackson_preemptive(jobs: Sequence[Job]) -> int:
 
 
 def memory_area(area: int, capacity: int, head: int, tail: int) -> int:
-    """head + ceil(area / capacity) + tail: Little's law for memory.
+    """Return head + ceil(area / capacity) + tail, in ticks: Little's law for memory.
 
     `area` is the sum over all that must reside in a pool of (size x shortest residence in ticks); nothing resides
     before `head` nor in the last `tail` ticks.
     """
-    return head - (-area // capacity) + tail
+    return head + ceil_div(area, capacity) + tail
 
 
 def energy(graph: TaskGraph, before: Sequence[int], after: Sequence[int]) -> int:
-    """The largest head_work_tail of a resource with all its units: the energy bound of high-level synthesis.
+    """Return the largest head_work_tail of a resource with all its units: the energy bound of high-level synthesis.
 
     `before` and `after` are the heads and tails of the tasks in ticks.
     """
-    jobs: list[list[Job]] = [[] for _ in graph.capacities]
+    jobs: list[list[Job]] = [[] for _ in graph.unit_counts]
     for resource, job in zip(graph.resources, zip(before, graph.durations, after, strict=True), strict=True):
         if resource != NOWHERE:
             jobs[resource].append(Job(*job))
-    return max(map(head_work_tail, jobs, graph.capacities), default=0)
+    return max(map(head_work_tail, jobs, graph.unit_counts), default=0)
 
 
 def sharpened(graph: TaskGraph) -> tuple[list[int], list[int]]:
-    """Heads and tails that know of the resources: all that a task waits for takes its time on the units it has.
+    """Return heads and tails, in ticks, that count the resources: what a task waits for shares their units.
 
-    The head of a task is the energy bound of what comes before it, from its own sharpened heads; likewise tails
+    The head of a task is the energy bound of the tasks before it, from their own sharpened heads; likewise tails
     (Langevin and Cerny 1996). O(n) energy bounds.
     """
     order = topological_order(graph)
@@ -109,31 +111,31 @@ def sharpened(graph: TaskGraph) -> tuple[list[int], list[int]]:
 def _sharpened(
     graph: TaskGraph, order: Sequence[int], arrows: Sequence[Sequence[tuple[int, int]]], least: Sequence[int]
 ) -> list[int]:
-    """The sharpened heads along `arrows`, which lead from a task back to those before it in `order`."""
+    """Return the sharpened heads along `arrows`, which lead from a task back to those before it in `order`."""
     head = list(least)
-    place = [0] * len(graph)
-    for position, task in enumerate(order):
-        place[task] = position
+    position = [0] * len(graph)
+    for number, task in enumerate(order):
+        position[task] = number
     for task in order:
-        jobs: list[list[Job]] = [[] for _ in graph.capacities]
-        for before, gap in _gaps(task, arrows, graph.durations, place):
+        jobs: list[list[Job]] = [[] for _ in graph.unit_counts]
+        for before, gap in _gaps(task, arrows, graph.durations, position):
             head[task] = max(head[task], head[before] + graph.durations[before] + gap)
             if graph.resources[before] != NOWHERE:
                 jobs[graph.resources[before]].append(Job(head[before], graph.durations[before], gap))
-        head[task] = max(head[task], *map(head_work_tail, jobs, graph.capacities), 0)
+        head[task] = max(head[task], *map(head_work_tail, jobs, graph.unit_counts), 0)
     return head
 
 
 def _gaps(
-    task: int, arrows: Sequence[Sequence[tuple[int, int]]], durations: Sequence[int], place: Sequence[int]
+    task: int, arrows: Sequence[Sequence[tuple[int, int]]], durations: Sequence[int], position: Sequence[int]
 ) -> list[tuple[int, int]]:
-    """Every task before `task`, and the ticks between its end and the start of `task` along the longest path."""
+    """Return every task before `task`, and the ticks between its end and the start of `task` by the longest path."""
     gaps = {task: -durations[task]}
-    coming = [(-place[task], task)]
+    coming = [(-position[task], task)]
     for _, here in iter(lambda: heappop(coming) if coming else None, None):
         for before, lag in arrows[here]:
             if before not in gaps:
-                heappush(coming, (-place[before], before))
+                heappush(coming, (-position[before], before))
             gaps[before] = max(gaps.get(before, 0), gaps[here] + durations[here] + lag)
     del gaps[task]
     return list(gaps.items())

@@ -1,7 +1,7 @@
-"""Branch and bound on windows of time: shave them, split one in two halves, and so on with each.
+"""Branch and bound on time windows: shave all of them, split one into halves, and go on with each half.
 
-What is refuted so is refuted for good: the bounds of `relaxation` are proofs. On the way, each fractional schedule puts
-the tasks in an order to list them by.
+A refutation is a proof, because the bounds of `relaxation` are. On the way, each fractional schedule gives an order for
+list scheduling.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from pipesched.core.check import violations
-from pipesched.core.lists import Found, by_middles, mirror
+from pipesched.core.lists import Listing, backwards_in_time, by_middles
 from pipesched.core.relaxation import Impossible, OutOfTime
 from pipesched.core.shaving import Bounds, Windows
 from pipesched.core.tasks import TaskGraph
@@ -25,18 +25,18 @@ class Branching:
         self.bounds = bounds  # every schedule lies within; narrower until the first split
         self.is_refuted = False  # there is no such schedule
 
-    def run(self) -> Iterator[Found]:
-        """Schedules found on the way, which may be outside the bounds; until none is left, or the time is over."""
+    def run(self) -> Iterator[Listing]:
+        """Yield schedules, some outside the bounds, until no window is left to split or the time is over."""
         fits = False
         waiting: list[tuple[Bounds, Part | None]] = [(self.bounds, None)]
-        mirrored = mirror(self.graph)
+        backwards = backwards_in_time(self.graph)
         try:
             self.windows = Windows(self.graph, self.bounds, self.deadline)
             while waiting:
                 try:
-                    for found in self._node(*waiting.pop(), mirrored):
-                        fits = fits or self._fits(found)
-                        yield found
+                    for listing in self._node(*waiting.pop(), backwards):
+                        fits = fits or self._fits(listing)
+                        yield listing
                     waiting += self._halves()
                 except Impossible:
                     pass
@@ -44,25 +44,25 @@ class Branching:
         except OutOfTime:
             pass
 
-    def _node(self, bounds: Bounds, part: Part | None, mirrored: TaskGraph) -> Iterator[Found]:
-        """Shave windows, all of them or with a part of one."""
+    def _node(self, bounds: Bounds, part: Part | None, backwards: TaskGraph) -> Iterator[Listing]:
+        """Set the windows to `bounds`, one of them to `part`; shave them, and yield the list schedules of each step."""
         self.windows.reset(bounds)
         if part is None:
             self.bounds = self.windows.bounds  # which shaving narrows
         else:
             self.windows.narrow(*part)
         for middles in self.windows.shave():
-            yield from by_middles(self.graph, mirrored, middles)
+            yield from by_middles(self.graph, backwards, middles)
         starts = self.windows.bounds.earliest.copy()
         if not any(violations(self.graph, starts)):  # a schedule, and the only one when no window is left to split
-            yield Found(starts, "linear relaxation")
+            yield Listing(starts, "linear relaxation")
 
-    def _fits(self, found: Found) -> bool:
-        windows = zip(self.bounds.earliest, found.starts, self.bounds.latest, strict=True)
+    def _fits(self, listing: Listing) -> bool:
+        windows = zip(self.bounds.earliest, listing.starts, self.bounds.latest, strict=True)
         return all(first <= start <= last for first, start, last in windows)
 
     def _halves(self) -> list[tuple[Bounds, Part]]:
-        """The later and the earlier half of the window of a task: one that most others wait for, then the widest."""
+        """Return the later and the earlier half of a window: of a task that most others wait for, then the widest."""
         bounds, slack = self.windows.bounds, self.windows.slack
         wide = [task for task in range(len(self.graph)) if slack(task)]
         if not wide:

@@ -1,7 +1,7 @@
-"""The independent check of a schedule: start times against the rules, with no part in making them.
+"""The independent check of the start times of a task graph: it had no part in making them.
 
 It shares nothing with timing or list scheduling but the task graph; it sorts, scans and lists what is wrong, one
-sentence each. Front ends name tasks by `name` so that the sentences speak their language.
+sentence each. Front ends pass `name`, so that the sentences name tasks as their users do.
 """
 
 from __future__ import annotations
@@ -16,14 +16,17 @@ Name = Callable[[int], str]
 
 
 def task_number(task: int) -> str:
-    """The plain name of a task."""
+    """Return the plain name of a task: its number."""
     return f"task {task}"
 
 
 def violations(
-    graph: TaskGraph, starts: Sequence[int], caps: Sequence[int | None] = (), name: Name = task_number
+    graph: TaskGraph, starts: Sequence[int], capacities: Sequence[int | None] = (), name: Name = task_number
 ) -> Iterator[str]:
-    """Every rule that `starts` breaks: a task not started, a precedence, a resource or a memory pool overfull."""
+    """Yield what `starts` (in ticks) breaks: a task not started, a precedence, a resource or a memory pool overfull.
+
+    `capacities` limits each memory pool (None: no limit); by default no pool is checked.
+    """
     missing = [task for task, start in enumerate(starts) if start < 0]
     if missing:
         yield from (f"{name(task)} never starts" for task in missing)
@@ -35,9 +38,9 @@ def violations(
     for resource, tasks in by_resource.items():
         if resource != NOWHERE:
             yield from _overfull(graph, starts, tasks, resource, name)
-    for pool, cap in enumerate(caps):
-        if cap is not None:
-            yield from _over_cap(graph, starts, pool, cap)
+    for pool, capacity in enumerate(capacities):
+        if capacity is not None:
+            yield from _over_capacity(graph, starts, pool, capacity)
 
 
 def _early(graph: TaskGraph, starts: Sequence[int], name: Name) -> Iterator[str]:
@@ -54,22 +57,22 @@ def _overfull(
     for start, task in sorted((starts[task], task) for task in tasks if graph.durations[task]):
         while running and running[0][0] <= start:
             heappop(running)
-        if len(running) >= graph.capacities[resource]:
+        if len(running) >= graph.unit_counts[resource]:
             yield f"resource {resource}: {name(task)} starts at {start} while {name(running[0][1])} is running"
         heappush(running, (start + graph.durations[task], task))
 
 
-def _over_cap(graph: TaskGraph, starts: Sequence[int], pool: int, cap: int) -> Iterator[str]:
+def _over_capacity(graph: TaskGraph, starts: Sequence[int], pool: int, capacity: int) -> Iterator[str]:
     peak = max(accumulate(change for _, change in memory_changes(graph, starts, pool)), default=0)
-    if peak > cap:
-        yield f"memory pool {pool} reaches {peak}, over its cap of {cap}"
+    if peak > capacity:
+        yield f"memory pool {pool} reaches {peak}, over its capacity of {capacity}"
 
 
 def memory_changes(graph: TaskGraph, starts: Sequence[int], pool: int) -> list[tuple[int, int]]:
-    """The (time, change) events of a pool in order; what is given back at a time counts before what is taken."""
+    """Return the (time, change) events of a pool in order; what is given back at a time comes before what is taken."""
     events: list[tuple[int, int]] = []
-    for task, home in enumerate(graph.pools):
-        if home == pool:
+    for task, own in enumerate(graph.pools):
+        if own == pool:
             events.append((starts[task], graph.takes[task]))
             events.append((starts[task] + graph.durations[task], -graph.gives[task]))
     return sorted(event for event in events if event[1])

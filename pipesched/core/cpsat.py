@@ -1,4 +1,4 @@
-"""The exact model of a task graph, solved by OR-Tools CP-SAT. One rule of the problem is one method.
+"""The exact model of a task graph, solved by OR-Tools CP-SAT. Each rule of the problem is a method.
 
 OR-Tools takes most of a second to load, so it is imported when the first model is made, never before.
 """
@@ -6,37 +6,38 @@ OR-Tools takes most of a second to load, so it is imported when the first model 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from math import ceil, inf
-from threading import Event, Thread
+from math import ceil, gcd, inf
+from threading import Event, Lock, Thread
 from typing import Any, NamedTuple
 
 from pipesched.core.loading import load
 
 WORDS = {"OPTIMAL": "optimal", "FEASIBLE": "feasible", "INFEASIBLE": "infeasible"}
 Progress = Callable[[list[int], int, int], None]  # (starts, objective, bound), at every better schedule
-FINEST_WAIT = 0.05  # seconds between two looks for Ctrl-C
+FINEST_WAIT = 0.05  # seconds between two checks for Ctrl-C
 
 
 class Limits(NamedTuple):
-    """When to stop: seconds, and a gap relative to the bound, which is enough. One worker: same seed, same answer."""
+    """When a search stops: after `seconds`, or at a `gap` relative to the bound. One worker repeats a seed's answer."""
 
     seconds: float = 60.0
     gap: float = 0.0
-    workers: int = 0  # 0: one a core
+    workers: int = 0  # threads; 0: one for each core
     seed: int = 0
     effort: float = inf  # in CP-SAT's deterministic time: seconds of a machine that is always equally fast
     linearization: int = 1  # how much of the model its linear relaxation holds: 0, 1 or 2
+    stop: Event | None = None  # ends a search from any thread
 
 
 class Answer(NamedTuple):
-    """What CP-SAT knows at the end: a word (optimal, feasible, infeasible, unknown), starts in ticks, and bounds."""
+    """The result of a search. `status` is optimal, feasible, infeasible or unknown; times are in ticks."""
 
     status: str
     starts: list[int]  # empty without a schedule
     objective: int | None
     bound: int
     seconds: float
-    interrupted: bool = False  # by Ctrl-C; what was found until then is here
+    interrupted: bool = False  # by Ctrl-C or `stop`; the answer is what was known by then
 
 
 class Model:
@@ -50,7 +51,7 @@ class Model:
         self.intervals: list[Any] = []
 
     def task(self, duration: int, earliest: int, latest: int) -> int:
-        """A new task that starts in [earliest, latest]; returns its number, counted from 0."""
+        """Add a task that starts in [earliest, latest], and return its number, counted from 0."""
         start = self.model.new_int_var(earliest, latest, "")
         self.starts.append(start)
         self.durations.append(duration)
@@ -58,20 +59,28 @@ class Model:
         return len(self.starts) - 1
 
     def end(self, task: int) -> Any:
-        """The end of a task, as an expression."""
+        """Return the end of a task, as an expression."""
         return self.starts[task] + self.durations[task]
 
     def after(self, before: int, after: int, lag: int = 0) -> None:
-        """`after` starts `lag` ticks after the end of `before`, or later."""
+        """Start `after` at least `lag` ticks after the end of `before`."""
         self.model.add(self.starts[after] >= self.end(before) + lag)
 
     def one_at_a_time(self, tasks: Iterable[int]) -> None:
-        """No two of `tasks` run at once."""
+        """Let no two of `tasks` run at once."""
         self.model.add_no_overlap([self.intervals[task] for task in tasks])
 
     def at_most(self, capacity: int, tasks: Sequence[int], demands: Sequence[int]) -> None:
-        """The demands of those of `tasks` that run at any time sum up to `capacity` at most."""
+        """Let the demands of those of `tasks` that run at any time sum up to `capacity` at most."""
         self.model.add_cumulative([self.intervals[task] for task in tasks], list(demands), capacity)
+
+    def hold(self, intervals: Sequence[Any], sizes: Sequence[int], capacity: int) -> None:
+        """Let the sizes of those of `intervals` that overlap at any time sum up to `capacity` at most.
+
+        Sizes and capacity are divided by what all sizes have in common, which CP-SAT does not do by itself.
+        """
+        unit = gcd(*sizes) or 1
+        self.model.add_cumulative(intervals, [size // unit for size in sizes], capacity // unit)
 
     def shortest(self, tails: Sequence[int], least: int, most: int) -> None:
         """Minimize the largest (end + tail) of all tasks, which lies in [least, most]."""
@@ -84,44 +93,50 @@ class Model:
         """Set further parameters of CP-SAT that suit a kind of problem; none by default."""
 
     def hint(self, starts: Sequence[int]) -> None:
-        """A schedule to begin from: the start of each task."""
+        """Begin the search from a schedule: the start of each task."""
         for variable, start in zip(self.starts, starts, strict=True):
             self.model.add_hint(variable, start)
 
     def solve(
         self, limits: Limits, progress: Progress | None = None, on_bound: Callable[[int], None] | None = None
     ) -> Answer:
-        """Search until the optimum is proved, a limit is reached, or Ctrl-C. `on_bound` hears of every better bound.
+        """Search until the optimum is proved, a limit is reached, `limits.stop` is set, or Ctrl-C.
 
-        Both callbacks are called from other threads.
+        `progress` is called with every better schedule, `on_bound` with every better bound: from other threads, but
+        never both at once. An exception of theirs ends the search and is raised here.
         """
         solver = self.cp.CpSolver()
-        solver.parameters.max_time_in_seconds = limits.seconds
-        solver.parameters.max_deterministic_time = limits.effort
-        solver.parameters.relative_gap_limit = limits.gap / (1 + limits.gap)  # CP-SAT's is relative to the objective
-        solver.parameters.num_workers = limits.workers
-        solver.parameters.random_seed = limits.seed
-        solver.parameters.linearization_level = limits.linearization
-        solver.parameters.catch_sigint_signal = False
-        self.tune(solver.parameters, limits)
+        self._set(solver.parameters, limits)
+        callbacks = _Callbacks(solver)
         if on_bound is not None:
-            solver.best_bound_callback = lambda bound: on_bound(_rounded_up(bound))
-        status, interrupted = _in_thread(solver, self.model, self._reporter(progress))
-        found = status in {"OPTIMAL", "FEASIBLE"}
+            tell_bound = callbacks.guarded(on_bound)
+            solver.best_bound_callback = lambda bound: tell_bound(_rounded_up(bound))
+        reporter = None if progress is None else self._reporter(callbacks.guarded(progress))
+        status, interrupted = _in_thread(solver, self.model, reporter, limits.stop)
+        callbacks.raise_failure()
+        is_solved = status in {"OPTIMAL", "FEASIBLE"}
         return Answer(
             WORDS.get(status, "unknown"),
-            [solver.value(start) for start in self.starts] if found else [],
-            round(solver.objective_value) if found else None,
+            [solver.value(start) for start in self.starts] if is_solved else [],
+            round(solver.objective_value) if is_solved else None,
             _rounded_up(solver.best_objective_bound),
             solver.wall_time,
             interrupted,
         )
 
-    def _reporter(self, progress: Progress | None) -> Any:
-        """A CP-SAT callback that hands every better schedule to `progress`."""
-        if progress is None:
-            return None
-        tell, starts = progress, self.starts
+    def _set(self, parameters: Any, limits: Limits) -> None:
+        parameters.max_time_in_seconds = limits.seconds
+        parameters.max_deterministic_time = limits.effort
+        parameters.relative_gap_limit = limits.gap / (1 + limits.gap)  # CP-SAT's is relative to the objective
+        parameters.num_workers = limits.workers
+        parameters.random_seed = limits.seed
+        parameters.linearization_level = limits.linearization
+        parameters.catch_sigint_signal = False
+        self.tune(parameters, limits)
+
+    def _reporter(self, tell: Callable[..., None]) -> Any:
+        """Return a CP-SAT callback that hands every better schedule on."""
+        starts = self.starts
 
         class Reporter(self.cp.CpSolverSolutionCallback):  # type: ignore[name-defined, misc]
             def on_solution_callback(self) -> None:
@@ -131,22 +146,52 @@ class Model:
         return Reporter()
 
 
+class _Callbacks:
+    """Functions that CP-SAT's threads call: one at a time, and an exception of theirs ends the search."""
+
+    def __init__(self, solver: Any) -> None:
+        self.solver, self.lock = solver, Lock()
+        self.failure: BaseException | None = None
+
+    def guarded(self, function: Callable[..., None]) -> Callable[..., None]:
+        """Wrap `function` so that it never raises: an exception in a thread of CP-SAT would end the process."""
+
+        def call(*values: Any) -> None:
+            with self.lock:
+                if self.failure is None:
+                    try:
+                        function(*values)
+                    except BaseException as error:
+                        self.failure = error
+                        self.solver.stop_search()
+
+        return call
+
+    def raise_failure(self) -> None:
+        """Raise the exception of a function again, if there was one."""
+        if self.failure is not None:
+            raise self.failure
+
+
 def _rounded_up(bound: float) -> int:
-    """An objective is whole, so a bound of 7.3 is one of 8; what floats add to a whole number is no reason."""
+    """Round a bound up to a whole number, as objectives are: 7.3 to 8, but 7.0000001, an error of floats, to 7."""
     return ceil(bound - 1e-6)
 
 
-def _in_thread(solver: Any, model: Any, reporter: Any) -> tuple[str, bool]:
-    """Solve beside this thread, which alone hears Ctrl-C: the status, and whether that stopped it.
+def _in_thread(solver: Any, model: Any, reporter: Any, stop: Event | None) -> tuple[str, bool]:
+    """Solve in another thread, since only this one receives Ctrl-C; return the status, and whether it was interrupted.
 
-    The event says when it is over: a `join` that Ctrl-C interrupts takes the thread for ended (in Python before 3.13).
+    An event says when the search is over: a `join` that Ctrl-C interrupts takes the thread for ended (in Python before
+    3.13).
     """
-    status: list[str] = []
+    status, failures = list[str](), list[BaseException]()
     over = Event()
 
     def search() -> None:
         try:
             status.append(solver.status_name(solver.solve(model, reporter)))
+        except BaseException as error:
+            failures.append(error)
         finally:
             over.set()
 
@@ -154,9 +199,14 @@ def _in_thread(solver: Any, model: Any, reporter: Any) -> tuple[str, bool]:
     interrupted = False
     while not over.is_set():
         try:
+            interrupted = interrupted or (stop is not None and stop.is_set())
             if interrupted:
-                solver.stop_search()  # again and again: it goes unheard until the search has begun
+                solver.stop_search()  # again and again: it has no effect until the search has begun
             over.wait(FINEST_WAIT)
         except KeyboardInterrupt:
+            if interrupted or (stop is not None and stop.is_set()):
+                raise  # asked for again: the search may end by itself
             interrupted = True
+    if failures:
+        raise failures[0]
     return status[0], interrupted

@@ -1,8 +1,8 @@
-"""Is there a schedule within a horizon? A relaxation that says no and a search that says yes, in turns.
+"""The search for a schedule within a horizon: a relaxation that refutes it and a search that meets it, in turns.
 
-What is impossible, branch and bound on the linear relaxation mostly refutes in seconds, where CP-SAT may take minutes.
-What is possible, CP-SAT mostly finds in a second on the same ticks, if a list schedule along the relaxation has not
-been there before. So branch and bound begins, and time-indexed CP-SAT interrupts it now and then.
+Branch and bound on the linear relaxation refutes most impossible horizons in seconds, where CP-SAT may take minutes.
+Most possible ones are met by a list schedule along the relaxation, or else by CP-SAT in a second on the same ticks. So
+branch and bound begins, and time-indexed CP-SAT interrupts it now and then.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from typing import NamedTuple
 
 from pipesched.core.branching import Branching
 from pipesched.core.cpsat import Limits, Model
-from pipesched.core.lists import Found
+from pipesched.core.lists import Listing
 from pipesched.core.shaving import Bounds
 from pipesched.core.tasks import TaskGraph
 from pipesched.core.timeindexed import TimeIndexed, terms
@@ -31,12 +31,12 @@ class Margins(NamedTuple):
     after: Sequence[int]
 
     def within(self, horizon: int) -> Bounds:
-        """The earliest and the latest start of each task."""
+        """Return the earliest and the latest start of each task in a schedule of `horizon` ticks."""
         ends = zip(self.after, self.graph.durations, strict=True)
         return Bounds(list(self.before), [horizon - tail - time for tail, time in ends])
 
 
-class Search:
+class HorizonSearch:
     """A search for a schedule in which each task starts within its bounds."""
 
     def __init__(self, graph: TaskGraph, bounds: Bounds, limits: Limits) -> None:
@@ -46,11 +46,11 @@ class Search:
         self.refuted_by = ""  # what proved that there is none
         self.is_interrupted = False  # by Ctrl-C, in CP-SAT
 
-    def run(self) -> Iterator[Found]:
-        """Schedules, some outside the bounds; until there can be none, or the time is over."""
+    def run(self) -> Iterator[Listing]:
+        """Yield schedules, some outside the bounds, until there is none within, or the time is over."""
         turn, searched = FIRST_TURN, 0.0
-        for found in self.branching.run():
-            yield found
+        for listing in self.branching.run():
+            yield listing
             branched = monotonic() - self.begin - searched
             if branched > turn:
                 turn *= GROWTH
@@ -62,8 +62,8 @@ class Search:
         if self.branching.is_refuted:
             self.refuted_by = "linear relaxation"
 
-    def _by_ticks(self, seconds: float) -> Iterator[Found]:
-        """CP-SAT within the windows as they are by now."""
+    def _by_ticks(self, seconds: float) -> Iterator[Listing]:
+        """Search with CP-SAT within the windows as they are by now."""
         if terms_of(self.graph, self.branching.bounds) > MOST_TERMS:
             return
         model = TimeIndexed()
@@ -76,28 +76,28 @@ class Search:
         if answer.status == "infeasible":
             self.refuted_by = "time-indexed CP-SAT"
         elif answer.starts:
-            yield Found(answer.starts, "time-indexed CP-SAT")
+            yield Listing(answer.starts, "time-indexed CP-SAT")
 
 
 def columns_of(bounds: Bounds) -> int:
-    """How many columns the linear relaxation has."""
+    """Return how many columns the linear relaxation has."""
     return sum(bounds.latest) - sum(bounds.earliest) + 1
 
 
 def terms_of(graph: TaskGraph, bounds: Bounds) -> int:
-    """How many terms a time-indexed model has, about."""
+    """Return about how many terms a time-indexed model has."""
     needs = zip(*bounds, graph.durations, strict=True)
     return sum(terms(last - first + 1, time) for first, last, time in needs)
 
 
 def state(model: Model, graph: TaskGraph, bounds: Bounds) -> None:
-    """Say `graph` to a model: each task in its window, its precedences, the units of its resource."""
+    """Add `graph` to a model: each task in its window, its precedences, the units of its resource."""
     for first, duration, last in zip(bounds.earliest, graph.durations, bounds.latest, strict=True):
         model.task(duration, first, last)
     for edge in graph.arrows():
         model.after(*edge)
-    for resource, capacity in enumerate(graph.capacities):
-        users = [task for task, home in enumerate(graph.resources) if home == resource and graph.durations[task]]
+    for resource, capacity in enumerate(graph.unit_counts):
+        users = [task for task, used in enumerate(graph.resources) if used == resource and graph.durations[task]]
         if capacity == 1:
             model.one_at_a_time(users)
         elif len(users) > capacity:

@@ -1,9 +1,9 @@
 """List scheduling: keep every resource busy; among the tasks that are ready and fit, take the least key.
 
 The key is the visible tuple (priority, tie, index). The engine walks through time from event to event (a task ends, a
-lag runs out) and never leaves a unit idle while a ready task fits, in memory too, unless that would wedge. One engine
-serves pipelines (devices, activation memory) and hardware (units of a class, initiation intervals as durations,
-latencies as lags).
+lag runs out) and never leaves a unit idle while a ready task fits, in memory too, unless that would end in a deadlock.
+One engine serves pipelines (devices, activation memory) and hardware (units of a class, initiation intervals as
+durations, latencies as lags).
 """
 
 from __future__ import annotations
@@ -13,21 +13,22 @@ from heapq import heappop, heappush
 from random import Random
 from typing import NamedTuple
 
-from pipesched.core.memory import Memory, NoLimit, SafeMemory
+from pipesched.core.clock import EVERY, look
+from pipesched.core.memory import MemoryPools, SafePools, UnlimitedPools
 from pipesched.core.paths import topological_order
 from pipesched.core.priorities import PRIORITIES
 from pipesched.core.tasks import NOWHERE, TaskGraph
 from pipesched.core.ties import TIES, Tie
 from pipesched.errors import NoSchedule
-from pipesched.lookup import find
+from pipesched.names import look_up
 
 UNSTARTED = -1
 Entry = tuple[float, int, int]  # (priority, tie, task)
 
 
 class Dispatch(NamedTuple):
-    """What the list scheduler decided: the start of each task in ticks, the unit of its resource (0..capacity-1), and
-    the tasks in the order in which they were picked."""
+    """A list schedule: the start of each task in ticks, the unit of its resource (0..units-1), and the tasks in the
+    order in which they were picked."""
 
     starts: list[int]
     units: list[int]
@@ -39,30 +40,31 @@ def list_schedule(
     *,
     priority: str | Sequence[float] = "none",
     tie: str = "input",
-    caps: Sequence[int | None] = (),
+    capacities: Sequence[int | None] = (),
     owners: Sequence[int] = (),
     seed: int = 0,
 ) -> Dispatch:
-    """Schedule `graph` greedily by a rule of PRIORITIES (or a number a task, least first) and one of TIES.
+    """Return the list schedule of `graph` by a priority and a tie, the least key first.
 
-    `seed` repeats the random ones.
+    `priority` is a name of PRIORITIES, or a number for each task; `tie` is a name of TIES, and `seed` repeats a random
+    one. Raises ConfigError for other names.
 
-    `caps` limits each memory pool (None: no limit). A greedy choice can wedge under a cap that several tasks of one job
-    share: memory is full of half-done jobs. Then the schedule is made again with every start checked to be safe, by the
-    job of each task in `owners`. Raises NoSchedule when that is not possible either.
+    `capacities` limits each memory pool (None: no limit). A greedy choice can end in a deadlock under a limit that
+    several tasks of one job share: memory is full of half-done jobs. Then the schedule is made again with every start
+    checked to be safe, by the job of each task in `owners`. Raises NoSchedule when that is not possible either.
     """
-    memories: list[Memory] = [NoLimit()]
-    if graph.takes and any(cap is not None for cap in caps):
-        memories = [Memory(graph, caps)]
+    memories: list[MemoryPools] = [UnlimitedPools()]
+    if graph.takes and any(capacity is not None for capacity in capacities):
+        memories = [MemoryPools(graph, capacities)]
         if owners:
-            memories.append(SafeMemory(graph, caps, owners))
-    ranks = find(PRIORITIES, priority, "priority")(graph) if isinstance(priority, str) else priority
+            memories.append(SafePools(graph, capacities, owners))
+    ranks = look_up(PRIORITIES, priority, "priority", "priority")(graph) if isinstance(priority, str) else priority
     for memory in memories:
-        engine = _Engine(graph, ranks, find(TIES, tie, "tie")(graph, Random(seed)), memory)
+        engine = _Engine(graph, ranks, look_up(TIES, tie, "tie", "tie")(graph, Random(seed)), memory)
         engine.run()
         if len(engine.picked) == len(graph):
             return Dispatch(engine.starts, engine.units, engine.picked)
-    topological_order(graph)  # says it when the precedences form a circle
+    topological_order(graph)  # raises InvalidSchedule if the precedences form a cycle
     left = next(task for task, start in enumerate(engine.starts) if start == UNSTARTED and not engine.waits[task])
     raise NoSchedule(f"list scheduling: task {left} never fits in memory", device=graph.pools[left])
 
@@ -70,19 +72,19 @@ def list_schedule(
 class _Engine:
     """The state of a run: coming events, ready tasks of each resource, free units."""
 
-    def __init__(self, graph: TaskGraph, priority: Sequence[float], tie: Tie, memory: Memory) -> None:
+    def __init__(self, graph: TaskGraph, priority: Sequence[float], tie: Tie, memory: MemoryPools) -> None:
         self.graph, self.priority, self.tie, self.memory = graph, priority, tie, memory
-        self.safe = memory if isinstance(memory, SafeMemory) else None
+        self.safe = memory if isinstance(memory, SafePools) else None
         self.starts = [UNSTARTED] * len(graph)
         self.units = [0] * len(graph)
         self.picked: list[int] = []
         self.waits = [len(before) for before in graph.predecessors]
-        self.free = [list(range(capacity)) for capacity in graph.capacities]
+        self.free = [list(range(capacity)) for capacity in graph.unit_counts]
         # The ready tasks of a resource by the memory they ask for: if the first of a kind does not fit, none does.
-        self.ready: list[dict[tuple[int, int], list[Entry]]] = [{} for _ in graph.capacities]
-        self.ready_of_job: dict[int, dict[int, Entry]] = {}  # only for SafeMemory, where that does not hold
+        self.ready: list[dict[tuple[int, int], list[Entry]]] = [{} for _ in graph.unit_counts]
+        self.ready_of_job: dict[int, dict[int, Entry]] = {}  # only for SafePools, where that does not hold
         self.dirty: set[int] = set()  # resources where something may start now
-        self.everywhere = range(len(graph.capacities))
+        self.everywhere = range(len(graph.unit_counts))
         self.users: dict[int, set[int]] = {}  # the resources whose tasks take from a pool
         for pool, resource in zip(graph.pools, graph.resources, strict=False):
             self.users.setdefault(pool, set()).add(resource)
@@ -96,11 +98,13 @@ class _Engine:
             now = min(events[0][0] for events in (self.ends, self.arrivals) if events)
             self._settle(now)
             while (entry := self._least()) is not None:
+                if not len(self.picked) & EVERY:
+                    look()
                 self._start(entry[2], now)
                 self._settle(now)  # a task of no length has ended already
 
     def _settle(self, now: int) -> None:
-        """Everything that ends or becomes ready by `now`."""
+        """Handle everything that ends or becomes ready by `now`."""
         while (self.ends and self.ends[0][0] <= now) or (self.arrivals and self.arrivals[0][0] <= now):
             while self.ends and self.ends[0][0] <= now:
                 self._end(heappop(self.ends)[1], now)
@@ -139,7 +143,7 @@ class _Engine:
             self.ready_of_job.setdefault(self.safe.owners[task], {})[task] = entry
 
     def _least(self) -> Entry | None:
-        """The least key among all that may start now; resources where nothing may are set aside."""
+        """Return the least entry of all that may start now; set resources where nothing may start aside."""
         best: Entry | None = None
         for resource in tuple(self.dirty):
             entry = min(self._startable(resource), default=None) if self.free[resource] else None

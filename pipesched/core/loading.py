@@ -1,4 +1,4 @@
-"""OR-Tools, loaded when it is first needed: it takes up to most of a second."""
+"""Loading of OR-Tools when it is first needed, because that takes most of a second."""
 
 from __future__ import annotations
 
@@ -7,7 +7,10 @@ from typing import Any
 
 
 def load(module: str) -> Any:
-    """A module of OR-Tools. Ctrl-C while it loads is still Ctrl-C: its binary parts make an ImportError of it."""
+    """Return a module of OR-Tools.
+
+    Raises KeyboardInterrupt for Ctrl-C while it loads, of which its binary parts make an ImportError.
+    """
     try:
         return import_module(f"ortools.{module}")
     except ImportError as error:

@@ -1,4 +1,4 @@
-"""Memory under a cap while a schedule grows: may this task start now?"""
+"""Memory pools under a limit while a schedule grows: they say which tasks may start now."""
 
 from __future__ import annotations
 
@@ -9,38 +9,38 @@ from math import inf
 from pipesched.core.tasks import TaskGraph
 
 
-class Memory:
-    """What is in use of each pool. A task fits when what it takes is free."""
+class MemoryPools:
+    """The memory that is used of each pool. A task fits when what it takes is free."""
 
-    def __init__(self, graph: TaskGraph, caps: Sequence[int | None]) -> None:
+    def __init__(self, graph: TaskGraph, capacities: Sequence[int | None]) -> None:
         self.takes, self.gives, self.pools = graph.takes, graph.gives, graph.pools
-        self.caps = [inf if cap is None else cap for cap in caps]
-        self.used = [0] * len(caps)
+        self.capacities = [inf if capacity is None else capacity for capacity in capacities]
+        self.used = [0] * len(capacities)
 
     def demand(self, task: int) -> tuple[int, int]:
-        """What `task` asks for: (pool, amount). Of tasks that ask for the same, all fit or none."""
+        """Return what `task` asks for: (pool, amount). Of tasks that ask for the same, all fit or none."""
         return self.pools[task], self.takes[task]
 
     def fits(self, task: int) -> bool:
-        """Whether `task` can start now."""
+        """Return whether `task` can start now."""
         take, pool = self.takes[task], self.pools[task]
-        return not take or self.used[pool] + take <= self.caps[pool]
+        return not take or self.used[pool] + take <= self.capacities[pool]
 
     def start(self, task: int) -> None:
         """Take the memory of `task`."""
         self.used[self.pools[task]] += self.takes[task]
 
     def end(self, task: int) -> int | None:
-        """Give back the memory of `task`; the pool that has more room now, if any."""
+        """Give back the memory of `task`; return the pool that has more free now, if any."""
         self.used[self.pools[task]] -= self.gives[task]
         return self.pools[task] if self.gives[task] else None
 
 
-class NoLimit(Memory):
-    """Memory that nobody counts: every task fits."""
+class UnlimitedPools(MemoryPools):
+    """Memory without a limit: every task fits."""
 
     def __init__(self) -> None:
-        """Nothing to keep."""
+        """Keep no record."""
 
     def demand(self, task: int) -> tuple[int, int]:
         return 0, 0
@@ -49,25 +49,25 @@ class NoLimit(Memory):
         return True
 
     def start(self, task: int) -> None:
-        """Nothing to do."""
+        """Keep no record."""
 
     def end(self, task: int) -> int | None:
         return None
 
 
-class SafeMemory(Memory):
-    """Memory that never wedges: a task fits only if afterwards the jobs that have begun can still finish, one by one.
+class SafePools(MemoryPools):
+    """Memory without deadlock: a task fits only if afterwards the jobs that have begun can still finish, one by one.
 
-    A job has begun when it has taken memory. Precedences may not join different jobs.
-    This is Dijkstra's banker (EWD 623, 1977) with the jobs in the order of their numbers. In a safe state the first
-    job that has begun finds all it needs free in every pool, and taking it keeps the state safe. So a cap that holds
-    one whole job is enough for all of them.
+    This is Dijkstra's banker (EWD 623, 1977) with the jobs in the order of their numbers. A job has begun when it has
+    taken memory; precedences may not join different jobs. In a safe state all that the first job that has begun still
+    needs is free in every pool, and taking it keeps the state safe. So a capacity that holds one whole job is enough
+    for all of them.
     """
 
-    def __init__(self, graph: TaskGraph, caps: Sequence[int | None], owners: Sequence[int]) -> None:
-        super().__init__(graph, caps)
+    def __init__(self, graph: TaskGraph, capacities: Sequence[int | None], owners: Sequence[int]) -> None:
+        super().__init__(graph, capacities)
         self.owners = owners
-        jobs, pools = max(owners, default=-1) + 1, len(caps)
+        jobs, pools = max(owners, default=-1) + 1, len(capacities)
         self.needs = [[0] * pools for _ in range(jobs)]  # what each job has yet to take of each pool
         self.holds = [[0] * pools for _ in range(jobs)]
         self.unfinished = [0] * jobs
@@ -78,7 +78,7 @@ class SafeMemory(Memory):
             self.unfinished[job] += 1
 
     def leader(self) -> int:
-        """The job that can always go on: the first that has begun, else the first that has not finished."""
+        """Return the job that can always go on: the first that has begun, else the first that has not finished."""
         return self.begun[0] if self.begun else self.next_job
 
     def fits(self, task: int) -> bool:
@@ -88,11 +88,11 @@ class SafeMemory(Memory):
         if owner in self.begun:
             return self._is_safe(pool, self.begun, owner, take)
         begun = sorted([*self.begun, owner])  # it makes a claim on every pool now
-        return all(self._is_safe(p, begun, owner, take if p == pool else 0) for p in range(len(self.caps)))
+        return all(self._is_safe(p, begun, owner, take if p == pool else 0) for p in range(len(self.capacities)))
 
     def _is_safe(self, pool: int, begun: Sequence[int], owner: int, take: int) -> bool:
-        """Whether the begun jobs can finish one by one in a pool after `owner` has taken `take` more of it."""
-        free = self.caps[pool] - self.used[pool] - take
+        """Return whether the begun jobs can finish one by one in a pool after `owner` has taken `take` more of it."""
+        free = self.capacities[pool] - self.used[pool] - take
         if free < 0:
             return False
         for job in begun:

@@ -1,27 +1,28 @@
 """The shortest schedule of a task graph without memory: bounds, list schedules, and a search for what they leave open.
 
 The stages, each only if the ones before leave a gap: bounds; list schedules; each improved backwards and forwards;
-bounds that know of the resources; CP-SAT with intervals, if the gap is wide; a search at the horizon of the bound,
+bounds that count the resources; CP-SAT with intervals, if the gap is wide; a search at the horizon of the bound,
 which it raises tick by tick, or meets; the same one tick below the best schedule; CP-SAT with intervals again, which
-need not be told a horizon.
+needs no horizon.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
+from operator import itemgetter
 from time import monotonic
 
 from pipesched.core.bounds import critical_path, energy, sharpened
 from pipesched.core.cpsat import Limits, Model
-from pipesched.core.horizon import Margins, Search, columns_of, state
-from pipesched.core.lists import Found, back_and_forth, by_rules, by_tails, length_of
+from pipesched.core.horizon import HorizonSearch, Margins, columns_of, state
+from pipesched.core.lists import Listing, back_and_forth, by_rules, by_tails, length_of
 from pipesched.core.paths import heads, tails
 from pipesched.core.tasks import TaskGraph
 
 MOST_SHARPENED = 500  # tasks; sharpened bounds cost up to their cube
-FEW_TICKS = 5  # of a gap that is soon closed tick by tick; a wider one CP-SAT with intervals tries first,
-FIRST_SECONDS, FIRST_SHARE = 0.05, 0.3  # so many seconds for each tick of it, at most that share of the time
+FEW_TICKS = 5  # of a gap that is soon closed tick by tick; CP-SAT with intervals comes first where it is wider
+FIRST_SECONDS, FIRST_SHARE = 0.05, 0.3  # of that search: for each tick of the gap, and at most a part of the time
 MOST_COLUMNS = 50_000  # of a relaxation that is worth its memory; it takes half a minute to solve
 FEW_COLUMNS = 15_000  # some seconds
 SHARE, SHARE_OF_MANY = 0.99, 0.75  # of the time left, for all horizons: few and small ones, or others
@@ -30,12 +31,12 @@ SHARE_OF_ONE = 0.95  # of the time left for horizons, for one of them
 
 @dataclass(frozen=True)
 class Optimum:
-    """The best schedule found, its length, the best bound, and what brought them about. Times in ticks."""
+    """The best schedule of a search, its length, the best bound, and the method of each. Times are in ticks."""
 
     starts: Sequence[int]
     length: int
     bound: int
-    method: str  # what found the schedule
+    method: str  # what made the schedule
     proof: str  # what gave the bound
     stopped_by: str = ""  # time or interrupt, when a gap was left
 
@@ -46,26 +47,25 @@ class Optimum:
 
     @property
     def is_open(self) -> bool:
-        """Whether there is something left to search, and nothing that ended the search."""
+        """Whether a gap is left, and nothing has ended the search."""
         return not self.is_proved and not self.stopped_by
 
     def raised(self, bound: int, proof: str) -> Optimum:
-        """With `bound`, if it is better."""
+        """Return this with `bound`, if that is better."""
         return replace(self, bound=bound, proof=proof) if bound > self.bound else self
 
 
 def lower_bound(graph: TaskGraph) -> tuple[int, str]:
-    """The largest of the bounds that cost nothing, and its name."""
+    """Return the larger of critical path and energy bound, in ticks, and its name."""
     before, after = heads(graph), tails(graph)
-    return max(
-        (critical_path(graph), "critical path"), (energy(graph, before, after), "energy"), key=lambda one: one[0]
-    )
+    return max((critical_path(graph), "critical path"), (energy(graph, before, after), "energy"), key=itemgetter(0))
 
 
 def shortest(graph: TaskGraph, limits: Limits) -> Optimum:
-    """The shortest schedule that `limits` allow. OR-Tools is loaded only when bounds and list schedules disagree.
+    """Return the shortest schedule that `limits` allow to find, and what is proved about it.
 
-    The search goes on until nothing is open, whatever gap `limits` would take; its turns go by the clock.
+    The search goes on until the gap is closed, whatever gap `limits` allow. The clock decides when each method has its
+    turn, so that answers need not repeat. OR-Tools is loaded only when bounds and list schedules disagree.
     """
     begin = monotonic()
     bound, proof = lower_bound(graph)
@@ -87,9 +87,9 @@ def shortest(graph: TaskGraph, limits: Limits) -> Optimum:
     return replace(best, stopped_by="time") if best.is_open else best
 
 
-def _better(graph: TaskGraph, best: Optimum, found: Iterable[Found]) -> Optimum:
-    """`best` or the best of `found`, looked at until one meets the bound."""
-    for starts, method in found:
+def _better(graph: TaskGraph, best: Optimum, listings: Iterable[Listing]) -> Optimum:
+    """Return `best` or the best of `listings`, which are made until one meets the bound."""
+    for starts, method in listings:
         length = length_of(graph, starts)
         if length < best.length:
             best = replace(best, starts=starts, length=length, method=method)
@@ -99,7 +99,7 @@ def _better(graph: TaskGraph, best: Optimum, found: Iterable[Found]) -> Optimum:
 
 
 def _searched(margins: Margins, best: Optimum, limits: Limits, begin: float) -> Optimum:
-    """Horizons, and CP-SAT with intervals: first where the gap is wide, at last where it is still open."""
+    """Search by horizons, and by CP-SAT with intervals: first where the gap is wide, and last where any is left."""
 
     def left(share: float = 1) -> float:
         return max(limits.seconds - (monotonic() - begin), 0.01) * share
@@ -118,7 +118,7 @@ def _searched(margins: Margins, best: Optimum, limits: Limits, begin: float) -> 
 
 
 def _by_horizons(margins: Margins, best: Optimum, limits: Limits, deadline: float) -> Optimum:
-    """From the bound upwards as long as it can be refuted, then from the best schedule downwards."""
+    """Search horizons from the bound upwards as long as they are refuted, then from the best schedule downwards."""
     tried = -1
     for is_upwards in (True, False):
         while best.is_open and (horizon := best.bound if is_upwards else best.length - 1) != tried:
@@ -130,11 +130,11 @@ def _by_horizons(margins: Margins, best: Optimum, limits: Limits, deadline: floa
 
 
 def _within(margins: Margins, best: Optimum, horizon: int, limits: Limits) -> Optimum:
-    """Refute `horizon`, which is a better bound then, or find a schedule within it."""
-    search = Search(margins.graph, margins.within(horizon), limits)
+    """Refute `horizon`, which raises the bound, or find a schedule within it."""
+    search = HorizonSearch(margins.graph, margins.within(horizon), limits)
     try:
-        for found in search.run():
-            best = _better(margins.graph, best, [found])
+        for listing in search.run():
+            best = _better(margins.graph, best, [listing])
             if best.length <= horizon:
                 break
     except KeyboardInterrupt:
@@ -152,6 +152,6 @@ def _by_intervals(margins: Margins, best: Optimum, limits: Limits) -> Optimum:
     model.hint(best.starts)
     answer = model.solve(limits)
     if answer.starts:
-        best = _better(margins.graph, best, [Found(answer.starts, "CP-SAT")])
+        best = _better(margins.graph, best, [Listing(answer.starts, "CP-SAT")])
     best = best.raised(min(answer.bound, best.length), "CP-SAT")
     return replace(best, stopped_by="interrupt") if answer.interrupted and not best.is_proved else best

@@ -1,16 +1,22 @@
-"""Longest paths through a task graph, as if every resource had room for everything."""
+"""Longest paths through a task graph, as if every resource had units for all tasks at once."""
 
 from __future__ import annotations
 
+from pipesched.core.clock import EVERY, look
 from pipesched.core.tasks import TaskGraph
 from pipesched.errors import InvalidSchedule
 
 
 def topological_order(graph: TaskGraph) -> list[int]:
-    """The tasks in an order in which each comes after all that it waits for. A cycle raises InvalidSchedule."""
+    """Return the tasks in an order in which each comes after all that it waits for.
+
+    Raises InvalidSchedule for a cycle.
+    """
     waiting = [len(before) for before in graph.predecessors]
     order = [task for task, count in enumerate(waiting) if not count]
-    for task in order:  # grows while it is walked
+    for position, task in enumerate(order):  # grows while it is walked
+        if not position & EVERY:
+            look()
         for after, _ in graph.successors[task]:
             waiting[after] -= 1
             if not waiting[after]:
@@ -22,7 +28,7 @@ def topological_order(graph: TaskGraph) -> list[int]:
 
 
 def heads(graph: TaskGraph) -> list[int]:
-    """ASAP: the earliest start of each task in ticks, by its longest path of predecessors."""
+    """Return the earliest start (ASAP) of each task in ticks, by its longest path of predecessors."""
     start = [0] * len(graph)
     durations, successors = graph.durations, graph.successors
     for task in topological_order(graph):
@@ -34,7 +40,7 @@ def heads(graph: TaskGraph) -> list[int]:
 
 
 def tails(graph: TaskGraph) -> list[int]:
-    """For each task, the ticks that must pass between its end and the end of the schedule (longest path)."""
+    """Return the ticks that must pass between the end of each task and the end of the schedule (longest path)."""
     tail = list(graph.deliveries) or [0] * len(graph)
     durations, predecessors = graph.durations, graph.predecessors
     for task in reversed(topological_order(graph)):
@@ -46,7 +52,7 @@ def tails(graph: TaskGraph) -> list[int]:
 
 
 def longest_path(graph: TaskGraph, source: int, target: int) -> int:
-    """The ticks from the start of `source` to the end of `target` along the longest path; -1 if there is none."""
+    """Return the ticks from the start of `source` to the end of `target` along the longest path; -1 without a path."""
     longest = [-1] * len(graph)
     longest[source] = graph.durations[source]
     for task in topological_order(graph):

@@ -13,37 +13,37 @@ MOST_TASKS_WITH_DESCENDANTS = 20_000  # the sets of descendants take n*n/8 bytes
 
 
 def none(graph: TaskGraph) -> list[int]:
-    """No priority: the tie decides."""
+    """Rank all tasks equal: the tie decides."""
     return [0] * len(graph)
 
 
 def asap(graph: TaskGraph) -> list[int]:
-    """Earliest possible start first."""
+    """Rank by the earliest possible start."""
     return heads(graph)
 
 
 def alap(graph: TaskGraph) -> list[int]:
-    """Latest possible start first: the task and its tail, longest first (the critical path)."""
+    """Rank by the latest possible start: the longest task with its tail first (the critical path)."""
     return [-tail - duration for tail, duration in zip(tails(graph), graph.durations, strict=True)]
 
 
 def mobility(graph: TaskGraph) -> list[int]:
-    """Least slack first: latest minus earliest start (less the same constant for all)."""
+    """Rank by slack, the least first: latest minus earliest start (less the same constant for all)."""
     return list(map(sub, alap(graph), heads(graph)))
 
 
 def successors(graph: TaskGraph) -> list[int]:
-    """Most direct successors first."""
+    """Rank by the number of direct successors, the most first."""
     return [-len({after for after, _ in arrows}) for arrows in graph.successors]
 
 
 def descendants(graph: TaskGraph) -> list[int]:
-    """Most tasks that depend on it, directly or not, first."""
+    """Rank by the number of tasks that depend on a task, directly or not, the most first."""
     return list(map(neg, descendant_counts(graph)))
 
 
 def descendant_counts(graph: TaskGraph) -> list[int]:
-    """How many tasks depend on each task, directly or not."""
+    """Return how many tasks depend on each task, directly or not. Raises ConfigError for too many tasks."""
     if len(graph) > MOST_TASKS_WITH_DESCENDANTS:
         raise ConfigError(
             f"counting the descendants of {len(graph):,} tasks takes too much memory"

@@ -1,12 +1,12 @@
-"""The linear relaxation of a task graph in windows of time: tasks that may start in parts, here and there.
+"""The linear relaxation of a task graph in time windows: a task may start in parts, at several ticks.
 
 A column says how much of a task has started by a tick: 0 before its window, never falling, 1 at the end of its window.
 In these columns a precedence at a tick is one comparison, and the tasks that run at a tick are what has started by
 then less what had started a duration before. (The relaxation is that of `timeindexed`, whose columns are the
 differences of these; this one has a third or a quarter of its coefficients.)
 
-GLOP, the solver, computes in floating point. What is claimed here is proved in integers: its dual values, rounded,
-weigh the rules so that their sum alone is a contradiction.
+GLOP, the solver, computes in floating point. Claims are proved in integers: its dual values, rounded, weigh the rules
+so that their sum alone is a contradiction.
 """
 
 from __future__ import annotations
@@ -19,21 +19,21 @@ from pipesched.core.loading import load
 from pipesched.core.tasks import TaskGraph
 
 SCALE = 1 << 30  # of dual values, which are rounded to multiples of 1 / SCALE
-TOLERANCE = 1e-6  # what is no more than that above a limit is not worth a proof
-PATIENCE = 250  # milliseconds that GLOP runs before we look for Ctrl-C and at the clock
-EXCESS = 0  # the column that lets every resource have more units; nothing, save to measure how far it is from possible
+TOLERANCE = 1e-6  # an excess over a limit that is not worth a proof
+PATIENCE = 250  # milliseconds that GLOP runs between two checks for Ctrl-C and of the clock
+EXCESS = 0  # the column of units that every resource has besides its own: 0, except to measure how many are missing
 
 
 class Impossible(Exception):
-    """There is no schedule within the windows, nor a fractional one."""
+    """Raised where no schedule lies within the windows, nor a fractional one."""
 
 
 class OutOfTime(Exception):
-    """The deadline has passed."""
+    """Raised once the deadline has passed."""
 
 
-class _Rule(NamedTuple):
-    """The sum of the columns `more` less those of `less` is `most` or smaller."""
+class _Inequality(NamedTuple):
+    """The sum of the columns `more` less that of the columns `less` is `most` or smaller."""
 
     more: list[int]
     less: list[int]
@@ -43,8 +43,8 @@ class _Rule(NamedTuple):
 class Relaxation:
     """Fractional schedules of `graph`, each task starting within [earliest, latest], in ticks.
 
-    The windows must respect the precedences. `check` and the questions `never_by` and `never_after` raise Impossible
-    where no fractional schedule is left, and OutOfTime after `deadline` (of time.monotonic), as making one does.
+    The windows must respect the precedences. `check`, `never_by` and `never_after` raise Impossible where no fractional
+    schedule is left. They, and making one, raise OutOfTime after `deadline` (of time.monotonic).
     """
 
     def __init__(self, graph: TaskGraph, earliest: Sequence[int], latest: Sequence[int], deadline: float) -> None:
@@ -55,14 +55,14 @@ class Relaxation:
         self.columns = [self.solver.NumVar(0, 0, "")]
         self.bounds = [(0, 0)]
         self.first: list[int] = []  # the column of each task at the first tick of its window
-        self.rules: list[_Rule] = []
+        self.rules: list[_Inequality] = []
         self.rows: list[Any] = []
         for task in range(len(graph)):
             self._add_columns(task)
         for before, after, lag in graph.arrows():
             self._precedence(before, after, graph.durations[before] + lag)
-        for resource, capacity in enumerate(graph.capacities):
-            self._resource(graph, [task for task, home in enumerate(graph.resources) if home == resource], capacity)
+        for resource, capacity in enumerate(graph.unit_counts):
+            self._resource(graph, [task for task, used in enumerate(graph.resources) if used == resource], capacity)
         self.values = [0.0] * len(self.columns)  # of the last fractional schedule
         self.status = self.glop.Solver.NOT_SOLVED
         options = self.parameters = self.glop.MPSolverParameters()
@@ -80,20 +80,20 @@ class Relaxation:
             self._bound(EXCESS, 0, 0)
 
     def never_by(self, task: int, tick: int) -> bool:
-        """Whether no fractional schedule starts all of `task` by `tick` (within its window, before its last tick)."""
+        """Return whether no fractional schedule starts all of `task` by `tick` (in its window, before the end)."""
         return self._test({self._column(task, tick): -1}, -1)
 
     def never_after(self, task: int, tick: int) -> bool:
-        """Whether every fractional schedule starts some of `task` by `tick` (as above)."""
+        """Return whether every fractional schedule starts some of `task` by `tick` (in its window, before the end)."""
         return self._test({self._column(task, tick): 1}, 0)
 
     def narrow(self, task: int, earliest: int, latest: int) -> None:
-        """From now on `task` starts within [earliest, latest]."""
+        """Start `task` within [earliest, latest] from now on."""
         for tick in range(self.earliest[task], self.latest[task]):
             self._bound(self._column(task, tick), int(tick >= latest), int(tick >= earliest))
 
     def middles(self) -> list[float]:
-        """The mean start of each task in the last fractional schedule, in ticks."""
+        """Return the mean start of each task in the last fractional schedule, in ticks."""
         ends = [*self.first, len(self.values)][1:]
         begun = [sum(self.values[first:end]) for first, end in zip(self.first, ends, strict=True)]
         return [round(latest - ticks, 3) for latest, ticks in zip(self.latest, begun, strict=True)]
@@ -102,7 +102,7 @@ class Relaxation:
         return self.first[task] + tick - self.earliest[task]
 
     def _add_columns(self, task: int) -> None:
-        """How much has started by each tick of the window but the last, where it is all."""
+        """Add a column for each tick of the window but the last, by which all of the task has started."""
         self.first.append(len(self.columns))
         for tick in range(self.earliest[task], self.latest[task]):
             self.columns.append(self.solver.NumVar(0, 1, ""))
@@ -122,10 +122,10 @@ class Relaxation:
             over = [(task, tick - graph.durations[task]) for task in users]
             self._rule(begun, over, capacity, EXCESS)
 
-    def _rule(self, more: list[tuple[int, int]], less: list[tuple[int, int]], most: int, *spare: int) -> None:
-        """What has started by (task, tick): the sum over `more` less that over `less` is at most `most`.
+    def _rule(self, more: list[tuple[int, int]], less: list[tuple[int, int]], most: int, *excess: int) -> None:
+        """Limit what has started by the (task, tick) of `more`, less what has by those of `less`, to `most`.
 
-        Rules that always hold are left out.
+        The columns of `excess` count with `less`. Rules that always hold are left out.
         """
         if monotonic() > self.deadline:
             raise OutOfTime
@@ -134,7 +134,7 @@ class Relaxation:
         most += sure_minus - sure_plus
         if len(plus) <= most:
             return
-        rule = _Rule(plus, [*minus, *spare], most)
+        rule = _Inequality(plus, [*minus, *excess], most)
         row = self.solver.Constraint(-self.solver.infinity(), most)
         for column in rule.more:
             row.SetCoefficient(self.columns[column], 1)
@@ -144,7 +144,7 @@ class Relaxation:
         self.rows.append(row)
 
     def _started(self, wanted: list[tuple[int, int]]) -> tuple[list[int], int]:
-        """The columns of (task, tick) within a window, and how many ticks lie behind one."""
+        """Return the columns of the (task, tick) within their windows, and how many ticks lie behind theirs."""
         columns = [self._column(task, tick) for task, tick in wanted if self.earliest[task] <= tick < self.latest[task]]
         return columns, sum(tick >= self.latest[task] for task, tick in wanted)
 
@@ -154,14 +154,14 @@ class Relaxation:
             self.columns[column].SetBounds(low, high)
 
     def _test(self, costs: Mapping[int, int], limit: int) -> bool:
-        """Whether `costs` are more than `limit` in every fractional schedule; raises Impossible if there is none."""
+        """Return whether `costs` exceed `limit` in every fractional schedule. Raises Impossible if there is none."""
         is_more = self._is_more(costs, limit)
         if self.status == self.glop.Solver.INFEASIBLE:
             self.check()
         return is_more
 
     def _is_more(self, costs: Mapping[int, int], limit: int) -> bool:
-        """Whether the least that GLOP finds for `costs` is more than `limit`, which is then proved."""
+        """Return whether the least `costs` that GLOP finds exceed `limit`, and that can be proved."""
         self._solve(costs)
         if self.status != self.glop.Solver.OPTIMAL:
             return False
@@ -183,7 +183,7 @@ class Relaxation:
         raise OutOfTime
 
     def _proves(self, costs: Mapping[int, int], limit: int) -> bool:
-        """Whether the dual values at hand prove that the least of `costs` is more than `limit`.
+        """Return whether the dual values at hand prove that the least `costs` exceed `limit`.
 
         costs x >= costs x + sum over rules of weight (more x - less x - most), whatever the weights, if none is
         negative; each column adds least at one of its bounds.

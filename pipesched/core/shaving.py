@@ -1,8 +1,8 @@
-"""Windows of time, shaved: no schedule within a horizon starts a task where not even a fractional one can.
+"""Shaving of time windows: no schedule within a horizon starts a task where not even a fractional one can.
 
 A task that cannot start at the first ticks of its window has a window without them, which narrows the windows of others
-in turn. (Shaving: Martin and Shmoys 1996; destructive improvement: Klein and Scholl 1999. With the linear relaxation in
-the place of propagation it takes far longer, and sees far more.)
+in turn. (Shaving: Martin and Shmoys 1996; destructive improvement: Klein and Scholl 1999. The linear relaxation takes
+far longer than their propagation, and refutes far more.)
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ class Bounds(NamedTuple):
     latest: list[int]
 
     def copy(self) -> Bounds:
-        """The same, to be changed."""
+        """Return a copy, to be changed."""
         return Bounds(self.earliest.copy(), self.latest.copy())
 
 
@@ -39,11 +39,11 @@ class Windows:
         self.relaxation = Relaxation(graph, *bounds, deadline)
 
     def slack(self, task: int) -> int:
-        """The ticks between the first and the last start of `task`."""
+        """Return the ticks between the first and the last start of `task`."""
         return self.bounds.latest[task] - self.bounds.earliest[task]
 
     def reset(self, bounds: Bounds) -> None:
-        """Take `bounds`, wider ones too, instead of those at hand."""
+        """Set the windows to `bounds`, which may be wider than they are."""
         self.bounds = bounds.copy()
         for task, window in enumerate(zip(*bounds, strict=True)):
             self.relaxation.narrow(task, *window)
@@ -67,7 +67,7 @@ class Windows:
                 pending.append((before, bounds.earliest[before], latest - lag - durations[before]))
 
     def shave(self) -> Iterator[Sequence[float]]:
-        """One pass; after each step, the mean start of each task in a fractional schedule within the windows.
+        """Shave once, and yield after each step the mean start of each task in a fractional schedule, in ticks.
 
         The tasks that most others wait for come first: they narrow most windows.
         """
@@ -85,7 +85,7 @@ class Windows:
             yield from self._shave_end(task, at_front=False)
 
     def _shave_end(self, task: int, *, at_front: bool) -> Iterator[Sequence[float]]:
-        """1, 2, 4, ... ticks at a time, from the first refusal on half as many."""
+        """Shave 1, 2, 4, ... ticks at a time, and from the first failure on half as many each time."""
         ticks, is_growing = 1, True
         while ticks and (slack := self.slack(task)):
             ticks = min(ticks, slack)

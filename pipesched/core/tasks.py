@@ -1,4 +1,4 @@
-"""The task graph: what every front end lowers to.
+"""The task graph, to which every front end lowers its problems.
 
 Tasks are numbered 0..n-1 and described by flat lists, so that a million of them are cheap. Precedences come in
 bundles: one `Edge` joins each task of a range to its counterpart in another range, because real graphs repeat the same
@@ -7,16 +7,20 @@ arrow for every microbatch (a single arrow is a bundle of one).
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
+from math import gcd
 from typing import NamedTuple
 
 NOWHERE = -1  # the resource of a task that occupies nothing
 
 
 class Edge(NamedTuple):
-    """`after[i]` starts at the earliest `lag` ticks after the end of `before[i]`, for every i. Ranges go upwards."""
+    """A bundle of precedences: for every i, `after[i]` starts `lag` ticks or more after the end of `before[i]`.
+
+    Ranges go upwards.
+    """
 
     before: range
     after: range
@@ -24,7 +28,7 @@ class Edge(NamedTuple):
 
 
 def arrow(before: int, after: int, lag: int = 0) -> Edge:
-    """One precedence between two tasks."""
+    """Return one precedence between two tasks."""
     return Edge(range(before, before + 1), range(after, after + 1), lag)
 
 
@@ -33,7 +37,7 @@ class TaskGraph:
     """Tasks with durations (integer ticks) on resources, precedences with lags, and memory.
 
     Task i occupies one unit of `resources[i]` for `durations[i]` ticks; NOWHERE: none, nor any memory.
-    Resource r has `capacities[r]` units: 1 is a machine, k is a class of k identical units. At its start a task takes
+    Resource r has `unit_counts[r]` units: 1 is a machine, k is a class of k identical units. At its start a task takes
     `takes[i]` from memory pool `pools[i]`, at its end it gives `gives[i]` back (both default to nothing).
     `deliveries[i]` ticks after its end the result of task i is out, occupying nobody; the last one out ends the
     schedule (default: at once).
@@ -41,7 +45,7 @@ class TaskGraph:
 
     durations: Sequence[int]
     resources: Sequence[int]
-    capacities: Sequence[int]
+    unit_counts: Sequence[int]
     edges: Sequence[Edge] = ()
     takes: Sequence[int] = ()
     gives: Sequence[int] = ()
@@ -51,8 +55,20 @@ class TaskGraph:
     def __len__(self) -> int:
         return len(self.durations)
 
+    def by_resource(self, tasks: Iterable[int]) -> list[list[int]]:
+        """Return `tasks`, in their order, split by the resource that they occupy."""
+        split: list[list[int]] = [[] for _ in self.unit_counts]
+        for task in tasks:
+            split[self.resources[task]].append(task)
+        return split
+
+    @property
+    def quantum(self) -> int:
+        """The greatest common divisor of all durations and lags (1 when nothing takes time)."""
+        return gcd(*self.durations, *(edge.lag for edge in self.edges)) or 1
+
     def arrows(self) -> Iterator[tuple[int, int, int]]:
-        """Every single precedence as (before, after, lag)."""
+        """Yield every single precedence as (before, after, lag)."""
         for before, after, lag in self.edges:
             for pair in zip(before, after, strict=True):
                 yield *pair, lag
@@ -75,7 +91,7 @@ class TaskGraph:
 
 
 def reversed_graph(graph: TaskGraph) -> TaskGraph:
-    """The same tasks with time running backwards; task i becomes task n-1-i, and takes what it gave."""
+    """Return the same tasks with time running backwards; task i becomes task n-1-i, and takes what it gave."""
     last = len(graph) - 1
 
     def mirror(tasks: range) -> range:

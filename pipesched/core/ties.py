@@ -1,7 +1,7 @@
 """Ties of the list scheduler: what decides between ready tasks of equal priority. Least key first.
 
-A tie sees when a task becomes ready, and which tasks have been issued: `pairing` needs the latter, and no fixed key can
-say the same.
+A tie is told when a task becomes ready, and which tasks have been issued: `pairing` needs the latter, which no fixed
+key can express.
 """
 
 from __future__ import annotations
@@ -15,44 +15,44 @@ from pipesched.core.tasks import TaskGraph
 
 
 class Tie:
-    """Input order: every key is equal, so the index decides. The other ties change one of its two methods."""
+    """Input order: every key is equal, so the index decides. The other ties override one or both methods."""
 
     def __init__(self, graph: TaskGraph, random: Random) -> None:
         self.graph = graph
         self.random = random
 
     def key(self, task: int, now: int) -> int:
-        """The key of `task`, which is ready at `now`."""
+        """Return the key of `task`, which is ready at `now`."""
         return 0
 
     def issued(self, task: int) -> Iterable[int]:
-        """The tasks whose key may have changed because `task` was issued."""
+        """Take note that `task` was issued; return the tasks whose key may have changed by that."""
         return ()
 
 
 class Reverse(Tie):
-    """The last of the input first."""
+    """Reverse input order: the last task first."""
 
     def key(self, task: int, now: int) -> int:
         return -task
 
 
 class Fifo(Tie):
-    """The one that has been ready longest first."""
+    """First in, first out: the task that has been ready longest first."""
 
     def key(self, task: int, now: int) -> int:
         return now
 
 
 class Shuffled(Tie):
-    """By lot; the seed repeats it."""
+    """Random order; the seed repeats it."""
 
     def key(self, task: int, now: int) -> int:
         return self.random.getrandbits(32)
 
 
 class Level(Tie):
-    """bfs: the one with the fewest operations before it first, level by level."""
+    """Breadth first (bfs), level by level: the task with the shortest chain of tasks before it first."""
 
     def __init__(self, graph: TaskGraph, random: Random) -> None:
         super().__init__(graph, random)
@@ -66,14 +66,14 @@ class Level(Tie):
 
 
 class Depth(Level):
-    """dfs, lifo: finish what you started, the one with the most operations before it first."""
+    """Depth first (dfs, lifo), to finish what was begun: the task with the longest chain of tasks before it first."""
 
     def key(self, task: int, now: int) -> int:
         return -self.level[task]
 
 
 class MostDescendants(Tie):
-    """The one on which the most tasks depend first."""
+    """Most descendants: the task on which the most tasks depend first."""
 
     def __init__(self, graph: TaskGraph, random: Random) -> None:
         super().__init__(graph, random)
@@ -84,7 +84,7 @@ class MostDescendants(Tie):
 
 
 class Pairing(Tie):
-    """The one that completes an operand set first: a consumer's other operand was issued, in this cycle or before."""
+    """Pairing: a task that completes the operands of a consumer first, all others of which have been issued."""
 
     def __init__(self, graph: TaskGraph, random: Random) -> None:
         super().__init__(graph, random)

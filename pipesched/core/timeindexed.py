@@ -1,4 +1,4 @@
-"""The model of `cpsat` said tick by tick: a yes or no for each task and each tick at which it may start.
+"""The time-indexed model: the rules of `cpsat` with a Boolean for each task and each tick at which it may start.
 
 The linear relaxation of these rules is far tighter than that of intervals, so that a horizon one tick too short is
 often refuted in a second where intervals take a minute; but the model grows with the horizon.
@@ -28,7 +28,7 @@ class TimeIndexed(Model):
         return len(self.starts) - 1
 
     def after(self, before: int, after: int, lag: int = 0) -> None:
-        """Disaggregated: for every tick, not both `after` by then and `before` too late for that."""
+        """Add the disaggregated precedence: at no tick has `after` started by then and `before` starts too late."""
         gap = self.durations[before] + lag
         for tick in self.at[after]:
             late = [chosen for start, chosen in self.at[before].items() if start + gap > tick]
@@ -41,13 +41,13 @@ class TimeIndexed(Model):
         self.at_most(1, tasks, [1] * len(tasks))
 
     def at_most(self, capacity: int, tasks: Sequence[int], demands: Sequence[int]) -> None:
-        self._share(capacity, zip(tasks, demands, strict=True), lambda tick: tick)
+        self._limit(capacity, zip(tasks, demands, strict=True), lambda tick: tick)
 
     def at_most_every(self, period: int, capacity: int, tasks: Sequence[int]) -> None:
-        """When all tasks are repeated every `period` ticks, at most `capacity` of `tasks` run at any time."""
-        self._share(capacity, ((task, 1) for task in tasks), lambda tick: tick % period)
+        """Let at most `capacity` of `tasks` run at any time when all are repeated every `period` ticks."""
+        self._limit(capacity, ((task, 1) for task in tasks), lambda tick: tick % period)
 
-    def _share(self, capacity: int, users: Iterable[tuple[int, int]], moment: Callable[[int], int]) -> None:
+    def _limit(self, capacity: int, users: Iterable[tuple[int, int]], moment: Callable[[int], int]) -> None:
         running: dict[int, list[Any]] = {}
         for task, demand in users:
             for start, chosen in self.at[task].items():
@@ -63,5 +63,5 @@ class TimeIndexed(Model):
 
 
 def terms(starts: int, duration: int) -> int:
-    """About how many terms the rules have for a task of so many possible starts, if it waits for one other."""
+    """Return about how many terms the rules of a task have that has `starts` possible starts and waits for another."""
     return starts * (starts + duration)

@@ -1,7 +1,7 @@
 """From the order on each machine to times: every task as early as its order and its predecessors allow.
 
-Linear in tasks and precedences. A machine runs on until its next task waits for one that has not ended; the end of
-that one wakes it again. When every machine sleeps, they wait for each other in a circle: a deadlock.
+Linear in tasks and precedences. A machine runs on until its next task waits for a task that has not ended; the end of
+that task wakes it again. When every machine sleeps, they wait for each other in a cycle: a deadlock.
 """
 
 from __future__ import annotations
@@ -10,6 +10,7 @@ from collections.abc import Generator, Sequence
 from operator import lt
 from typing import NamedTuple
 
+from pipesched.core.clock import EVERY, look
 from pipesched.core.tasks import Edge, TaskGraph
 from pipesched.errors import Deadlock, InvalidSchedule
 
@@ -25,12 +26,12 @@ class Times(NamedTuple):
 
 
 def earliest_times(graph: TaskGraph, orders: Sequence[Sequence[int]]) -> Times:
-    """When each task runs if each of `orders` runs one task at a time, in that order, from time 0.
+    """Return when each task runs if each of `orders` runs one task at a time, in that order, from time 0.
 
     Raises Deadlock with the cycle, or InvalidSchedule when a task waits for one that no order holds.
     """
-    machine, position = _places(len(graph), orders)
-    waits = _Waits(graph.edges, machine, position, complete=sum(map(len, orders)) == len(graph))
+    machine, position = _positions(len(graph), orders)
+    waits = _WaitTable(graph.edges, machine, position, complete=sum(map(len, orders)) == len(graph))
     times = Times([UNTIMED] * len(graph), [UNTIMED] * len(graph))
     _run_all(orders, graph.durations, waits, times)
     stuck = {
@@ -43,21 +44,21 @@ def earliest_times(graph: TaskGraph, orders: Sequence[Sequence[int]]) -> Times:
     return times
 
 
-def _places(size: int, orders: Sequence[Sequence[int]]) -> tuple[list[int], list[int]]:
-    """The machine of each task, and its position in that machine's order."""
+def _positions(size: int, orders: Sequence[Sequence[int]]) -> tuple[list[int], list[int]]:
+    """Return the machine of each task, and its position in that machine's order."""
     machine, position = [_NONE] * size, [_NONE] * size
     for number, order in enumerate(orders):
-        for place, task in enumerate(order):
+        for entry, task in enumerate(order):
             machine[task] = number
-            position[task] = place
+            position[task] = entry
     return machine, position
 
 
-class _Waits:
-    """What each task must look at before it starts.
+class _WaitTable:
+    """The tasks that each task waits for, with the lags.
 
     A precedence without lag inside one machine holds by the order itself, so it is dropped where the positions agree.
-    Most tasks are then left with at most one wait: `first` and `lag` hold it. For the others `first` says _SEVERAL,
+    Most tasks are then left with at most one wait: `first` and `lag` hold it. For the others `first` is _SEVERAL,
     and `several` holds their waits.
     """
 
@@ -92,7 +93,7 @@ class _Waits:
             self.several[after].append((before, edge.lag))
 
     def of(self, task: int) -> list[int]:
-        """The tasks that `task` waits for."""
+        """Return the tasks that `task` waits for."""
         if self.first[task] == _SEVERAL:
             return [before for before, _ in self.several[task]]
         return [self.first[task]] if self.first[task] != _NONE else []
@@ -105,12 +106,16 @@ def _slice(tasks: range) -> slice:
     return slice(tasks.start, tasks.stop, tasks.step)
 
 
-def _run_all(orders: Sequence[Sequence[int]], durations: Sequence[int], waits: _Waits, times: Times) -> None:
-    """Fill `times`, as far as the machines get."""
+def _run_all(orders: Sequence[Sequence[int]], durations: Sequence[int], waits: _WaitTable, times: Times) -> None:
+    """Fill in `times`, as far as the machines get."""
     sleepers: dict[int, list[_Machine]] = {}  # task -> the machines that sleep until it has ended
     awake: list[_Machine] = []
     awake += [_machine(order, durations, waits, times, sleepers, awake) for order in orders]
+    steps = 0
     while awake:
+        steps += 1
+        if not steps & EVERY:
+            look()
         machine = awake.pop()
         before = next(machine, None)
         if before is None:
@@ -124,12 +129,12 @@ def _run_all(orders: Sequence[Sequence[int]], durations: Sequence[int], waits: _
 def _machine(
     order: Sequence[int],
     durations: Sequence[int],
-    waits: _Waits,
+    waits: _WaitTable,
     times: Times,
     sleepers: dict[int, list[_Machine]],
     awake: list[_Machine],
 ) -> _Machine:
-    """One machine: runs its order, and yields the task that it waits for whenever it has to sleep."""
+    """Run the order of one machine; yield the task that it waits for whenever it has to sleep."""
     first, lags, several = waits.first, waits.lag, waits.several
     starts, ends = times
     clock = 0
@@ -153,8 +158,8 @@ def _machine(
             awake += sleepers.pop(task)
 
 
-def _deadlock(stuck: dict[int, int], waits: _Waits, machine: list[int], ends: list[int]) -> InvalidSchedule:
-    """Walk from machine to machine, each waiting for an operation of the next, until the walk bites its tail."""
+def _deadlock(stuck: dict[int, int], waits: _WaitTable, machine: list[int], ends: list[int]) -> InvalidSchedule:
+    """Return the error with the cycle: walk from each machine to the one that it waits for, until one comes again."""
     path: list[tuple[int, int, int]] = []  # (machine, the task it is stuck at, the task that it waits for)
     here = next(iter(stuck))
     while here not in (seen for seen, _, _ in path):
@@ -166,5 +171,5 @@ def _deadlock(stuck: dict[int, int], waits: _Waits, machine: list[int], ends: li
             return InvalidSchedule(f"task {task} waits for task {before}, which no order holds")
     cycle = path[[seen for seen, _, _ in path].index(here) :]
     chain = ", ".join(f"task {task} on machine {number} waits for task {before}" for number, task, before in cycle)
-    places = [(task, number) for number, task, _ in cycle]
-    return Deadlock(f"deadlock: {chain}", places, [before for _, _, before in cycle])
+    links = [(task, number) for number, task, _ in cycle]
+    return Deadlock(f"deadlock: {chain}", links, [before for _, _, before in cycle])

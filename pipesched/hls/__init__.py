@@ -9,17 +9,27 @@
 (6, 3, 'optimal')
 """
 
-from pipesched.hls.compare import RuleTable as RuleTable
-from pipesched.hls.compare import compare_rules as compare_rules
-from pipesched.hls.graph import DataflowGraph as DataflowGraph
-from pipesched.hls.graph import Dependence as Dependence
-from pipesched.hls.graph import Operation as Operation
-from pipesched.hls.modulo import interval_bounds as interval_bounds
-from pipesched.hls.modulo import pipeline as pipeline
-from pipesched.hls.outcome import HardwareOutcome as HardwareOutcome
-from pipesched.hls.outcome import list_outcome as list_outcome
-from pipesched.hls.outcome import solve as solve
-from pipesched.hls.program import parse_program as parse_program
-from pipesched.hls.schedule import HardwareSchedule as HardwareSchedule
-from pipesched.hls.units import UnitClass as UnitClass
-from pipesched.hls.units import make_units as make_units
+from pipesched.hls.compare import RuleTable, compare_rules
+from pipesched.hls.graph import DataflowGraph, Dependence, Operation
+from pipesched.hls.modulo import interval_bounds, pipeline
+from pipesched.hls.outcome import HardwareOutcome, list_outcome, solve
+from pipesched.hls.program import parse_program
+from pipesched.hls.schedule import HardwareSchedule
+from pipesched.hls.units import UnitClass, make_units
+
+__all__ = [
+    "DataflowGraph",
+    "Dependence",
+    "HardwareOutcome",
+    "HardwareSchedule",
+    "Operation",
+    "RuleTable",
+    "UnitClass",
+    "compare_rules",
+    "interval_bounds",
+    "list_outcome",
+    "make_units",
+    "parse_program",
+    "pipeline",
+    "solve",
+]

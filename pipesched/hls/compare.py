@@ -1,4 +1,4 @@
-"""Every priority with every tie on one graph, beside the optimum; and what decides, said about this very case."""
+"""A table of every priority with every tie on one graph, beside the optimum, with remarks on what decides there."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from pipesched.hls.lowering import lower
 from pipesched.hls.outcome import HardwareOutcome, list_outcome, solve
 from pipesched.hls.units import Units, assign_classes
 
-COMPARED = tuple(tie for tie in TIES if tie != "dfs")  # another name of lifo
+COMPARED = tuple(tie for tie in TIES if tie != "dfs")  # dfs is another name of lifo
 ORDERS = 20  # random orders of the operations
 MOST_PERMUTED = 2_000  # operations times orders that are worth the wait, for each tie
 SHOWN = 6  # names in a remark
@@ -33,7 +33,7 @@ class Cell(NamedTuple):
 
 @dataclass(frozen=True)
 class RuleTable:
-    """Latency and registers of every rule (priority, tie), and the optimum."""
+    """Latency and registers of every rule (priority, tie), the optimum, and remarks: one sentence each."""
 
     cells: dict[tuple[str, str], Cell]
     optimum: HardwareOutcome
@@ -41,7 +41,10 @@ class RuleTable:
 
 
 def compare_rules(graph: DataflowGraph, units: Units, limits: Limits) -> RuleTable:
-    """The whole table. Raises ConfigError for an operation without a unit."""
+    """Return the table of a graph on these units; `limits` are those of the search for the optimum.
+
+    Raises ConfigError for an operation without a unit.
+    """
     cells = {}
     for priority in PRIORITIES:
         for tie in COMPARED:
@@ -56,55 +59,55 @@ def _remarks(
     graph: DataflowGraph, tasks: TaskGraph, cells: dict[tuple[str, str], Cell], optimum: HardwareOutcome, seed: int
 ) -> Iterator[str]:
     latencies = [cell.latency for cell in cells.values()]
-    found = optimum.schedule.latency
-    if min(latencies) > found:
-        yield f"No list schedule of these rules reaches {found} cycles; the best takes {min(latencies)}."
+    least = optimum.schedule.latency
+    if min(latencies) > least:
+        yield f"No list schedule of these rules reaches {least} cycles; the best takes {min(latencies)}."
     undecided = _undecided(tasks)
     if undecided:
         names = ", ".join(graph.operations[task].text or graph.operations[task].name for task in undecided[:SHOWN])
         more = f" and {len(undecided) - SHOWN} more" if len(undecided) > SHOWN else ""
         yield f"Every priority ranks {names}{more} equal: which of them go first, only the tie decides."
     if len(tasks) * ORDERS <= MOST_PERMUTED:
-        yield from _by_luck(tasks, seed)
+        yield from _order_remark(tasks, seed)
     best = [cell.registers for cell in cells.values() if cell.latency == min(latencies)]
     if min(best) < max(best):
         yield f"Of the schedules of {min(latencies)} cycles, one needs {min(best)} registers and another {max(best)}."
 
 
 def _undecided(tasks: TaskGraph) -> list[int]:
-    """Operations of one class, ready at once, that every priority ranks equal; more of them than units."""
+    """Return operations of one class, ready at once, that every priority ranks equal; more of them than units."""
     ranks = [rule(tasks) for rule in PRIORITIES.values()]
     groups: dict[tuple[int, ...], list[int]] = {}
     for task, before in enumerate(tasks.predecessors):
         if not before:
             groups.setdefault((tasks.resources[task], *(rank[task] for rank in ranks)), []).append(task)
-    crowded = [group for key, group in groups.items() if len(group) > tasks.capacities[key[0]]]
+    crowded = [group for key, group in groups.items() if len(group) > tasks.unit_counts[key[0]]]
     return max(crowded, key=len, default=[])
 
 
-def _by_luck(tasks: TaskGraph, seed: int) -> Iterator[str]:
-    """What `input` and `pairing` give when the operations stand in other orders; nothing where that changes nothing."""
+def _order_remark(tasks: TaskGraph, seed: int) -> Iterator[str]:
+    """Yield what `input` and `pairing` give with the operations in other orders, if that makes a difference."""
     random = Random(seed)
     orders = [random.sample(range(len(tasks)), len(tasks)) for _ in range(ORDERS)]
-    spans = {}
+    ranges = {}
     for tie in ("input", "pairing"):
         lengths = []
         for order in orders:
             mixed = permuted(tasks, order)
             lengths.append(length_of(mixed, list_schedule(mixed, priority="alap", tie=tie).starts))
-        spans[tie] = (min(lengths), max(lengths))
-    if spans["input"] != spans["pairing"] or spans["input"][0] != spans["input"][1]:
-        texts = [f"{tie} {low}" if low == high else f"{tie} {low} to {high}" for tie, (low, high) in spans.items()]
+        ranges[tie] = (min(lengths), max(lengths))
+    if ranges["input"] != ranges["pairing"] or ranges["input"][0] != ranges["input"][1]:
+        texts = [f"{tie} {low}" if low == high else f"{tie} {low} to {high}" for tie, (low, high) in ranges.items()]
         yield f"With the operations in {ORDERS} random orders (priority alap): {', '.join(texts)} cycles."
 
 
 def permuted(graph: TaskGraph, order: Sequence[int]) -> TaskGraph:
-    """The same graph with its tasks renumbered: new task i is old task order[i]."""
-    place = {task: number for number, task in enumerate(order)}
+    """Return the graph with its tasks renumbered: new task i is old task order[i]."""
+    number = {task: new for new, task in enumerate(order)}
     return TaskGraph(
         [graph.durations[task] for task in order],
         [graph.resources[task] for task in order],
-        graph.capacities,
-        [arrow(place[before], place[after], lag) for before, after, lag in graph.arrows()],
+        graph.unit_counts,
+        [arrow(number[before], number[after], lag) for before, after, lag in graph.arrows()],
         deliveries=[graph.deliveries[task] for task in order],
     )

@@ -1,4 +1,4 @@
-"""The dataflow graph: operations of a hardware, and who needs whose result, in this iteration or a later one."""
+"""The dataflow graph: operations, and which needs the result of which, of the same iteration or an earlier one."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ class Dependence(NamedTuple):
 
 
 class Mark(NamedTuple):
-    """A place in a program: its name, the line (from 1) and the column (from 0), and the text of the line."""
+    """A position in a program: its name, the line (from 1) and the column (from 0), and the text of the line."""
 
     program: str
     line: int
@@ -37,7 +37,7 @@ class Mark(NamedTuple):
     text: str
 
     def error(self, what: str) -> ConfigError:
-        """The message, the line, and a caret under the column; of a long line, the part around it."""
+        """Return an error with `what`, the line (of a long one, the part around the column), and a caret under it."""
         first = max(self.column - SHOWN // 2, 0) if len(self.text) > SHOWN else 0
         shown = "".join(letter if letter.isprintable() else " " for letter in self.text[first : first + SHOWN])
         caret = " " * (self.column - first) + "^"
@@ -56,11 +56,9 @@ class DataflowGraph:
     def __post_init__(self) -> None:
         if not self.operations:
             raise ConfigError(f"{self.name or 'the graph'} has no operation to schedule")
-        circle = _circle(
-            [[edge.before for edge in self.inputs(task) if not edge.distance] for task in range(len(self))]
-        )
-        if circle:
-            chain = " -> ".join(self.operations[task].name for task in circle)
+        cycle = _cycle([[edge.before for edge in self.inputs(task) if not edge.distance] for task in range(len(self))])
+        if cycle:
+            chain = " -> ".join(self.operations[task].name for task in cycle)
             raise ConfigError(
                 f"{self.name or 'the graph'}: the operations {chain} wait for each other in a cycle;"
                 " a loop needs a dependence of distance 1 or more on it: [from, to, 1]"
@@ -70,11 +68,11 @@ class DataflowGraph:
         return len(self.operations)
 
     def inputs(self, task: int) -> Sequence[Dependence]:
-        """The dependences that lead to an operation."""
+        """Return the dependences that lead to an operation."""
         return self._inputs[task]
 
     def uses(self, task: int) -> Sequence[Dependence]:
-        """The dependences that leave an operation."""
+        """Return the dependences that leave an operation."""
         return self._uses[task]
 
     @cached_property
@@ -97,28 +95,28 @@ class DataflowGraph:
         return any(edge.distance for edge in self.dependences)
 
     def wrong(self, task: int, what: str) -> ConfigError:
-        """The error that says what is wrong with an operation, and shows it where a program has it."""
+        """Return the error that says what is wrong with an operation, and shows its position in a program."""
         if self.marks:
             return self.marks[task].error(what)
         return ConfigError(f"{self.name or 'graph'}: operation {self.operations[task].name!r}: {what}")
 
 
-def _circle(before: Sequence[Sequence[int]]) -> list[int]:
-    """Tasks that wait for each other in a circle, from one back to itself; empty if there are none."""
+def _cycle(before: Sequence[Sequence[int]]) -> list[int]:
+    """Return tasks that wait for each other in a cycle, the first of them again at the end; empty without a cycle."""
     waiting = [len(tasks) for tasks in before]
     after: list[list[int]] = [[] for _ in before]
     for task, tasks in enumerate(before):
-        for one in tasks:
-            after[one].append(task)
+        for earlier in tasks:
+            after[earlier].append(task)
     done = [task for task, count in enumerate(waiting) if not count]
     for task in done:  # grows while it is walked
-        for one in after[task]:
-            waiting[one] -= 1
-            if not waiting[one]:
-                done.append(one)
+        for later in after[task]:
+            waiting[later] -= 1
+            if not waiting[later]:
+                done.append(later)
     stuck = next((task for task, count in enumerate(waiting) if count), None)
     path: list[int] = []
     while stuck is not None and stuck not in path:
         path.append(stuck)
-        stuck = next(one for one in before[stuck] if waiting[one])
+        stuck = next(earlier for earlier in before[stuck] if waiting[earlier])
     return [] if stuck is None else [stuck, *reversed(path[path.index(stuck) :])]

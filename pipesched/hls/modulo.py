@@ -1,10 +1,11 @@
 """Modulo scheduling: a loop starts an iteration every T cycles, all by one schedule; the least T, and its proof.
 
 T is at least what the units have to do in an iteration (ResMII), and what a recurrence takes over the iterations that
-it spans (RecMII). From there CP-SAT tries one T after the other: what it refutes is proved to be too short.
+it spans (RecMII; both Rau 1994). From there CP-SAT tries one T after the other: what it refutes is proved to be too
+short.
 
-Only operations on a common recurrence hold each other back: whatever else waits, waits for as many turns of T as it
-takes. So whether T is possible is a question of residues modulo T, with precedences inside recurrences alone.
+Only precedences inside a recurrence limit T: any other is met by starting the later operation some multiple of T later.
+So whether T is possible is a question of residues modulo T, with precedences inside recurrences alone.
 """
 
 from __future__ import annotations
@@ -16,6 +17,7 @@ from time import monotonic
 from typing import NamedTuple
 
 from pipesched.core.cpsat import Answer, Limits
+from pipesched.core.integers import ceil_div
 from pipesched.core.timeindexed import TimeIndexed, terms
 from pipesched.errors import NoSchedule
 from pipesched.hls.graph import DataflowGraph
@@ -37,7 +39,7 @@ class Intervals(NamedTuple):
 
 
 class Wait(NamedTuple):
-    """start[after] >= start[before] + cycles, for an interval T: cycles = latency - T * distance."""
+    """A precedence at interval T: start[after] >= start[before] + cycles, with cycles = latency - T * distance."""
 
     before: int
     after: int
@@ -45,21 +47,21 @@ class Wait(NamedTuple):
 
 
 def interval_bounds(graph: DataflowGraph, units: Units) -> Intervals:
-    """ResMII and RecMII."""
+    """Return ResMII and RecMII: the least interval by the units, and by the recurrences, in cycles."""
     classes = assign_classes(graph, units)
-    return Intervals(_resources(units, classes), _recurrences(graph, [units[place].latency for place in classes]))
+    return Intervals(_resources(units, classes), _recurrences(graph, [units[number].latency for number in classes]))
 
 
 def _resources(units: Units, classes: Sequence[int]) -> int:
-    """max over classes of ceil(cycles that the operations of an iteration hold their units / units)."""
+    """Return max over classes of ceil(cycles that the operations of an iteration hold their units / units)."""
     work = Counter[int]()
-    for place in classes:
-        work[place] += units[place].interval
-    return max(-(-cycles // units[place].count) for place, cycles in work.items())
+    for number in classes:
+        work[number] += units[number].interval
+    return max(ceil_div(cycles, units[number].count) for number, cycles in work.items())
 
 
 def _recurrences(graph: DataflowGraph, latencies: Sequence[int]) -> int:
-    """max over cycles of ceil(latency around it / iterations around it), by bisection over T."""
+    """Return max over cycles of ceil(latency around it / iterations around it), by bisection over T."""
     low, high = 0, sum(latencies)
     while low + 1 < high:
         middle = (low + high) // 2
@@ -77,24 +79,25 @@ def _reverse(waits: Iterable[Wait]) -> list[Wait]:
 
 
 def _longest(waits: Sequence[Wait], starts: dict[int, int]) -> dict[int, int] | None:
-    """The longest path to each task from those in `starts`; None if a cycle makes them endless (Bellman and Ford)."""
-    found = dict(starts)
+    """Return the longest path to each task from those in `starts`; None if a cycle makes it endless (Bellman-Ford)."""
+    longest = dict(starts)
     tasks = len({task for before, after, _ in waits for task in (before, after)} | set(starts))
     for _ in range(tasks + 1):
         changed = False
         for before, after, cycles in waits:
-            if before in found and (after not in found or found[after] < found[before] + cycles):
-                found[after], changed = found[before] + cycles, True
+            if before in longest and (after not in longest or longest[after] < longest[before] + cycles):
+                longest[after], changed = longest[before] + cycles, True
         if not changed:
-            return found
+            return longest
     return None
 
 
 def pipeline(graph: DataflowGraph, units: Units, limits: Limits) -> HardwareOutcome:
-    """The schedule of the least initiation interval, and at that interval of the least latency found in time.
+    """Return the schedule of the least initiation interval, and at that interval of the least latency found in time.
 
     When the time is over before any interval has a schedule, or at Ctrl-C, it is a list schedule, repeated as soon as
-    that can be. Raises NoSchedule for an interval that is too long to be searched.
+    units and recurrences allow. Raises ConfigError for an operation without a unit, NoSchedule for an interval that is
+    too long to be searched.
     """
     begin = monotonic()
     classes = assign_classes(graph, units)
@@ -128,9 +131,9 @@ def pipeline(graph: DataflowGraph, units: Units, limits: Limits) -> HardwareOutc
 
 
 def _repeated(graph: DataflowGraph, units: Units, classes: Sequence[int], bound: int) -> HardwareSchedule:
-    """A list schedule, every so many cycles that units and recurrences allow it; at worst one iteration at a time."""
+    """Return a list schedule, repeated as soon as units and recurrences allow; at worst one iteration at a time."""
     once = list_outcome(graph, units).schedule
-    latencies = [units[place].latency for place in classes]
+    latencies = [units[number].latency for number in classes]
     period = next(
         period
         for period in count(bound)
@@ -143,34 +146,34 @@ def _repeated(graph: DataflowGraph, units: Units, classes: Sequence[int], bound:
 
 
 def _are_free(units: Units, classes: Sequence[int], starts: Sequence[int], period: int) -> bool:
-    """Whether at every residue no more units are held than there are."""
+    """Return whether at every residue no more units are held than there are."""
     held = Counter(
-        (place, (start + cycle) % period)
-        for place, start in zip(classes, starts, strict=True)
-        for cycle in range(units[place].interval)
+        (number, (start + cycle) % period)
+        for number, start in zip(classes, starts, strict=True)
+        for cycle in range(units[number].interval)
     )
-    return all(users <= units[place].count for (place, _), users in held.items())
+    return all(users <= units[number].count for (number, _), users in held.items())
 
 
 class _Loop:
-    """The exact models of one interval T."""
+    """The exact models of a loop at one initiation interval T."""
 
     def __init__(self, graph: DataflowGraph, units: Units, classes: Sequence[int], period: int) -> None:
         self.graph, self.units, self.classes, self.period = graph, units, classes, period
-        self.latencies = [units[place].latency for place in classes]
+        self.latencies = [units[number].latency for number in classes]
         self.waits = _waits(graph, self.latencies, period)
 
     def solve(self, limits: Limits) -> Answer:
-        """CP-SAT's word on whether T is possible, and then starts."""
+        """Return CP-SAT's answer to whether T is possible, with starts in cycles if it is. Raises NoSchedule."""
         windows: list[Window] = [(0, self.period - 1)] * len(self.graph)
         inside: list[Wait] = []
-        for place, tasks in enumerate(sorted(_recurrent(self.graph), key=len, reverse=True)):
+        for rank, tasks in enumerate(sorted(_recurrent(self.graph), key=len, reverse=True)):
             own = [wait for wait in self.waits if wait.before in tasks and wait.after in tasks]
             inside += own
             anchor = min(tasks)
             first = _longest(own, {anchor: 0}) or {}
             last = _longest(_reverse(own), {anchor: 0}) or {}
-            latest = self.period - 1 if place else 0  # time may be counted from the largest recurrence's anchor
+            latest = self.period - 1 if rank else 0  # time may be counted from the largest recurrence's anchor
             for task in tasks:
                 windows[task] = (first[task], latest - last[task])
         if self._terms(windows) > MOST_TERMS:
@@ -179,17 +182,17 @@ class _Loop:
         return answer._replace(starts=self._delayed(answer.starts)) if answer.starts else answer
 
     def _delayed(self, starts: Sequence[int]) -> list[int]:
-        """The same residues, each operation as many turns later as what it waits for asks."""
+        """Return starts of the same residues, each operation as many turns of T later as its waits ask for."""
         residues = [start % self.period for start in starts]
         turns = [
-            Wait(before, after, -(-(residues[before] + cycles - residues[after]) // self.period))
+            Wait(before, after, ceil_div(residues[before] + cycles - residues[after], self.period))
             for before, after, cycles in self.waits
         ]
-        found = _longest(turns, dict.fromkeys(range(len(residues)), 0)) or {}
-        return [self.period * found[task] + residue for task, residue in enumerate(residues)]
+        delays = _longest(turns, dict.fromkeys(range(len(residues)), 0)) or {}
+        return [self.period * delays[task] + residue for task, residue in enumerate(residues)]
 
     def soonest(self, starts: list[int], limits: Limits) -> list[int]:
-        """Starts of the least latency that are found in time, `starts` at worst."""
+        """Return the starts of the least latency that is found in time, `starts` at worst."""
         horizon = max(map(sum, zip(starts, self.latencies, strict=True)))
         first = _longest(self.waits, dict.fromkeys(range(len(starts)), 0)) or {}
         last = _longest(_reverse(self.waits), dict(enumerate(self.latencies))) or {}
@@ -203,42 +206,41 @@ class _Loop:
         return model.solve(limits).starts or starts
 
     def _terms(self, windows: Sequence[Window]) -> int:
-        held = (self.units[place].interval for place in self.classes)
+        held = (self.units[number].interval for number in self.classes)
         return sum(terms(last - first + 1, cycles) for (first, last), cycles in zip(windows, held, strict=True))
 
     def _model(self, windows: Sequence[Window], waits: Iterable[Wait]) -> TimeIndexed:
-        """Starts in their windows, under `waits`, and at every residue no more operations than units."""
+        """Return a model with starts in their windows, `waits`, and no more operations at any residue than units."""
         model = TimeIndexed()
-        for place, window in zip(self.classes, windows, strict=True):
-            model.task(self.units[place].interval, *window)
+        for number, window in zip(self.classes, windows, strict=True):
+            model.task(self.units[number].interval, *window)
         for before, after, cycles in waits:
             model.after(before, after, cycles - model.durations[before])
-        for place, unit in enumerate(self.units):
-            model.at_most_every(
-                self.period, unit.count, [task for task, home in enumerate(self.classes) if home == place]
-            )
+        for number, unit in enumerate(self.units):
+            users = [task for task, used in enumerate(self.classes) if used == number]
+            model.at_most_every(self.period, unit.count, users)
         return model
 
 
 def _recurrent(graph: DataflowGraph) -> list[set[int]]:
-    """The sets of operations that are on recurrences together: each waits for every other, over iterations."""
-    found: list[set[int]] = []
+    """Return the sets of operations that are on recurrences together: each waits for every other, over iterations."""
+    recurrences: list[set[int]] = []
     left = {edge.after for edge in graph.dependences}
     while left:
         task = min(left)
-        after = _reach(task, lambda one: [edge.after for edge in graph.uses(one)])
-        tasks = after & _reach(task, lambda one: [edge.before for edge in graph.inputs(one)])
-        found += [tasks] if tasks else []
+        after = _reach(task, lambda operation: [edge.after for edge in graph.uses(operation)])
+        tasks = after & _reach(task, lambda operation: [edge.before for edge in graph.inputs(operation)])
+        recurrences += [tasks] if tasks else []
         left -= tasks | {task}
-    return found
+    return recurrences
 
 
 def _reach(task: int, following: Callable[[int], Iterable[int]]) -> set[int]:
-    """All that is reached from `task` in one step or more."""
-    found: set[int] = set()
+    """Return all that is reached from `task` in one step or more."""
+    reached: set[int] = set()
     coming = [task]
     while coming:
-        fresh = set(following(coming.pop())) - found
-        found |= fresh
+        fresh = set(following(coming.pop())) - reached
+        reached |= fresh
         coming += fresh
-    return found
+    return reached

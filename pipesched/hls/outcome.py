@@ -17,7 +17,7 @@ PRIORITY, TIE = "alap", "pairing"
 
 @dataclass(frozen=True)
 class HardwareOutcome:
-    """A schedule and what is known about it. `bound` is on the latency, or on the interval of a loop, in cycles."""
+    """A schedule with a lower bound on its latency, or of a loop on its interval, in cycles."""
 
     schedule: HardwareSchedule
     method: str
@@ -28,7 +28,7 @@ class HardwareOutcome:
 
     @property
     def objective(self) -> int:
-        """What the bound is about."""
+        """The value that is bounded: the interval of a loop, else the latency, in cycles."""
         return self.schedule.interval or self.schedule.latency
 
     @property
@@ -40,18 +40,24 @@ class HardwareOutcome:
 def list_outcome(
     graph: DataflowGraph, units: Units, *, priority: str = PRIORITY, tie: str = TIE, seed: int = 0
 ) -> HardwareOutcome:
-    """One list schedule. Raises ConfigError for an unknown rule, or an operation without a unit."""
+    """Return the list schedule by a priority and a tie (names of the core's PRIORITIES and TIES); `seed` repeats it.
+
+    Raises ConfigError for an unknown name, or an operation without a unit.
+    """
     classes = assign_classes(graph, units)
     tasks = lower(graph, units, classes)
-    found = list_schedule(tasks, priority=priority, tie=tie, seed=seed)
-    schedule = checked(HardwareSchedule(graph, units, classes, found.starts, found.units))
+    listed = list_schedule(tasks, priority=priority, tie=tie, seed=seed)
+    schedule = checked(HardwareSchedule(graph, units, classes, listed.starts, listed.units))
     bound, proof = lower_bound(tasks)
     status = "optimal" if schedule.latency == bound else "heuristic"
     return HardwareOutcome(schedule, f"list ({priority}, {tie})", bound, proof, status)
 
 
 def solve(graph: DataflowGraph, units: Units, limits: Limits) -> HardwareOutcome:
-    """The schedule of least latency that `limits` allow. Raises ConfigError for an operation without a unit."""
+    """Return the schedule of the least latency that is found within `limits`.
+
+    Dependences on earlier iterations do not count. Raises ConfigError for an operation without a unit.
+    """
     classes = assign_classes(graph, units)
     best = shortest(lower(graph, units, classes), limits)
     instances = place_on_units(best.starts, classes, units)

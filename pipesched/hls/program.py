@@ -66,7 +66,11 @@ Value = Result | Fed | None  # None: an input or a constant
 
 
 def parse_program(text: str, name: str = "expression", *, loop: bool = False) -> DataflowGraph:
-    """The dataflow graph of a program. Raises ConfigError with the line, the column and a caret under it."""
+    """Return the dataflow graph of a program; `name` stands in messages.
+
+    As the body of a `loop`, the program may read a name before its assignment. Raises ConfigError with the line, the
+    column and a caret under it.
+    """
     reader = _Reader(text, name, loop)
     for statement in reader.statements():
         reader.run(statement)
@@ -86,7 +90,7 @@ class _Reader:
         self.names: set[str] = set()
 
     def statements(self) -> list[ast.stmt]:
-        """The parsed program; every name that it assigns is noted."""
+        """Parse the program, and note every name that it assigns."""
         try:
             body = ast.parse(self.text, self.name).body
         except SyntaxError as error:
@@ -102,7 +106,7 @@ class _Reader:
         return body
 
     def run(self, statement: ast.stmt) -> None:
-        """An assignment `x = ...` or `x += ...`, or an expression by itself."""
+        """Read an assignment `x = ...` or `x += ...`, or an expression by itself."""
         targets = _targets(statement)
         for target in targets:
             if not isinstance(target, ast.Name):
@@ -120,7 +124,7 @@ class _Reader:
         self.values.update(dict.fromkeys(names, value))
 
     def _evaluate(self, root: ast.expr, names: list[str]) -> Value:
-        """The value of an expression, its operations added innermost first; the outermost gets one of `names`."""
+        """Return the value of an expression; add its operations innermost first, the outermost under one of `names`."""
         values: dict[ast.AST, Value] = {}
         for node in _innermost_first(root):
             if isinstance(node, ast.Name):
@@ -132,7 +136,7 @@ class _Reader:
             elif _is_signed(node):
                 values[node] = values[_operands(node)[0]]
             else:
-                operands = tuple(values[one] for one in _operands(node))
+                operands = tuple(values[operand] for operand in _operands(node))
                 values[node] = self._operation(node, operands, names if node is root else [])
         return values[root]
 
@@ -146,26 +150,26 @@ class _Reader:
             self._refuse(
                 node,
                 f"{node.id!r} is used before its assignment on line {line}"
-                " (in a loop body, --pipeline, that is its value of the previous iteration)",
+                " (in a loop body, `pipeline`, that is its value of the previous iteration)",
             )
         return Fed(node.id)
 
     def _operation(self, node: ast.AST, operands: tuple[Value, ...], names: list[str]) -> Result:
-        operator, place = self._operator(node)
+        operator, column = self._operator(node)
         if type(operator) not in TYPES:
             what = SPOKEN.get(type(operator), type(operator).__name__.lower())
-            self._refuse(node, f"{what} is no arithmetic of the hardware; known are names, numbers and {KNOWN}", place)
+            self._refuse(node, f"{what} is no arithmetic of the hardware; known are names, numbers and {KNOWN}", column)
         kind, sign = TYPES[type(operator)]
         number = len(self.operations)
-        own = next((one for one in names if one not in self.names), None)
+        own = next((name for name in names if name not in self.names), None)
         self.names.update([own] if own else [])
         self.operations.append(Operation(own or f"{sign}{number + 1}", kind, "" if own else self._source(node)))
         self.operands.append(operands)
-        self.marks.append(self._mark(node, place))
+        self.marks.append(self._mark(node, column))
         return Result(number)
 
     def _operator(self, node: ast.AST) -> tuple[ast.AST, int | None]:
-        """The operator of a node, and the column where it stands if that is known."""
+        """Return the operator of a node, and its column if that is known."""
         if isinstance(node, ast.BinOp):
             return node.op, self._between(node.left, node.right)
         if isinstance(node, ast.Compare):
@@ -177,7 +181,7 @@ class _Reader:
         return node, None
 
     def _between(self, left: ast.expr, right: ast.expr) -> int | None:
-        """The column of the operator between two operands on one line."""
+        """Return the column of the operator between two operands; None if they are not on one line."""
         if left.end_lineno != right.lineno or left.end_col_offset is None:
             return None
         line = self.lines[right.lineno - 1].encode()
@@ -185,7 +189,7 @@ class _Reader:
         return left.end_col_offset + len(blank) - len(blank.lstrip(b" )\t"))
 
     def _source(self, node: ast.AST) -> str:
-        """The text of an expression that stands on one line."""
+        """Return the text of an expression; empty if it is not on one line."""
         line, end = getattr(node, "lineno", 0), getattr(node, "end_lineno", -1)
         if line != end:
             return ""
@@ -201,21 +205,21 @@ class _Reader:
         raise self._mark(node, column).error(what)
 
     def graph(self) -> DataflowGraph:
-        """The graph of all that was read."""
-        found: dict[Dependence, None] = {}  # in order, each once
+        """Return the graph of all that was read."""
+        dependences: dict[Dependence, None] = {}  # in order, each once
         for task, operands in enumerate(self.operands):
             for value in operands:
                 result = self._settled(value)
                 if result is not None:
-                    found[Dependence(result.operation, task, result.distance)] = None
-        return DataflowGraph(tuple(self.operations), tuple(found), self.name, tuple(self.marks))
+                    dependences[Dependence(result.operation, task, result.distance)] = None
+        return DataflowGraph(tuple(self.operations), tuple(dependences), self.name, tuple(self.marks))
 
     def _settled(self, value: Value) -> Result | None:
-        """The operation behind a value: what is fed back is followed through copies such as `x1 = x`."""
+        """Return the operation behind a value; follow what is fed back through copies such as `x1 = x`."""
         distance, seen = 0, set()
         while isinstance(value, Fed):
             if value.name in seen:
-                return None  # copies in a circle: no operation ever makes it
+                return None  # copies in a cycle: no operation ever makes it
             seen.add(value.name)
             distance += value.distance
             value = self.values[value.name]
@@ -237,14 +241,14 @@ def _operands(node: ast.AST) -> list[ast.expr]:
 
 
 def _is_signed(node: ast.AST) -> bool:
-    """Whether a sign is no operation: a plus, or the minus of a number."""
+    """Return whether a node is a sign that is no operation: a plus, or the minus of a number."""
     if not isinstance(node, ast.UnaryOp):
         return False
     return isinstance(node.op, ast.UAdd) or (isinstance(node.op, ast.USub) and isinstance(node.operand, ast.Constant))
 
 
 def _innermost_first(root: ast.expr) -> Iterator[ast.expr]:
-    """Every operand before what it belongs to, left to right; without recursion, for sums of thousands of terms."""
+    """Yield every operand before its operation, left to right; without recursion, for sums of thousands of terms."""
     stack: list[tuple[ast.expr, bool]] = [(root, False)]
     while stack:
         node, is_open = stack.pop()

@@ -31,21 +31,21 @@ class HardwareSchedule:
     interval: int | None = None
 
     def unit(self, task: int) -> UnitClass:
-        """The unit class of an operation."""
+        """Return the unit class of an operation."""
         return self.units[self.classes[task]]
 
     @cached_property
     def ends(self) -> list[int]:
-        """When the result of each operation is usable."""
+        """When the result of each operation is usable, in cycles."""
         return [start + self.unit(task).latency for task, start in enumerate(self.starts)]
 
     @cached_property
     def latency(self) -> int:
-        """max over operations of (start + latency): the cycles of one iteration from its first to its last."""
+        """The cycles of one iteration from its first to its last: max over operations of (start + latency)."""
         return max(self.ends)
 
     def unrolled(self, iterations: int) -> tuple[list[int], list[int]]:
-        """The start and the unit of every operation of the first iterations, one iteration after the other."""
+        """Return the start and the unit of every operation of the first iterations, one iteration after the other."""
         starts = [later * (self.interval or 0) + start for later in range(iterations) for start in self.starts]
         if self.instances:
             return starts, [*self.instances] * iterations
@@ -70,7 +70,7 @@ class HardwareSchedule:
         return list(accumulate(changes))[:period]
 
     def _needed(self, task: int, distance: int) -> int:
-        """The start of a consumer `distance` iterations later."""
+        """Return the start of a consumer `distance` iterations later."""
         return self.starts[task] + distance * (self.interval or 0)
 
     @cached_property
@@ -80,23 +80,26 @@ class HardwareSchedule:
 
 
 def place_on_units(starts: Sequence[int], classes: Sequence[int], units: Units) -> list[int]:
-    """The unit of each operation, for starts that respect the number of units: always the lowest that is free."""
+    """Return the unit of each operation, the lowest that is free at its start; `starts` respect the number of units."""
     instances = [0] * len(starts)
     free = [list(range(unit.count)) for unit in units]
     running: list[list[tuple[int, int]]] = [[] for _ in units]  # (end, instance)
     for start, task in sorted((start, task) for task, start in enumerate(starts)):
-        place = classes[task]
-        while running[place] and running[place][0][0] <= start:
-            heappush(free[place], heappop(running[place])[1])
-        instances[task] = heappop(free[place])
-        heappush(running[place], (start + units[place].interval, instances[task]))
+        number = classes[task]
+        while running[number] and running[number][0][0] <= start:
+            heappush(free[number], heappop(running[number])[1])
+        instances[task] = heappop(free[number])
+        heappush(running[number], (start + units[number].interval, instances[task]))
     return instances
 
 
 def bound_to_units(
     graph: DataflowGraph, units: Units, classes: Sequence[int], starts: Sequence[int], period: int
 ) -> HardwareSchedule:
-    """The loop with a unit for each operation: the same in every iteration where first fit finds that."""
+    """Return the loop with a unit for each operation: the same in every iteration where first fit finds one.
+
+    `starts` are those of one iteration, which is repeated every `period` cycles.
+    """
     order = sorted(range(len(graph)), key=lambda task: starts[task] % period)
     for turn in range(len(order)):
         instances = _first_fit([*order[turn:], *order[:turn]], starts, classes, units, period)
@@ -108,23 +111,23 @@ def bound_to_units(
 def _first_fit(
     order: Sequence[int], starts: Sequence[int], classes: Sequence[int], units: Units, period: int
 ) -> list[int]:
-    """The first unit that is free at all residues that an operation needs; empty if one finds none."""
+    """Return for each operation the first unit that is free at all its residues; empty if an operation has none."""
     instances = [0] * len(order)
     taken: set[tuple[int, int, int]] = set()  # (class, unit, residue)
     for task in order:
-        place = classes[task]
-        residues = {(starts[task] + cycle) % period for cycle in range(units[place].interval)}
-        fitting = (one for one in range(units[place].count) if not any((place, one, r) in taken for r in residues))
+        number = classes[task]
+        residues = {(starts[task] + cycle) % period for cycle in range(units[number].interval)}
+        fitting = (i for i in range(units[number].count) if not any((number, i, r) in taken for r in residues))
         instance = next(fitting, None)
-        if instance is None or units[place].interval > period:
+        if instance is None or units[number].interval > period:
             return []
         instances[task] = instance
-        taken |= {(place, instance, r) for r in residues}
+        taken |= {(number, instance, r) for r in residues}
     return instances
 
 
 def checked(schedule: HardwareSchedule) -> HardwareSchedule:
-    """The schedule itself, after the core's independent check of every dependence and every unit.
+    """Return the schedule itself, after the core's independent check of every dependence and every unit.
 
     A loop is unrolled until its first iteration has met every later one. Raises InvalidSchedule.
     """
@@ -139,11 +142,11 @@ def checked(schedule: HardwareSchedule) -> HardwareSchedule:
         later, operation = divmod(task, len(graph))
         return graph.operations[operation].name + (f" of iteration {later}" if period else "")
 
-    found = list(violations(tasks, starts, name=name))
+    broken = list(violations(tasks, starts, name=name))
     for task, instance in enumerate(instances):
         unit = schedule.unit(task % len(graph))
         if not 0 <= instance < unit.count:
-            found.append(f"{name(task)} is on unit {instance} of {unit.count} {unit.name}")
-    if found:
-        raise InvalidSchedule(f"the schedule breaks a rule: {found[0]}", found)
+            broken.append(f"{name(task)} is on unit {instance} of {unit.count} {unit.name}")
+    if broken:
+        raise InvalidSchedule(f"the schedule breaks a rule: {broken[0]}", broken)
     return schedule

@@ -1,15 +1,15 @@
-"""Capacity edges: what a memory budget says about the order of operations, as plain precedences.
+"""Capacity edges: precedences that follow from a memory budget.
 
 With microbatches in order (a symmetry: they are alike), the start of F(s,j) proves how many microbatches must have left
 the device. Of the chunks c' <= c that a device holds up to stage s = s_c, microbatch j holds all, none has freed more
-than j microbatches, and an earlier chunk has freed no more I (or B) than a later one. With room R, sizes a, the
+than j microbatches, and an earlier chunk has freed no more I (or B) than a later one. With capacity R, sizes a, the
 sums A_c of the sizes of the chunks 0..c, and what W frees r:
 
     F(s_c, j) after I or B(s_c', j - 1 - (R - A_c) // A_c')
     F(s_c, j) after W(s_c', j - 1 - (R - A_c) // r_c')
 
-With one stage a device and nothing freed in halves this says all: a budget of k activations is F(s,j) after (s,j-k) is
-freed. They lengthen heads and tails, on which Jackson's bound then sees the budget.
+With one stage a device and nothing freed in halves, these edges are the whole budget: one of k activations means F(s,j)
+after (s,j-k) is freed. They lengthen heads and tails, so that Jackson's bound counts the budget.
 """
 
 from __future__ import annotations
@@ -23,54 +23,54 @@ from pipesched.pipeline.problem import Problem
 
 
 def order_edges(problem: Problem, index: OpIndex) -> Iterator[Edge]:
-    """Microbatches in order, for each stage and kind (in each half where the placement is mirrored).
+    """Yield the edges that put microbatches in order, by stage and kind (in each half where the placement is mirrored).
 
-    Sound without transfers and recompute: sorting what a row runs breaks no rule, since equal operations wait alike.
+    They cost nothing without offload and recompute: equal operations wait alike, so sorting those of a row by
+    microbatch breaks no rule.
     """
-    count = index.microbatches
-    half = count // 2 if problem.home().mirrored else 0
-    for kind in index.kinds:
+    directions = problem.settled_placement.directions(index.microbatches)
+    for kind in index.letters:
         for row in index.rows(kind):
-            for part in (row[:half], row[half:]):
+            for part in (row[microbatches.start : microbatches.stop] for microbatches in directions):
                 if len(part) > 1:
                     yield Edge(part[:-1], part[1:])
 
 
 def capacity_edges(problem: Problem, index: OpIndex) -> Iterator[Edge]:
-    """What the budget of each device says. Nothing where the placement is mirrored."""
-    if problem.home().mirrored:
+    """Yield the edges that follow from the budget of each device; none where the placement is mirrored."""
+    if problem.settled_placement.mirrored:
         return
-    for device, room in enumerate(problem.room()):
-        if room is None:
+    for device, capacity in enumerate(problem.capacity_grains):
+        if capacity is None:
             continue
-        stages = problem.home().stages_on(device)
-        held = list(accumulate(problem.memory.activation[stage] for stage in stages))
-        for place, stage in enumerate(stages):
-            if not _takes_time(problem, stage, index.kinds):
+        stages = problem.settled_placement.stages_on(device)
+        held = list(accumulate(problem.grains.activation[stage] for stage in stages))
+        for chunk, stage in enumerate(stages):
+            if not _takes_time(problem, stage, index):
                 continue
-            spare = room - held[place]
-            for earlier, sizes in zip(stages[: place + 1], held, strict=False):
-                yield from _after_free(index, stage, earlier, index.kinds[1], spare, sizes)
-                if "W" in index.kinds:
-                    yield from _after_free(index, stage, earlier, "W", spare, problem.memory.retained[earlier])
+            left = capacity - held[chunk]
+            for earlier, sizes in zip(stages[: chunk + 1], held, strict=False):
+                yield from _after_free(index, stage, earlier, index.gradient, left, sizes)
+                if index.last != index.gradient:
+                    yield from _after_free(index, stage, earlier, index.last, left, problem.grains.retained[earlier])
 
 
-def _takes_time(problem: Problem, stage: int, kinds: str) -> bool:
-    """Whether an activation is there for longer than an instant; if not, the start of its F proves nothing."""
-    costs = problem.costs
-    return costs.forward[stage] + (costs.backward if "B" in kinds else costs.backward_input)[stage] > 0
+def _takes_time(problem: Problem, stage: int, index: OpIndex) -> bool:
+    """Return whether an activation is held for longer than an instant; if not, the start of its F proves nothing."""
+    return problem.ticks.forward[stage] + problem.ticks.of(index.gradient)[stage] > 0
 
 
-def _after_free(index: OpIndex, stage: int, freeing: int, kind: str, spare: int, size: int) -> Iterator[Edge]:
-    """F(stage, j) after kind(freeing, j - 1 - spare // size)."""
-    behind = 1 + spare // size if size and spare >= 0 else index.microbatches
+def _after_free(index: OpIndex, stage: int, freeing: int, kind: str, left: int, size: int) -> Iterator[Edge]:
+    """Yield F(stage, j) after kind(freeing, j - 1 - left // size), as an edge of all j."""
+    behind = 1 + left // size if size and left >= 0 else index.microbatches
     if behind < index.microbatches:
         yield Edge(index.row(kind, freeing)[:-behind], index.row("F", stage)[behind:])
 
 
-def says_all(problem: Problem, device: int, kinds: str) -> bool:
-    """Whether the capacity edges of a device are its whole budget: one stage, freed at once."""
-    stages = problem.home().stages_on(device)
-    if len(stages) != 1 or problem.home().mirrored or not _takes_time(problem, stages[0], kinds):
+def says_all(problem: Problem, device: int, index: OpIndex) -> bool:
+    """Return whether the capacity edges of a device are its whole budget: for one stage, freed at once."""
+    placement, grains = problem.settled_placement, problem.grains
+    stages = placement.stages_on(device)
+    if len(stages) != 1 or placement.mirrored or not _takes_time(problem, stages[0], index):
         return False
-    return "W" not in kinds or problem.memory.retained[stages[0]] in (0, problem.memory.activation[stages[0]])
+    return index.last == index.gradient or grains.retained[stages[0]] in (0, grains.activation[stages[0]])

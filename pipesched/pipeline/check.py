@@ -2,60 +2,71 @@
 
 It restates the rules of a training step from the problem and reads the schedule as operations with times; it uses
 neither the lowering nor the timing that made them. Whole rows of operations are compared at once, so that checking
-costs less than scheduling; only where a row fails are its operations looked at one by one.
+costs less than scheduling; only where a row fails are its operations compared one by one.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from itertools import accumulate, chain, compress, pairwise, repeat
+from itertools import accumulate, chain, compress, islice, pairwise, repeat
 from operator import add, ge, gt, lt
 
-from pipesched.errors import InvalidSchedule
+from pipesched.checks import shown
+from pipesched.display import Displayable
+from pipesched.errors import ConfigError, InvalidSchedule
 from pipesched.pipeline.ops import OpIndex
 from pipesched.pipeline.plan import mismatch
 from pipesched.pipeline.problem import Problem
-from pipesched.pipeline.quantities import in_units
+from pipesched.pipeline.quantities import in_units, to_fraction
 from pipesched.pipeline.schedule import Schedule, picker
 
 MOST_VIOLATIONS = 20
 
 
 def checked(schedule: Schedule) -> Schedule:
-    """`schedule` itself, when it breaks no rule. Raises InvalidSchedule with what it breaks."""
-    found = []
-    for violation in violations(schedule):
-        found.append(violation)
-        if len(found) == MOST_VIOLATIONS:
-            break
-    if found:
-        raise InvalidSchedule("the schedule breaks the rules of its problem: " + "; ".join(found[:3]), found)
+    """Return `schedule` itself, when it breaks no rule. Raises InvalidSchedule with what it breaks."""
+    broken = list(islice(violations(schedule), MOST_VIOLATIONS))
+    if broken:
+        raise InvalidSchedule("the schedule breaks the rules of its problem: " + "; ".join(broken[:3]), broken)
     return schedule
 
 
+def check(schedule: Schedule | Displayable) -> list[str]:
+    """Return the rules of a training step that a schedule breaks, one sentence each; empty if it keeps them all.
+
+    Every operation runs once and on its device, no two at a time on a device or a lane, each after its inputs and its
+    wait edges; lengths and memory are what the problem says (docs/explanation/semantics.md). An Outcome stands for its
+    schedule. The budget is no rule. Raises ConfigError for what is no schedule.
+    """
+    schedule = getattr(schedule, "schedule", schedule)
+    if not isinstance(schedule, Schedule):
+        raise ConfigError(f"must be a Schedule or an Outcome, not {shown(schedule)}", "schedule")
+    return list(violations(schedule))
+
+
 def violations(schedule: Schedule) -> Iterator[str]:
-    """Every rule of DESIGN section 4 that the schedule breaks, one sentence each. The budget is no rule here."""
+    """Yield every rule of a training step that the schedule breaks, one sentence each. The budget is no rule here."""
     for rules in RULES:
-        found = False
+        is_broken = False
         for sentence in chain.from_iterable(rule(schedule) for rule in rules):
-            found = True
+            is_broken = True
             yield sentence
-        if found:
+        if is_broken:
             return  # the next rules assume these
 
 
 def _other_problem(schedule: Schedule) -> Iterator[str]:
-    """The plan is for as many devices, stages and microbatches as the problem has."""
+    """Yield where the plan is for other numbers of devices, stages and microbatches than the problem has."""
     wrong = mismatch(schedule.problem, schedule.plan)
     if wrong:
         yield wrong
 
 
 def _incomplete(schedule: Schedule) -> Iterator[str]:
-    """Each stage of each microbatch needs one F, and either one B or one I and one W."""
+    """Yield what is missing or stands twice: each stage of a microbatch needs one F, and either a B or an I and a W."""
     index = schedule.plan.index
     numbers = _planned(schedule)
-    if index.kinds in ("FB", "FIW") and len(numbers) == index.size == len(set(numbers)):
+    if index.letters in ("FB", "FIW") and len(numbers) == index.size == len(set(numbers)):
         return  # every operation once
     times_run = [0] * index.size
     for number in numbers:
@@ -63,11 +74,11 @@ def _incomplete(schedule: Schedule) -> Iterator[str]:
     for number in compress(range(index.size), map(gt, times_run, repeat(1))):
         yield f"{index.op(number)} runs {times_run[number]} times"
     none = [0] * (index.stages * index.microbatches)
-    counts = {kind: [times_run[number] for row in index.rows(kind) for number in row] for kind in index.kinds}
+    counts = {kind: [times_run[number] for row in index.rows(kind) for number in row] for kind in index.letters}
     columns = (counts.get(kind, none) for kind in "FBIW")
     yield from _half_saved(schedule, times_run)
-    for place, (f, b, i, w) in enumerate(zip(*columns, strict=True)):
-        stage, microbatch = divmod(place, index.microbatches)
+    for position, (f, b, i, w) in enumerate(zip(*columns, strict=True)):
+        stage, microbatch = divmod(position, index.microbatches)
         if not f:
             yield f"{stage}F{microbatch} is missing"
         if b and (i or w):
@@ -78,28 +89,28 @@ def _incomplete(schedule: Schedule) -> Iterator[str]:
 
 
 def _half_saved(schedule: Schedule, times_run: Sequence[int]) -> Iterator[str]:
-    """An offload needs its load, a load its offload; what is recomputed is not offloaded too."""
-    index, costs = schedule.plan.index, schedule.problem.costs
+    """Yield offloads and loads without their counterparts, and activations that are recomputed and offloaded too."""
+    index = schedule.plan.index
     none = [0] * (index.stages * index.microbatches)
-    counts = {kind: [times_run[number] for row in index.rows(kind) for number in row] for kind in index.kinds}
-    for place, (r, o, back) in enumerate(zip(*(counts.get(kind, none) for kind in "ROL"), strict=True)):
-        stage, microbatch = divmod(place, index.microbatches)
-        if bool(o) != bool(back):
+    counts = {kind: [times_run[number] for row in index.rows(kind) for number in row] for kind in index.letters}
+    for position, (r, o, load) in enumerate(zip(*(counts.get(kind, none) for kind in "ROL"), strict=True)):
+        stage, microbatch = divmod(position, index.microbatches)
+        if bool(o) != bool(load):
             yield f"{stage}{'L' if o else 'O'}{microbatch} is missing"
-        if r and (o or back):
+        if r and (o or load):
             yield f"stage {stage}, microbatch {microbatch} is both recomputed and offloaded"
-        if o and costs.offload is None:
+        if o and schedule.problem.costs.offload is None:
             yield f"{stage}O{microbatch} has no length: the problem has no costs.offload"
 
 
 def _planned(schedule: Schedule) -> list[int]:
-    """All operations of the plan."""
+    """Return all operations of the plan."""
     return list(chain(*schedule.plan.machines, schedule.plan.pairs.values()))
 
 
 def _untimed(schedule: Schedule) -> Iterator[str]:
-    """Every operation of the plan has a start, from time 0; the two of a pair start and end together."""
-    index, starts, ends = schedule.plan.index, schedule.starts, schedule.ends
+    """Yield operations of the plan that have no start from time 0 on, and pairs that do not start and end together."""
+    index, starts, ends = schedule.plan.index, schedule.start_ticks, schedule.end_ticks
     if min(starts, default=0) < 0:
         for number in _planned(schedule):
             if starts[number] < 0:
@@ -110,8 +121,8 @@ def _untimed(schedule: Schedule) -> Iterator[str]:
 
 
 def _misplaced(schedule: Schedule) -> Iterator[str]:
-    """Every operation runs on the device of its stage, and every transfer on that device's lanes."""
-    index, due = schedule.plan.index, _homes(schedule)
+    """Yield operations on another device than that of their stage, and transfers on other lanes than that device's."""
+    index, due = schedule.plan.index, _devices_of(schedule)
     yield from _misplaced_transfers(schedule, due)
     for device, order in enumerate(schedule.plan.orders):
         if set(picker(order)(due)) <= {device}:
@@ -127,13 +138,13 @@ def _misplaced(schedule: Schedule) -> Iterator[str]:
 
 def _misplaced_transfers(schedule: Schedule, due: Sequence[int]) -> Iterator[str]:
     index, problem = schedule.plan.index, schedule.problem
-    if "O" not in index.kinds and "L" not in index.kinds:
+    if "O" not in index.letters and "L" not in index.letters:
         return
     for number in chain(*schedule.plan.orders):
         if index.op(number).kind in "OL":
             yield f"{index.op(number)} is a transfer, but runs in a slot of a device"
-    for lane, ways in enumerate(schedule.plan.lanes):
-        for kind, order in zip("OL", ways, strict=True):
+    for lane, pair in enumerate(schedule.plan.lanes):
+        for kind, order in zip("OL", pair, strict=True):
             for number in order:
                 if index.op(number).kind != kind:
                     yield f"{index.op(number)} runs on a lane for {kind}"
@@ -141,20 +152,20 @@ def _misplaced_transfers(schedule: Schedule, due: Sequence[int]) -> Iterator[str
                     yield f"{index.op(number)} runs on lane {lane}, which is not that of device {due[number]}"
 
 
-def _homes(schedule: Schedule) -> list[int]:
-    """The device of each operation number; a bidirectional problem's second half of microbatches is mirrored."""
-    home, index = schedule.problem.home(), schedule.plan.index
+def _devices_of(schedule: Schedule) -> list[int]:
+    """Return the device of each operation number; a bidirectional problem's second half of microbatches is mirrored."""
+    placement, index = schedule.problem.settled_placement, schedule.plan.index
     first, last = index.microbatches // 2, index.microbatches - 1
     rows = []
     for stage in range(index.stages):
-        rows += [home.device(stage, 0, last + 1)] * first
-        rows += [home.device(stage, last, last + 1)] * (last + 1 - first)
-    return rows * len(index.kinds)
+        rows += [placement.device(stage, 0, last + 1)] * first
+        rows += [placement.device(stage, last, last + 1)] * (last + 1 - first)
+    return rows * len(index.letters)
 
 
 def _wrong_lengths(schedule: Schedule) -> Iterator[str]:
-    """An operation lasts its cost; a pair lasts `overlap`, by the stage of its forward, else the sum of its parts."""
-    problem, index, costs = schedule.problem, schedule.plan.index, schedule.problem.costs
+    """Yield durations other than an operation's cost; of a pair, `overlap` by its forward's stage, or else the sum."""
+    problem, index, costs = schedule.problem, schedule.plan.index, schedule.problem.ticks
     tables = {
         "F": costs.forward,
         "B": costs.backward,
@@ -165,89 +176,92 @@ def _wrong_lengths(schedule: Schedule) -> Iterator[str]:
         "L": costs.reload or (),
     }
     in_pair = {**schedule.plan.pairs, **{b: f for f, b in schedule.plan.pairs.items()}}
-    for kind in index.kinds:
+    for kind in index.letters:
         for length, row in zip(tables[kind], index.rows(kind), strict=False):  # none where nothing is offloaded
-            starts = _part(schedule.starts, row)
-            if not in_pair and _part(schedule.ends, row) == list(map(length.__add__, starts)):
+            starts = _part(schedule.start_ticks, row)
+            if not in_pair and _part(schedule.end_ticks, row) == list(map(length.__add__, starts)):
                 continue
             for number in row:
                 due = _pair_length(problem, index, number, in_pair[number]) if number in in_pair else length
-                lasts = schedule.ends[number] - schedule.starts[number]
-                if schedule.starts[number] >= 0 and lasts != due:
+                lasts = schedule.end_ticks[number] - schedule.start_ticks[number]
+                if schedule.start_ticks[number] >= 0 and lasts != due:
                     yield f"{index.op(number)} lasts {_time(schedule, lasts)}, not {_time(schedule, due)}"
 
 
-def _pair_length(problem: Problem, index: OpIndex, one: int, other: int) -> int:
-    forward, backward = sorted((index.op(one), index.op(other)), key=lambda op: op.kind, reverse=True)
-    if problem.costs.overlap is not None:
-        return problem.costs.overlap[forward.stage]
-    return problem.costs.forward[forward.stage] + problem.costs.backward[backward.stage]
+def _pair_length(problem: Problem, index: OpIndex, first: int, second: int) -> int:
+    forward, backward = sorted((index.op(first), index.op(second)), key=lambda op: op.kind, reverse=True)
+    if problem.ticks.overlap is not None:
+        return problem.ticks.overlap[forward.stage]
+    return problem.ticks.forward[forward.stage] + problem.ticks.backward[backward.stage]
 
 
 def _collisions(schedule: Schedule) -> Iterator[str]:
-    """A device runs one slot at a time, in plan order, from time 0; a lane moves one thing at a time."""
+    """Yield slots that start before the slot before them has ended on the device, and transfers so on a lane."""
     index = schedule.plan.index
-    for order, starts, ends in zip(schedule.plan.orders, schedule.slot_starts, schedule.slot_ends, strict=True):
+    for order, starts, ends in zip(
+        schedule.plan.orders, schedule.slot_start_ticks, schedule.slot_end_ticks, strict=True
+    ):
         if any(map(gt, ends, starts[1:])):
             for before, after in compress(pairwise(order), map(gt, ends, starts[1:])):
                 yield f"{index.op(after)} starts before {index.op(before)} has ended on the same device"
     for before, after in chain.from_iterable(map(pairwise, chain(*schedule.plan.lanes))):
-        if schedule.starts[after] < schedule.ends[before]:
+        if schedule.start_ticks[after] < schedule.end_ticks[before]:
             yield f"{index.op(after)} starts before {index.op(before)} has ended on the same lane"
 
 
 def _impatient(schedule: Schedule) -> Iterator[str]:
-    """Whatever has a wait edge waits."""
+    """Yield operations that start before the end of one for which the plan makes them wait."""
     index = schedule.plan.index
     for before, after in schedule.plan.waits:
-        if schedule.starts[after] < schedule.ends[before]:
+        if schedule.start_ticks[after] < schedule.end_ticks[before]:
             yield f"{index.op(after)} starts before the end of {index.op(before)}, for which the plan makes it wait"
 
 
 def _too_early(schedule: Schedule) -> Iterator[str]:
-    """Data dependencies, with the p2p latency wherever two devices differ."""
+    """Yield operations that start before their inputs, with the p2p latency between two devices, are there."""
     problem, index = schedule.problem, schedule.plan.index
-    homes = problem.home().devices
+    devices = problem.settled_placement.devices
     forwards, inputs = index.rows("F"), _gradient_ends(schedule)
     for stage in range(problem.stages):
-        hop = problem.costs.p2p[stage] if stage + 1 < problem.stages and homes[stage] != homes[stage + 1] else 0
+        crosses = stage + 1 < problem.stages and devices[stage] != devices[stage + 1]
+        hop = problem.ticks.p2p[stage] if crosses else 0
         if stage + 1 < problem.stages:
-            yield from _early_row(schedule, "F", stage + 1, _part(schedule.ends, forwards[stage]), hop)
-        for kind in (kind for kind in "BI" if kind in index.kinds):
-            yield from _early_row(schedule, kind, stage, _part(schedule.ends, forwards[stage]), 0)
+            yield from _early_row(schedule, "F", stage + 1, _part(schedule.end_ticks, forwards[stage]), hop)
+        for kind in (kind for kind in "BI" if kind in index.letters):
+            yield from _early_row(schedule, kind, stage, _part(schedule.end_ticks, forwards[stage]), 0)
             if stage + 1 < problem.stages:
                 yield from _early_row(schedule, kind, stage, inputs[stage + 1], hop)
-        for before, kind in _inside_a_stage(index.kinds):
-            yield from _early_row(schedule, kind, stage, _part(schedule.ends, index.row(before, stage)), 0)
+        for before, kind in _inside_a_stage(index.letters):
+            yield from _early_row(schedule, kind, stage, _part(schedule.end_ticks, index.row(before, stage)), 0)
 
 
-def _inside_a_stage(kinds: str) -> Iterator[tuple[str, str]]:
-    """Which operation follows which on the same stage, besides a backward its forward."""
+def _inside_a_stage(letters: str) -> Iterator[tuple[str, str]]:
+    """Yield the kinds (before, after) that follow each other on the same stage, besides a forward and its backward."""
     for before, after in ("IW", "FR", "RB", "RI", "FO", "OL", "LB", "LI"):
-        if before in kinds and after in kinds:
+        if before in letters and after in letters:
             yield before, after
 
 
 def _early_row(schedule: Schedule, kind: str, stage: int, ready: Sequence[int], lag: int) -> Iterator[str]:
-    """The operations of a row that start before `ready` + lag; operations that the plan lacks do not count."""
+    """Yield the operations of a row that start before `ready` + lag; operations that the plan lacks do not count."""
     row = schedule.plan.index.row(kind, stage)
-    starts = _part(schedule.starts, row)
+    starts = _part(schedule.start_ticks, row)
     due = list(map(add, ready, repeat(lag))) if lag else ready
     if all(map(ge, starts, due)):
         return
     for number in compress(row, map(lt, starts, due)):
-        if schedule.starts[number] >= 0:
+        if schedule.start_ticks[number] >= 0:
             op = schedule.plan.index.op(number)
-            start, there = _time(schedule, schedule.starts[number]), _time(schedule, due[op.microbatch])
+            start, there = _time(schedule, schedule.start_ticks[number]), _time(schedule, due[op.microbatch])
             yield f"{op} starts at {start}, before its input is there at {there}"
 
 
 def _gradient_ends(schedule: Schedule) -> list[Sequence[int]]:
-    """For each stage, when the input gradient of each microbatch is there: the end of B, or of I."""
+    """Return for each stage when the input gradient of each microbatch is there: the end of B, or of I."""
     index = schedule.plan.index
     columns = []
     for stage in range(index.stages):
-        rows = [_part(schedule.ends, index.row(kind, stage)) for kind in "BI" if kind in index.kinds]
+        rows = [_part(schedule.end_ticks, index.row(kind, stage)) for kind in "BI" if kind in index.letters]
         columns.append(rows[0] if len(rows) == 1 else list(map(max, *rows)))
     return columns
 
@@ -257,36 +271,38 @@ def _part(values: Sequence[int], row: range) -> Sequence[int]:
 
 
 def _wrong_memory(schedule: Schedule) -> Iterator[str]:
-    """The peak that the schedule claims is that of its activations, where something depends on it."""
+    """Yield devices whose activations have another peak than the schedule claims, where something depends on it."""
     plan, problem = schedule.plan, schedule.problem
-    if problem.memory.budget is None and not plan.lanes and "R" not in plan.index.kinds:
+    if problem.memory.budget is None and not plan.lanes and "R" not in plan.index.letters:
         return
-    scale = problem.memory.scale
-    for device, (peak, claim) in enumerate(zip(replayed_peaks(schedule), schedule.peak_memory, strict=True)):
+    scale = problem.grains.per_unit
+    for device, (peak, claim) in enumerate(zip(replayed_peaks(schedule), schedule.peak_grains, strict=True)):
         if peak != claim:
             claimed, true = in_units(claim, scale), in_units(peak, scale)
             yield f"device {device} reaches {true} {problem.memory.unit}, not {claimed} as the schedule claims"
 
 
 def replayed_peaks(schedule: Schedule) -> list[int]:
-    """The largest activation memory of each device, in grains: every change in order of time, frees before takes."""
+    """Return the largest activation memory of each device, in grains; at one time, frees count before takes."""
     problem, count = schedule.problem, schedule.problem.microbatches
     changes: list[list[tuple[int, int]]] = [[] for _ in range(problem.devices)]
     for stage in range(problem.stages):
         for microbatches in (range(count // 2), range(count // 2, count)):  # halves, for bidirectional placements
             if microbatches:
-                device = problem.home().device(stage, microbatches[0], count)
+                device = problem.settled_placement.device(stage, microbatches[0], count)
                 changes[device] += _changes(schedule, stage, microbatches)
     return [max(accumulate(change for _, change in sorted(events)), default=0) for events in changes]
 
 
 def _changes(schedule: Schedule, stage: int, microbatches: range) -> Iterator[tuple[int, int]]:
-    """What some microbatches of a stage take and free, as (time, change)."""
+    """Yield what some microbatches of a stage take and free, as (time, change) in ticks and grains."""
     memory, index = schedule.problem.memory, schedule.plan.index
-    whole = memory.activation[stage]
-    held, kept = int(whole * memory.retain[stage]), int(whole * memory.checkpoint[stage])
-    starts, ends = schedule.starts, schedule.ends
-    rows = {kind: index.row(kind, stage)[microbatches.start : microbatches.stop] for kind in index.kinds}
+    whole, held, kept = (
+        int(to_fraction(memory.activation[stage]) * to_fraction(share) * schedule.problem.grains.per_unit)
+        for share in (1, memory.retain[stage], memory.checkpoint[stage])
+    )
+    starts, ends = schedule.start_ticks, schedule.end_ticks
+    rows = {kind: index.row(kind, stage)[microbatches.start : microbatches.stop] for kind in index.letters}
     for kind, times, change in (
         ("F", starts, whole),
         ("R", starts, whole - kept),
@@ -303,8 +319,8 @@ def _changes(schedule: Schedule, stage: int, microbatches: range) -> Iterator[tu
 
 
 def _time(schedule: Schedule, ticks: int) -> int | float:
-    """Ticks in the user's unit."""
-    return in_units(ticks, schedule.problem.costs.scale)
+    """Return ticks in the user's unit."""
+    return in_units(ticks, schedule.problem.ticks.per_unit)
 
 
 RULES = (  # each group assumes the ones before

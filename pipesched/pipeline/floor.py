@@ -1,65 +1,62 @@
-"""The smallest budget at which any order exists."""
+"""The floor of a device: the least capacity at which any order exists."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import NamedTuple
+from collections.abc import Iterator, Sequence
 
 from pipesched.errors import NoSchedule
+from pipesched.pipeline.kinds import KEEP_ONLY, Allowed
 from pipesched.pipeline.problem import Problem
 from pipesched.pipeline.quantities import in_units
 
 
-class Relief(NamedTuple):
-    """What a schedule may do with an activation, besides keeping it, until its backward needs it."""
-
-    offload: bool = False
-    recompute: bool = False
-
-
-KEEP = Relief()
-
-
-def activation_floor(problem: Problem, device: int, relief: Relief = KEEP) -> int:
-    """The activation memory, in grains, that a device needs for any order at all.
+def activation_floor(problem: Problem, device: int, allowed: Allowed = KEEP_ONLY) -> int:
+    """Return the activation memory, in grains, that a device needs for any order at all.
 
     The stage that runs needs its whole activation, while the earlier stages of the same device hold theirs of that
-    microbatch: all of it, a checkpoint if it may be recomputed, nothing if it may be offloaded. A mirrored device
-    serves each direction alone, one stage at a time.
+    microbatch: all of it, a checkpoint if it may be recomputed, nothing if it may be offloaded. Where the placement is
+    mirrored, a device runs one direction at a time, and of each a single stage.
     """
-    home, count, sizes = problem.home(), problem.microbatches, problem.memory.activation
-    if home.mirrored:
-        first_and_last = (0, count - 1)  # one of each direction, if there are two
-        used = [s for s in home.stages_on(device) if device in {home.device(s, m, count) for m in first_and_last}]
-        return max((sizes[stage] for stage in used), default=0)
+    placement, sizes = problem.settled_placement, problem.grains.activation
+    if placement.mirrored:
+        return max(
+            (sizes[stage] for stage in placement.stages_on(device) if _serves(problem, device, stage)), default=0
+        )
+    held_by_stage = _held(problem, allowed)
     floor = held = 0
-    for stage in home.stages_on(device):
+    for stage in placement.stages_on(device):
         floor = max(floor, held + sizes[stage])
-        held += _held(problem, relief)[stage]
+        held += held_by_stage[stage]
     return floor
 
 
-def _held(problem: Problem, relief: Relief) -> Sequence[int]:
-    """The least that each stage holds of a microbatch between its forward and its backward."""
-    if relief.offload:
+def _serves(problem: Problem, device: int, stage: int) -> bool:
+    """Return whether some microbatch runs a stage on a device: with one microbatch, one direction has none."""
+    copies = problem.settled_placement.copies(stage, problem.microbatches)
+    return any(copy == device for copy, _ in copies)
+
+
+def _held(problem: Problem, allowed: Allowed) -> Sequence[int]:
+    """Return the least that each stage holds of a microbatch between its forward and its backward."""
+    if allowed.offload:
         return (0,) * problem.stages
-    return problem.memory.checkpointed if relief.recompute else problem.memory.activation
+    return problem.grains.checkpointed if allowed.recompute else problem.grains.activation
 
 
-def require_floor(problem: Problem, relief: Relief = KEEP) -> None:
-    """Raise NoSchedule when a device's budget is below its floor, with what would make it fit."""
-    scale, unit = problem.memory.scale, problem.memory.unit
-    for device, room in enumerate(problem.room()):
-        floor = activation_floor(problem, device, relief)
-        if room is None or room >= floor:
+def require_floor(problem: Problem, allowed: Allowed = KEEP_ONLY) -> None:
+    """Raise NoSchedule, with changes that would help, when a device's capacity is below its floor."""
+    scale, unit = problem.grains.per_unit, problem.memory.unit
+    for device, capacity in enumerate(problem.capacity_grains):
+        floor = activation_floor(problem, device, allowed)
+        if capacity is None or capacity >= floor:
             continue
-        static = problem.static_memory(device)
+        static = problem.static_grains(device)
         least = in_units(floor + static, scale)
-        budget = in_units(room + static, scale)
+        budget = in_units(capacity + static, scale)
         would_fit = [f"a budget of {least} {unit} on device {device}"]
-        if _largest(problem, device) <= room and not problem.home().mirrored:
+        if _largest(problem, device) <= capacity and not problem.settled_placement.mirrored:
             would_fit.append("fewer stages a device")
-        would_fit += _reliefs_that_fit(problem, room=room, device=device)
+        would_fit += _actions_that_fit(problem, device, capacity)
         raise NoSchedule(
             f"device {device} needs at least {least} {unit} for one microbatch, and its budget is {budget}",
             device=device,
@@ -70,13 +67,15 @@ def require_floor(problem: Problem, relief: Relief = KEEP) -> None:
 
 
 def _largest(problem: Problem, device: int) -> int:
-    """The largest activation of a stage on a device, in grains: what the device must hold at least."""
-    return max(problem.memory.activation[stage] for stage in problem.home().stages_on(device))
+    """Return the largest activation of the stages on a device, in grains, which any order must hold."""
+    return max(problem.grains.activation[stage] for stage in problem.settled_placement.stages_on(device))
 
 
-def _reliefs_that_fit(problem: Problem, *, device: int, room: int) -> list[str]:
-    """The ways of `solve` to do with the room that a device has."""
-    ways = [("recompute (solve --recompute)", Relief(recompute=True))]
+def _actions_that_fit(problem: Problem, device: int, capacity: int) -> Iterator[str]:
+    """Yield the parameters of `solve` with which the capacity of a device is enough."""
+    actions = [("recompute", Allowed(recompute=True))]
     if problem.costs.offload is not None:
-        ways.append(("offload (solve --offload)", Relief(offload=True)))
-    return [text for text, relief in ways if activation_floor(problem, device, relief) <= room]
+        actions.append(("offload", Allowed(offload=True)))
+    for name, allowed in actions:
+        if activation_floor(problem, device, allowed) <= capacity:
+            yield f"solve with `{name}`"

@@ -1,28 +1,30 @@
-"""Fusing stages: the same model as fewer, larger stages, so that every algorithm of a comparison trains the same
-model.
-"""
+"""Fusing of stages: the same model as fewer, larger stages, so that all algorithms of a comparison train it."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
 from fractions import Fraction
+from typing import Any
 
 from pipesched.errors import NotApplicable
-from pipesched.pipeline.problem import Costs, Memory, Problem
+from pipesched.pipeline.costs import PER_STAGE, Costs
+from pipesched.pipeline.memory import Memory
+from pipesched.pipeline.problem import Problem
+from pipesched.pipeline.quantities import Exact, canonical, to_fraction
 
 
 def fuse(problem: Problem, stages: int) -> Problem:
-    """`problem` with its stages merged into `stages` equal contiguous groups, placement left open.
+    """Return `problem` with its stages merged into `stages` equal contiguous groups, and its placement left open.
 
-    Costs, activations and static memory add up; the p2p boundaries inside a group go away. Raises NotApplicable when
+    Costs, activations and static memory add up; the p2p latencies inside a group are dropped. Raises NotApplicable when
     the groups cannot be equal.
     """
     if stages == problem.stages:
         return problem
     if problem.stages % stages:
         raise NotApplicable(
-            f"needs a multiple of {stages} stages to fuse into {stages}; the config has {problem.stages}"
+            f"needs a multiple of {stages} stages to fuse into {stages}; the config has {problem.stages}", "stages"
         )
     size = problem.stages // stages
     return replace(
@@ -34,21 +36,18 @@ def fuse(problem: Problem, stages: int) -> Problem:
     )
 
 
-def _sums(values: Sequence[int], size: int) -> tuple[int, ...]:
-    return tuple(sum(values[start : start + size]) for start in range(0, len(values), size))
+def _sums(values: Sequence[Exact], size: int) -> tuple[Exact, ...]:
+    groups = (values[start : start + size] for start in range(0, len(values), size))
+    return tuple(canonical(sum(map(to_fraction, group), Fraction(0))) for group in groups)
 
 
 def _fuse_costs(costs: Costs, size: int) -> Costs:
+    sums: dict[str, Any] = {key: _sums(times, size) for key in PER_STAGE if (times := getattr(costs, key)) is not None}
     return replace(
         costs,
-        forward=_sums(costs.forward, size),
-        backward_input=_sums(costs.backward_input, size),
-        backward_weight=_sums(costs.backward_weight, size),
-        recompute=_sums(costs.recompute, size),
-        overlap=costs.overlap and _sums(costs.overlap, size),
+        **sums,
         p2p=costs.p2p[size - 1 :: size],
-        offload=costs.offload and _sums(costs.offload, size),
-        reload=costs.reload and _sums(costs.reload, size),
+        resolution=costs.ticks.per_unit,
     )
 
 
@@ -56,18 +55,20 @@ def _fuse_memory(memory: Memory, size: int) -> Memory:
     return replace(
         memory,
         activation=_sums(memory.activation, size),
-        retain=_mean(memory.retain, memory.activation, size),
-        checkpoint=_mean(memory.checkpoint, memory.activation, size),
+        retain=_means(memory.retain, memory.activation, size),
+        checkpoint=_means(memory.checkpoint, memory.activation, size),
         static=_sums(memory.static, size),
     )
 
 
-def _mean(fractions: Sequence[Fraction], weights: Sequence[int], size: int) -> tuple[Fraction, ...]:
-    """The fraction of each group's whole: weighted by the activations (by their number where those are all zero)."""
+def _means(shares: Sequence[Exact], sizes: Sequence[Exact], size: int) -> tuple[Exact, ...]:
+    """Return the mean part of each group, weighted by the activations (equally where those are all zero)."""
     means = []
-    for start in range(0, len(fractions), size):
+    for start in range(0, len(shares), size):
         group = slice(start, start + size)
-        total = sum(weights[group])
-        parts = [part * weight for part, weight in zip(fractions[group], weights[group], strict=True)]
-        means.append(Fraction(sum(parts), total) if total else Fraction(sum(fractions[group]), size))
+        parts, weights = [*map(to_fraction, shares[group])], [*map(to_fraction, sizes[group])]
+        if not any(weights):
+            weights = [Fraction(1)] * size
+        whole = sum((part * weight for part, weight in zip(parts, weights, strict=True)), Fraction(0))
+        means.append(canonical(whole / sum(weights)))
     return tuple(means)

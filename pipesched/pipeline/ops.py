@@ -1,34 +1,60 @@
-"""Operations: their letters, their text, and the numbers that a plan gives them.
+"""Operations: their text, and the numbers that a plan gives them.
 
-The letters are PyTorch's: F forward, B full backward, I backward for the input, W backward for the weights (B is I then
-W fused). Ours are R, which runs a forward again before its backward, and the transfers O (an activation goes to host
-memory) and L (it comes back). `2F0` is the forward of microbatch 0 on stage 2, `(0F3;3B1)OVERLAP_F_B` a pair that
-starts and ends together.
+The letters of the kinds are PyTorch's: F forward, B full backward, I backward for the input, W backward for the weights
+(B is I then W fused). Ours are R, which runs a forward again before its backward, and the transfers O (an activation
+goes to host memory) and L (it comes back). `2F0` is the forward of microbatch 0 on stage 2, `(0F3;3B1)OVERLAP_F_B` a
+pair that starts and ends together.
 """
 
 from __future__ import annotations
 
 import re
-from typing import NamedTuple
+from collections.abc import Callable, Iterable, Sequence
+from typing import NamedTuple, TypeVar
 
+from pipesched.checks import require_whole, shown
 from pipesched.errors import ConfigError
+from pipesched.pipeline.kinds import (
+    COMPUTATION_LETTERS,
+    GRADIENT_LETTERS,
+    KINDS,
+    LETTERS,
+    SLOT_LETTERS,
+    TRANSFER_LETTERS,
+)
 
-SLOT_KINDS = "FBIWR"  # what devices run
-TRANSFER_KINDS = "OL"  # what lanes move
-KINDS = SLOT_KINDS + TRANSFER_KINDS
+T = TypeVar("T")
 _OP = re.compile(r"(0|[1-9][0-9]{0,8})([A-Z])(0|[1-9][0-9]{0,8})", re.ASCII)
 _PAIR = re.compile(r"\(([^;()]+);([^;()]+)\)OVERLAP_F_B", re.ASCII)
 
 
-class Op(NamedTuple):
-    """One operation of one microbatch on one stage."""
-
+class _OpFields(NamedTuple):
     stage: int
     kind: str
     microbatch: int
 
+
+class Op(_OpFields):
+    """One operation of one microbatch on one stage; `str` gives its text, `2F0`.
+
+    Raises ConfigError for a negative number or an unknown kind.
+    """
+
+    __slots__ = ()
+
+    def __new__(cls, stage: int, kind: str, microbatch: int) -> Op:
+        """Make an operation, after checks."""
+        for key, number in (("stage", stage), ("microbatch", microbatch)):
+            require_whole(number, key)
+        if kind not in KINDS:
+            raise ConfigError(f"must be one of {' '.join(LETTERS)}, not {shown(kind)}", "kind")
+        return tuple.__new__(cls, (stage, kind, microbatch))
+
     def __str__(self) -> str:
         return f"{self.stage}{self.kind}{self.microbatch}"
+
+    def __repr__(self) -> str:
+        return f"Op({self.stage}, {self.kind!r}, {self.microbatch})"
 
 
 class Pair(NamedTuple):
@@ -45,18 +71,20 @@ Slot = Op | Pair
 
 
 def parse_op(text: str) -> Op:
-    """The operation that `text` names, for instance `2F0`. Raises ConfigError."""
+    """Return the operation that `text` names, for instance `2F0`. Raises ConfigError."""
     match = _OP.fullmatch(text)
     if not match or match[2] not in KINDS:
-        raise ConfigError(f"{text!r} is no operation; one looks like 2F0: stage, one of {' '.join(KINDS)}, microbatch")
-    return Op(int(match[1]), match[2], int(match[3]))
+        raise ConfigError(
+            f"{text!r} is no operation; one looks like 2F0: stage, one of {' '.join(LETTERS)}, microbatch"
+        )
+    return Op._make((int(match[1]), match[2], int(match[3])))
 
 
 def parse_slot(text: str) -> Slot:
-    """The operation or pair that `text` names. Raises ConfigError."""
+    """Return the operation or pair that `text` names. Raises ConfigError."""
     match = _PAIR.fullmatch(text)
     if not match:
-        return _of_kind(parse_op(text), SLOT_KINDS, "a device runs")
+        return _of_kind(parse_op(text), SLOT_LETTERS, "a device runs")
     pair = Pair(parse_op(match[1]), parse_op(match[2]))
     if pair.forward.kind != "F" or pair.backward.kind != "B":
         raise ConfigError(f"{text!r}: a pair holds a forward F, then a full backward B")
@@ -64,47 +92,123 @@ def parse_slot(text: str) -> Slot:
 
 
 def parse_transfer(text: str) -> Op:
-    """The transfer that `text` names, for instance `2O0`. Raises ConfigError."""
-    return _of_kind(parse_op(text), TRANSFER_KINDS, "a lane moves")
+    """Return the transfer that `text` names, for instance `2O0`. Raises ConfigError."""
+    return _of_kind(parse_op(text), TRANSFER_LETTERS, "a lane moves")
 
 
-def _of_kind(op: Op, kinds: str, what: str) -> Op:
-    if op.kind not in kinds:
-        raise ConfigError(f"{op} does not belong here: {what} {', '.join(kinds)}")
+def _of_kind(op: Op, letters: str, what: str) -> Op:
+    if op.kind not in letters:
+        raise ConfigError(f"{op} does not belong here: {what} {', '.join(letters)}")
     return op
 
 
 class OpIndex(NamedTuple):
     """Numbers for the operations of a plan: kind by kind, stage by stage, microbatch by microbatch.
 
-    `kinds` holds the letters that the plan may use, for instance "FB", "FIW" or, with recompute, "FBR". A plan with
-    half a million operations is then lists of integers, and the operations of one stage and kind are a range.
+    `letters` holds the kinds that the plan may use, forwards first, for instance "FB", "FIW" or, with recompute, "FBR".
+    A plan with half a million operations is then lists of integers, and the operations of one stage and kind (a row)
+    are a range. Nothing outside this class depends on the layout of the numbers.
     """
 
-    kinds: str
+    letters: str
     stages: int
     microbatches: int
 
     @property
     def size(self) -> int:
-        """How many numbers there are."""
-        return len(self.kinds) * self.stages * self.microbatches
+        """The number of operations."""
+        return len(self.letters) * self.stages * self.microbatches
 
     def row(self, kind: str, stage: int) -> range:
-        """The numbers of one kind on one stage, by microbatch."""
-        first = (self.kinds.index(kind) * self.stages + stage) * self.microbatches
+        """Return the numbers of one kind on one stage, by microbatch."""
+        first = (self.letters.index(kind) * self.stages + stage) * self.microbatches
         return range(first, first + self.microbatches)
 
     def rows(self, kind: str) -> list[range]:
-        """`row` for every stage."""
+        """Return `row` for every stage."""
         return [self.row(kind, stage) for stage in range(self.stages)]
 
+    def of_kind(self, kind: str) -> range:
+        """Return the numbers of one kind on all stages."""
+        first = self.letters.index(kind) * self.stages * self.microbatches
+        return range(first, first + self.stages * self.microbatches)
+
+    def spread(self, row: Callable[[str, int], Iterable[T]]) -> list[T]:
+        """Return a value for each operation: `row(kind, stage)` gives those of the microbatches of a row."""
+        values: list[T] = []
+        for kind in self.letters:
+            for stage in range(self.stages):
+                values += row(kind, stage)
+        return values
+
     def number(self, op: Op) -> int:
-        """The number of `op`."""
+        """Return the number of `op`."""
         return self.row(op.kind, op.stage)[op.microbatch]
 
     def op(self, number: int) -> Op:
-        """The operation of a number."""
+        """Return the operation of a number."""
         row, microbatch = divmod(number, self.microbatches)
         kind, stage = divmod(row, self.stages)
-        return Op(stage, self.kinds[kind], microbatch)
+        return Op._make((stage, self.letters[kind], microbatch))
+
+    def counterpart(self, number: int, kind: str) -> int:
+        """Return the operation of another kind on the same stage and of the same microbatch."""
+        each = self.stages * self.microbatches
+        return self.letters.index(kind) * each + number % each
+
+    def stages_on(self, numbers: Sequence[int], stages: int) -> list[int]:
+        """Return the same operations so many stages further on."""
+        step = stages * self.microbatches
+        return [number + step for number in numbers]
+
+    def kinds_on(self, number: int, kinds: int) -> int:
+        """Return the operation of the same stage and microbatch so many kinds further on; out of range if none."""
+        return number + kinds * self.stages * self.microbatches
+
+    def is_forward(self, number: int) -> bool:
+        """Return whether an operation is an F."""
+        return number < self.stages * self.microbatches
+
+    def stage_of(self, number: int) -> int:
+        """Return the stage of an operation."""
+        return number // self.microbatches % self.stages
+
+    def owner_of(self, number: int) -> int:
+        """Return the microbatch of an operation."""
+        return number % self.microbatches
+
+    def row_of(self, number: int) -> int:
+        """Return a number for the stage and kind of an operation, the same for all microbatches."""
+        return number // self.microbatches
+
+    @property
+    def owners(self) -> list[int]:
+        """The microbatch of each operation."""
+        return list(range(self.microbatches)) * (len(self.letters) * self.stages)
+
+    @property
+    def gradient(self) -> str:
+        """The kind that gives the input gradient, and frees what only it needs: I where the backward is split, else B.
+
+        It is for plans that split every backward or none, as the solver and most families make.
+        """
+        return "I" if "I" in self.letters else "B"
+
+    @property
+    def last(self) -> str:
+        """The kind that ends the residence of an activation: W where the backward is split, else B."""
+        return "W" if "W" in self.letters else "B"
+
+    @property
+    def gradients(self) -> list[str]:
+        """All kinds of the plan that give an input gradient."""
+        return [kind for kind in GRADIENT_LETTERS if kind in self.letters]
+
+    @property
+    def saves_memory(self) -> bool:
+        """Whether activations may be recomputed or offloaded."""
+        return any(letter not in COMPUTATION_LETTERS for letter in self.letters)
+
+    def with_letters(self, letters: str) -> OpIndex:
+        """Return the index with these kinds at the end: numbers that exist keep their meaning."""
+        return self._replace(letters=self.letters + letters)

@@ -1,94 +1,148 @@
-"""Where stages live: stage -> device, and for bidirectional pipelines also by the half of the microbatches."""
+"""Placements: the device of each stage, for bidirectional pipelines also by the half of the microbatches."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
+from pipesched.checks import require_flag, require_sequence, require_whole, shown
 from pipesched.errors import ConfigError
-from pipesched.lookup import find
+from pipesched.names import look_up
 
 
 @dataclass(frozen=True)
 class Placement:
-    """`devices[s]` is the device of stage s. Mirrored: the second half of the microbatches finds stage s on device
-    P-1-devices[s] (two copies of every stage)."""
+    """The device of each stage: stage s is on `devices[s]`.
+
+    If `mirrored`, a second copy of stage s on device P-1-devices[s] serves the second half of the microbatches. Raises
+    ConfigError for what is no list of devices, and for a list that leaves out a device below the last.
+    """
 
     devices: tuple[int, ...]
     mirrored: bool = False
 
+    def __post_init__(self) -> None:
+        devices = require_sequence(self.devices, "placement")
+        if not devices:
+            raise ConfigError("must list the device of each stage", "placement")
+        devices = tuple(require_whole(device, "placement", entry=entry) for entry, device in enumerate(devices))
+        object.__setattr__(self, "devices", devices)
+        _require_every_device(devices, max(devices) + 1)
+        require_flag(self.mirrored, "mirrored")
+
     def device(self, stage: int, microbatch: int, microbatches: int) -> int:
-        """The device of a stage for a microbatch out of `microbatches`."""
-        home = self.devices[stage]
-        return self.last - home if self.mirrored and microbatch >= microbatches // 2 else home
+        """Return the device of a stage for a microbatch out of `microbatches`."""
+        device = self.devices[stage]
+        return self.last - device if self.mirrored and microbatch >= microbatches // 2 else device
 
     @property
     def last(self) -> int:
         """The number of the last device."""
         return max(self.devices)
 
+    def directions(self, microbatches: int) -> list[range]:
+        """Return the microbatches of each direction: all of them, or the two halves where the placement is mirrored."""
+        half = microbatches // 2 if self.mirrored else 0
+        return [part for part in (range(half), range(half, microbatches)) if part]
+
+    def copies(self, stage: int, microbatches: int) -> list[tuple[int, int]]:
+        """Return the devices that run a stage, each with how many of the microbatches run it there."""
+        return [(self.device(stage, part[0], microbatches), len(part)) for part in self.directions(microbatches)]
+
     def stages_on(self, device: int) -> list[int]:
-        """The stages whose weights a device holds, in forward order (the chunks 0, 1, ... of the device)."""
+        """Return the stages whose weights a device holds, in forward order (the chunks 0, 1, ... of the device)."""
         last = self.last
         return [
             stage
-            for stage, home in enumerate(self.devices)
-            if home == device or (self.mirrored and last - home == device)
+            for stage, held_by in enumerate(self.devices)
+            if held_by == device or (self.mirrored and last - held_by == device)
         ]
 
+    def in_blocks(self, stages: int) -> Placement:
+        """Return this placement with each stage cut into equal parts that stay together, `stages` in all."""
+        parts = stages // len(self.devices)
+        return Placement(tuple(device for device in self.devices for _ in range(parts)), self.mirrored)
 
-def place(name: str, devices: int, stages: int) -> Placement:
-    """The placement of that name. Raises ConfigError when the number of stages does not suit it."""
-    make = find(PLACEMENTS, name, "placement")
+
+def named_placement(name: str, devices: int, stages: int) -> Placement:
+    """Return the placement of that name. Raises ConfigError when the number of stages does not suit it."""
+    make = look_up(PLACEMENTS, name, "placement", "placement")
     if stages < devices:
-        raise ConfigError(f"{stages} stages cannot fill {devices} devices; at least one stage a device is needed")
+        raise ConfigError(
+            f"{stages} stages cannot fill {devices} devices; at least one stage a device is needed", "placement"
+        )
     return make(devices, stages)
 
 
-def explicit(homes: tuple[int, ...], devices: int) -> Placement:
-    """The placement that a list of devices spells out, one entry a stage. Every device must have a stage."""
-    outside = [home for home in homes if not 0 <= home < devices]
+def explicit_placement(devices_of_stages: tuple[int, ...], devices: int) -> Placement:
+    """Return the placement of a list with the device of each stage. Raises ConfigError for a device without a stage."""
+    outside = [device for device in devices_of_stages if not 0 <= device < devices]
     if outside:
-        raise ConfigError(f"device {outside[0]} is out of range; devices are 0 to {devices - 1}")
-    idle = sorted(set(range(devices)) - set(homes))
-    if idle:
-        raise ConfigError(f"device {idle[0]} is left without a stage")
-    return Placement(homes)
+        raise ConfigError(f"device {outside[0]} is out of range; devices are 0 to {devices - 1}", "placement")
+    _require_every_device(devices_of_stages, devices)
+    return Placement(devices_of_stages)
+
+
+def placement_name(placement: Placement, devices: int) -> str:
+    """Return the name of a placement (also of one in blocks), or the text of its devices if it has no name."""
+    if placement.mirrored:
+        return "bidirectional"
+    stages = len(placement.devices)
+    for name in ("linear", "loop", "v", "wave"):
+        unit = 2 * devices if name in ("v", "wave") else devices
+        if stages % unit and name != "linear":
+            continue
+        named = named_placement(name, devices, unit if name == "v" else stages)
+        if named.in_blocks(stages) == placement:
+            return name
+    return shown(placement.devices)
+
+
+def _require_every_device(devices_of_stages: Iterable[int], devices: int) -> None:
+    held = set(devices_of_stages)
+    empty = next((device for device in range(devices) if device not in held), None)
+    if empty is not None:
+        raise ConfigError(f"device {empty} is left without a stage", "placement")
 
 
 def _linear(devices: int, stages: int) -> Placement:
-    """Contiguous blocks; when they cannot be equal, the first devices hold one stage more."""
+    """Return contiguous blocks; when they cannot be equal, the first devices hold one stage more."""
     each, more = divmod(stages, devices)
     return Placement(tuple(d for d in range(devices) for _ in range(each + (d < more))))
 
 
 def _loop(devices: int, stages: int) -> Placement:
-    """Round and round: stage s on device s mod P."""
+    """Return stage s on device s mod P."""
     return Placement(tuple(stage % devices for stage in range(stages)))
 
 
 def _v(devices: int, stages: int) -> Placement:
-    """Down and back: stage 2P-1-d is on device d too, so a device holds a stage of each end."""
+    """Return the stages down the devices and back up: device d holds the stages d and 2P-1-d."""
     if stages != 2 * devices:
-        raise ConfigError(f"placement v needs {2 * devices} stages on {devices} devices (2P), not {stages}")
+        raise ConfigError(
+            f"placement v needs {2 * devices} stages on {devices} devices (2P), not {stages}", "placement"
+        )
     return _wave(devices, stages)
 
 
 def _wave(devices: int, stages: int) -> Placement:
-    """Down and back, again and again (Hanayo's waves)."""
+    """Return the stages down the devices and back up, again and again (Hanayo's waves)."""
     if stages % (2 * devices):
         low = max(stages // (2 * devices), 1) * 2 * devices
         raise ConfigError(
-            f"placement wave needs a multiple of {2 * devices} stages (2P), for instance {low}, not {stages}"
+            f"placement wave needs a multiple of {2 * devices} stages (2P), for instance {low}, not {stages}",
+            "placement",
         )
     down = list(range(devices))
     return Placement(tuple((down + down[::-1]) * (stages // (2 * devices))))
 
 
 def _bidirectional(devices: int, stages: int) -> Placement:
-    """One pipeline from each end (Chimera, DualPipe)."""
+    """Return a pipeline from each end (Chimera, DualPipe): stage s on the devices s and P-1-s."""
     if stages != devices:
-        raise ConfigError(f"placement bidirectional needs one stage a device: {devices} stages, not {stages}")
+        raise ConfigError(
+            f"placement bidirectional needs one stage a device: {devices} stages, not {stages}", "placement"
+        )
     return Placement(tuple(range(devices)), mirrored=True)
 
 

@@ -1,70 +1,116 @@
-"""A plan: what each device runs, in order. No times."""
+"""Plans: for each device the order of its slots, without times."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import chain
-from typing import NamedTuple
+from numbers import Integral
+from typing import Any, NamedTuple
 
+from pipesched.checks import require_label, require_sequence, require_type, shown
+from pipesched.display import Displayable
 from pipesched.errors import ConfigError
-from pipesched.pipeline.ops import KINDS, TRANSFER_KINDS, Op, OpIndex, Pair, Slot
+from pipesched.pipeline.kinds import KINDS, LANES, LETTERS, TRANSFER_LETTERS
+from pipesched.pipeline.ops import Op, OpIndex, Pair, Slot
 from pipesched.pipeline.problem import Problem
 
 
-class Lane(NamedTuple):
-    """What the two transfer lanes of a device (or of a pair of devices) move, in order: offloads out, loads back."""
+class LanePair(NamedTuple):
+    """The orders of the two transfer lanes of a device (or of a pair of devices): to host memory, and back."""
 
-    out: Sequence[int] = ()
-    back: Sequence[int] = ()
+    offloads: Sequence[int] = ()
+    reloads: Sequence[int] = ()
 
 
-@dataclass(frozen=True, eq=False)
-class Plan:
-    """`orders[d]` lists the operations of device d as numbers of `index`. A forward in `pairs` runs together with the
-    backward that it maps to, which then stands in no order of its own.
+@dataclass(frozen=True, eq=False, repr=False)
+class Plan(Displayable):
+    """For each device the order of its slots: `orders[d]` lists the operations of device d as numbers of `index`.
 
-    With offload, `lanes[k]` are the transfers of the lanes k (Problem.lane). Each pair of `waits` makes its second
-    operation wait for the end of its first, so that a load does not come back at once, and that memory is there.
+    A forward in `pairs` runs together with the backward that it maps to, which then stands in no order of its own.
+    With offload, `lanes[k]` are the transfers of the lanes k (Problem.lane_pair). Each (before, after) of `waits` makes
+    an operation wait for the end of another, so that loads do not come back at once, and their memory is free.
+
+    Raises ConfigError for a number that is no operation of `index`. Whether the plan is complete, and each operation on
+    its device, is for `check` to say. `pipesched.plan` builds a plan from the texts of operations.
     """
 
     index: OpIndex
     orders: Sequence[Sequence[int]]
     pairs: Mapping[int, int] = field(default_factory=dict)
     note: str = ""  # what the algorithm decided that its user should know
-    lanes: Sequence[Lane] = ()
+    lanes: Sequence[LanePair] = ()
     waits: Sequence[tuple[int, int]] = ()
 
+    def __post_init__(self) -> None:
+        require_type(self.index, OpIndex, "an OpIndex", "index")
+        for device, order in enumerate(require_sequence(self.orders, "orders")):
+            _require_numbers(order, self.index, "orders", device)
+        require_type(self.pairs, Mapping, "a mapping from forwards to backwards", "pairs")
+        _require_numbers([*self.pairs, *self.pairs.values()], self.index, "pairs")
+        require_label(self.note, "note")
+        for entry, pair in enumerate(require_sequence(self.lanes, "lanes")):
+            for lane in _two(pair, "lanes", entry):
+                _require_numbers(lane, self.index, "lanes", entry)
+        waits = (_two(pair, "waits", entry) for entry, pair in enumerate(require_sequence(self.waits, "waits")))
+        _require_numbers([*chain.from_iterable(waits)], self.index, "waits")
+
     def __len__(self) -> int:
-        """The number of operations (a pair counts twice)."""
+        """Return the number of operations (a pair counts twice)."""
         return sum(map(len, self.machines)) + len(self.pairs)
+
+    def __repr__(self) -> str:
+        return f"Plan({len(self.orders)} devices, {len(self)} operations of {'/'.join(self.index.letters)})"
 
     @property
     def machines(self) -> Sequence[Sequence[int]]:
-        """All that runs one thing at a time: the orders of the devices, then those of the lanes."""
+        """The orders of all that runs one operation at a time: of the devices, then of the lanes."""
         return [*self.orders, *chain(*self.lanes)] if self.lanes else self.orders
 
+    def count(self, kind: str) -> int:
+        """Return the number of operations of a kind."""
+        if kind not in self.index.letters:
+            return 0
+        row = self.index.of_kind(kind)
+        return sum(number in row for number in chain(*self.machines, self.pairs.values()))
+
     def slot(self, number: int) -> Slot:
-        """The slot that an entry of an order stands for."""
+        """Return the slot that an entry of an order stands for."""
         op = self.index.op(number)
         return Pair(op, self.index.op(self.pairs[number])) if number in self.pairs else op
 
     def paired(self, number: int) -> Op | None:
-        """The backward that runs together with an entry of an order, if any."""
+        """Return the backward that runs together with an entry of an order, if any."""
         return self.index.op(self.pairs[number]) if number in self.pairs else None
 
     def slots(self, device: int) -> Iterator[Slot]:
-        """What a device runs, in order."""
+        """Return what a device runs, in order."""
         return map(self.slot, self.orders[device])
 
 
+def _two(pair: object, key: str, entry: int) -> Sequence[Any]:
+    """Return `pair` if it holds two things. Raises ConfigError."""
+    if not isinstance(pair, (list, tuple)) or len(pair) != 2:
+        raise ConfigError(f"must hold two, not {shown(pair)}", key, entry=entry)
+    return pair
+
+
+def _require_numbers(numbers: Any, index: OpIndex, key: str, entry: int | None = None) -> None:
+    """Raise ConfigError for what is no list of numbers, and for a number that `index` does not have."""
+    if not isinstance(numbers, Sequence) or not all(issubclass(kind, Integral) for kind in set(map(type, numbers))):
+        raise ConfigError(f"must list numbers of operations, not {shown(numbers)}", key, entry=entry)
+    if numbers and not (min(numbers) >= 0 and max(numbers) < index.size):
+        wrong = min(numbers) if min(numbers) < 0 else max(numbers)
+        raise ConfigError(f"{wrong} is no operation: numbers are 0 to {index.size - 1}", key, entry=entry)
+
+
 def mismatch(problem: Problem, plan: Plan) -> str | None:
-    """What is wrong when a plan is for another number of devices, stages or microbatches than the problem has."""
+    """Say in which numbers (devices, stages, microbatches, lanes) a plan differs from the problem; None if in none."""
     planned = (len(plan.orders), plan.index.stages, plan.index.microbatches)
     if planned == (problem.devices, problem.stages, problem.microbatches):
-        if len(plan.lanes) in (0, problem.lane_count):
+        if len(plan.lanes) in (0, problem.lane_pairs):
             return None
-        return f"the plan has {len(plan.lanes)} pairs of transfer lanes; the problem has {problem.lane_count}"
+        return f"the plan has {len(plan.lanes)} pairs of transfer lanes; the problem has {problem.lane_pairs}"
     return (
         f"the plan is for {planned[0]} devices, {planned[1]} stages and {planned[2]} microbatches;"
         f" the problem has {problem.devices}, {problem.stages} and {problem.microbatches}"
@@ -75,20 +121,38 @@ def plan_from_slots(
     devices: Iterable[Iterable[Slot]],
     stages: int,
     microbatches: int,
-    lanes: Iterable[tuple[Iterable[Op], Iterable[Op]]] = (),
+    lanes: Iterable[Iterable[Op]] = (),
+    waits: Iterable[tuple[Op, Op]] = (),
 ) -> Plan:
-    """The plan that runs these slots and, on its lanes, these transfers (out, back).
+    """Return the plan that runs these slots and, on each pair of lanes, these transfers.
 
-    Raises ConfigError for an operation out of range or one that stands twice. Whether the plan is complete and runs
-    on the right devices is for the check to say.
+    Each (before, after) of `waits` makes an operation wait for the end of another. Raises ConfigError for an operation
+    that is out of range or stands twice. Whether the plan is complete and runs on the right devices is for `check` to
+    say.
     """
     rows = [list(slots) for slots in devices]
-    transfers = [(list(out), list(back)) for out, back in lanes]
-    planned = list(chain(*map(_ops, rows), *chain(*transfers)))
-    kinds = {"F", *(TRANSFER_KINDS if transfers else ()), *(op.kind for op in planned)}
+    transfers = [list(moves) for moves in lanes]
+    planned = list(chain(*map(_ops, rows), *transfers))
+    kinds = {"F", *(TRANSFER_LETTERS if transfers else ()), *(op.kind for op in planned)}
     if "W" in kinds:
         kinds.add("I")  # the rules speak of both, also in a plan that lacks one
-    index = OpIndex("".join(kind for kind in KINDS if kind in kinds), stages, microbatches)
+    index = OpIndex("".join(letter for letter in LETTERS if letter in kinds), stages, microbatches)
+    _require_each_once(planned, stages, microbatches)
+    pairs = {
+        index.number(slot.forward): index.number(slot.backward)
+        for slots in rows
+        for slot in slots
+        if isinstance(slot, Pair)
+    }
+    orders = [[index.number(next(_ops([slot]))) for slot in slots] for slots in rows]
+    numbered = [
+        LanePair(*([index.number(op) for op in moves if KINDS[op.kind].resource is lane] for lane in LANES))
+        for moves in transfers
+    ]
+    return Plan(index, orders, pairs, lanes=numbered, waits=[*_numbered(waits, index, set(planned))])
+
+
+def _require_each_once(planned: Iterable[Op], stages: int, microbatches: int) -> None:
     seen: set[Op] = set()
     for op in planned:
         if op.stage >= stages or op.microbatch >= microbatches:
@@ -98,19 +162,18 @@ def plan_from_slots(
         if op in seen:
             raise ConfigError(f"{op} stands twice in the plan")
         seen.add(op)
-    pairs = {
-        index.number(slot.forward): index.number(slot.backward)
-        for slots in rows
-        for slot in slots
-        if isinstance(slot, Pair)
-    }
-    orders = [[index.number(next(_ops([slot]))) for slot in slots] for slots in rows]
-    numbers = [Lane(*([index.number(op) for op in way] for way in ways)) for ways in transfers]
-    return Plan(index, orders, pairs, lanes=numbers)
+
+
+def _numbered(waits: Iterable[tuple[Op, Op]], index: OpIndex, planned: set[Op]) -> Iterator[tuple[int, int]]:
+    for before, after in waits:
+        missing = [op for op in (before, after) if op not in planned]
+        if missing:
+            raise ConfigError(f"{missing[0]} has a wait edge, but does not stand in the plan", "waits")
+        yield index.number(before), index.number(after)
 
 
 def _ops(slots: Iterable[Slot]) -> Iterator[Op]:
-    """The operations in the slots, a pair's forward first."""
+    """Yield the operations of the slots, a pair's forward first."""
     for slot in slots:
         if isinstance(slot, Pair):
             yield slot.forward

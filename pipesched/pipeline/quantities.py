@@ -11,37 +11,63 @@ from collections.abc import Iterable
 from decimal import Decimal, InvalidOperation
 from fractions import Fraction
 from math import lcm
+from numbers import Integral, Rational, Real
 
 MOST_DIGITS = 9
 SHORT = 12  # digits of a decimal that is no rounded fraction: those have 16 or 17
-FARTHEST = 4_000  # exponents beyond are no numbers that anybody means, and take forever to write out
+FARTHEST = 4_000  # the largest exponent: numbers beyond are mistakes, and take very long to write out
 _DECIMAL = re.compile(r"[-+]?([0-9]+(\.[0-9]*)?|\.[0-9]+)([eE][-+]?[0-9]+)?", re.ASCII)
-Number = int | float | Decimal | Fraction
+_FRACTION = re.compile(r"([-+]?[0-9]{1,18})/(0*[1-9][0-9]{0,17})", re.ASCII)
+
+Number = int | float | Decimal | Fraction | str  # what a user may give: a number, or the text of one
+Exact = int | float | Fraction  # what Costs and Memory hold: an int where whole, a float where exact, else a fraction
 
 
-def exact(value: Number) -> Fraction:
-    """The exact value of a number that a user wrote; a float counts as its shortest decimal text.
+def to_fraction(value: object) -> Fraction:
+    """Return the exact value of a number; a float counts as its shortest decimal text.
 
-    Raises ValueError with what is wrong: not a number, not finite, or more than MOST_DIGITS digits.
+    Numbers of other libraries (numpy's, say) count as what they are. Raises ValueError for what is no finite number.
     """
     if isinstance(value, Fraction):
         return value
-    if isinstance(value, bool) or not isinstance(value, (int, float, Decimal)):
+    if isinstance(value, str):
+        return _spelled(value)
+    if isinstance(value, bool) or not isinstance(value, (Real, Decimal)):
         raise ValueError("not a number")
-    number = Decimal(repr(value)) if isinstance(value, float) else Decimal(value)
+    if isinstance(value, (Integral, Rational)):
+        return Fraction(int(value.numerator), int(value.denominator))
+    number = value if isinstance(value, Decimal) else Decimal(repr(float(value)))
     if not number.is_finite():
         raise ValueError("not a finite number")
-    if number and not -MOST_DIGITS <= number.adjusted() < MOST_DIGITS:
+    if number and abs(number.adjusted()) > FARTHEST:
+        raise ValueError("out of range")
+    return Fraction(number)
+
+
+def _spelled(text: str) -> Fraction:
+    """Return the value of a decimal, or of a fraction such as 1/3, that stands in a text."""
+    parts = _FRACTION.fullmatch(text.strip())
+    return Fraction(int(parts[1]), int(parts[2])) if parts else Fraction(parse_number(text.strip()))
+
+
+def exact(value: object) -> Fraction:
+    """Return the exact value of a number that a user wrote.
+
+    Raises ValueError with what is wrong: not a number, not finite, or a decimal of more than MOST_DIGITS digits.
+    """
+    number = to_fraction(value)
+    if isinstance(value, Fraction) or (isinstance(value, str) and "/" in value):
+        return number
+    if number and not Fraction(1, 10**MOST_DIGITS) <= abs(number) < 10**MOST_DIGITS:
         raise ValueError(f"more than {MOST_DIGITS} digits")
-    fraction = Fraction(number)
-    whole = len(str(abs(int(fraction)))) if abs(fraction) >= 1 else 0
-    if (fraction * 10 ** (MOST_DIGITS - whole)).denominator != 1:
+    whole = len(str(abs(int(number)))) if abs(number) >= 1 else 0
+    if (number * 10 ** (MOST_DIGITS - whole)).denominator != 1:
         raise ValueError(f"more than {MOST_DIGITS} digits")
-    return fraction
+    return number
 
 
 def parse_number(text: str) -> Decimal:
-    """The decimal that `text` spells. Raises ValueError."""
+    """Return the decimal that `text` spells. Raises ValueError."""
     if not _DECIMAL.fullmatch(text):
         raise ValueError("not a number")
     try:
@@ -54,10 +80,10 @@ def parse_number(text: str) -> Decimal:
 
 
 def simplest(value: Decimal) -> Fraction:
-    """What a decimal of a document was written for.
+    """Return the number that was written to a document as a decimal.
 
-    That is the decimal itself if it is short, as users' values and their sums are; else the fraction of fewest parts
-    (up to 2^26) with that float: a third that was written to JSON is a third again.
+    That is the decimal itself if it is short, as users' values and their sums are; else the fraction of the smallest
+    denominator (up to 2^26) with that float: a third that was written to JSON is a third again.
     """
     if len(value.as_tuple().digits) > SHORT:
         near = Fraction(float(value)).limit_denominator(2**26)
@@ -66,19 +92,16 @@ def simplest(value: Decimal) -> Fraction:
     return Fraction(value)
 
 
-def shown(value: object) -> str:
-    """A value as it stands in a message: on one line, and not long."""
-    if isinstance(value, (list, tuple)):
-        text = f"[{', '.join(map(shown, value[:12]))}]"
-    elif value is None or isinstance(value, bool):
-        text = {None: "null", True: "true", False: "false"}[value]
-    else:
-        text = str(value) if isinstance(value, (Decimal, Fraction)) else repr(value)
-    return text if len(text) <= 60 else f"{text[:57]}..."
+def canonical(value: Fraction) -> Exact:
+    """Return the exact number in its plainest form: an int where whole, a float where that is exact, else itself."""
+    if value.denominator == 1:
+        return value.numerator
+    number = value.numerator / value.denominator
+    return number if to_fraction(number) == value else value
 
 
 def ticks_per_unit(values: Iterable[Fraction]) -> int:
-    """The smallest power of ten that makes every value whole. Raises ValueError for a value that is no decimal."""
+    """Return the smallest power of ten that makes every value whole. Raises ValueError for what is no decimal."""
     scale = 1
     for value in values:
         rest = value.denominator
@@ -93,16 +116,18 @@ def ticks_per_unit(values: Iterable[Fraction]) -> int:
 
 
 def grains_per_unit(values: Iterable[Fraction]) -> int:
-    """The least common multiple of the denominators of `values`."""
+    """Return the least common multiple of the denominators of `values`."""
     return lcm(1, *(value.denominator for value in values))
 
 
-def plain(value: Fraction) -> int | float:
-    """The number as users read it: an int when whole, else the nearest float."""
+def plain(value: Exact) -> int | float:
+    """Return the number as users read it: an int when whole, else the nearest float."""
+    if not isinstance(value, Fraction):
+        return value
     return value.numerator if value.denominator == 1 else value.numerator / value.denominator
 
 
 def in_units(amount: int, scale: int) -> int | float:
-    """`amount` of 1/scale units as users read it."""
+    """Return `amount` of 1/scale units as users read it."""
     whole, rest = divmod(amount, scale)
     return whole if not rest else amount / scale

@@ -1,121 +1,206 @@
-"""A schedule: a problem, a plan, and the start of every operation. Every figure that people quote is a property.
+"""Schedules: a problem, a plan, and the times of its operations. Every measure is a property.
 
-Times are in ticks (`problem.costs.scale` to the user's unit), memory in grains (`problem.memory.scale`).
+Measures are in the user's units. Those that end in `_ticks` or `_grains` are the integers inside:
+`problem.ticks.per_unit` ticks are one of the user's time units, `problem.grains.per_unit` grains one of memory.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import cached_property
 from itertools import accumulate, chain
 from operator import add, itemgetter, sub
+from typing import Any, NamedTuple
 
+from pipesched.checks import require_sequence, require_type, shown
 from pipesched.core.tasks import TaskGraph
 from pipesched.core.timing import earliest_times
-from pipesched.errors import Deadlock
+from pipesched.display import Displayable
+from pipesched.errors import ConfigError, Deadlock
+from pipesched.pipeline.costs import fields_of
+from pipesched.pipeline.kinds import KINDS
 from pipesched.pipeline.lowering import lower_plan
-from pipesched.pipeline.plan import Plan
-from pipesched.pipeline.problem import Problem
+from pipesched.pipeline.ops import Slot
+from pipesched.pipeline.plan import Plan, mismatch
+from pipesched.pipeline.plan_placement import settled
+from pipesched.pipeline.problem import Problem, require_problem
+from pipesched.pipeline.quantities import in_units
 
 
-@dataclass(frozen=True, eq=False)
-class Schedule:
-    """`starts` and `ends` are by operation number; an overlapped backward has those of its pair."""
+class TimedSlot(NamedTuple):
+    """A slot with its start and its end, in the user's time unit."""
+
+    slot: Slot
+    start: int | float
+    end: int | float
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Schedule(Displayable):
+    """A plan of a problem with times: `start_ticks` and `end_ticks` are by operation number (-1: it does not run).
+
+    The backward of a pair has the times of the pair. `schedule_plan` makes a schedule whose operations run as early as
+    they can. Raises ConfigError when plan and times are not for the problem. Whether the times are legal is for `check`
+    to say.
+    """
 
     problem: Problem
     plan: Plan
-    starts: Sequence[int]
-    ends: Sequence[int]
-    graph: TaskGraph = field(repr=False)
+    start_ticks: Sequence[int]
+    end_ticks: Sequence[int]
+
+    def __post_init__(self) -> None:
+        require_problem(self.problem)
+        wrong = mismatch(self.problem, require_type(self.plan, Plan, "a Plan", "plan"))
+        if wrong:
+            raise ConfigError(wrong, "plan")
+        for key in ("start_ticks", "end_ticks"):
+            if len(require_sequence(getattr(self, key), key)) != self.plan.index.size:
+                given, due = len(getattr(self, key)), self.plan.index.size
+                raise ConfigError(f"needs a time for each of the {due} operations; this has {given}", key)
+
+    def __repr__(self) -> str:
+        sizes = f"{self.problem.devices} devices, {self.problem.microbatches} microbatches"
+        return f"Schedule({sizes}, makespan {self.makespan})"
+
+    def __getstate__(self) -> dict[str, Any]:
+        return fields_of(self)
 
     @cached_property
-    def slot_starts(self) -> list[tuple[int, ...]]:
-        """The start of each slot of each device, in order."""
-        return [pick(self.starts) for pick in self._pickers]
+    def graph(self) -> TaskGraph:
+        """The task graph of the plan."""
+        return lower_plan(self.problem, self.plan)
+
+    def timeline(self, device: int) -> list[TimedSlot]:
+        """Return the slots of a device in order, with their starts and ends in the user's time unit.
+
+        Raises ConfigError for a device that the problem does not have.
+        """
+        if device not in range(self.problem.devices):
+            raise ConfigError(f"must be 0 to {self.problem.devices - 1}, not {shown(device)}", "device")
+        times = zip(self.slot_start_ticks[device], self.slot_end_ticks[device], strict=True)
+        return [
+            TimedSlot(slot, self._time(start), self._time(end))
+            for slot, (start, end) in zip(self.plan.slots(device), times, strict=True)
+        ]
+
+    def _time(self, ticks: int) -> int | float:
+        return in_units(ticks, self.problem.ticks.per_unit)
 
     @cached_property
-    def slot_ends(self) -> list[tuple[int, ...]]:
-        """The end of each slot of each device, in order."""
-        return [pick(self.ends) for pick in self._pickers]
+    def slot_start_ticks(self) -> list[tuple[int, ...]]:
+        """The starts of the slots of each device, in order."""
+        return [pick(self.start_ticks) for pick in self._pickers]
+
+    @cached_property
+    def slot_end_ticks(self) -> list[tuple[int, ...]]:
+        """The ends of the slots of each device, in order."""
+        return [pick(self.end_ticks) for pick in self._pickers]
 
     @cached_property
     def _pickers(self) -> list[Callable[[Sequence[int]], tuple[int, ...]]]:
         return [picker(order) for order in self.plan.orders]
 
     @cached_property
-    def first_start(self) -> list[int]:
-        """When each device starts its first slot (0 for a device without work)."""
-        return [starts[0] if starts else 0 for starts in self.slot_starts]
+    def first_start_ticks(self) -> list[int]:
+        """The start of each device's first slot (0 for a device without work)."""
+        return [starts[0] if starts else 0 for starts in self.slot_start_ticks]
 
     @cached_property
-    def last_end(self) -> list[int]:
-        """When each device ends its last slot."""
-        return [ends[-1] if ends else 0 for ends in self.slot_ends]
+    def last_end_ticks(self) -> list[int]:
+        """The end of each device's last slot (0 for a device without work)."""
+        return [ends[-1] if ends else 0 for ends in self.slot_end_ticks]
 
     @cached_property
-    def makespan(self) -> int:
+    def makespan_ticks(self) -> int:
         """Last end minus first start, over all devices."""
-        return max(self.last_end) - min(self.first_start)
-
-    @cached_property
-    def span(self) -> int:
-        """The largest over devices of (last end - own first start): an iteration's time when iterations tile."""
-        return max(end - start for end, start in zip(self.last_end, self.first_start, strict=True))
-
-    @cached_property
-    def busy(self) -> list[int]:
-        """The time that each device works."""
-        return [sum(ends) - sum(starts) for starts, ends in zip(self.slot_starts, self.slot_ends, strict=True)]
-
-    @cached_property
-    def idle(self) -> list[int]:
-        """The time within the makespan that each device does not work."""
-        return [self.makespan - busy for busy in self.busy]
+        return max(self.last_end_ticks) - min(self.first_start_ticks)
 
     @property
-    def ideal(self) -> int:
+    def makespan(self) -> int | float:
+        """Last end minus first start, over all devices, in the user's time unit."""
+        return self._time(self.makespan_ticks)
+
+    @cached_property
+    def span_ticks(self) -> int:
+        """The largest over devices of (last end - own first start)."""
+        return max(end - start for end, start in zip(self.last_end_ticks, self.first_start_ticks, strict=True))
+
+    @property
+    def span(self) -> int | float:
+        """The largest over devices of (last end - own first start): an iteration's time when iterations tile."""
+        return self._time(self.span_ticks)
+
+    @cached_property
+    def busy_ticks(self) -> list[int]:
+        """The time that each device works."""
+        times = zip(self.slot_start_ticks, self.slot_end_ticks, strict=True)
+        return [sum(ends) - sum(starts) for starts, ends in times]
+
+    @property
+    def busy(self) -> list[int | float]:
+        """The time that each device works, in the user's time unit."""
+        return [*map(self._time, self.busy_ticks)]
+
+    @cached_property
+    def idle_ticks(self) -> list[int]:
+        """The time within the makespan that each device does not work."""
+        return [self.makespan_ticks - busy for busy in self.busy_ticks]
+
+    @property
+    def idle(self) -> list[int | float]:
+        """The time within the makespan that each device does not work, in the user's time unit."""
+        return [*map(self._time, self.idle_ticks)]
+
+    @cached_property
+    def ideal_ticks(self) -> int:
         """The largest busy time of a device, without what it recomputes."""
-        if "R" not in self.plan.index.kinds:
-            return max(self.busy)
-        again, durations = set(self._recomputes), self.graph.durations
-        return max(sum(durations[task] for task in order if task not in again) for order in self.plan.orders)
+        extra = self._extra
+        if not extra:
+            return max(self.busy_ticks)
+        durations = self.graph.durations
+        return max(sum(durations[task] for task in order if task not in extra) for order in self.plan.orders)
+
+    @property
+    def ideal(self) -> int | float:
+        """The largest busy time of a device, without what it recomputes, in the user's time unit."""
+        return self._time(self.ideal_ticks)
+
+    @cached_property
+    def _extra(self) -> set[int]:
+        """The operations of the plan that are no part of the ideal: every R."""
+        letters = [letter for letter in self.plan.index.letters if not KINDS[letter].in_ideal]
+        extra = set(chain(*map(self.plan.index.of_kind, letters)))
+        return extra.intersection(chain(*self.plan.orders)) if extra else extra
 
     @property
     def recomputed(self) -> int:
-        """How many activations (one a stage and microbatch) are recomputed."""
-        return len(self._recomputes)
-
-    @cached_property
-    def _recomputes(self) -> list[int]:
-        """Every R of the plan."""
-        if "R" not in self.plan.index.kinds:
-            return []
-        again = set(chain(*self.plan.index.rows("R")))
-        return [task for order in self.plan.orders for task in order if task in again]
+        """The number of activations that are recomputed."""
+        return len(self._extra)
 
     @property
     def offloaded(self) -> int:
-        """How many activations are offloaded."""
-        return sum(len(lane.out) for lane in self.plan.lanes)
+        """The number of activations that are offloaded."""
+        return sum(len(pair.offloads) for pair in self.plan.lanes)
 
     @property
     def bubble(self) -> float:
         """Idle device-time / (devices x makespan). 1F1B with equal stages: (P-1)/(M+P-1)."""
-        return _ratio(sum(self.idle), self.problem.devices * self.makespan)
+        return _ratio(sum(self.idle_ticks), self.problem.devices * self.makespan_ticks)
 
     @property
     def bubble_over_ideal(self) -> float:
         """(makespan - ideal) / ideal: Megatron's figure."""
-        return _ratio(self.makespan - self.ideal, self.ideal)
+        return _ratio(self.makespan_ticks - self.ideal_ticks, self.ideal_ticks)
 
     @property
     def bubble_span(self) -> float:
         """1 - ideal / span: Zero Bubble's figure."""
-        return _ratio(self.span - self.ideal, self.span)
+        return _ratio(self.span_ticks - self.ideal_ticks, self.span_ticks)
 
     @cached_property
-    def peak_memory(self) -> list[int]:
+    def peak_grains(self) -> list[int]:
         """The largest activation memory of each device over time, in grains.
 
         What is freed at a time counts before what is taken then.
@@ -126,18 +211,26 @@ class Schedule:
             return [max(level for _, level in self.memory_steps(device)) for device in devices]
         return [self._highest_at_starts(device) for device in devices]
 
+    @property
+    def peak_memory(self) -> list[int | float]:
+        """The largest activation memory of each device over time, in the user's memory unit."""
+        return [in_units(peak, self.problem.grains.per_unit) for peak in self.peak_grains]
+
     def _highest_at_starts(self, device: int) -> int:
-        """The largest level as slots start, which is the peak where every slot takes time."""
+        """Return the largest level as slots start, which is the peak where every slot takes time."""
         pick = self._pickers[device]
         takes, gives = pick(self.graph.takes), pick(self.graph.gives)
         return max(map(add, accumulate(map(sub, takes, gives)), gives), default=0)
 
     def memory_steps(self, device: int) -> Iterator[tuple[int, int]]:
-        """The activation memory of a device over time as (time, level from then on), times rising."""
+        """Yield the activation memory of a device over time: (tick, grains from then on), ticks rising."""
         level, now = 0, 0
         changes = []
         for task in chain(self.plan.orders[device], self._transfers[device]):
-            changes += [(self.starts[task], self.graph.takes[task]), (self.ends[task], -self.graph.gives[task])]
+            changes += [
+                (self.start_ticks[task], self.graph.takes[task]),
+                (self.end_ticks[task], -self.graph.gives[task]),
+            ]
         for time, change in sorted(changes):
             if time != now:
                 yield now, level
@@ -160,14 +253,20 @@ class Schedule:
     @property
     def over_budget(self) -> list[int]:
         """The devices whose peak and static memory exceed their budget."""
-        pairs = zip(self.peak_memory, self.problem.room(), strict=True)
-        return [device for device, (peak, room) in enumerate(pairs) if room is not None and peak > room]
+        pairs = zip(self.peak_grains, self.problem.capacity_grains, strict=True)
+        return [device for device, (peak, capacity) in enumerate(pairs) if capacity is not None and peak > capacity]
 
 
 def schedule_plan(problem: Problem, plan: Plan) -> Schedule:
-    """`plan` with every slot as early as its order and dependencies allow. Raises Deadlock with the cycle of
-    operations.
+    """Return `plan` with every slot as early as its order and dependencies allow.
+
+    A placement that the problem leaves open is that of the plan. Raises Deadlock with the cycle of operations,
+    InvalidSchedule when an operation waits for one that the plan lacks, and ConfigError for a plan of another problem.
     """
+    require_type(plan, Plan, "a Plan (of pipesched.plan, say)", "plan")
+    if len(plan.orders) != require_problem(problem).devices:
+        raise ConfigError(f"is for {len(plan.orders)} devices; the problem has {problem.devices}", "plan")
+    problem = settled(problem, plan)
     graph = lower_plan(problem, plan)
     try:
         starts, ends = earliest_times(graph, plan.machines)
@@ -175,22 +274,24 @@ def schedule_plan(problem: Problem, plan: Plan) -> Schedule:
         raise Deadlock(_explain(error, plan), error.cycle, error.awaited) from None
     for forward, backward in plan.pairs.items():
         starts[backward], ends[backward] = starts[forward], ends[forward]
-    return Schedule(problem, plan, starts, ends, graph)
+    return timed_schedule(problem, plan, starts, ends, graph)
 
 
-def assemble(problem: Problem, plan: Plan, starts: Sequence[int], ends: Sequence[int]) -> Schedule:
-    """A schedule whose times came from elsewhere, by operation number. Whether they are legal is for the check to
-    say.
-    """
-    return Schedule(problem, plan, starts, ends, lower_plan(problem, plan))
+def timed_schedule(
+    problem: Problem, plan: Plan, starts: Sequence[int], ends: Sequence[int], graph: TaskGraph
+) -> Schedule:
+    """Return a Schedule that need not lower its plan again, because `graph` is its task graph; times are in ticks."""
+    schedule = Schedule(problem, plan, starts, ends)
+    vars(schedule)["graph"] = graph
+    return schedule
 
 
 def _explain(error: Deadlock, plan: Plan) -> str:
-    """The circle of a deadlock, in operations and devices (or lanes)."""
+    """Return the cycle of a deadlock as a sentence of operations and devices (or lanes)."""
     index, devices = plan.index, len(plan.orders)
     stuck = [
-        f"{index.op(task)} on " + (f"device {place}" if place < devices else f"lane {(place - devices) // 2}")
-        for task, place in error.cycle
+        f"{index.op(task)} on " + (f"device {machine}" if machine < devices else f"lane {(machine - devices) // 2}")
+        for task, machine in error.cycle
     ]
     links = [
         f"{here} waits for {index.op(before)}, which comes after {there}"
@@ -199,11 +300,11 @@ def _explain(error: Deadlock, plan: Plan) -> str:
     return "deadlock: " + "; ".join(links)
 
 
-def picker(places: Sequence[int]) -> Callable[[Sequence[int]], tuple[int, ...]]:
-    """A function that picks these places out of a sequence, at twice the speed of a loop."""
-    if len(places) > 1:
-        return itemgetter(*places)
-    return lambda values: tuple(values[place] for place in places)
+def picker(positions: Sequence[int]) -> Callable[[Sequence[int]], tuple[int, ...]]:
+    """Return a function that picks these positions out of a sequence, at twice the speed of a loop."""
+    if len(positions) > 1:
+        return itemgetter(*positions)
+    return lambda values: tuple(values[position] for position in positions)
 
 
 def _ratio(part: int, whole: int) -> float:

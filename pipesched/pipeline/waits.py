@@ -1,9 +1,9 @@
-"""From times to a plan that keeps their memory: wait edges.
+"""Wait edges: from times to a plan that keeps their memory.
 
 In a plan without times, a load may come back too early, and a forward may start before the offload that makes room for
 it has ended. So whatever takes memory waits for all that gave some back before it in a known good order. Then, in any
-replay, whoever took last in that order finds given back at least what was given back there, and taken at most what was
-taken there: the memory never rises above its peak in that order.
+replay, at the start of whatever takes memory, at least as much was given back as in that order, and at most as much was
+taken: the memory never rises above its peak in that order.
 """
 
 from __future__ import annotations
@@ -17,12 +17,12 @@ from pipesched.core.tasks import NOWHERE, TaskGraph
 from pipesched.core.timing import UNTIMED
 from pipesched.pipeline.lowering import lower
 from pipesched.pipeline.ops import OpIndex
-from pipesched.pipeline.plan import Lane, Plan
+from pipesched.pipeline.plan import LanePair, Plan
 from pipesched.pipeline.problem import Problem
 
 
 class Change(NamedTuple):
-    """An operation that takes memory at its start, or gives some back at its end; on a lane, or in a slot."""
+    """An operation that takes memory at its start, or gives some back at its end; on a lane, or else in a slot."""
 
     number: int
     gives: bool
@@ -30,7 +30,7 @@ class Change(NamedTuple):
 
 
 def memory_waits(changes: Iterable[Change]) -> Iterator[tuple[int, int]]:
-    """The wait edges (before, after) for the memory of one device, whose changes come in a good order.
+    """Yield the wait edges (before, after) for the memory of one device, whose changes come in a good order.
 
     Slots wait for each other by their order, and so do the offloads of a lane; the edges join the two.
     """
@@ -48,28 +48,26 @@ def memory_waits(changes: Iterable[Change]) -> Iterator[tuple[int, int]]:
 
 
 def plan_of_times(problem: Problem, index: OpIndex, starts: Sequence[int]) -> Plan:
-    """The plan of a legal schedule that is known by its starts in ticks (UNTIMED: the operation does not run).
+    """Return the plan of a legal schedule from its starts in ticks (UNTIMED: the operation does not run).
 
-    Its replay starts nothing later, and no device holds more memory (but for operations of no length, several of which
-    may take and give at one instant).
+    `schedule_plan` starts nothing of it later, and no device then holds more memory (except where several operations of
+    no length take and give at one instant).
     """
     graph = lower(problem, index, {number for number, start in enumerate(starts) if start == UNTIMED})
     order = _in_order_of_time(graph, starts)
-    rows: list[list[int]] = [[] for _ in graph.capacities]
-    for number in order:
-        rows[graph.resources[number]].append(number)
-    ways = rows[problem.devices :]
-    waits = [memory_waits(changes) for changes in _changes(graph, starts, order, problem.devices)] if ways else []
+    rows = graph.by_resource(order)
+    lanes = rows[problem.devices :]
+    waits = [memory_waits(changes) for changes in _changes(graph, starts, order, problem.devices)] if lanes else []
     return Plan(
         index,
         rows[: problem.devices],
-        lanes=[Lane(out, back) for out, back in zip(ways[::2], ways[1::2], strict=True)],
+        lanes=[LanePair(*pair) for pair in zip(lanes[::2], lanes[1::2], strict=True)],
         waits=list(chain.from_iterable(waits)),
     )
 
 
 def _in_order_of_time(graph: TaskGraph, starts: Sequence[int]) -> list[int]:
-    """What runs, by start and then end; at one instant by precedence, and what gives memory before what takes it."""
+    """Return what runs by start, then end; at one instant by precedence, and what gives memory before what takes it."""
 
     def key(task: int) -> tuple[int, int, bool, int]:
         return starts[task], starts[task] + graph.durations[task], graph.takes[task] > 0, task
@@ -89,18 +87,18 @@ def _in_order_of_time(graph: TaskGraph, starts: Sequence[int]) -> list[int]:
 
 
 def _changes(graph: TaskGraph, starts: Sequence[int], order: Sequence[int], devices: int) -> Iterator[list[Change]]:
-    """The memory changes of each device in order of time; what is given at a time comes before what is taken then."""
+    """Yield the memory changes of each device in order of time; what is given at a time precedes what is taken then."""
     events: list[list[tuple[int, int, Change]]] = [[] for _ in range(devices)]
-    for place, number in enumerate(order):
+    for position, number in enumerate(order):
         start, end, on_lane = (
             starts[number],
             starts[number] + graph.durations[number],
             graph.resources[number] >= devices,
         )
         if graph.takes[number]:
-            events[graph.pools[number]].append((start, place, Change(number, False, on_lane)))
+            events[graph.pools[number]].append((start, position, Change(number, False, on_lane)))
         if graph.gives[number]:
-            given = place if start == end else -1
-            events[graph.pools[number]].append((end, given, Change(number, True, on_lane)))
+            rank = position if start == end else -1
+            events[graph.pools[number]].append((end, rank, Change(number, True, on_lane)))
     for happened in events:
         yield [change for _, _, change in sorted(happened, key=lambda event: event[:2])]

@@ -1,1 +1,1 @@
-"""What people see in a terminal: charts and tables as Rich renderables. Nothing here prints."""
+"""Charts and tables for terminals, as Rich renderables, and figures. Nothing here prints."""

@@ -1,37 +1,81 @@
-"""The list of algorithms, as a table and as rows."""
+"""The list of algorithms: a line for each, or a paragraph for some."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
-from rich.console import Console, ConsoleOptions, RenderResult
+from rich.console import Console, ConsoleOptions, Group, OverflowMethod, RenderResult
 from rich.table import Table
 from rich.text import Text
 
+from pipesched.render.comparison import GAP, grid
+from pipesched.render.labels import Spelling, as_parameters
 from pipesched.schedulers.family import Family
 from pipesched.schedulers.registry import aliases
 
-WIDE = 150  # columns from which everything stands in one table
+WIDE = 120  # columns from which bubble and memory stand in columns of their own
+NARROW = 60  # columns from which anything but the names is shown
 
 
-class catalogue:  # noqa: N801  used like a function: a renderable that depends on the width
-    """A table where there is room for it, else a paragraph a family."""
+class CatalogueTable:
+    """A line for each family: name, aliases, placement, and the formulas of bubble and memory.
 
-    def __init__(self, families: Iterable[Family]) -> None:
-        self.families = list(families)
+    `applies` says of each family whether it suits a problem, "yes" or why not, and replaces the formulas. Names are
+    never cut.
+    """
+
+    def __init__(
+        self, families: Iterable[Family], applies: Mapping[str, str] | None = None, *, ascii_only: bool = False
+    ) -> None:
+        self.families, self.applies, self.ascii_only = list(families), applies, ascii_only
 
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
-        """The table or the paragraphs."""
-        if options.max_width >= WIDE:
-            yield _table(self.families)
-            return
-        for family in self.families:
-            yield _paragraph(family)
+        """Yield the table."""
+        names, width = self._names(options.max_width), options.max_width
+        longest = [max(cell.cell_len for cell in (Text(heading), *cells)) for heading, cells in names.items()]
+        table = grid()
+        for heading, least in zip(names, longest, strict=True):
+            table.add_column(heading, no_wrap=True, min_width=min(least, width))
+        if self.applies is None:
+            formulas = self._formulas(width)
+            left = width - sum(longest) - GAP * (len(longest) + len(formulas) - 1)
+            cut: OverflowMethod = "crop" if self.ascii_only or options.ascii_only else "ellipsis"
+            for heading in formulas:
+                table.add_column(heading, no_wrap=True, overflow=cut, width=left // len(formulas))
+        else:
+            formulas = {"applies": [self.applies[family.name] for family in self.families]}
+            table.add_column("applies", overflow="fold")
+        for row in zip(*names.values(), *formulas.values(), strict=True):
+            table.add_row(*row)
+        yield table
+
+    def _names(self, width: int) -> dict[str, list[Text]]:
+        """Return the columns that are never cut; on a narrow screen names alone."""
+        if width < NARROW:
+            return {"algorithm": [Text(family.name, style="bold") for family in self.families]}
+        titles = [_title(family) for family in self.families]
+        return {"algorithm": titles, "placement": [Text(family.placement) for family in self.families]}
+
+    def _formulas(self, width: int) -> dict[str, list[str]]:
+        """Return the columns of bubble and memory that have room."""
+        if width < NARROW:
+            return {}
+        if width < WIDE:
+            return {"bubble; peak memory": [f"{family.bubble}; {family.memory}" for family in self.families]}
+        return {
+            "bubble": [family.bubble for family in self.families],
+            "peak memory": [family.memory for family in self.families],
+        }
 
 
-def catalogue_rows(families: Iterable[Family]) -> Iterator[dict[str, Any]]:
-    """One object a family, for JSON."""
+def catalogue_details(families: Iterable[Family], spell: Spelling = as_parameters) -> Group:
+    """Return a paragraph for each family, with all that there is to know before using it."""
+    return Group(*(_paragraph(family, spell) for family in families))
+
+
+def catalogue_rows(families: Iterable[Family], applies: Mapping[str, str] | None = None) -> Iterator[dict[str, Any]]:
+    """Yield an object for each family, for JSON."""
     for family in families:
         yield {
             "name": family.name,
@@ -41,9 +85,10 @@ def catalogue_rows(families: Iterable[Family]) -> Iterator[dict[str, Any]]:
             "needs": family.needs,
             "bubble": family.bubble,
             "memory": family.memory,
-            "options": family.option_names(),
+            "options": list(family.options),
             "elsewhere": family.elsewhere,
             "source": family.source,
+            **({} if applies is None else {"applies": applies[family.name] == "yes", "reason": applies[family.name]}),
         }
 
 
@@ -53,11 +98,15 @@ def _title(family: Family) -> Text:
     return title.append(f" ({', '.join(others)})", style="not bold") if others else title
 
 
-def _facts(family: Family) -> list[tuple[str, str]]:
-    options = ", ".join(family.option_names())
+def _paragraph(family: Family, spell: Spelling) -> Table:
+    table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), show_header=False, title_justify="left")
+    table.title, table.title_style = _title(family), ""
+    table.add_column(style="dim", min_width=9)
+    table.add_column(overflow="fold")
+    options = ", ".join(spell(f"`{option}`") for option in family.options)
     if family.required:
-        options = f"in a config: {options}"
-    return [
+        options = f"in a config: {', '.join(family.options)}"
+    for name, value in (
         ("needs", family.needs),
         ("placement", family.placement),
         ("bubble", family.bubble),
@@ -65,24 +114,6 @@ def _facts(family: Family) -> list[tuple[str, str]]:
         ("options", options or "none"),
         ("also in", family.elsewhere),
         ("source", family.source),
-    ]
-
-
-def _table(families: list[Family]) -> Table:
-    table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style="dim")
-    table.add_column("algorithm", overflow="fold")
-    for name, _ in _facts(families[0]):
-        table.add_column(name, overflow="fold")
-    for family in families:
-        table.add_row(_title(family), *(value for _, value in _facts(family)))
-    return table
-
-
-def _paragraph(family: Family) -> Table:
-    table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), show_header=False, title_justify="left")
-    table.title, table.title_style = _title(family), ""
-    table.add_column(style="dim", min_width=9)
-    table.add_column(overflow="fold")
-    for name, value in _facts(family):
+    ):
         table.add_row(name, value)
     return table

@@ -1,4 +1,4 @@
-"""How the columns of a row look: filled with colour, or spelled out in letters. Both say the same."""
+"""The look of a row: columns filled with colour, or spelled out in letters. Both show the same."""
 
 from __future__ import annotations
 
@@ -7,12 +7,12 @@ from collections.abc import Sequence
 from rich.segment import Segment
 from rich.style import Style
 
+from pipesched.pipeline.kinds import KINDS
 from pipesched.pipeline.ops import Op
 from pipesched.pipeline.schedule import Schedule
 from pipesched.render.palette import DIM, PAIR_STYLE, fill, ink
 from pipesched.render.rows import FULL, Run
 
-KIND_FILL = {"F": "-", "B": "=", "I": "=", "W": "~", "R": "^", "O": ">", "L": "<"}
 SHADES = "·░▒▓█"
 ASCII_SHADES = ".:-+#"
 
@@ -20,22 +20,19 @@ Line = list[Segment]
 
 
 def chunk_of_stage(schedule: Schedule) -> list[int]:
-    """For each stage, which chunk of its device it is: 0 for the first in forward order. Mirrored copies count as
-    one.
-    """
-    home = schedule.problem.home()
+    """Return the chunk of each stage: 0 for the first stage of its device. Mirrored copies of a stage count once."""
     seen: dict[int, int] = {}
     chunks = []
-    for device in home.devices:
+    for device in schedule.problem.settled_placement.devices:
         chunks.append(seen.get(device, 0))
         seen[device] = chunks[-1] + 1
     return chunks
 
 
 class ColourCells:
-    """One line a device: hue by microbatch, shade by kind and chunk, the label where it fits.
+    """A line for each device: hue by microbatch, shade by kind and chunk, the label where it fits.
 
-    `label` auto means op texts if every slot of at least `narrowest` columns has room for its own, else microbatches.
+    `label` auto means the texts of operations if the longest fits into `narrowest` columns, else microbatches.
     """
 
     def __init__(self, schedule: Schedule, label: str, narrowest: int) -> None:
@@ -48,7 +45,7 @@ class ColourCells:
         self.chunks = max(self.chunk) + 1
 
     def lines(self, runs: Sequence[Run], *, of_two: bool = False) -> list[Line]:
-        """The one line that shows `runs`; on a lane `of_two` devices, labels name the stage too where they can."""
+        """Return the line that shows `runs`; on a lane `of_two` devices, labels name the stage too where that fits."""
         return [[self._cell(run, of_two) for run in runs]]
 
     def _cell(self, run: Run, of_two: bool) -> Segment:
@@ -65,7 +62,7 @@ class ColourCells:
 
 
 def label_of(label: str, op: Op, paired: Op | None, width: int) -> str:
-    """What `label` asks for; of a number that does not fit, its last digits."""
+    """Return the text that `label` asks for; of a number that does not fit, its last digits."""
     if label == "none":
         return ""
     if label == "stage":
@@ -77,8 +74,10 @@ def label_of(label: str, op: Op, paired: Op | None, width: int) -> str:
 
 
 class LetterCells:
-    """A line of kinds, a line of labels (microbatches, if not asked otherwise) and, with several chunks, a line of
-    chunks for each device."""
+    """A line of kinds, a line of labels and, with several chunks, a line of chunks for each device.
+
+    `label` auto means microbatches.
+    """
 
     def __init__(self, schedule: Schedule, label: str, ascii_only: bool) -> None:
         self.plan, self.label = schedule.plan, label
@@ -87,7 +86,7 @@ class LetterCells:
         self.chunks = max(self.chunk) + 1
 
     def lines(self, runs: Sequence[Run], *, of_two: bool = False) -> list[Line]:
-        """The lines that spell out `runs`; on a lane `of_two` devices, the last line is of stages."""
+        """Return the lines that spell out `runs`; on a lane `of_two` devices, the last line shows stages."""
         rows = [self._kind, self._text, *([self._stage] if of_two else [self._chunk] if self.chunks > 1 else [])]
         lines = ["".join(map(row, runs)) for row in rows]
         return [[Segment(line)] for line in (lines[0], *(line.rstrip() for line in lines[1:] if line.strip()))]
@@ -97,8 +96,8 @@ class LetterCells:
             return self.shades[0 if run.slot is None else run.busy] * run.width
         kind = self.plan.index.op(run.slot).kind
         if run.slot in self.plan.pairs:
-            return "&".ljust(run.width, KIND_FILL["B"])
-        return kind.ljust(run.width, KIND_FILL[kind])
+            return "&".ljust(run.width, KINDS["B"].mark)
+        return kind.ljust(run.width, KINDS[kind].mark)
 
     def _text(self, run: Run) -> str:
         if run.slot is None or run.shared:

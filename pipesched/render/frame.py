@@ -1,4 +1,4 @@
-"""What every chart has around its rows: names at the left, an axis above, shares and peaks at the right."""
+"""The frame of every chart: names at the left, an axis above, idle shares and peaks at the right."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ WIDE = 70  # columns from which names are written out and the idle share stands 
 
 
 class Layout(NamedTuple):
-    """Where things stand in a line: the gutter with the names, the time columns, the tail with shares and peaks."""
+    """The parts of a line: the gutter with the names, the columns of time, the tail with idle shares and peaks."""
 
     gutter: int
     scale: TimeScale
@@ -25,12 +25,12 @@ class Layout(NamedTuple):
 
 
 def has_colour(console: Console, ascii_only: bool) -> bool:
-    """Whether cells are filled with colour; else letters spell them out."""
+    """Return whether cells are filled with colour; else letters spell them out."""
     return not (ascii_only or console.no_color or console.color_system is None)
 
 
 def axis(layout: Layout, ticks_a_unit: int) -> Iterator[Segment]:
-    """Round times above their columns, then a line of marks."""
+    """Yield the line of round times above their columns, then a line of marks."""
     columns = layout.scale.columns
     labels, marks = "", ["-" if layout.ascii_only else "─"] * columns
     for column, text in axis_ticks(layout.scale, ticks_a_unit):
@@ -43,6 +43,6 @@ def axis(layout: Layout, ticks_a_unit: int) -> Iterator[Segment]:
 
 
 def line(segments: Iterable[Segment]) -> Iterator[Segment]:
-    """The segments and the end of their line."""
+    """Yield the segments and the end of their line."""
     yield from segments
     yield Segment.line()

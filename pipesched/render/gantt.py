@@ -1,4 +1,4 @@
-"""The chart: one row a device, time to the right, an axis above; one Rich renderable that knows its width.
+"""The chart: a row for each device, time to the right, an axis above, as a Rich renderable that adapts to its width.
 
 With colours a slot is filled with its microbatch's hue. Without them, or in ASCII, a device takes a line of kinds, a
 line of microbatches and, with several chunks, a line of chunks. A timeline too long for one column a slot is drawn as
@@ -13,6 +13,10 @@ from rich.console import Console, ConsoleOptions, RenderResult
 from rich.measure import Measurement
 from rich.segment import Segment
 
+from pipesched.checks import require_flag, require_type
+from pipesched.display import Displayable
+from pipesched.outcome import Outcome
+from pipesched.pipeline.quantities import Number
 from pipesched.pipeline.schedule import Schedule
 from pipesched.render.cells import Cells, ColourCells, LetterCells
 from pipesched.render.frame import WIDE, Layout, axis, has_colour, line
@@ -21,45 +25,52 @@ from pipesched.render.palette import DIM, OVER
 from pipesched.render.rows import Run
 from pipesched.render.schedule_rows import device_row, lane_rows, rows_of
 from pipesched.render.strip import memory_strip, peak_text
-from pipesched.render.timescale import TimeScale, Window, fit, operation_times, quantum, zoomed
+from pipesched.render.timescale import TimeScale, fit, operation_times, quantum
+from pipesched.render.view import View
 
 AXIS_EVERY = 16  # devices between two axes
 
 
-class Gantt:
-    """A schedule as a chart.
+class Gantt(Displayable):
+    """A schedule, or the schedule of an outcome, as a chart.
 
-    `window` (ticks) and `zoom` choose the part to draw: 1/zoom of the window, from its start. `memory` adds a strip
-    under each device (None: when there is a budget). `label` is one of labels.LABELS. Charts drawn in `company` share
-    one layout, and the one that ends with a legend (`show_legend`) explains them all.
+    `start` and `end` (in the user's time unit) and `zoom` choose the part to draw: 1/zoom of the window, from its
+    start. `label` is one of labels.LABELS; `memory` adds a strip under each device (None: when there is a budget);
+    `rows` are the devices to draw (None: all). Charts of the schedules in `together` share one layout, up to the tick
+    `until`; the legend of a chart (`show_legend`) explains them all. Raises ConfigError, about the argument at fault.
     """
 
     def __init__(
         self,
-        schedule: Schedule,
+        schedule: Schedule | Outcome,
         *,
-        window: Window | None = None,
+        start: Number | None = None,
+        end: Number | None = None,
         zoom: float = 1,
         label: str = "auto",
         memory: bool | None = None,
+        rows: Sequence[int] | None = None,
         ascii_only: bool = False,
-        company: Sequence[Schedule] = (),
+        together: Sequence[Schedule] = (),
+        until: int | None = None,
         show_legend: bool = True,
     ) -> None:
-        self.schedule = schedule
-        self.window = zoomed(window or Window(0, max(schedule.last_end, default=0)), zoom)
-        self.label = label
-        self.memory = schedule.problem.memory.budget is not None if memory is None else memory
-        self.ascii_only = ascii_only
-        self.company = company or (schedule,)
+        self.schedule = schedule.schedule if isinstance(schedule, Outcome) else schedule
+        require_type(self.schedule, Schedule, "a Schedule or an Outcome", "schedule")
+        view = View(start, end, zoom, label, memory, rows=rows)
+        self.ascii_only = require_flag(ascii_only, "ascii_only")
+        self.together = together or (self.schedule,)
+        last = max(max(member.last_end_ticks) for member in self.together) if until is None else until
+        self.window, self.label = view.window(self.schedule, last), label
+        self.memory, self.devices = view.shows_memory(self.schedule), view.devices(self.schedule)
         self.show_legend = show_legend
 
     def __rich_measure__(self, console: Console, options: ConsoleOptions) -> Measurement:
-        """As wide as it may be; at least the names and a few columns."""
+        """Return all width there is as the most, and names with a few columns as the least."""
         return Measurement(min(24, options.max_width), options.max_width)
 
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
-        """Lines of segments, none wider than the options allow."""
+        """Yield lines of segments, none wider than the options allow."""
         layout = self._layout(console, options)
         cells: Cells
         if layout.colour:
@@ -67,9 +78,9 @@ class Gantt:
         else:
             cells = LetterCells(self.schedule, self.label, layout.ascii_only)
         look = Look()
-        for device in range(self.schedule.problem.devices):
-            if device % AXIS_EVERY == 0:
-                yield from axis(layout, self.schedule.problem.costs.scale)
+        for position, device in enumerate(self.devices):
+            if position % AXIS_EVERY == 0:
+                yield from axis(layout, self.schedule.problem.ticks.per_unit)
             row = device_row(self.schedule, device)
             runs = row.runs(layout.scale)
             look.add(row, runs, layout.scale)
@@ -79,13 +90,13 @@ class Gantt:
                 look.add(lane, runs, layout.scale)
                 yield from self._lane(name, runs, cells, layout)
         if self.show_legend:
-            self._look_at_the_others(look, layout.scale)
-            key = Key(self.company, layout.scale, self.memory, layout.colour, layout.ascii_only)
+            self._add_others(look, layout.scale)
+            key = Key(self.together, layout.scale, self.memory, layout.colour, layout.ascii_only)
             for items in wrap(key.items(look), options.max_width):
                 yield from line(items)
 
-    def _look_at_the_others(self, look: Look, scale: TimeScale) -> None:
-        for other in self.company:
+    def _add_others(self, look: Look, scale: TimeScale) -> None:
+        for other in self.together:
             for row in rows_of(other) if other is not self.schedule else ():
                 look.add(row, row.runs(scale), scale)
 
@@ -93,27 +104,27 @@ class Gantt:
         width, devices = options.max_width, self.schedule.problem.devices
         ascii_only = self.ascii_only or options.ascii_only
         gutter = len(f"device {devices - 1} " if width >= WIDE else f"d{devices - 1} ")
-        gutter = max(gutter, len("mem ") if self.memory or any(one.plan.lanes for one in self.company) else 0)
+        gutter = max(gutter, len("mem ") if self.memory or any(member.plan.lanes for member in self.together) else 0)
         tail = len(" idle") if width >= WIDE else 0
         if self.memory:
-            peaks = (peak_text(one, device) for one in self.company for device in range(devices))
+            peaks = (peak_text(member, device) for member in self.together for device in range(member.problem.devices))
             tail = max(tail, max(map(len, peaks)) + 1)
-        scale = fit(self.window, quantum(self.company), max(width - gutter - tail, 1))
+        scale = fit(self.window, quantum(self.together), max(width - gutter - tail, 1))
         return Layout(gutter, scale, tail, has_colour(console, ascii_only), ascii_only)
 
     def _narrowest(self, scale: TimeScale) -> int:
-        """How many columns the shortest operation gets."""
+        """Return the columns of the shortest operation."""
         times = [time for time in operation_times(self.schedule) if time]
         return min(times, default=0) * scale.columns // max(scale.window.end - scale.window.start, 1)
 
     def _device(self, device: int, runs: list[Run], cells: Cells, layout: Layout) -> Iterator[Segment]:
-        """The lines of one device, and the strip of its memory."""
+        """Yield the lines of a device, and the strip of its memory."""
         over = device in self.schedule.over_budget
         name = f"device {device}" if layout.gutter > len(f"device {device}") else f"d{device}"
         head = Segment(name.ljust(layout.gutter), OVER if over else None)
         share = Segment(self._idle_share(device).rjust(layout.tail), DIM) if layout.tail >= len(" idle") else None
-        for place, cell_line in enumerate(cells.lines(runs)):
-            if place:
+        for number, cell_line in enumerate(cells.lines(runs)):
+            if number:
                 yield from line([Segment(" " * layout.gutter), *cell_line])
             else:
                 yield from line([head, *cell_line, *([share] if share else [])])
@@ -125,12 +136,12 @@ class Gantt:
             yield from line([Segment("mem".ljust(layout.gutter), DIM), *strip, peak])
 
     def _lane(self, name: str, runs: list[Run], cells: Cells, layout: Layout) -> Iterator[Segment]:
-        """The lines of a transfer lane."""
+        """Yield the lines of a transfer lane."""
         of_two = self.schedule.problem.lanes == "pair"
-        for place, segments in enumerate(cells.lines(runs, of_two=of_two)):
-            head = Segment(name.ljust(layout.gutter), DIM) if place == 0 else Segment(" " * layout.gutter)
+        for number, segments in enumerate(cells.lines(runs, of_two=of_two)):
+            head = Segment(" " * layout.gutter) if number else Segment(name.ljust(layout.gutter), DIM)
             yield from line([head, *segments])
 
     def _idle_share(self, device: int) -> str:
-        whole = self.schedule.makespan
-        return f"{self.schedule.idle[device] / whole:.0%}" if whole else "0%"
+        whole = self.schedule.makespan_ticks
+        return f"{self.schedule.idle_ticks[device] / whole:.0%}" if whole else "0%"

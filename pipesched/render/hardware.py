@@ -1,4 +1,4 @@
-"""What stands around the chart of a hardware schedule: heading, summary, and the table of rules."""
+"""The texts around the chart of a hardware schedule: heading, summary, and the table of rules."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ STOPS = {"time": "the time limit", "interrupt": "an interrupt"}
 
 
 def hardware_heading(outcome: HardwareOutcome) -> Text:
-    """What was scheduled, and on what."""
+    """Return the heading: the name of the graph, its operations by type, and the units."""
     graph, units = outcome.schedule.graph, outcome.schedule.units
     types = Counter(operation.type for operation in graph.operations)
     counts = ", ".join(f"{count} {kind}" for kind, count in types.most_common())
@@ -31,7 +31,7 @@ def hardware_heading(outcome: HardwareOutcome) -> Text:
 
 
 def hardware_summary(outcome: HardwareOutcome, bounds: Intervals | None = None) -> Table:
-    """Metric, value, and where it comes from."""
+    """Return a table of metrics, their values and where they come from; `bounds` are those of a loop."""
     table = Table(box=None, show_header=False, padding=(0, 2, 0, 0), pad_edge=False)
     table.add_column(no_wrap=True)
     table.add_column(justify="right", overflow="fold")
@@ -57,7 +57,7 @@ def _rows(outcome: HardwareOutcome, bounds: Intervals | None) -> Iterator[tuple[
 
 
 def _cycles(unit: UnitClass) -> str:
-    """What an operation takes: `mul 2 (pipelined: one a cycle)`."""
+    """Return the cycles of an operation as text: `mul 2 (pipelined: one a cycle)`."""
     return f"{unit.name} {unit.latency}" + (" (pipelined: one a cycle)" if unit.interval < unit.latency else "")
 
 
@@ -75,9 +75,9 @@ def _gap(outcome: HardwareOutcome, what: str) -> tuple[Text, str]:
 
 
 def rule_table(table: RuleTable, width: int) -> Group:
-    """Latency/registers of every rule; those of the least latency stand out. Below, the optimum and what decides.
+    """Return latency/registers of every rule, with the least latency marked, and below the optimum and remarks.
 
-    Where `width` is too narrow for all ties side by side, the others stand below.
+    Ties that do not fit side by side into `width` columns get a table of their own.
     """
     return Group(
         Text("latency/registers of list schedules, by priority and tie", style="dim"),
@@ -94,7 +94,7 @@ def _heading(tie: str) -> str:
 
 
 def _side_by_side(table: RuleTable, width: int) -> Iterator[list[str]]:
-    """The ties in groups that fit, at least one in each."""
+    """Yield the ties in groups that fit side by side, at least one in each."""
     first = max(len(priority) for priority, _ in table.cells)
     ties: list[str] = []
     left = width - first
@@ -110,7 +110,7 @@ def _side_by_side(table: RuleTable, width: int) -> Iterator[list[str]]:
 
 
 def _grid(table: RuleTable, ties: Sequence[str]) -> Table:
-    """One row a priority, one column a tie."""
+    """Return a table with a row for each priority and a column for each tie."""
     grid = Table(box=None, pad_edge=False, padding=(0, GAP, 0, 0), header_style="dim")
     grid.add_column("priority", overflow="fold")
     for tie in ties:
@@ -118,8 +118,9 @@ def _grid(table: RuleTable, ties: Sequence[str]) -> Table:
     least = table.optimum.schedule.latency
     for priority in dict.fromkeys(priority for priority, _ in table.cells):
         cells = [table.cells[priority, tie] for tie in ties]
-        texts = (Text(f"{one.latency}/{one.registers}", style=GOOD if one.latency == least else "") for one in cells)
-        grid.add_row(priority, *texts)
+        styles = [GOOD if cell.latency == least else "" for cell in cells]
+        texts = [f"{cell.latency}/{cell.registers}" for cell in cells]
+        grid.add_row(priority, *map(Text, texts, styles))
     return grid
 
 

@@ -1,10 +1,18 @@
-"""Words of charts: what may stand in a slot, and numbers of things."""
+"""Texts of charts: the labels of slots, counts, and the names of parameters."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 LABELS = ("auto", "microbatch", "op", "stage", "none")
+Spelling = Callable[[str], str]  # turns the parameters in a text, which stand in backticks, into what a reader types
+
+
+def as_parameters(text: str) -> str:
+    """Return a text without the backticks around its parameters, for a reader who calls functions."""
+    return text.replace("`", "")
 
 
 def counted(number: int, what: str, plural: str = "s") -> str:
-    """`1 stage`, `2 stages`."""
+    """Return a count as text: `1 stage`, `2 stages`."""
     return f"{number} {what}" if number == 1 else f"{number} {what}{plural}"

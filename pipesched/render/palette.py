@@ -33,6 +33,7 @@ KIND_SHADE = {
     "O": (WHITE, 0.3),
     "L": (BLACK, 0.25),
 }
+FALLING = {"W": False, "R": True}  # the stripes of a kind in figures: whether they fall from left to right
 CHUNK_STEP = 0.34  # each further chunk of a device is this much lighter
 PAIR_STYLE = Style(italic=True, underline=True)
 DIM = Style(dim=True)
@@ -49,7 +50,7 @@ def _luminance(colour: Rgb) -> float:
 
 
 def colour_of(microbatch: int, kind: str, chunk: int = 0, chunks: int = 1) -> Rgb:
-    """The colour of a slot: hue by microbatch, shade by kind and chunk."""
+    """Return the colour of a slot: hue by microbatch, shade by kind and chunk."""
     towards, part = KIND_SHADE[kind]
     colour = _mix(HUES[microbatch % len(HUES)], towards, part)
     if chunks > 1:
@@ -58,18 +59,18 @@ def colour_of(microbatch: int, kind: str, chunk: int = 0, chunks: int = 1) -> Rg
 
 
 def text_on(colour: Rgb) -> Rgb:
-    """Black or white, whichever reads on `colour`."""
+    """Return black or white, whichever reads on `colour`."""
     return BLACK if _luminance(colour) > 125 else WHITE
 
 
 @lru_cache(maxsize=4096)
 def fill(microbatch: int, kind: str, chunk: int = 0, chunks: int = 1) -> Style:
-    """The style of a filled slot: background by microbatch, kind and chunk, and a text colour that reads on it."""
+    """Return the style of a filled slot: a background as of `colour_of`, and a text colour that reads on it."""
     colour = colour_of(microbatch, kind, chunk, chunks)
     return Style(color=Color.from_rgb(*text_on(colour)), bgcolor=Color.from_rgb(*colour))
 
 
 @lru_cache(maxsize=4096)
 def ink(microbatch: int, kind: str, chunk: int = 0, chunks: int = 1) -> Style:
-    """The same colour as a foreground, for cells that are only partly busy."""
+    """Return the style of cells that are only partly busy: the colour of `fill` as a foreground."""
     return Style(color=fill(microbatch, kind, chunk, chunks).bgcolor)

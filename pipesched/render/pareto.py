@@ -1,4 +1,4 @@
-"""Makespan against memory: a plot of the schedules of a comparison, and the table that is its key."""
+"""Makespan against memory: a plot of the schedules of a comparison, and the table that explains its marks."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from rich.style import Style
 from rich.table import Table
 from rich.text import Text
 
-from pipesched.comparison import Entry
+from pipesched.comparison import Comparison
 from pipesched.pareto import Standing
 from pipesched.pipeline.quantities import plain
 from pipesched.render.comparison import refusals
@@ -27,10 +27,10 @@ MEANING = (
 
 
 def pareto(
-    standings: Sequence[Standing], entries: Sequence[Entry], *, ascii_only: bool = False, narrow: bool = False
+    standings: Sequence[Standing], comparison: Comparison, *, ascii_only: bool = False, narrow: bool = False
 ) -> Group:
-    """The plot, a row a schedule, and why others do not apply. A `narrow` table leaves the bubble out."""
-    refused = refusals(entries)
+    """Return the plot, a row for each schedule, and why others do not apply; a `narrow` table leaves the bubble out."""
+    refused = refusals(comparison)
     if not standings:
         return Group(*refused)
     parts: list[RenderableType] = [plot(standings, ascii_only=ascii_only), "", _table(standings, narrow=narrow)]
@@ -38,31 +38,32 @@ def pareto(
 
 
 def plot(standings: Sequence[Standing], *, ascii_only: bool = False) -> Scatter:
-    """The schedules as points, those that none dominates first, so that they stand for the cells they share.
+    """Return a plot of the schedules; in a cell that several share, one that none dominates is drawn.
 
-    The line joins those of them that fit. More than twice the least makespan is off the scale.
+    The line joins those of them that fit the budget. More than twice the least makespan is off the scale.
     """
     problem = standings[0].outcome.schedule.problem
     time, memory = (f" ({unit})" if unit else "" for unit in (problem.time_unit, problem.memory.unit))
     marked = sorted(zip(standings, marks(standings), strict=True), key=lambda pair: pair[0].dominated_by is not None)
-    frontier = {(one.peak, one.makespan) for one in standings if one.fits and one.dominated_by is None}
+    undominated = [standing for standing in standings if standing.fits and standing.dominated_by is None]
     return Scatter(
-        [Point(one.peak, one.makespan, mark, _style(one)) for one, mark in marked],
+        [Point(standing.peak, standing.makespan, mark, _style(standing)) for standing, mark in marked],
         x_title=f"peak memory of the largest device{memory}",
         y_title=f"makespan{time}",
-        steps=sorted(frontier),
+        steps=sorted({(standing.peak, standing.makespan) for standing in undominated}),
         walls=_walls(standings),
-        ceiling=2 * min(one.makespan for one in standings),
+        ceiling=2 * min(standing.makespan for standing in standings),
         ascii_only=ascii_only,
     )
 
 
 def marks(standings: Sequence[Standing]) -> list[str]:
-    """A letter a schedule, large if none dominates it; then digits, and # for those after."""
+    """Return a mark for each schedule: a letter, a capital if none dominates it; after z digits, and then #."""
     letters = [*ascii_lowercase, *digits]
     letters += ["#"] * (len(standings) - len(letters))
     return [
-        letter.upper() if one.dominated_by is None else letter for one, letter in zip(standings, letters, strict=False)
+        letter.upper() if standing.dominated_by is None else letter
+        for standing, letter in zip(standings, letters, strict=False)
     ]
 
 
@@ -73,16 +74,27 @@ def _style(standing: Standing) -> Style:
 
 
 def _walls(standings: Sequence[Standing]) -> list[Wall]:
-    """The budget, less static memory. Where that differs by device or schedule, the least and the most of it."""
-    problems = [one.outcome.schedule.problem for one in standings]
-    rooms = {Fraction(room, one.memory.scale) for one in problems for room in one.room() if room is not None}
-    if not rooms:
+    """Return the budget less static memory; where that differs by device or schedule, the least and the most of it."""
+    problems = [standing.outcome.schedule.problem for standing in standings]
+    limits = activation_limits(standings)
+    if not limits:
         return []
-    static = any(one.static_memory(device) for one in problems for device in range(one.devices))
+    static = any(problem.static_grains(device) for problem in problems for device in range(problem.devices))
     name = "budget less static memory" if static else "budget"
-    ends = [("", min(rooms))] if len(rooms) == 1 else [("least ", min(rooms)), ("most ", max(rooms))]
+    ends = [("", min(limits))] if len(limits) == 1 else [("least ", min(limits)), ("most ", max(limits))]
     unit = problems[0].memory.unit
-    return [Wall(room, f"{which}{name} {number(plain(room))} {unit}".rstrip()) for which, room in ends]
+    return [Wall(limit, f"{which}{name} {number(plain(limit))} {unit}".rstrip()) for which, limit in ends]
+
+
+def activation_limits(standings: Sequence[Standing]) -> set[Fraction]:
+    """Return the different capacities of all devices, in the user's memory unit; empty without a budget."""
+    problems = [standing.outcome.schedule.problem for standing in standings]
+    return {
+        Fraction(capacity, problem.grains.per_unit)
+        for problem in problems
+        for capacity in problem.capacity_grains
+        if capacity is not None
+    }
 
 
 def _table(standings: Sequence[Standing], *, narrow: bool) -> Table:
@@ -93,23 +105,23 @@ def _table(standings: Sequence[Standing], *, narrow: bool) -> Table:
         table.add_column(title, justify="right", no_wrap=True)
     table.add_column("", overflow="fold")
     letters = marks(standings)
-    for one, mark in zip(standings, letters, strict=True):
-        cells = _cells(one, standings[0])
-        style = DIM if one.dominated_by is not None else BOLD
+    for standing, mark in zip(standings, letters, strict=True):
+        cells = _cells(standing, standings[0])
+        style = DIM if standing.dominated_by is not None else BOLD
         middle = (cells[0], cells[-1]) if narrow else cells
-        table.add_row(mark, one.outcome.algorithm, *middle, _words(one, letters), style=style)
+        table.add_row(mark, standing.outcome.algorithm, *middle, _words(standing, letters), style=style)
     return table
 
 
-def _cells(one: Standing, best: Standing) -> tuple[str, str, str, Text]:
-    apart = float(one.makespan / best.makespan - 1) if best.makespan else 0.0
-    behind = "best" if one.fits and one.makespan == best.makespan else f"{apart:+.1%}"
-    peak = number(plain(one.peak))
-    memory = Text(peak) if one.fits else Text(f"{peak} over", style=BAD)
-    return number(plain(one.makespan)), behind, f"{one.outcome.schedule.bubble:.1%}", memory
+def _cells(standing: Standing, best: Standing) -> tuple[str, str, str, Text]:
+    apart = float(standing.makespan / best.makespan - 1) if best.makespan else 0.0
+    behind = "best" if standing.fits and standing.makespan == best.makespan else f"{apart:+.1%}"
+    peak = number(plain(standing.peak))
+    memory = Text(peak) if standing.fits else Text(f"{peak} over", style=BAD)
+    return number(plain(standing.makespan)), behind, f"{standing.outcome.schedule.bubble:.1%}", memory
 
 
-def _words(one: Standing, letters: Sequence[str]) -> str:
-    if one.dominated_by is not None:
-        return f"dominated by {letters[one.dominated_by]}"
-    return "frontier" if one.fits else "over budget"
+def _words(standing: Standing, letters: Sequence[str]) -> str:
+    if standing.dominated_by is not None:
+        return f"dominated by {letters[standing.dominated_by]}"
+    return "frontier" if standing.fits else "over budget"

@@ -1,4 +1,4 @@
-"""What a row shows in each column of a chart: slots looked up by time, never walked one by one."""
+"""The columns of a row of a chart. Slots are looked up by time, so that a long row costs no more than its columns."""
 
 from __future__ import annotations
 
@@ -8,15 +8,14 @@ from functools import lru_cache
 from itertools import pairwise
 from typing import NamedTuple
 
+from pipesched.core.integers import ceil_div
 from pipesched.render.timescale import TimeScale
 
 FULL = 4
 
 
 class Run(NamedTuple):
-    """Neighbouring columns that show the same slot (None: idle). `busy` tells how much of them is worked, in
-    quarters.
-    """
+    """Neighbouring columns that show the same slot (None: idle); `busy` is the part of them that is worked, of FULL."""
 
     column: int
     width: int
@@ -32,19 +31,19 @@ class Row:
         self.order, self.starts, self.ends = order, starts, ends
 
     def slot_at(self, tick: int) -> int | None:
-        """The slot that runs at `tick`, if any."""
-        place = bisect_right(self.starts, tick) - 1
-        return self.order[place] if place >= 0 and tick < self.ends[place] else None
+        """Return the slot that runs at `tick`, None if the row is idle then."""
+        position = bisect_right(self.starts, tick) - 1
+        return self.order[position] if position >= 0 and tick < self.ends[position] else None
 
     def runs(self, scale: TimeScale) -> list[Run]:
-        """What the columns show, left to right: slots where they fill a column on average, else how busy it is."""
+        """Return what the columns show, left to right: slots if they fill a column on average, else how busy it is."""
         first, last = bisect_right(self.ends, scale.window.start), bisect_left(self.starts, scale.window.end)
         worked = self._worked(*scale.window)
         crowded = worked * scale.columns < (last - first) * (scale.window.end - scale.window.start)
         return list(self._shares(scale) if crowded else self._slots(scale))
 
     def hidden(self, runs: Sequence[Run], scale: TimeScale) -> int:
-        """How many slots that take time are too short for a column of their own in `runs`."""
+        """Return how many slots that take time are too short for a column of their own in `runs`."""
         if runs[0].shared:
             return 0
         first, last = bisect_right(self.ends, scale.window.start), bisect_left(self.starts, scale.window.end)
@@ -61,17 +60,17 @@ class Row:
         yield Run(start, scale.columns - start, shown)
 
     def _shares(self, scale: TimeScale) -> Iterator[Run]:
-        """One run a column, with the slot in its middle or the last one before."""
+        """Yield a run for each column, with the slot in its middle or the last one before."""
         edges, middles = borders(scale)
         for column, (left, right) in enumerate(pairwise(edges)):
             worked = self._worked(left, right)
-            busy = -(-FULL * worked // (right - left)) if worked else 0  # rounded up: what is shown idle is idle
+            busy = ceil_div(FULL * worked, right - left) if worked else 0  # rounded up: what is shown idle is idle
             busy -= busy == FULL and worked < right - left  # and what is shown full is full
-            place = bisect_right(self.starts, middles[column]) - 1
-            yield Run(column, 1, self.order[max(place, 0)] if busy else None, busy, True)
+            position = bisect_right(self.starts, middles[column]) - 1
+            yield Run(column, 1, self.order[max(position, 0)] if busy else None, busy, True)
 
     def _worked(self, left: int, right: int) -> int:
-        """How long the row works between two ticks."""
+        """Return how long the row works between two ticks."""
         first, last = bisect_right(self.ends, left), bisect_left(self.starts, right)
         if first >= last:
             return 0
@@ -81,6 +80,6 @@ class Row:
 
 @lru_cache(maxsize=4)
 def borders(scale: TimeScale) -> tuple[list[int], list[int]]:
-    """The ticks at the edges of the columns of a scale, and those in their middles: the same for every row."""
+    """Return the ticks at the edges of the columns of a scale, and those in their middles; all rows share them."""
     columns = range(scale.columns)
     return [*map(scale.edge, columns), scale.window.end], [*map(scale.middle, columns)]

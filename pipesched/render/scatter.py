@@ -1,4 +1,4 @@
-"""Points in a plane of characters: one Rich renderable that knows its width.
+"""A scatter plot in characters, as a Rich renderable that adapts to its width.
 
 A cell is two columns wide: the mark of a point, and a + when more points share the cell (the legend names them all). So
 two marks never touch, and every fact is readable without colour.
@@ -10,6 +10,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from itertools import pairwise
+from math import ceil, floor
 from typing import NamedTuple
 
 from rich.console import Console, ConsoleOptions, RenderResult
@@ -38,7 +39,7 @@ class Point(NamedTuple):
 
 
 class Wall(NamedTuple):
-    """A vertical line, for instance a limit, and what it is. Far from all points it stands in the legend only."""
+    """A vertical line, such as a limit, and its name. Far from all points it stands in the legend only."""
 
     x: Amount
     label: str
@@ -52,14 +53,14 @@ class Ruler(NamedTuple):
     cells: int
 
     def cell(self, value: Amount) -> int:
-        """The cell nearest to a value."""
+        """Return the cell nearest to a value."""
         return round((Fraction(value) - self.low) * (self.cells - 1) / (self.high - self.low))
 
     def ticks(self, spacing: int) -> list[tuple[int, str]]:
-        """(cell, label) of round values, at least `spacing` cells apart."""
+        """Return (cell, label) of round values, at least `spacing` cells apart."""
         step = round_step((self.high - self.low) * spacing / (self.cells - 1))
-        first, last = -(-self.low // step), self.high // step
-        return [(self.cell(place * step), number(plain(place * step))) for place in range(first, last + 1)]
+        values = [multiple * step for multiple in range(ceil(self.low / step), floor(self.high / step) + 1)]
+        return [(self.cell(value), number(plain(value))) for value in values]
 
 
 class Glyphs(NamedTuple):
@@ -85,9 +86,9 @@ ASCII = Glyphs("|", "+", "+", "-", "+", "-", "|", ".", ":", "^")
 class Scatter:
     """Points over two titled axes.
 
-    `steps` are corners (x, y) of a falling frontier, x rising: a line runs right from each and drops to the next, from
-    the last one to the edge. What is above the `ceiling` stands in a row of its own on top, so that it does not flatten
-    the rest. Of several points in one cell the first is drawn.
+    `steps` are corners (x, y) of a falling frontier, x rising: a line runs right from each and drops to the next, and
+    from the last one to the edge. What is above the `ceiling` stands in a row of its own on top, so that it does not
+    flatten the rest. Of several points in a cell the first is drawn.
     """
 
     points: Sequence[Point]
@@ -100,11 +101,11 @@ class Scatter:
     ascii_only: bool = False
 
     def __rich_measure__(self, console: Console, options: ConsoleOptions) -> Measurement:
-        """As wide as it may be; at least the axis and a few cells."""
+        """Return all width there is as the most, and the axis with a few cells as the least."""
         return Measurement(min(20, options.max_width), options.max_width)
 
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
-        """Lines of segments, none wider than the options allow."""
+        """Yield lines of segments, none wider than the options allow."""
         if not self.points:
             return
         plot = _Plot(self, options.max_width, ASCII if self.ascii_only or options.ascii_only else UNICODE)
@@ -113,7 +114,7 @@ class Scatter:
             yield Segment.line()
 
     def is_above(self, y: Amount) -> bool:
-        """Whether a value is off the scale."""
+        """Return whether a value is off the scale."""
         return self.ceiling is not None and y > self.ceiling
 
 
@@ -141,7 +142,7 @@ class _Plot:
             self.shared.setdefault((self._row(point.y), self.x.cell(point.x)), []).append(point)
 
     def lines(self) -> Iterator[Line]:
-        """The title of the upright axis, the grid, the other axis and its title, the legend."""
+        """Yield the title of the upright axis, the grid, the other axis and its title, the legend."""
         self._draw_walls()
         self._draw_steps()
         self._draw_points()
@@ -171,14 +172,14 @@ class _Plot:
         for (row, column, above), (lower, until, _) in pairwise(corners):
             if not above:
                 self._draw_flat(row, column, until)
-            for place in range(row, lower):
-                self._put(place, until, self.glyphs.drop if above or place > row else self.glyphs.corner, PLAIN)
+            for passed in range(row, lower):
+                self._put(passed, until, self.glyphs.drop if above or passed > row else self.glyphs.corner, PLAIN)
         if corners and not corners[-1][2]:
             self._draw_flat(*corners[-1][:2], 2 * self.x.cells - 1)
 
     def _draw_flat(self, row: int, column: int, until: int) -> None:
-        for place in range(column, until + 1):
-            self._put(row, place, self.glyphs.flat, PLAIN)
+        for passed in range(column, until + 1):
+            self._put(row, passed, self.glyphs.flat, PLAIN)
 
     def _draw_points(self) -> None:
         for (row, cell), points in self.shared.items():
@@ -187,7 +188,7 @@ class _Plot:
                 self._put(row, 2 * cell + 1, "+", points[0].style)
 
     def _floor(self) -> Iterator[Line]:
-        """The axis below the grid, and round values under their cells."""
+        """Yield the axis below the grid, and round values under their cells."""
         columns = 2 * self.x.cells
         widest = max(len(label) for end in (self.x.low, self.x.high) for label in (number(plain(end)),))
         labels, marks = "", [self.glyphs.floor] * columns
@@ -215,7 +216,7 @@ class _Plot:
                 yield [Segment(f"{self.glyphs.above} {point.mark} off the scale: {number(plain(Fraction(point.y)))}")]
 
     def _list(self, points: Sequence[Point]) -> Iterator[Item]:
-        """The marks of a shared cell, as many an item as fit a line."""
+        """Yield the marks of a shared cell, in items of as many as fit on a line."""
         most = max((self.width - len("a+ =")) // 2, 1)
         for first in range(0, len(points), most):
             marks = " ".join(point.mark for point in points[first : first + most])
@@ -223,7 +224,7 @@ class _Plot:
 
 
 def round_step(least: Fraction) -> Fraction:
-    """The smallest of 1, 2, 5 times a power of ten that is not less than `least`, which is positive."""
+    """Return the smallest of 1, 2, 5 times a power of ten that is no less than `least`, which must be positive."""
     power = Fraction(1)
     while power > least:
         power /= 10
@@ -238,6 +239,6 @@ def _ruler(values: Sequence[Fraction], cells: int) -> Ruler:
 
 
 def _is_near(wall: Fraction, values: Sequence[Fraction]) -> bool:
-    """Whether a wall may stand in the plot: the values keep half of it."""
+    """Return whether a wall may stand in the plot: the values must keep half of its width."""
     low, high = min(values), max(values)
     return 2 * low - high <= wall <= 2 * high - low

@@ -4,29 +4,30 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from pipesched.pipeline.kinds import LANES
 from pipesched.pipeline.schedule import Schedule, picker
 from pipesched.render.rows import Row
 
 
 def device_row(schedule: Schedule, device: int) -> Row:
-    """The slots of a device."""
-    return Row(schedule.plan.orders[device], schedule.slot_starts[device], schedule.slot_ends[device])
+    """Return the row of a device."""
+    return Row(schedule.plan.orders[device], schedule.slot_start_ticks[device], schedule.slot_end_ticks[device])
 
 
 def lane_rows(schedule: Schedule, device: int) -> Iterator[tuple[str, Row]]:
-    """The transfer lanes to draw below a device, with their names: its own, or after the second device the pair's."""
+    """Yield name and row of each transfer lane below a device: its own ones, or below the second device the pair's."""
     problem = schedule.problem
-    lane = problem.lane(device)
-    if not schedule.plan.lanes or (device + 1 < problem.devices and problem.lane(device + 1) == lane):
+    pair = problem.lane_pair(device)
+    if not schedule.plan.lanes or device != problem.devices_of_lanes(pair)[-1]:
         return
-    for name, order in zip(("D2H", "H2D"), schedule.plan.lanes[lane], strict=True):
+    for lane, order in zip(LANES, schedule.plan.lanes[pair], strict=True):
         if order:
             pick = picker(order)
-            yield name, Row(order, pick(schedule.starts), pick(schedule.ends))
+            yield lane.value, Row(order, pick(schedule.start_ticks), pick(schedule.end_ticks))
 
 
 def rows_of(schedule: Schedule) -> Iterator[Row]:
-    """Every row of a chart."""
+    """Yield every row of a chart."""
     for device in range(schedule.problem.devices):
         yield device_row(schedule, device)
         yield from (row for _, row in lane_rows(schedule, device))

@@ -1,4 +1,4 @@
-"""From ticks to columns, and round numbers for the axis."""
+"""The conversion of ticks to columns, and round numbers for the axis."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ from collections.abc import Iterable, Iterator
 from math import gcd
 from typing import NamedTuple
 
+from pipesched.core.integers import ceil_div, round_up
 from pipesched.pipeline.quantities import in_units
 from pipesched.pipeline.schedule import Schedule
 
@@ -18,39 +19,39 @@ class Window(NamedTuple):
 
 
 def zoomed(window: Window, zoom: float) -> Window:
-    """1/zoom of a window, from its start; at least a tick of what is not empty."""
+    """Return 1/zoom of a window, from its start; of a window that is not empty at least a tick."""
     length = window.end - window.start
     return Window(window.start, window.start + max(int(length / zoom), min(1, length)))
 
 
 class TimeScale(NamedTuple):
-    """`columns` columns show `window`. When slots allow it, every tick boundary falls on a column boundary."""
+    """A scale on which `columns` columns show `window`."""
 
     window: Window
     columns: int
 
     def middle(self, column: int) -> int:
-        """The tick in the middle of a column."""
+        """Return the tick in the middle of a column."""
         length = self.window.end - self.window.start
         return self.window.start + (2 * column + 1) * length // (2 * self.columns)
 
     def edge(self, column: int) -> int:
-        """The tick at the left edge of a column (or, for column = columns, at the right end)."""
+        """Return the tick at the left edge of a column (for column = columns, the one at the right end)."""
         return self.window.start + column * (self.window.end - self.window.start) // self.columns
 
     def column(self, tick: int) -> int:
-        """The column in which a tick falls."""
+        """Return the column into which a tick falls."""
         length = self.window.end - self.window.start
         return (tick - self.window.start) * self.columns // length if length else 0
 
     def column_before(self, tick: int) -> int:
-        """The last column that something which ends at a tick touches."""
+        """Return the last column that something touches which ends at a tick."""
         length = self.window.end - self.window.start
-        return -(-(tick - self.window.start) * self.columns // length) - 1 if length else 0
+        return ceil_div((tick - self.window.start) * self.columns, length) - 1 if length else 0
 
 
 def fit(window: Window, quantum: int, width: int) -> TimeScale:
-    """The largest scale that shows `window` in at most `width` columns.
+    """Return the largest scale that shows `window` in at most `width` columns.
 
     If one column a quantum (which divides all times that occur) fits, each quantum gets the same whole number of
     columns, so that equal operations look equal; otherwise the window is spread over the whole width.
@@ -64,22 +65,21 @@ def fit(window: Window, quantum: int, width: int) -> TimeScale:
 
 
 def quantum(schedules: Iterable[Schedule]) -> int:
-    """The greatest common divisor of all costs, in ticks."""
-    return gcd(*(gcd(*operation_times(one), *one.problem.costs.p2p) for one in schedules))
+    """Return the quantum of problems: the greatest common divisor of all their times, in ticks."""
+    return gcd(*(gcd(*operation_times(schedule), *schedule.problem.ticks.p2p) for schedule in schedules))
 
 
 def operation_times(schedule: Schedule) -> Iterator[int]:
-    """What the kinds of operations of a schedule last, in ticks."""
-    costs = schedule.problem.costs
-    lengths = costs.of_kinds()
-    for kind in schedule.plan.index.kinds:
-        yield from lengths[kind]
+    """Yield the durations of all kinds of operations of a schedule, in ticks."""
+    ticks = schedule.problem.ticks
+    for kind in schedule.plan.index.letters:
+        yield from ticks.of(kind)
     if schedule.plan.pairs:
-        yield from costs.overlap or ()
+        yield from ticks.overlap or ()
 
 
 def describe(scale: TimeScale, ticks_a_unit: int, unit: str | None) -> str:
-    """What a column stands for, in words: `1 column = 5 ms`."""
+    """Return the scale in words: `1 column = 5 ms`."""
     length = scale.window.end - scale.window.start
     label = f" {unit}" if unit else ""
     if not length:
@@ -93,17 +93,17 @@ def describe(scale: TimeScale, ticks_a_unit: int, unit: str | None) -> str:
 
 
 def axis_ticks(scale: TimeScale, ticks_a_unit: int) -> list[tuple[int, str]]:
-    """(column, label) for round times, as dense as their labels allow."""
+    """Return (column, label) of round times, as dense as their labels allow."""
     length = scale.window.end - scale.window.start
     if not length:
         return [(0, "0")]
     step = _round_step(scale, ticks_a_unit)
-    first = -(-scale.window.start // step) * step
+    first = round_up(scale.window.start, step)
     return [(scale.column(t), number(in_units(t, ticks_a_unit))) for t in range(first, scale.window.end + 1, step)]
 
 
 def _round_step(scale: TimeScale, unit: int) -> int:
-    """The least of 1, 2, 5, 10, ... ticks (times the unit, where that is possible) whose labels do not touch."""
+    """Return the least of 1, 2, 5, 10, ... ticks whose labels do not touch."""
     length = scale.window.end - scale.window.start
     widest = len(number(in_units(scale.window.end, unit)))
     step, factors = 1, (2, 5, 10)
@@ -119,7 +119,7 @@ def _round_step(scale: TimeScale, unit: int) -> int:
 
 
 def number(value: int | float) -> str:
-    """A number for people: thousands apart from five digits on, no needless digits."""
+    """Return a number as text for people: thousands apart from five digits on, and at most six digits of a fraction."""
     if isinstance(value, int):
         return f"{value:,}" if abs(value) >= 10_000 else str(value)
     return f"{value:.6g}" if abs(value) < 1e6 else f"{value:,.1f}"

@@ -1,4 +1,4 @@
-"""The chart of a hardware schedule: one row a unit, cycles to the right, and the registers alive below.
+"""The chart of a hardware schedule: a row for each unit, cycles to the right, and the registers in use below.
 
 With colours an operation is filled with the hue of its type (in a loop, of its iteration), lighter every other time;
 without them a unit takes a line of types, a line of names and, in a loop, a line of iterations.
@@ -12,6 +12,7 @@ from rich.console import Console, ConsoleOptions, RenderResult
 from rich.measure import Measurement
 from rich.segment import Segment
 
+from pipesched.core.integers import ceil_div
 from pipesched.hls.graph import Operation
 from pipesched.hls.schedule import HardwareSchedule
 from pipesched.render.cells import ASCII_SHADES, SHADES, Line
@@ -35,18 +36,18 @@ class UnitChart:
         self.period = schedule.interval or 0
         self.iterations = 1
         if self.period:
-            self.iterations = min(1 + -(-schedule.latency // self.period), MOST_ITERATIONS)
+            self.iterations = min(1 + ceil_div(schedule.latency, self.period), MOST_ITERATIONS)
         self.end = (self.iterations - 1) * self.period + schedule.latency
         self.types = sorted({operation.type for operation in schedule.graph.operations})
         self.names: list[str] = []
-        self.places: dict[int, int] = {}  # how many operations of its row are before one
+        self.positions: dict[int, int] = {}  # of each operation, its position in its row
 
     def __rich_measure__(self, console: Console, options: ConsoleOptions) -> Measurement:
-        """As wide as it may be; at least the names and a few columns."""
+        """Return all width there is as the most, and names with a few columns as the least."""
         return Measurement(min(24, options.max_width), options.max_width)
 
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
-        """Lines of segments, none wider than the options allow."""
+        """Yield lines of segments, none wider than the options allow."""
         layout = self._layout(console, options)
         self.names = short_names(self.schedule.graph.operations, layout.scale.columns // self.end)
         yield from axis(layout, 1)
@@ -56,8 +57,8 @@ class UnitChart:
             look.add(row, runs, layout.scale)
             head = Segment(name[: layout.gutter - 1].ljust(layout.gutter))
             share = Segment(f"{1 - busy / self.end:.0%}".rjust(layout.tail), DIM)
-            for place, cells in enumerate(self._lines(runs, layout)):
-                yield from line([head, *cells, share] if not place else [Segment(" " * layout.gutter), *cells])
+            for number, cells in enumerate(self._lines(runs, layout)):
+                yield from line([head, *cells, share] if not number else [Segment(" " * layout.gutter), *cells])
         yield from self._registers(layout)
         for items in wrap(self._legend(look, layout), options.max_width):
             yield from line(items)
@@ -72,18 +73,18 @@ class UnitChart:
         return Layout(gutter, scale, tail, has_colour(console, ascii_only), ascii_only)
 
     def _rows(self) -> Iterator[tuple[str, Row, int]]:
-        """For each unit its name, its operations in order, and the cycles that they hold it."""
+        """Yield for each unit its name, its operations in order, and the cycles for which they occupy it."""
         schedule = self.schedule
         starts, instances = schedule.unrolled(self.iterations)
         held: dict[tuple[int, int], list[int]] = {}
         for task in sorted(range(len(starts)), key=starts.__getitem__):
             held.setdefault((schedule.classes[task % len(schedule.graph)], instances[task]), []).append(task)
-        for place, unit in enumerate(schedule.units):
+        for number, unit in enumerate(schedule.units):
             for instance in range(unit.count):
-                order = held.get((place, instance), [])
+                order = held.get((number, instance), [])
                 if not order and unit.count > MOST_IDLE:
                     continue
-                self.places |= {task: position for position, task in enumerate(order)}
+                self.positions |= {task: position for position, task in enumerate(order)}
                 begin = [starts[task] for task in order]
                 end = [start + unit.interval for start in begin]
                 yield f"{unit.name} {instance}", Row(order, begin, end), len(order) * unit.interval
@@ -101,10 +102,10 @@ class UnitChart:
     def _filled(self, run: Run) -> Segment:
         if run.slot is None:
             return Segment(SHADES[0] * run.width, DIM)
-        hue, place = self._hue(run.slot), 0 if run.shared else self.places[run.slot] % 2
+        hue, shade = self._hue(run.slot), 0 if run.shared else self.positions[run.slot] % 2
         if run.busy < FULL:  # always a shared column
             return Segment(SHADES[run.busy] * run.width, ink(hue, "F"))
-        return Segment(self._label(run).ljust(run.width), fill(hue, "F", place, 2))
+        return Segment(self._label(run).ljust(run.width), fill(hue, "F", shade, 2))
 
     def _hue(self, slot: int) -> int:
         iteration, task = divmod(slot, len(self.schedule.graph))
@@ -114,10 +115,10 @@ class UnitChart:
         if run.slot is None or run.shared:
             return shades[0 if run.slot is None else run.busy] * run.width
         kind = self.schedule.graph.operations[run.slot % len(self.schedule.graph)].type
-        return kind[: run.width].ljust(run.width, "-" if self.places[run.slot] % 2 else "=")
+        return kind[: run.width].ljust(run.width, "-" if self.positions[run.slot] % 2 else "=")
 
     def _label(self, run: Run) -> str:
-        """The operation's text where it fits, else its name, or the end of it."""
+        """Return the operation's text where it fits, else its name, or the end of it."""
         if run.slot is None or run.shared:
             return ""
         task = run.slot % len(self.schedule.graph)
@@ -128,7 +129,7 @@ class UnitChart:
         return "" if run.slot is None or run.shared else str(run.slot // len(self.schedule.graph))
 
     def _registers(self, layout: Layout) -> Iterator[Segment]:
-        """The strip: registers alive at the cycle boundary with which a cycle begins."""
+        """Yield the strip of registers in use at the boundary with which a cycle begins."""
         alive = self.schedule.alive
         if self.period:
             steps = [(cycle, alive[cycle % self.period]) for cycle in range(self.end)]
@@ -142,7 +143,7 @@ class UnitChart:
     def _legend(self, look: Look, layout: Layout) -> Iterator[Item]:
         shades = ASCII_SHADES if layout.ascii_only else SHADES
         if layout.colour and self.period:
-            swatches = [Segment(f" {one} ", fill(one, "F", 0, 2)) for one in range(self.iterations)]
+            swatches = [Segment(f" {number} ", fill(number, "F", 0, 2)) for number in range(self.iterations)]
             yield [Segment("iteration "), *swatches]
         elif layout.colour:
             for hue, kind in enumerate(self.types):
@@ -165,8 +166,8 @@ class UnitChart:
 
 
 def short_names(operations: Sequence[Operation], width: int) -> list[str]:
-    """The names; where one does not fit with a blank behind it, all without the type at their start: MUL_16 is 16."""
+    """Return the names; if not all fit with a blank behind, without the type with which they begin: 16 for MUL_16."""
     names = [operation.name for operation in operations]
     if all(len(name) < width for name in names):
         return names
-    return [name.removeprefix(one.type).lstrip("_") or name for name, one in zip(names, operations, strict=True)]
+    return [name.removeprefix(op.type).lstrip("_") or name for name, op in zip(names, operations, strict=True)]

@@ -1,20 +1,84 @@
-"""What part of a schedule a figure shows, and how wide it is on paper."""
+"""The part of a schedule that a chart or a figure shows, and its look."""
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from collections.abc import Sequence
+from dataclasses import dataclass
+from fractions import Fraction
 
-from pipesched.render.timescale import Window
+from pipesched.checks import require_flag, require_number, require_whole, shown
+from pipesched.errors import ConfigError
+from pipesched.names import require_name
+from pipesched.pipeline.quantities import Number, in_units, to_fraction
+from pipesched.pipeline.schedule import Schedule
+from pipesched.render.labels import LABELS
+from pipesched.render.timescale import Window, zoomed
 
 PAGE = 7.0  # inches: the text of a page; a column of a two-column paper is half of it
+NARROWEST_PAGE, WIDEST_PAGE = 2, 40
 
 
-class View(NamedTuple):
-    """`window` (None: all of it), `label` (one of labels.LABELS) and `memory` (None: when there is a budget) are those
-    of the chart in a terminal; `inches` is the width of the figure.
+@dataclass(frozen=True)
+class View:
+    """The part of the timeline to draw, and its look.
+
+    `start` and `end` (in the user's time unit; None: all) and `zoom` choose the part: 1/zoom of the window, from its
+    start. `label` is one of labels.LABELS, `memory` the strip under each device (None: when there is a budget), `rows`
+    the devices to draw (None: all). `inches` is the width of a figure. Raises ConfigError, about the field at fault.
     """
 
-    window: Window | None = None
+    start: Number | None = None
+    end: Number | None = None
+    zoom: float = 1
     label: str = "auto"
     memory: bool | None = None
     inches: float = PAGE
+    rows: Sequence[int] | None = None
+
+    def __post_init__(self) -> None:
+        start, end = _time(self.start, "start"), _time(self.end, "end")
+        if start is not None and end is not None and start >= end:
+            raise ConfigError(f"must be later than `start` ({self.start}), not {self.end}", "end")
+        require_number(self.zoom, "zoom", least=1)
+        require_name(LABELS, self.label, "label", "label")
+        if self.memory is not None:
+            require_flag(self.memory, "memory")
+        require_number(self.inches, "inches", least=NARROWEST_PAGE, most=WIDEST_PAGE)
+        for entry, device in enumerate(self.rows or ()):
+            require_whole(device, "rows", entry=entry)
+
+    def window(self, schedule: Schedule, until: int | None = None) -> Window:
+        """Return the part of the timeline to draw, up to the tick `until` (default: its own end).
+
+        Raises ConfigError for a window with nothing in it.
+        """
+        scale, last = schedule.problem.ticks.per_unit, max(schedule.last_end_ticks) if until is None else until
+        begin, finish = _time(self.start, "start"), _time(self.end, "end")
+        first = 0 if begin is None else max(round(begin * scale), 0)
+        end = last if finish is None else min(round(finish * scale), last)
+        if first >= end and last:
+            key = "end" if self.start is None else "start"
+            raise ConfigError(f"nothing to draw there; the schedule runs from 0 to {in_units(last, scale)}", key)
+        return zoomed(Window(first, end), self.zoom)
+
+    def devices(self, schedule: Schedule) -> Sequence[int]:
+        """Return the devices to draw. Raises ConfigError for one that is not there."""
+        count = schedule.problem.devices
+        for entry, device in enumerate(self.rows or ()):
+            if device >= count:
+                raise ConfigError(f"device {device} is out of range; devices are 0 to {count - 1}", "rows", entry=entry)
+        return range(count) if self.rows is None else sorted(set(self.rows))
+
+    def shows_memory(self, schedule: Schedule) -> bool:
+        """Return whether there is a strip of memory under each device."""
+        return schedule.problem.memory.budget is not None if self.memory is None else self.memory
+
+
+def _time(value: Number | None, key: str) -> Fraction | None:
+    """Return a time in the user's unit as a fraction. Raises ConfigError."""
+    if value is None:
+        return None
+    try:
+        return to_fraction(value)
+    except ValueError as error:
+        raise ConfigError(f"must be a number, not {shown(value)} ({error})", key) from None

@@ -1,4 +1,4 @@
-"""Choosing a building block for the given costs.
+"""The choice of a building block for the given costs.
 
 Where costs differ from those that a block was drawn for, its offsets no longer fit together (the "repeating bubbles" of
 "Pipeline Parallelism with Controllable Memory", Qi et al. 2024). So a family offers designs: its block for its own unit
@@ -16,6 +16,7 @@ from typing import NamedTuple
 
 from pipesched.pipeline.plan import Plan
 from pipesched.pipeline.problem import Problem
+from pipesched.pipeline.quantities import Exact, canonical
 from pipesched.schedulers.block import Block, in_chunks
 from pipesched.schedulers.dispatch import Policy, dispatch
 from pipesched.schedulers.squeeze import squeeze
@@ -48,7 +49,11 @@ class Design(NamedTuple):
 def best_of(
     problem: Problem, designs: Sequence[Design], peak: int, objective: str, known: Iterable[Orders] = ()
 ) -> Plan:
-    """The best plan of these designs, and of orders that are `known`, with at most `peak` chunks on a device."""
+    """Return the best plan of these designs and of the orders in `known`, with at most `peak` chunks on a device.
+
+    `objective` is a name of OBJECTIVES; the designs have the same kinds of operations. Raises ConfigError for an
+    unknown objective.
+    """
     kinds = "".join(designs[0].block.offsets)
     counted, chunk = in_chunks(problem)
     case = trials(counted, kinds, [peak * chunk] * problem.devices, objective)
@@ -63,30 +68,31 @@ def best_of(
 
 
 def _orders(case: Trials, designs: Sequence[Design]) -> Iterator[Orders]:
-    """What squeezing and dispatching make of each design, where it fits."""
+    """Yield the orders of each design, squeezed and then dispatched by each policy, where they fit."""
     for design in designs:
-        orders = squeeze(design.problem, case.index, design.block, case.rooms)
+        orders = squeeze(design.problem, case.index, design.block, case.capacities)
         if orders:
             yield orders
     for policy, design in product(POLICIES, designs):
-        orders = dispatch(design.problem, case.index, design.block, case.rooms, policy)
+        orders = dispatch(design.problem, case.index, design.block, case.capacities, policy)
         if orders:
             yield orders
 
 
 def costing(problem: Problem, share: Fraction) -> Problem:
-    """`problem` with costs between f = b = w without p2p (share 0) and its own (share 1)."""
-    costs = problem.costs
-    mean = max((sum(costs.forward) + sum(costs.backward)) // (3 * problem.stages), 1)
+    """Return `problem` with costs between f = b = w without p2p (share 0) and its own (share 1)."""
+    ticks = problem.ticks
+    mean = max((sum(ticks.forward) + sum(ticks.backward)) // (3 * problem.stages), 1)
 
-    def between(times: Sequence[int]) -> tuple[int, ...]:
-        return tuple(int(mean + (time - mean) * share) for time in times)
+    def between(times: Sequence[int]) -> tuple[Exact, ...]:
+        return tuple(canonical(Fraction(int(mean + (time - mean) * share), ticks.per_unit)) for time in times)
 
     design = replace(
-        costs,
-        forward=between(costs.forward),
-        backward_input=between(costs.backward_input),
-        backward_weight=between(costs.backward_weight),
-        p2p=(0,) * len(costs.p2p),
+        problem.costs,
+        forward=between(ticks.forward),
+        backward_input=between(ticks.backward_input),
+        backward_weight=between(ticks.backward_weight),
+        p2p=(0,) * len(ticks.p2p),
+        resolution=ticks.per_unit,
     )
     return replace(problem, costs=design)

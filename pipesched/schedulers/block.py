@@ -28,55 +28,58 @@ class Block(NamedTuple):
     period: Time
 
     def peak(self, problem: Problem) -> int:
-        """The most activations that a device of `problem` holds in the steady state, counted in chunks."""
+        """Return the most activations that a device of `problem` holds in the steady state, counted in chunks."""
         last = "B" if "B" in self.offsets else "W"
-        lengths = problem.costs.of_kinds()[last]
+        lengths = problem.ticks.of(last)
         peak = 0
         for device in range(problem.devices):
-            stages = problem.home().stages_on(device)
+            stages = problem.settled_placement.stages_on(device)
             spans = [(self.offsets["F"][stage], self.offsets[last][stage], lengths[stage]) for stage in stages]
             held = (sum(_alive(moment, span, self.period) for span in spans) for moment, *_ in spans)
             peak = max(peak, *held)
         return peak
 
     def scaled(self, factor: Fraction) -> Block:
-        """The same rhythm, slower or faster."""
+        """Return the block with its offsets and its period multiplied by `factor`."""
         offsets = {kind: [time * factor for time in times] for kind, times in self.offsets.items()}
         return Block(offsets, self.period * factor)
 
     def times(self, index: OpIndex) -> list[int]:
-        """When each operation of `index` starts in the repeated block, in parts of a tick of which all are whole."""
-        offsets = [offset for kind in index.kinds for offset in self.offsets[kind]]
+        """Return the start of each operation in the repeated block, in parts of a tick so small that all are whole."""
+        offsets = [offset for kind in index.letters for offset in self.offsets[kind]]
         parts = lcm(*(time.denominator for time in (self.period, *offsets)))
         begins = [int(microbatch * self.period * parts) for microbatch in range(index.microbatches)]
         return [start + begin for start in (int(offset * parts) for offset in offsets) for begin in begins]
 
     def order(self, index: OpIndex) -> list[int]:
-        """All operations by their time in the repeated block; of equal ones, inputs come first."""
+        """Return all operations by their time in the repeated block; at equal times, what is waited for comes first."""
         times, stages = self.times(index), range(index.stages)
-        rows = [index.row(kind, stage) for kind in index.kinds for stage in (stages if kind == "F" else stages[::-1])]
+        rows = [index.row(kind, stage) for kind in index.letters for stage in (stages if kind == "F" else stages[::-1])]
         return sorted((number for row in rows for number in row), key=times.__getitem__)
 
 
 def busiest(problem: Problem) -> int:
-    """The work of the busiest device for one microbatch, in ticks (at least one): no period can be shorter."""
-    costs, home = problem.costs, problem.home()
-    work = [costs.forward[stage] + costs.backward[stage] for stage in range(problem.stages)]
-    return max(1, *(sum(work[stage] for stage in home.stages_on(device)) for device in range(problem.devices)))
+    """Return the work of the busiest device for a microbatch, in ticks (at least 1): no period can be shorter."""
+    ticks, placement = problem.ticks, problem.settled_placement
+    work = [forward + backward for forward, backward in zip(ticks.forward, ticks.backward, strict=True)]
+    return max(1, *(sum(work[stage] for stage in placement.stages_on(device)) for device in range(problem.devices)))
 
 
 def in_chunks(problem: Problem) -> tuple[Problem, int]:
-    """`problem` with every activation counted as one chunk, and the grains of a chunk."""
-    chunk = lcm(*(part.denominator for part in problem.memory.retain))
-    return replace(problem, memory=replace(problem.memory, activation=(chunk,) * problem.stages)), chunk
+    """Return `problem` with every activation counted as one chunk, and the grains of a chunk."""
+    memory = replace(problem.memory, activation=(1,) * problem.stages)
+    return replace(problem, memory=memory), memory.grains.activation[0]
 
 
 def with_weights(problem: Problem, forwards: Sequence[Time], inputs: Sequence[Time], period: Time) -> Block:
-    """The block of these offsets of F and I, each W in the first time after its I that its device has free."""
-    lengths = problem.costs.of_kinds()
+    """Return the block of these offsets of F and I, with each W in the first free time of its device after its I.
+
+    All times are in ticks, those of F and I by stage.
+    """
+    lengths = {kind: problem.ticks.of(kind) for kind in "FIW"}
     weights: list[Time] = [0] * problem.stages
     for device in range(problem.devices):
-        stages = problem.home().stages_on(device)
+        stages = problem.settled_placement.stages_on(device)
         busy = [(forwards[stage], lengths["F"][stage]) for stage in stages]
         busy += [(inputs[stage], lengths["I"][stage]) for stage in stages]
         for stage in sorted(stages, key=inputs.__getitem__):
@@ -86,8 +89,11 @@ def with_weights(problem: Problem, forwards: Sequence[Time], inputs: Sequence[Ti
 
 
 def _alive(moment: Time, span: tuple[Time, Time, Time], period: Time) -> int:
-    """How many repetitions of a residence hold at a moment: from its first start until its last operation, that starts
-    then and takes so long, has ended. One that takes no time stands after an F of that moment, as in `Block.order`."""
+    """Return how many repetitions of a residence last at a moment.
+
+    `span` holds the start of its first operation, and the start and the length of its last. If the last takes no time,
+    it comes after an F of that moment, as in `Block.order`.
+    """
     first, last, length = span
     begun, ended = (moment - first) // period, (moment - last - length) // period
     if not length and (moment - last) % period == 0:
@@ -96,8 +102,10 @@ def _alive(moment: Time, span: tuple[Time, Time, Time], period: Time) -> int:
 
 
 def _first_free(earliest: Time, length: Time, busy: Sequence[tuple[Time, Time]], period: Time) -> Time:
-    """The first time from `earliest` on when `length` fits between the busy times modulo the period; a period later
-    where it fits nowhere."""
+    """Return the first time from `earliest` on when `length` fits between the busy times modulo the period.
+
+    Where it fits nowhere, that is a period after `earliest`.
+    """
     ends = (start + size for start, size in busy)
     for start in sorted([earliest, *(earliest + (end - earliest) % period for end in ends)]):
         if all((start - other) % period >= size and (other - start) % period >= length for other, size in busy):

@@ -9,25 +9,28 @@ from pipesched.schedulers.family import Family, need_even
 
 
 def chimera(problem: Problem) -> Plan:
-    """Each direction in units of P/2 microbatches, merged by slot.
+    """Run each direction in units of P/2 microbatches, and merge the two by slot.
 
     Microbatch un+i (n = P/2, i < n) of a direction at its stage s: F at slot 2Pu+2i+s, B at slot 2Pu+2P-1-s+2i.
-    Needs even P: with odd P the two directions want the same slots. With an odd M the second direction has one
+    P must be even: with odd P the two directions want the same slots. With an odd M the second direction has one
     microbatch more.
     """
     devices, count = problem.devices, problem.microbatches
-    need_even("chimera", devices, "devices")
     index = OpIndex("FB", problem.stages, count)
     slots: list[list[tuple[int, int]]] = [[] for _ in range(devices)]
     for microbatch in range(count):
         mirrored = microbatch >= count // 2
-        unit, place = divmod(microbatch - count // 2 * mirrored, devices // 2)
-        first = 2 * devices * unit + 2 * place
+        unit, position = divmod(microbatch - count // 2 * mirrored, devices // 2)
+        first = 2 * devices * unit + 2 * position
         for stage in range(devices):
             device = devices - 1 - stage if mirrored else stage
             slots[device].append((first + stage, index.row("F", stage)[microbatch]))
             slots[device].append((first + 2 * devices - 1 - stage, index.row("B", stage)[microbatch]))
     return Plan(index, [[number for _, number in sorted(row)] for row in slots])
+
+
+def _require_even_devices(problem: Problem) -> None:
+    need_even("chimera", problem.devices, "devices")
 
 
 FAMILY = Family(
@@ -39,4 +42,5 @@ FAMILY = Family(
     bubble="(P-2)/(2M+P-2) at B = f and P dividing M",
     memory="P/2+1 .. P when M >= P",
     source="Chimera (Li and Hoefler 2021, arXiv 2107.06925)",
+    requires=_require_even_devices,
 )

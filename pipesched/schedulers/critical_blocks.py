@@ -1,8 +1,8 @@
 """Local search on the critical path of a schedule, under a memory limit.
 
 The critical path visits devices in blocks: operations that run back to back on one device between two hops. Only
-what changes the end of a block (its last operation leaves for another device) or its start (its first one has come
-from another device) can shorten it: the neighbourhood of Nowicki and Smutnicki (1996) for job shops, with
+what changes the end of a block (another device waits for its last operation) or its start (its first operation has
+waited for another device) can shorten it: the neighbourhood of Nowicki and Smutnicki (1996) for job shops, with
 insertions in place of swaps.
 """
 
@@ -13,6 +13,7 @@ from fractions import Fraction
 from random import Random
 from typing import NamedTuple
 
+from pipesched.core.clock import look
 from pipesched.core.tasks import TaskGraph
 from pipesched.core.timing import Times, earliest_times
 from pipesched.errors import Deadlock
@@ -23,8 +24,8 @@ MOST_DRY = 8  # critical paths without a move that helps, before the search give
 Orders = list[list[int]]
 
 
-class Point(NamedTuple):
-    """Orders with their times, and what is to be shortened."""
+class Incumbent(NamedTuple):
+    """Orders with their times, and the length that is to be shortened, in ticks."""
 
     orders: Orders
     times: Times
@@ -32,7 +33,7 @@ class Point(NamedTuple):
 
 
 class CriticalBlock(NamedTuple):
-    """Places `first` to `last` of a device's order."""
+    """The positions `first` to `last` of a device's order."""
 
     device: int
     first: int
@@ -40,45 +41,47 @@ class CriticalBlock(NamedTuple):
 
 
 class Move(NamedTuple):
-    """Take the operation at place `source` of a device's order out, and put it in at place `target`."""
+    """Take the operation at position `source` of a device's order out, and put it in at position `target`."""
 
     device: int
     source: int
     target: int
 
 
-def fits(graph: TaskGraph, order: Sequence[int], room: int) -> bool:
-    """Whether tasks that run one by one in this order never hold more than `room`."""
+def fits(graph: TaskGraph, order: Sequence[int], capacity: int) -> bool:
+    """Return whether tasks that run one by one in this order never hold more than `capacity`."""
     for task in order:
-        room -= graph.takes[task]
-        if room < 0:
+        capacity -= graph.takes[task]
+        if capacity < 0:
             return False
-        room += graph.gives[task]
+        capacity += graph.gives[task]
     return True
 
 
 class CriticalBlockSearch:
-    """Shortens the largest over devices of (last end - `offsets[device]`).
+    """A local search that shortens the largest over devices of (last end - `offsets[device]`), in ticks.
 
-    `slack` is how much longer than the best one a neighbour may be at first, as a part of the best one's idle time.
+    `capacities` limits the memory of each device. `slack` is how much longer than the best orders their neighbours may
+    be at first, as a part of the idle time of the best.
     """
 
     def __init__(
-        self, graph: TaskGraph, index: OpIndex, rooms: Sequence[int], offsets: Sequence[int], slack: Fraction
+        self, graph: TaskGraph, index: OpIndex, capacities: Sequence[int], offsets: Sequence[int], slack: Fraction
     ) -> None:
-        self.graph, self.index, self.rooms, self.offsets = graph, index, rooms, offsets
+        self.graph, self.index, self.capacities, self.offsets = graph, index, capacities, offsets
         self.random, self.slack = Random(0), slack
 
     def improve(self, orders: Sequence[Sequence[int]], rounds: int) -> Orders:
-        """Orders at least as good, after timing at most `rounds` neighbours.
+        """Return orders at least as good, after timing at most `rounds` neighbours.
 
-        Threshold accepting (Dueck and Scheuer 1990): the search walks on to any neighbour that is little longer than
-        the best one known; how little shrinks to nothing over the rounds.
+        Threshold accepting (Dueck and Scheuer 1990): the search goes on from any neighbour that is longer than the best
+        orders by no more than a threshold, which falls to 0 over the rounds.
         """
         best = here = self._timed([list(order) for order in orders])
         busy = max(sum(self.graph.durations[task] for task in order) for order in orders)
         left, dry, moves = rounds, 0, self._moves(here)
         while left and dry < MOST_DRY:
+            look()
             if not moves:
                 dry, moves = dry + 1, self._moves(here)
                 continue
@@ -90,57 +93,57 @@ class CriticalBlockSearch:
                 continue
             dry = dry if there.length == here.length else 0
             here, moves = there, self._moves(there)
-            best = min(best, here, key=lambda point: point.length)
+            best = min(best, here, key=lambda incumbent: incumbent.length)
         return best.orders
 
-    def _timed(self, orders: Orders) -> Point:
-        """`orders` with their times. Raises Deadlock."""
+    def _timed(self, orders: Orders) -> Incumbent:
+        """Return `orders` with their times. Raises Deadlock."""
         times = earliest_times(self.graph, orders)
         length = max(times.ends[order[-1]] - offset for order, offset in zip(orders, self.offsets, strict=True))
-        return Point(orders, times, length)
+        return Incumbent(orders, times, length)
 
-    def _moved(self, point: Point, move: Move) -> Point | None:
-        """The orders after a move, if they fit in memory and run."""
-        order = point.orders[move.device].copy()
+    def _moved(self, incumbent: Incumbent, move: Move) -> Incumbent | None:
+        """Return the orders after a move, if they fit in memory and run."""
+        order = incumbent.orders[move.device].copy()
         order.insert(move.target, order.pop(move.source))
-        if not fits(self.graph, order, self.rooms[move.device]):
+        if not fits(self.graph, order, self.capacities[move.device]):
             return None
         try:
-            return self._timed([*point.orders[: move.device], order, *point.orders[move.device + 1 :]])
+            return self._timed([*incumbent.orders[: move.device], order, *incumbent.orders[move.device + 1 :]])
         except Deadlock:
             return None
 
-    def _moves(self, point: Point) -> list[Move]:
-        """The moves at the inner ends of the blocks of a critical path, shuffled."""
-        blocks = list(self._blocks(point))
-        moves = [move for block in blocks[1:] for move in self._to_end(point.orders, block)]
-        moves += [move for block in blocks[:-1] for move in self._to_start(point.orders, block)]
+    def _moves(self, incumbent: Incumbent) -> list[Move]:
+        """Return the moves at the inner ends of the blocks of a critical path, shuffled."""
+        blocks = list(self._blocks(incumbent))
+        moves = [move for block in blocks[1:] for move in self._to_end(incumbent.orders, block)]
+        moves += [move for block in blocks[:-1] for move in self._to_start(incumbent.orders, block)]
         self.random.shuffle(moves)
         return moves
 
-    def _blocks(self, point: Point) -> Iterator[CriticalBlock]:
-        """The blocks of a critical path, the last one first. Where it forks, chance decides."""
-        orders, (starts, ends) = point.orders, point.times
-        late = [d for d, order in enumerate(orders) if ends[order[-1]] - self.offsets[d] == point.length]
+    def _blocks(self, incumbent: Incumbent) -> Iterator[CriticalBlock]:
+        """Yield the blocks of a critical path, the last one first. Where the path forks, take a random branch."""
+        orders, (starts, ends) = incumbent.orders, incumbent.times
+        late = [d for d, order in enumerate(orders) if ends[order[-1]] - self.offsets[d] == incumbent.length]
         device = self.random.choice(late)
-        place = last = len(orders[device]) - 1
+        position = last = len(orders[device]) - 1
         while True:
             order = orders[device]
-            task = order[place]
-            back_to_back = place > 0 and ends[order[place - 1]] == starts[task]
-            before = self._awaited(task, point.times)
+            task = order[position]
+            back_to_back = position > 0 and ends[order[position - 1]] == starts[task]
+            before = self._awaited(task, incumbent.times)
             if before is not None and not (back_to_back and self.random.random() < 0.5):
-                yield CriticalBlock(device, place, last)
+                yield CriticalBlock(device, position, last)
                 device = self.graph.resources[before]
-                place = last = orders[device].index(before)
+                position = last = orders[device].index(before)
             elif back_to_back:
-                place -= 1
+                position -= 1
             else:
-                yield CriticalBlock(device, place, last)
+                yield CriticalBlock(device, position, last)
                 return
 
     def _awaited(self, task: int, times: Times) -> int | None:
-        """The operation of another device that keeps `task` from an earlier start, if there is one."""
+        """Return the operation of another device that keeps `task` from an earlier start, if any."""
         for before, lag in self.graph.predecessors[task]:
             elsewhere = self.graph.resources[before] != self.graph.resources[task]
             if elsewhere and times.ends[before] + lag == times.starts[task]:
@@ -148,27 +151,28 @@ class CriticalBlockSearch:
         return None
 
     def _to_end(self, orders: Orders, block: CriticalBlock) -> Iterator[Move]:
-        """Let the last operation go earlier: the nearest one of each other kind goes behind it."""
-        places = range(block.last, block.first - 1, -1)
-        for place in self._nearest(orders[block.device], places, needed_by=1):
-            yield Move(block.device, place, block.last)
+        """Yield moves by which the last operation runs earlier: the nearest one of each other kind goes behind it."""
+        positions = range(block.last, block.first - 1, -1)
+        for position in self._nearest(orders[block.device], positions, needed_by=1):
+            yield Move(block.device, position, block.last)
 
     def _to_start(self, orders: Orders, block: CriticalBlock) -> Iterator[Move]:
-        """Fill the time before the first operation: the nearest one of each other kind goes in front of it."""
-        places = range(block.first, block.last + 1)
-        for place in self._nearest(orders[block.device], places, needed_by=-1):
-            yield Move(block.device, place, block.first)
+        """Yield moves that fill the time before the first operation: the nearest of each other kind goes before it."""
+        positions = range(block.first, block.last + 1)
+        for position in self._nearest(orders[block.device], positions, needed_by=-1):
+            yield Move(block.device, position, block.first)
 
-    def _nearest(self, order: Sequence[int], places: range, needed_by: int) -> Iterator[int]:
-        """The nearest place of each kind but the first's, unless the same microbatch's next kind (`needed_by` 1) or
-        last kind (-1) lies between.
+    def _nearest(self, order: Sequence[int], positions: range, needed_by: int) -> Iterator[int]:
+        """Yield the nearest of `positions` of each kind but the first's, unless a dependency lies between.
+
+        That is the same microbatch's next kind (`needed_by` 1) or last kind (-1).
         """
         seen: set[int] = set()
-        rows: set[int] = set()  # one a kind and stage
-        for place in places:
-            task = order[place]
-            row = task // self.index.microbatches
-            if rows and row not in rows and task + needed_by * self.index.size // len(self.index.kinds) not in seen:
-                yield place
+        rows: set[int] = set()  # of one kind and stage each
+        for position in positions:
+            task = order[position]
+            row = self.index.row_of(task)
+            if rows and row not in rows and self.index.kinds_on(task, needed_by) not in seen:
+                yield position
             rows.add(row)
             seen.add(task)

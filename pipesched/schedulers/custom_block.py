@@ -1,6 +1,6 @@
-"""A user's own building block: when the operations of one microbatch start, repeated with a period, and squeezed.
+"""A user's own building block: the starts of one microbatch's operations, repeated with a period, and squeezed.
 
-`pipesched.schedulers.block` says what a block is. The blocks of published schedules are tables like this one.
+`pipesched.schedulers.block` defines blocks. Those of published schedules are tables like this one.
 """
 
 from __future__ import annotations
@@ -10,11 +10,12 @@ from fractions import Fraction
 from itertools import pairwise
 from typing import Any
 
+from pipesched.checks import shown
 from pipesched.errors import ConfigError, NotApplicable
 from pipesched.pipeline.ops import OpIndex
 from pipesched.pipeline.plan import Plan
 from pipesched.pipeline.problem import Problem
-from pipesched.pipeline.quantities import exact, plain, shown
+from pipesched.pipeline.quantities import exact, plain
 from pipesched.schedulers.block import Block, Time, busiest, in_chunks, with_weights
 from pipesched.schedulers.family import ANY, Family
 from pipesched.schedulers.squeeze import squeeze as squeezed
@@ -34,13 +35,13 @@ def custom_block(
     peak: int | None = None,
     squeeze: bool = True,
 ) -> Plan:
-    """The order of the block that starts F, and B or I and W, on each stage so long after its microbatch begins.
+    """Return the order of the block that starts F, and B or I and W, on each stage so long after its microbatch begins.
 
     Times are in the user's unit. W is in the first free time after I by default. `peak` is how many chunks a device may
-    hold: by default what the block holds. Without `squeeze` it is the order of the repeated block. Raises ConfigError
-    for what is no block, NotApplicable for a block that does not suit the problem.
+    hold: by default what the block holds. Without `squeeze` operations keep the order of the repeated block. Raises
+    ConfigError for what is no block, NotApplicable for a block that does not suit the problem.
     """
-    if problem.home().mirrored:
+    if problem.settled_placement.mirrored:
         raise NotApplicable("block repeats one direction, not both of placement: bidirectional", "placement")
     starts = {"F": forward, "B": backward, "I": backward_input, "W": backward_weight}
     block = _block(problem, period, {kind: times for kind, times in starts.items() if times is not None})
@@ -59,16 +60,16 @@ def custom_block(
 
 
 def _repeated(problem: Problem, index: OpIndex, block: Block) -> list[list[int]]:
-    """The operations of each device in the order of the repeated block."""
+    """Return the operations of each device in the order of the repeated block."""
     orders: list[list[int]] = [[] for _ in range(problem.devices)]
     for number in block.order(index):
-        orders[problem.home().devices[index.op(number).stage]].append(number)
+        orders[problem.settled_placement.devices[index.op(number).stage]].append(number)
     return orders
 
 
 def _note(problem: Problem, block: Block, held: int) -> str:
-    """What the block holds; and whether it can repeat at all at these costs."""
-    work, scale = busiest(problem), problem.costs.scale
+    """Say how many chunks the block holds, and whether its period is too short for these costs."""
+    work, scale = busiest(problem), problem.ticks.per_unit
     note = f"the block holds {held} {'chunk' if held == 1 else 'chunks'} a device by residence"
     if block.period >= work:
         return note
@@ -77,7 +78,7 @@ def _note(problem: Problem, block: Block, held: int) -> str:
 
 
 def _block(problem: Problem, period: Any, starts: Mapping[str, Any]) -> Block:
-    """The block in ticks. Raises ConfigError for missing or bad values."""
+    """Return the block in ticks. Raises ConfigError for missing or bad values."""
     missing = [name for name, absent in (("period", period is None), ("forward", "F" not in starts)) if absent]
     if not {"B", "I"} & starts.keys():
         missing.append("backward (or backward_input)")
@@ -87,14 +88,14 @@ def _block(problem: Problem, period: Any, starts: Mapping[str, Any]) -> Block:
         raise ConfigError("give either backward or backward_input and backward_weight", "backward")
     if "W" in starts and "I" not in starts:
         raise ConfigError("needs backward_input too", "backward_weight")
-    scale = problem.costs.scale
+    scale = problem.ticks.per_unit
     offsets = {kind: _starts(KEYS[kind], times, problem.stages, scale) for kind, times in starts.items()}
-    rhythm = _ticks("period", period, scale)
-    if not rhythm:
+    period_ticks = _ticks("period", period, scale)
+    if not period_ticks:
         raise ConfigError(f"must be more than 0, not {shown(period)}", "period")
     if "I" in offsets and "W" not in offsets:
-        return with_weights(problem, offsets["F"], offsets["I"], rhythm)
-    return Block(offsets, rhythm)
+        return with_weights(problem, offsets["F"], offsets["I"], period_ticks)
+    return Block(offsets, period_ticks)
 
 
 def _starts(key: str, times: Any, stages: int, scale: int) -> list[Time]:
@@ -103,21 +104,21 @@ def _starts(key: str, times: Any, stages: int, scale: int) -> list[Time]:
     if len(times) != stages:
         each = f"one start for each of the {stages} stages"
         raise NotApplicable(f"a block needs {each} in {key}; this one has {len(times)}", key)
-    return [_ticks(f"{key}[{stage}]", time, scale) for stage, time in enumerate(times)]
+    return [_ticks(key, time, scale, entry=stage) for stage, time in enumerate(times)]
 
 
-def _ticks(key: str, value: Any, scale: int) -> Time:
+def _ticks(key: str, value: Any, scale: int, entry: int | None = None) -> Time:
     try:
         time = exact(value) * scale
     except ValueError as error:
-        raise ConfigError(f"must be a number, not {shown(value)} ({error})", key) from None
+        raise ConfigError(f"must be a number, not {shown(value)} ({error})", key, entry=entry) from None
     if time < 0:
-        raise ConfigError(f"must be at least 0, not {shown(value)}", key)
+        raise ConfigError(f"must be at least 0, not {shown(value)}", key, entry=entry)
     return int(time) if time.denominator == 1 else time
 
 
 def _in_order(problem: Problem, block: Block) -> None:
-    """Raise NotApplicable, with the entry at fault, if an operation starts before one that it waits for."""
+    """Raise NotApplicable, with the entry at fault, if an operation starts before another that it waits for."""
     stages = range(problem.stages)
     gradient = "B" if "B" in block.offsets else "I"
     path = [*(("F", stage) for stage in stages), *((gradient, stage) for stage in reversed(stages))]
@@ -127,10 +128,11 @@ def _in_order(problem: Problem, block: Block) -> None:
     for (before, here), (after, there) in hops:
         first, second = block.offsets[before][here], block.offsets[after][there]
         if second < first:
-            early, late = (plain(Fraction(time) / problem.costs.scale) for time in (second, first))
+            early, late = (plain(Fraction(time) / problem.ticks.per_unit) for time in (second, first))
             raise NotApplicable(
                 f"{after} of stage {there} starts at {early}, before {before} of stage {here} at {late}",
-                f"{KEYS[after]}[{there}]",
+                KEYS[after],
+                entry=there,
             )
 
 

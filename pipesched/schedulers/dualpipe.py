@@ -11,10 +11,8 @@ from pipesched.schedulers.family import Family, need_even
 
 
 def dualpipe(problem: Problem) -> Plan:
-    """DeepSeek's eight steps, exactly where M >= 2P; with fewer microbatches the steps are cut. Even P and M."""
+    """Run DeepSeek's eight steps, exactly where M >= 2P; with fewer microbatches the steps are cut. P, M are even."""
     devices, count = problem.devices, problem.microbatches
-    need_even("dualpipe", devices, "devices")
-    need_even("dualpipe", count, "microbatches")
     index = OpIndex("FBIW", problem.stages, count)
     half, orders, pairs = devices // 2, list[list[int]](), dict[int, int]()
     for device in range(devices):
@@ -42,16 +40,16 @@ class PhaseRun:
         self._waiting_w: deque[int] = deque()
 
     def _next(self, kind: str, phase: int) -> list[int]:
-        """The number of the next operation, if it is there; I counts as a backward, and queues its W."""
+        """Return the number of the next operation, if any is left; I counts as a backward, and queues its W."""
         counter = ("B" if kind == "I" else kind, phase)
-        place = self._done[counter]
+        done = self._done[counter]
         self._done[counter] += 1
-        if place < 0:
+        if done < 0:
             return []
         stage, first = self._lane[phase]
         if kind == "I":
-            self._waiting_w.append(self._index.row("W", stage)[first + place])
-        return [self._index.row(kind, stage)[first + place]]
+            self._waiting_w.append(self._index.row("W", stage)[first + done])
+        return [self._index.row(kind, stage)[first + done]]
 
     def op(self, kind: str, phase: int) -> None:
         """Run the next F, B or I of a phase."""
@@ -70,10 +68,11 @@ class PhaseRun:
 
 
 def eight_steps(index: OpIndex, lane: list[tuple[int, int]], half: int, rank: int, count: int) -> PhaseRun:
-    """The eight steps of a device `rank` places from its end, out of `half`, with `count` microbatches a phase.
+    """Run the eight steps of the device that is `rank` devices from its end of the pipeline, out of `half`.
 
-    Where fewer than 2 * half microbatches leave nothing of the steady state, the first operations of the other steps
-    have no microbatch either.
+    Each phase has `count` microbatches; `lane` holds the stage and the first microbatch of each phase. Where fewer than
+    2 * half microbatches leave nothing of the steady state, the first operations of the other steps have no microbatch
+    either.
     """
     far, steady = half - rank - 1, count - 2 * half + rank + 1
     run = PhaseRun(index, lane, missing=max(-steady, 0))
@@ -87,7 +86,7 @@ def eight_steps(index: OpIndex, lane: list[tuple[int, int]], half: int, rank: in
         run.weight()
         run.op("F", 1)
     for step in range(steady):
-        if step == 0 and far == 0:  # where the directions meet: one after another is sooner than together
+        if step == 0 and far == 0:  # where the directions meet, F and B end sooner in turn than as a pair
             run.op("F", 0)
             run.op("B", 1)
         else:
@@ -106,7 +105,7 @@ def eight_steps(index: OpIndex, lane: list[tuple[int, int]], half: int, rank: in
 
 
 def _drain(run: PhaseRun, rank: int) -> None:
-    """Step 6: backwards of both phases; from the middle on only their I, whose W then fill the end."""
+    """Run step 6: backwards of both phases; from the middle on only their I, whose W then fill the end."""
     kind = "B"
     for step in range(rank + 1):
         middle = step == (rank + 1) // 2
@@ -114,6 +113,11 @@ def _drain(run: PhaseRun, rank: int) -> None:
         run.op(kind, 1)
         kind = "I" if middle else kind
         run.op(kind, 0)
+
+
+def _require_even(problem: Problem) -> None:
+    need_even("dualpipe", problem.devices, "devices")
+    need_even("dualpipe", problem.microbatches, "microbatches")
 
 
 FAMILY = Family(
@@ -126,4 +130,5 @@ FAMILY = Family(
     memory="min(M, P+1)",
     source="DeepSeek-V3 (2024, arXiv 2412.19437)",
     elsewhere="DeepSeek DualPipe (M >= 2P)",
+    requires=_require_even,
 )

@@ -10,8 +10,10 @@ from pipesched.schedulers.family import Family
 
 
 def dualpipe_v(problem: Problem) -> Plan:
-    """DualPipe's eight steps; phase 0 is stage d, phase 1 stage 2P-1-d, of the same microbatches. Exactly DeepSeek's
-    where M >= 2P; with fewer microbatches the steps are cut as in DualPipe."""
+    """Run DualPipe's eight steps; phase 0 is stage d, phase 1 stage 2P-1-d, of the same microbatches.
+
+    They are exactly DeepSeek's where M >= 2P; with fewer microbatches the steps are cut as in DualPipe.
+    """
     devices = problem.devices
     index = OpIndex("FBIW", problem.stages, problem.microbatches)
     orders, pairs = [], {}

@@ -9,7 +9,7 @@ from pipesched.schedulers.orders import linear_plan
 
 
 def eager_1f1b(problem: Problem) -> Plan:
-    """Device d: 2(P-d-1)+1 forwards; then F, B while forwards are left; then the remaining backwards."""
+    """Run 2(P-d-1)+1 forwards on device d; then F and B in turn while forwards are left; then the backwards left."""
     return linear_plan(problem, lambda device: 2 * (problem.devices - device - 1) + 1)
 
 

@@ -1,25 +1,31 @@
-"""What a schedule family is: a plain function from Problem to Plan, and what people need to know before they use it."""
+"""Schedule families: each is a function from Problem to Plan, and what people need to know before they use it."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 
+from pipesched.checks import shown
+from pipesched.display import Displayable
 from pipesched.errors import NotApplicable
 from pipesched.pipeline.fuse import fuse
-from pipesched.pipeline.placement import place
+from pipesched.pipeline.placement import named_placement
 from pipesched.pipeline.plan import Plan
 from pipesched.pipeline.problem import Problem
-from pipesched.pipeline.quantities import shown
 
 ANY = "any"
 
 
-@dataclass(frozen=True)
-class Family:
-    """One family. `stages` is what it trains on: "P" or "2P" (one or two stages a device: others are fused to that),
-    "kP" or "2kP" (a multiple) or "any"; `placement` is where they live ("any": as the config says, linear by default).
-    `required` are options without a default; a family that has any takes all its options from a config.
+@dataclass(frozen=True, repr=False)
+class Family(Displayable):
+    """An algorithm that makes a plan of a problem: `plan(problem, **options)`.
+
+    `stages` is how many it runs: "P" or "2P" (one or two stages a device: others are fused to that), "kP" or "2kP" (a
+    multiple) or "any"; `placement` names their placement ("any": as the config says, linear by default). `needs`,
+    `bubble` and `memory` describe it in words and formulas, `source` is the paper, `elsewhere` other software that has
+    it. `options` are the keys that `plan` takes; `required` those without a default: a family that has any is left out
+    of a comparison of all, unless they are given. `requires` raises NotApplicable for a problem that does not suit it
+    for other reasons than its stages.
     """
 
     name: str
@@ -33,15 +39,10 @@ class Family:
     elsewhere: str = "none"
     options: tuple[str, ...] = ()
     required: tuple[str, ...] = ()
+    requires: Callable[[Problem], None] | None = None
 
-    def option_names(self) -> list[str]:
-        """Its options as a user gives them: on the command line, or as keys of a config."""
-        return list(self.options) if self.required else list(map(option_name, self.options))
-
-
-def option_name(parameter: str) -> str:
-    """How the command line calls an option of a family: group_size is --group-size."""
-    return f"--{parameter.replace('_', '-')}"
+    def __repr__(self) -> str:
+        return f"Family({self.name!r}, placement={self.placement}, needs={self.needs!r})"
 
 
 def need_even(name: str, count: int, key: str) -> None:
@@ -52,10 +53,18 @@ def need_even(name: str, count: int, key: str) -> None:
 
 
 def prepare(problem: Problem, family: Family) -> Problem:
-    """`problem` as `family` runs it: fused to its number of stages, with its placement.
+    """Return `problem` as `family` runs it: fused to its number of stages, with its placement.
 
     Raises NotApplicable when the stages cannot be fused, or when the config asks for another placement.
     """
+    fitted = _fitted(problem, family)
+    if family.requires is not None:
+        family.requires(fitted)
+    return fitted
+
+
+def _fitted(problem: Problem, family: Family) -> Problem:
+    """Return `problem` with the stages and the placement of a family."""
     if family.placement == ANY:
         return problem if problem.placement else _placed(problem, "linear")
     unit = 2 * problem.devices if "2" in family.stages else problem.devices
@@ -68,23 +77,22 @@ def prepare(problem: Problem, family: Family) -> Problem:
             "stages",
         )
     fitted = _placed(fuse(problem, problem.stages if "k" in family.stages else unit), family.placement)
-    _agree(problem, fitted, family)
+    _require_agreement(problem, fitted, family)
     return fitted
 
 
 def _placed(problem: Problem, name: str) -> Problem:
-    return replace(problem, placement=place(name, problem.devices, problem.stages))
+    return replace(problem, placement=named_placement(name, problem.devices, problem.stages))
 
 
-def _agree(problem: Problem, fitted: Problem, family: Family) -> None:
-    """An explicit placement must put every stage where the family puts it."""
+def _require_agreement(problem: Problem, fitted: Problem, family: Family) -> None:
+    """Raise NotApplicable for an explicit placement of the problem that is not the family's."""
     if problem.placement is None:
         return
-    size = problem.stages // fitted.stages
-    theirs = tuple(device for device in fitted.home().devices for _ in range(size))
-    if theirs != problem.placement.devices or fitted.home().mirrored != problem.placement.mirrored:
+    theirs = fitted.settled_placement.in_blocks(problem.stages)
+    if theirs != problem.placement:
         raise NotApplicable(
-            f"{family.name} places its stages {family.placement}, on devices {shown(theirs)}, not"
+            f"{family.name} places its stages {family.placement}, on devices {shown(theirs.devices)}, not"
             f" {shown(problem.placement.devices)}; use placement: auto",
             "placement",
         )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pipesched.core.integers import ceil_div
 from pipesched.pipeline.plan import Plan
 from pipesched.pipeline.problem import Problem
 from pipesched.schedulers.family import Family
@@ -9,18 +10,18 @@ from pipesched.schedulers.interleaved import Rule, grouped, grouped_by, in_turn
 
 
 def grouped_interleaved(problem: Problem, *, group_size: int | None = None) -> Plan:
-    """Interleaved's order with (V-1)g + P-1-d warm-up forwards; the paper takes g from ceil(P/2) to P (default P)."""
+    """Run interleaved's order with (V-1)g + P-1-d warm-up forwards; the paper's g are ceil(P/2) to P (default P)."""
     return grouped(problem, RULE, group_size)
 
 
 def half_grouped_interleaved(problem: Problem) -> Plan:
-    """GIS-H: groups of ceil(P/2), the least memory of the family, or the next larger that runs."""
-    return grouped_by(problem, RULE, -(-problem.devices // 2))
+    """Run GIS-H: groups of ceil(P/2), the least memory of the family, or the next larger that runs."""
+    return grouped_by(problem, RULE, ceil_div(problem.devices, 2))
 
 
 RULE = Rule(
     name="grouped-interleaved",
-    kinds="FB",
+    letters="FB",
     step=1,
     arrange=in_turn,
 )

@@ -1,4 +1,4 @@
-"""Hanayo: waves. Each device holds stages of several down-and-up passes, and runs what is ready, backwards first."""
+"""Hanayo's waves: each device holds stages of several down-and-up passes, and runs what is ready, backwards first."""
 
 from __future__ import annotations
 
@@ -13,24 +13,18 @@ from pipesched.schedulers.family import Family
 
 
 def hanayo(problem: Problem) -> Plan:
-    """Whenever a device is free: any ready B first, then the F of the oldest microbatch; at most 2WP chunks held."""
+    """Run on a free device any ready B first, then the F of the oldest microbatch; hold at most 2WP chunks."""
     index = OpIndex("FB", problem.stages, problem.microbatches)
-    count = problem.microbatches
-    graph = lower(problem, index)
-    forwards = [microbatch for _ in range(problem.stages) for microbatch in range(count)]
-    backwards_first = [*forwards, *(microbatch - count for microbatch in forwards)]
-    chunks = [0] * len(graph)
-    chunks[: len(forwards)] = [1] * len(forwards)
+    graph, owners = lower(problem, index), index.owners
+    takes = [int(index.is_forward(task)) for task in range(index.size)]
+    backwards_first = [owner - problem.microbatches * (not take) for owner, take in zip(owners, takes, strict=True)]
     picked = list_schedule(
-        replace(graph, takes=chunks, gives=chunks[::-1]),
+        replace(graph, takes=takes, gives=[1 - take for take in takes]),
         priority=backwards_first,
-        caps=(problem.stages,) * problem.devices,
-        owners=forwards * 2,
+        capacities=(problem.stages,) * problem.devices,
+        owners=owners,
     ).picked
-    orders: list[list[int]] = [[] for _ in range(problem.devices)]
-    for number in picked:
-        orders[graph.resources[number]].append(number)
-    return Plan(index, orders)
+    return Plan(index, graph.by_resource(picked))
 
 
 FAMILY = Family(

@@ -1,7 +1,7 @@
 """Interleaved 1F1B (Megatron-LM): a device holds V chunks of the model, and groups of microbatches visit them in turn.
 
-Its relatives (overlapped pairs, PipeOffload's groups, zero bubble) visit chunks in the same order; a `Rule` says what
-is different.
+Its relatives (overlapped pairs, PipeOffload's groups, zero bubble) visit chunks in the same order; their differences
+are in their `Rule`.
 """
 
 from __future__ import annotations
@@ -31,14 +31,14 @@ class Rule(NamedTuple):
     """
 
     name: str
-    kinds: str
+    letters: str
     step: int
     arrange: Callable[[Sequence[Sequence[int]], int, int], Arranged]
     extra: int = 0
 
 
 def interleaved(problem: Problem, *, group_size: int | None = None) -> Plan:
-    """Device d: 2(P-d-1) + (V-1)g forwards, then one F, one B, then B; `group_size` is g, at most M.
+    """Run 2(P-d-1) + (V-1)g forwards on device d, then F and B in turn, then the B left; `group_size` is g, at most M.
 
     Forwards visit the chunks 0..V-1 with g microbatches at a time (the last group may be short), backwards the chunks
     V-1..0. With one chunk a device this is 1F1B. g is P by default, or where that deadlocks the next larger that
@@ -50,9 +50,12 @@ def interleaved(problem: Problem, *, group_size: int | None = None) -> Plan:
 
 
 def grouped(problem: Problem, rule: Rule, group_size: int | None) -> Plan:
-    """The plan of a rule with this group size, or by default with P or the next larger that runs."""
+    """Return the plan of a rule with this group size; by default with P, or the next larger that runs.
+
+    Raises NotApplicable for a group size below 1 or one that deadlocks.
+    """
     if group_size is None:
-        return grouped_by(problem, rule, problem.devices, "; another --group-size may be faster")
+        return grouped_by(problem, rule, problem.devices, "; another `group_size` may be faster")
     if group_size < 1:
         raise NotApplicable(f"{rule.name} needs a group size of at least 1, not {group_size}", "group_size")
     if not _runs(problem, rule, group_size):
@@ -61,8 +64,10 @@ def grouped(problem: Problem, rule: Rule, group_size: int | None) -> Plan:
 
 
 def grouped_by(problem: Problem, rule: Rule, wanted: int, advice: str = "") -> Plan:
-    """The plan of a rule with groups of `wanted`, or of the next larger size that runs; its note says so, or that the
-    last group is short, and `advice`."""
+    """Return the plan of a rule with groups of `wanted`, or of the next larger size that runs.
+
+    Its note tells of another size, or of a short last group and `advice`.
+    """
     last = _last(problem, wanted)
     if _runs(problem, rule, wanted):
         short = last < min(wanted, problem.microbatches) and problem.stages > problem.devices
@@ -90,12 +95,12 @@ def _refusal(problem: Problem, rule: Rule, wanted: int) -> str:
 
 
 def _tries(problem: Problem) -> int:
-    """How many group sizes are worth timing: fewer for a large problem."""
+    """Return how many group sizes are worth timing: fewer for a large problem."""
     return min(MOST_TRIES, MOST_TIMED // (2 * problem.stages * problem.microbatches) + 1)
 
 
 def _runs(problem: Problem, rule: Rule, group: int) -> bool:
-    """Whether the order of this group size runs: by rule, else by timing it."""
+    """Return whether the order of this group size runs: by `_safe`, else by timing it."""
     if _safe(problem, rule, group):
         return True
     try:
@@ -106,35 +111,35 @@ def _runs(problem: Problem, rule: Rule, group: int) -> bool:
 
 
 def _safe(problem: Problem, rule: Rule, group: int) -> bool:
-    """Sure to run: the last two groups hold step*P microbatches together, or there is one group or one chunk only.
+    """Return whether the last two groups hold step*P microbatches, or there is only one group or one chunk.
 
-    No problem is known that breaks this rule (the tests try all small ones); some orders run beyond it.
+    Such orders run: no counterexample is known (the tests try all small problems). Some others run too.
     """
     alone = group >= problem.microbatches or problem.stages == problem.devices
     return alone or group + _last(problem, group) >= rule.step * problem.devices
 
 
 def _long(problem: Problem, rule: Rule, group: int) -> bool:
-    """Megatron's rule: groups of at least P, the last one included (half of that where step is 1), or one group.
+    """Return whether all groups, the last included, hold at least P (P/2 where step is 1), or there is only one.
 
-    Stricter than `_safe`, because shorter groups have a larger bubble.
+    This is Megatron's rule. It is stricter than `_safe`, because shorter groups have a larger bubble.
     """
     return group >= problem.microbatches or 2 * min(group, _last(problem, group)) >= rule.step * problem.devices
 
 
 def _last(problem: Problem, group: int) -> int:
-    """The size of the last group."""
+    """Return the size of the last group."""
     return problem.microbatches % group or group
 
 
 def in_turn(columns: Sequence[Sequence[int]], warm_up: int, _device: int) -> Arranged:
-    """Warm-up, then one forward and one backward in turn."""
+    """Return the warm-up, then one forward and one backward in turn; without pairs."""
     forwards, backwards = columns
     return one_forward_one_backward(forwards, backwards, warm_up), {}
 
 
 def visit_order(chunks: int, microbatches: int, group: int) -> list[tuple[int, int]]:
-    """(chunk, microbatch) in the order of Megatron's virtual microbatch ids: group by group, chunk by chunk."""
+    """Return (chunk, microbatch) in the order of Megatron's virtual microbatch ids: group by group, chunk by chunk."""
     return [
         (chunk, microbatch)
         for first in range(0, microbatches, group)
@@ -146,17 +151,16 @@ def visit_order(chunks: int, microbatches: int, group: int) -> list[tuple[int, i
 def _arrange(problem: Problem, rule: Rule, group: int, note: str = "") -> Plan:
     devices, chunks = problem.devices, problem.stages // problem.devices
     group = min(group, problem.microbatches)
-    index = OpIndex(rule.kinds, problem.stages, problem.microbatches)
+    index = OpIndex(rule.letters, problem.stages, problem.microbatches)
     visits = visit_order(chunks, problem.microbatches, group)
     columns = []  # the operations of device 0, by kind, in the order of their visits
-    for kind in rule.kinds:
+    for kind in rule.letters:
         rows = [index.row(kind, chunk * devices) for chunk in range(chunks)]
         rows = rows if kind == "F" else rows[::-1]
         columns.append([rows[chunk][microbatch] for chunk, microbatch in visits])
     orders, pairs = [], {}
     for device in range(devices):
-        next_stage = device * problem.microbatches  # from a stage of device 0 to the one on this device
-        here = [[number + next_stage for number in column] for column in columns]
+        here = [index.stages_on(column, device) for column in columns]
         warm_up = rule.step * (devices - 1 - device) + (chunks - 1) * group + rule.extra
         order, paired = rule.arrange(here, warm_up, device)
         orders.append(order)
@@ -166,7 +170,7 @@ def _arrange(problem: Problem, rule: Rule, group: int, note: str = "") -> Plan:
 
 INTERLEAVED = Rule(
     name="interleaved",
-    kinds="FB",
+    letters="FB",
     step=2,
     arrange=in_turn,
 )

@@ -12,7 +12,7 @@ from pipesched.schedulers.orders import forwards_over_backwards
 
 
 def interleaved_overlap(problem: Problem, *, group_size: int | None = None) -> Plan:
-    """Interleaved 1F1B with one more warm-up forward, so that the steady F and B are independent and make pairs."""
+    """Run interleaved 1F1B with one more warm-up forward, so that the steady F and B are independent and make pairs."""
     return grouped(problem, RULE, group_size)
 
 
@@ -23,7 +23,7 @@ def _arrange(columns: Sequence[Sequence[int]], warm_up: int, _device: int) -> Ar
 
 RULE = Rule(
     name="interleaved-overlap",
-    kinds="FB",
+    letters="FB",
     step=2,
     arrange=_arrange,
     extra=1,

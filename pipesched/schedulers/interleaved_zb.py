@@ -12,7 +12,7 @@ from pipesched.schedulers.orders import split_one_forward_one_backward
 
 
 def interleaved_zb(problem: Problem, *, group_size: int | None = None) -> Plan:
-    """Device d: (V-1)g + P-1-d forwards; then F, I and the W of the backward d steps before; then the W left.
+    """Run (V-1)g + P-1-d forwards on device d; then F, I and the W of the backward d steps before; then the W left.
 
     g is P by default; PyTorch takes M/max(1, M // P).
     """
@@ -26,7 +26,7 @@ def _arrange(columns: Sequence[Sequence[int]], warm_up: int, device: int) -> Arr
 
 RULE = Rule(
     name="interleaved-zb",
-    kinds="FIW",
+    letters="FIW",
     step=1,
     arrange=_arrange,
 )

@@ -1,4 +1,4 @@
-"""List scheduling of the task graph, under the memory budget: the rules are named, the schedule falls out."""
+"""List scheduling of the task graph by named rules, under the memory budget."""
 
 from __future__ import annotations
 
@@ -13,23 +13,19 @@ from pipesched.schedulers.family import ANY, Family
 
 
 def list_scheduler(problem: Problem, *, priority: str = "none", tie: str = "dfs", seed: int = 0) -> Plan:
-    """Whenever a device is free, start the ready operation of least (priority, tie, index) that fits in memory.
+    """Start, whenever a device is free, the ready operation of least (priority, tie, index) that fits in memory.
 
-    The backward is split when the config gives its halves. Under the cap P-d on device d every rule gives 1F1B.
-    Raises NoSchedule when the budget holds no microbatch.
+    The backward is split when the config gives its halves. Under a budget of P-d activations on device d every rule
+    gives 1F1B. Raises NoSchedule when the budget holds no microbatch.
     """
     require_floor(problem)
-    index = OpIndex("FIW" if problem.costs.split else "FB", problem.stages, problem.microbatches)
-    owners = list(range(problem.microbatches)) * (len(index.kinds) * problem.stages)
-    graph = lower(problem, index)
+    index = OpIndex(problem.letters, problem.stages, problem.microbatches)
+    graph, capacities = lower(problem, index), problem.capacity_grains
     try:
-        result = list_schedule(graph, priority=priority, tie=tie, caps=problem.room(), owners=owners, seed=seed)
+        result = list_schedule(graph, priority=priority, tie=tie, capacities=capacities, owners=index.owners, seed=seed)
     except NoSchedule as error:
         raise NoSchedule(f"list scheduling found no order under the budget: {error}", device=error.device) from None
-    orders: list[list[int]] = [[] for _ in range(problem.devices)]
-    for task in result.picked:
-        orders[graph.resources[task]].append(task)
-    return Plan(index, orders)
+    return Plan(index, graph.by_resource(result.picked))
 
 
 FAMILY = Family(

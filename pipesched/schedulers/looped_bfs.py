@@ -11,11 +11,11 @@ from pipesched.schedulers.family import Family
 
 
 def looped_bfs(problem: Problem) -> Plan:
-    """All M through chunk 0, then chunk 1, ...; backwards from the last chunk, microbatches reversed."""
+    """Run all microbatches through chunk 0, then chunk 1, ...; then backwards, chunks and microbatches reversed."""
     index = OpIndex("FB", problem.stages, problem.microbatches)
     orders = []
     for device in range(problem.devices):
-        chunks = problem.home().stages_on(device)
+        chunks = problem.settled_placement.stages_on(device)
         forwards = chain.from_iterable(index.row("F", stage) for stage in chunks)
         backwards = chain.from_iterable(index.row("B", stage)[::-1] for stage in reversed(chunks))
         orders.append([*forwards, *backwards])

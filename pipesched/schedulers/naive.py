@@ -9,7 +9,7 @@ from pipesched.schedulers.family import Family
 
 
 def naive(problem: Problem, *, lifo: bool = False) -> Plan:
-    """F of all microbatches, then B of all in the same order, or with `lifo` in the reverse one."""
+    """Run F of all microbatches, then B of all in the same order, or with `lifo` in the reverse order."""
     index = OpIndex("FB", problem.stages, problem.microbatches)
     step = -1 if lifo else 1
     return Plan(

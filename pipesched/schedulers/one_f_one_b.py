@@ -9,7 +9,7 @@ from pipesched.schedulers.orders import linear_plan
 
 
 def one_f_one_b(problem: Problem) -> Plan:
-    """Device d: P-d-1 forwards; then F, B while forwards are left; then the remaining backwards."""
+    """Run P-d-1 forwards on device d; then F and B in turn while forwards are left; then the backwards left."""
     return linear_plan(problem, lambda device: problem.devices - device - 1)
 
 

@@ -14,15 +14,17 @@ PERIOD = 6
 
 
 def one_f_one_b_v(problem: Problem, *, objective: str = "span") -> Plan:
-    """The block below, stretched to the given costs or squeezed as it is."""
+    """Run the block of `unit_block`, stretched to the given costs, or with its own costs, whichever is better."""
     block, unit = unit_block(problem.devices), costing(problem, Fraction(0))
     designs = [Design(design, block.scaled(Fraction(busiest(design), PERIOD))) for design in (unit, problem)]
     return best_of(problem, designs, designs[0].block.peak(unit), objective)
 
 
 def unit_block(devices: int) -> Block:
-    """The block for B = 2F: forwards one slot after another; backwards two slots each, from stage 2P-1 down, with a
-    pause of three slots after every third, so that no two operations of a device meet modulo 6."""
+    """Return the block for B = 2F, with F as the unit of time: forwards every 1, backwards (from stage 2P-1) every 2.
+
+    After every third backward there is a pause of 3, so that no two operations of a device meet modulo the period 6.
+    """
     stages = 2 * devices
     slot = stages + (3 if devices % 3 == 0 else 0)
     since_pause = (3 - (devices + 2) % 3) % 3

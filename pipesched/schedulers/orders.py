@@ -1,4 +1,4 @@
-"""The shapes that families share: warm-up forwards, a steady one-forward-one-backward, cool-down backwards."""
+"""Orders that families share: warm-up forwards, a steady one-forward-one-backward, cool-down backwards."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from pipesched.pipeline.problem import Problem
 
 
 def one_forward_one_backward(forwards: Sequence[int], backwards: Sequence[int], warm_up: int) -> list[int]:
-    """`warm_up` forwards (all, if there are fewer); then a forward and a backward in turn; then the backwards left."""
+    """Return `warm_up` forwards (all, if fewer); then a forward and a backward in turn; then the backwards left."""
     warm_up = min(warm_up, len(forwards))
     steady = len(forwards) - warm_up
     order = [*forwards, *backwards]
@@ -21,7 +21,7 @@ def one_forward_one_backward(forwards: Sequence[int], backwards: Sequence[int], 
 
 
 def linear_plan(problem: Problem, warm_up: Callable[[int], int]) -> Plan:
-    """One stage a device: `warm_up(d)` forwards, then one forward and one backward in turn."""
+    """Return the plan of one stage a device that runs `warm_up(d)` forwards, then a forward and a backward in turn."""
     index = OpIndex("FB", problem.stages, problem.microbatches)
     orders = [
         one_forward_one_backward(index.row("F", device), index.row("B", device), warm_up(device))
@@ -33,7 +33,7 @@ def linear_plan(problem: Problem, warm_up: Callable[[int], int]) -> Plan:
 def forwards_over_backwards(
     forwards: Sequence[int], backwards: Sequence[int], warm_up: int
 ) -> tuple[list[int], dict[int, int]]:
-    """The same with each steady forward and backward as one overlapped pair: the order, and forward -> backward."""
+    """Return that order with each steady forward and backward as a pair, and the pairs as forward -> backward."""
     warm_up = min(warm_up, len(forwards))
     steady = len(forwards) - warm_up
     pairs = dict(zip(forwards[warm_up:], backwards, strict=False))
@@ -43,13 +43,15 @@ def forwards_over_backwards(
 def split_one_forward_one_backward(
     forwards: Sequence[int], inputs: Sequence[int], weights: Sequence[int], warm_up: int, delay: int
 ) -> list[int]:
-    """`warm_up` forwards; then for each I in turn: a forward if one is left, the I, and the W of `delay` backwards
-    before; then the W left."""
+    """Return `warm_up` forwards; then for each I a forward if any is left, the I, and the W of the I `delay` before it.
+
+    The W that are left come last.
+    """
     warm_up = min(warm_up, len(forwards))
     order = list(forwards[:warm_up])
-    for place, backward in enumerate(inputs):
-        order += forwards[warm_up + place : warm_up + place + 1]
+    for position, backward in enumerate(inputs):
+        order += forwards[warm_up + position : warm_up + position + 1]
         order.append(backward)
-        if place >= delay:
-            order.append(weights[place - delay])
+        if position >= delay:
+            order.append(weights[position - delay])
     return [*order, *weights[max(len(inputs) - delay, 0) :]]

@@ -10,7 +10,7 @@ from pipesched.schedulers.orders import forwards_over_backwards
 
 
 def one_f_one_b_overlap(problem: Problem) -> Plan:
-    """Device d: 2(P-d-1)+1 forwards; then pairs F&B while forwards are left; then the remaining backwards."""
+    """Run 2(P-d-1)+1 forwards on device d; then pairs F&B while forwards are left; then the backwards left."""
     index = OpIndex("FB", problem.stages, problem.microbatches)
     orders, pairs = [], {}
     for device in range(problem.devices):

@@ -1,11 +1,12 @@
-"""Every algorithm by name. Families load when they are asked for, so that one costs nothing to the others."""
+"""Every algorithm by name. The module of a family is imported when it is asked for, and no other."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from importlib import import_module
 
-from pipesched.lookup import find
+from pipesched.checks import require_type
+from pipesched.display import Displayable
+from pipesched.names import look_up
 from pipesched.schedulers.family import Family
 
 FAMILIES = {  # name -> module of this package and the Family in it, in the order in which they are listed
@@ -45,19 +46,26 @@ ALIASES = {
 }
 
 
+class Catalogue(tuple[Family, ...], Displayable):
+    """Families of schedules, shown as a table."""
+
+    __slots__ = ()
+
+
 def family(name: str) -> Family:
-    """The family of that name or alias. Raises ConfigError with the nearest names."""
+    """Return the family of that name or alias. Raises ConfigError with the nearest names for an unknown one."""
     modules = FAMILIES | {alias: FAMILIES[target] for alias, target in ALIASES.items()}
-    module, _, attribute = find(modules, name.lower(), "algorithm").partition(".")
-    found: Family = getattr(import_module(f"pipesched.schedulers.{module}"), attribute)
-    return found
+    known = require_type(name, str, f"the name of an algorithm, one of {', '.join(modules)}", "algorithm").lower()
+    module, _, attribute = look_up(modules, known, "algorithm", "algorithm").partition(".")
+    loaded: Family = getattr(import_module(f"pipesched.schedulers.{module}"), attribute)
+    return loaded
 
 
-def all_families() -> Iterator[Family]:
-    """Every family, in the order of the list."""
-    return map(family, FAMILIES)
+def algorithms() -> Catalogue:
+    """Return every family of schedules, with what each needs, what it holds, and its source."""
+    return Catalogue(map(family, FAMILIES))
 
 
 def aliases(name: str) -> list[str]:
-    """The other names of a family."""
+    """Return the other names of a family."""
     return [alias for alias, target in ALIASES.items() if target == name]

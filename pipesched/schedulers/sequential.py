@@ -9,7 +9,7 @@ from pipesched.schedulers.orders import linear_plan
 
 
 def sequential(problem: Problem) -> Plan:
-    """For each microbatch all forwards, then all backwards: a device runs F0 B0 F1 B1 ..."""
+    """Run for each microbatch all forwards, then all backwards: a device runs F0 B0 F1 B1 ..."""
     return linear_plan(problem, lambda _: 0)
 
 

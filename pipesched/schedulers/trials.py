@@ -1,31 +1,30 @@
-"""Many orders for one problem: time each, keep the best, and improve it by local search."""
+"""Trials of many orders for one problem: time each, take the best, and improve it by local search."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
-from operator import attrgetter
 from typing import NamedTuple
 
 from pipesched.core.tasks import TaskGraph
 from pipesched.core.timing import earliest_times
-from pipesched.lookup import find
+from pipesched.names import look_up
 from pipesched.pipeline.lowering import lower
 from pipesched.pipeline.ops import OpIndex
 from pipesched.pipeline.plan import Plan
 from pipesched.pipeline.problem import Problem
-from pipesched.pipeline.schedule import Schedule
+from pipesched.pipeline.schedule import Schedule, timed_schedule
 from pipesched.schedulers.critical_blocks import CriticalBlockSearch
+from pipesched.schedulers.objectives import OBJECTIVES
 
-OBJECTIVES = {"span": attrgetter("span", "makespan"), "makespan": attrgetter("makespan", "span")}
 LEAST_ROUNDS = 40  # timings of the local search: with fewer it is not worth its time
 
 Orders = Sequence[Sequence[int]]
 
 
 class Effort(NamedTuple):
-    """What the local search may cost: operations in all its timings, and timings; and how far it strays (its slack)."""
+    """What a local search may cost: operations in all its timings, and timings; and its slack (CriticalBlockSearch)."""
 
     operations: int
     rounds: int
@@ -34,39 +33,42 @@ class Effort(NamedTuple):
 
 @dataclass(frozen=True)
 class Trials:
-    """A problem, the room that each device has (in grains), and what is to be least: span or makespan."""
+    """A problem, the capacity of each device in grains, and the objective: span or makespan."""
 
     problem: Problem
     index: OpIndex
     graph: TaskGraph
-    rooms: Sequence[int]
+    capacities: Sequence[int]
     objective: str
 
     def timed(self, orders: Orders) -> Schedule:
-        """The schedule of these orders. Raises Deadlock."""
+        """Return the schedule of these orders. Raises Deadlock."""
         times = earliest_times(self.graph, orders)
-        return Schedule(self.problem, Plan(self.index, orders), *times, self.graph)
+        return timed_schedule(self.problem, Plan(self.index, orders), *times, self.graph)
 
     def fits(self, schedule: Schedule) -> bool:
-        """Whether no device ever holds more than its room."""
-        return all(peak <= room for peak, room in zip(schedule.peak_memory, self.rooms, strict=True))
+        """Return whether no device ever holds more than its capacity."""
+        return all(peak <= capacity for peak, capacity in zip(schedule.peak_grains, self.capacities, strict=True))
 
     def best(self, schedules: Iterable[Schedule]) -> Schedule:
-        """The least by the objective, ties by the other one."""
+        """Return the least schedule by the objective, or by the other one among equals."""
         return min(schedules, key=OBJECTIVES[self.objective])
 
     def improved(self, schedule: Schedule, effort: Effort) -> Plan:
-        """The plan after a local search, where there is anything to gain and the effort is enough to get anywhere."""
+        """Return the plan of a schedule, after a local search if the ideal is not reached and the effort is enough."""
         rounds = min(effort.operations // self.index.size, effort.rounds)
-        if rounds < LEAST_ROUNDS or getattr(schedule, self.objective) == schedule.ideal:
+        if rounds < LEAST_ROUNDS or OBJECTIVES[self.objective](schedule)[0] == schedule.ideal_ticks:
             return schedule.plan
-        offsets = schedule.first_start if self.objective == "span" else [0] * self.problem.devices
-        search = CriticalBlockSearch(self.graph, self.index, self.rooms, offsets, effort.slack)
+        offsets = schedule.first_start_ticks if self.objective == "span" else [0] * self.problem.devices
+        search = CriticalBlockSearch(self.graph, self.index, self.capacities, offsets, effort.slack)
         return Plan(self.index, search.improve(schedule.plan.orders, rounds))
 
 
-def trials(problem: Problem, kinds: str, rooms: Sequence[int], objective: str) -> Trials:
-    """Trials of plans with these kinds of operations. Raises ConfigError for an unknown objective."""
-    find(OBJECTIVES, objective, "objective", "objective")
-    index = OpIndex(kinds, problem.stages, problem.microbatches)
-    return Trials(problem, index, lower(problem, index), rooms, objective)
+def trials(problem: Problem, letters: str, capacities: Sequence[int], objective: str) -> Trials:
+    """Return trials of plans with operations of the kinds `letters`, and `capacities` in grains on each device.
+
+    Raises ConfigError for an unknown objective.
+    """
+    look_up(OBJECTIVES, objective, "objective", "objective")
+    index = OpIndex(letters, problem.stages, problem.microbatches)
+    return Trials(problem, index, lower(problem, index), capacities, objective)

@@ -1,7 +1,8 @@
-"""The building blocks of the V schedules with split backward: one family with a few waiting times.
+"""The building blocks of the V schedules with split backward, which differ in a few waiting times.
 
-A microbatch runs down the V and back, forwards, then backwards. The longer it waits between two stages, the more are in
-flight, and the memory follows ("Pipeline Parallelism with Controllable Memory", Qi et al. 2024, section 3.2).
+A microbatch runs down the V and back, forwards, then backwards. The longer it waits between two stages, the more
+microbatches are in flight, and the more memory they hold ("Pipeline Parallelism with Controllable Memory", Qi et al.
+2024, section 3.2).
 """
 
 from __future__ import annotations
@@ -30,33 +31,33 @@ class Waits(NamedTuple):
 
 
 def v_block(problem: Problem, waits: Waits, *, stretched: bool = False) -> Block:
-    """The block of `waits` for the costs of `problem`; its period is the work of the busiest device.
+    """Return the block of `waits` for the costs of `problem`; its period is the work of the busiest device.
 
-    Stretched: every hop takes a slot, a sixth of the period, whatever it costs. Else each takes its own time.
+    If `stretched`, every hop takes a sixth of the period, whatever it costs; else each takes its own time.
     """
-    costs, homes, hops = problem.costs, problem.home().devices, problem.devices - 1
+    ticks, devices, hops = problem.ticks, problem.settled_placement.devices, problem.devices - 1
     period = busiest(problem)
     slot = Fraction(period, SLOTS)
     visits = [*range(problem.stages), *reversed(range(problem.stages))]
-    lengths = [*costs.forward, *reversed(costs.backward_input)]
+    lengths = [*ticks.forward, *reversed(ticks.backward_input)]
     down, up, back_down, back_up, *turns = waits
     legs = ([wait] * hops for wait in (down, up, back_down, back_up))
     pauses = [pause for leg, turn in zip(legs, [*turns, 0], strict=True) for pause in (*leg, turn)]
     times = [Fraction(0)]
     for here, there, length, pause in zip(visits, visits[1:], lengths, pauses, strict=False):
-        lag = costs.p2p[min(here, there)] if homes[here] != homes[there] else 0
+        lag = ticks.p2p[min(here, there)] if devices[here] != devices[there] else 0
         times.append(times[-1] + (slot if stretched else length + lag) + pause * slot)
     return with_weights(problem, times[: problem.stages], times[: problem.stages - 1 : -1], period)
 
 
 def v_blocks(problem: Problem, waits: Waits) -> list[Design]:
-    """The block of `waits` designed for unit costs, for those of `problem`, and for costs between."""
+    """Return the block of `waits` designed for unit costs, for those of `problem`, and for costs between."""
     unit, between = costing(problem, Fraction(0)), costing(problem, Fraction(1, 2))
     designs = [(unit, False), (problem, True), (problem, False), (between, False)]
     return [Design(costs, v_block(costs, waits, stretched=stretched)) for costs, stretched in designs]
 
 
 def published_peak(problem: Problem, waits: Waits) -> int:
-    """The chunks that a device holds in the block for unit costs."""
+    """Return the chunks that a device holds in the block for unit costs."""
     unit = costing(problem, Fraction(0))
     return v_block(unit, waits).peak(unit)

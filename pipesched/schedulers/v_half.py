@@ -10,11 +10,11 @@ from pipesched.schedulers.v_block import Waits, published_peak, v_blocks
 
 
 def v_half(problem: Problem, *, objective: str = "span") -> Plan:
-    """A microbatch waits one operation at each hop on its ways down."""
+    """Let a microbatch wait one operation at each hop down the V; or if that is better, its forwards at each hop up."""
     even = problem.devices % 2 == 0
     published = Waits(1, 0, 1, 0, top=3 if even else 0, backward_bottom=1)
-    mirrored = Waits(0, 1, 1, 0, forward_bottom=2)
-    designs = [*v_blocks(problem, published), *v_blocks(problem, mirrored)]
+    reflected = Waits(0, 1, 1, 0, forward_bottom=2)
+    designs = [*v_blocks(problem, published), *v_blocks(problem, reflected)]
     return best_of(problem, designs, published_peak(problem, published), objective)
 
 

@@ -10,7 +10,7 @@ from pipesched.schedulers.v_block import Waits, published_peak, v_blocks
 
 
 def v_min(problem: Problem, *, objective: str = "span") -> Plan:
-    """No waits at all, but two operations at the top where P divides by 3 and devices would collide."""
+    """Let no microbatch wait; but two operations at the top of the V where 3 divides P and operations would collide."""
     waits = Waits(0, 0, 0, 0, top=2 if problem.devices % 3 == 0 else 0)
     return best_of(problem, v_blocks(problem, waits), published_peak(problem, waits), objective)
 

@@ -1,7 +1,7 @@
 """Zero bubble for any costs under a memory limit: the best of many greedy schedules, then a local search.
 
-The limit decides what comes out: at P activations about ZB-H1 (the paper's ZB-1p), at 2P nearly no bubble in the span
-(ZB-2p), below P what tight memory leaves.
+The result depends on the limit: at P activations it is about ZB-H1 (the paper's ZB-1p), at 2P the span has nearly no
+bubble (ZB-2p), and below P the bubble grows.
 """
 
 from __future__ import annotations
@@ -10,6 +10,7 @@ from collections.abc import Iterator
 from fractions import Fraction
 from itertools import islice, product
 
+from pipesched.core.integers import ceil_div
 from pipesched.pipeline.floor import require_floor
 from pipesched.pipeline.plan import Plan
 from pipesched.pipeline.problem import Problem
@@ -24,35 +25,35 @@ EFFORT = Effort(operations=300_000, rounds=400, slack=Fraction(1, 20))
 
 
 def zb_auto(problem: Problem, *, objective: str = "span") -> Plan:
-    """The best by `objective` (span or makespan) of the handcrafted schedules that fit and of greedy ones, improved.
+    """Improve the best, by `objective` (span or makespan), of the handcrafted schedules that fit and of greedy ones.
 
-    Obeys the budget; without one the limit is 2P activations of the largest stage. Raises NoSchedule when the budget
-    holds no microbatch.
+    The limit is the budget; without one, 2P activations of the largest stage. Raises NoSchedule when the budget holds
+    no microbatch.
     """
     require_floor(problem)
-    enough = 2 * problem.devices * max(problem.memory.activation)
-    rooms = [enough if room is None else room for room in problem.room()]
-    case = trials(problem, KINDS, rooms, objective)
+    enough = 2 * problem.devices * max(problem.grains.activation)
+    capacities = [enough if capacity is None else capacity for capacity in problem.capacity_grains]
+    case = trials(problem, KINDS, capacities, objective)
     return case.improved(case.best(_candidates(case)), EFFORT)
 
 
 def _candidates(case: Trials) -> Iterator[Schedule]:
-    """The handcrafted schedules that fit, and as many greedy ones as a moment allows."""
+    """Yield the handcrafted schedules that fit, and as many greedy ones as MOST_PLANNED operations allow."""
     depths = ((1, 1), (2, 2), (1, 0))  # ZB-H1, ZB-H2, and 1F1B with each backward in two halves
     yield from filter(case.fits, (case.timed(handcrafted(case.index, *depth)) for depth in depths))
     count = max(MOST_PLANNED // case.index.size, 2)
     for switches in islice(_switches(case), count):
-        yield case.timed(greedy_orders(case.problem, case.rooms, switches))
+        yield case.timed(greedy_orders(case.problem, case.capacities, switches))
 
 
 def _switches(case: Trials) -> Iterator[Switches]:
-    """Every setting of the greedy, those that win most often first."""
+    """Yield every setting of the greedy, those that win most often first."""
     devices, count = case.problem.devices, case.problem.microbatches
-    size = case.problem.memory.activation[0]
-    held = case.rooms[0] // size if size else count
+    size = case.problem.grains.activation[0]
+    held = case.capacities[0] // size if size else count
     flights = (
         [count] * devices,
-        [-(-held * (devices - device) // devices) for device in range(devices)],  # falls with the device, as 1F1B's
+        [ceil_div(held * (devices - device), devices) for device in range(devices)],  # falls with the device, as 1F1B's
         [2 * (devices - device) - 1 for device in range(devices)],
     )
     for patience, flight, weight_patience, alternate in product(

@@ -1,7 +1,7 @@
-"""A greedy for one stage a device and a split backward: all devices move through time together.
+"""A greedy scheduler for one stage a device and a split backward: all devices move through time together.
 
-A free device runs the backward that has come (I), else the forward (F) that its memory has room for, and a weight
-gradient (W) where it would idle or where its memory is full. How long it rather waits for an I is a `Switches`.
+A free device runs the backward that has come (I), else the forward (F) that fits in its memory, and a weight gradient
+(W) where it would idle or where its memory is full. `Switches` says how long it rather waits for an I.
 """
 
 from __future__ import annotations
@@ -10,6 +10,7 @@ from collections.abc import Sequence
 from heapq import heappop, heappush
 from typing import NamedTuple
 
+from pipesched.core.clock import EVERY, look
 from pipesched.pipeline.ops import OpIndex
 from pipesched.pipeline.problem import Problem
 
@@ -19,7 +20,7 @@ _NEVER = 1 << 80
 
 
 class Switches(NamedTuple):
-    """What the greedy may do one way or another.
+    """The settings of the greedy scheduler.
 
     A patience is in halves of an operation's length: the operation is not started when what comes next is known to
     come sooner than that. 0 never waits, 2 never delays what comes next.
@@ -32,18 +33,21 @@ class Switches(NamedTuple):
     weight_patience: int
 
 
-def greedy_orders(problem: Problem, rooms: Sequence[int], switches: Switches) -> list[list[int]]:
-    """The order of each device, as numbers of OpIndex("FIW", ...). `rooms` holds what activations may take, in grains.
+def greedy_orders(problem: Problem, capacities: Sequence[int], switches: Switches) -> list[list[int]]:
+    """Return the order of each device, as numbers of OpIndex("FIW", ...).
 
-    Never stuck when every room holds one activation: the oldest unfinished microbatch can always go on. O(operations
-    x log devices).
+    `capacities` holds what activations may take of each device, in grains. There is no deadlock when every capacity
+    holds one activation: the oldest unfinished microbatch can always go on. O(operations x log devices).
     """
-    devices = [_Device(problem, number, room, switches) for number, room in enumerate(rooms)]
-    hops, last = problem.costs.p2p, problem.devices - 1
+    devices = [_Pipe(problem, number, capacity, switches) for number, capacity in enumerate(capacities)]
+    hops, last = problem.ticks.p2p, problem.devices - 1
     devices[0].forwards_at = [0] * problem.microbatches
-    events = [(0, 0)]  # (time, device): when to look at a device
+    events, steps = [(0, 0)], 0  # (time, device): when to look at a device
     while events:
         now, number = heappop(events)
+        steps += 1
+        if not steps & EVERY:
+            look()
         device = devices[number]
         if device.free_at > now:
             continue
@@ -65,20 +69,32 @@ def greedy_orders(problem: Problem, rooms: Sequence[int], switches: Switches) ->
     return [device.order for device in devices]
 
 
-class _Device:
-    """One device in the middle of its work: what has come, what is done, what is held."""
+class _Pipe:
+    """The state of a device: which inputs have come, which operations are done, how much memory is left."""
 
     __slots__ = (
-        "after_forward", "changes", "done", "durations", "forwards_at", "free_at", "in_flight", "inputs_at", "numbers",
-        "order", "room", "size", "switches", "wake_at",
+        "after_forward",
+        "capacity",
+        "changes",
+        "done",
+        "durations",
+        "forwards_at",
+        "free_at",
+        "in_flight",
+        "inputs_at",
+        "numbers",
+        "order",
+        "size",
+        "switches",
+        "wake_at",
     )  # fmt: skip
 
-    def __init__(self, problem: Problem, number: int, room: int, switches: Switches) -> None:
-        costs, memory = problem.costs, problem.memory
-        self.durations = (costs.forward[number], costs.backward_input[number], costs.backward_weight[number])
-        self.size, kept = memory.activation[number], memory.retained[number]
-        self.changes = (-self.size, self.size - kept, kept)  # of the room that is left
-        self.room = room
+    def __init__(self, problem: Problem, number: int, capacity: int, switches: Switches) -> None:
+        ticks, grains = problem.ticks, problem.grains
+        self.durations = (ticks.forward[number], ticks.backward_input[number], ticks.backward_weight[number])
+        self.size, kept = grains.activation[number], grains.retained[number]
+        self.changes = (-self.size, self.size - kept, kept)  # of the capacity that is left
+        self.capacity = capacity
         self.switches, self.in_flight = switches, switches.in_flight[number]
         index = OpIndex(KINDS, problem.stages, problem.microbatches)
         self.numbers = [index.row(kind, number) for kind in KINDS]
@@ -90,11 +106,11 @@ class _Device:
         self.after_forward = False
 
     def choose(self, now: int) -> int:
-        """The kind to run now; or WAIT, until `wake_at` or until something comes."""
+        """Return the kind to run now; or WAIT, until `wake_at` or until something comes."""
         forwards, inputs, weights = self.done
         input_at = self.inputs_at[inputs] if inputs < len(self.inputs_at) else _NEVER
         forward_at = _NEVER
-        if self.size <= self.room and forwards - inputs < self.in_flight and forwards < len(self.forwards_at):
+        if self.size <= self.capacity and forwards - inputs < self.in_flight and forwards < len(self.forwards_at):
             forward_at = self.forwards_at[forwards]
         if input_at <= now:
             takes_turns = self.switches.alternate and not self.after_forward
@@ -111,10 +127,10 @@ class _Device:
         return WAIT
 
     def start(self, kind: int, now: int) -> int:
-        """Run the next operation of that kind now; its end."""
+        """Run the next operation of that kind now, and return its end."""
         self.order.append(self.numbers[kind][self.done[kind]])
         self.done[kind] += 1
-        self.room += self.changes[kind]
+        self.capacity += self.changes[kind]
         if kind != WEIGHT:
             self.after_forward = kind == FORWARD
         self.free_at = now + self.durations[kind]

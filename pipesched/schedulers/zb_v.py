@@ -13,21 +13,21 @@ WAITS = Waits(3, 1, 3, 1)
 
 
 def zb_v(problem: Problem, *, objective: str = "span") -> Plan:
-    """The published order, or what a block of this memory gives where that is better: 2P chunks at most."""
+    """Run the published order, or where that is better, the best of blocks that hold 2P chunks at most."""
     index = OpIndex("FIW", problem.stages, problem.microbatches)
     published = [published_order(index, problem.devices, device) for device in range(problem.devices)]
     return best_of(problem, v_blocks(problem, WAITS), 2 * problem.devices, objective, known=[published])
 
 
 def published_order(index: OpIndex, devices: int, device: int) -> list[int]:
-    """The order for f = b = w: F and its kind on chunk 0 are written F0, on chunk 1 F1.
+    """Return the order of a device for f = b = w, where F0 is the F of chunk 0, F1 that of chunk 1, and so on.
 
     Warm-up: 2(P-d)-1 times F0, d times F1 F0, P-d times F1 I1 W1. Steady: F0 while any is left, I0 W0 F1 I1 W1.
     Cool-down: d times I0 I1, P-d times I0 W0, then the W1 and the W0 that are left. Fewer than 2P-1 microbatches run as
     the first of 2P-1.
     """
     late = devices - device
-    run = _Run(index, devices, device)
+    run = _Order(index, devices, device)
     run.steps("F0", 2 * late - 1)
     run.steps("F1 F0", device)
     run.steps("F1 I1 W1", late)
@@ -40,7 +40,7 @@ def published_order(index: OpIndex, devices: int, device: int) -> list[int]:
     return run.order
 
 
-class _Run:
+class _Order:
     """The order of a device as it grows: each step takes the next microbatch, or nothing when none is left."""
 
     def __init__(self, index: OpIndex, devices: int, device: int) -> None:
@@ -51,11 +51,11 @@ class _Run:
         self.done = dict.fromkeys(self.rows, 0)
 
     def left(self, step: str) -> int:
-        """How many microbatches have this step before them."""
+        """Return how many microbatches have this step before them."""
         return self.count - self.done[step]
 
     def steps(self, names: str, times: int) -> None:
-        """These steps in turn, so many times."""
+        """Run these steps in turn, so many times."""
         for step in names.split() * times:
             if self.left(step):
                 self.order += self.rows[step][self.done[step] : self.done[step] + 1]

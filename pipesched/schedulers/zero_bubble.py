@@ -1,4 +1,4 @@
-"""Zero Bubble's handcrafted schedules (Qi et al. 2024): the weight gradients fill what would be bubble."""
+"""Zero Bubble's handcrafted schedules (Qi et al. 2024): weight gradients run where devices would idle."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ from pipesched.schedulers.orders import split_one_forward_one_backward
 
 
 def zb_h1(problem: Problem) -> Plan:
-    """1F1B's memory: min(M, P-d-1) warm-up forwards, and each W d backwards after its I."""
+    """Run min(M, P-d-1) warm-up forwards, and each W d backwards after its I: 1F1B's memory."""
     return _plan(problem, depth=1)
 
 
 def zb_h2(problem: Problem) -> Plan:
-    """About twice 1F1B's memory: min(M, 2(P-d-1)) warm-up forwards, and each W 2d backwards after its I."""
+    """Run min(M, 2(P-d-1)) warm-up forwards, and each W 2d backwards after its I: about twice 1F1B's memory."""
     return _plan(problem, depth=2)
 
 
@@ -27,7 +27,7 @@ def _plan(problem: Problem, depth: int) -> Plan:
 
 
 def handcrafted(index: OpIndex, warm_up: int, delay: int) -> list[list[int]]:
-    """The order of each device, one stage a device: warm_up * (P-d-1) forwards, each W delay * d backwards after its I.
+    """Return the orders of one stage a device with warm_up * (P-d-1) forwards, and each W delay * d backwards after I.
 
     Without delay this is 1F1B with each backward in two halves.
     """

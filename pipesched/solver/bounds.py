@@ -1,4 +1,4 @@
-"""Lower bounds on the objective of a case, the budget included. The largest wins, and says which it is.
+"""Lower bounds on the objective of a case, the budget included. The largest counts; its `reason` says which it is.
 
 The ordered graph holds the budget as precedences (pipeline/capacity.py), so its heads and tails differ from microbatch
 to microbatch, and its longest path runs through one residence after another: ceil(M/k) where a device may hold k.
@@ -9,32 +9,61 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from pipesched.core.bounds import Job, jackson_preemptive
+from pipesched.core.clock import TimeIsUp
 from pipesched.core.paths import tails, topological_order
 from pipesched.core.tasks import TaskGraph
-from pipesched.pipeline.bounds import Bound, problem_bounds, work_bounds
+from pipesched.pipeline.bounds import Bound, highest, problem_bounds, work_bounds
 from pipesched.solver.case import Case
 
 MOST_STEPS = 2_000_000  # operations x devices up to which the span of every device is bounded
 
 
-def best_bound(case: Case) -> Bound:
-    """The best bound on the objective of `case`, rounded up to a multiple of the quantum."""
-    best = max(_bounds(case), key=lambda bound: bound.ticks)
-    return best._replace(ticks=-(-best.ticks // case.quantum) * case.quantum)
+def keeping_bound(case: Case) -> Bound:
+    """Return the best bound on the objective of a case whose activations are all kept.
+
+    When the time is up, it is the best of those that were computed by then (0 if none was).
+    """
+    return highest(_until_time_is_up(_keeping_bounds(case)), case.quantum)
 
 
-def _bounds(case: Case) -> Iterator[Bound]:
-    kinds, paired = case.index.kinds, case.problem.costs.overlap is not None
+def saving_bound(case: Case, letters: str) -> Bound:
+    """Return the best bound on the objective of a case that may run operations of all `letters`.
+
+    It is weaker than `keeping_bound`, which also counts the budget and the first starts of all devices.
+    """
+    return highest(_until_time_is_up(_saving_bounds(case, letters)), case.quantum)
+
+
+def _until_time_is_up(bounds: Iterator[Bound]) -> Iterator[Bound]:
+    yield Bound(0, "")
+    try:
+        yield from bounds
+    except TimeIsUp:
+        return
+
+
+def _keeping_bounds(case: Case) -> Iterator[Bound]:
+    letters, paired = case.index.letters, case.problem.costs.overlap is not None
     if case.objective == "makespan":
-        yield from problem_bounds(case.problem, kinds, paired=paired)
+        yield from problem_bounds(case.problem, letters, paired=paired)
     else:
-        yield from work_bounds(case.problem, kinds, paired=paired)
+        yield from work_bounds(case.problem, letters, paired=paired)
     if not paired:  # the graph has no pairs
         yield from _span_bounds(case) if case.objective == "span" else _budget_bounds(case)
 
 
+def _saving_bounds(case: Case, letters: str) -> Iterator[Bound]:
+    problem, paired = case.problem, case.problem.costs.overlap is not None
+    if case.objective == "makespan":
+        yield from problem_bounds(problem, letters, paired=paired)
+        return
+    yield from work_bounds(problem, letters, paired=paired)
+    if not paired and not problem.settled_placement.mirrored:
+        yield _alone(case, problem.settled_placement.devices[0], 0)
+
+
 def _budget_bounds(case: Case) -> Iterator[Bound]:
-    """What the budget adds to the makespan."""
+    """Yield what the budget adds to the makespan."""
     if case.problem.memory.budget is None:
         return
     graph, after = case.ordered, tails(case.ordered)
@@ -46,17 +75,18 @@ def _budget_bounds(case: Case) -> Iterator[Bound]:
 
 
 def _span_bounds(case: Case) -> Iterator[Bound]:
-    """What a device must do after its first start; its last end counts, not the last end of all."""
+    """Yield what a device must do after its first start; its last end counts, not the last end of all."""
     problem = case.problem
     every = problem.devices * len(case.graph) <= MOST_STEPS
     for device, origin in enumerate(case.origins):
         if origin.start is not None and (every or device == 0):
-            bound = alone(case, device, origin.start)
-            yield bound if problem.memory.budget is None else bound._replace(reason=f"{bound.reason} under the budget")
+            suffix = "" if problem.memory.budget is None else " under the budget"
+            bound = _alone(case, device, origin.start)
+            yield Bound(bound.ticks, f"{bound.reason}{suffix}")
 
 
-def alone(case: Case, device: int, origin: int) -> Bound:
-    """The time from the first start of a device, at `origin`, to its own last end."""
+def _alone(case: Case, device: int, origin: int) -> Bound:
+    """Return the time from the first start of a device, at `origin`, to its own last end."""
     jobs = _jobs(case, device, _tails_on(case.ordered, device), origin)
     return Bound(jackson_preemptive(jobs), f"Jackson's preemptive schedule of device {device} alone")
 
@@ -71,7 +101,7 @@ def _jobs(case: Case, device: int, after: list[int], origin: int) -> list[Job]:
 
 
 def _tails_on(graph: TaskGraph, device: int) -> list[int]:
-    """For each task of `device`, the longest path from its end to the end of a task there; no other sinks count."""
+    """Return for each task the longest path from its end to the end of a task of `device`; no other sinks count."""
     tail = [0 if there == device else -1 for there in graph.resources]
     for task in reversed(topological_order(graph)):
         if tail[task] >= 0:

@@ -3,41 +3,36 @@
 from __future__ import annotations
 
 from pipesched.pipeline.bounds import Bound
-from pipesched.solver.model import full_model
-from pipesched.solver.search import Find, Search
-from pipesched.solver.transfers import SavingCase, saving_model
+from pipesched.solver.candidate import Candidate
+from pipesched.solver.search import Search
 
 SOURCE = "CP-SAT"
-NEAR = 1.1  # times the bound: from there a proof, or one better schedule, comes sooner than a series of them
 
 
-def prove(search: Search, place: int, seconds: float) -> None:
+def prove(search: Search, number: int, seconds: float) -> None:
     """Search for better schedules of a case, and for a proof that there is none. Raises KeyboardInterrupt.
 
-    A model without overlapped pairs says nothing about schedules with them: then its bounds do not count.
+    The model has no overlapped pairs; where pairs take less than their parts, its bounds do not count.
     """
-    case, find = search.cases[place], search.finds[place]
+    case, own = search.cases[number], search.candidates[number]
     counts = case.problem.costs.overlap is None
-    least = search.bounds[place].ticks
-    most = search.value if search.best is find else search.value - case.quantum
-    if isinstance(case, SavingCase) and search.value <= NEAR * least:
-        most = search.value - case.quantum
-    model = saving_model(case, least, most) if isinstance(case, SavingCase) else full_model(case, least, most)
-    if find is not None and not find.schedule.plan.pairs:
-        starts = case.sorted_weights(case.sorted_rows(find.schedule.starts))
-        model.hint([start // case.quantum for start in starts])
+    least = search.bounds[number].ticks
+    most = case.most_sought(search.value, least, is_own=search.best is own)
+    model = case.model(least, most)
+    if own is not None and not own.schedule.plan.pairs:
+        model.hint([start // case.quantum for start in case.hint(own.schedule)])
 
     def on_schedule(starts: list[int], _objective: int, _bound: int) -> None:
-        search.offer(place, Find(SOURCE, case.replay([start * case.quantum for start in starts])))
+        search.offer(number, Candidate(SOURCE, case.replay([start * case.quantum for start in starts])))
 
     def on_bound(quanta: int) -> None:
         if counts:
-            search.raise_bound(place, Bound(quanta * case.quantum, SOURCE))
+            search.raise_bound(number, Bound(quanta * case.quantum, SOURCE))
 
     answer = model.solve(search.limits._replace(seconds=seconds), on_schedule, on_bound)
     if answer.status == "infeasible" and counts:
-        search.raise_bound(place, Bound(most + case.quantum, SOURCE))
+        search.raise_bound(number, Bound(most + case.quantum, SOURCE))
     elif answer.status != "unknown":
         on_bound(answer.bound)
-    if answer.interrupted:
+    if answer.interrupted and not search.clock.is_stopped:
         raise KeyboardInterrupt

@@ -1,133 +1,229 @@
-"""The makespan-memory frontier: the best schedule at every budget, from the floor to what no limit would use.
+"""The frontier of makespan and memory: the best schedule at every budget, from the floor to no limit.
 
-Budgets are tried from the top: the best schedule's own peak covers all budgets down to it, so the next one to try lies
-just below that peak. What is known at one budget holds at others: a schedule at all larger ones, a bound at all smaller
-ones.
+Budgets are tried from the top. A schedule is as good at every budget down to its own peak, so the next budget lies just
+below that peak. A schedule fits all larger budgets too, and a bound holds at all smaller ones.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import replace
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from math import gcd
-from time import monotonic
-from typing import Any, NamedTuple
+from threading import Event as StopEvent
+from typing import Any, overload
 
+from pipesched.checks import require_callable, require_label, require_number, require_sequence, require_type
+from pipesched.core.clock import Clock
+from pipesched.display import Displayable
 from pipesched.errors import NoSchedule
+from pipesched.names import require_name
 from pipesched.outcome import Outcome
-from pipesched.pipeline.floor import Relief
-from pipesched.pipeline.problem import Problem
-from pipesched.pipeline.quantities import in_units
+from pipesched.pipeline.bounds import Bound
+from pipesched.pipeline.kinds import Allowed
+from pipesched.pipeline.placement import placement_name
+from pipesched.pipeline.problem import Problem, require_problem
+from pipesched.pipeline.quantities import canonical, in_units, to_fraction
+from pipesched.solver.case import OBJECTIVES
 from pipesched.solver.feasible import least_budget
-from pipesched.solver.placements import AUTO, name_of, placed
-from pipesched.solver.search import Listener
-from pipesched.solver.solve import solve
+from pipesched.solver.placements import placed
+from pipesched.solver.search import Event, Listener
+from pipesched.solver.solve import MOST_SECONDS, solve
+from pipesched.words import Status, StoppedBy
 
 MOST_POINTS = 24
 SHORTEST = 0.1  # seconds for a point, whatever is left: the portfolio gives a schedule
 
 
-class FrontierPoint(NamedTuple):
-    """The best at a budget (grains, the same for every device, static memory included) and at all below the next one.
+@dataclass(frozen=True)
+class FrontierPoint:
+    """The best schedule at a budget (the same for every device, static memory included), up to the next point's.
 
-    Value and bound are of the objective, in ticks.
+    `value` and `bound` are of the objective; numbers are in the user's units. A point that was read from a document has
+    its `row` and no outcome.
     """
 
-    budget: int
-    outcome: Outcome
-    value: int
-    bound: int
+    budget: int | float
+    value: int | float
+    bound: int | float
+    gap: float
+    status: Status
+    placement: str
+    source: str
+    outcome: Outcome | None = field(default=None, repr=False)
+    row: Mapping[str, Any] | None = field(default=None, repr=False)
 
-    @property
-    def gap(self) -> float:
-        """(value - bound) / bound."""
-        return (self.value - self.bound) / self.bound if self.bound else 0.0
 
-    @property
-    def placement(self) -> str:
-        """The placement of the schedule."""
-        return name_of(self.outcome.schedule.problem)
+@dataclass(frozen=True, repr=False)
+class Frontier(Displayable, Sequence[FrontierPoint]):
+    """Points by rising budget, each better than all before it.
 
-    @property
-    def source(self) -> str:
-        """What found the schedule."""
-        return self.outcome.report.source if self.outcome.report else self.outcome.algorithm
+    `objective` is "makespan" or "span"; the units are labels.
+    """
 
-    @property
-    def status(self) -> str:
-        """Optimal where value and bound meet."""
-        return "optimal" if self.value == self.bound else "feasible"
+    points: tuple[FrontierPoint, ...]
+    objective: str = "makespan"
+    time_unit: str = ""
+    memory_unit: str = ""
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "points", tuple(require_sequence(self.points, "points")))
+        for point in self.points:
+            require_type(point, FrontierPoint, "a FrontierPoint", "points")
+        require_name(OBJECTIVES, self.objective, "objective", "objective")
+        for key in ("time_unit", "memory_unit"):
+            require_label(getattr(self, key), key)
+
+    def __repr__(self) -> str:
+        steps = ", ".join(f"{point.budget}: {point.value}" for point in self.points)
+        return f"Frontier({self.objective} by budget {steps})"
+
+    def __len__(self) -> int:
+        return len(self.points)
+
+    def __iter__(self) -> Iterator[FrontierPoint]:
+        return iter(self.points)
+
+    @overload
+    def __getitem__(self, key: int) -> FrontierPoint: ...
+
+    @overload
+    def __getitem__(self, key: slice) -> Sequence[FrontierPoint]: ...
+
+    def __getitem__(self, key: int | slice) -> FrontierPoint | Sequence[FrontierPoint]:
+        return self.points[key]
 
 
 def frontier(
     problem: Problem,
     *,
+    objective: str = "makespan",
     time_limit: float = 60.0,
-    placement: Sequence[str] = (AUTO,),
+    gap: float = 0.0,
+    workers: int = 0,
+    seed: int = 0,
+    placement: str | Sequence[str] | None = None,
+    split_backward: bool | None = None,
+    offload: bool = False,
+    recompute: bool = False,
+    method: str = "auto",
     listener: Listener | None = None,
-    **settings: Any,
-) -> list[FrontierPoint]:
-    """The best schedules by rising budget; a budget of the problem's own is left out. `time_limit` is for all of them.
+    stop: StopEvent | None = None,
+) -> Frontier:
+    """Find the best schedules by rising budget, the same for every device.
 
-    `settings` are those of `solve`. Raises what `solve` raises; Ctrl-C gives the points so far.
+    Args:
+        problem: What to schedule. A budget of its own is the upper end.
+        objective: "makespan", or "span"; like `gap`, `workers`, `seed`, `placement`, `split_backward`, `offload`,
+            `recompute`, `method` and `listener` as for `solve`, at each point.
+        time_limit: Seconds for all points together.
+        stop: Set it, from any thread, to end the search with the points so far, as Ctrl-C does.
+
+    Returns:
+        One point for each budget that buys a shorter schedule, each with its bound.
+
+    Raises:
+        NoSchedule: Nothing fits the budget, or no point was found in time, or before it was stopped.
+        ConfigError: A bad argument, or two that do not go together; its `key` is the parameter.
     """
-    problem = replace(problem, memory=replace(problem.memory, budget=None))
-    relief = Relief(settings.get("offload", False), settings.get("recompute", False))
-    floor = min(least_budget(one, relief) for one in placed(problem, placement))
-    kept = problem.memory.checkpointed if relief.recompute else ()
-    step = gcd(*problem.memory.activation, *problem.memory.retained, *kept) or 1
-    until, budget = monotonic() + time_limit, None
-    points: list[tuple[int, Outcome]] = []
+    allowed = Allowed(offload, recompute)
+    require_callable(listener, "listener")
+    if stop is not None:
+        require_type(stop, StopEvent, "a threading.Event or None", "stop")
+    clock = Clock(require_number(time_limit, "time_limit", most=MOST_SECONDS, above=True), stop)
+    settings: dict[str, Any] = {
+        "objective": objective, "gap": gap, "workers": workers, "seed": seed, "placement": placement,
+        "split_backward": split_backward, "offload": offload, "recompute": recompute, "method": method, "stop": stop,
+    }  # fmt: skip
+    floor = min(least_budget(tried, allowed) for tried in placed(require_problem(problem), placement))
+    step, budget, most = _step(problem, allowed), None, max(problem.grains.budget or (0,))
+    solved: list[tuple[int, Outcome]] = []  # the memory used, in grains, and the outcome
     while budget is None or budget >= floor:
-        left = 1 if budget is None else (budget - floor) // step + 1  # points, at most
-        seconds = max((until - monotonic()) / left, SHORTEST)
+        left = max(((budget or most) - floor) // step + 1, 1)  # points, at most
+        left = min(left, MOST_POINTS) if budget is None else left
         limited = problem if budget is None else _within(problem, budget)
         try:
             heard = _labelled(listener, limited)
-            outcome = solve(limited, time_limit=seconds, placement=placement, listener=heard, **settings)
-        except (NoSchedule, KeyboardInterrupt):
-            if not points:
+            outcome = solve(limited, time_limit=max(clock.left / left, SHORTEST), listener=heard, **settings)
+        except NoSchedule:
+            if not solved:
                 raise
             break
-        used = _used(outcome)
-        points.append((used, outcome))
-        if outcome.report is not None and outcome.report.stopped_by == "interrupt":
+        except KeyboardInterrupt:
+            if not solved or clock.is_stopped:
+                raise
+            break
+        used = _used(outcome, problem)
+        solved.append((used, outcome))
+        if outcome.report is not None and outcome.report.stopped_by == StoppedBy.INTERRUPT:
             break
         if budget is None:
             step *= max((used - floor) // (step * MOST_POINTS), 1)
         budget = max(used - step, floor) if used > floor else floor - 1
-    return _joined(points)
+    return Frontier(_joined(solved, problem), objective, problem.time_unit, problem.memory.unit)
+
+
+def _step(problem: Problem, allowed: Allowed) -> int:
+    """Return the least difference in grains that two peaks can have."""
+    kept = problem.grains.checkpointed if allowed.recompute else ()
+    return gcd(*problem.grains.activation, *problem.grains.retained, *kept) or 1
 
 
 def _labelled(listener: Listener | None, problem: Problem) -> Listener | None:
-    """A listener that also hears which budget a solve is for."""
+    """Return a listener whose events name the budget of the solve."""
     if listener is None:
         return None
-    tell, memory = listener, problem.memory
-    label = "no budget" if memory.budget is None else f"budget {in_units(memory.budget[0], memory.scale):g}"
-    return lambda event: tell(event._replace(stage=f"{label}, {event.stage}"))
+    tell, budget = listener, problem.memory.budget
+    label = "no budget" if budget is None else f"budget {budget[0]}"
+
+    def hear(event: Event) -> None:
+        tell(event._replace(stage=f"{label}, {event.stage}"))
+
+    return hear
 
 
 def _within(problem: Problem, budget: int) -> Problem:
-    return replace(problem, memory=replace(problem.memory, budget=(budget,) * problem.devices))
+    """Return the problem under a budget in grains, or its own where that is lower."""
+    limit = canonical(to_fraction(budget) / problem.grains.per_unit)
+    own = problem.memory.budget or (limit,) * problem.devices
+    return replace(problem, memory=replace(problem.memory, budget=tuple(min(limit, most) for most in own)))
 
 
-def _used(outcome: Outcome) -> int:
-    """The most memory of a device, static memory included."""
-    schedule = outcome.schedule
-    return max(peak + schedule.problem.static_memory(device) for device, peak in enumerate(schedule.peak_memory))
+def _used(outcome: Outcome, problem: Problem) -> int:
+    """Return the most memory of a device, static memory included, in grains of `problem`.
+
+    The grains of the schedule's own problem may have another size, because its budget differs.
+    """
+    schedule, solved = outcome.schedule, outcome.problem
+    used = max(peak + solved.static_grains(device) for device, peak in enumerate(schedule.peak_grains))
+    return used * problem.grains.per_unit // solved.grains.per_unit
 
 
-def _joined(points: Sequence[tuple[int, Outcome]]) -> list[FrontierPoint]:
-    """The points by rising budget, each strictly better than all before, with the bounds that hold for them."""
-    found: list[FrontierPoint] = []
-    bound = 0
-    for used, outcome in points:  # falling budgets: bounds rise
+def _joined(solved: Sequence[tuple[int, Outcome]], problem: Problem) -> tuple[FrontierPoint, ...]:
+    """Return the points by rising budget, each strictly better than all before, with the bounds that hold for them."""
+    points: list[tuple[int, int, Bound, Outcome]] = []
+    bound = Bound(0, "", problem.ticks.per_unit)
+    for used, outcome in solved:  # falling budgets: bounds rise
         assert outcome.report is not None
-        bound = max(bound, outcome.report.bound.ticks)
-        found.append(FrontierPoint(used, outcome, outcome.report.value, bound))
+        bound = max(bound, outcome.report.bound, key=lambda known: known.ticks)
+        points.append((outcome.report.value_ticks, used, bound, outcome))
     best: list[FrontierPoint] = []
-    for point in reversed(found):
-        if not best or point.value < best[-1].value:
-            best.append(point)
-    return best
+    least = None
+    for value, used, known, outcome in reversed(points):
+        if least is None or value < least:
+            least = value
+            best.append(_point(used, value, known, outcome, problem.grains.per_unit))
+    return tuple(best)
+
+
+def _point(used: int, value: int, bound: Bound, outcome: Outcome, per_unit: int) -> FrontierPoint:
+    problem = outcome.problem
+    return FrontierPoint(
+        budget=in_units(used, per_unit),
+        value=in_units(value, bound.per_unit),
+        bound=bound.value,
+        gap=(value - bound.ticks) / bound.ticks if bound.ticks else 0.0,
+        status=Status.OPTIMAL if value == bound.ticks else Status.FEASIBLE,
+        placement=placement_name(problem.settled_placement, problem.devices),
+        source=outcome.report.source if outcome.report else outcome.algorithm,
+        outcome=outcome,
+    )

@@ -1,60 +1,63 @@
 """Large neighbourhood search: free the operations of a window of time, solve, keep the better order, repeat.
 
-Windows lie anywhere by lot. They grow while CP-SAT solves them to optimality and shrink when it does not.
+Windows are drawn at random. They grow while CP-SAT solves them to optimality and shrink when it does not.
 """
 
 from __future__ import annotations
 
 from bisect import bisect_left
+from collections.abc import Iterator
 from random import Random
 
+from pipesched.core.clock import Clock
+from pipesched.core.cpsat import Limits
 from pipesched.pipeline.schedule import Schedule
-from pipesched.solver.neighbourhood import Window, WindowModel
-from pipesched.solver.search import Find, Search
+from pipesched.solver.candidate import Candidate
+from pipesched.solver.case import Case
+from pipesched.solver.neighbourhood import TimeWindow, WindowModel
 
 SOURCE = "improvement"
 FIRST_SIZE, LEAST_SIZE, MOST_SIZE = 120, 30, 1_000  # operations in a window
-FRUITLESS = 100  # windows without success until it is enough
-PAUSE_SHARE = 0.5  # of the windows
+FRUITLESS = 100  # windows without success after which the search ends
+PAUSE_SHARE = 0.5  # of the windows lie at pauses
 EFFORT = 0.5  # of CP-SAT on a window, in its deterministic seconds
 
 
-def improve(search: Search, place: int, seconds: float) -> None:
-    """Improve the best schedule of a case until it is settled or the seconds are over. Raises KeyboardInterrupt."""
-    case, find = search.cases[place], search.finds[place]
-    if find is None or find.schedule.plan.pairs:
-        return
-    random, until = Random(search.limits.seed), search.seconds + seconds
-    size, current, fruitless = float(FIRST_SIZE), case.replay(find.schedule.starts), 0
-    while place in search.open and fruitless < FRUITLESS and (left := until - search.seconds) > 0:
+def improve(case: Case, schedule: Schedule, limits: Limits, clock: Clock) -> Iterator[Candidate]:
+    """Yield ever better schedules of a case until many windows in turn gain nothing, or the time is up."""
+    random, size, fruitless = Random(limits.seed), float(FIRST_SIZE), 0
+    current = best = case.replay(schedule.start_ticks)
+    least = min(case.value(schedule), case.value(current))
+    while fruitless < FRUITLESS and not clock.is_over:
         model = WindowModel(case, current, _window(current, int(size), random))
-        answer = model.solve(search.limits._replace(seconds=left, gap=0.0, effort=EFFORT))
+        answer = model.solve(limits._replace(seconds=clock.left, gap=0.0, effort=EFFORT))
         fruitless += 1
         if answer.starts:
             current = model.schedule(answer.starts)
-            if search.offer(place, Find(SOURCE, current)):
-                fruitless = 0
-        if answer.interrupted:
+            if case.value(current) < least and current.fits:
+                best, least, fruitless = current, case.value(current), 0
+                yield Candidate(SOURCE, best)
+        if answer.interrupted and not clock.is_stopped:
             raise KeyboardInterrupt
         if answer.status == "optimal" and len(model.free) == len(case.graph):
             return
         size = min(size * 1.15, MOST_SIZE) if answer.status == "optimal" else max(size * 0.8, LEAST_SIZE)
 
 
-def _window(schedule: Schedule, size: int, random: Random) -> Window:
-    """A window of about `size` operations: anywhere, or every other time around a pause of the busiest device."""
-    starts = sorted(schedule.starts)
+def _window(schedule: Schedule, size: int, random: Random) -> TimeWindow:
+    """Return a random window of about `size` operations, about every other time at a pause of the busiest device."""
+    starts = sorted(schedule.start_ticks)
     last_first = max(len(starts) - size, 0)
     first = random.randint(-size // 2, last_first + size // 2)
     if random.random() < PAUSE_SHARE and (pauses := _pauses(schedule)):
         first = bisect_left(starts, random.choice(pauses)) - size // 2
     first = min(max(first, 0), last_first)
     end = starts[first + size] if first + size < len(starts) else starts[-1] + 1
-    return Window(starts[first], max(end, starts[first] + 1))
+    return TimeWindow(starts[first], max(end, starts[first] + 1))
 
 
 def _pauses(schedule: Schedule) -> list[int]:
-    """When the busiest device begins to wait."""
-    device = schedule.busy.index(max(schedule.busy))
-    slots = zip(schedule.slot_ends[device], schedule.slot_starts[device][1:], strict=False)
+    """Return when the pauses of the busiest device begin."""
+    device = schedule.busy_ticks.index(max(schedule.busy_ticks))
+    slots = zip(schedule.slot_end_ticks[device], schedule.slot_start_ticks[device][1:], strict=False)
     return [end for end, start in slots if start > end]

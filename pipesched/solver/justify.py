@@ -1,9 +1,8 @@
-"""Justification: schedule backwards in time as late as possible, then forwards again, in the order of what came out.
+"""Justification: list scheduling backwards in time and forwards again, by the times of the pass before.
 
-Each pass is a list schedule whose priorities are the times of the pass before, so operations that waited without need
-move to where they belong (double justification: Valls, Ballestin and Quintanilla 2005). A pass costs as much as a list
-schedule; on large cases it gains what windows take minutes for. When a round brings nothing, the next one begins from
-priorities that are a little out of order.
+Operations that waited without need move up so (double justification: Valls, Ballestin and Quintanilla 2005). A pass
+costs as much as a list schedule; on large cases it gains what windows take minutes for. When a round gains nothing, the
+next one begins from slightly disturbed priorities.
 """
 
 from __future__ import annotations
@@ -11,43 +10,46 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from random import Random
 
+from pipesched.core.clock import Clock
+from pipesched.core.cpsat import Limits
 from pipesched.core.listsched import list_schedule
 from pipesched.core.tasks import reversed_graph
 from pipesched.errors import NoSchedule
+from pipesched.pipeline.schedule import Schedule
+from pipesched.solver.candidate import Candidate
 from pipesched.solver.case import Case
-from pipesched.solver.portfolio import Room, listed, rooms
-from pipesched.solver.search import Find, Search
+from pipesched.solver.portfolio import Pools, listed, pools
 
 SOURCE = "justification"
-FRUITLESS = 30  # rounds without success until it is enough
+FRUITLESS = 30  # rounds without success after which the search ends
 
 
-def justify(search: Search, place: int, seconds: float) -> None:
-    """Improve the best schedule of a case by passes back and forth, within each way to share out the budget in turn."""
-    case, find = search.cases[place], search.finds[place]
-    if find is None or find.schedule.plan.pairs:
-        return
-    random, until = Random(search.limits.seed), search.seconds + seconds
-    longest, every = max(case.graph.durations), rooms(case)
-    best, fruitless = list(find.schedule.starts), 0
-    while fruitless < FRUITLESS and place in search.open and search.seconds < until:
+def justify(case: Case, schedule: Schedule, limits: Limits, clock: Clock) -> Iterator[Candidate]:
+    """Yield ever better schedules of a case by passes back and forth, under each choice of memory pools in turn."""
+    random = Random(limits.seed)
+    longest, every = max(case.graph.durations), pools(case)
+    best, least, fruitless = list(schedule.start_ticks), case.value(schedule), 0
+    while fruitless < FRUITLESS and not clock.is_over:
         noise = 0 if fruitless < len(every) else longest * random.randint(1, 8)
         fruitless += 1
-        for found in _round(case, every[fruitless % len(every)], best, noise, random):
-            if search.offer(place, found):
-                best, fruitless = list(found.schedule.starts), 0
+        for candidate in _round(case, every[fruitless % len(every)], best, noise, random):
+            value = case.value(candidate.schedule)
+            if value < least and candidate.schedule.fits:
+                best, least, fruitless = list(candidate.schedule.start_ticks), value, 0
+                yield candidate
 
 
-def _round(case: Case, room: Room, starts: Sequence[int], noise: int, random: Random) -> Iterator[Find]:
-    """A pass back and a pass forth."""
-    graph, last = reversed_graph(room.graph), len(case.graph) - 1
+def _round(case: Case, choice: Pools, starts: Sequence[int], noise: int, random: Random) -> Iterator[Candidate]:
+    """Yield the schedules of a pass backwards and a pass forwards."""
+    graph, last = reversed_graph(choice.graph), len(case.graph) - 1
     latest = [-starts[last - task] - graph.durations[task] for task in range(len(graph))]
     if noise:
         latest = [key + random.randint(0, noise) for key in latest]
+    owners = case.index.owners[::-1]
     try:
-        back = list_schedule(graph, priority=latest, caps=room.caps, owners=case.owners[::-1]).starts
+        back = list_schedule(graph, priority=latest, capacities=choice.capacities, owners=owners).starts
     except NoSchedule:
         return
     late = [-back[last - task] - case.graph.durations[task] for task in range(len(graph))]
-    yield Find(SOURCE, case.replay(late))
-    yield from listed(case, SOURCE, room, late)
+    yield Candidate(SOURCE, case.replay(late))
+    yield from listed(case, SOURCE, choice, late)

@@ -1,4 +1,4 @@
-"""A window of a schedule as a model of its own: its operations are free, all others keep their order.
+"""The model of a window of a schedule: its operations are free, all others keep their order.
 
 What runs before the window gives the free operations heads; what runs after it keeps its order and gives them tails, so
 that the model's objective is the whole schedule's.
@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from itertools import pairwise
-from math import gcd
 from typing import Any, NamedTuple
 
 from pipesched.pipeline.capacity import says_all
@@ -19,24 +18,24 @@ from pipesched.solver.model import TunedModel
 from pipesched.solver.residence import Residence, residences
 
 
-class Window(NamedTuple):
-    """Operations with starts in [start, end) are free."""
+class TimeWindow(NamedTuple):
+    """An interval of time, in ticks: operations with starts in [start, end) are free."""
 
     start: int
     end: int
 
     def side(self, start: int) -> int:
-        """-1 for an operation before the window, 0 for a free one, 1 for one after it."""
+        """Return -1 for an operation that starts before the window, 0 for a free one, 1 for one after it."""
         return -1 if start < self.start else int(start >= self.end)
 
 
 class WindowModel(TunedModel):
-    """The free operations. Its tasks are theirs, in order of `free`; times are in quanta."""
+    """The model of the free operations, which are its tasks in the order of `free`; times are in quanta."""
 
-    def __init__(self, case: Case, schedule: Schedule, window: Window) -> None:
+    def __init__(self, case: Case, schedule: Schedule, window: TimeWindow) -> None:
         super().__init__()
         self.case, self.old, self.quantum = case, schedule, case.quantum
-        self.side = [window.side(start) for start in schedule.starts]
+        self.side = [window.side(start) for start in schedule.start_ticks]
         self.orders = [[task for task in order if not self.side[task]] for order in schedule.plan.orders]
         self.free = [task for order in self.orders for task in order]
         self.number = {task: number for number, task in enumerate(self.free)}
@@ -45,10 +44,10 @@ class WindowModel(TunedModel):
         self._rules()
         self._memory()
         self._objective()
-        self.hint([schedule.starts[task] // self.quantum for task in self.free])
+        self.hint([schedule.start_ticks[task] // self.quantum for task in self.free])
 
     def schedule(self, starts: Sequence[int]) -> Schedule:
-        """The whole schedule with the window's operations in the order of `starts`."""
+        """Return the whole schedule with the window's operations in the order of `starts`, by the model's tasks."""
 
         def key(task: int) -> tuple[int, bool, int]:
             number = self.number[task]
@@ -62,9 +61,9 @@ class WindowModel(TunedModel):
         return schedule_plan(self.case.problem, Plan(self.case.index, orders))
 
     def _tasks(self) -> None:
-        """A free operation starts after what ran before on its device and for its inputs, and in time for its tail."""
-        graph, ends = self.case.ordered, self.old.ends
-        self.tails = self._find_tails()
+        """Start each free operation after its inputs and what ran before on its device, and in time for its tail."""
+        graph, ends = self.case.ordered, self.old.end_ticks
+        self.tails = self._old_tails()
         for old, free in zip(self.old.plan.orders, self.orders, strict=True):
             idle = max((ends[task] for task in old if self.side[task] < 0), default=0)
             for task in free:
@@ -73,13 +72,14 @@ class WindowModel(TunedModel):
                 last = self.value - self.tails[task] - time
                 self.task(time // self.quantum, first // self.quantum, last // self.quantum)
 
-    def _find_tails(self) -> list[int]:
-        """From the end of each operation to the end that counts, through what runs after the window in its old order.
+    def _old_tails(self) -> list[int]:
+        """Return the tail of each operation, in ticks, through what runs after the window in its old order.
 
-        The end that counts is a device's last one, less the origin of its span.
+        A tail leads to the last end of a device, less the origin of its span.
         """
-        graph, starts = self.case.ordered, self.old.starts
-        origin = [self.old.first_start[d] if one.tasks else 0 for d, one in enumerate(self.case.origins)]
+        graph, starts = self.case.ordered, self.old.start_ticks
+        firsts = zip(self.old.first_start_ticks, self.case.origins, strict=True)
+        origin = [first if device.tasks else 0 for first, device in firsts]
         tails = [-origin[device] for device in graph.pools]
         following: dict[int, int] = {}
         for old, free in zip(self.old.plan.orders, self.orders, strict=True):
@@ -88,7 +88,7 @@ class WindowModel(TunedModel):
             following.update(dict.fromkeys(free, suffix[0]) if suffix else {})
         kept = [task for task, side in enumerate(self.side) if side >= 0]
         for task in sorted(
-            kept, key=lambda task: (starts[task], self.old.ends[task], self.case.rank[task]), reverse=True
+            kept, key=lambda task: (starts[task], self.old.end_ticks[task], self.case.rank[task]), reverse=True
         ):
             if task in following:
                 tails[task] = max(tails[task], graph.durations[following[task]] + tails[following[task]])
@@ -98,7 +98,7 @@ class WindowModel(TunedModel):
         return tails
 
     def _rules(self) -> None:
-        """Precedences among the free operations, and one at a time on each device."""
+        """Add the precedences among the free operations, and run one at a time on each device."""
         for task in self.free:
             for after, lag in self.case.ordered.successors[task]:
                 if after in self.number:
@@ -108,35 +108,34 @@ class WindowModel(TunedModel):
 
     def _memory(self) -> None:
         problem = self.case.problem
-        for device, room in enumerate(problem.room()):
-            if room is not None and self.orders[device] and not says_all(problem, device, self.case.index.kinds):
-                self._hold(device, room)
+        for device, capacity in enumerate(problem.capacity_grains):
+            if capacity is not None and self.orders[device] and not says_all(problem, device, self.case.index):
+                self._hold(device, capacity)
 
-    def _hold(self, device: int, room: int) -> None:
-        """The residences that reach into the window fit beside those that span it."""
+    def _hold(self, device: int, capacity: int) -> None:
+        """Keep residences that reach into the window within the capacity that those around all of it leave."""
         forever = self.value // self.quantum * 2
         intervals, sizes = [], []
-        for one in residences(self.case, device):
-            first, last = self.side[one.first], self.side[one.last]
+        for residence in residences(self.case, device):
+            first, last = self.side[residence.first], self.side[residence.last]
             if last < 0 or first > 0:
                 continue
             if first < 0 < last:
-                room -= one.size
+                capacity -= residence.size
                 continue
-            begin = 0 if first else self._begin(one)
-            end = forever if last else self.end(self.number[one.last])
+            begin = 0 if first else self._begin(residence)
+            end = forever if last else self.end(self.number[residence.last])
             length = self.model.new_int_var(0, forever, "")
             intervals.append(self.model.new_interval_var(begin, length, end, ""))
-            sizes.append(one.size)
-        unit = gcd(*sizes) or 1
-        self.model.add_cumulative(intervals, [size // unit for size in sizes], room // unit)
+            sizes.append(residence.size)
+        self.hold(intervals, sizes, capacity)
 
-    def _begin(self, one: Residence) -> Any:
-        first = self.number[one.first]
-        return self.end(first) if one.from_end else self.starts[first]
+    def _begin(self, residence: Residence) -> Any:
+        first = self.number[residence.first]
+        return self.end(first) if residence.from_end else self.starts[first]
 
     def _objective(self) -> None:
-        """The whole objective first; then the sum of what it would be device by device."""
+        """Minimize the objective, and among equals the sum of its values device by device."""
         most = self.value // self.quantum
         goal = self.model.new_int_var(0, most, "")
         ends = [self.model.new_int_var(-most, most, "") for order in self.orders if order]

@@ -1,106 +1,118 @@
-"""Every heuristic that applies, under the budget: the families, and list scheduling by many rules under many caps.
+"""The portfolio, all heuristics that apply: the families, and list scheduling by many rules under many limits.
 
-Each find is a schedule of the case's own problem, so that it can be compared, improved and handed to CP-SAT.
+Each candidate is a schedule of the case's own problem, so that it can be compared, improved and handed to CP-SAT.
 """
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from typing import NamedTuple
 
 from pipesched.core.listsched import list_schedule
 from pipesched.core.tasks import TaskGraph
-from pipesched.errors import ConfigError, InvalidSchedule, NoSchedule
+from pipesched.errors import ConfigError, InvalidSchedule, NoSchedule, PipeschedWarning
 from pipesched.pipeline.plan import Plan
 from pipesched.pipeline.schedule import Schedule, schedule_plan
 from pipesched.schedulers.family import ANY, Family, prepare
-from pipesched.schedulers.registry import all_families
+from pipesched.schedulers.registry import algorithms
+from pipesched.solver.candidate import Candidate
 from pipesched.solver.case import Case
-from pipesched.solver.placements import in_blocks, refined
+from pipesched.solver.refine import refined
 from pipesched.solver.rules import RULES
-from pipesched.solver.search import Find
 from pipesched.solver.shares import shared_out
 
-LARGE = 10_000  # operations from which one cap for several stages, which may wedge, takes too long
+LARGE = 10_000  # operations from which one limit for several stages, which may end in a deadlock, takes too long
 SMALL = 1_000  # operations up to which every rule of list scheduling is tried with every tie
 TIES = ("dfs", "bfs", "fifo")
 PLAIN_RULES = ("none", "mobility", "descendants")
 PAUSES = (0, 2, 10)  # in durations of the longest operation
 
 
-class Room(NamedTuple):
-    """A task graph with its memory pools, and their caps in grains: the budget, or a way to share it out."""
+class Pools(NamedTuple):
+    """A task graph with its memory pools, and the capacity of each in grains: a device's, or a share of it."""
 
     name: str
     graph: TaskGraph
-    caps: Sequence[int | None]
+    capacities: Sequence[int | None]
 
 
-def by_names(case: Case) -> Iterator[Find]:
-    """What `run` would make of `case` by any of its algorithms, whether it fits the budget or not."""
-    yield from _by_families(case)
+def named_candidates(case: Case) -> Iterator[Candidate]:
+    """Yield the schedules of the named algorithms on a case, as `run` makes them, within the budget or not."""
+    for family in algorithms():
+        schedule = None if family.placement == ANY else family_schedule(case, family)
+        if schedule is not None:
+            yield Candidate(family.name, schedule)
     if case.problem.stages == case.problem.devices or len(case.graph) <= LARGE:
-        yield from listed(case, "list (none, dfs)", rooms(case)[-1], "none", "dfs")
+        yield from listed(case, "list (none, dfs)", pools(case)[-1], "none", "dfs")
 
 
-def by_rules(case: Case) -> Iterator[Find]:
-    """List schedules by rules that know the case, under the budget and under shares of it."""
-    every = rooms(case)
+def ruled_candidates(case: Case) -> Iterator[Candidate]:
+    """Yield list schedules by the rules of `solver.rules`, under the budget and under shares of it."""
+    every = pools(case)
     for name, rule in RULES.items():
         keys = rule(case)
-        for room in every:
-            yield from listed(case, f"list ({name}{room.name})", room, keys)
+        for choice in every:
+            yield from listed(case, f"list ({name}{choice.name})", choice, keys)
     if len(case.graph) <= SMALL:
         for plain in PLAIN_RULES:
             for tie in TIES:
                 yield from listed(case, f"list ({plain}, {tie})", every[-1], plain, tie)
 
 
-def _by_families(case: Case) -> Iterator[Find]:
-    for family in all_families():
-        schedule = None if family.placement == ANY else family_schedule(case, family)
-        if schedule is not None:
-            yield Find(family.name, schedule)
-
-
 def family_schedule(case: Case, family: Family) -> Schedule | None:
-    """What the family makes of the model on the case's placement; None when it does not apply there.
+    """Return the schedule of a family on the case's placement; None when the family does not apply there.
 
-    An overlapped pair that is shorter than its parts is no sequence of them: such a schedule stays as it is.
+    It is refined to the stages of the case, unless it has pairs that are shorter than their parts. A plan that cannot
+    run is a bug of the family: then this warns, and returns None.
     """
     problem = case.problem
     try:
         fused = prepare(replace(problem, placement=None), family)
-        if problem.stages % fused.stages or in_blocks(fused.home(), problem.stages) != problem.home():
+        if problem.stages % fused.stages:
+            return None
+        if fused.settled_placement.in_blocks(problem.stages) != problem.settled_placement:
             return None
         plan = family.plan(fused)
+    except (ConfigError, NoSchedule):
+        return None
+    try:
         if plan.pairs and problem.costs.overlap is not None:
             return schedule_plan(fused, plan)
-        fine = refined(plan, case.index.kinds, problem.stages)
+        fine = refined(plan, case.index.letters, problem.stages)
         return None if fine is None else schedule_plan(problem, fine)
-    except (ConfigError, NoSchedule, InvalidSchedule):
+    except InvalidSchedule as error:
+        warn_of_bug(family.name, error)
         return None
 
 
-def rooms(case: Case) -> list[Room]:
-    """Shares of the budget for each stage, where a device has several; then the budget itself."""
-    whole = Room("", case.graph, case.problem.room())
-    several = case.problem.stages > case.problem.devices and not case.problem.home().mirrored
-    if case.problem.memory.budget is None or not several:
+def warn_of_bug(source: str, error: InvalidSchedule) -> None:
+    """Warn that a heuristic made an illegal schedule, which is left out."""
+    warnings.warn(f"{source} made an illegal schedule, please report it: {error}", PipeschedWarning, stacklevel=3)
+
+
+def pools(case: Case) -> list[Pools]:
+    """Return the choices of memory pools: shares for each stage, where devices hold several, then whole devices."""
+    problem = case.problem
+    whole = Pools("", case.graph, problem.capacity_grains)
+    several = problem.stages > problem.devices and not problem.settled_placement.mirrored
+    if problem.memory.budget is None or not several:
         return [whole]
     longest = max(case.graph.durations)
-    shares = [Room(f", shares {pause}", *shared_out(case, pause * longest)) for pause in PAUSES]
+    shares = [Pools(f", shares {pause}", *shared_out(case, pause * longest)) for pause in PAUSES]
     return [*shares, whole] if len(case.graph) <= LARGE else shares
 
 
-def listed(case: Case, source: str, room: Room, priority: str | Sequence[int], tie: str = "input") -> Iterator[Find]:
-    """The list schedule of a case by a rule within a room, if there is one."""
+def listed(
+    case: Case, source: str, choice: Pools, priority: str | Sequence[int], tie: str = "input"
+) -> Iterator[Candidate]:
+    """Yield the list schedule of a case by a rule within some pools, if there is one."""
+    graph = choice.graph
     try:
-        picked = list_schedule(room.graph, priority=priority, tie=tie, caps=room.caps, owners=case.owners).picked
+        picked = list_schedule(
+            graph, priority=priority, tie=tie, capacities=choice.capacities, owners=case.index.owners
+        ).picked
     except NoSchedule:
         return
-    orders: list[list[int]] = [[] for _ in range(case.problem.devices)]
-    for task in picked:
-        orders[room.graph.resources[task]].append(task)
-    yield Find(source, schedule_plan(case.problem, Plan(case.index, orders)))
+    yield Candidate(source, schedule_plan(case.problem, Plan(case.index, graph.by_resource(picked))))

@@ -1,4 +1,4 @@
-"""How long activations stay: which operations begin and end each residence in a device's memory."""
+"""Residences: how long activations, or parts of them, stay in a device's memory."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from pipesched.solver.case import Case
 
 
 class Residence(NamedTuple):
-    """`size` grains on a device from the start of the task `first` (or its end) to the end of the task `last`."""
+    """A stay of `size` grains on a device, from the start (or end) of the task `first` to the end of task `last`."""
 
     first: int
     from_end: bool
@@ -17,18 +17,20 @@ class Residence(NamedTuple):
 
 
 def residences(case: Case, device: int) -> list[Residence]:
-    """A microbatch resides from the start of F to the end of B, or of I; what is retained then, to the end of W."""
-    index, memory, pools = case.index, case.problem.memory, case.graph.pools
-    found = []
+    """Return the residences on a device where activations are kept.
+
+    A microbatch resides from the start of F to the end of B, or of I; what is retained then, to the end of W.
+    """
+    index, memory, pools = case.index, case.problem.grains, case.graph.pools
+    stays = []
     for stage, (size, retained) in enumerate(zip(memory.activation, memory.retained, strict=True)):
-        for microbatch in range(index.microbatches):
-            first, freeing = index.row("F", stage)[microbatch], index.row(index.kinds[1], stage)[microbatch]
-            if pools[first] != device:
+        for forward in index.row("F", stage):
+            if pools[forward] != device:
                 continue
-            weight = index.row("W", stage)[microbatch] if "W" in index.kinds else freeing
-            if retained == size or weight == freeing:
-                found.append(Residence(first, False, weight, size))
+            freeing, last = (index.counterpart(forward, kind) for kind in (index.gradient, index.last))
+            if retained == size or last == freeing:
+                stays.append(Residence(forward, False, last, size))
             else:
-                found.append(Residence(first, False, freeing, size))
-                found.append(Residence(freeing, True, weight, retained))
-    return [one for one in found if one.size]
+                stays.append(Residence(forward, False, freeing, size))
+                stays.append(Residence(freeing, True, last, retained))
+    return [residence for residence in stays if residence.size]

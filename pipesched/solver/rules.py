@@ -1,7 +1,7 @@
-"""Priorities of list scheduling that know the case: what is urgent under its budget. Least key first, ties in order.
+"""Priorities of list scheduling for a case: what is urgent under its budget. Least key first, ties in order.
 
 Each rule is a function from a case to one key a task. Some say which kind of operation goes first on a device that
-could run several, others read the paths of the ordered graph, capacity edges included.
+could run several, others use the longest paths of the ordered graph, capacity edges included.
 """
 
 from __future__ import annotations
@@ -18,40 +18,42 @@ Rule = Callable[[Case], list[int]]
 
 
 def longest_tail(case: Case) -> list[int]:
-    """The longest path to the end first."""
+    """Rank by the path to the end, the longest first."""
     return [-length for length in map(add, tails(case.ordered), case.graph.durations)]
 
 
 def least_slack(case: Case) -> list[int]:
-    """The least head less tail first: what can start early and has far to go."""
+    """Rank by head less tail, the least first: what can start early and is far from the end."""
     return list(map(add, case.heads, longest_tail(case)))
 
 
 def _by_kind(kinds: str, deep: int, case: Case) -> list[int]:
-    """Kinds in this order (B counts as I), then the oldest microbatch, then the first stage, or the last (deep -1)."""
-    index = case.index
-    keys: list[Any] = []
-    for kind in index.kinds:
-        rank = kinds.index("I" if kind == "B" else kind)
-        for stage in range(index.stages):
-            keys += [(rank, microbatch, deep * stage) for microbatch in range(index.microbatches)]
-    return ranks(keys)
+    """Rank by kind in this order (B is as I), then the oldest microbatch, then the first stage (deep -1: the last)."""
+    count = case.index.microbatches
+
+    def keys(kind: str, stage: int) -> list[Any]:
+        return [(_rank(kinds, kind), microbatch, deep * stage) for microbatch in range(count)]
+
+    return ranks(case.index.spread(keys))
 
 
 def _by_stage(kinds: str, case: Case) -> list[int]:
-    """Kinds in this order, then the deepest stage, then the oldest microbatch."""
-    index = case.index
-    keys: list[Any] = []
-    for kind in index.kinds:
-        rank = kinds.index("I" if kind == "B" else kind)
-        for stage in range(index.stages):
-            keys += [(rank, -stage, microbatch) for microbatch in range(index.microbatches)]
-    return ranks(keys)
+    """Rank by kind in this order (B is as I), then the deepest stage, then the oldest microbatch."""
+    count = case.index.microbatches
+
+    def keys(kind: str, stage: int) -> list[Any]:
+        return [(_rank(kinds, kind), -stage, microbatch) for microbatch in range(count)]
+
+    return ranks(case.index.spread(keys))
+
+
+def _rank(kinds: str, kind: str) -> int:
+    return kinds.index("I" if kind == "B" else kind)
 
 
 def ranks(keys: Sequence[Any]) -> list[int]:
-    """Keys as numbers of the same order."""
-    number = {key: place for place, key in enumerate(sorted(set(keys)))}
+    """Return for each key its rank among the distinct keys, from 0."""
+    number = {key: rank for rank, key in enumerate(sorted(set(keys)))}
     return [number[key] for key in keys]
 
 

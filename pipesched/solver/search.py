@@ -1,113 +1,140 @@
-"""What a solve knows while it runs: the best schedule, a bound for each placement, and whether to go on."""
+"""The state of a solve while it runs: the best schedule, a bound for each placement, and what is still open."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from time import monotonic
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import replace
 from typing import NamedTuple
 
+from pipesched.core.clock import Clock, TimeIsUp, under
 from pipesched.core.cpsat import Limits
+from pipesched.errors import InvalidSchedule
+from pipesched.outcome import BestHeuristic
 from pipesched.pipeline.bounds import Bound
 from pipesched.pipeline.check import checked
-from pipesched.pipeline.schedule import Schedule
+from pipesched.pipeline.quantities import in_units
+from pipesched.solver.candidate import Candidate
 from pipesched.solver.case import Case
-
-
-class Find(NamedTuple):
-    """A schedule, and what found it."""
-
-    source: str
-    schedule: Schedule
+from pipesched.solver.portfolio import warn_of_bug
 
 
 class Event(NamedTuple):
-    """What is known at a moment of a solve; the value and the bound in ticks, of a problem with `scale`."""
+    """The state of a solve at a moment: the best value (None: no schedule yet), its source, and the bound.
+
+    Values and bounds are in the user's time unit.
+    """
 
     stage: str
     seconds: float
-    value: int | None
+    value: int | float | None
     source: str
-    bound: int
-    scale: int
+    bound: int | float
+
+    @property
+    def gap(self) -> float | None:
+        """(value - bound) / bound, where both are known."""
+        return None if self.value is None or not self.bound else (self.value - self.bound) / self.bound
 
 
 Listener = Callable[[Event], None]
 
 
 class Search:
-    """The state of a solve over several cases of one model. A better schedule or bound is told to `listener`."""
+    """The state of a solve over several cases of one model. `listener` is called with every better schedule or bound.
 
-    def __init__(self, cases: Sequence[Case], limits: Limits, listener: Listener | None = None) -> None:
-        self.cases, self.limits, self.listener = cases, limits, listener
-        self.bounds = [Bound(0, "") for _ in cases]
-        self.finds: list[Find | None] = [None for _ in cases]
-        self.best: Find | None = None
+    Cases are known by their numbers. CP-SAT reports from other threads, one at a time and while this one waits, so a
+    listener is never called twice at once.
+    """
+
+    def __init__(self, cases: Sequence[Case], limits: Limits, clock: Clock, listener: Listener | None = None) -> None:
+        self.cases, self.limits, self.clock, self.listener = cases, limits, clock, listener
+        self.per_unit = cases[0].problem.ticks.per_unit
+        self.bounds = [Bound(0, "", self.per_unit) for _ in cases]
+        self.candidates: list[Candidate | None] = [None for _ in cases]  # the best of each case
+        self.best: Candidate | None = None
         self.value = 0  # of the best, in ticks
-        self.heuristic: tuple[str, int] | None = None  # the best one and its value
+        self.heuristic: tuple[str, int] | None = None  # the best one that no search made, and its value
         self.stage = ""
-        self.began = monotonic()
-
-    @property
-    def seconds(self) -> float:
-        """Since the beginning."""
-        return monotonic() - self.began
-
-    @property
-    def left(self) -> float:
-        """Seconds until the limit."""
-        return max(self.limits.seconds - self.seconds, 0.0)
 
     @property
     def bound(self) -> Bound:
-        """No schedule on any of the placements has a smaller objective."""
+        """The least bound of all cases: no schedule on any of the placements has a smaller objective."""
         least = min(self.bounds, key=lambda bound: bound.ticks)
-        return least._replace(ticks=min(least.ticks, self.value)) if self.best else least
+        return replace(least, ticks=min(least.ticks, self.value)) if self.best else least
 
     @property
     def open(self) -> list[int]:
-        """The places of the cases where something better may be found, the most promising first."""
-        places = [place for place, bound in enumerate(self.bounds) if not self._is_settled(bound)]
-        return sorted(places, key=lambda place: (self.value_of(place), self.bounds[place].ticks))
+        """The cases where something better may be found, the most promising first."""
+        numbers = [number for number, bound in enumerate(self.bounds) if not self._is_settled(bound)]
+        return sorted(numbers, key=lambda number: (self.value_of(number), self.bounds[number].ticks))
 
     def _is_settled(self, bound: Bound) -> bool:
         return self.best is not None and self.value <= bound.ticks * (1 + self.limits.gap)
 
-    def value_of(self, place: int) -> float:
-        """The objective of the best schedule of a case; infinite without one."""
-        find = self.finds[place]
-        return float("inf") if find is None else self.cases[place].value(find.schedule)
+    def value_of(self, number: int) -> float:
+        """Return the objective of the best schedule of a case; infinite without one."""
+        candidate = self.candidates[number]
+        return float("inf") if candidate is None else self.cases[number].value(candidate.schedule)
 
     def at(self, stage: str) -> None:
-        """The solve is at this stage now."""
+        """Begin a stage of the solve, and tell the listener."""
         self.stage = stage
         self._tell()
 
-    def offer(self, place: int, find: Find, *, heuristic: bool = False) -> bool:
-        """Take note of a schedule of a case; whether it is the best of that case. `heuristic`: no search made it."""
-        value = self.cases[place].value(find.schedule)
-        if not find.schedule.fits:
+    def try_all(self, number: int, candidates: Iterable[Candidate], clock: Clock, *, heuristic: bool = False) -> None:
+        """Offer candidates of a case until it is settled, or `clock` is over."""
+        try:
+            with under(clock):
+                for candidate in candidates:
+                    self.offer(number, candidate, heuristic=heuristic)
+                    if clock.is_over or (self.best is not None and number not in self.open):
+                        return
+        except TimeIsUp:
+            return
+
+    def offer(self, number: int, candidate: Candidate, *, heuristic: bool = False) -> bool:
+        """Take note of a schedule of a case, and return whether it is the best of that case.
+
+        `heuristic` says that no search made it. A schedule that breaks a rule is a bug of its source: it is left out,
+        with a warning.
+        """
+        value = self.cases[number].value(candidate.schedule)
+        if not candidate.schedule.fits:
             return False
+        is_better = self.best is None or value < self.value
+        if is_better:
+            try:
+                checked(candidate.schedule)
+            except InvalidSchedule as error:
+                warn_of_bug(candidate.source, error)
+                return False
         if heuristic and (self.heuristic is None or value < self.heuristic[1]):
-            self.heuristic = find.source, value
-        if value >= self.value_of(place):
+            self.heuristic = candidate.source, value
+        if value >= self.value_of(number):
             return False
-        self.finds[place] = find
-        if self.best is None or value < self.value:
-            checked(find.schedule)
-            self.best, self.value = find, value
+        self.candidates[number] = candidate
+        if is_better:
+            self.best, self.value = candidate, value
             self._tell()
         return True
 
-    def raise_bound(self, place: int, bound: Bound) -> None:
+    def raise_bound(self, number: int, bound: Bound) -> None:
         """Take note of a bound on the objective of a case."""
-        if bound.ticks > self.bounds[place].ticks:
+        if bound.ticks > self.bounds[number].ticks:
             before = self.bound.ticks
-            self.bounds[place] = bound
+            self.bounds[number] = replace(bound, per_unit=self.per_unit)
             if self.bound.ticks > before:
                 self._tell()
 
+    @property
+    def best_heuristic(self) -> BestHeuristic | None:
+        """The best schedule that no search made, with its value in the user's time unit."""
+        if self.heuristic is None:
+            return None
+        source, ticks = self.heuristic
+        return BestHeuristic(source, in_units(ticks, self.per_unit))
+
     def _tell(self) -> None:
         if self.listener is not None:
-            source, value = (self.best.source, self.value) if self.best else ("", None)
-            scale = self.cases[0].problem.costs.scale
-            self.listener(Event(self.stage, self.seconds, value, source, self.bound.ticks, scale))
+            source, value = (self.best.source, in_units(self.value, self.per_unit)) if self.best else ("", None)
+            self.listener(Event(self.stage, self.clock.seconds, value, source, self.bound.value))

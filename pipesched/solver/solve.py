@@ -1,40 +1,42 @@
 """A solve: bounds, then the portfolio, then CP-SAT or improvement, each only if those before left a gap.
 
-Every stage reports what it finds; Ctrl-C and the time limit end it with the best schedule so far.
+Every stage reports what it finds; a stop event, Ctrl-C and the time limit end it with the best schedule so far.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
-from itertools import islice
+from threading import Event as StopEvent
 
+from pipesched.checks import require_callable, require_flag, require_number, require_type, require_whole
+from pipesched.core.clock import Clock, TimeIsUp, under
 from pipesched.core.cpsat import Limits
 from pipesched.errors import ConfigError, NoSchedule
-from pipesched.lookup import find as look_up
+from pipesched.names import require_name
 from pipesched.outcome import Outcome, SolveReport
 from pipesched.pipeline.bounds import Bound
-from pipesched.pipeline.floor import Relief
-from pipesched.pipeline.problem import Problem
-from pipesched.pipeline.schedule import Schedule, schedule_plan
-from pipesched.solver.bounds import best_bound
-from pipesched.solver.case import OBJECTIVES, Case
+from pipesched.pipeline.kinds import Allowed
+from pipesched.pipeline.problem import Problem, require_problem
+from pipesched.pipeline.schedule import Schedule
+from pipesched.solver.candidate import Candidate
+from pipesched.solver.case import OBJECTIVES, Case, Improvement
 from pipesched.solver.exact import prove
 from pipesched.solver.feasible import feasible
-from pipesched.solver.improve import improve
-from pipesched.solver.justify import justify
-from pipesched.solver.placements import AUTO, in_blocks, name_of, placed, refined
-from pipesched.solver.portfolio import by_names, by_rules
-from pipesched.solver.saving import of_case, saving_bound, saving_by_names, saving_by_rules
-from pipesched.solver.search import Find, Listener, Search
-from pipesched.solver.transfers import SavingCase
+from pipesched.solver.keeping import KeepingCase
+from pipesched.solver.placements import placed
+from pipesched.solver.saving import SavingCase
+from pipesched.solver.search import Listener, Search
+from pipesched.words import Status, StoppedBy
 
+MOST_SECONDS = 1_000_000
+MOST_WORKERS, MOST_SEED = 1_000, 2**31 - 1
+BOUND_SHARE = 0.3  # of the time limit, at most, before there is a schedule
 PORTFOLIO_SHARE = 0.25  # of the time limit, at most
 SLOW = 1_000  # operations from which some algorithms take seconds
 SMALL, LARGE = 300, 3_500  # operations: up to which CP-SAT needs no better schedule first; from which it cannot prove
 END_OF_TIME = 0.02  # of the time limit: with less than that left, it was the limit that ended a search
 SHARE_USED = 0.9  # of the time that a case was given: with more than that used, its time was up
-JUSTIFY_SHARE, IMPROVE_SHARE = 0.2, 0.6  # of the time of a case; the second, of what the first leaves
 METHODS = ("auto", "portfolio", "cpsat", "improve")
 
 
@@ -46,185 +48,248 @@ def solve(
     gap: float = 0.0,
     workers: int = 0,
     seed: int = 0,
-    placement: Sequence[str] = (AUTO,),
+    placement: str | Sequence[str] | None = None,
     split_backward: bool | None = None,
     offload: bool = False,
     recompute: bool = False,
-    hint: Schedule | None = None,
+    hint: Schedule | Outcome | None = None,
     method: str = "auto",
     listener: Listener | None = None,
+    stop: StopEvent | None = None,
 ) -> Outcome:
-    """The schedule of `problem` with the least objective within its budget, with what is proved about it.
+    """Find the schedule with the least objective within the budget, with what is proved about it.
 
-    `time_limit` is in seconds, `gap` relative; `workers` 0 means one a core. `placement` names placements to try when
-    the problem leaves it open. `split_backward` None: as the costs are given. `offload` and `recompute` allow to do so
-    with any activation. `hint` is a schedule to begin from.
-    The outcome's `report` says the status, the bound and what it rests on. Raises NoSchedule when nothing fits the
-    budget, or nothing is found in time; ConfigError for bad arguments. Ctrl-C returns the best schedule so far.
+    Args:
+        problem: What to schedule.
+        objective: "makespan", or "span" (Zero Bubble's cost: an iteration's time when iterations tile).
+        time_limit: Seconds until the best so far is taken.
+        gap: Relative gap to the bound that is good enough.
+        workers: Threads of CP-SAT; 0: one a core. One worker and a seed repeat the answer, unless the time ends it.
+        seed: Seed of the search.
+        placement: Names of placements to choose from, where the problem leaves it open; default: all that suit the
+            stages but bidirectional, which keeps two copies of the weights.
+        split_backward: Whether the backward runs as I and W; default: as the costs are given.
+        offload: Whether activations may go to host memory and come back; needs the cost of an offload.
+        recompute: Whether forwards may run again before their backwards.
+        hint: A schedule of the same model to begin from.
+        method: "auto"; "portfolio" (heuristics only), "cpsat" (no local search), "improve" (no proof).
+        listener: Called with an Event whenever something better is known; never twice at once. What it raises ends the
+            search, and is raised here.
+        stop: Set it, from any thread, to end the search with the best schedule so far.
+
+    Returns:
+        An outcome whose `report` says the status, the bound and what it rests on. Ctrl-C counts as `stop`.
+
+    Raises:
+        NoSchedule: Nothing fits the budget, or nothing was found in time, or before it was stopped.
+        ConfigError: A bad argument, or two that do not go together; its `key` is the parameter.
     """
-    look_up(dict.fromkeys(OBJECTIVES), objective, "objective", "objective")
-    look_up(dict.fromkeys(METHODS), method, "method", "method")
+    require_problem(problem)
+    limits = _limits(time_limit, gap, workers, seed, stop)
+    require_name(OBJECTIVES, objective, "objective", "objective")
+    require_name(METHODS, method, "method", "method")
+    require_callable(listener, "listener")
     if split_backward is not None:
+        require_flag(split_backward, "split_backward")
         problem = replace(problem, costs=replace(problem.costs, split=split_backward))
-    relief = Relief(offload, recompute)
-    if offload and problem.costs.offload is None:
-        raise ConfigError(
-            "to offload, costs.offload (--offload-cost) must say what one transfer takes", "costs.offload"
-        )
-    fitting = feasible(placed(problem, placement), relief)
-    cases = [SavingCase(one, objective, relief) if any(relief) else Case(one, objective) for one in fitting]
-    search = Search(cases, Limits(time_limit, gap, workers, seed), listener)
-    stopped_by = _run(search, method, hint)
+    allowed = Allowed(require_flag(offload, "offload"), require_flag(recompute, "recompute"))
+    _require_effect(problem, allowed, method)
+    start = _schedule_of(hint)
+    fitting = feasible(placed(problem, placement), allowed)
+    cases: list[Case] = [
+        SavingCase(settled, objective, allowed) if any(allowed) else KeepingCase(settled, objective)
+        for settled in fitting
+    ]
+    search = Search(cases, limits, Clock(limits.seconds, stop), listener)
+    stopped_by = _run(search, method, start)
     if search.best is None:
-        raise NoSchedule(f"no schedule was found within {time_limit:g} s")
+        raise NoSchedule(_nothing_found(search))
     return _outcome(search, stopped_by)
 
 
-def _run(search: Search, method: str, hint: Schedule | None) -> str:
-    """All stages, until one of them settles it; what ended them."""
+def _limits(time_limit: float, gap: float, workers: int, seed: int, stop: StopEvent | None) -> Limits:
+    if stop is not None:
+        require_type(stop, StopEvent, "a threading.Event or None", "stop")
+    return Limits(
+        seconds=require_number(time_limit, "time_limit", most=MOST_SECONDS, above=True),
+        gap=require_number(gap, "gap"),
+        workers=require_whole(workers, "workers", most=MOST_WORKERS),
+        seed=require_whole(seed, "seed", most=MOST_SEED),
+        stop=stop,
+    )
+
+
+def _require_effect(problem: Problem, allowed: Allowed, method: str) -> None:
+    """Raise ConfigError for an argument that has no effect beside another, and for an offload without its cost."""
+    if allowed.offload and problem.costs.offload is None:
+        raise ConfigError("needs `costs.offload`, which says what one transfer takes", "offload")
+    saving = next((name for name, given in allowed._asdict().items() if given), None)
+    if saving and method == "improve":
+        raise ConfigError(f"has no effect with `{saving}`: local search knows only activations that are kept", "method")
+
+
+def _schedule_of(hint: object) -> Schedule | None:
+    schedule = hint.schedule if isinstance(hint, Outcome) else hint
+    if schedule is not None and not isinstance(schedule, Schedule):
+        raise ConfigError("must be a Schedule or an Outcome", "hint")
+    return schedule
+
+
+def _nothing_found(search: Search) -> str:
+    if search.clock.is_stopped:
+        return "stopped before any schedule was found"
+    return f"no schedule was found within {search.limits.seconds:g} s"
+
+
+def _run(search: Search, method: str, hint: Schedule | None) -> StoppedBy:
+    """Go through all stages until one of them closes the gap; return what ended them."""
     try:
         _heuristics(search, hint)
         if method != "portfolio":
             _go_on(search, method)
     except KeyboardInterrupt:
-        if search.best is None:
+        if search.best is None or search.clock.is_stopped:
             raise
-        return "interrupt"
-    if not search.open:
-        return "proof" if search.value == search.bound.ticks else "gap"
-    return "search" if search.left > END_OF_TIME * search.limits.seconds else "time limit"
+        return StoppedBy.INTERRUPT
+    if search.best is not None and not search.open:
+        return StoppedBy.PROOF if search.value == search.bound.ticks else StoppedBy.GAP
+    if search.clock.is_stopped:
+        return StoppedBy.INTERRUPT
+    return StoppedBy.SEARCH if search.clock.left > END_OF_TIME * search.limits.seconds else StoppedBy.TIME_LIMIT
 
 
 def _heuristics(search: Search, hint: Schedule | None) -> None:
-    """Bounds of every case, then the hint, then the portfolio until a bound is met or its share of the time is used.
+    """Bound every case, then try the hint, then the portfolio until a bound is met or its time is up.
 
-    The algorithms that have names have all the time there is: if it is enough for them, no answer is worse than one of
-    theirs.
+    The named algorithms may take all the time: if it is enough for them, no answer is worse than one of theirs.
     """
     search.at("bounds")
-    for place, case in enumerate(search.cases):
-        search.raise_bound(place, saving_bound(case) if isinstance(case, SavingCase) else best_bound(case))
+    _raise_bounds(search)
     if hint is not None:
         _take_hint(search, hint)
-    for place in _heuristic_order(search):
-        if search.best is None or place in search.open:
-            search.at(f"portfolio, {name_of(search.cases[place].problem)}")
-            named, ruled = _portfolio(search.cases[place])
-            _try(search, place, named, until=search.limits.seconds)
-            _try(search, place, ruled, until=PORTFOLIO_SHARE * search.limits.seconds)
+    for number in _heuristic_order(search):
+        case = search.cases[number]
+        if search.best is None or number in search.open:
+            search.at(f"portfolio, {case.name}")
+            search.try_all(number, case.named_candidates(), search.clock, heuristic=True)
+            left = PORTFOLIO_SHARE * search.limits.seconds - search.clock.seconds
+            seconds = search.clock.left if search.best is None else left
+            search.try_all(number, case.ruled_candidates(), search.clock.part(seconds), heuristic=True)
+
+
+def _raise_bounds(search: Search) -> None:
+    """Bound every case, within a part of the time."""
+    clock = search.clock.part(BOUND_SHARE * search.limits.seconds)
+    for number, case in enumerate(search.cases):
+        try:
+            with under(clock):
+                bound = case.bound()
+            search.raise_bound(number, bound)
+        except TimeIsUp:
+            return
 
 
 def _heuristic_order(search: Search) -> list[int]:
-    """The least bound first. Where that takes long: one list schedule of each case, to have something to show; then
-    linear and loop before v and wave, whose algorithms compare many orders."""
+    """Return the cases, the least bound first.
+
+    On large cases, offer a list schedule of each first, so that there is an answer soon; then linear and loop come
+    before v and wave, whose algorithms compare many orders.
+    """
     if max(len(case.graph) for case in search.cases) <= SLOW:
-        return sorted(range(len(search.cases)), key=lambda place: search.bounds[place].ticks)
-    for place, case in enumerate(search.cases):
-        search.at(f"list schedule, {name_of(case.problem)}")
-        _try(search, place, _quick(case), until=search.limits.seconds)
+        return sorted(range(len(search.cases)), key=lambda number: search.bounds[number].ticks)
+    for number, case in enumerate(search.cases):
+        search.at(f"list schedule, {case.name}")
+        search.try_all(number, _quick(case), search.clock, heuristic=True)
     return list(range(len(search.cases)))
 
 
-def _try(search: Search, place: int, finds: Iterator[Find], until: float) -> None:
-    """Offer finds of a case until it is settled, or the time has come."""
-    while (search.best is None or (place in search.open and search.seconds < until)) and (find := next(finds, None)):
-        search.offer(place, find, heuristic=True)
-
-
-def _portfolio(case: Case) -> tuple[Iterator[Find], Iterator[Find]]:
-    """What the algorithms that have names find, and what else there is."""
-    if isinstance(case, SavingCase):
-        return saving_by_names(case), saving_by_rules(case)
-    return by_names(case), by_rules(case)
-
-
-def _quick(case: Case) -> Iterator[Find]:
-    """One list schedule."""
-    finds = islice(by_rules(case), 1)
-    return (of_case(case, find) for find in finds) if isinstance(case, SavingCase) else finds
+def _quick(case: Case) -> Iterator[Candidate]:
+    """Yield the quick candidate of a case, if there is one."""
+    candidate = case.quick_candidate()
+    if candidate is not None:
+        yield candidate
 
 
 def _take_hint(search: Search, hint: Schedule) -> None:
-    """Offer a schedule from elsewhere. Raises ConfigError when it is no schedule of this model and its placements."""
-    for place, case in enumerate(search.cases):
+    """Offer the schedule of the user's hint. Raises ConfigError if it is of another model or placement."""
+    for number, case in enumerate(search.cases):
         problem = case.problem
         sizes = (problem.devices, problem.microbatches, problem.stages % hint.plan.index.stages)
         if sizes != (hint.problem.devices, hint.problem.microbatches, 0):
             continue
-        if in_blocks(hint.problem.home(), problem.stages) == problem.home():
-            schedule = _of_case(hint, case)
+        if hint.problem.settled_placement.in_blocks(problem.stages) == problem.settled_placement:
+            schedule = case.adopted(hint)
             if schedule is not None:
-                search.offer(place, Find("hint", schedule))
+                search.offer(number, Candidate("hint", schedule))
                 return
-    raise ConfigError("the hint is no schedule of this model on a placement that is tried here", "hint")
-
-
-def _of_case(hint: Schedule, case: Case) -> Schedule | None:
-    """A schedule from elsewhere as one of `case`, if the case allows what it runs."""
-    if isinstance(case, SavingCase) and hint.plan.index.stages == case.problem.stages:
-        return case.adopted(hint)
-    if not set(hint.plan.index.kinds) <= set("FBIW"):
-        return None
-    plan = refined(hint.plan, case.index.kinds, case.problem.stages)
-    return None if plan is None else schedule_plan(case.problem, plan)
+    raise ConfigError("is no schedule of this model on a placement that is tried here", "hint")
 
 
 def _go_on(search: Search, method: str) -> None:
-    """CP-SAT or improvement on what is open, the most promising first, until nothing is, or the time is up.
+    """Search open cases, the most promising first, until none is open, or the time is up.
 
-    Each case has its share of the time; those that it cuts off share what the others leave.
+    Each case has an equal part of the time; those that it cuts off divide what the others leave.
     """
     waiting, cut_off = set(range(len(search.cases))), set[int]()
-    while search.best and search.left > END_OF_TIME * search.limits.seconds:
-        places = [place for place in search.open if place in waiting]
-        if places:
-            began, share = search.seconds, search.left / len(places)
-            _search_one(search, places[0], share, method)
-            waiting.remove(places[0])
-            if search.seconds - began > SHARE_USED * share:
-                cut_off.add(places[0])
+    while search.best and search.clock.left > END_OF_TIME * search.limits.seconds:
+        numbers = [number for number in search.open if number in waiting]
+        if numbers:
+            clock = search.clock.part(search.clock.left / len(numbers))
+            _search_case(search, numbers[0], clock, method)
+            waiting.remove(numbers[0])
+            if clock.seconds > SHARE_USED * clock.limit:
+                cut_off.add(numbers[0])
         elif cut_off:
             waiting, cut_off = cut_off, set()
         else:
             return
 
 
-def _search_one(search: Search, place: int, seconds: float, method: str) -> None:
-    """One case. CP-SAT alone proves, and is quick on small cases; on large ones improvement finds more in less time."""
-    size, name = len(search.cases[place].graph), name_of(search.cases[place].problem)
-    until = search.seconds + seconds
-    if isinstance(search.cases[place], SavingCase):
-        search.at(f"CP-SAT, {name}")
-        prove(search, place, seconds)
+def _search_case(search: Search, number: int, clock: Clock, method: str) -> None:
+    """Search one case: small ones by CP-SAT, which alone proves; on large ones local search is better."""
+    case = search.cases[number]
+    size, improvements = len(case.graph), case.improvements
+    for improvement in improvements:
+        is_last = improvement is improvements[-1]
+        if method == "cpsat" or (method == "auto" and is_last and size <= SMALL):
+            continue
+        share = 1.0 if is_last and (method == "improve" or size > LARGE) else improvement.share
+        _improve(search, number, improvement, clock.part(share * clock.left))
+    searches = not improvements or method == "cpsat" or size <= LARGE
+    if searches and number in search.open and not clock.is_over:
+        search.at(f"CP-SAT, {case.name}")
+        try:
+            with under(clock):
+                prove(search, number, clock.left)
+        except TimeIsUp:
+            return
+
+
+def _improve(search: Search, number: int, improvement: Improvement, clock: Clock) -> None:
+    case, own = search.cases[number], search.candidates[number]
+    if own is None or own.schedule.plan.pairs:
         return
-    if method != "cpsat":
-        search.at(f"justification, {name}")
-        justify(search, place, JUSTIFY_SHARE * seconds)
-    if method == "improve" or (method == "auto" and size > SMALL):
-        share = 1.0 if method == "improve" or size > LARGE else IMPROVE_SHARE
-        search.at(f"improvement, {name}")
-        improve(search, place, share * (until - search.seconds))
-    if place in search.open and until > search.seconds and (method == "cpsat" or size <= LARGE):
-        search.at(f"CP-SAT, {name}")
-        prove(search, place, until - search.seconds)
+    search.at(f"{improvement.name}, {case.name}")
+    search.try_all(number, improvement.search(case, own.schedule, search.limits, clock), clock)
 
 
-def _outcome(search: Search, stopped_by: str) -> Outcome:
+def _outcome(search: Search, stopped_by: StoppedBy) -> Outcome:
     assert search.best is not None
-    place = search.finds.index(search.best)
+    number = search.candidates.index(search.best)
+    objective = search.cases[number].objective
     return Outcome(
         "solve",
         search.best.schedule,
         SolveReport(
-            objective=search.cases[place].objective,
-            status="optimal" if search.value == search.bound.ticks else "feasible",
-            value=search.value,
+            objective=objective,
+            status=Status.OPTIMAL if search.value == search.bound.ticks else Status.FEASIBLE,
+            value_ticks=search.value,
             bound=search.bound,
-            makespan_bound=search.bounds[place] if search.cases[place].objective == "makespan" else Bound(0, ""),
-            seconds=search.seconds,
+            makespan_bound=search.bounds[number] if objective == "makespan" else Bound(0, "", search.per_unit),
+            seconds=search.clock.seconds,
             stopped_by=stopped_by,
             source=search.best.source,
-            heuristic=search.heuristic,
-            placements=tuple(name_of(case.problem) for case in search.cases),
+            heuristic=search.best_heuristic,
+            placements=tuple(case.name for case in search.cases),
         ),
     )

@@ -1,4 +1,4 @@
-"""Figures for papers and slides, drawn by matplotlib: SVG, PNG and PDF. Loaded only when one is asked for."""
+"""Figures for papers and slides, drawn by matplotlib: SVG, PNG and PDF. Raises ConfigError where it is missing."""
 
 from importlib.util import find_spec
 

@@ -16,53 +16,54 @@ from matplotlib.collections import LineCollection, PolyCollection
 from matplotlib.lines import Line2D
 from matplotlib.patches import Patch
 
-from pipesched.pipeline.ops import KINDS, Op
+from pipesched.core.integers import ceil_div
+from pipesched.pipeline.kinds import KINDS
+from pipesched.pipeline.ops import Op
 from pipesched.pipeline.schedule import Schedule
 from pipesched.render.cells import chunk_of_stage
 from pipesched.render.figure.memory import draw_memory, memory_key
 from pipesched.render.figure.page import DIGIT, FONT, GREY, PALE, POINTS, RED, Key
-from pipesched.render.figure.rows import BAR_INCHES, GAP, Bar, bars, layout, rectangle, shows_memory
+from pipesched.render.figure.rows import BAR_INCHES, GAP, Bar, bars, layout, rectangle
 from pipesched.render.figure.stripes import WIDTH, Striped, stripes
-from pipesched.render.legend import KIND_NAMES
-from pipesched.render.palette import HUES, Rgb, colour_of, text_on
+from pipesched.render.palette import FALLING, HUES, Rgb, colour_of, text_on
 from pipesched.render.timescale import Window, number
 from pipesched.render.view import View
 
 LARGEST, SMALLEST = FONT - 1, 4.0  # points of a label
 MOST_NAMES = 32  # of devices beside the chart, before they touch
 LANE_FONT = FONT - 2
-FALLING = {"W": False, "R": True}  # the stripes of a kind: whether they fall from left to right
 NARROW = 2.5  # points; slots below that have neither white edges nor stripes, which would be most of them
 Colour = tuple[float, float, float]
 
 
 class Chart:
-    """`schedule` in `axes`, on the time scale of `window` (ticks)."""
+    """The chart of `schedule` in `axes`, on the time scale of `window` (ticks)."""
 
     def __init__(self, axes: Axes, schedule: Schedule, view: View, window: Window) -> None:
         self.axes, self.schedule, self.view, self.window = axes, schedule, view, window
-        self.unit = schedule.problem.costs.scale
-        self.memory = shows_memory(schedule, view)
+        self.unit = schedule.problem.ticks.per_unit
+        self.memory = view.shows_memory(schedule)
         self.layout = layout(schedule, view)
         self.chunk = chunk_of_stage(schedule)
         self.chunks = max(self.chunk) + 1
         self.slots, self.transfers = (
-            [bar for place in places for bar in bars(schedule, place, window)]
-            for places in (self.layout.devices, self.layout.lanes)
+            [bar for row in rows for bar in bars(schedule, row, window)]
+            for rows in (self.layout.devices, self.layout.lanes)
         )
         self.bars = self.slots + self.transfers
 
     def draw(self) -> None:
-        """What does not depend on the final size of the axes."""
+        """Draw all that does not depend on the final size of the axes."""
         self._frame()
         self._names()
         self._idle()
         self._slots()
         if self.memory:
-            draw_memory(self.axes, self.schedule, self.layout.devices, self.window)
+            rows = dict(zip(self.view.devices(self.schedule), self.layout.devices, strict=True))
+            draw_memory(self.axes, self.schedule, rows, self.window)
 
     def finish(self) -> None:
-        """Stripes, and labels where they fit, now that the axes have their final size."""
+        """Draw stripes, and labels where they fit, when the axes have their final size."""
         box = self.axes.get_window_extent()
         across = self._points_per_unit(box.width)
         down = box.height / self.layout.height
@@ -71,7 +72,7 @@ class Chart:
             self._labels(together, across, down)
 
     def _points_per_unit(self, width: float) -> float:
-        """How many points on paper a time unit has, when the axes are `width` points wide."""
+        """Return the points of a time unit when the axes are `width` points wide."""
         return self.unit / max(self.window.end - self.window.start, 1) * width
 
     def _frame(self) -> None:
@@ -83,24 +84,26 @@ class Chart:
             axes.spines[side].set_visible(False)
 
     def _names(self) -> None:
-        """The devices and lanes, to the left; a device over its budget in red."""
+        """Write the names of devices and lanes to the left, in red for a device over its budget."""
         devices, lanes = self.layout.devices, self.layout.lanes if len(self.layout.lanes) <= MOST_NAMES else ()
-        named = range(0, len(devices), -(-len(devices) // MOST_NAMES))
-        places = [*(devices[device] for device in named), *lanes]
-        self.axes.set_yticks([place.middle for place in places], [place.name for place in places])
+        named = range(0, len(devices), ceil_div(len(devices), MOST_NAMES))
+        rows = [*(devices[row_number] for row_number in named), *lanes]
+        self.axes.set_yticks([row.middle for row in rows], [row.name for row in rows])
         self.axes.tick_params(axis="y", length=0, pad=2)
         names = self.axes.get_yticklabels()
-        for device, name in zip(named, names, strict=False):
-            if device in self.schedule.over_budget:
+        drawn = self.view.devices(self.schedule)
+        for row_number, name in zip(named, names, strict=False):
+            if drawn[row_number] in self.schedule.over_budget:
                 name.set_color(RED)
         for name in names[len(named) :]:
             name.set(color=GREY, fontsize=LANE_FONT)
 
     def _idle(self) -> None:
-        """A pale band a row, from the first start to the last end of all: what the slots leave free is idle."""
-        left, right = min(self.schedule.first_start) / self.unit, max(self.schedule.last_end) / self.unit
-        places = [*self.layout.devices, *self.layout.lanes]
-        bands = [rectangle(left, right, place.top, place.top + place.height) for place in places]
+        """Draw a pale band a row, from the first start to the last end of all; where no slot covers it, it is idle."""
+        left = min(self.schedule.first_start_ticks) / self.unit
+        right = max(self.schedule.last_end_ticks) / self.unit
+        rows = [*self.layout.devices, *self.layout.lanes]
+        bands = [rectangle(left, right, row.top, row.top + row.height) for row in rows]
         self.axes.add_collection(PolyCollection(bands, facecolors=PALE, edgecolors="none"), autolim=False)
 
     def _slots(self) -> None:
@@ -123,7 +126,7 @@ class Chart:
         return colour_of(op.microbatch, op.kind, self.chunk[op.stage], self.chunks)
 
     def _stripes(self, across: float, down: float) -> None:
-        """White diagonals over the slots of a striped kind."""
+        """Draw white diagonals over the slots of a striped kind."""
         lines = [
             [(bar.left + x / across, bar.bottom - y / down) for x, y in stripe]
             for bar in self.bars
@@ -133,7 +136,7 @@ class Chart:
         self.axes.add_collection(LineCollection(lines, colors="white", linewidths=WIDTH), autolim=False)
 
     def _labels(self, together: Sequence[Bar], across: float, down: float) -> None:
-        """What the view asks for, in every bar with room for the longest such text, so that neighbours look alike."""
+        """Label every bar that is large enough for the longest such text, so that neighbours look alike."""
         style = self.view.label
         if style == "auto":
             fits = all(self._letters(bar, "op", across, down) > SMALLEST + 1 for bar in together)
@@ -144,7 +147,7 @@ class Chart:
                 self._write(bar, label_text(bar.op, style), letters)
 
     def _letters(self, bar: Bar, style: str, across: float, down: float) -> float:
-        """The points of letters with which the longest label fits this bar."""
+        """Return the size of letters, in points, with which the longest label fits this bar."""
         index = self.schedule.plan.index
         longest = len(label_text(Op(index.stages - 1, "F", index.microbatches - 1), style))
         return min(LARGEST, (bar.bottom - bar.top) * down * 0.8, (bar.width * across - 0.8) / (longest * DIGIT))
@@ -166,13 +169,13 @@ class Chart:
         )
 
     def key(self) -> Iterator[Key]:
-        """What the colours mean, for the legend."""
+        """Yield the entries of the legend: what the colours mean."""
         names: dict[Rgb, list[str]] = defaultdict(list)  # B and I share a shade
         for kind in KINDS:
             if any(bar.op.kind == kind for bar in self.bars):
                 names[colour_of(0, kind)].append(kind)
         for colour, kinds in names.items():
-            yield _swatch(colour, kinds[0]), " or ".join(KIND_NAMES[kind] for kind in kinds)
+            yield _swatch(colour, kinds[0]), " or ".join(KINDS[kind].name for kind in kinds)
         if self.schedule.plan.pairs:
             yield _two_tone(colour_of(0, "F"), colour_of(1, "B")), "overlapped pair"
         if self.chunks > 1:
@@ -186,28 +189,28 @@ class Chart:
 
 
 def label_text(op: Op, style: str) -> str:
-    """What `style` (one of labels.LABELS, not auto) writes into a slot."""
+    """Return the label of a slot; `style` is one of labels.LABELS, but not auto."""
     return {"microbatch": str(op.microbatch), "op": str(op), "stage": str(op.stage), "none": ""}[style]
 
 
 def unit_rgb(colour: Rgb) -> Colour:
-    """A colour in matplotlib's numbers, 0 to 1."""
+    """Return a colour in matplotlib's numbers, 0 to 1."""
     red, green, blue = (value / 255 for value in colour)
     return red, green, blue
 
 
 def chart_inches(schedule: Schedule, view: View) -> float:
-    """The height of the rows of a chart."""
+    """Return the height of the rows of a chart in inches."""
     return layout(schedule, view).height * BAR_INCHES
 
 
 def _first(count: int) -> str:
-    """The first of `count` numbers, for instance `0, 1, 2, ..`."""
+    """Return the first of `count` numbers as text: `0, 1, 2, ..`."""
     return ", ".join([*map(str, range(min(count, 3))), *([".."] if count > 3 else [])])
 
 
 def _swatch(colour: Rgb, kind: str) -> Artist:
-    """A box of that colour, with the stripes of a kind."""
+    """Return a box of that colour, with the stripes of a kind."""
     look: Any = {"facecolor": unit_rgb(colour), "edgecolor": "white", "linewidth": 0.3}
     return Striped(falling=FALLING[kind], **look) if kind in FALLING else Patch(**look)
 

@@ -8,15 +8,13 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.patches import Patch
 
-from pipesched.comparison import Entry, best_makespan
+from pipesched.comparison import Comparison
 from pipesched.errors import ConfigError
 from pipesched.outcome import Outcome
-from pipesched.pipeline.quantities import in_units
 from pipesched.render.figure.chart import Chart, chart_inches, unit_rgb
 from pipesched.render.figure.gantt import FRAME_INCHES, makespan
-from pipesched.render.figure.page import FONT, RED, TALLEST, Key, image, legend, settle, sheet, with_unit
+from pipesched.render.figure.page import FONT, RED, TALLEST, Drawing, Key, legend, settle, sheet, with_unit
 from pipesched.render.palette import HUES
-from pipesched.render.timescale import Window
 from pipesched.render.view import View
 
 TITLE_INCHES = 0.22  # of each chart
@@ -25,24 +23,25 @@ Measure = Callable[[Outcome], float]
 BEST, OTHERS = unit_rgb(HUES[2]), unit_rgb(HUES[0])
 
 
-def comparison_image(entries: Sequence[Entry], view: View, kind: str) -> bytes:
-    """The schedules of a comparison, in its order, as svg, png or pdf. Raises ConfigError if there is none."""
-    outcomes = [entry.outcome for entry in entries if entry.outcome]
+def comparison_figure(comparison: Comparison, view: View) -> Drawing:
+    """Draw the schedules of a comparison, in its order. Raises ConfigError if there is none."""
+    outcomes = [entry.outcome for entry in comparison if entry.outcome]
     if not outcomes:
         raise ConfigError("there is nothing to draw: none of the algorithms applies")
-    height = FRAME_INCHES + sum(TITLE_INCHES + chart_inches(one.schedule, view) for one in outcomes)
+    height = FRAME_INCHES + sum(TITLE_INCHES + chart_inches(outcome.schedule, view) for outcome in outcomes)
     if height <= TALLEST:
-        return _charts(outcomes, view, height, kind)
-    return _bars(outcomes, best_makespan(entries), view, kind)
+        return _charts(outcomes, view, height)
+    best = comparison.best
+    least = best.outcome.schedule.makespan if best is not None and best.outcome else None
+    return _bars(outcomes, least, view)
 
 
-def _charts(outcomes: Sequence[Outcome], view: View, height: float, kind: str) -> bytes:
-    window = view.window or Window(0, max(max(one.schedule.last_end) for one in outcomes))
+def _charts(outcomes: Sequence[Outcome], view: View, height: float) -> Drawing:
+    longest = max(outcomes, key=lambda outcome: max(outcome.schedule.last_end_ticks))
+    window = view.window(longest.schedule)
     with sheet(view.inches, height) as figure:
-        rows = [chart_inches(one.schedule, view) for one in outcomes]
-        drawn = [
-            Chart(axes, one.schedule, view, window) for one, axes in zip(outcomes, _panels(figure, rows), strict=True)
-        ]
+        panels = _panels(figure, [chart_inches(outcome.schedule, view) for outcome in outcomes])
+        drawn = [Chart(axes, outcome.schedule, view, window) for outcome, axes in zip(outcomes, panels, strict=True)]
         entries: dict[str, Key] = {}
         for chart, outcome in zip(drawn, outcomes, strict=True):
             chart.draw()
@@ -54,13 +53,13 @@ def _charts(outcomes: Sequence[Outcome], view: View, height: float, kind: str) -
         settle(figure)
         for chart in drawn:
             chart.finish()
-        return image(figure, kind)
+        return figure
 
 
 def _panels(figure: Figure, heights: Sequence[float]) -> list[Axes]:
-    """Axes one below the other."""
+    """Return axes one below the other."""
     grid = figure.add_gridspec(len(heights), 1, height_ratios=heights)
-    return [figure.add_subplot(grid[place]) for place in range(len(heights))]
+    return [figure.add_subplot(grid[number]) for number in range(len(heights))]
 
 
 def _caption(outcome: Outcome) -> str:
@@ -68,39 +67,41 @@ def _caption(outcome: Outcome) -> str:
     return f"{outcome.algorithm}: makespan {makespan(schedule)}, bubble {schedule.bubble:.1%}, peak {_peak(outcome):g}"
 
 
-def _bars(outcomes: Sequence[Outcome], best: int | None, view: View, kind: str) -> bytes:
-    """Makespan, bubble and peak memory, a bar an algorithm: the best that fits in green, those over budget in red."""
+def _bars(outcomes: Sequence[Outcome], best: int | float | None, view: View) -> Drawing:
+    """Draw makespan, bubble and peak memory as bars: the best that fits in green, those over budget in red."""
     problem = outcomes[0].schedule.problem
     measures: list[tuple[str, Measure, str]] = [
-        (with_unit("makespan", problem.time_unit), _makespan, ".6g"),
-        ("bubble (%)", lambda one: 100 * one.schedule.bubble, ".1f"),
+        (with_unit("makespan", problem.time_unit), lambda outcome: outcome.schedule.makespan, ".6g"),
+        ("bubble (%)", lambda outcome: 100 * outcome.schedule.bubble, ".1f"),
         (with_unit("peak memory", problem.memory.unit), _peak, ".4g"),
     ]
     with sheet(view.inches, 0.6 + BAR_INCHES * len(outcomes)) as figure:
-        for place, (title, measure, digits) in enumerate(measures):
-            axes = figure.add_subplot(1, len(measures), place + 1)
-            _panel(axes, outcomes, best, [measure(one) for one in outcomes], digits)
+        for number, (title, measure, digits) in enumerate(measures):
+            axes = figure.add_subplot(1, len(measures), number + 1)
+            _panel(axes, outcomes, best, [measure(outcome) for outcome in outcomes], digits)
             axes.set_title(title, pad=3)
-            if place:
+            if number:
                 axes.set_yticklabels([])
         legend(figure, list(_key(outcomes)))
-        return image(figure, kind)
+        return figure
 
 
 def _key(outcomes: Sequence[Outcome]) -> Iterator[Key]:
-    """What the colours of the bars mean."""
+    """Yield the entries of the legend: what the colours of the bars mean."""
     limited = outcomes[0].schedule.problem.memory.budget is not None
     yield Patch(facecolor=BEST), "shortest that fits the budget" if limited else "shortest"
     yield Patch(facecolor=OTHERS), "others"
-    if not all(one.schedule.fits for one in outcomes):
+    if not all(outcome.schedule.fits for outcome in outcomes):
         yield Patch(facecolor=RED), "over budget"
 
 
-def _panel(axes: Axes, outcomes: Sequence[Outcome], best: int | None, values: Sequence[float], digits: str) -> None:
-    colours = [_bar_colour(one, best) for one in outcomes]
+def _panel(
+    axes: Axes, outcomes: Sequence[Outcome], best: int | float | None, values: Sequence[float], digits: str
+) -> None:
+    colours = [_bar_colour(outcome, best) for outcome in outcomes]
     bars = axes.barh(range(len(outcomes)), values, height=0.72, color=colours)
     axes.bar_label(bars, [f"{value:{digits}}" for value in values], padding=2, fontsize=FONT - 1)
-    axes.set_yticks(range(len(outcomes)), [one.algorithm for one in outcomes])
+    axes.set_yticks(range(len(outcomes)), [outcome.algorithm for outcome in outcomes])
     axes.set_ylim(len(outcomes) - 0.4, -0.6)
     axes.set_xlim(0, 1.25 * max(*values, 1e-9))
     axes.tick_params(axis="y", length=0)
@@ -109,15 +110,11 @@ def _panel(axes: Axes, outcomes: Sequence[Outcome], best: int | None, values: Se
         axes.spines[side].set_visible(False)
 
 
-def _bar_colour(outcome: Outcome, best: int | None) -> tuple[float, float, float] | str:
+def _bar_colour(outcome: Outcome, best: int | float | None) -> tuple[float, float, float] | str:
     if not outcome.schedule.fits:
         return RED
     return BEST if outcome.schedule.makespan == best else OTHERS
 
 
-def _makespan(outcome: Outcome) -> float:
-    return in_units(outcome.schedule.makespan, outcome.schedule.problem.costs.scale)
-
-
 def _peak(outcome: Outcome) -> float:
-    return in_units(max(outcome.schedule.peak_memory), outcome.schedule.problem.memory.scale)
+    return max(outcome.schedule.peak_memory)

@@ -15,7 +15,7 @@ from matplotlib.ticker import LogLocator, NullFormatter
 
 from pipesched.render.figure.chart import unit_rgb
 from pipesched.render.figure.memory import DASHES
-from pipesched.render.figure.page import FONT, GREY, Key, image, legend, settle, sheet, with_unit
+from pipesched.render.figure.page import FONT, GREY, Drawing, Key, legend, settle, sheet, with_unit
 from pipesched.render.figure.placing import Box, Spot, needs_line, place_names
 from pipesched.render.palette import HUES
 from pipesched.render.timescale import number
@@ -27,9 +27,11 @@ DOTTED = (0, (1, 1.5))
 WIDE_RANGE = 2.5  # of makespans, from which their axis is logarithmic
 
 
-class Point(NamedTuple):
-    """A schedule by its makespan and peak memory, in the user's units. Dominated: another is better in one of them,
-    and no worse in the other. `bound`: no schedule with that memory is shorter, where that is known.
+class Trade(NamedTuple):
+    """A schedule by its makespan and peak memory, in the user's units.
+
+    It is `dominated` if another one is no worse in both and better in one. `bound` is the lower bound on the makespan
+    with that memory, where it is known.
     """
 
     label: str
@@ -40,30 +42,29 @@ class Point(NamedTuple):
 
     @property
     def open(self) -> bool:
-        """Whether there may be a shorter one."""
+        """Whether a shorter schedule is not ruled out."""
         return self.bound is not None and self.bound < self.makespan
 
 
-def frontier_image(
-    points: Sequence[Point],
-    kind: str,
+def frontier_figure(
+    points: Sequence[Trade],
     *,
     time_unit: str = "",
     memory_unit: str = "",
-    room: float | None = None,
+    limit: float | None = None,
     titles: tuple[str, str] = ("peak memory of a device", "makespan"),
     inches: float = PAGE,
-) -> bytes:
-    """Peak memory to the right, makespan upwards, as svg, png or pdf; points of equal place share a name.
+) -> Drawing:
+    """Draw peak memory to the right and makespan upwards; points at one spot share a name.
 
-    `room` is what the budget leaves for activations: a dashed line. Points with bounds are filled where they meet.
+    `limit`, a dashed line, is what the budget leaves for activations. A point is hollow where its bound is lower.
     """
     with sheet(inches, inches * SHAPE + 0.3) as figure:
         axes = figure.add_subplot()
         _stairs(axes, points)
         _marks(axes, points)
-        if room is not None:
-            _limit(axes, room)
+        if limit is not None:
+            _limit(axes, limit)
         axes.set_xlabel(with_unit(titles[0], memory_unit))
         axes.set_ylabel(with_unit(titles[1], time_unit))
         axes.margins(0.12)
@@ -75,11 +76,11 @@ def frontier_image(
         legend(figure, list(_key(points)))
         settle(figure)
         _names(axes, points)
-        return image(figure, kind)
+        return figure
 
 
-def _scales(axes: Axes, points: Sequence[Point]) -> None:
-    """Plain numbers along both axes; makespans far apart on a logarithmic one, which shows the near ones too."""
+def _scales(axes: Axes, points: Sequence[Trade]) -> None:
+    """Put plain numbers along both axes; makespans far apart get a logarithmic one, which shows near ones too."""
     makespans = [point.makespan for point in points if point.makespan > 0]
     if makespans and max(makespans) > WIDE_RANGE * min(makespans):
         axes.set_yscale("log")
@@ -89,21 +90,21 @@ def _scales(axes: Axes, points: Sequence[Point]) -> None:
         axis.set_major_formatter(lambda value, _: number(int(value) if value == int(value) else value))
 
 
-def _stairs(axes: Axes, points: Sequence[Point]) -> None:
-    """The frontier: with that much memory, no schedule of these is shorter."""
+def _stairs(axes: Axes, points: Sequence[Trade]) -> None:
+    """Draw the frontier as stairs: with that much memory, none of these schedules is shorter."""
     best = sorted({(point.peak, point.makespan) for point in points if not point.dominated})
     if best:
         peaks, makespans = zip(*best, strict=True)
         axes.step(peaks, makespans, where="post", color=MARK, linewidth=0.9)
 
 
-def _limit(axes: Axes, room: float) -> None:
-    """The budget, from top to bottom, with its name above."""
-    axes.axvline(room, color="black", linewidth=0.6, linestyle=DASHES)
-    axes.text(room, 1.01, "budget", transform=axes.get_xaxis_transform(), ha="center", va="bottom", fontsize=FONT - 1)
+def _limit(axes: Axes, limit: float) -> None:
+    """Draw the budget, from top to bottom, with its name above."""
+    axes.axvline(limit, color="black", linewidth=0.6, linestyle=DASHES)
+    axes.text(limit, 1.01, "budget", transform=axes.get_xaxis_transform(), ha="center", va="bottom", fontsize=FONT - 1)
 
 
-def _marks(axes: Axes, points: Sequence[Point]) -> None:
+def _marks(axes: Axes, points: Sequence[Trade]) -> None:
     for dominated, colour, size in ((True, PASSED, 10), (False, MARK, 18)):
         chosen = [point for point in points if point.dominated == dominated]
         axes.scatter(
@@ -119,8 +120,8 @@ def _marks(axes: Axes, points: Sequence[Point]) -> None:
     axes.add_collection(LineCollection(gaps, colors=MARK, linewidths=0.6, linestyles=DOTTED))
 
 
-def _key(points: Sequence[Point]) -> Iterator[Key]:
-    """What the marks mean."""
+def _key(points: Sequence[Trade]) -> Iterator[Key]:
+    """Yield the entries of the legend: what the marks mean."""
     look: Any = {"marker": "o", "markersize": 4, "linestyle": "none"}
     if all(point.bound is None for point in points):
         yield Line2D([], [], color=MARK, **look), "frontier"
@@ -134,31 +135,32 @@ def _key(points: Sequence[Point]) -> Iterator[Key]:
         yield Line2D([], [], color=MARK, linewidth=0.6, linestyle=DOTTED), "down to the bound"
 
 
-def _names(axes: Axes, points: Sequence[Point]) -> None:
-    """A name at each place where points are, the frontier's first."""
-    places = sorted(_places(points), key=lambda place: place[1].dominated)
-    if not places:
+def _names(axes: Axes, points: Sequence[Trade]) -> None:
+    """Write a name at each spot with points; those of the frontier choose first."""
+    spots = sorted(_spots(points), key=lambda spot: spot[1].dominated)
+    if not spots:
         return
-    notes = [_note(axes, name, point) for name, point in places]
+    notes = [_note(axes, name, point) for name, point in spots]
     extents = [note.get_window_extent() for note in notes]
-    marks = axes.transData.transform([(point.peak, point.makespan) for _, point in places]).tolist()
-    lines = [leg for line in axes.lines for leg in _legs(line.get_transform().transform(line.get_xydata()).tolist())]
+    marks = axes.transData.transform([(point.peak, point.makespan) for _, point in spots]).tolist()
+    paths = [line.get_transform().transform(line.get_xydata()).tolist() for line in axes.lines]
+    lines = [box for corners in paths for box in _segments(corners)]
     sizes = [(float(extent.width), float(extent.height)) for extent in extents]
     for note, box, mark in zip(notes, place_names(marks, sizes, lines, Box(*axes.bbox.extents)), marks, strict=True):
         _move(note, box, mark)
 
 
-def _places(points: Sequence[Point]) -> Iterator[tuple[str, Point]]:
-    """Each place once, with the names of all points there."""
-    names: dict[tuple[float, float], list[Point]] = defaultdict(list)
+def _spots(points: Sequence[Trade]) -> Iterator[tuple[str, Trade]]:
+    """Yield each spot once, with the names of all points there."""
+    names: dict[tuple[float, float], list[Trade]] = defaultdict(list)
     for point in points:
         names[point.peak, point.makespan].append(point)
     for together in names.values():
         yield ", ".join(point.label for point in together), together[0]
 
 
-def _note(axes: Axes, name: str, point: Point) -> Annotation:
-    """A name on its mark, with the line that it may need."""
+def _note(axes: Axes, name: str, point: Trade) -> Annotation:
+    """Return a name on its mark, with the line that it may need."""
     return axes.annotate(
         name,
         (point.peak, point.makespan),
@@ -179,7 +181,7 @@ def _move(note: Annotation, box: Box, mark: Spot) -> None:
         note.arrow_patch.set_visible(needs_line(box, mark))
 
 
-def _legs(corners: Sequence[Sequence[float]]) -> Iterator[Box]:
-    """The legs of a line, as boxes."""
+def _segments(corners: Sequence[Sequence[float]]) -> Iterator[Box]:
+    """Yield the segments of a line as boxes."""
     for (x0, y0), (x1, y1) in pairwise(corners):
         yield Box(min(x0, x1), min(y0, y1), max(x0, x1), max(y0, y1)).padded(0.7)

@@ -5,21 +5,20 @@ from __future__ import annotations
 from matplotlib.axes import Axes
 
 from pipesched.outcome import Outcome
-from pipesched.pipeline.quantities import in_units
 from pipesched.pipeline.schedule import Schedule
 from pipesched.render.figure.chart import Chart, chart_inches
-from pipesched.render.figure.page import DIGIT, FONT, POINTS, TALLEST, image, legend, settle, sheet, with_unit
+from pipesched.render.figure.page import DIGIT, FONT, POINTS, TALLEST, Drawing, legend, settle, sheet, with_unit
 from pipesched.render.summary import heading
-from pipesched.render.timescale import Window, number
+from pipesched.render.timescale import number
 from pipesched.render.view import View
 
 FRAME_INCHES = 0.95  # title, time axis and legend
 
 
-def gantt_image(outcome: Outcome, view: View, kind: str) -> bytes:
-    """The chart of a schedule as svg, png or pdf."""
+def gantt_figure(outcome: Outcome, view: View) -> Drawing:
+    """Draw the chart of a schedule."""
     schedule = outcome.schedule
-    window = view.window or Window(0, max(schedule.last_end))
+    window = view.window(schedule)
     with sheet(view.inches, min(FRAME_INCHES + chart_inches(schedule, view), TALLEST)) as figure:
         axes = figure.add_subplot()
         chart = Chart(axes, schedule, view, window)
@@ -29,11 +28,11 @@ def gantt_image(outcome: Outcome, view: View, kind: str) -> bytes:
         legend(figure, list(chart.key()))
         settle(figure)
         chart.finish()
-        return image(figure, kind)
+        return figure
 
 
 def _title(axes: Axes, outcome: Outcome, inches: float) -> None:
-    """What was scheduled, to the left, and its metrics, to the right; one above the other in a narrow figure."""
+    """Write what was scheduled to the left and its metrics to the right, or below where the figure is narrow."""
     name = heading(outcome).plain
     metrics = f"makespan {makespan(outcome.schedule)}, bubble {outcome.schedule.bubble:.2%}"
     if len(name + metrics) * FONT * DIGIT < 0.85 * inches * POINTS:
@@ -44,6 +43,5 @@ def _title(axes: Axes, outcome: Outcome, inches: float) -> None:
 
 
 def makespan(schedule: Schedule) -> str:
-    """The makespan with its unit."""
-    problem = schedule.problem
-    return f"{number(in_units(schedule.makespan, problem.costs.scale))} {problem.time_unit}".rstrip()
+    """Return the makespan with its unit as text."""
+    return f"{number(schedule.makespan)} {schedule.problem.time_unit}".rstrip()

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from itertools import pairwise
 
 from matplotlib.axes import Axes
@@ -13,7 +13,7 @@ from matplotlib.patches import Patch
 from pipesched.pipeline.quantities import in_units
 from pipesched.pipeline.schedule import Schedule
 from pipesched.render.figure.page import FONT, GREY, RED, Key, with_unit
-from pipesched.render.figure.rows import STRIP, Place, Polygon
+from pipesched.render.figure.rows import STRIP, ChartRow, Polygon
 from pipesched.render.strip import full_scale
 from pipesched.render.timescale import Window, number
 
@@ -22,18 +22,19 @@ DASHES = (0, (4, 2))
 HEADROOM = 1.25  # a strip is this much higher than the most that it shows
 
 
-def draw_memory(axes: Axes, schedule: Schedule, places: Sequence[Place], window: Window) -> None:
-    """The strips of all devices, below their `places` and on one scale; what is over a budget in red."""
-    unit = schedule.problem.costs.scale
-    grain = STRIP / (HEADROOM * max(full_scale(schedule), *schedule.peak_memory, 1))
+def draw_memory(axes: Axes, schedule: Schedule, rows: Mapping[int, ChartRow], window: Window) -> None:
+    """Draw the memory of devices in strips below their `rows`, on one scale; what is over a budget is red."""
+    unit = schedule.problem.ticks.per_unit
+    grain = STRIP / (HEADROOM * max(full_scale(schedule), *schedule.peak_grains, 1))
     held, over, limits, floors = [], [], [], []
-    for device, (place, room) in enumerate(zip(places, schedule.problem.room(), strict=True)):
-        floor = place.top + place.height + STRIP
-        steps = [*schedule.memory_steps(device), (max(schedule.last_end), 0)]
+    for device, row in rows.items():
+        capacity = schedule.problem.capacity_grains[device]
+        floor = row.top + row.height + STRIP
+        steps = [*schedule.memory_steps(device), (max(schedule.last_end_ticks), 0)]
         held.append(_area(steps, unit, floor, grain))
         floors.append(_line(window, unit, floor))
-        if room is not None:
-            limit = max(room, 0)
+        if capacity is not None:
+            limit = max(capacity, 0)
             above = [(time, max(level - limit, 0)) for time, level in steps]
             over.append(_area(above, unit, floor - grain * limit, grain))
             limits.append(_line(window, unit, floor - grain * limit))
@@ -45,7 +46,7 @@ def draw_memory(axes: Axes, schedule: Schedule, places: Sequence[Place], window:
 
 
 def _area(steps: Sequence[tuple[int, int]], unit: int, floor: float, grain: float) -> Polygon:
-    """The polygon under (tick, level from then on), `grain` high for each grain of memory."""
+    """Return the polygon under `steps` (tick, level from then on), `grain` high for each grain of memory."""
     outline = [(steps[0][0], 0)]
     for (time, level), (until, _) in pairwise(steps):
         outline += [(time, level), (until, level)]
@@ -53,13 +54,13 @@ def _area(steps: Sequence[tuple[int, int]], unit: int, floor: float, grain: floa
 
 
 def _line(window: Window, unit: int, height: float) -> Polygon:
-    """From end to end."""
+    """Return a level line across the window."""
     return [(window.start / unit, height), (window.end / unit, height)]
 
 
 def _peak(axes: Axes, schedule: Schedule, device: int, height: float) -> None:
-    """The peak of a device, to the right of its strip."""
-    peak = number(in_units(schedule.peak_memory[device], schedule.problem.memory.scale))
+    """Write the peak of a device to the right of its strip."""
+    peak = number(schedule.peak_memory[device])
     axes.annotate(
         f"peak {peak}",
         (1.005, height),
@@ -71,13 +72,13 @@ def _peak(axes: Axes, schedule: Schedule, device: int, height: float) -> None:
 
 
 def memory_key(schedule: Schedule) -> Iterator[Key]:
-    """What the strips show, for the legend."""
+    """Yield the entries of the legend: what the strips show."""
     problem = schedule.problem
     yield Patch(facecolor=FILL), with_unit("memory", problem.memory.unit)
     if schedule.over_budget:
         yield Patch(facecolor=RED), "over budget"
-    rooms = {room for room in problem.room() if room is not None}
-    if rooms:
+    capacities = {capacity for capacity in problem.capacity_grains if capacity is not None}
+    if capacities:
         name = "budget less static memory" if any(problem.memory.static) else "budget"
-        limit = f" {number(in_units(min(rooms), problem.memory.scale))}" if len(rooms) == 1 else ""
+        limit = f" {number(in_units(min(capacities), problem.grains.per_unit))}" if len(capacities) == 1 else ""
         yield Line2D([], [], color="black", linewidth=0.6, linestyle=DASHES), name + limit

@@ -1,7 +1,7 @@
-"""The sheet that figures are drawn on: its size, its letters, and the file that it becomes.
+"""The sheet that figures are drawn on: its size, its fonts, and the files that it becomes.
 
-matplotlib is used through its objects alone, never through pyplot, and whatever a user has set for it is left aside:
-the same schedule gives the same bytes. Text stays text in SVG, and PDF embeds TrueType fonts (Type 42), as publishers
+matplotlib is used through its objects alone, never through pyplot, and without the settings of the user: the same
+schedule gives the same bytes. Text stays text in SVG, and PDF embeds TrueType fonts (Type 42), as publishers
 ask.
 """
 
@@ -19,6 +19,7 @@ from matplotlib.figure import Figure
 from matplotlib.layout_engine import ConstrainedLayoutEngine
 from matplotlib.legend_handler import HandlerTuple
 
+from pipesched.core.integers import ceil_div
 from pipesched.render.figure.stripes import Striped, StripedHandler
 
 POINTS = 72  # to the inch
@@ -54,19 +55,33 @@ METADATA: dict[str, dict[str, str | None]] = {  # no dates, no versions
 }
 
 
+class Drawing(Figure):
+    """A figure that a notebook shows just as a file holds it."""
+
+    def _repr_svg_(self) -> str:
+        return image(self, "svg").decode()
+
+
 @contextmanager
-def sheet(inches: float, height: float) -> Iterator[Figure]:
-    """An empty figure of that size in inches, to be drawn and made an image inside the `with`."""
+def our_settings() -> Iterator[None]:
+    """Let matplotlib draw and write with our settings alone, inside the block."""
     with mpl.rc_context(), warnings.catch_warnings():
         warnings.filterwarnings("ignore", "Glyph .* missing")  # a name in letters that the font lacks: boxes
         mpl.rcdefaults()
         mpl.rcParams.update(SETTINGS)
+        yield
+
+
+@contextmanager
+def sheet(inches: float, height: float) -> Iterator[Drawing]:
+    """Yield an empty figure, `inches` wide and `height` inches high, to be drawn inside the block."""
+    with our_settings():
         engine = ConstrainedLayoutEngine(w_pad=0.03, h_pad=0.03, hspace=0.02, wspace=0.03)
-        yield Figure(figsize=(inches, height), dpi=POINTS, layout=engine)  # so that matplotlib's pixels are points
+        yield Drawing(figsize=(inches, height), dpi=POINTS, layout=engine)  # so that matplotlib's pixels are points
 
 
 def settle(figure: Figure) -> None:
-    """Give everything its final place, for what depends on it."""
+    """Lay out the figure for good, so that what depends on final positions can be drawn."""
     engine = figure.get_layout_engine()
     if engine is not None:
         engine.execute(figure)
@@ -74,14 +89,15 @@ def settle(figure: Figure) -> None:
 
 
 def image(figure: Figure, kind: str) -> bytes:
-    """The figure as svg, png or pdf."""
+    """Return the figure as the content of a file; `kind` is svg, png or pdf."""
     buffer = io.BytesIO()
-    figure.savefig(buffer, format=kind, dpi=DOTS, metadata=METADATA[kind])
+    with our_settings():
+        figure.savefig(buffer, format=kind, dpi=DOTS, metadata=METADATA[kind])
     return buffer.getvalue()
 
 
 def legend(figure: Figure, entries: Sequence[Key]) -> None:
-    """A legend below everything, in as few rows as its width allows."""
+    """Add a legend below everything, in as few rows as its width allows."""
     handles: Any = [handle for handle, _ in entries]
     labels = [label for _, label in entries]
     for rows in range(1, len(entries) + 1):
@@ -89,7 +105,7 @@ def legend(figure: Figure, entries: Sequence[Key]) -> None:
             handles,
             labels,
             loc="outside lower center",
-            ncols=-(-len(entries) // rows),
+            ncols=ceil_div(len(entries), rows),
             frameon=False,
             handlelength=2.4,
             handleheight=1.0,
@@ -105,5 +121,5 @@ def legend(figure: Figure, entries: Sequence[Key]) -> None:
 
 
 def with_unit(name: str, unit: str) -> str:
-    """The name of an axis or a colour with its unit, if there is one."""
+    """Return the name of an axis or a colour with its unit, if there is one."""
     return f"{name} ({unit})" if unit else name

@@ -3,30 +3,36 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from fractions import Fraction
 
 from pipesched.errors import ConfigError
 from pipesched.pareto import Standing
-from pipesched.render.figure.frontier import Point, frontier_image
+from pipesched.render.figure.frontier import Trade, frontier_figure
+from pipesched.render.figure.page import Drawing
+from pipesched.render.pareto import activation_limits
+from pipesched.render.view import PAGE
 
 
-def pareto_image(standings: Sequence[Standing], kind: str) -> bytes:
-    """The schedules of a comparison as svg, png or pdf, with the budget's room where all share one.
+def pareto_figure(standings: Sequence[Standing], inches: float = PAGE) -> Drawing:
+    """Draw the schedules of a comparison, with the capacity of the devices where all have the same.
 
     Raises ConfigError if there is none.
     """
     if not standings:
         raise ConfigError("there is nothing to draw: none of the algorithms applies")
     points = [
-        Point(one.outcome.algorithm, float(one.makespan), float(one.peak), one.dominated_by is not None)
-        for one in standings
+        Trade(
+            standing.outcome.algorithm,
+            float(standing.makespan),
+            float(standing.peak),
+            dominated=standing.dominated_by is not None,
+        )
+        for standing in standings
     ]
-    problems = [one.outcome.schedule.problem for one in standings]
-    rooms = {Fraction(room, one.memory.scale) for one in problems for room in one.room() if room is not None}
-    return frontier_image(
+    problem, limits = standings[0].outcome.problem, activation_limits(standings)
+    return frontier_figure(
         points,
-        kind,
-        time_unit=problems[0].time_unit,
-        memory_unit=problems[0].memory.unit,
-        room=float(rooms.pop()) if len(rooms) == 1 else None,
+        time_unit=problem.time_unit,
+        memory_unit=problem.memory.unit,
+        limit=float(limits.pop()) if len(limits) == 1 else None,
+        inches=inches,
     )

@@ -1,6 +1,6 @@
-"""Where things stand in a chart: from the top down each device's slots, its memory, and its transfer lanes.
+"""The layout of a chart: from the top down each device's slots, its memory, and its transfer lanes.
 
-Across, the unit is the user's time unit; downwards, the height of a device's slots.
+The unit of widths is the user's time unit, and that of heights the height of a device's slots.
 """
 
 from __future__ import annotations
@@ -32,72 +32,67 @@ class Bar(NamedTuple):
 
     @property
     def width(self) -> float:
-        """How long it takes."""
+        """The duration of the operation, in the user's time unit."""
         return self.right - self.left
 
     @property
     def corners(self) -> Polygon:
-        """The rectangle."""
+        """The corners of the rectangle."""
         return rectangle(self.left, self.right, self.top, self.bottom)
 
 
 def rectangle(left: float, right: float, top: float, bottom: float) -> Polygon:
-    """The corners of a rectangle."""
+    """Return the corners of a rectangle."""
     return [(left, top), (right, top), (right, bottom), (left, bottom)]
 
 
-def shows_memory(schedule: Schedule, view: View) -> bool:
-    """Whether there is a strip of memory under each device."""
-    return schedule.problem.memory.budget is not None if view.memory is None else view.memory
-
-
-class Place(NamedTuple):
-    """A row of a chart: its slots, and where it stands."""
+class ChartRow(NamedTuple):
+    """A row of a chart: its slots, its upper edge and its height."""
 
     name: str
-    row: Row
+    slots: Row
     top: float
     height: float
 
     @property
     def middle(self) -> float:
-        """Half way down."""
+        """The height of its middle line."""
         return self.top + self.height / 2
 
 
-class Layout(NamedTuple):
+class ChartRows(NamedTuple):
     """All rows of a chart, and the height of the whole."""
 
-    devices: Sequence[Place]
-    lanes: Sequence[Place]
+    devices: Sequence[ChartRow]
+    lanes: Sequence[ChartRow]
     height: float
 
 
-def layout(schedule: Schedule, view: View) -> Layout:
-    """Where every row stands; below a device that uses a lane last stands the lane."""
+def layout(schedule: Schedule, view: View) -> ChartRows:
+    """Return all rows with their positions; a lane stands below its last user."""
     problem, top = schedule.problem, 0.0
     devices, lanes = [], []
-    for device in range(problem.devices):
-        devices.append(Place(f"device {device}", device_row(schedule, device), top, BAR))
-        top += BAR + (STRIP if shows_memory(schedule, view) else 0)
-        users = problem.sharing(problem.lane(device))
+    for device in view.devices(schedule):
+        devices.append(ChartRow(f"device {device}", device_row(schedule, device), top, BAR))
+        top += BAR + (STRIP if view.shows_memory(schedule) else 0)
+        users = problem.devices_of_lanes(problem.lane_pair(device))
         shared = f" {users[0]}-{users[-1]}" if len(users) > 1 else ""
-        for name, row in lane_rows(schedule, device):
-            lanes.append(Place(name + shared, row, top + LANE_GAP, LANE))
+        for name, slots in lane_rows(schedule, device):
+            lanes.append(ChartRow(name + shared, slots, top + LANE_GAP, LANE))
             top += LANE_GAP + LANE
         top += GAP
-    return Layout(devices, lanes, top)
+    return ChartRows(devices, lanes, top)
 
 
-def bars(schedule: Schedule, place: Place, window: Window) -> Iterator[Bar]:
-    """Every operation of a row that takes time within the window; of a pair both, half as high."""
-    plan, unit = schedule.plan, schedule.problem.costs.scale
-    for entry, start, end in zip(place.row.order, place.row.starts, place.row.ends, strict=True):
+def bars(schedule: Schedule, row: ChartRow, window: Window) -> Iterator[Bar]:
+    """Yield every operation of a row that takes time within the window; of a pair both, half as high."""
+    plan, unit = schedule.plan, schedule.problem.ticks.per_unit
+    for entry, start, end in zip(row.slots.order, row.slots.starts, row.slots.ends, strict=True):
         if start == end or end <= window.start or start >= window.end:
             continue
         left, right, paired = start / unit, end / unit, plan.paired(entry)
-        bottom = place.top + place.height
-        middle = bottom if paired is None else place.middle
-        yield Bar(plan.index.op(entry), left, right, place.top, middle)
+        bottom = row.top + row.height
+        middle = bottom if paired is None else row.middle
+        yield Bar(plan.index.op(entry), left, right, row.top, middle)
         if paired is not None:
             yield Bar(paired, left, right, middle, bottom)

@@ -2,33 +2,35 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from pipesched.errors import ConfigError
+from pipesched.render.figure.frontier import Trade, frontier_figure
+from pipesched.render.figure.page import Drawing
+from pipesched.render.view import PAGE
+from pipesched.solver.frontier import Frontier
 
-from pipesched.pipeline.quantities import in_units
-from pipesched.render.figure.frontier import Point, frontier_image
-from pipesched.render.frontier import objective
-from pipesched.solver.frontier import FrontierPoint
 
+def solved_figure(frontier: Frontier, inches: float = PAGE) -> Drawing:
+    """Draw the points of a frontier.
 
-def solved_image(points: Sequence[FrontierPoint], kind: str) -> bytes:
-    """The points as svg, png or pdf. Their names are placements, or what found them where all have the same one."""
-    problem = points[0].outcome.schedule.problem
-    time, memory = problem.costs.scale, problem.memory.scale
-    placements = len({point.placement for point in points}) > 1
+    Their names are placements, or what found them where all have the same one. Raises ConfigError if there is none.
+    """
+    if not frontier.points:
+        raise ConfigError("there is nothing to draw: the frontier has no points")
+    placements = len({point.placement for point in frontier}) > 1
     drawn = [
-        Point(
+        Trade(
             point.placement if placements else point.source,
-            in_units(point.value, time),
-            in_units(point.budget, memory),
+            point.value,
+            point.budget,
             dominated=False,
-            bound=in_units(point.bound, time),
+            bound=point.bound,
         )
-        for point in points
+        for point in frontier
     ]
-    return frontier_image(
+    return frontier_figure(
         drawn,
-        kind,
-        time_unit=problem.time_unit,
-        memory_unit=problem.memory.unit,
-        titles=("budget of a device", objective(points)),
+        time_unit=frontier.time_unit,
+        memory_unit=frontier.memory_unit,
+        titles=("budget of a device", frontier.objective),
+        inches=inches,
     )

@@ -1,4 +1,4 @@
-"""Diagonal stripes as lines of their own: not every program that shows an SVG knows pattern fills."""
+"""Diagonal stripes as separate lines, since not every program that shows an SVG knows pattern fills."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ Stripe = tuple[tuple[float, float], tuple[float, float]]
 
 
 def stripes(width: float, height: float, *, falling: bool = False) -> Iterator[Stripe]:
-    """The ends of the diagonals within a box whose lower left corner is (0, 0), all in points."""
+    """Yield the ends of the diagonals within a box whose lower left corner is (0, 0), all in points."""
     for number in range(1, int((width + height) / STEP) + 1):
         reach = number * STEP - height  # where the line would cross the bottom
         left, right = max(reach, 0.0), min(reach + height, width)
@@ -33,7 +33,7 @@ class Striped(Patch):
 
 
 class StripedHandler(HandlerPatch):
-    """Draws a Striped."""
+    """The handler with which a legend draws a Striped."""
 
     def create_artists(
         self,
@@ -46,7 +46,7 @@ class StripedHandler(HandlerPatch):
         fontsize: float,
         trans: Any,
     ) -> list[Artist]:
-        """The box, and its stripes on top."""
+        """Return the box, and its stripes on top."""
         box = super().create_artists(legend, orig_handle, xdescent, ydescent, width, height, fontsize, trans)
         falling = isinstance(orig_handle, Striped) and orig_handle.falling
         lines = [

@@ -10,10 +10,10 @@ from pipesched.hls.outcome import HardwareOutcome
 
 
 def hardware_document(outcome: HardwareOutcome, bounds: Intervals | None = None) -> dict[str, Any]:
-    """Format "pipesched.hls". `end` is when the result is usable; `unit` is [class, instance].
+    """Return format "pipesched.hls"; `end` of an operation is when its result is usable, `unit` is [class, instance].
 
-    A loop (with its `bounds`) also has its initiation interval, which is what `lower_bound` and `status` are then
-    about; its operations are those of the first iteration.
+    A loop (with its `bounds`) also has its initiation interval, to which `lower_bound` and `status` then refer; its
+    operations are those of the first iteration.
     """
     schedule = outcome.schedule
     _, instances = schedule.unrolled(1)
@@ -46,7 +46,7 @@ def hardware_document(outcome: HardwareOutcome, bounds: Intervals | None = None)
 
 
 def rules_document(table: RuleTable) -> dict[str, Any]:
-    """Format "pipesched.hls-comparison": a row a rule, and the optimum as a document of its own."""
+    """Return format "pipesched.hls-comparison": a row a rule, and the optimum as a document of its own."""
     return {
         "format": "pipesched.hls-comparison",
         "version": 1,

@@ -4,7 +4,7 @@ Threads are devices and, below them, their transfer lanes; complete events (X) a
 the activation memory of a device. Each activation or gradient that travels, to another device or to host memory and
 back, is a flow: an arrow from an event "s" to an event "f". A viewer binds those two to the slice around them, so they
 stand a tenth of a slot inside, where no neighbour touches.
-Field by field: "Trace Event Format", docs.google.com/document/d/1CvAClvFfyA5R-PhYUmn5OOQtYMH4h6I0nSsKchNAySU.
+Field by field: "Trace TraceEvent Format", docs.google.com/document/d/1CvAClvFfyA5R-PhYUmn5OOQtYMH4h6I0nSsKchNAySU.
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ from fractions import Fraction
 from typing import Any, NamedTuple
 
 from pipesched.outcome import Outcome
+from pipesched.pipeline.kinds import GRADIENT_LETTERS, KINDS, LANES, Kind, Resource
 from pipesched.pipeline.ops import Op, Pair, Slot
 from pipesched.pipeline.quantities import in_units
 from pipesched.pipeline.schedule import Schedule
@@ -29,7 +30,9 @@ COLOURS = {  # a kind's name among the viewer's reserved colours; Perfetto colou
     "L": "light_memory_dump",
     "F&B": "detailed_memory_dump",
 }
-FLOWS = {"activation": "p2p", "gradient": "p2p", "offload": "host", "in host memory": "host", "load": "host"}
+OTHER = "generic_work"
+ACTIVATION, GRADIENT, OFFLOAD, HOSTED, LOAD = "activation", "gradient", "offload", "in host memory", "load"
+FLOWS = {ACTIVATION: "p2p", GRADIENT: "p2p", OFFLOAD: "host", HOSTED: "host", LOAD: "host"}
 MICROSECONDS = {  # in a time unit, by the labels that people write
     **dict.fromkeys(("s", "sec", "second", "seconds"), Fraction(1_000_000)),
     **dict.fromkeys(("ms", "msec", "millisecond", "milliseconds"), Fraction(1000)),
@@ -37,11 +40,11 @@ MICROSECONDS = {  # in a time unit, by the labels that people write
     **dict.fromkeys(("ns", "nsec", "nanosecond", "nanoseconds"), Fraction(1, 1000)),
 }
 UNNAMED = Fraction(1000)  # a unit without a known label is drawn as a millisecond
-Event = dict[str, Any]
+TraceEvent = dict[str, Any]
 
 
 class Thread(NamedTuple):
-    """A row of the viewer: what it is called, and what it runs, by operation number."""
+    """A row of the viewer: its name, and the numbers of the operations that it runs."""
 
     name: str
     order: Sequence[int]
@@ -56,26 +59,26 @@ class Slice(NamedTuple):
     end: int
 
 
-class Clock(NamedTuple):
-    """From ticks to microseconds."""
+class TimeUnit(NamedTuple):
+    """The conversion of ticks to microseconds."""
 
     ticks_per_unit: int
-    unit: Fraction
+    microseconds: Fraction
 
     def at(self, ticks: int | Fraction) -> int | float:
-        """The time of a tick in microseconds, exact until it becomes a float."""
-        time = ticks * self.unit / self.ticks_per_unit
+        """Return a time of `ticks` in microseconds, exact until it becomes a float."""
+        time = ticks * self.microseconds / self.ticks_per_unit
         return in_units(time.numerator, time.denominator)
 
 
 def document(outcome: Outcome) -> dict[str, Any]:
-    """The trace in its object form, events in the order of their times."""
+    """Return the trace in its object form, with events in the order of their times, in microseconds."""
     problem = outcome.schedule.problem
     unit = MICROSECONDS.get(problem.time_unit.strip().lower(), UNNAMED)
-    clock = Clock(problem.costs.scale, unit)
+    clock = TimeUnit(problem.ticks.per_unit, unit)
     threads = list(_threads(outcome.schedule))
     slices = list(_slices(outcome.schedule, threads))
-    events = [_slot_event(one, clock) for one in slices]
+    events = [_slot_event(piece, clock) for piece in slices]
     events += _flows(slices, clock)
     events += _counters(outcome.schedule, clock)
     events.sort(key=lambda event: event["ts"])  # stable: a slice stands before what binds to it
@@ -92,95 +95,100 @@ def document(outcome: Outcome) -> dict[str, Any]:
 
 
 def _threads(schedule: Schedule) -> Iterator[Thread]:
-    """The devices, each with the lanes that it is the last to use below it; a lane that moves nothing is left out."""
+    """Yield the devices, each followed by the lanes of which it is the last user, but for lanes without transfers."""
     problem, plan = schedule.problem, schedule.plan
     for device, order in enumerate(plan.orders):
         yield Thread(f"device {device}", order)
-        users = problem.sharing(problem.lane(device))
+        users = problem.devices_of_lanes(problem.lane_pair(device))
         if plan.lanes and device == users[-1]:
             name = f"device {device}" if len(users) == 1 else f"devices {users[0]}-{users[-1]}"
-            out, back = plan.lanes[problem.lane(device)]
-            yield from (Thread(f"{name} {way}", moved) for way, moved in (("D2H", out), ("H2D", back)) if moved)
+            lanes = zip(LANES, plan.lanes[problem.lane_pair(device)], strict=True)
+            yield from (Thread(f"{name} {lane.value}", moved) for lane, moved in lanes if moved)
 
 
-def _names(outcome: Outcome, threads: Sequence[Thread]) -> Iterator[Event]:
-    """What the process and its threads are called, and in which order they stand."""
+def _names(outcome: Outcome, threads: Sequence[Thread]) -> Iterator[TraceEvent]:
+    """Yield the names of the process and its threads, and the order in which a viewer shows them."""
     problem = outcome.schedule.problem
     yield _metadata("process_name", 0, {"name": f"{outcome.algorithm}  {problem.name}".rstrip()})
-    for place, thread in enumerate(threads):
-        yield _metadata("thread_name", place + 1, {"name": thread.name})
-        yield _metadata("thread_sort_index", place + 1, {"sort_index": place})
+    for number, thread in enumerate(threads, 1):
+        yield _metadata("thread_name", number, {"name": thread.name})
+        yield _metadata("thread_sort_index", number, {"sort_index": number - 1})
 
 
-def _metadata(name: str, thread: int, args: dict[str, Any]) -> Event:
+def _metadata(name: str, thread: int, args: dict[str, Any]) -> TraceEvent:
     return {"name": name, "ph": "M", "pid": PROCESS, "tid": thread, "args": args}
 
 
 def _slices(schedule: Schedule, threads: Sequence[Thread]) -> Iterator[Slice]:
-    """Everything that the threads run; viewers keep thread 0 for the idle task."""
+    """Yield everything that the threads run; they count from 1, since viewers keep thread 0 for the idle task."""
     for number, thread in enumerate(threads, 1):
         for task in thread.order:
-            yield Slice(schedule.plan.slot(task), number, schedule.starts[task], schedule.ends[task])
+            yield Slice(schedule.plan.slot(task), number, schedule.start_ticks[task], schedule.end_ticks[task])
 
 
-def _slot_event(one: Slice, clock: Clock) -> Event:
-    forward, backward = one.slot if isinstance(one.slot, Pair) else (one.slot, None)
+def _slot_event(piece: Slice, clock: TimeUnit) -> TraceEvent:
+    forward, backward = piece.slot if isinstance(piece.slot, Pair) else (piece.slot, None)
     kind = forward.kind if backward is None else "F&B"
-    args = {"op": str(one.slot), "kind": kind, "stage": forward.stage, "microbatch": forward.microbatch}
+    args = {"op": str(piece.slot), "kind": kind, "stage": forward.stage, "microbatch": forward.microbatch}
     if backward is not None:
         args |= {"backward_stage": backward.stage, "backward_microbatch": backward.microbatch}
     return {
-        "name": str(one.slot),
+        "name": str(piece.slot),
         "cat": kind,
         "ph": "X",
-        "ts": clock.at(one.start),
-        "dur": clock.at(one.end - one.start),
+        "ts": clock.at(piece.start),
+        "dur": clock.at(piece.end - piece.start),
         "pid": PROCESS,
-        "tid": one.thread,
-        "cname": COLOURS[kind],
+        "tid": piece.thread,
+        "cname": COLOURS.get(kind, OTHER),
         "args": args,
     }
 
 
-def _flows(slices: list[Slice], clock: Clock) -> Iterator[Event]:
-    """An arrow from each operation to the one on another device or lane that waits for its result."""
-    where = {op: one for one in slices for op in (one.slot if isinstance(one.slot, Pair) else (one.slot,))}
+def _flows(slices: list[Slice], clock: TimeUnit) -> Iterator[TraceEvent]:
+    """Yield an arrow from each operation to each one on another device or lane that waits for its result."""
+    by_op = {op: piece for piece in slices for op in (piece.slot if isinstance(piece.slot, Pair) else (piece.slot,))}
     arrows = (
-        (flow, where[op], where[target])
-        for op in where
+        (flow, by_op[op], by_op[target])
+        for op in by_op
         for flow, target in _receivers(op)
-        if target in where and where[op].thread != where[target].thread
+        if target in by_op and by_op[op].thread != by_op[target].thread
     )
     for number, (flow, sender, receiver) in enumerate(arrows):
         shared = {"name": flow, "cat": FLOWS[flow], "id": number, "pid": PROCESS}
-        leaves, comes = _inside(sender, Fraction(9, 10)), _inside(receiver, Fraction(1, 10))
-        yield {**shared, "ph": "s", "ts": clock.at(leaves), "tid": sender.thread}
-        yield {**shared, "ph": "f", "bp": "e", "ts": clock.at(comes), "tid": receiver.thread}
+        departure, arrival = _inside(sender, Fraction(9, 10)), _inside(receiver, Fraction(1, 10))
+        yield {**shared, "ph": "s", "ts": clock.at(departure), "tid": sender.thread}
+        yield {**shared, "ph": "f", "bp": "e", "ts": clock.at(arrival), "tid": receiver.thread}
 
 
 def _receivers(op: Op) -> Iterator[tuple[str, Op]]:
-    """What may wait for an operation: the neighbour stages (an activation goes to the next, a gradient to the one
-    before), and the way of an activation over host memory to its backward.
+    """Yield what may wait for an operation, and what travels to it.
+
+    An activation goes to the next stage, a gradient to the one before, and an activation over host memory to its
+    backward.
     """
-    stage, kind, microbatch = op
-    if kind == "F":
-        yield "activation", Op(stage + 1, "F", microbatch)
-        yield "offload", Op(stage, "O", microbatch)
-    elif kind == "O":
-        yield "in host memory", Op(stage, "L", microbatch)
-    elif kind == "L":
-        yield from (("load", Op(stage, backward, microbatch)) for backward in "BI")
-    elif kind in "BI":
-        yield from (("gradient", Op(stage - 1, backward, microbatch)) for backward in "BI")
+    for letter, kind in KINDS.items():
+        for need in kind.needs:
+            if need.letter == op.kind and op.stage >= need.stage:
+                yield _flow(KINDS[op.kind], kind), Op(op.stage - need.stage, letter, op.microbatch)
 
 
-def _inside(one: Slice, part: Fraction) -> Fraction:
-    return one.start + (one.end - one.start) * part
+def _flow(before: Kind, after: Kind) -> str:
+    """Return the name of what travels between operations of two kinds."""
+    if after.resource is Resource.D2H:
+        return OFFLOAD
+    if before.is_transfer:
+        return HOSTED if after.is_transfer else LOAD
+    return GRADIENT if before.letter in GRADIENT_LETTERS else ACTIVATION
 
 
-def _counters(schedule: Schedule, clock: Clock) -> Iterator[Event]:
-    """The activation memory of each device, at each of its changes."""
-    memory, digits = schedule.problem.memory, len(str(schedule.problem.devices - 1))
+def _inside(piece: Slice, part: Fraction) -> Fraction:
+    return piece.start + (piece.end - piece.start) * part
+
+
+def _counters(schedule: Schedule, clock: TimeUnit) -> Iterator[TraceEvent]:
+    """Yield the activation memory of each device, at each of its changes."""
+    problem, digits = schedule.problem, len(str(schedule.problem.devices - 1))
     for device in range(schedule.problem.devices):
         shown = -1
         for time, level in schedule.memory_steps(device):
@@ -192,5 +200,5 @@ def _counters(schedule: Schedule, clock: Clock) -> Iterator[Event]:
                 "ph": "C",
                 "ts": clock.at(time),
                 "pid": PROCESS,
-                "args": {memory.unit or "memory": in_units(level, memory.scale)},
+                "args": {problem.memory.unit or "memory": in_units(level, problem.grains.per_unit)},
             }

@@ -1,7 +1,7 @@
 """The rules of a schedule that PyTorch's loader leaves to its user, one function each.
 
-Broken, they stop the run, make it hang, or make its gradients silently wrong. Each mistake is one sentence that begins
-with the row, and the column where there is one, both from 1.
+A schedule that breaks them stops, hangs, or has wrong gradients without a message. Each mistake is one sentence that
+begins with the row and, where there is one, the column, both from 1.
 """
 
 from __future__ import annotations
@@ -9,13 +9,13 @@ from __future__ import annotations
 from collections.abc import Iterator
 from itertools import product
 
-from pipesched.formats.pytorch_cells import COMPUTATIONS, TRANSFERS, Action, Cell
-from pipesched.formats.pytorch_deadlock import deadlock
-from pipesched.formats.pytorch_sheet import Sheet
+from pipesched.file_formats.pytorch_cells import COMPUTATIONS, TRANSFERS, Action, Cell
+from pipesched.file_formats.pytorch_deadlock import deadlock
+from pipesched.file_formats.pytorch_sheet import Sheet
 
 
 def mistakes(sheet: Sheet) -> Iterator[str]:
-    """Everything that is wrong with the schedule."""
+    """Yield a sentence for everything that is wrong with the schedule."""
     rules = (_idle_ranks, _out_of_range, _twice, _astray, _missing, _wrong_overlaps, _last_stage_order, _reductions)
     transfer_rules = (_empty_cells, _needless_transfers, _missing_transfers, _misplaced_transfers)
     for rule in rules + transfer_rules * sheet.has_transfers:
@@ -24,17 +24,17 @@ def mistakes(sheet: Sheet) -> Iterator[str]:
 
 
 def _idle_ranks(sheet: Sheet) -> Iterator[str]:
-    """Every rank holds a stage. PyTorch counts blank lines as ranks."""
+    """Yield the ranks that hold no stage. PyTorch counts blank lines as ranks."""
     for rank, row in enumerate(sheet.rows):
         if not any(cell.actions for cell in row):
             yield f"row {rank + 1} is empty: each row is a rank, and each rank runs at least one stage"
 
 
 def _out_of_range(sheet: Sheet) -> Iterator[str]:
-    """Stages and microbatches are numbered from 0 without a gap."""
+    """Yield stages and microbatches whose numbers leave a gap; both count from 0."""
     told: set[int] = set()
-    for action in sheet.places:
-        if action.stage in sheet.homes and action.stage >= sheet.stages and action.stage not in told:
+    for action in sheet.cells_of:
+        if action.stage in sheet.rank_of and action.stage >= sheet.stages and action.stage not in told:
             told.add(action.stage)
             yield f"{_at(sheet, action)} is out of range: the stages that compute should be 0 to {sheet.stages - 1}"
         if action.microbatch is not None and action.microbatch >= sheet.microbatches:
@@ -42,33 +42,33 @@ def _out_of_range(sheet: Sheet) -> Iterator[str]:
 
 
 def _twice(sheet: Sheet) -> Iterator[str]:
-    """A computation or a transfer runs once."""
-    for action, cells in sheet.places.items():
+    """Yield computations and transfers that stand there more than once."""
+    for action, cells in sheet.cells_of.items():
         if action.microbatch is not None:
             for again in cells[1:]:
                 yield f"{again.where}: {action} stands twice, first in {cells[0].where}"
 
 
 def _astray(sheet: Sheet) -> Iterator[str]:
-    """A stage lives on one rank."""
-    for action, cells in sheet.places.items():
-        home = sheet.homes.get(action.stage)
+    """Yield actions on another rank than their stage's."""
+    for action, cells in sheet.cells_of.items():
+        rank = sheet.rank_of.get(action.stage)
         for cell in cells:
-            if home is None:
+            if rank is None:
                 yield f"{cell.where}: {action}, but stage {action.stage} computes nowhere"
-            elif cell.rank != home:
-                yield f"{cell.where}: {action} on rank {cell.rank}, but stage {action.stage} lives on rank {home}"
+            elif cell.rank != rank:
+                yield f"{cell.where}: {action} on rank {cell.rank}, but stage {action.stage} lives on rank {rank}"
 
 
 def _missing(sheet: Sheet) -> Iterator[str]:
-    """Each stage runs each microbatch forward once, and backward once: B, or I and W."""
+    """Yield what a stage lacks: of each microbatch a forward, and a backward as B, or as I and W."""
     for stage in range(sheet.stages):
-        if stage not in sheet.homes:
+        if stage not in sheet.rank_of:
             yield f"stage {stage} is missing"
-    for stage, microbatch in product(sheet.homes, range(sheet.microbatches)):
+    for stage, microbatch in product(sheet.rank_of, range(sheet.microbatches)):
         f, b, i, w = (Action(stage, kind, microbatch) for kind in COMPUTATIONS)
-        has_f, has_b, has_i, has_w = (action in sheet.places for action in (f, b, i, w))
-        row = f"row {sheet.homes[stage] + 1}"
+        has_f, has_b, has_i, has_w = (action in sheet.cells_of for action in (f, b, i, w))
+        row = f"row {sheet.rank_of[stage] + 1}"
         if not has_f:
             yield f"{row}: {f} is missing"
         if has_b and (has_i or has_w):
@@ -79,16 +79,16 @@ def _missing(sheet: Sheet) -> Iterator[str]:
 
 
 def _wrong_overlaps(sheet: Sheet) -> Iterator[str]:
-    """Two computations overlap: a forward, then a full backward."""
+    """Yield overlapped pairs of anything else than a forward and then a full backward."""
     for cell in sheet.cells():
         if cell.overlap and [action.kind for action in cell.actions] != ["F", "B"]:
             yield f"{cell.where}: {cell}: an overlapped pair is a forward F, then a full backward B"
 
 
 def _last_stage_order(sheet: Sheet) -> Iterator[str]:
-    """The last stage runs its forwards in order: PyTorch keeps its losses in a list, and takes entry m for m."""
-    last, due = max(sheet.homes, default=0), 0
-    for action in sheet.places:
+    """Yield the first forward of the last stage out of order: PyTorch takes entry m of its list of losses for m."""
+    last, due = max(sheet.rank_of, default=0), 0
+    for action in sheet.cells_of:
         if action.stage == last and action.kind == "F":
             if action.microbatch != due:
                 yield (
@@ -100,9 +100,9 @@ def _last_stage_order(sheet: Sheet) -> Iterator[str]:
 
 
 def _reductions(sheet: Sheet) -> Iterator[str]:
-    """The gradients of a stage are scaled and reduced once, when they are complete."""
-    last = {action.stage: cells[-1] for action, cells in sheet.places.items() if action.kind in "BW"}
-    for action, (first, *again) in sheet.places.items():
+    """Yield reductions that come twice, or before the gradients of their stage are complete."""
+    last = {action.stage: cells[-1] for action, cells in sheet.cells_of.items() if action.kind in "BW"}
+    for action, (first, *again) in sheet.cells_of.items():
         if action.kind == "REDUCE_GRAD":
             for cell in again:
                 yield f"{cell.where}: {action} stands twice, first in {first.where}"
@@ -112,32 +112,35 @@ def _reductions(sheet: Sheet) -> Iterator[str]:
 
 
 def unscaled(sheet: Sheet) -> list[int]:
-    """The stages of a file with communication that have no REDUCE_GRAD: PyTorch then neither reduces nor scales."""
-    stages = list(sheet.homes) if sheet.has_transfers else []
-    return [stage for stage in stages if Action(stage, "REDUCE_GRAD", None) not in sheet.places]
+    """Return the stages of a file with communication that have no REDUCE_GRAD.
+
+    PyTorch neither reduces nor scales the gradients of those.
+    """
+    stages = list(sheet.rank_of) if sheet.has_transfers else []
+    return [stage for stage in stages if Action(stage, "REDUCE_GRAD", None) not in sheet.cells_of]
 
 
 def _empty_cells(sheet: Sheet) -> Iterator[str]:
-    """PyTorch reads an empty cell as idle, except in a file with communication."""
+    """Yield empty cells, which PyTorch reads as idle, except in a file with communication."""
     for cell in sheet.cells():
         if not cell.actions:
             yield f"{cell.where} is empty, which a file with SEND and RECV may not have"
 
 
 def _needless_transfers(sheet: Sheet) -> Iterator[str]:
-    """Neighbouring stages exchange, and only between ranks: on one rank PyTorch hands tensors over itself."""
-    for action in sheet.places:
+    """Yield transfers without a neighbouring stage on another rank: within a rank PyTorch hands tensors over itself."""
+    for action in sheet.cells_of:
         if action.kind in TRANSFERS and sheet.partner(action) is None:
             neighbour = action.stage + (1 if action.kind in ("SEND_F", "RECV_B") else -1)
-            known = neighbour in sheet.homes
+            known = neighbour in sheet.rank_of
             reason = f"stage {neighbour} lives on the same rank" if known else f"there is no stage {neighbour}"
             yield f"{_at(sheet, action)}, but {reason}"
 
 
 def _missing_transfers(sheet: Sheet) -> Iterator[str]:
-    """What a computation needs from another rank is sent there and received."""
+    """Yield SENDs and RECVs that are missing, though a computation needs a result from another rank."""
     for send, receive in _due_transfers(sheet):
-        sent, received = send in sheet.places, receive in sheet.places
+        sent, received = send in sheet.cells_of, receive in sheet.cells_of
         if not sent and not received:
             yield f"{_row(sheet, send)}: {send} is missing, and {receive} in {_row(sheet, receive)}"
         elif not sent:
@@ -147,8 +150,8 @@ def _missing_transfers(sheet: Sheet) -> Iterator[str]:
 
 
 def _due_transfers(sheet: Sheet) -> Iterator[tuple[Action, Action]]:
-    """The SEND of every computation whose result another rank needs, and its RECV."""
-    for action in sheet.places:
+    """Yield the SEND of every computation whose result another rank needs, and its RECV."""
+    for action in sheet.cells_of:
         if action.kind in "FBI":
             send = action._replace(kind="SEND_F" if action.kind == "F" else "SEND_B")
             receive = sheet.partner(send)
@@ -157,21 +160,21 @@ def _due_transfers(sheet: Sheet) -> Iterator[tuple[Action, Action]]:
 
 
 def _misplaced_transfers(sheet: Sheet) -> Iterator[str]:
-    """A SEND follows what computes its tensor, a RECV comes before what needs it."""
-    for action in sheet.places:
+    """Yield SENDs before the computation of their tensor, and RECVs behind the computation that needs it."""
+    for action in sheet.cells_of:
         if action.kind in TRANSFERS:
             kinds = "F" if action.kind.endswith("F") else "BI"
             for computation in (action._replace(kind=kind) for kind in kinds):
-                if computation in sheet.places:
+                if computation in sheet.cells_of:
                     yield from _misplaced(sheet, action, computation)
 
 
 def _misplaced(sheet: Sheet, transfer: Action, computation: Action) -> Iterator[str]:
-    there, here = sheet.first(transfer), sheet.first(computation)
-    if transfer.kind.startswith("SEND") and _is_behind(here, there):
-        yield f"{there.where}: {transfer} stands before {sheet.said(computation)}, whose result it sends"
-    if transfer.kind.startswith("RECV") and _is_behind(there, here):
-        yield f"{there.where}: {transfer} stands behind {sheet.said(computation)}, which needs it"
+    moved, computed = sheet.first(transfer), sheet.first(computation)
+    if transfer.kind.startswith("SEND") and _is_behind(computed, moved):
+        yield f"{moved.where}: {transfer} stands before {sheet.said(computation)}, whose result it sends"
+    if transfer.kind.startswith("RECV") and _is_behind(moved, computed):
+        yield f"{moved.where}: {transfer} stands behind {sheet.said(computation)}, which needs it"
 
 
 def _is_behind(cell: Cell, other: Cell) -> bool:
@@ -183,4 +186,4 @@ def _at(sheet: Sheet, action: Action) -> str:
 
 
 def _row(sheet: Sheet, action: Action) -> str:
-    return f"row {sheet.homes[action.stage] + 1}"
+    return f"row {sheet.rank_of[action.stage] + 1}"

@@ -9,15 +9,22 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import NamedTuple
 
+from pipesched.checks import shown
 from pipesched.errors import InvalidSchedule, NotApplicable
-from pipesched.formats.pytorch_cells import COMPUTATIONS, Cell, read_cells
-from pipesched.formats.pytorch_rules import mistakes, unscaled
-from pipesched.formats.pytorch_sheet import Sheet
+from pipesched.file_formats.pytorch_cells import COMPUTATIONS, Cell, read_cells
+from pipesched.file_formats.pytorch_rules import mistakes, unscaled
+from pipesched.file_formats.pytorch_sheet import Sheet
+from pipesched.pipeline.kinds import KINDS
 from pipesched.pipeline.ops import Op, Pair, Slot
 from pipesched.pipeline.placement import Placement
 from pipesched.pipeline.plan import Plan, plan_from_slots
-from pipesched.pipeline.quantities import shown
 from pipesched.pipeline.schedule import Schedule
+
+ADVICE = {  # what to do about a kind of operation that PyTorch lacks
+    "recompute": "; there the model does that itself (torch.utils.checkpoint): solve without `recompute`, with its cost"
+    " in the backward",
+    "offload": "; there the model does that itself (torch.autograd.graph.save_on_cpu): solve without `offload`",
+}
 
 
 class Imported(NamedTuple):
@@ -28,24 +35,19 @@ class Imported(NamedTuple):
 
 
 def dump(schedule: Schedule) -> str:
-    """The schedule as a compute_only CSV, a line for each rank.
+    """Return the schedule as a compute_only CSV, a line for each rank.
 
     PyTorch numbers losses by the order in which the last stage runs its forwards, so the microbatches are renumbered
     to make that 0, 1, 2, ...; they are all alike. Raises NotApplicable for a bidirectional placement, and for a plan
     with operations that PyTorch lacks.
     """
-    if schedule.recomputed:
-        raise NotApplicable(
-            f"PyTorch's schedules have no operation R, and {schedule.recomputed} activations are recomputed here;"
-            " there the model does that itself (torch.utils.checkpoint): solve without --recompute, with its cost in"
-            " the backward"
-        )
-    if schedule.offloaded:
-        raise NotApplicable(
-            f"PyTorch's schedules have no operations O and L, and {schedule.offloaded} activations are offloaded here;"
-            " there the model does that itself (torch.autograd.graph.save_on_cpu): solve without --offload"
-        )
-    if schedule.problem.home().mirrored:
+    for letter in schedule.plan.index.letters:
+        if letter not in COMPUTATIONS and (count := schedule.plan.count(letter)):
+            name = KINDS[letter].name
+            raise NotApplicable(
+                f"PyTorch's schedules have no operation {letter} ({name}), and {count} stand here{ADVICE.get(name, '')}"
+            )
+    if schedule.problem.settled_placement.mirrored:
         raise NotApplicable(
             "PyTorch keeps each stage on one rank, and this bidirectional placement has two copies of each;"
             " dualpipe-v runs DualPipe's steps with one copy"
@@ -58,10 +60,10 @@ def dump(schedule: Schedule) -> str:
 
 
 def _renumbering(plan: Plan) -> dict[int, int]:
-    """New microbatch numbers: 0, 1, 2, ... in the order of the last stage's forwards."""
+    """Return the new number of each microbatch: 0, 1, 2, ... in the order of the last stage's forwards."""
     last = plan.index.row("F", plan.index.stages - 1)
-    forwards = [number - last.start for order in plan.orders for number in order if number in last]
-    return {microbatch: place for place, microbatch in enumerate(forwards)}
+    forwards = [plan.index.owner_of(number) for order in plan.orders for number in order if number in last]
+    return {microbatch: number for number, microbatch in enumerate(forwards)}
 
 
 def _renamed(slot: Slot, names: Mapping[int, int]) -> Slot:
@@ -71,17 +73,17 @@ def _renamed(slot: Slot, names: Mapping[int, int]) -> Slot:
 
 
 def parse(text: str, source: str) -> Imported:
-    """The order in a CSV, compute_only or compute_comms, without its communication and sharding.
+    """Return the plan in a CSV, compute_only or compute_comms, without its communication and sharding.
 
-    Stages, microbatches and placement are those of the cells. Raises ConfigError with `source` for a cell that is
-    none, InvalidSchedule with every mistake that would stop PyTorch, or make its gradients wrong.
+    Stages, microbatches and placement are those of the cells. Raises ConfigError with `source` for a text that is no
+    cell, and InvalidSchedule with every mistake that would stop PyTorch, or make its gradients wrong.
     """
     sheet = Sheet(read_cells(text, source))
-    found = list(mistakes(sheet))
-    if found:
-        raise InvalidSchedule(f"{source} does not run in PyTorch: " + "; ".join(found[:3]), found)
+    violations = list(mistakes(sheet))
+    if violations:
+        raise InvalidSchedule(f"{source} does not run in PyTorch: " + "; ".join(violations[:3]), violations)
     plan = plan_from_slots([list(_slots(row)) for row in sheet.rows], sheet.stages, sheet.microbatches)
-    return Imported(replace(plan, note=_note(sheet)), Placement(tuple(sheet.homes.values())))
+    return Imported(replace(plan, note=_note(sheet)), Placement(tuple(sheet.rank_of.values())))
 
 
 def _note(sheet: Sheet) -> str:

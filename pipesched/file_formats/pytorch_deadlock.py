@@ -16,17 +16,17 @@ from collections.abc import Iterator
 from pipesched.core.tasks import NOWHERE, TaskGraph, arrow
 from pipesched.core.timing import earliest_times
 from pipesched.errors import Deadlock
-from pipesched.formats.pytorch_cells import COMPUTATIONS, TRANSFERS, Action, Cell
-from pipesched.formats.pytorch_sheet import Sheet
+from pipesched.file_formats.pytorch_cells import COMPUTATIONS, TRANSFERS, Action, Cell
+from pipesched.file_formats.pytorch_sheet import Sheet
 
-_Lane = tuple[int, int | None]  # a rank, and the rank that it exchanges with; None: its computation
+_Queue = tuple[int, int | None]  # a rank, and the rank that it exchanges with; None: its computation
 
 
 def deadlock(sheet: Sheet) -> Iterator[str]:
-    """One sentence with the circle, if there is one. What is missing altogether is not waited for."""
+    """Yield a sentence with the circle, if there is one. What is missing altogether is not waited for."""
     tasks = _Tasks(sheet)
     try:
-        earliest_times(tasks.graph(), list(tasks.lanes.values()))
+        earliest_times(tasks.graph(), list(tasks.queues.values()))
     except Deadlock as error:
         yield _chain(error, tasks.cells)
 
@@ -37,7 +37,7 @@ class _Tasks:
     def __init__(self, sheet: Sheet) -> None:
         self._sheet = sheet
         self.cells: list[Cell] = []  # of each task
-        self.lanes: dict[_Lane, list[int]] = defaultdict(list)
+        self.queues: dict[_Queue, list[int]] = defaultdict(list)
         self._waits: list[tuple[int, int]] = []
         self._posted: dict[Action, int] = {}
         self._done: dict[Action, int] = {}
@@ -47,33 +47,33 @@ class _Tasks:
             elif len(cell.actions) == 1 and cell.actions[0].kind in TRANSFERS:
                 self._add_transfer(cell, cell.actions[0])
 
-    def _add(self, cell: Cell, lane: list[int]) -> int:
+    def _add(self, cell: Cell, queue: list[int]) -> int:
         self.cells.append(cell)
-        lane.append(len(self.cells) - 1)
-        return lane[-1]
+        queue.append(len(self.cells) - 1)
+        return queue[-1]
 
     def _add_computation(self, cell: Cell) -> None:
-        task = self._add(cell, self.lanes[cell.rank, None])
+        task = self._add(cell, self.queues[cell.rank, None])
         for action in cell.actions:
             self._done.setdefault(action, task)
 
     def _add_transfer(self, cell: Cell, action: Action) -> None:
-        """Queue a transfer behind those between the same ranks. One that has no other end is left out."""
+        """Queue a transfer behind those between the same ranks; leave out one whose other end is missing."""
         partner = self._sheet.partner(action)
-        if partner is None or partner not in self._sheet.places:
+        if partner is None or partner not in self._sheet.cells_of:
             return
-        lane, work = self.lanes[cell.rank, self._sheet.homes[partner.stage]], self.lanes[cell.rank, None]
-        posted, done = self._add(cell, lane), self._add(cell, lane)
+        transfers, work = self.queues[cell.rank, self._sheet.rank_of[partner.stage]], self.queues[cell.rank, None]
+        posted, done = self._add(cell, transfers), self._add(cell, transfers)
         self._waits += [(task, posted) for task in work[-1:]]
         self._posted.setdefault(action, posted)
         self._done.setdefault(action, done)
 
     def graph(self) -> TaskGraph:
-        """Who waits for whom, beside the order of each lane."""
+        """Return which task waits for which, besides those before it in its queue."""
         waits = [*self._waits]
         for task, cell in enumerate(self.cells):
-            inputs = (one for action in cell.actions for one in _inputs(self._sheet, action))
-            waits += [(self._done[one], task) for one in inputs if one in self._done]
+            inputs = (needed for action in cell.actions for needed in _inputs(self._sheet, action))
+            waits += [(self._done[needed], task) for needed in inputs if needed in self._done]
         for action, task in self._posted.items():
             partner = self._sheet.partner(action)
             if partner in self._done:
@@ -83,7 +83,7 @@ class _Tasks:
 
 
 def _inputs(sheet: Sheet, action: Action) -> Iterator[Action]:
-    """What must be done before a computation; in a file without RECV, the other rank's work itself."""
+    """Yield what must be done before a computation; in a file without RECV, that is the other rank's work itself."""
     stage, kind, _ = action
     if kind not in COMPUTATIONS:
         return
@@ -93,9 +93,9 @@ def _inputs(sheet: Sheet, action: Action) -> Iterator[Action]:
     if kind in "BI":
         yield action._replace(kind="F")
     source = stage - 1 if kind == "F" else stage + 1
-    if source not in sheet.homes:
+    if source not in sheet.rank_of:
         return
-    if sheet.has_transfers and sheet.homes[source] != sheet.homes[stage]:
+    if sheet.has_transfers and sheet.rank_of[source] != sheet.rank_of[stage]:
         yield action._replace(kind="RECV_F" if kind == "F" else "RECV_B")
     else:
         for made_by in "F" if kind == "F" else "BI":
@@ -103,18 +103,18 @@ def _inputs(sheet: Sheet, action: Action) -> Iterator[Action]:
 
 
 def _chain(error: Deadlock, cells: list[Cell]) -> str:
-    """A waits for B, which comes after C, which waits for A."""
+    """Return the circle as a sentence: A waits for B, which comes after C, which waits for A."""
     stuck = [cells[task] for task, _ in error.cycle]
     links = []
-    for here, task, there in zip(stuck, error.awaited, [*stuck[1:], stuck[0]], strict=True):
+    for waiting, task, following in zip(stuck, error.awaited, [*stuck[1:], stuck[0]], strict=True):
         awaited = cells[task]
-        is_order = here.actions[0].kind in TRANSFERS and awaited.rank == here.rank
-        links.append(f"{'comes after' if is_order else 'waits for'} {_place(awaited)}")
-        if awaited != there:
-            links.append(f"comes after {_place(there)}")
-    end = links.pop().removesuffix(_place(stuck[0]))
-    return f"deadlock: {_place(stuck[0])} {', which '.join([*links, end])}{stuck[0]}"
+        is_order = waiting.actions[0].kind in TRANSFERS and awaited.rank == waiting.rank
+        links.append(f"{'comes after' if is_order else 'waits for'} {_described(awaited)}")
+        if awaited != following:
+            links.append(f"comes after {_described(following)}")
+    end = links.pop().removesuffix(_described(stuck[0]))
+    return f"deadlock: {_described(stuck[0])} {', which '.join([*links, end])}{stuck[0]}"
 
 
-def _place(cell: Cell) -> str:
+def _described(cell: Cell) -> str:
     return f"{cell} on rank {cell.rank} ({cell.where})"

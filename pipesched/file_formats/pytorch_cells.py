@@ -17,8 +17,8 @@ from collections.abc import Iterator
 from io import StringIO
 from typing import NamedTuple
 
+from pipesched.checks import shown
 from pipesched.errors import ConfigError
-from pipesched.pipeline.quantities import shown
 
 COMPUTATIONS = ("F", "B", "I", "W")
 TRANSFERS = ("SEND_F", "RECV_F", "SEND_B", "RECV_B")
@@ -30,7 +30,7 @@ _OVERLAP = re.compile(r"\(([^()]*)\)OVERLAP_F_B", re.ASCII)
 
 
 class Action(NamedTuple):
-    """One action. Sharding is of a whole stage: its `microbatch` is None."""
+    """An action. Those of sharding are of a whole stage: their `microbatch` is None."""
 
     stage: int
     kind: str
@@ -50,7 +50,7 @@ class Cell(NamedTuple):
 
     @property
     def where(self) -> str:
-        """The place as people count: rows and columns from 1."""
+        """Row and column for messages, counted from 1."""
         return f"row {self.rank + 1}, column {self.column + 1}"
 
     def __str__(self) -> str:
@@ -59,10 +59,10 @@ class Cell(NamedTuple):
 
 
 def read_cells(text: str, source: str) -> list[list[Cell]]:
-    """Every cell, row by row. Raises ConfigError with `source` and the place of what is no cell."""
+    """Return every cell, row by row. Raises ConfigError with `source`, row and column for a text that is no cell."""
     rows = csv.reader(StringIO(text.removeprefix("\ufeff"), newline=""), strict=True)
     try:
-        table = [[_cell(place, rank, column) for column, place in enumerate(row)] for rank, row in enumerate(rows)]
+        table = [[_cell(content, rank, column) for column, content in enumerate(row)] for rank, row in enumerate(rows)]
     except csv.Error as error:
         raise ConfigError(f"{source}: line {rows.line_num} is no CSV: {error}") from None
     except _NoCell as error:
@@ -73,7 +73,7 @@ def read_cells(text: str, source: str) -> list[list[Cell]]:
 
 
 class _NoCell(Exception):
-    """Text that is no cell, and where it stands."""
+    """A text is no cell; the message says where it stands."""
 
 
 def _cell(text: str, rank: int, column: int) -> Cell:

@@ -1,0 +1,183 @@
+"""The values of a config before they become a problem: what was given, and where."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from difflib import get_close_matches
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from pipesched.config.fields import ALGORITHM, BY_KEY, BY_NAME, FIELDS, NUMERIC, PLACEMENT, SECTIONS, Field, keys_of
+from pipesched.errors import ConfigError
+from pipesched.names import look_up
+from pipesched.pipeline.arguments import make_problem
+from pipesched.pipeline.problem import Problem
+from pipesched.pipeline.quantities import exact
+
+TWO_A_DEVICE = object()  # the built-in default's stages, until the devices are known
+
+
+class Given(NamedTuple):
+    """A value that a user gave, and where it stands in a file (`file:line: key`), if it does."""
+
+    value: Any
+    where: str | None = None
+
+
+class Source(NamedTuple):
+    """The text of a config, and what messages call it."""
+
+    text: str
+    name: str
+
+
+class TextForNumber:
+    """A text of a file where a number is due. It is no number, whatever it spells, as in the JSON Schema."""
+
+    def __init__(self, text: str) -> None:
+        self.text = text
+
+    def __repr__(self) -> str:
+        return repr(self.text)
+
+
+Values = dict[str, Given]  # by the parameters of make_problem, and `algorithm`
+
+
+def source_of(config: str | Path) -> Source:
+    """Return the text of a config, which is the name of a file or the YAML itself.
+
+    A text with a line break, a brace or a `key: value` is YAML, everything else names a file. Raises ConfigError for a
+    file that is none, or cannot be read.
+    """
+    from pipesched.config.yaml_reader import read_text
+
+    if isinstance(config, str) and ("\n" in config or config.lstrip().startswith("{") or ": " in config):
+        return Source(config, "<text>")
+    return Source(read_text(Path(config)), str(config))
+
+
+def default_values() -> Values:
+    """Return the built-in default: Autopipe's case, 4 devices with two stages each. Stages follow the devices."""
+    numbers = {"devices": 4, "microbatches": 8, "forward": 5, "backward": 10}
+    return {**{name: Given(value) for name, value in numbers.items()}, "stages": Given(TWO_A_DEVICE)}
+
+
+def values_of(source: Source | None) -> Values:
+    """Return the values of a config (None: the built-in default). Raises ConfigError."""
+    if source is None:
+        return default_values()
+    from pipesched.config.yaml_reader import parse_yaml
+
+    name = source.name
+    root = parse_yaml(source.text, name)
+    values = {field.name: Given(value, where) for field, value, where in _fields(root, name)}
+    if "devices" not in values:
+        raise ConfigError("`devices` is missing; a config needs at least `devices: 4`", "devices", where=name)
+    return values
+
+
+def _fields(root: Any, name: str, section: str = "") -> Iterator[tuple[Field, Any, str]]:
+    """Yield each value of the file with its field and where it stands. Raises ConfigError for an unknown key."""
+    if not isinstance(root.data, dict):
+        what = f"`{section}`" if section else "a config"
+        raise ConfigError(f"{name}:{root.line}: {what} must hold `key: value` lines, not {root.plain()!r}")
+    for key, value in root.data.items():
+        full = f"{section}.{key}" if section else key
+        if not section and key in SECTIONS:
+            if value.data is not None:
+                yield from _fields(value, name, key)
+        elif full in BY_KEY:
+            if value.data is not None:
+                yield BY_KEY[full], _read(value, name, full), f"{name}:{value.line}: {full}"
+        else:
+            raise ConfigError(f"{name}:{value.line}: unknown key {full!r}; {_suggestion(key, section)}")
+
+
+def _read(value: Any, name: str, key: str) -> Any:
+    """Return the value of a key; an algorithm is read here, while the lines of its options are known."""
+    field = BY_KEY[key]
+    if field.shape == ALGORITHM:
+        from pipesched.config.algorithm import read_algorithm
+
+        return read_algorithm(value, name)
+    return in_file(field, value.plain())
+
+
+def in_file(field: Field, plain: Any) -> Any:
+    """Return the value that a file gives to a field, in which no text counts as the number that it spells."""
+    is_number = field in NUMERIC or (field.shape == PLACEMENT and isinstance(plain, list))
+    return only_numbers(plain) if is_number else plain
+
+
+def only_numbers(plain: Any) -> Any:
+    """Return a value of a file, or a list of them, in which no text counts as the number that it spells."""
+    if isinstance(plain, list):
+        return [only_numbers(entry) for entry in plain]
+    return TextForNumber(plain) if isinstance(plain, str) else plain
+
+
+def _suggestion(key: str, section: str) -> str:
+    """Suggest a key that looks alike, or one of another section."""
+    elsewhere = [field.key for field in FIELDS if field.key.rpartition(".")[2] == key]
+    if elsewhere:
+        return f"did you mean {elsewhere[0]!r}?"
+    near = get_close_matches(key, keys_of(section), n=1)
+    if near:
+        return f"did you mean {near[0]!r}?"
+    return f"known here are {', '.join(keys_of(section))}"
+
+
+def override(values: Values, overrides: Mapping[str, Any]) -> None:
+    """Put parameters of make_problem on top of `values`; None stands for the default.
+
+    One way of giving the backward replaces the other. Raises ConfigError for an unknown parameter, and when the
+    overrides themselves give both ways.
+    """
+    given = {name: value for name, value in overrides.items() if value is not None or name == "devices"}
+    halves = [name for name in ("backward_input", "backward_weight") if name in given]
+    if halves and "backward" in given:
+        raise ConfigError(f"give either the whole or its halves, not also `{halves[0]}`", "backward")
+    known = {name: field for name, field in BY_NAME.items() if field.shape != ALGORITHM}
+    for name in overrides:
+        field = look_up(known, name, "parameter", name)
+        if name in given:
+            put(values, field, Given(given[name]))
+        else:
+            values.pop(name, None)
+
+
+def put(values: Values, field: Field, given: Given) -> None:
+    """Set one value. One way of giving the backward replaces the other."""
+    if field.name == "backward":
+        values.pop("backward_input", None)
+        values.pop("backward_weight", None)
+    elif field.name in ("backward_input", "backward_weight"):
+        values.pop("backward", None)
+    values[field.name] = given
+
+
+def problem_of(values: Mapping[str, Given]) -> Problem:
+    """Return the problem of these values. Raises ConfigError that says where the value at fault was given."""
+    plain = {name: given.value for name, given in values.items() if name != "algorithm"}
+    if plain.get("stages") is TWO_A_DEVICE:
+        plain["stages"] = _two_a_device(plain["devices"])
+    try:
+        return make_problem(**plain)
+    except ConfigError as error:
+        raise located(error, values) from None
+
+
+def _two_a_device(devices: Any) -> int | None:
+    """Return twice the devices; None for what is no whole number, which the problem refuses."""
+    try:
+        count = exact(devices)
+    except ValueError:
+        return None
+    return 2 * int(count) if count.denominator == 1 else None
+
+
+def located(error: ConfigError, values: Mapping[str, Given]) -> ConfigError:
+    """Return an error that says where the value at fault stands, if it stands in a file."""
+    given = values.get(error.key or "")
+    return error.at(given.where) if given and given.where else error

@@ -1,0 +1,73 @@
+"""Cancellation scopes: a time limit, and an event that any thread may set.
+
+Long loops call `look`, which raises TimeIsUp once the clock of the surrounding scope (`under`) is over. So a limit
+holds within a moment, whatever a step would have taken, and no function has to hand a clock on. Without a scope `look`
+does nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
+from math import inf
+from threading import Event
+from time import monotonic
+
+EVERY = 0xFFF  # a mask: loops call `look` once in 4096 steps, because a call costs as much as a step
+
+
+class TimeIsUp(Exception):
+    """Raised once the clock of the surrounding scope is over. Whatever opened the scope catches it."""
+
+
+class Clock:
+    """A clock that starts when it is made, and is over after `seconds`, or once the event `stop` is set."""
+
+    def __init__(self, seconds: float = inf, stop: Event | None = None) -> None:
+        self.limit, self.stop = seconds, stop
+        self.began = monotonic()
+
+    @property
+    def seconds(self) -> float:
+        """The seconds since the clock started."""
+        return monotonic() - self.began
+
+    @property
+    def left(self) -> float:
+        """The seconds until the limit; 0 once the clock was stopped."""
+        return 0.0 if self.is_stopped else max(self.limit - self.seconds, 0.0)
+
+    @property
+    def is_stopped(self) -> bool:
+        """Whether the event is set."""
+        return self.stop is not None and self.stop.is_set()
+
+    @property
+    def is_over(self) -> bool:
+        """Whether it is time to stop."""
+        return self.is_stopped or self.seconds >= self.limit
+
+    def part(self, seconds: float) -> Clock:
+        """Return a clock that starts now, and is over after `seconds`, or when this clock is."""
+        return Clock(min(seconds, self.left), self.stop)
+
+
+_CURRENT: ContextVar[Clock | None] = ContextVar("pipesched_clock", default=None)
+
+
+@contextmanager
+def under(clock: Clock) -> Iterator[None]:
+    """Let every `look` inside the block, in this thread, raise TimeIsUp once `clock` is over."""
+    token = _CURRENT.set(clock)
+    try:
+        yield
+    finally:
+        _CURRENT.reset(token)
+
+
+def look() -> None:
+    """Raise TimeIsUp if the clock of the surrounding scope is over."""
+    clock = _CURRENT.get()
+    if clock is not None and clock.is_over:
+        raise TimeIsUp

@@ -1,0 +1,268 @@
+"""Writing results to files, and reading them back; the content of a file tells which result it holds."""
+
+from __future__ import annotations
+
+import os
+import tempfile
+from collections.abc import Callable, Iterable
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NamedTuple, TextIO
+
+from pipesched.checks import require_flag, require_label, shown
+from pipesched.comparison import Comparison
+from pipesched.errors import ConfigError
+from pipesched.file_formats.registry import (
+    COMPARISON,
+    FIGURES,
+    FORMATS,
+    FRONTIER,
+    SCHEDULE,
+    SWEEP,
+    Content,
+    Format,
+    format_of,
+    formats_that_hold,
+)
+from pipesched.names import require_name
+from pipesched.outcome import Outcome
+from pipesched.pipeline.placement import Placement
+from pipesched.pipeline.plan import Plan
+from pipesched.pipeline.problem import Problem, require_problem
+from pipesched.pipeline.schedule import Schedule, schedule_plan
+
+if TYPE_CHECKING:
+    from pipesched.config.imported import ImportedProblem
+    from pipesched.render.view import View
+    from pipesched.solver.frontier import Frontier
+    from pipesched.sweeping import Sweep
+
+MOST_BYTES = 200_000_000
+Timing = Callable[[Plan, Placement, str], "ImportedProblem"]  # the problem that gives a foreign plan its costs
+
+
+class Text(NamedTuple):
+    """The content of a file, and the name that messages give it."""
+
+    content: str
+    name: str
+
+
+class ReadSchedule(NamedTuple):
+    """A schedule of a file, not checked yet.
+
+    `text` is that of a document, and `given`, of a CSV, the problem before it was fused.
+    """
+
+    outcome: Outcome
+    text: str | None = None
+    given: Problem | None = None
+
+
+def read(
+    path_or_file: str | Path | TextIO, *, problem: Problem | None = None
+) -> Outcome | Comparison | Sweep | Frontier:
+    """Read what `write` wrote, or PyTorch's schedule CSV; the content tells the format.
+
+    Args:
+        path_or_file: The name of a file, or an open one.
+        problem: The costs of a CSV, which has none; its sizes must agree with the file, or its stages be a multiple.
+            Default: forward 5, backward 10 and p2p 0. Other formats hold their own problem.
+
+    Returns:
+        An Outcome for a schedule; a Comparison, Sweep or Frontier for a document of rows: its rows with their metrics,
+        without schedules.
+
+    Raises:
+        ConfigError: For a file that cannot be read, or holds something else.
+        InvalidSchedule: For a CSV that PyTorch could not run. What a document claims is for `check` to judge.
+    """
+    text = _text_of(path_or_file)
+    if is_csv(text):
+        timing = timing_by(None if problem is None else require_problem(problem))
+        return read_csv(text, timing).outcome
+    if problem is not None:
+        raise ConfigError(f"{text.name} is a document, which holds its own problem; costs go with a CSV", "problem")
+    return read_document(text)
+
+
+def read_document(text: Text) -> Outcome | Comparison | Sweep | Frontier:
+    """Return the result in a JSON document. Raises ConfigError."""
+    from pipesched.file_formats.comparison_json import comparison_of, sweep_of
+    from pipesched.file_formats.frontier_json import frontier_of
+    from pipesched.file_formats.json_text import VERSION, parse_document, require_version
+    from pipesched.file_formats.schedule_json import outcome_of
+
+    content = parse_document(*text)
+    form = content.get("format")
+    rows: dict[Any, Callable[[dict[str, Any]], Comparison | Sweep | Frontier]] = {
+        "pipesched.comparison": comparison_of,
+        "pipesched.pareto": comparison_of,
+        "pipesched.sweep": sweep_of,
+        "pipesched.frontier": frontier_of,
+    }
+    if not isinstance(form, str) or form not in rows:
+        return outcome_of(content, text.name)
+    try:
+        require_version(content, form, f"document of version {VERSION}")
+        return rows[form](content)
+    except ConfigError as error:
+        raise ConfigError(f"{text.name}: {error}") from None
+
+
+def timing_by(problem: Problem | None) -> Timing:
+    """Return a function that gives a CSV the costs of `problem`, or of the built-in default."""
+    from pipesched.config.imported import imported_problem, timed_by
+
+    if problem is None:
+        return lambda plan, placement, name: imported_problem(plan, placement, None, {}, name)
+    return lambda plan, placement, name: timed_by(plan, placement, problem, name)
+
+
+def read_csv(text: Text, timing: Timing) -> ReadSchedule:
+    """Return the schedule in a CSV of PyTorch. Raises ConfigError, and InvalidSchedule for one that cannot run."""
+    from pipesched.file_formats.pytorch_csv import parse
+
+    plan, placement = parse(*text)
+    fitted, given = timing(plan, placement, text.name)
+    name = Path(text.name).stem
+    return ReadSchedule(Outcome(name if name.isprintable() else "csv", schedule_plan(fitted, plan)), given=given)
+
+
+def is_csv(text: Text) -> bool:
+    """Return whether a text is meant as a CSV.
+
+    Behind empty cells, such a text begins like an operation (0F0); or its file ends in .csv, and it does not begin like
+    JSON.
+    """
+    first = text.content.lstrip(' \t\r\n,"')[:1]
+    return (first.isdigit() or first == "(") or (first != "{" and text.name.lower().endswith(".csv"))
+
+
+def read_text(path: str | Path) -> Text:
+    """Return the text of a file. Raises ConfigError for one that cannot be read, is no text, or is too large."""
+    from pipesched.config.yaml_reader import decode
+
+    try:
+        with Path(path).open("rb") as file:
+            return Text(decode(file.read(MOST_BYTES + 1), str(path), MOST_BYTES), str(path))
+    except (OSError, ValueError) as error:  # ValueError: a NUL in the name
+        reason = error.strerror if isinstance(error, OSError) and error.strerror else str(error)
+        raise ConfigError(f"cannot read {str(path)!r}: {reason}") from None
+
+
+def _text_of(file: object) -> Text:
+    from pipesched.config.yaml_reader import decode
+
+    if isinstance(file, (str, Path)):
+        try:
+            return read_text(file)
+        except ConfigError as error:
+            raise error.about("path_or_file") from None
+    reader = getattr(file, "read", None)
+    if reader is None:
+        raise ConfigError(f"must be the name of a file, or an open file, not {shown(file)}", "path_or_file")
+    content, name = reader(), str(getattr(file, "name", "<file>"))
+    return Text(decode(content, name, MOST_BYTES) if isinstance(content, bytes) else str(content), name)
+
+
+def write(
+    result: Outcome | Schedule | Comparison | Sweep | Frontier,
+    path: str | Path,
+    *,
+    format: str | None = None,  # noqa: A002  the word that people use
+    force: bool = False,
+) -> Path:
+    """Write a result to a file, whole or not at all.
+
+    Args:
+        result: An Outcome or Schedule, a Comparison, a Sweep or a Frontier.
+        path: The file. An existing one is replaced only by `force`.
+        format: A name of `formats()`; default: by the suffix of the file.
+        force: Whether to replace an existing file.
+
+    Returns:
+        The path.
+
+    Raises:
+        ConfigError: For a format that cannot hold the result, an existing file, or one that cannot be written.
+        NotApplicable: For a schedule that the format cannot express.
+    """
+    kind, content = kind_of(result)
+    if not isinstance(path, (str, Path)):
+        raise ConfigError(f"must be the name of a file, not {shown(path)}", "path")
+    form = named_format(format, kind) if format is not None else format_of(str(path), formats_that_hold(kind))
+    refuse_existing(Path(path), require_flag(force, "force"))
+    write_file(Path(path), [content_of(content, form, kind)], force)
+    return Path(path)
+
+
+def kind_of(result: object) -> tuple[str, Any]:
+    """Return the kind of a result, and the result itself (a Schedule as an Outcome). Raises ConfigError."""
+    from pipesched.solver.frontier import Frontier
+    from pipesched.sweeping import Sweep
+
+    if isinstance(result, Schedule):
+        return SCHEDULE, Outcome("plan", result)
+    for kind, known in ((SCHEDULE, Outcome), (COMPARISON, Comparison), (SWEEP, Sweep), (FRONTIER, Frontier)):
+        if isinstance(result, known):
+            return kind, result
+    raise ConfigError(f"must be an Outcome, a Comparison, a Sweep or a Frontier, not {shown(result)}", "result")
+
+
+def named_format(name: str, kind: str) -> Format:
+    """Return the format of that name (or suffix), if it can hold a `kind`. Raises ConfigError."""
+    by_suffix = {form.suffix[1:]: form.name for form in FORMATS.values()}
+    spelled = require_label(name, "format").lower().removeprefix(".")
+    known = by_suffix.get(spelled, spelled)
+    require_name(FORMATS, known, "format", "format")
+    if kind not in FORMATS[known].holds:
+        raise ConfigError(f"{known} cannot hold a {kind}; {', '.join(formats_that_hold(kind))} can", "format")
+    return FORMATS[known]
+
+
+def content_of(result: Any, form: Format, kind: str, view: View | None = None) -> Content:
+    """Return the content of a file that holds a result of that kind; `view` is for figures."""
+    from pipesched.render.view import View
+
+    if form.name in FIGURES:
+        require_matplotlib()
+    return form.writers[kind](result, view or View())
+
+
+def require_matplotlib() -> None:
+    """Raise ConfigError where figures cannot be drawn."""
+    from importlib import import_module
+
+    import_module("pipesched.render.figure")  # refuses to load without matplotlib
+
+
+def refuse_existing(path: Path, force: bool) -> None:
+    """Raise ConfigError for a file that exists and may not be replaced."""
+    if os.path.lexists(path) and not force:
+        raise ConfigError(f"{path} exists; `force` overwrites it", "path")
+
+
+def write_file(path: Path, parts: Iterable[Content], force: bool) -> None:
+    """Write a file whole or not at all; replace an existing one only by `force`. Raises ConfigError."""
+    temporary: str | None = None
+    try:
+        refuse_existing(path, force)
+        target = path.resolve()  # a link stays one: what it points to is written
+        handle, temporary = tempfile.mkstemp(prefix=f".{target.name}.", dir=target.parent)
+        with os.fdopen(handle, "wb") as file:
+            file.writelines(part.encode() if isinstance(part, str) else part for part in parts)
+        _open_to_all(Path(temporary))
+        Path(temporary).replace(target)
+        temporary = None
+    except OSError as error:
+        raise ConfigError(f"cannot write {str(path)!r}: {error.strerror}", "path") from None
+    finally:
+        if temporary is not None:
+            Path(temporary).unlink(missing_ok=True)
+
+
+def _open_to_all(path: Path) -> None:
+    """Give a file the permissions of any new file: temporary ones are private."""
+    mask = os.umask(0)
+    os.umask(mask)
+    path.chmod(0o666 & ~mask)

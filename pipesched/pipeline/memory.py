@@ -1,0 +1,102 @@
+"""The memory of activations and weights: in the user's unit as given, and in integer grains for all that computes."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+from functools import cached_property
+from operator import sub
+from typing import Any, NamedTuple
+
+from pipesched.checks import require_label, require_sequence, shown
+from pipesched.errors import ConfigError
+from pipesched.pipeline.costs import exact_tuple, fields_of, one_or_all
+from pipesched.pipeline.quantities import Exact, grains_per_unit, to_fraction
+
+SHARES = ("retain", "checkpoint")  # parts of an activation, between 0 and 1
+
+
+class Grains(NamedTuple):
+    """The memory of a problem as integers: `per_unit` grains are one of the user's memory units."""
+
+    per_unit: int
+    activation: tuple[int, ...]
+    retained: tuple[int, ...]  # what the end of I leaves of an activation for W
+    checkpointed: tuple[int, ...]  # what the end of F leaves of an activation that is recomputed
+    static: tuple[int, ...]
+    budget: tuple[int, ...] | None
+
+    @property
+    def released(self) -> tuple[int, ...]:
+        """What the end of I frees of an activation."""
+        return tuple(map(sub, self.activation, self.retained))
+
+    @property
+    def recomputed(self) -> tuple[int, ...]:
+        """What the end of F frees of an activation that is recomputed, and R takes again."""
+        return tuple(map(sub, self.activation, self.checkpointed))
+
+    def of(self, column: str | None) -> tuple[int, ...]:
+        """Return a column of Kind.takes or Kind.gives, stage by stage; zeros for None."""
+        sizes: tuple[int, ...] = (0,) * len(self.activation) if column is None else getattr(self, column)
+        return sizes
+
+
+@dataclass(frozen=True)
+class Memory:
+    """Memory in the user's unit, of which `unit` is the label.
+
+    For each of the S stages: `activation` of one microbatch, `retain` (the part held from the end of I to the end of
+    W), `checkpoint` (the part that a recomputed microbatch keeps), `static` (weights, gradients, optimizer). `budget`
+    is the limit of each device, static memory included (None: no limit).
+
+    Raises ConfigError, about the field at fault, for lists of other lengths and for entries that are no such numbers.
+    """
+
+    activation: tuple[Exact, ...]
+    retain: tuple[Exact, ...]
+    checkpoint: tuple[Exact, ...]
+    static: tuple[Exact, ...]
+    budget: tuple[Exact, ...] | None = None
+    unit: str = "microbatch"
+
+    def __post_init__(self) -> None:
+        stages = len(require_sequence(self.activation, "activation"))
+        for key in ("activation", *SHARES, "static"):
+            object.__setattr__(self, key, exact_tuple(getattr(self, key), key, stages, "one a stage"))
+        for key in SHARES:
+            for entry, share in enumerate(getattr(self, key)):
+                if share > 1:
+                    raise ConfigError(f"must be between 0 and 1, not {shown(share)}", key, entry=entry)
+        if self.budget is not None:
+            devices = len(require_sequence(self.budget, "budget"))
+            object.__setattr__(self, "budget", exact_tuple(self.budget, "budget", devices, "one a device"))
+            for entry, limit in enumerate(self.budget):
+                if not limit:
+                    raise ConfigError(f"must be more than 0, not {shown(limit)}", "budget", entry=entry)
+        require_label(self.unit, "unit")
+
+    def __repr__(self) -> str:
+        budget = "" if self.budget is None else f", budget={one_or_all(self.budget)}"
+        return f"Memory(activation={one_or_all(self.activation)}{budget}, unit={self.unit!r})"
+
+    @cached_property
+    def grains(self) -> Grains:
+        """The memory as integers, scaled by the least common multiple of all denominators."""
+        sizes, held, kept, static = (
+            [*map(to_fraction, column)] for column in (self.activation, self.retain, self.checkpoint, self.static)
+        )
+        limits = None if self.budget is None else [*map(to_fraction, self.budget)]
+        retained = [size * part for size, part in zip(sizes, held, strict=True)]
+        checkpointed = [size * part for size, part in zip(sizes, kept, strict=True)]
+        scale = grains_per_unit([*sizes, *retained, *checkpointed, *static, *(limits or ())])
+
+        def whole(column: Sequence[Fraction]) -> tuple[int, ...]:
+            return tuple(int(value * scale) for value in column)
+
+        limit = None if limits is None else whole(limits)
+        return Grains(scale, whole(sizes), whole(retained), whole(checkpointed), whole(static), limit)
+
+    def __getstate__(self) -> dict[str, Any]:
+        return fields_of(self)

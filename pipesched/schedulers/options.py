@@ -1,0 +1,106 @@
+"""The options of algorithms: a table of keys, shapes and meanings, and the check of given values."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from difflib import get_close_matches
+from typing import Any, NamedTuple
+
+from pipesched.checks import require_flag, shown
+from pipesched.core.priorities import PRIORITIES
+from pipesched.core.ties import TIES
+from pipesched.errors import ConfigError, NotApplicable
+from pipesched.names import require_name
+from pipesched.pipeline.quantities import exact
+from pipesched.schedulers.family import Family
+from pipesched.schedulers.objectives import OBJECTIVES
+
+COUNT, WHOLE, FLAG, WORD, PERIOD, STARTS = "count", "whole number", "flag", "word", "period", "starts"
+
+
+class Option(NamedTuple):
+    """One option: its key, its shape, what it means, and the allowed names of a word.
+
+    `in_config`: it may stand in a config only, because it is too long for a command line.
+    """
+
+    key: str
+    shape: str
+    help: str
+    names: tuple[str, ...] = ()
+    in_config: bool = False
+
+
+OPTIONS: dict[str, Option] = {
+    option.key: option
+    for option in (
+        Option("group_size", COUNT, "interleaved: microbatches that visit a chunk in a row; default P"),
+        Option("lifo", FLAG, "naive: backwards in reverse order"),
+        Option("priority", WORD, f"list: {', '.join(PRIORITIES)}", tuple(PRIORITIES)),
+        Option(
+            "tie", WORD, "list: dfs (lifo), bfs, fifo, input, reverse, random, most-descendants, pairing", tuple(TIES)
+        ),
+        Option("objective", WORD, "zb-auto and the V schedules: span (default), makespan", tuple(OBJECTIVES)),
+        Option("seed", WHOLE, "list: seed of the random tie"),
+        Option("period", PERIOD, "block: the time from one microbatch to the next", in_config=True),
+        Option("forward", STARTS, "block: when F starts on each stage, after its microbatch begins", in_config=True),
+        Option("backward", STARTS, "block: when B starts on each stage", in_config=True),
+        Option("backward_input", STARTS, "block: when I starts on each stage, instead of B", in_config=True),
+        Option(
+            "backward_weight",
+            STARTS,
+            "block: when W starts on each stage; default: the first free time after I",
+            in_config=True,
+        ),
+        Option(
+            "peak",
+            COUNT,
+            "block: chunks that a device may hold; default: what the block holds by residence",
+            in_config=True,
+        ),
+        Option(
+            "squeeze",
+            FLAG,
+            "block: move operations up where time and memory allow (default), or keep its order",
+            in_config=True,
+        ),
+    )
+}
+
+
+def checked_options(family: Family, options: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the options of a family, whole numbers as ints.
+
+    Raises ConfigError for a value of the wrong shape, NotApplicable for an option that the family does not have; both
+    name the option.
+    """
+    return {key: checked_option(family, key, value) for key, value in options.items()}
+
+
+def checked_option(family: Family, key: str, value: Any) -> Any:
+    """Return the value of one option of a family. Raises as `checked_options` does."""
+    if key not in family.options:
+        takes = ", ".join(f"`{option}`" for option in family.options) or "no options"
+        near = get_close_matches(key, family.options, n=1)
+        hint = f"did you mean `{near[0]}`? " if near else ""
+        raise NotApplicable(f"{family.name} has no option `{key}`; {hint}it takes {takes}", key)
+    option = OPTIONS[key]
+    if value is None:
+        return value
+    if option.shape == FLAG:
+        return require_flag(value, key)
+    if option.shape == WORD:
+        return require_name(option.names, value, key, key)
+    if option.shape in (COUNT, WHOLE):
+        return _whole(value, key, least=int(option.shape == COUNT))
+    return value  # the block checks periods and starts, because it knows the stages
+
+
+def _whole(value: Any, key: str, least: int) -> int:
+    try:
+        number = exact(value)
+    except ValueError:
+        number = None
+    if number is None or number.denominator != 1 or number < least:
+        raise ConfigError(f"must be a whole number of at least {least}, not {shown(value)}", key)
+    return int(number)

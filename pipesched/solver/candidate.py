@@ -1,0 +1,14 @@
+"""A schedule that competes in a solve."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from pipesched.pipeline.schedule import Schedule
+
+
+class Candidate(NamedTuple):
+    """A schedule, and what found it."""
+
+    source: str
+    schedule: Schedule

@@ -1,0 +1,203 @@
+"""The exact model with offload and recompute: each activation is kept, offloaded or recomputed.
+
+Microbatches are no longer alike once different actions are taken with them, so only one row of operations has them in
+order, and gives them their numbers: the last row, the backwards of stage 0. (Three devices, four microbatches, f=1,
+B=2, budget 2, offload 3: the best makespan is 20, but 21 with every row in order. Numbers by the first row are as
+sound, but proofs take up to 30 times as long.)
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from itertools import pairwise
+from typing import Any, NamedTuple
+
+from pipesched.core.cpsat import Limits, Model
+from pipesched.core.integers import ceil_div
+from pipesched.core.paths import heads, tails
+from pipesched.core.timing import UNTIMED
+from pipesched.pipeline.lowering import lower
+from pipesched.pipeline.ops import OpIndex
+from pipesched.solver.case import Case
+
+
+def numbering_row(index: OpIndex) -> range:
+    """Return the operations that give the microbatches their numbers: the backwards of stage 0."""
+    return index.row(index.gradient, 0)
+
+
+class ActivationChoice(NamedTuple):
+    """What may be done to one activation: its operations, and the literal of each action (None: not allowed)."""
+
+    stage: int
+    device: int
+    forward: int
+    backward: int  # B or I
+    weight: int  # W, or B again
+    keep: Any
+    recompute: Any
+    recompute_task: int  # R
+    offload: Any
+    offload_task: int  # O
+    reload_task: int  # L
+
+
+class SavingModel(Model):
+    """The model of a case whose objective lies in [least, most] ticks.
+
+    Task numbers are those of `full`, the index of all operations that may run.
+    """
+
+    def __init__(self, case: Case, full: OpIndex, least: int, most: int) -> None:
+        super().__init__()
+        self.case, self.full, self.quantum = case, full, case.quantum
+        self.least, self.most = ceil_div(least, self.quantum), most // self.quantum
+        devices = case.problem.devices
+        wait = 0 if case.objective == "makespan" else most * (devices - 1) + sum(case.problem.ticks.p2p)
+        self.horizon = (most + wait) // self.quantum
+        self.presences: dict[int, Any] = {}
+        for duration, head, tail in zip(case.graph.durations, heads(case.graph), tails(case.graph), strict=True):
+            self.task(duration // self.quantum, head // self.quantum, (most + wait - tail - duration) // self.quantum)
+        durations = lower(case.problem, full).durations
+        for duration in durations[len(self.starts) :]:
+            self.optional(duration // self.quantum)
+        self.activations = list(self._choices())
+
+    def tune(self, parameters: Any, limits: Limits) -> None:
+        """Propagate precedences among residences that exclude each other: proofs take a fifth of the time."""
+        parameters.use_hard_precedences_in_cumulative = True
+        parameters.exploit_all_precedences = True
+
+    def optional(self, duration: int) -> int:
+        """Add a task that may be left out, and then starts at UNTIMED; return its number."""
+        window = self.cp.Domain.from_intervals([[UNTIMED, UNTIMED], [0, self.horizon - duration]])
+        start, present = self.model.new_int_var_from_domain(window, ""), self.model.new_bool_var("")
+        self.model.add(start >= 0).only_enforce_if(present)
+        self.model.add(start == UNTIMED).only_enforce_if(~present)
+        self.presences[len(self.starts)] = present
+        self.starts.append(start)
+        self.durations.append(duration)
+        self.intervals.append(self.model.new_optional_fixed_size_interval_var(start, duration, present, ""))
+        return len(self.starts) - 1
+
+    def _choices(self) -> Iterator[ActivationChoice]:
+        index, pools = self.full, self.case.graph.pools
+        for stage in range(index.stages):
+            for forward in index.row("F", stage):
+                number = {kind: index.counterpart(forward, kind) for kind in index.letters}
+                recompute, offload, reload = (number.get(kind, UNTIMED) for kind in "ROL")
+                yield ActivationChoice(
+                    stage=stage,
+                    device=pools[forward],
+                    forward=forward,
+                    backward=number[index.gradient],
+                    weight=number[index.last],
+                    keep=self.model.new_bool_var(""),
+                    recompute=self.presences.get(recompute),
+                    recompute_task=recompute,
+                    offload=self.presences.get(offload),
+                    offload_task=offload,
+                    reload_task=reload,
+                )
+
+    def dependencies(self) -> None:
+        """Start F, B, I and W after what they wait for, with the latency between devices."""
+        for before, after, lag in self.case.graph.arrows():
+            self.after(before, after, lag // self.quantum)
+
+    def numbering(self) -> None:
+        """Run the backwards of stage 0 in the order of the microbatches' numbers."""
+        row = numbering_row(self.full)
+        for direction in self.case.problem.settled_placement.directions(self.full.microbatches):
+            for before, after in pairwise(direction):
+                self.after(row[before], row[after])
+
+    def choices(self) -> None:
+        """Take exactly one of keep, recompute and offload with each activation, and order its operations."""
+        for choice in self.activations:
+            actions = (choice.keep, choice.recompute, choice.offload)
+            self.model.add_exactly_one(action for action in actions if action is not None)
+            if choice.recompute is not None:
+                self._chain(choice.recompute, choice.forward, choice.recompute_task, choice.backward)
+            if choice.offload is not None:
+                reload = self.presences[choice.reload_task]
+                self.model.add_implication(choice.offload, reload)
+                self.model.add_implication(reload, choice.offload)
+                self._chain(choice.offload, choice.forward, choice.offload_task, choice.reload_task, choice.backward)
+
+    def _chain(self, present: Any, *tasks: int) -> None:
+        """Run `tasks` one after another, if `present`."""
+        for before, after in pairwise(tasks):
+            self.model.add(self.starts[after] >= self.end(before)).only_enforce_if(present)
+
+    def devices(self) -> None:
+        """Run one operation at a time on each device, recomputes among them, and one transfer on each lane."""
+        graph = lower(self.case.problem, self.full)
+        for tasks in graph.by_resource(range(len(graph))):
+            self.one_at_a_time(tasks)
+
+    def memory(self) -> None:
+        """Keep what a device holds at any time within its capacity."""
+        for device, capacity in enumerate(self.case.problem.capacity_grains):
+            if capacity is None:
+                continue
+            choices = (choice for choice in self.activations if choice.device == device)
+            residences = [held for choice in choices for held in self._residences(choice) if held[1]]
+            self.hold([interval for interval, _ in residences], [size for _, size in residences], capacity)
+
+    def _residences(self, choice: ActivationChoice) -> Iterator[tuple[Any, int]]:
+        """Yield the intervals in which an activation, or a part of it, is on its device, with their sizes in grains."""
+        memory = self.case.problem.grains
+        size, kept, held = (sizes[choice.stage] for sizes in (memory.activation, memory.checkpointed, memory.retained))
+        ran, needed = self.end(choice.forward), self.starts[choice.backward]
+        yield self.intervals[choice.forward], size
+        if held == size:
+            yield self._interval(needed, self.end(choice.weight), None), size
+        else:
+            yield self.intervals[choice.backward], size
+            yield self._interval(self.end(choice.backward), self.end(choice.weight), None), held
+        if choice.offload is not None:
+            yield self._interval(ran, self.end(choice.offload_task), choice.offload), size
+            yield self._interval(self.starts[choice.reload_task], needed, choice.offload), size
+        if choice.recompute is not None:
+            yield self._interval(ran, needed, None if choice.offload is None else ~choice.offload), kept
+            yield self._interval(self.starts[choice.recompute_task], needed, choice.recompute), size - kept
+            yield self._interval(ran, needed, choice.keep), size - kept
+        else:
+            yield self._interval(ran, needed, choice.keep), size
+
+    def _interval(self, start: Any, end: Any, present: Any) -> Any:
+        length = self.model.new_int_var(0, self.horizon, "")
+        if present is None:
+            return self.model.new_interval_var(start, length, end, "")
+        return self.model.new_optional_interval_var(start, length, end, present, "")
+
+    def objective(self) -> None:
+        """Minimize the makespan, or the span: the largest, over devices, of last end less first start."""
+        goal = self.model.new_int_var(self.least, self.most, self.case.objective)
+        first: list[Any] = [0] * self.case.problem.devices
+        if self.case.objective == "span":
+            first = [self.model.new_int_var(0, self.horizon, "") for _ in first]
+            for choice in self.activations:
+                self.model.add(first[choice.device] <= self.starts[choice.forward])
+        for choice in self.activations:
+            self.model.add(self.end(choice.weight) - first[choice.device] <= goal)
+        self.model.minimize(goal)
+
+    def hint(self, starts: Sequence[int]) -> None:
+        """Begin from a schedule, and from what it does to each activation."""
+        super().hint(starts)
+        for task, present in self.presences.items():
+            self.model.add_hint(present, starts[task] != UNTIMED)
+
+
+def saving_model(case: Case, full: OpIndex, least: int, most: int) -> SavingModel:
+    """Return the model with every rule of a case with offload or recompute; [least, most] are in ticks."""
+    model = SavingModel(case, full, least, most)
+    model.dependencies()
+    model.numbering()
+    model.choices()
+    model.devices()
+    model.memory()
+    model.objective()
+    return model

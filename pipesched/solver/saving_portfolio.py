@@ -1,0 +1,147 @@
+"""The portfolio with offload and recompute: schedules that fit as they are, and orders that fit once memory is saved.
+
+The orders come from the families and from list scheduling under looser limits, because offload and recompute suit
+orders that hold more activations than the budget allows; and, with one stage a device, from 1F1B with other warm-ups.
+Early devices that run far ahead can recompute during the cool-down.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from itertools import product
+from typing import NamedTuple
+
+from pipesched.checks import shown
+from pipesched.errors import Deadlock
+from pipesched.pipeline.kinds import Allowed
+from pipesched.pipeline.plan import Plan
+from pipesched.pipeline.schedule import Schedule, schedule_plan
+from pipesched.schedulers.family import ANY
+from pipesched.schedulers.orders import one_forward_one_backward, split_one_forward_one_backward
+from pipesched.schedulers.registry import algorithms
+from pipesched.solver.candidate import Candidate
+from pipesched.solver.case import Case
+from pipesched.solver.memory_saving import SavingRule, saving_rules, with_savings
+from pipesched.solver.portfolio import Pools, family_schedule, listed, ruled_candidates
+from pipesched.solver.rules import RULES
+
+LOOSER = (1.5, 2, 3, None)  # limits of list scheduling, in budgets
+MOST_TRIES = 16  # warm-ups of a device
+
+Adopt = Callable[[Schedule], Schedule | None]
+
+
+def saving_candidates(case: Case, allowed: Allowed, adopt: Adopt) -> Iterator[Candidate]:
+    """Yield schedules that fit the budget, with memory saved where needed; at least one, if any order fits.
+
+    `adopt` turns a schedule of the plain problem into one of the case.
+    """
+    tries: dict[_WarmUps, int] = {}
+    yield from _further_ahead(case, allowed, tries)
+    for base in (*sorted(_bases(case), key=lambda base: case.value(base.schedule)), one_by_one(case)):
+        for rule in saving_rules(allowed):
+            yield from _with_savings(case, base, allowed, rule)
+    yield from _device_by_device(case, allowed, tries)
+    yield from (of_case(candidate, adopt) for candidate in ruled_candidates(case))
+
+
+def of_case(candidate: Candidate, adopt: Adopt) -> Candidate:
+    """Return a candidate as one of a case; as it is, if it is over budget or cannot be adopted."""
+    adopted = adopt(candidate.schedule) if candidate.schedule.fits else None
+    return candidate if adopted is None else candidate._replace(schedule=adopted)
+
+
+def _with_savings(case: Case, base: Candidate, allowed: Allowed, rule: SavingRule) -> Iterator[Candidate]:
+    """Yield the schedule of `base` with its memory saved by that rule, if it fits."""
+    try:
+        plan = with_savings(base.schedule, allowed, rule)
+        schedule = None if plan is None else schedule_plan(case.problem, plan)
+    except Deadlock:  # operations of no length
+        return
+    if schedule is not None and schedule.fits:
+        yield Candidate(f"{base.source} with {rule}", schedule)
+
+
+def _bases(case: Case) -> Iterator[Candidate]:
+    """Yield orders of `case` to save memory in, whether they fit or not."""
+    for family in algorithms():
+        schedule = None if family.placement == ANY else family_schedule(case, family)
+        if schedule is not None and not schedule.plan.pairs:
+            yield Candidate(family.name, schedule)
+    for name, rule in RULES.items():
+        keys = rule(case)
+        for factor in LOOSER:
+            limits = [
+                None if capacity is None or factor is None else int(factor * capacity)
+                for capacity in case.problem.capacity_grains
+            ]
+            yield from listed(case, f"list ({name})", Pools("", case.graph, limits), keys)
+
+
+class _WarmUps(NamedTuple):
+    """The number of forwards of each device before its first backward, and the rule that saves memory then."""
+
+    counts: tuple[int, ...]
+    rule: SavingRule
+
+    def __str__(self) -> str:
+        usual = self.counts == tuple(range(len(self.counts), 0, -1))
+        return "1f1b" if usual else f"1f1b, warm-ups {shown(self.counts)}"
+
+
+def _further_ahead(case: Case, allowed: Allowed, tries: dict[_WarmUps, int]) -> Iterator[Candidate]:
+    """Yield, with one stage a device, 1F1B, then orders whose first devices run all forwards first.
+
+    The number of such devices is half of them at first, then ever farther from half.
+    """
+    devices, count = case.problem.devices, case.index.microbatches
+    placement = case.problem.settled_placement
+    if placement.devices != tuple(range(devices)) or placement.mirrored:
+        return
+    for ahead in sorted(range(devices + 1), key=lambda ahead: ahead and abs(ahead - devices / 2) + 1):
+        warm_ups = tuple(count if device < ahead else devices - device for device in range(devices))
+        for rule in saving_rules(allowed):
+            yield from _try(case, allowed, _WarmUps(warm_ups, rule), tries)
+
+
+def _device_by_device(case: Case, allowed: Allowed, tries: dict[_WarmUps, int]) -> Iterator[Candidate]:
+    """Yield the best of `tries` with another warm-up of a device, device by device."""
+    for device, warm_up in product(range(case.problem.devices if tries else 0), _spread(case.index.microbatches)):
+        counts, rule = min(tries, key=lambda warm_ups: tries[warm_ups])
+        changed = (*counts[:device], warm_up, *counts[device + 1 :])
+        yield from _try(case, allowed, _WarmUps(changed, rule), tries)
+
+
+def _spread(count: int) -> range:
+    """Return about MOST_TRIES numbers from `count` down to 1."""
+    return range(count, 0, -max(count // MOST_TRIES, 1))
+
+
+def _try(case: Case, allowed: Allowed, warm_ups: _WarmUps, tries: dict[_WarmUps, int]) -> Iterator[Candidate]:
+    """Yield the candidate of these warm-ups, if it fits, and note its value in `tries`."""
+    index = case.index
+    orders = []
+    for device, count in enumerate(warm_ups.counts):
+        forwards, gradients, last = (index.row(kind, device) for kind in ("F", index.gradient, index.last))
+        if gradients == last:
+            orders.append(one_forward_one_backward(forwards, gradients, count - 1))
+        else:
+            orders.append(split_one_forward_one_backward(forwards, gradients, last, count - 1, 0))
+    try:
+        base = Candidate(str(warm_ups), schedule_plan(case.problem, Plan(index, orders)))
+    except Deadlock:
+        return
+    for candidate in _with_savings(case, base, allowed, warm_ups.rule):
+        tries[warm_ups] = case.value(candidate.schedule)
+        yield candidate
+
+
+def one_by_one(case: Case) -> Candidate:
+    """Return the order of one microbatch after another: if any order fits, this does once its memory is saved."""
+    index, order = case.index, list[int]()
+    backwards = dict.fromkeys((index.gradient, index.last))
+    for microbatch in range(index.microbatches):
+        order += (index.row("F", stage)[microbatch] for stage in range(index.stages))
+        order += (index.row(kind, stage)[microbatch] for stage in range(index.stages)[::-1] for kind in backwards)
+    orders = case.graph.by_resource(order)
+    return Candidate("one microbatch at a time", schedule_plan(case.problem, Plan(index, orders)))

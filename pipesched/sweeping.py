@@ -1,0 +1,116 @@
+"""Comparisons at several values of one number of a config."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from pipesched.checks import require_label, require_sequence, require_type
+from pipesched.comparison import DEFAULT, Comparison, compare
+from pipesched.display import Displayable
+from pipesched.errors import ConfigError
+from pipesched.pipeline.arguments import is_several
+from pipesched.pipeline.quantities import plain, to_fraction
+
+if TYPE_CHECKING:
+    from pipesched.config.fields import Field
+    from pipesched.config.values import Values
+
+
+@dataclass(frozen=True)
+class SweepPoint:
+    """The comparison at one value of the field that is varied."""
+
+    value: int | float
+    comparison: Comparison
+
+
+@dataclass(frozen=True, repr=False)
+class Sweep(Displayable):
+    """Comparisons by the value of one field, whose dotted key in a config is `field`."""
+
+    field: str
+    points: tuple[SweepPoint, ...]
+
+    def __post_init__(self) -> None:
+        require_label(self.field, "field")
+        object.__setattr__(self, "points", tuple(require_sequence(self.points, "points")))
+        for point in self.points:
+            require_type(point, SweepPoint, "a SweepPoint", "points")
+
+    def __repr__(self) -> str:
+        return f"Sweep({self.field}={[point.value for point in self.points]})"
+
+    def __len__(self) -> int:
+        return len(self.points)
+
+    def __iter__(self) -> Iterator[SweepPoint]:
+        return iter(self.points)
+
+
+def sweep(
+    path_or_text: str | Path | None,
+    field: str,
+    values: Sequence[Any],
+    algorithms: str | Sequence[str] = DEFAULT,
+    *,
+    overrides: Mapping[str, Any] | None = None,
+    each: Mapping[str, Mapping[str, Any]] | None = None,
+    jobs: int = 1,
+    **options: Any,
+) -> Sweep:
+    """Compare algorithms at several values of one number.
+
+    Args:
+        path_or_text: As for `load`: the name of a file, YAML, or None for the built-in default.
+        field: What to vary: a parameter of `make_problem` (`microbatches`), or its key in a config (`costs.forward`).
+        values: The values it takes.
+        algorithms: As for `compare`, like `each`, `jobs` and the `options` of families.
+        overrides: Values that replace those of the config at every point.
+
+    Raises:
+        ConfigError: For a field that is no number, a bad value, and whatever `load` and `compare` raise.
+    """
+    from pipesched.config.load import load_values
+
+    base = load_values(path_or_text, overrides or {})
+    if not is_several(values) or not list(values):
+        raise ConfigError("must list at least one value", "values")
+    points = sweep_points(base, numeric_field(field), values)
+    return Sweep(
+        numeric_field(field).key,
+        tuple(
+            SweepPoint(value, compare(problem, algorithms, each=each, jobs=jobs, **options))
+            for value, problem in points
+        ),
+    )
+
+
+def sweep_points(base: Values, field: Field, values: Sequence[Any]) -> list[tuple[int | float, Any]]:
+    """Return each value with the problem in which `field` has it. Raises ConfigError for a bad value."""
+    from pipesched.config.values import Given, problem_of, put
+
+    points = []
+    for value in values:
+        try:
+            number = to_fraction(value)
+        except ValueError:
+            raise ConfigError(f"{value!r} is no number", "values") from None
+        changed = dict(base)
+        put(changed, field, Given(value))
+        problem = problem_of(changed)
+        points.append((plain(number), problem))
+    return points
+
+
+def numeric_field(name: str) -> Field:
+    """Return the field that a sweep varies, by its parameter or its key. Raises ConfigError."""
+    from pipesched.config.fields import BY_KEY, BY_NAME, NUMERIC
+
+    for field in NUMERIC:
+        if name in (field.name, field.key, field.key.rpartition(".")[2]):
+            return field
+    what = f"{name!r} cannot be varied" if name in BY_KEY or name in BY_NAME else f"unknown field {name!r}"
+    raise ConfigError(f"{what}; known are {', '.join(field.key for field in NUMERIC)}", "field")
