@@ -17,7 +17,7 @@ from collections.abc import Sequence
 from itertools import product
 from pathlib import Path
 
-from pipesched.config.hardware import UnitOptions, load_hardware
+from pipesched.config.hardware import Hardware, load_hardware
 from pipesched.core.cpsat import Limits, Model
 from pipesched.core.priorities import PRIORITIES
 from pipesched.hls.modulo import pipeline
@@ -44,11 +44,17 @@ LIMITS = Limits(seconds=10)
 LARGEST = 140  # operations of a graph that must be proved
 
 
+def hardware_of(path: Path, setting: Setting, *, loop: bool = False) -> Hardware:
+    """Return the graph of a file with a set of units."""
+    add, mul, cycles, pipelined = setting
+    units, latency = {"add": add, "mul": mul}, {"mul": cycles}
+    return load_hardware(str(path), units=units, latency=latency, pipelined=[pipelined] if pipelined else [], loop=loop)
+
+
 def row(path: Path, setting: Setting, *, loop: bool = False, least: float = 0) -> bool:
     """Solve, print a row if it takes `least` seconds or is not proved; whether it was, or need not be."""
     add, mul, cycles, pipelined = setting
-    options = UnitOptions([f"add={add},mul={mul}"], [f"mul={cycles}"], [pipelined] if pipelined else [])
-    hardware = load_hardware(str(path), options, loop=loop)
+    hardware = hardware_of(path, setting, loop=loop)
     begin = time.perf_counter()
     found = (pipeline if loop else solve)(*hardware, LIMITS)
     seconds = time.perf_counter() - begin
@@ -61,12 +67,11 @@ def row(path: Path, setting: Setting, *, loop: bool = False, least: float = 0) -
 
 
 def mean_gap(priority: str, tie: str) -> float:
-    """The mean of (latency - optimum) / optimum over the classics and 20 seeds."""
+    """Return the mean of (latency - optimum) / optimum over the classics and 20 seeds."""
     gaps = []
     for name, settings in LATENCIES.items():
-        for add, mul, cycles, pipelined in settings:
-            options = UnitOptions([f"add={add},mul={mul}"], [f"mul={cycles}"], [pipelined] if pipelined else [])
-            hardware = load_hardware(str(CLASSICS / f"{name}.txt"), options)
+        for setting in settings:
+            hardware = hardware_of(CLASSICS / f"{name}.txt", setting)
             optimum = solve(*hardware, LIMITS).objective
             for seed in range(20):
                 latency = list_outcome(*hardware, priority=priority, tie=tie, seed=seed).objective
@@ -75,13 +80,13 @@ def mean_gap(priority: str, tie: str) -> float:
 
 
 def every_set(folder: Path) -> list[bool]:
-    """A row for each graph of up to LARGEST operations and each of EVERY_SET."""
+    """Print a row for each graph of up to LARGEST operations and each of EVERY_SET."""
     paths = [path for path in sorted(folder.glob("*.json")) if len(json.loads(path.read_text())["ops"]) <= LARGEST]
     return [row(path, one, least=1) for path in paths for one in EVERY_SET]
 
 
 def table(folders: Sequence[str]) -> list[bool]:
-    """A row for each classic, and for each graph of the folders."""
+    """Print a row for each classic, and for each graph of the folders."""
     proved = [row(CLASSICS / f"{name}.txt", one) for name, rows in LATENCIES.items() for one in rows]
     proved += [row(CLASSICS / f"{name}.txt", one, loop=True) for name, rows in INTERVALS.items() for one in rows]
     for folder in folders:

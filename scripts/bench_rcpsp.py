@@ -1,6 +1,6 @@
 """The core's CP-SAT on PSPLIB (Kolisch and Sprecher 1996): seconds to prove the known optimum of each instance.
 
-    python scripts/bench_rcpsp.py FOLDER      # with .sm files and optimum.csv (instance,optimum)
+    python scripts/bench_rcpsp.py [FOLDER]    # .sm files and optimum.csv (instance,optimum); default: tests/data/psplib
 
 Jobs of these projects use several resources at once, several units of each: the rules `after` and `at_most` of the same
 model that schedules pipelines and hardware.
@@ -18,6 +18,8 @@ from pipesched.core.cpsat import Answer, Limits, Model
 from pipesched.core.paths import heads, tails
 from pipesched.core.tasks import NOWHERE, TaskGraph, arrow
 
+PSPLIB = Path(__file__).parents[1] / "tests" / "data" / "psplib"
+
 
 class Project(NamedTuple):
     """Jobs 0..n-1 with durations, precedences, and what each asks of each resource."""
@@ -29,7 +31,7 @@ class Project(NamedTuple):
 
 
 def read_project(path: Path) -> Project:
-    """A single-mode instance in PSPLIB's format: sections with a title, numbers in rows."""
+    """Return a single-mode instance in PSPLIB's format: sections with a title, numbers in rows."""
     sections: dict[str, list[list[int]]] = {}
     title = ""
     for line in path.read_text().splitlines():
@@ -52,7 +54,7 @@ def read_project(path: Path) -> Project:
 
 
 def solve_project(project: Project, limits: Limits) -> Answer:
-    """The shortest project that CP-SAT finds in time."""
+    """Return the shortest project that CP-SAT finds in time."""
     count = len(project.durations)
     graph = TaskGraph(project.durations, [NOWHERE] * count, [], [arrow(*pair) for pair in project.precedences])
     before, after = heads(graph), tails(graph)
@@ -70,14 +72,14 @@ def solve_project(project: Project, limits: Limits) -> Answer:
 
 
 def read_optima(folder: Path) -> dict[str, int]:
-    """The known optimum of each instance."""
+    """Return the known optimum of each instance."""
     with (folder / "optimum.csv").open(newline="") as file:
         return {row["instance"]: int(row["optimum"]) for row in csv.DictReader(file)}
 
 
 def main() -> int:
     """Print the table; 1 when an instance was not solved to its known optimum."""
-    folder = Path(sys.argv[1])
+    folder = Path(sys.argv[1]) if sys.argv[1:] else PSPLIB
     missed = 0
     for name, optimum in read_optima(folder).items():
         begin = time.perf_counter()

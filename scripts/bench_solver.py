@@ -20,8 +20,9 @@ from typing import Any, NamedTuple
 
 from pipesched.core.cpsat import Limits
 from pipesched.outcome import SolveReport
-from pipesched.pipeline.problem import Problem, make_problem
-from pipesched.solver.case import Case
+from pipesched.pipeline.arguments import make_problem
+from pipesched.pipeline.problem import Problem
+from pipesched.solver.keeping import KeepingCase
 from pipesched.solver.model import plain_model
 from pipesched.solver.solve import solve
 
@@ -103,18 +104,20 @@ def ladder() -> Iterator[Row]:
 
 
 def report_of(row: Row, seconds: float) -> SolveReport:
-    """What `solve` knows after at most so many seconds."""
+    """Return what `solve` knows after at most so many seconds."""
     report = solve(row.problem, objective=row.objective, time_limit=seconds).report
     assert report is not None
     return report
 
 
 def plain(row: Row, seconds: float) -> str:
-    """The plain model's objective, bound and seconds, as text. No model needs more time than one microbatch after
-    another."""
-    case, begin = Case(row.problem, row.objective), time.monotonic()
-    alone = Case(replace(row.problem, microbatches=1), row.objective).graph
-    most = (sum(alone.durations) + 2 * sum(row.problem.costs.p2p)) * row.problem.microbatches
+    """Return the plain model's objective, bound and seconds, as text.
+
+    No model needs more time than one microbatch after another.
+    """
+    case, begin = KeepingCase(row.problem, row.objective), time.monotonic()
+    alone = KeepingCase(replace(row.problem, microbatches=1), row.objective).graph
+    most = (sum(alone.durations) + 2 * sum(row.problem.ticks.p2p)) * row.problem.microbatches
     answer = plain_model(case, 0, most).solve(Limits(seconds))
     value = "none" if answer.objective is None else f"{answer.objective * case.quantum}"
     return f"{value:>8} {answer.bound * case.quantum:>8} {time.monotonic() - begin:7.1f} s"
@@ -123,8 +126,8 @@ def plain(row: Row, seconds: float) -> str:
 def judged(row: Row, report: SolveReport, seconds: float, *, proof: bool) -> str:
     """One word: whether the goal of a case is met."""
     if not proof:
-        return "ok" if report.value <= row.best * (1 + row.slack) else "MISSED"
-    if report.status != "optimal" or report.value != row.best:
+        return "ok" if report.value_ticks <= row.best * (1 + row.slack) else "MISSED"
+    if report.status != "optimal" or report.value_ticks != row.best:
         return "MISSED"
     return "ok" if seconds <= row.seconds else "late"
 
@@ -136,7 +139,7 @@ def line(row: Row, least: float, *, proof: bool, yardstick: bool) -> str:
     report = report_of(row, seconds)
     took = time.monotonic() - begin
     name = f"{row.name}, {row.objective}" if row.objective == "span" else row.name
-    ours = f"{report.value:>8} {report.bound.ticks:>8} {report.gap:>7.2%} {took:>6.1f} s"
+    ours = f"{report.value_ticks:>8} {report.bound.ticks:>8} {report.gap:>7.2%} {took:>6.1f} s"
     goal = judged(row, report, took, proof=proof)
     return f"{name:<28} {row.best:>8} | {ours} {goal:<6} | {plain(row, seconds) if yardstick else ''}"
 

@@ -26,7 +26,7 @@ LIMITS = {"imports": 2.5, "no-op app": 1.5}
 
 
 def no_op_app() -> str:
-    """The source of a Typer app with our commands and options, and empty bodies."""
+    """Return the source of a Typer app with our commands and options, and empty bodies."""
     lines = ["from typing import Optional", "import typer", "app = typer.Typer()"]
     for name, module in COMMANDS.items():
         command = with_options(import_module(f"pipesched.cli.{module}").command)
@@ -42,7 +42,7 @@ def no_op_app() -> str:
 
 
 def best(*command: str) -> float:
-    """The least seconds of a few runs of a Python process."""
+    """Return the least seconds of a few runs of a Python process."""
     seconds = []
     for _ in range(REPEATS):
         begin = time.perf_counter()

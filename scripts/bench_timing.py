@@ -17,7 +17,7 @@ import time
 from collections.abc import Callable
 
 from pipesched.outcome import run
-from pipesched.pipeline.problem import make_problem
+from pipesched.pipeline.arguments import make_problem
 
 DEVICES, STAGES, MICROBATCHES = 32, 128, 512
 COSTS = {"F": 5, "B": 10}
@@ -27,7 +27,7 @@ Op = tuple[int, str, int]  # stage, kind, microbatch
 
 
 def inputs(op: Op, stages: int) -> list[Op]:
-    """The operations that must have ended before `op` starts."""
+    """Return the operations that must have ended before `op` starts."""
     stage, kind, microbatch = op
     if kind == "F":
         return [(stage - 1, "F", microbatch)] if stage > 0 else []
@@ -38,7 +38,7 @@ def inputs(op: Op, stages: int) -> list[Op]:
 
 
 def replay(orders: list[list[Op]], stages: int) -> dict[Op, int]:
-    """The end of every operation when each device runs its order as early as it can."""
+    """Return the end of every operation when each device runs its order as early as it can."""
     end: dict[Op, int] = {}
     clock = dict.fromkeys(range(len(orders)), 0)
     position = dict.fromkeys(range(len(orders)), 0)
@@ -59,14 +59,14 @@ def replay(orders: list[list[Op]], stages: int) -> dict[Op, int]:
 
 
 def interleaved_orders(microbatches: int) -> list[list[Op]]:
-    """pipesched's own order as tuples."""
+    """Return the order of interleaved as tuples."""
     problem = make_problem(devices=DEVICES, stages=STAGES, microbatches=microbatches, forward=5, backward=10)
     plan = run(problem, "interleaved").schedule.plan
     return [[(op.stage, op.kind, op.microbatch) for op in map(plan.index.op, order)] for order in plan.orders]
 
 
 def best(action: Callable[[], object]) -> float:
-    """The least seconds of a few repeats."""
+    """Return the least seconds of a few repeats."""
     seconds = []
     for _ in range(REPEATS):
         begin = time.perf_counter()

@@ -18,7 +18,7 @@ import sys
 from pathlib import Path
 
 ROOT = Path(__file__).parent.parent
-PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
+PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", ROOT / "CHANGELOG.md", *sorted((ROOT / "docs").rglob("*.md"))]
 BLOCK = re.compile(r"(?<=^```console\n).*?(?=^```$)", re.MULTILINE | re.DOTALL)
 PICTURE = ROOT / "docs" / "compare.svg"
 PICTURE_COMMAND = "compare naive 1f1b interleaved -c configs/autopipe.yaml"
@@ -28,7 +28,7 @@ FIGURE_COMMAND = (
 
 
 def output_of(command: str) -> str:
-    """What a command of pipesched prints on both streams, as it stands in a page."""
+    """Return what a command of pipesched prints on both streams, as it stands in a page."""
     program, *arguments = shlex.split(command)
     if program != "pipesched":
         raise SystemExit(f"an example must call pipesched: {command}")
@@ -46,7 +46,7 @@ def output_of(command: str) -> str:
 
 
 def refreshed(page: str) -> str:
-    """The text of a page with the output of every example made anew."""
+    """Return the text of a page with the output of every example made anew."""
 
     def refresh(block: re.Match[str]) -> str:
         commands = [line for line in block[0].splitlines() if line.startswith("$ ")]
@@ -57,7 +57,7 @@ def refreshed(page: str) -> str:
 
 
 def picture() -> str:
-    """The README's picture: a comparison in colour, as SVG."""
+    """Return the README's picture: a comparison in colour, as SVG."""
     from rich.console import Console
     from rich.text import Text
 

@@ -43,7 +43,7 @@ class Measured(NamedTuple):
 
 
 def timed(work: Callable[[], Any], device: Any) -> tuple[float, Any]:
-    """The milliseconds of one call, and its result."""
+    """Return the milliseconds of one call, and its result."""
     import torch
 
     if device.type != "cuda":
@@ -85,7 +85,7 @@ def _times(stage: Any, given: Any, device: Any, *, is_first: bool) -> Times:
 
 
 def activation_bytes(stage: Any, given: Any, device: Any) -> tuple[int, Any]:
-    """What a forward leaves behind for its backward, its input and output included, and the output."""
+    """Return what a forward leaves behind for its backward, its input and output included, and the output."""
     import torch
 
     if device.type == "cuda":
@@ -108,7 +108,7 @@ def activation_bytes(stage: Any, given: Any, device: Any) -> tuple[int, Any]:
 
 
 def transfer_times(shapes: Sequence[tuple[int, ...]], dtype: str, repeats: int, *, on_gpus: bool) -> list[float]:
-    """The milliseconds that a tensor of each shape takes from one process to another: half a round trip."""
+    """Return the milliseconds that a tensor of each shape takes from one process to another: half a round trip."""
     import torch.multiprocessing as mp
 
     with tempfile.TemporaryDirectory() as folder:
@@ -144,7 +144,7 @@ def _play(rank: int, folder: str, shapes: Sequence[tuple[int, ...]], dtype: str,
 
 
 def config_text(title: str, stages: Sequence[Measured], p2p: Sequence[float], devices: int, microbatches: int) -> str:
-    """The config of what was measured."""
+    """Return the config of what was measured."""
 
     def numbers(values: Sequence[float]) -> str:
         return f"[{', '.join(f'{value:.4g}' if value < 1e4 else f'{value:.0f}' for value in values)}]"
@@ -175,7 +175,7 @@ memory:
 
 
 def arguments() -> argparse.Namespace:
-    """The command line."""
+    """Read the command line."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("model", help="package.module:function, which returns the list of stages")
     parser.add_argument("--shape", required=True, help="of a microbatch, for instance 8,64")

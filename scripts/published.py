@@ -32,7 +32,7 @@ class Figure(NamedTuple):
 def reproduce(
     description: str | None, figures: Callable[[bool], Iterable[Figure]], arguments: Sequence[str] | None
 ) -> int:
-    """The command of a script: `figures(fast)` as a table; the exit code is 1 when one does not agree."""
+    """Print `figures(fast)` as a table; return the exit code, which is 1 when a figure does not agree."""
     parser = argparse.ArgumentParser(description=(description or "").partition("\n")[0])
     parser.add_argument("--fast", action="store_true", help="the smaller sizes only")
     return report(figures(parser.parse_args(arguments).fast))

@@ -28,7 +28,7 @@ PAIRS = (3, 2.5, 2)  # what F&B takes where F + B = 3
 
 
 def unit(algorithm: str, devices: int, microbatches: int, *, stages: int = 1, pair: float = 3) -> Schedule:
-    """A schedule with `stages` stages a device, each of f = b = w = 1 and one unit of activation."""
+    """Return a schedule with `stages` stages a device, each of f = b = w = 1 and one unit of activation."""
     problem = make_problem(
         devices=devices,
         stages=stages * devices,
@@ -42,35 +42,33 @@ def unit(algorithm: str, devices: int, microbatches: int, *, stages: int = 1, pa
 
 
 def makespans(devices: int, microbatches: int) -> Iterator[Figure]:
-    """The makespans of five families."""
+    """Yield the makespans of five families."""
     named = [*((name, 1) for name in ONE_STAGE), *((name, 2) for name in TWO_STAGES)]
     for (name, stages), published in zip(named, MAKESPANS[devices, microbatches], strict=True):
         schedule = unit(name, devices, microbatches, stages=stages)
-        yield Figure(f"{name} P{devices} M{microbatches}: makespan", published, _time(schedule, schedule.makespan))
+        yield Figure(f"{name} P{devices} M{microbatches}: makespan", published, schedule.makespan)
 
 
 def bubbles(devices: int, microbatches: int) -> Iterator[Figure]:
-    """The idle time of the devices in the middle: 1F1B (P-1)(F+B), ZB1P (P-1)(F+B-2W), DualPipe (P/2-1)(F&B+B-3W)."""
+    """Yield the idle time of the devices in the middle.
+
+    1F1B (P-1)(F+B), ZB1P (P-1)(F+B-2W), DualPipe (P/2-1)(F&B+B-3W).
+    """
     size = f"P{devices} M{microbatches}"
     for name, each in (("1f1b", 1 + 2), ("zb-1p", 1 + 2 - 2)):
         schedule = unit(name, devices, microbatches)
-        yield Figure(f"{name} {size}: bubble", (devices - 1) * each, _time(schedule, max(schedule.idle)))
+        yield Figure(f"{name} {size}: bubble", (devices - 1) * each, max(schedule.idle))
     for pair in PAIRS:
         schedule = unit("dualpipe", devices, microbatches, pair=pair)
-        idle = _time(schedule, max(schedule.idle))
+        idle = max(schedule.idle)
         yield Figure(f"dualpipe {size}, F&B {pair}: bubble", (devices / 2 - 1) * (pair + 2 - 3), idle)
 
 
 def memories(devices: int, microbatches: int) -> Iterator[Figure]:
-    """The activations that a device holds at most: 1F1B and ZB1P P, DualPipe P+1."""
+    """Yield the activations that a device holds at most: 1F1B and ZB1P P, DualPipe P+1."""
     for name, published in (("1f1b", devices), ("zb-1p", devices), ("dualpipe", devices + 1)):
         schedule = unit(name, devices, microbatches)
-        peak = max(schedule.peak_memory) / schedule.problem.memory.scale
-        yield Figure(f"{name} P{devices} M{microbatches}: activations", published, peak)
-
-
-def _time(schedule: Schedule, ticks: int) -> float:
-    return ticks / schedule.problem.costs.scale
+        yield Figure(f"{name} P{devices} M{microbatches}: activations", published, max(schedule.peak_memory))
 
 
 def figures(fast: bool) -> Iterator[Figure]:

@@ -24,7 +24,8 @@ from itertools import product
 from typing import NamedTuple
 
 from pipesched.outcome import Outcome
-from pipesched.pipeline.problem import Problem, make_problem
+from pipesched.pipeline.arguments import make_problem
+from pipesched.pipeline.problem import Problem
 from pipesched.pipeline.schedule import Schedule
 from pipesched.solver.solve import solve
 
@@ -44,7 +45,7 @@ class Cell(NamedTuple):
     share: Fraction  # budget / 1F1B's peak
 
     def problem(self) -> Problem:
-        """The problem of this cell."""
+        """Return the problem of this cell."""
         last = Fraction(3, 2) if self.uneven else 1
         sizes = [*([Fraction(1)] * (self.devices - 1)), last]
         transfer = self.ratio * (FORWARD + BACKWARD) / 2
@@ -76,7 +77,7 @@ class Row(NamedTuple):
 
 
 def grid(fast: bool) -> Iterator[Cell]:
-    """The whole experiment, or a few cells of it."""
+    """Yield the whole experiment, or a few cells of it."""
     if fast:
         yield from (Cell(4, 8, False, Fraction(1), share) for share in SHARES[:2])
         return
@@ -86,8 +87,8 @@ def grid(fast: bool) -> Iterator[Cell]:
 
 def idle_time(schedule: Schedule) -> int:
     """Devices x makespan less the useful work, in ticks."""
-    costs, count = schedule.problem.costs, schedule.problem.microbatches
-    return schedule.problem.devices * schedule.makespan - count * (sum(costs.forward) + sum(costs.backward))
+    ticks, count = schedule.problem.ticks, schedule.problem.microbatches
+    return schedule.problem.devices * schedule.makespan_ticks - count * (sum(ticks.forward) + sum(ticks.backward))
 
 
 def measure(cell: Cell, seconds: float) -> Row:
@@ -98,15 +99,15 @@ def measure(cell: Cell, seconds: float) -> Row:
     offload = solve(problem, offload=True, time_limit=seconds)
     recompute = solve(problem, recompute=True, time_limit=seconds)
     known: list[Outcome] = [without, heuristic, offload, recompute]
-    best = min((one.schedule for one in known if not one.schedule.plan.pairs), key=lambda one: one.makespan)
+    best = min((one.schedule for one in known if not one.schedule.plan.pairs), key=lambda one: one.makespan_ticks)
     both = solve(problem, offload=True, recompute=True, hint=best, time_limit=seconds)
-    whole = cell.devices * without.schedule.makespan
+    whole = cell.devices * without.schedule.makespan_ticks
     idle = tuple(100 * idle_time(one.schedule) / whole for one in (*known, both))
     return Row(cell, idle, both.status == "optimal", both.gap)
 
 
 def texts(row: Row) -> tuple[str, ...]:
-    """The row as it is printed."""
+    """Return the row as it is printed."""
     cell = row.cell
     return (
         f"{cell.devices}",
@@ -121,7 +122,7 @@ def texts(row: Row) -> tuple[str, ...]:
 
 
 def lines(rows: Iterable[Row], markdown: bool) -> Iterator[str]:
-    """The table, line by line as rows come."""
+    """Yield the table, line by line as rows come."""
     if markdown:
         yield f"| {' | '.join((*PROBLEM, *FOUND))} |"
         yield f"|{' --- |' * len((*PROBLEM, *FOUND))}"
@@ -132,7 +133,7 @@ def lines(rows: Iterable[Row], markdown: bool) -> Iterator[str]:
 
 
 def summary(rows: list[Row]) -> str:
-    """What the table says in one sentence."""
+    """Return what the table says in one sentence."""
     best = max(rows, key=lambda row: row.reduction)
     least = min(row.reduction for row in rows)
     proven, half = sum(row.proven for row in rows), sum(row.reduction >= 0.5 for row in rows)

@@ -28,7 +28,7 @@ PROFILED = {  # (P, M), (f, b, w, p2p): bubble of span
 
 
 def scheduled(name: str, size: tuple[int, int], times: tuple[int, int, int, int]) -> Schedule:
-    """The schedule of P devices and M microbatches with f, b, w a chunk and p2p a hop."""
+    """Return the schedule of P devices and M microbatches with f, b, w a chunk and p2p a hop."""
     (devices, microbatches), (forward, backward_input, backward_weight, p2p) = size, times
     problem = make_problem(
         devices=devices,

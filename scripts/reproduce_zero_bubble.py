@@ -20,7 +20,8 @@ from fractions import Fraction
 from typing import NamedTuple
 
 from pipesched.outcome import run
-from pipesched.pipeline.problem import Problem, make_problem
+from pipesched.pipeline.arguments import make_problem
+from pipesched.pipeline.problem import Problem
 from published import FOUR_DIGITS, Figure, reproduce
 
 SEQUENCE = 1024
@@ -65,7 +66,7 @@ CASES = (
 
 
 def problem_of(case: Case, limit: int | None) -> Problem:
-    """The row as a problem, under a limit of `limit` times P activations."""
+    """Return the row as a problem, under a limit of `limit` times P activations."""
     forward, backward_input, backward_weight, p2p = map(Fraction, case.times)
     activation = 34 * case.hidden + 5 * case.heads * SEQUENCE
     return make_problem(

@@ -16,7 +16,7 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any
 
-from pipesched.formats.pytorch_csv import parse
+from pipesched.file_formats.pytorch_csv import parse
 
 ROWS, WIDTH = 8, 64  # of a microbatch of the small model
 
@@ -30,7 +30,7 @@ def small_model() -> list[Any]:
 
 
 def stage_modules(name: str, stages: int) -> list[Any]:
-    """The model's pieces in `stages` equal groups."""
+    """Return the model's pieces in `stages` equal groups."""
     import torch
 
     module, _, function = name.partition(":")

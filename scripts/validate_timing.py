@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import pipesched
-from pipesched.formats.pytorch_csv import dump, parse
+from pipesched.file_formats.pytorch_csv import dump, parse
 
 DEVICES, MICROBATCHES = 4, 8
 MILLISECONDS = {"F": 30, "B": 60, "I": 35, "W": 25}
@@ -36,7 +36,7 @@ class Case(NamedTuple):
 
 
 def cases(folder: Path) -> list[Case]:
-    """The schedules, each in its file."""
+    """Return the schedules, each in its file."""
     found = []
     for algorithm, stages in ALGORITHMS.items():
         problem = pipesched.make_problem(
@@ -69,7 +69,7 @@ def rank_main(rank: int, folder: str, todo: list[Case]) -> None:
 
 
 def _steps(case: Case, rank: int) -> list[tuple[float, float]]:
-    """The first begin and the last end of this rank's operations, step by step."""
+    """Return the first begin and the last end of this rank's operations, step by step."""
     import torch
     import torch.distributed as dist
     from torch.distributed.pipelining import PipelineStage
@@ -112,7 +112,7 @@ def _make_sleepy(stage: Any, moments: list[float]) -> None:
 
 
 def measured(case: Case) -> float:
-    """The shortest makespan of the steps of a case, in seconds."""
+    """Return the shortest makespan of the steps of a case, in seconds."""
     ranks = [Path(f"{case.csv}.{rank}").read_text().splitlines() for rank in range(DEVICES)]
     steps = [[tuple(map(float, line.split())) for line in step] for step in zip(*ranks, strict=True)]
     return min(max(end for _, end in step) - min(begin for begin, _ in step) for step in steps)

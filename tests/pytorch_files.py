@@ -11,7 +11,7 @@ from tests.replay import parts, replay
 
 def with_transfers(problem: Problem, rows: Sequence[Sequence[str]]) -> list[list[str]]:
     """The rows with SEND and RECV: both stand in their rows at once, at the moment when the result is there."""
-    homes, start = problem.home().devices, replay(problem, rows).start
+    homes, start = problem.settled_placement.devices, replay(problem, rows).start
     place = {text: (device, number) for device, row in enumerate(rows) for number, text in enumerate(row)}
     table: list[list[str]] = [[] for _ in rows]
     for text in sorted(place, key=lambda text: (start[text], _depth(text, problem.stages), place[text])):

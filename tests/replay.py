@@ -1,4 +1,4 @@
-"""A second, naive replay of a plan, written from DESIGN section 4 alone.
+"""A second, naive replay of a plan, written from the semantics in docs/explanation/semantics.md alone.
 
 It reads a plan as texts of operations and keeps everything in dictionaries. It shares no code with the lowering, the
 timing and the metrics that it judges: slow, plain, and meant to be read beside the rules.
@@ -77,7 +77,7 @@ def name(op: Op) -> str:
 
 def device_of(problem: Problem, stage: int, microbatch: int) -> int:
     """Where a stage of a microbatch runs; in a bidirectional pipeline the second half runs the other way."""
-    home = problem.home()
+    home = problem.settled_placement
     if home.mirrored and microbatch >= problem.microbatches // 2:
         return problem.devices - 1 - home.devices[stage]
     return home.devices[stage]
@@ -90,24 +90,24 @@ def _home(problem: Problem, text: str) -> int:
 
 def length(problem: Problem, slot: str) -> int:
     """How long a slot takes; a pair takes `overlap` (by the stage of its forward), else the sum of its parts."""
-    costs = problem.costs
+    ticks = problem.ticks
     ops = parts(slot)
-    if len(ops) == 2 and costs.overlap is not None:
-        return costs.overlap[ops[0].stage]
+    if len(ops) == 2 and ticks.overlap is not None:
+        return ticks.overlap[ops[0].stage]
     time = 0
     for op in ops:
         if op.kind == "F":
-            time += costs.forward[op.stage]
+            time += ticks.forward[op.stage]
         if op.kind in "BI":
-            time += costs.backward_input[op.stage]
+            time += ticks.backward_input[op.stage]
         if op.kind in "BW":
-            time += costs.backward_weight[op.stage]
+            time += ticks.backward_weight[op.stage]
         if op.kind == "R":
-            time += costs.recompute[op.stage]
+            time += ticks.recompute[op.stage]
         if op.kind == "O":
-            time += (costs.offload or ())[op.stage]
+            time += (ticks.offload or ())[op.stage]
         if op.kind == "L":
-            time += (costs.reload or ())[op.stage]
+            time += (ticks.reload or ())[op.stage]
     return time
 
 
@@ -133,7 +133,7 @@ def inputs(problem: Problem, op: Op, planned: Collection[Op] = ()) -> list[tuple
 def _lag(problem: Problem, stage: int, microbatch: int) -> int:
     """The p2p latency between a stage and the next: only between two different devices."""
     same = device_of(problem, stage, microbatch) == device_of(problem, stage + 1, microbatch)
-    return 0 if same else problem.costs.p2p[stage]
+    return 0 if same else problem.ticks.p2p[stage]
 
 
 def _times(
@@ -177,14 +177,14 @@ def _peak(problem: Problem, slots: Sequence[str], start: dict[str, int], end: di
     """The largest activation memory, by sorted events: at one time what is freed counts before what is taken."""
     events: list[tuple[int, Fraction]] = []
     for op in (op for slot in slots for op in parts(slot)):
-        whole = Fraction(problem.memory.activation[op.stage])
-        retain = problem.memory.retain[op.stage]
+        whole = Fraction(problem.grains.activation[op.stage])
+        retain = _share(problem.memory.retain[op.stage])
         if op.kind in "FL":
             events.append((start[name(op)], whole))
         elif op.kind == "O":
             events.append((end[name(op)], -whole))
         elif op.kind == "R":
-            dropped = whole * (1 - problem.memory.checkpoint[op.stage])
+            dropped = whole * (1 - _share(problem.memory.checkpoint[op.stage]))
             events.append((end[name(op._replace(kind="F"))], -dropped))
             events.append((start[name(op)], dropped))
         else:
@@ -195,3 +195,8 @@ def _peak(problem: Problem, slots: Sequence[str], start: dict[str, int], end: di
         level += change
         peak = max(peak, level)
     return peak
+
+
+def _share(value: float | Fraction) -> Fraction:
+    """A part of an activation: a float stands for the decimal that it is written as."""
+    return Fraction(str(value))

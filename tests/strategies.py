@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 from decimal import Decimal
+from fractions import Fraction
 from random import Random
 from typing import Any, NamedTuple
 
@@ -12,10 +13,11 @@ from hypothesis import strategies as st
 
 from pipesched.hls.graph import DataflowGraph, Dependence, Operation
 from pipesched.hls.units import Units, make_units
+from pipesched.pipeline.arguments import make_problem
 from pipesched.pipeline.floor import activation_floor
 from pipesched.pipeline.ops import parse_op, parse_slot, parse_transfer
 from pipesched.pipeline.plan import Plan, plan_from_slots
-from pipesched.pipeline.problem import Problem, make_problem
+from pipesched.pipeline.problem import Problem
 from pipesched.pipeline.quantities import exact
 from pipesched.schedulers.block import Block, with_weights
 from pipesched.schedulers.family import prepare
@@ -133,9 +135,9 @@ def blocks(draw: st.DrawFn) -> tuple[Problem, Block]:
     problem = draw(problems(("linear", "loop", "v", "wave", "explicit"), most_microbatches=8))
     given = draw(starts(problem.stages))
     times = {
-        key: [exact(time) * problem.costs.scale for time in value] for key, value in given.items() if key != "period"
+        key: [exact(time) * problem.ticks.per_unit for time in value] for key, value in given.items() if key != "period"
     }
-    period = exact(given["period"]) * problem.costs.scale
+    period = exact(given["period"]) * problem.ticks.per_unit
     if "backward" in times:
         return problem, Block({"F": times["forward"], "B": times["backward"]}, period)
     if "backward_weight" not in times:
@@ -144,8 +146,12 @@ def blocks(draw: st.DrawFn) -> tuple[Problem, Block]:
 
 
 def with_rooms(problem: Problem, rooms: Sequence[int]) -> Problem:
-    """`problem` with a budget that leaves `rooms` (in grains) for activations, beside its static memory."""
-    budget = tuple(room + _static(problem, device) for device, room in enumerate(rooms))
+    """`problem` with a budget that leaves `rooms` (in grains) for activations, beside its static memory.
+
+    A budget is more than 0: what would leave nothing at all, or less, is half a grain, which holds as little.
+    """
+    grains = [room + _static(problem, device) for device, room in enumerate(rooms)]
+    budget = tuple(Fraction(max(2 * amount, 1), 2 * problem.grains.per_unit) for amount in grains)
     return replace(problem, memory=replace(problem.memory, budget=budget))
 
 
@@ -154,23 +160,23 @@ def limited(draw: st.DrawFn, most_microbatches: int = 9) -> Problem:
     """A problem as zb-auto runs it, with rooms between the floor and 2P activations."""
     free = draw(problems(most_devices=5, most_microbatches=most_microbatches, most_chunks=2))
     problem = prepare(free, family("zb-auto"))
-    most = 2 * problem.devices * max(problem.memory.activation)
+    most = 2 * problem.devices * max(problem.grains.activation)
     floors = [activation_floor(problem, device) for device in range(problem.devices)]
     return with_rooms(problem, [draw(st.integers(least, max(least, most))) for least in floors])
 
 
 def _static(problem: Problem, device: int) -> int:
     """Static memory of a device: both copies in a bidirectional pipeline, on an odd middle device twice the same."""
-    home, last = problem.home(), problem.devices - 1
+    home, last = problem.settled_placement, problem.devices - 1
     copies = [home.devices, [last - there for there in home.devices]] if home.mirrored else [home.devices]
     return sum(
-        size for homes in copies for size, there in zip(problem.memory.static, homes, strict=True) if there == device
+        size for homes in copies for size, there in zip(problem.grains.static, homes, strict=True) if there == device
     )
 
 
 def stages_of(problem: Problem, device: int) -> list[int]:
     """The stages whose weights a device holds; in a bidirectional pipeline those of both directions."""
-    home = problem.home()
+    home = problem.settled_placement
     mirror = [problem.devices - 1 - there for there in home.devices] if home.mirrored else home.devices
     return [stage for stage in range(problem.stages) if device in (home.devices[stage], mirror[stage])]
 
@@ -250,7 +256,8 @@ def saving_plan_of(problem: Problem, texts: Texts) -> Plan:
     """The same for a plan with lanes and wait edges."""
     slots = [[parse_slot(text) for text in row] for row in texts.devices]
     moves = [[parse_transfer(text) for text in row] for row in texts.lanes]
-    plan = plan_from_slots(slots, problem.stages, problem.microbatches, zip(moves[::2], moves[1::2], strict=True))
+    lanes = [offloads + loads for offloads, loads in zip(moves[::2], moves[1::2], strict=True)]
+    plan = plan_from_slots(slots, problem.stages, problem.microbatches, lanes)
     number = plan.index.number
     return replace(plan, waits=[(number(parse_op(one)), number(parse_op(other))) for one, other in texts.waits])
 

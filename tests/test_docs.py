@@ -5,6 +5,8 @@ from __future__ import annotations
 import doctest
 import importlib.util
 import re
+import subprocess
+import sys
 from pathlib import Path
 from types import ModuleType
 
@@ -29,11 +31,66 @@ def _docs_script() -> ModuleType:
 DOCS = _docs_script()
 
 
-@pytest.mark.parametrize("page", DOCS.PAGES, ids=lambda page: page.name)
+WITH_COMMANDS = [page for page in DOCS.PAGES if "\n$ " in page.read_text(encoding="utf-8")]
+WITH_PYTHON = [page for page in DOCS.PAGES if "\n>>> " in page.read_text(encoding="utf-8")]
+
+
+def name_of(page: Path) -> str:
+    """The name of a page in the repository."""
+    return page.relative_to(ROOT).as_posix()
+
+
+@pytest.mark.parametrize("page", WITH_COMMANDS, ids=name_of)
 def test_every_example_prints_what_the_page_says(page: Path) -> None:
     """Running the commands of a page again gives the page."""
     text = page.read_text(encoding="utf-8")
     assert DOCS.refreshed(text) == text
+
+
+@pytest.mark.parametrize("page", WITH_PYTHON, ids=name_of)
+def test_python_examples_give_what_the_page_says(page: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The Python examples of a page, run in the root of the repository."""
+    monkeypatch.chdir(ROOT)
+    results = doctest.testfile(str(page), module_relative=False, encoding="utf-8")
+    assert results.attempted >= 5
+    assert results.failed == 0
+
+
+@pytest.mark.parametrize("page", DOCS.PAGES, ids=name_of)
+def test_links_lead_somewhere(page: Path) -> None:
+    """Every relative link of a page names a file of the repository, and a heading of it where it names one."""
+    for target, anchor in re.findall(r"\]\(([^)#:\s]*)(#[^)\s]*)?\)", page.read_text(encoding="utf-8")):
+        file = (page.parent / target).resolve() if target else page
+        assert file.exists(), target
+        if anchor and file.suffix == ".md":
+            headings = re.findall(r"^#+ (.*)$", file.read_text(encoding="utf-8"), re.MULTILINE)
+            assert anchor[1:] in {re.sub(r"[^\w -]", "", one.lower()).replace(" ", "-") for one in headings}, anchor
+
+
+def run_script(*arguments: str, folder: Path = ROOT) -> subprocess.CompletedProcess[str]:
+    """What a script does in a process of its own."""
+    command = [sys.executable, *arguments]
+    return subprocess.run(command, cwd=folder, capture_output=True, encoding="utf-8", check=False)
+
+
+@pytest.mark.parametrize("script", ["scripts/cli_reference.py", "scripts/notebook.py"])
+def test_made_pages_are_up_to_date(script: str) -> None:
+    """The commands' reference says what the commands say, and the notebook, executed again, shows what it shows."""
+    done = run_script(script)
+    assert done.returncode == 0, done.stdout + done.stderr
+
+
+def test_the_tour_runs(tmp_path: Path) -> None:
+    """The script of the tutorial has 30 lines, uses public names only, and writes and reads back its files."""
+    text = (ROOT / "docs" / "tutorial" / "tour.py").read_text(encoding="utf-8")
+    assert len([line for line in text.splitlines() if line.strip()]) <= 30
+    assert set(re.findall(r"pipesched\.(\w+)", text)) <= set(pipesched.__all__)
+    done = run_script("docs/tutorial/tour.py", str(tmp_path))
+    assert done.returncode == 0, done.stderr
+    assert "best: zb-h1" in done.stdout
+    assert "breaks no rule" in done.stdout
+    assert "plan.csv holds Outcome" in done.stdout
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["front.json", "plan.csv", "plan.json", "plan.svg"]
 
 
 def test_the_readme_shows_commands() -> None:
@@ -43,22 +100,19 @@ def test_the_readme_shows_commands() -> None:
     assert "$ pipesched compare naive 1f1b interleaved" in text
 
 
-def test_python_examples_of_the_readme_and_the_package() -> None:
-    """The Python examples of the README and of the packages' docstrings give what they say."""
-    results = doctest.testfile(str(ROOT / "README.md"), module_relative=False)
-    assert results.attempted >= 5
-    assert results.failed == 0
+def test_python_examples_of_the_package() -> None:
+    """The Python examples of the packages' docstrings give what they say."""
     for package in (pipesched, pipesched.hls):
         results = doctest.testmod(package)
         assert results.attempted >= 4
         assert results.failed == 0
 
 
-SCHEDULES = (ROOT / "docs" / "schedules.md").read_text(encoding="utf-8")
+SCHEDULES = (ROOT / "docs" / "reference" / "algorithms.md").read_text(encoding="utf-8")
 
 
 def _section(name: str) -> str:
-    """The section of a family in docs/schedules.md, on one line."""
+    """The section of a family in docs/reference/algorithms.md, on one line."""
     _, _, rest = SCHEDULES.partition(f"\n## {name}\n")
     return " ".join(rest.partition("\n## ")[0].split())
 

@@ -14,7 +14,7 @@ from pipesched.outcome import Outcome
 from pipesched.pareto import Standing, standings
 from pipesched.schedulers.registry import FAMILIES
 
-AUTOPIPE = {"devices": 4, "stages": 8, "microbatches": 8, "forward": 5, "backward": 10}
+AUTOPIPE: dict[str, Any] = {"devices": 4, "stages": 8, "microbatches": 8, "forward": 5, "backward": 10}
 
 
 def at(makespan: int, peak: int, fits: bool = True) -> Standing:

@@ -145,7 +145,7 @@ MISTAKES = [  # what is wrong in the block, and what is said of it
     (
         "period: 3",
         "period: 3\n    peek: 1",
-        "c.yaml:6: algorithm.block.peek: unknown option of block 'peek'; did you me",
+        "c.yaml:6: algorithm.block.peek: block has no option `peek`; did you mean `peak`? it takes `period`",
     ),
     ("period: 3", "squeeze: 2", "c.yaml:5: algorithm.block.squeeze: must be true or false, not 2"),
 ]
@@ -162,14 +162,17 @@ def test_a_mistake_in_the_block(cli: Cli, right: str, wrong: str, message: str) 
 
 
 def test_bad_values_end_a_comparison(cli: Cli) -> None:
-    """A value that no problem would suit is bad input of `compare` too, and located; an option on top of it is not."""
+    """A value that no problem would suit is bad input of `compare` too, and located, also where an option replaces it;
+    an option on top is not located."""
     config("devices: 4\nalgorithm: {zb-auto: {objective: spam}}\n")
-    result = cli("compare", "1f1b", "zb-auto", "-c", "c.yaml")
-    assert result.returncode == 2
-    assert result.stderr.startswith("pipesched: c.yaml:2: algorithm.zb-auto.objective: unknown objective 'spam'")
-    assert cli("compare", "zb-auto", "-c", "c.yaml", "--objective", "span").returncode == 0
-    on_top = cli("compare", "zb-auto", "-c", "c.yaml", "--objective", "spin")
-    assert on_top.stderr.startswith("pipesched: unknown objective 'spin'")
+    for on_top in ([], ["--objective", "span"]):
+        result = cli("compare", "1f1b", "zb-auto", "-c", "c.yaml", *on_top)
+        assert (result.returncode, result.stdout) == (2, "")
+        assert result.stderr.startswith("pipesched: c.yaml:2: algorithm.zb-auto.objective: unknown objective 'spam'")
+    config("devices: 4\nalgorithm: {zb-auto: {objective: span}}\n")
+    assert cli("compare", "zb-auto", "-c", "c.yaml", "--objective", "makespan").returncode == 0
+    result = cli("compare", "zb-auto", "-c", "c.yaml", "--objective", "spin")
+    assert result.stderr.startswith("pipesched: --objective: unknown objective 'spin'")
 
 
 def test_block_without_a_config(cli: Cli) -> None:
@@ -183,4 +186,4 @@ def test_the_list_says_where_the_options_stand(cli: Cli) -> None:
     """The options of a block are keys of a config, not of the command line."""
     rows = {row["name"]: row for row in json.loads(cli("list", "--json").stdout)["rows"]}
     assert rows["block"]["options"][:2] == ["period", "forward"]
-    assert "in a config: period, forward" in " ".join(cli("list").stdout.split())
+    assert "in a config: period, forward" in " ".join(cli("list", "block").stdout.split())

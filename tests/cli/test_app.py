@@ -51,7 +51,7 @@ def test_help_of_a_command(cli: Cli, command: str) -> None:
         ["run", "--json=yes"],
         ["show"],
         ["check"],
-        ["list", "extra"],
+        ["list", "--all"],
         ["init", "a", "b"],
     ],
     ids=" ".join,

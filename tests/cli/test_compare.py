@@ -160,7 +160,7 @@ def test_pareto_rows(cli: Cli) -> None:
 def test_pareto_rows_have_a_schema(cli: Cli) -> None:
     """The document keeps its contract, also for options and for what does not apply."""
     text = cli("compare", "--pareto", "--stages", "5", "--tie", "fifo", "--json").stdout
-    known = {"algorithm": {"enum": every_name()}}
+    known = {"algorithm": {"enum": every_name({})}}
     metrics = {
         "type": "object",
         "required": ["makespan", "span", "bubble", "peak_memory", "fits", "lower_bound"],
@@ -187,7 +187,10 @@ def test_pareto_rows_have_a_schema(cli: Cli) -> None:
         "properties": {
             "format": {"const": "pipesched.pareto"},
             "version": {"const": 1},
-            "rows": {"minItems": len(every_name()), "items": {"required": ["algorithm"], "oneOf": [applied, refused]}},
+            "rows": {
+                "minItems": len(every_name({})),
+                "items": {"required": ["algorithm"], "oneOf": [applied, refused]},
+            },
         },
         "additionalProperties": False,
     }
@@ -201,7 +204,7 @@ def test_pareto_alone_means_all(cli: Cli) -> None:
     assert (alone.returncode, alone.stderr) == (0, "")
     assert alone.stdout == named.stdout
     upper, table = alone.stdout.split("algorithm", 1)
-    for name in every_name():
+    for name in every_name({}):
         (mark,) = re.findall(rf"^(\w)  {name} ", table, re.MULTILINE)
         assert mark in upper
     assert "peak memory of the largest device (microbatch)" in upper

@@ -136,7 +136,7 @@ def test_binary_needs_a_file(cli: Cli, to: str) -> None:
         (["a.json", "-a", "1f1b", "--to", "json"], ["give a FILE", "one of them"]),
         (["missing.json", "--to", "json"], ["cannot read 'missing.json'", "No such file"]),
         (["a.json", "--lifo", "--to", "json"], ["--lifo", "--algo"]),
-        (["-a", "1f1b", "--to", "svg", "--inches", "0"], ["--inches", "between 2 and 40"]),
+        (["-a", "1f1b", "--to", "svg", "--inches", "0"], ["--inches", "at least 2 (at most 40), not 0"]),
         (["-a", "1f1b", "--to", "svg", "--inches", "wide"], ["--inches", "'wide'"]),
         (["-a", "1f1b", "--to", "svg", "--label", "x"], ["--label", "microbatch"]),
         (["-a", "dualpipe", "--to", "pytorch-csv"], ["one rank", "dualpipe-v"]),
@@ -218,5 +218,14 @@ def test_run_loads_none_of_this(process: Callable[..., subprocess.CompletedProce
     for options in ([], ["--json"]):
         loaded = process("run", *options, env={"PYTHONPROFILEIMPORTTIME": "1"}).stderr
         assert "pipesched.outcome" in loaded
-        for module in ("matplotlib", "numpy", "render.figure", "formats.registry", "chrome_trace", "pytorch_csv"):
+        for module in (
+            "matplotlib",
+            "numpy",
+            "render.figure",
+            "file_formats.files",
+            "chrome_trace",
+            "pytorch_csv",
+            "comparison_json",
+            "frontier_json",
+        ):
             assert module not in loaded

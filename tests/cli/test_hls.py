@@ -154,3 +154,44 @@ def test_a_file_that_cannot_be_written_ends_it_before_the_search(
 
 def test_a_caret_marks_the_column(cli: Cli) -> None:
     assert cli("hls", "a + b **c").stderr.endswith("\n  a + b **c\n        ^\n")
+
+
+@pytest.mark.parametrize("text", ["mul", "mul=", "=2", "mul=two", "mul=-1", "mul=1.5", "mul=1=2", "mul=1234567890", ""])
+@pytest.mark.parametrize("option", ["--unit", "--latency"])
+def test_bad_numbers_of_units(cli: Cli, option: str, text: str) -> None:
+    """What is no class with a whole number is refused, with the option that it was given to."""
+    result = cli("hls", "a*b", f"{option}={text}")
+    assert (result.returncode, result.stdout) == (2, "")
+    assert result.stderr.startswith(
+        f"pipesched: {option}: must be a unit class and a whole number, such as mul=2, not "
+    )
+
+
+def test_several_units_in_one_option(cli: Cli) -> None:
+    """Classes may stand in one option or in several, in any case, and with spaces; the last number of one counts."""
+    apart = document(cli, ARTICLE, "--unit", "mul=2", "--unit", "add=4", "--latency", "mul=3")
+    joined = document(cli, ARTICLE, "--unit", "MUL = 1, add=4,mul=2", "--latency", " Mul=3")
+    assert joined == apart
+    assert joined != document(cli, ARTICLE, "--unit", "mul=1,add=4", "--latency", "mul=3")
+
+
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        (("--latency", "ad=2"), "--latency: unknown unit class 'ad'; did you mean 'add'?"),
+        (("--pipelined", "div"), "--pipelined: unknown unit class 'div'"),
+        (("--unit", "ad=1"), "--unit: unknown unit class 'ad'; did you mean 'add'?"),
+    ],
+)
+def test_unknown_classes(cli: Cli, options: tuple[str, ...], said: str) -> None:
+    """A class that is not there is told with the option that names it."""
+    result = cli("hls", "a+b", *options)
+    assert (result.returncode, result.stdout) == (2, "")
+    assert result.stderr.startswith(f"pipesched: {said}")
+
+
+def test_a_loop_that_is_none_names_the_option(cli: Cli) -> None:
+    """What reads its own previous value is refused with the option that makes a loop of it."""
+    result = cli("hls", "-", stdin="y = x + 1\nx = y * 2\n")
+    assert (result.returncode, result.stdout) == (2, "")
+    assert "in a loop body, --pipeline, that is its value of the previous iteration" in result.stderr

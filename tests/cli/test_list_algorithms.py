@@ -5,11 +5,14 @@ from __future__ import annotations
 import json
 import subprocess
 from collections.abc import Callable
+from pathlib import Path
 
 import pytest
 
+from pipesched.cli.flags import ALGORITHM_FLAGS
 from pipesched.comparison import every_name
-from pipesched.schedulers.registry import ALIASES, FAMILIES
+from pipesched.schedulers.options import OPTIONS
+from pipesched.schedulers.registry import ALIASES, FAMILIES, aliases, family
 
 Cli = Callable[..., subprocess.CompletedProcess[str]]
 
@@ -27,12 +30,15 @@ def test_json(cli: Cli) -> None:
 
 
 def test_json_options_work(cli: Cli) -> None:
-    """The options that the list names for a family are options of the command line that the family takes, but for those
-    that stand in a config."""
-    values = {"--lifo": [], "--tie": ["fifo"], "--priority": ["alap"], "--objective": ["makespan"]}
+    """The options that the list names for a family are keys, and each is an option of the command line that the family
+    takes, but for those that stand in a config."""
+    values = {"lifo": [], "tie": ["fifo"], "priority": ["alap"], "objective": ["makespan"]}
+    tried = set()
     for row in json.loads(cli("list", "--json").stdout)["rows"]:
-        for option in (option for option in row["options"] if option.startswith("--")):
-            assert cli("run", "-a", row["name"], option, *values.get(option, ["8"])).returncode == 0
+        for key in (key for key in row["options"] if not OPTIONS[key].in_config):
+            assert cli("run", "-a", row["name"], ALGORITHM_FLAGS[key], *values.get(key, ["8"])).returncode == 0
+            tried.add(key)
+    assert tried == set(ALGORITHM_FLAGS)
 
 
 def test_json_aliases(cli: Cli) -> None:
@@ -41,18 +47,91 @@ def test_json_aliases(cli: Cli) -> None:
     assert {alias: row["name"] for row in rows for alias in row["aliases"]} == ALIASES
 
 
-@pytest.mark.parametrize("width", ["20", "80", "200"])
+@pytest.mark.parametrize("width", ["20", "40", "60", "80", "120", "200"])
 def test_every_name_is_shown(cli: Cli, width: str) -> None:
-    """Every family stands in the list, at any width."""
+    """Every family has a line of its own, with its whole name at any width, and with its aliases at most."""
     result = cli("list", "--width", width)
     assert (result.returncode, result.stderr) == (0, "")
-    assert all(name in result.stdout for name in FAMILIES)
+    assert [line.split()[0] for line in result.stdout.splitlines()[1 : len(FAMILIES) + 1]] == list(FAMILIES)
     assert max(map(len, result.stdout.splitlines())) <= int(width)
+    if int(width) >= 60:
+        assert all(f"({', '.join(aliases(name))})" in result.stdout for name in FAMILIES if aliases(name))
 
 
 def test_every_family_runs_on_the_built_in_default(cli: Cli) -> None:
     """Each listed algorithm that a user need not define runs without a config, and its schedule passes the check."""
-    for name in every_name():
+    for name in every_name({}):
         document = cli("run", "-a", name, "--json")
         assert document.returncode == 0
         assert cli("check", "-", stdin=document.stdout).returncode == 0
+
+
+HINT = "pipesched list NAME.. tells all about some, -c CONFIG which of them apply"
+
+
+def test_the_list_ends_with_what_else_there_is(cli: Cli) -> None:
+    """The plain list says how to learn more, and a list that does say more does not."""
+    assert cli("list").stdout.splitlines()[-1] == HINT
+    for more in (["zb-v"], ["--stages", "4"], ["zb-v", "--stages", "4"], ["--json"]):
+        assert HINT not in cli("list", *more).stdout
+
+
+def test_the_formulas_are_cut_and_the_names_are_not(cli: Cli) -> None:
+    """In 80 columns a line has name, aliases, placement and the beginning of the formulas; ASCII if asked."""
+    lines = cli("list", "--width", "80").stdout.splitlines()
+    assert lines[0].split() == ["algorithm", "placement", "bubble;", "peak", "memory"]
+    assert "naive (gpipe, afab, fill-drain)  linear         (P-1)/(M+P-1); M" in lines[2]
+    assert any(line.endswith("…") for line in lines)
+    in_ascii = cli("list", "--width", "80", "--ascii").stdout
+    assert in_ascii.isascii()
+    assert [line.split()[0] for line in in_ascii.splitlines()] == [line.split()[0] for line in lines]
+
+
+def test_all_about_some(cli: Cli) -> None:
+    """Named algorithms, by aliases too, have a paragraph each, in their order, with flags for options."""
+    result = cli("list", "interleaved", "GPipe", "--width", "200")
+    assert (result.returncode, result.stderr) == (0, "")
+    first, second = result.stdout.split("naive (gpipe, afab, fill-drain)")
+    assert first.splitlines()[0].strip() == "interleaved"
+    for text, name in ((first, "interleaved"), (second, "naive")):
+        rows = {line.split("  ")[0]: line.partition("  ")[2].strip() for line in text.splitlines()[1:]}
+        one = family(name)
+        told = {"needs": one.needs, "placement": one.placement, "bubble": one.bubble, "memory": one.memory}
+        assert rows == {**told, "options": rows["options"], "also in": one.elsewhere, "source": one.source}
+        assert rows["options"] == ", ".join(ALGORITHM_FLAGS[option] for option in one.options)
+
+
+def test_an_unknown_name(cli: Cli) -> None:
+    """A name that is none is refused with the nearest, and without a flag that the command has not."""
+    result = cli("list", "1f1b", "zbv")
+    assert (result.returncode, result.stdout) == (2, "")
+    assert result.stderr.startswith("pipesched: unknown algorithm 'zbv'; did you mean 'zb-v'? known are ")
+
+
+@pytest.mark.parametrize("options", [["-c", "c.yaml"], ["--stages", "5"]], ids=["config", "option"])
+def test_what_applies(cli: Cli, options: list[str]) -> None:
+    """With a config, or an option of a problem, the list says which run it, and why others do not; and it is right."""
+    Path("c.yaml").write_text("devices: 4\nstages: 5\n")
+    rows = json.loads(cli("list", *options, "--json").stdout)["rows"]
+    assert {row["applies"] for row in rows} == {True, False}
+    listed = " ".join(cli("list", *options, "--width", "200").stdout.split())
+    for row in rows:
+        assert f"{row['placement']} {row['reason']}" in listed
+        if row["name"] in every_name({}):
+            result = cli("run", "-a", row["name"], *options, "--json")
+            assert result.returncode == (0 if row["applies"] else 2)
+            assert row["reason"] == ("yes" if row["applies"] else result.stderr.removeprefix("pipesched: ").rstrip())
+
+
+def test_whether_one_applies(cli: Cli) -> None:
+    """A named algorithm with an option of a problem has its paragraph, and below it whether it applies."""
+    about, line = cli("list", "zb-v", "--stages", "8", "--width", "100").stdout.split("algorithm")
+    assert "Zero Bubble Pipeline Parallelism" in about
+    assert line.split() == ["placement", "applies", "zb-v", "v", "yes"]
+
+
+def test_a_bad_config_ends_the_list(cli: Cli) -> None:
+    """What is wrong with the problem is told as elsewhere, and nothing is listed."""
+    result = cli("list", "--devices", "0")
+    assert (result.returncode, result.stdout) == (2, "")
+    assert result.stderr.startswith("pipesched: --devices: must be a whole number")

@@ -11,8 +11,8 @@ from pathlib import Path
 
 import pytest
 
-from pipesched.cli.output import write_file
 from pipesched.errors import ConfigError
+from pipesched.file_formats.files import write_file
 
 Cli = Callable[..., subprocess.CompletedProcess[str]]
 

@@ -194,3 +194,26 @@ def test_labels_in_any_script(cli: Cli) -> None:
     assert result.returncode == 0
     assert "模型 é" in result.stdout
     assert "µs" in result.stdout
+
+
+def peak_line(cli: Cli, *args: str) -> str:
+    """What the summary says of the peak memory, on one line."""
+    text = cli("run", *args, "--width", "120").stdout
+    return " ".join(text[text.index("peak memory") :].split())
+
+
+def test_peaks_of_many_devices_are_cut_to_the_extremes(cli: Cli) -> None:
+    """Up to 7 devices each peak is told, from 8 on the largest and the smallest, and with --memory again all."""
+    peaks = "8, 7, 6, 5, 4, 3, 2, 1"
+    eight = ("--devices", "8", "--stages", "8")
+    assert "activations of devices 0..6: 7, 6, 5, 4, 3, 2, 1" in peak_line(cli, "--devices", "7", "--stages", "7")
+    assert "activations: largest 8 on device 0, smallest 1 on device 7" in peak_line(cli, *eight)
+    assert peaks not in peak_line(cli, *eight)
+    assert f"activations of devices 0..7: {peaks}" in peak_line(cli, *eight, "--memory")
+
+
+def test_a_chart_that_hides_slots_says_how_to_see_them(cli: Cli) -> None:
+    """Where slots are too short for a letter, the legend says what helps, and not by a flag."""
+    text = cli("run", "--stages", "4", "--forward", "0.1,10,10,10", "--backward", "20", "--width", "70").stdout
+    assert re.search(r"\([0-9]+ slots too short to show; zoom in\)", text)
+    assert "--zoom" not in text

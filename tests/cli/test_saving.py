@@ -66,7 +66,8 @@ def test_what_would_fit(cli: Cli) -> None:
     tight = ["--mem-budget", "0.5", "--placement", "loop", "--quiet", "--json", "--time-limit", "10"]
     done = cli("solve", *tight)
     assert done.returncode == 1
-    assert "recompute (solve --recompute)" in json.loads(done.stdout)["would_fit"]
+    assert "solve with --recompute" in json.loads(done.stdout)["would_fit"]
+    assert "solve with --recompute)" in done.stderr
     again = cli("solve", *tight, "--recompute", "--microbatches", "2")
     assert again.returncode == 0
     assert json.loads(again.stdout)["metrics"]["fits"] is True

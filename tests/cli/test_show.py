@@ -81,3 +81,66 @@ def test_window_outside(cli: Cli, window: list[str]) -> None:
     result = cli("show", "-", *window, stdin=printed)
     assert (result.returncode, result.stdout) == (2, "")
     assert "0 to 330" in result.stderr
+
+
+TINY = ("--stages", "4", "--forward", "1", "--backward", "2", "--placement", "linear")
+ROWS = {  # the document of rows -> the command that writes it
+    "comparison": ["compare", "1f1b", "naive", "zb-v", "--stages", "4", "--charts", "none"],
+    "sweep": ["compare", "1f1b", "interleaved", "--sweep", "stages=4,5,8"],
+    "frontier": ["solve", *TINY, "--frontier", "--quiet"],
+}
+LOOKS = [[], ["--ascii"], ["--width", "50"], ["--no-color", "--width", "120"]]
+
+
+@pytest.mark.parametrize("noun", ROWS)
+def test_rows_are_shown_as_they_were_printed(cli: Cli, noun: str) -> None:
+    """`show` of a written comparison, sweep or frontier prints its table, or plot, again, at any width and in ASCII."""
+    for number, look in enumerate(LOOKS):
+        printed = cli(*ROWS[noun], *look, "-o", f"{number}.json")
+        shown = cli("show", f"{number}.json", *look)
+        assert (shown.returncode, shown.stderr) == (0, "")
+        assert shown.stdout == printed.stdout
+        assert shown.stdout.isascii() or "--ascii" not in look
+
+
+@pytest.mark.parametrize("noun", ROWS)
+def test_the_same_document_of_rows(cli: Cli, noun: str) -> None:
+    """`show --json` of a document of rows is the document again, also from a pipe."""
+    document = cli(*ROWS[noun], "--json").stdout
+    Path("rows.json").write_text(document)
+    assert cli("show", "rows.json", "--json").stdout == document
+    assert cli("show", "-", "--json", stdin=document).stdout == document
+
+
+def test_a_pareto_document_is_shown_as_its_comparison(cli: Cli) -> None:
+    """The rows of a Pareto document are those of a comparison, the best first."""
+    document = cli("compare", "naive", "1f1b", "interleaved", "--pareto", "--json").stdout
+    ranked = cli("compare", "interleaved", "1f1b", "naive", "--charts", "none")
+    shown = cli("show", "-", stdin=document)
+    assert (shown.returncode, shown.stdout) == (0, ranked.stdout)
+
+
+@pytest.mark.parametrize("noun", ROWS)
+@pytest.mark.parametrize("option", [["--zoom", "2"], ["--rows", "0"], ["--no-memory"], ["--label", "op"]], ids=" ".join)
+def test_rows_have_no_chart(cli: Cli, noun: str, option: list[str]) -> None:
+    """An option of a chart is refused with a document that has none, and so are costs."""
+    Path("rows.json").write_text(cli(*ROWS[noun], "--json").stdout)
+    result = cli("show", "rows.json", *option)
+    assert (result.returncode, result.stdout) == (2, "")
+    flag = option[0].replace("--no-", "--")
+    assert result.stderr == f"pipesched: {flag}: has no effect with a {noun}, which draws no chart\n"
+    costs = cli("show", "rows.json", "--forward", "3")
+    assert (costs.returncode, costs.stdout) == (2, "")
+    assert "rows.json: a schedule document holds its own problem" in costs.stderr
+
+
+@pytest.mark.parametrize("noun", ROWS)
+@pytest.mark.parametrize(
+    "command", [["check", "rows.json"], ["export", "rows.json", "--to", "json"], ["solve", "--hint", "rows.json"]]
+)
+def test_rows_are_no_schedule(cli: Cli, noun: str, command: list[str]) -> None:
+    """What needs a schedule says what the file holds instead."""
+    Path("rows.json").write_text(cli(*ROWS[noun], "--json").stdout)
+    result = cli(*command)
+    assert (result.returncode, result.stdout) == (2, "")
+    assert result.stderr == f"pipesched: rows.json holds a {noun}, not a schedule\n"

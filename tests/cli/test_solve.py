@@ -81,6 +81,7 @@ def test_frontier(cli: Callable[..., Completed]) -> None:
     """Every budget of P4 M8, f=1 B=2, proved; a row a point in JSON, a plot and a table for people."""
     rows = json.loads(cli("solve", *SMALL, "--frontier", "--json").stdout)
     assert rows["format"] == "pipesched.frontier"
+    assert (rows["objective"], rows["time_unit"], rows["memory_unit"]) == ("makespan", "", "microbatch")
     points = [(row["budget"], row["makespan"], row["status"]) for row in rows["rows"]]
     assert points == [(1, 96, "optimal"), (2, 51, "optimal"), (3, 39, "optimal"), (4, 33, "optimal")]
     text = cli("solve", *SMALL, "--frontier", "--quiet", "--ascii").stdout
@@ -156,13 +157,14 @@ def test_several_placements(cli: Callable[..., Completed]) -> None:
     ("arguments", "message"),
     [
         (["--objective", "time"], "unknown objective 'time'"),
-        (["--time-limit", "0"], "--time-limit: must be more than 0"),
-        (["--gap", "-1"], "--gap: must be at least 0"),
-        (["--workers", "none"], "--workers: must be a number"),
+        (["--time-limit", "0"], "--time-limit: must be a number of more than 0 (at most 1,000,000), not 0\n"),
+        (["--gap", "-1"], "--gap: must be a number of at least 0, not -1\n"),
+        (["--workers", "none"], "--workers: must be a number, not 'none'"),
+        (["--workers", "0"], "--workers: must be a whole number of at least 1 (at most 1,000), not '0'"),
         (["--method", "magic"], "unknown method 'magic'"),
         (["--placement", "linear,vv"], "unknown placement 'vv'"),
         (["--hint", "missing.json"], "cannot read 'missing.json'"),
-        (["--frontier", "--hint", "x.json"], "cannot read 'x.json'"),
+        (["--frontier", "--hint", "x.json"], "--hint: is for a single budget, not for --frontier"),
     ],
 )
 def test_bad_options(cli: Callable[..., Completed], arguments: list[str], message: str) -> None:

@@ -10,10 +10,11 @@ from typing import Any
 import pytest
 
 from pipesched.config.algorithm import Algorithm
-from pipesched.config.fields import ALGORITHM_BY_KEY
-from pipesched.config.load import load_config, load_problem, sweep_problems
+from pipesched.config.load import algorithm_of, load, load_config, load_values
 from pipesched.errors import ConfigError, NotApplicable
-from pipesched.schedulers.registry import all_families
+from pipesched.schedulers.options import OPTIONS
+from pipesched.schedulers.registry import algorithms
+from pipesched.sweeping import numeric_field, sweep_points
 
 
 @pytest.fixture(autouse=True)
@@ -25,7 +26,7 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 def read(text: str) -> Algorithm | None:
     """The algorithm of a config for 4 devices that ends with this text, which starts on line 2."""
     Path("c.yaml").write_text(f"devices: 4\n{text}\n")
-    return load_config("c.yaml", {})[1]
+    return load_config("c.yaml", {}).algorithm
 
 
 ASKED: list[tuple[str, str, dict[str, Any]]] = [  # what the file says, the family, its options
@@ -56,25 +57,28 @@ def test_a_name_or_one_name_with_options(text: str, name: str, options: dict[str
 def test_no_algorithm(text: str) -> None:
     """Without the key, or with an empty one, the file asks for none; so does the built-in default."""
     assert read(text) is None
-    assert load_config(None, {})[1] is None
+    assert load_config(None, {}).algorithm is None
 
 
 def test_the_problem_knows_no_algorithm() -> None:
     """The problem of a file is the same with and without an algorithm."""
     read("algorithm: {interleaved: {group_size: 8}}")
-    problem = load_problem("c.yaml")
+    problem = load("c.yaml")
     read("")
-    assert problem == load_problem("c.yaml")
+    assert problem == load("c.yaml")
 
 
 def test_a_sweep_keeps_the_algorithm() -> None:
-    """The algorithm of the file comes with the problems of a sweep, and cannot be swept itself."""
+    """The algorithm of the file stands beside the problems of a sweep, and cannot be swept itself."""
     read("algorithm: {interleaved: {group_size: 8}}")
-    _, _, asked = sweep_problems("c.yaml", {}, "microbatches=4,8")
+    values = load_values("c.yaml", {})
+    asked = algorithm_of(values)
     assert asked is not None
     assert (asked.name, asked.options) == ("interleaved", {"group_size": 8})
-    with pytest.raises(ConfigError, match="'algorithm' cannot be swept"):
-        sweep_problems("c.yaml", {}, "algorithm=1")
+    swept = sweep_points(values, numeric_field("microbatches"), [4, 8])
+    assert [(value, problem.microbatches) for value, problem in swept] == [(4, 4), (8, 8)]
+    with pytest.raises(ConfigError, match="'algorithm' cannot be varied"):
+        numeric_field("algorithm")
 
 
 BAD = [  # what the file says, the message
@@ -89,10 +93,13 @@ BAD = [  # what the file says, the message
     ),
     (
         "algorithm:\n  interleaved:\n    group-size: 8",
-        "c.yaml:4: algorithm.interleaved.group-size: unknown option of interleaved 'group-size';"
-        " did you mean 'group_size'? known are group_size",
+        "c.yaml:4: algorithm.interleaved.group-size: interleaved has no option `group-size`;"
+        " did you mean `group_size`? it takes `group_size`",
     ),
-    ("algorithm: {1f1b: {lifo: true}}", "c.yaml:2: algorithm.1f1b.lifo: 1f1b has no options"),
+    (
+        "algorithm: {1f1b: {lifo: true}}",
+        "c.yaml:2: algorithm.1f1b.lifo: 1f1b has no option `lifo`; it takes no options",
+    ),
     ("algorithm: {interleaved: 8}", "c.yaml:2: algorithm.interleaved: must hold `option: value` lines, not 8"),
     (
         "algorithm: {interleaved: {group_size: 0}}",
@@ -100,11 +107,12 @@ BAD = [  # what the file says, the message
     ),
     ("algorithm: {interleaved: {group_size: 1.5}}", "whole number of at least 1, not 1.5"),
     ("algorithm: {interleaved: {group_size: eight}}", "whole number of at least 1, not 'eight'"),
+    ("algorithm: {interleaved: {group_size: '8'}}", "whole number of at least 1, not '8'"),
     ("algorithm: {interleaved: {group_size: [8]}}", "whole number of at least 1, not [8]"),
     ("algorithm: {interleaved: {group_size: true}}", "whole number of at least 1, not true"),
     ("algorithm: {list: {seed: -1}}", "c.yaml:2: algorithm.list.seed: must be a whole number of at least 0, not -1"),
     ("algorithm: {naive: {lifo: 1}}", "c.yaml:2: algorithm.naive.lifo: must be true or false, not 1"),
-    ("algorithm: {list: {tie: 1}}", "c.yaml:2: algorithm.list.tie: must be a word, not 1"),
+    ("algorithm: {list: {tie: 1}}", "c.yaml:2: algorithm.list.tie: must be a name, one of input, reverse, fifo, "),
     ("algoritm: 1f1b", "c.yaml:2: unknown key 'algoritm'; did you mean 'algorithm'?"),
     ("costs: {algorithm: 1f1b}", "unknown key 'costs.algorithm'; did you mean 'algorithm'?"),
 ]
@@ -142,17 +150,20 @@ def test_errors_say_where_the_option_stands() -> None:
     """An error in an option of the file is located, also inside of a list, and keeps its kind."""
     located = r"^c\.yaml:2: algorithm\.interleaved\.group_size\[3\]: why$"
     with pytest.raises(NotApplicable, match=located), CONFIGURED.located():
-        raise NotApplicable("why", "group_size[3]")
+        raise NotApplicable("why", "group_size", entry=3)
 
 
 @pytest.mark.parametrize("key", ["stages", None, "group_size"])
 def test_other_errors_stay_as_they_are(key: str | None) -> None:
     """An error that is in no option of the file is not said to be there, nor one in an option that was replaced."""
     asked = CONFIGURED.overridden({"group_size": 4}) if key == "group_size" else CONFIGURED
-    with pytest.raises(ConfigError, match=r"^why$"), asked.located():
-        raise ConfigError("why", key)
+    error = ConfigError("why", key)
+    with pytest.raises(ConfigError) as caught, asked.located():
+        raise error
+    assert caught.value is error
+    assert error.where is None
 
 
 def test_every_option_of_a_family_has_a_field() -> None:
     """The table of options, from which come the command line, the schema and the reader, knows all of them."""
-    assert {option for one in all_families() for option in one.options} == set(ALGORITHM_BY_KEY)
+    assert {option for one in algorithms() for option in one.options} == set(OPTIONS)

@@ -10,17 +10,41 @@ import pytest
 
 from pipesched.config.fields import BY_KEY
 from pipesched.errors import ConfigError
-from pipesched.pipeline.problem import Problem, make_problem
+from pipesched.pipeline.arguments import make_problem
+from pipesched.pipeline.problem import Problem
+from pipesched.pipeline.quantities import Exact, canonical, to_fraction
 
 Load = Callable[..., Problem]
 
 
-def times(values: Sequence[int] | None, problem: Problem) -> list[Fraction] | None:
-    return None if values is None else [Fraction(value, problem.costs.scale) for value in values]
+def agreed(given: Sequence[Exact] | None, counted: Sequence[int] | None, per_unit: int) -> list[Fraction] | None:
+    """The user's numbers, exactly; the integers that stand for them are the same."""
+    if given is None or counted is None:
+        assert given is counted
+        return None
+    numbers = [to_fraction(value) for value in given]
+    assert [Fraction(count, per_unit) for count in counted] == numbers
+    return numbers
 
 
-def sizes(values: Sequence[int] | None, problem: Problem) -> list[Fraction] | None:
-    return None if values is None else [Fraction(value, problem.memory.scale) for value in values]
+def times(key: str) -> Callable[[Problem], list[Fraction] | None]:
+    return lambda p: agreed(getattr(p.costs, key), getattr(p.ticks, key), p.ticks.per_unit)
+
+
+def sizes(key: str) -> Callable[[Problem], list[Fraction] | None]:
+    return lambda p: agreed(getattr(p.memory, key), getattr(p.grains, key), p.grains.per_unit)
+
+
+def shares(key: str, counted: str) -> Callable[[Problem], list[Fraction] | None]:
+    """Parts of an activation, of which the integers are the product."""
+
+    def read(problem: Problem) -> list[Fraction]:
+        parts = [to_fraction(part) for part in getattr(problem.memory, key)]
+        products = [part * to_fraction(size) for part, size in zip(parts, problem.memory.activation, strict=True)]
+        assert agreed(list(map(canonical, products)), getattr(problem.grains, counted), problem.grains.per_unit)
+        return parts
+
+    return read
 
 
 READERS: dict[str, Callable[[Problem], Any]] = {
@@ -31,21 +55,21 @@ READERS: dict[str, Callable[[Problem], Any]] = {
     "placement": lambda p: p.placement and p.placement.devices,
     "time_unit": lambda p: p.time_unit,
     "lanes": lambda p: p.lanes,
-    "costs.forward": lambda p: times(p.costs.forward, p),
-    "costs.backward": lambda p: times(p.costs.backward, p),
-    "costs.backward_input": lambda p: times(p.costs.backward_input, p),
-    "costs.backward_weight": lambda p: times(p.costs.backward_weight, p),
-    "costs.recompute": lambda p: times(p.costs.recompute, p),
-    "costs.overlap": lambda p: times(p.costs.overlap, p),
-    "costs.p2p": lambda p: times(p.costs.p2p, p),
-    "costs.offload": lambda p: times(p.costs.offload, p),
-    "costs.reload": lambda p: times(p.costs.reload, p),
+    "costs.forward": times("forward"),
+    "costs.backward": times("backward"),
+    "costs.backward_input": times("backward_input"),
+    "costs.backward_weight": times("backward_weight"),
+    "costs.recompute": times("recompute"),
+    "costs.overlap": times("overlap"),
+    "costs.p2p": times("p2p"),
+    "costs.offload": times("offload"),
+    "costs.reload": times("reload"),
     "memory.unit": lambda p: p.memory.unit,
-    "memory.activation": lambda p: sizes(p.memory.activation, p),
-    "memory.retain": lambda p: list(p.memory.retain),
-    "memory.checkpoint": lambda p: list(p.memory.checkpoint),
-    "memory.static": lambda p: sizes(p.memory.static, p),
-    "memory.budget": lambda p: sizes(p.memory.budget, p),
+    "memory.activation": sizes("activation"),
+    "memory.retain": shares("retain", "retained"),
+    "memory.checkpoint": shares("checkpoint", "checkpointed"),
+    "memory.static": sizes("static"),
+    "memory.budget": sizes("budget"),
 }
 
 TENTH = Fraction(1, 10)
@@ -85,10 +109,12 @@ VALUES = [  # key, the text of its value in a file with 3 devices, what it means
 
 
 def config_with(key: str, text: str) -> str:
-    """A config with 3 devices and this value; a half of the backward comes with the other."""
-    values = {"devices": "3", "costs.backward_input": "1", "costs.backward_weight": "1"}
-    if not key.startswith("costs.backward_"):
-        values = {"devices": "3"}
+    """A config with 3 devices and this value; a half of the backward comes with the other, a way back with the way."""
+    values = {"devices": "3"}
+    if key.startswith("costs.backward_"):
+        values |= {"costs.backward_input": "1", "costs.backward_weight": "1"}
+    if key == "costs.reload":
+        values |= {"costs.offload": "9"}
     sections: dict[str, list[str]] = {"": []}
     for full, value in {**values, key: text}.items():
         section, _, name = full.rpartition(".")
@@ -155,9 +181,9 @@ def test_null_is_absent(load: Load, text: str) -> None:
 
 def test_ticks_are_the_smallest_power_of_ten(load: Load) -> None:
     """Times are whole numbers of ticks, and a tick is no finer than it must be."""
-    assert load("devices: 2").costs.scale == 1
-    assert load("devices: 2\ncosts: {backward: 5}").costs.scale == 10
-    assert load("devices: 2\ncosts: {p2p: 0.25, forward: 1.5}").costs.scale == 100
+    assert load("devices: 2").ticks.per_unit == 1
+    assert load("devices: 2\ncosts: {backward: 5}").ticks.per_unit == 10
+    assert load("devices: 2\ncosts: {p2p: 0.25, forward: 1.5}").ticks.per_unit == 100
 
 
 @pytest.mark.parametrize(
@@ -207,7 +233,7 @@ BAD = [  # the config, what the message holds
     ("devices: 4\ncosts: {reload: x}", [": costs.reload: ", "must be a number", "'x'"]),
     (
         "devices: 4\ncosts: {backward: 3, backward_input: 1}",
-        ["c.yaml:2: costs.backward: ", "either backward or its halves", "backward_input", "backward_weight"],
+        ["c.yaml:2: costs.backward: ", "either `backward` or its halves", "backward_input", "backward_weight"],
     ),
     ("devices: 4\nmemory: {activation: -1}", [": memory.activation: ", "at least 0", "not -1"]),
     ("devices: 4\nmemory: {retain: 1.5}", [": memory.retain: ", "between 0 and 1", "not 1.5"]),
@@ -259,8 +285,13 @@ def test_missing_half_of_the_backward(load: Load, half: str) -> None:
     other = {"backward_input": "backward_weight", "backward_weight": "backward_input"}[half]
     with pytest.raises(ConfigError) as error:
         load(f"devices: 4\ncosts:\n  {half}: 1")
-    assert f"costs.{other}" in str(error.value)
-    assert "c.yaml:3" in str(error.value)
+    assert str(error.value).startswith(f"c.yaml:3: costs.{half}: half of the backward; `{other}` is needed too")
+
+
+def test_reload_without_offload(load: Load) -> None:
+    """What never leaves does not come back: the message says where, and what is missing."""
+    with pytest.raises(ConfigError, match=r"^c\.yaml:3: costs\.reload: .*`offload` is needed too"):
+        load("devices: 4\ncosts:\n  reload: 1")
 
 
 UNKNOWN = [  # the config, the key as the message names it, what it suggests

@@ -29,9 +29,10 @@ def decimals(draw: st.DrawFn) -> Decimal:
 
 @given(decimals())
 def test_exact_is_the_same_for_every_spelling(number: Decimal) -> None:
-    """A number means the same as Decimal, float, text, and as int when it is whole."""
+    """A number means the same as Decimal, float, Fraction, text, and as int when it is whole."""
     value = exact(number)
     assert value == Fraction(str(number))
+    assert exact(value) == exact(f" {number} ") == exact(f"{value.numerator}/{value.denominator}") == value
     assert exact(float(number)) == value
     assert exact(parse_number(str(number))) == value
     if value.denominator == 1:
@@ -68,12 +69,27 @@ def test_simplest_reads_decimals_back(number: Decimal) -> None:
 
 
 @pytest.mark.parametrize(
-    "value", [True, None, "5", [5], float("nan"), float("inf"), Decimal("NaN"), Decimal("-Infinity"), 1j]
+    "value",
+    [
+        True,
+        None,
+        "five",
+        "",
+        "1/0",
+        "1//3",
+        "nan",
+        [5],
+        float("nan"),
+        float("inf"),
+        Decimal("NaN"),
+        Decimal("-Infinity"),
+        1j,
+    ],
 )
 def test_exact_refuses(value: object) -> None:
     """What is no finite number is refused."""
     with pytest.raises(ValueError, match="not a"):
-        exact(value)  # type: ignore[arg-type]
+        exact(value)
 
 
 @pytest.mark.parametrize(

@@ -14,10 +14,12 @@ from jsonschema import Draft202012Validator
 import pipesched
 from pipesched.config.algorithm import Algorithm
 from pipesched.config.fields import FIELDS, keys_of
-from pipesched.config.load import load_config, load_problem
+from pipesched.config.load import load as load_problem
+from pipesched.config.load import load_config
 from pipesched.config.starter import STARTER, json_schema
 from pipesched.errors import ConfigError
-from pipesched.pipeline.problem import Problem, make_problem
+from pipesched.pipeline.arguments import make_problem
+from pipesched.pipeline.problem import Problem
 
 Load = Callable[..., Problem]
 
@@ -47,9 +49,9 @@ def test_starter_runs(load: Load, algorithm: str) -> None:
 def test_commented_lines_of_the_starter_work(load: Load) -> None:
     """The lines that are commented out hold real keys with sensible values (but the halves, next to a backward)."""
     problem = load(re.sub(r"(?m)^  # (?!backward_)", "  ", STARTER))
-    assert problem.memory.budget is not None
-    assert problem.costs.overlap is not None
-    assert problem.costs.offload is not None
+    assert problem.grains.budget is not None
+    assert problem.ticks.overlap is not None
+    assert problem.ticks.offload is not None
 
 
 def test_starter_mentions_every_key() -> None:
@@ -90,7 +92,7 @@ def test_shipped_config(path: Path) -> None:
     assert text.startswith("#")
     problem, configured = load_config(str(path), {})
     asked = configured or Algorithm("1f1b")
-    assert pipesched.run(problem, asked.name, **asked.options).schedule.makespan > 0
+    assert pipesched.run(problem, asked.name, **asked.options).schedule.makespan_ticks > 0
 
 
 AGREED = [  # the config, whether it is one
@@ -123,6 +125,9 @@ AGREED = [  # the config, whether it is one
     ("devices: 4\nalgorithm: {naive: {lifo: 1}}", False),
     ("devices: 4\nalgorithm: {list: {seed: -1}}", False),
     ("devices: 4\nalgorithm: {list: {tie: 1}}", False),
+    ("devices: 4\nalgorithm: {list: {tie: first}}", False),
+    ("devices: 4\nalgorithm: {zb-auto: {objective: makespan}}", True),
+    ("devices: 4\nalgorithm: {zb-auto: {objective: spam}}", False),
     ("", False),
     ("- devices", False),
     ("stages: 4", False),

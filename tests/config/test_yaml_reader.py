@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import io
 import os
 import threading
-import types
 from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
@@ -13,10 +11,11 @@ from pathlib import Path
 import pytest
 
 from pipesched.config import yaml_reader
-from pipesched.config.load import load_problem
+from pipesched.config.load import load as load_config
 from pipesched.config.yaml_reader import MOST_BYTES, parse_yaml
 from pipesched.errors import ConfigError
-from pipesched.pipeline.problem import Problem, make_problem
+from pipesched.pipeline.arguments import make_problem
+from pipesched.pipeline.problem import Problem
 
 Load = Callable[..., Problem]
 
@@ -118,43 +117,8 @@ def test_unreadable_path(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, path: 
     """A path that is no readable file says so."""
     monkeypatch.chdir(tmp_path)
     with pytest.raises(ConfigError) as error:
-        load_problem(path)
+        load_config(path)
     assert message in str(error.value)
-
-
-def given_on_stdin(monkeypatch: pytest.MonkeyPatch, content: bytes) -> None:
-    monkeypatch.setattr("sys.stdin", types.SimpleNamespace(buffer=io.BytesIO(content)))
-
-
-def test_standard_input(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The path "-" reads a config from standard input, and options go on top."""
-    given_on_stdin(monkeypatch, b"\xef\xbb\xbfdevices: 3\n")
-    assert load_problem("-", {"--stages": "6"}) == make_problem(devices=3, stages=6)
-
-
-@pytest.mark.parametrize(
-    ("content", "message"),
-    [
-        (b"", "<stdin> is empty"),
-        (b"devices: 4\ndevice: 3", "<stdin>:2: unknown key 'device'"),
-        (b"devices: 0", "<stdin>:1: devices: must be a whole number"),
-        (b"\xff", "<stdin> is no text file"),
-        (b"devices: [", "<stdin>:1"),
-    ],
-)
-def test_bad_standard_input(monkeypatch: pytest.MonkeyPatch, content: bytes, message: str) -> None:
-    """A bad config on standard input is told as one of the file <stdin>."""
-    given_on_stdin(monkeypatch, content)
-    with pytest.raises(ConfigError) as error:
-        load_problem("-")
-    assert str(error.value).startswith(message)
-
-
-def test_standard_input_has_the_same_size_limit(monkeypatch: pytest.MonkeyPatch) -> None:
-    """An endless standard input is cut off where a file would be refused, not read into memory."""
-    given_on_stdin(monkeypatch, b"devices: 4\n" + b"#" * MOST_BYTES)
-    with pytest.raises(ConfigError, match="1,000,000"):
-        load_problem("-")
 
 
 @pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="needs named pipes")
@@ -171,7 +135,7 @@ def test_pipe_has_the_same_size_limit(tmp_path: Path) -> None:
     writer.start()
     try:
         with pytest.raises(ConfigError, match="1,000,000"):
-            load_problem(str(pipe))
+            load_config(str(pipe))
     finally:
         writer.join()
 

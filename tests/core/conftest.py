@@ -20,7 +20,7 @@ def random_graphs(
     least: int = 1,
     most: int = 8,
     shortest: int = 0,
-    capacities: Sequence[int] = (1, 2, 3),
+    unit_counts: Sequence[int] = (1, 2, 3),
     nowhere: bool = False,
     memory: bool = False,
     own_pools: bool = False,
@@ -31,7 +31,7 @@ def random_graphs(
     that of their resource, or with `own_pools` any of two.
     """
     size = draw(st.integers(least, most))
-    kinds = draw(st.lists(st.sampled_from(list(capacities)), min_size=1, max_size=1 if own_pools else 3))
+    kinds = draw(st.lists(st.sampled_from(list(unit_counts)), min_size=1, max_size=1 if own_pools else 3))
     lowest = NOWHERE if nowhere else 0
     rank = draw(st.permutations(range(size)))
     pairs = [(a, b) for b in range(1, size) for a in sorted(draw(st.sets(st.integers(0, b - 1), max_size=2)))]
@@ -51,7 +51,7 @@ def random_graphs(
     return TaskGraph(durations, resources, kinds, edges, takes, gives, pools)
 
 
-Jobs = tuple[TaskGraph, list[int], list[int]]  # the graph, the caps that just hold the largest job, the owners
+Jobs = tuple[TaskGraph, list[int], list[int]]  # the graph, the capacities that just hold the largest job, the owners
 
 
 @st.composite
@@ -67,10 +67,10 @@ def random_jobs(draw: st.DrawFn, *, pools: int = 1, resources: int = 1, chained:
     steps: list[tuple[int, int, int]] = []  # (pool, take, give), one a task
     owners: list[int] = []
     edges: list[Edge] = []
-    caps = [1] * pools
+    capacities = [1] * pools
     for job in range(draw(st.integers(1, 4))):
         held = draw(st.lists(amounts, min_size=1, max_size=3))
-        caps = [max(cap, sum(size for home, size in held if home == pool)) for pool, cap in enumerate(caps)]
+        capacities = [max(cap, sum(size for home, size in held if home == pool)) for pool, cap in enumerate(capacities)]
         steps += draw(idle)
         first = len(steps)
         steps += [(pool, size, 0) for pool, size in held]
@@ -86,7 +86,7 @@ def random_jobs(draw: st.DrawFn, *, pools: int = 1, resources: int = 1, chained:
     places, takes, gives = ([step[column] for step in steps] for column in range(3))
     homes = [draw(st.integers(0, resources - 1)) for _ in steps] if resources > pools else places
     graph = TaskGraph(durations, homes, [1] * max(pools, resources), edges, takes, gives, places)
-    return graph, caps, owners
+    return graph, capacities, owners
 
 
 @pytest.fixture(scope="session")
@@ -190,8 +190,8 @@ class PlainListScheduler:
     For durations of at least 1.
     """
 
-    def __init__(self, graph: TaskGraph, caps: Sequence[int | None], priority: str, tie: str) -> None:
-        self.graph, self.caps, self.tie = graph, caps, tie
+    def __init__(self, graph: TaskGraph, capacities: Sequence[int | None], priority: str, tie: str) -> None:
+        self.graph, self.capacities, self.tie = graph, capacities, tie
         self.starts: dict[int, int] = {}
         self.picked: list[int] = []
         before, after = heads(graph), tails(graph)
@@ -246,14 +246,14 @@ class PlainListScheduler:
         ends = {other: start + graph.durations[other] for other, start in self.starts.items()}
         resource, pool = graph.resources[task], graph.pools[task] if graph.pools else 0
         running = [other for other in ends if graph.resources[other] == resource and ends[other] > now]
-        if resource != NOWHERE and len(running) >= graph.capacities[resource]:
+        if resource != NOWHERE and len(running) >= graph.unit_counts[resource]:
             return False
-        if not self.caps or self.caps[pool] is None or not graph.takes[task]:
+        if not self.capacities or self.capacities[pool] is None or not graph.takes[task]:
             return True
         here = [other for other in ends if graph.pools[other] == pool]
         used = sum(graph.takes[other] for other in here)
         used -= sum(graph.gives[other] for other in here if ends[other] <= now)
-        return used + graph.takes[task] <= (self.caps[pool] or 0)
+        return used + graph.takes[task] <= (self.capacities[pool] or 0)
 
     def run(self, horizon: int) -> None:
         for now in range(horizon + 1):
@@ -268,12 +268,12 @@ Plain = Callable[[TaskGraph, Sequence[int | None], str, str], tuple[dict[int, in
 
 @pytest.fixture(scope="session")
 def plain() -> Plain:
-    """The plain list scheduler: the starts and the order of picks, of all tasks unless the caps wedge it."""
+    """The plain list scheduler: the starts and the order of picks, of all tasks unless the capacities wedge it."""
 
     def schedule(
-        graph: TaskGraph, caps: Sequence[int | None], priority: str, tie: str
+        graph: TaskGraph, capacities: Sequence[int | None], priority: str, tie: str
     ) -> tuple[dict[int, int], list[int]]:
-        scheduler = PlainListScheduler(graph, caps, priority, tie)
+        scheduler = PlainListScheduler(graph, capacities, priority, tie)
         scheduler.run(sum(graph.durations) + 2 * len(graph.edges))
         return scheduler.starts, scheduler.picked
 

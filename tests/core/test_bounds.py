@@ -183,7 +183,7 @@ def test_no_list_schedule_beats_a_bound(graphs: Graphs, data: st.DataObject) -> 
     makespan = max(start + time for start, time in zip(starts, graph.durations, strict=True))
     assert critical_path(graph) <= makespan
     before, after = heads(graph), tails(graph)
-    for resource, capacity in enumerate(graph.capacities):
+    for resource, capacity in enumerate(graph.unit_counts):
         tasks = [task for task in range(len(graph)) if graph.resources[task] == resource]
         jobs = [Job(before[task], graph.durations[task], after[task]) for task in tasks]
         assert head_work_tail(jobs, capacity) <= makespan
@@ -221,7 +221,7 @@ def test_memory_area_is_reached_by_one_microbatch_at_a_time(pipeline: Callable[.
     """Under any cap on device 0 no list schedule is shorter than the area bound; with a cap of 1 it is exactly 96."""
     graph = pipeline(4, 8, 1, 2)
     for cap in range(1, 9):
-        starts = list_schedule(graph, tie="dfs", caps=[cap, None, None, None]).starts
+        starts = list_schedule(graph, tie="dfs", capacities=[cap, None, None, None]).starts
         makespan = max(start + time for start, time in zip(starts, graph.durations, strict=True))
         assert makespan >= memory_area(8 * 12, cap, 0, 0)
         if cap == 1:

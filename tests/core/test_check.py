@@ -14,18 +14,18 @@ from pipesched.core.tasks import NOWHERE, TaskGraph, arrow
 Graphs = Callable[..., st.SearchStrategy[TaskGraph]]
 
 
-def is_valid(graph: TaskGraph, starts: Sequence[int], caps: Sequence[int | None]) -> bool:
+def is_valid(graph: TaskGraph, starts: Sequence[int], capacities: Sequence[int | None]) -> bool:
     """The rules, read tick by tick: arrows, units in use, memory in use after all that happens at that tick."""
     ends = [start + time for start, time in zip(starts, graph.durations, strict=True)]
     if min(starts) < 0 or any(starts[after] < ends[before] + lag for before, after, lag in graph.arrows()):
         return False
     tasks = range(len(graph))
     for now in range(max(ends) + 1):
-        for resource, capacity in enumerate(graph.capacities):
+        for resource, capacity in enumerate(graph.unit_counts):
             running = [task for task in tasks if graph.resources[task] == resource and starts[task] <= now < ends[task]]
             if len(running) > capacity:
                 return False
-        for pool, cap in enumerate(caps):
+        for pool, cap in enumerate(capacities):
             taken = sum(graph.takes[task] for task in tasks if graph.pools[task] == pool and starts[task] <= now)
             given_back = sum(graph.gives[task] for task in tasks if graph.pools[task] == pool and ends[task] <= now)
             if cap is not None and taken - given_back > cap:
@@ -43,8 +43,8 @@ def test_silent_exactly_on_valid_schedules(graphs: Graphs, data: st.DataObject) 
         for task in sorted(range(len(graph)), key=lambda task: len(ancestors(graph, task))):
             floor = [starts[a] + graph.durations[a] + lag for a, lag in graph.predecessors[task]]
             starts[task] = max([starts[task], *floor])
-    caps = data.draw(st.lists(st.none() | st.integers(1, 6), min_size=2, max_size=2))
-    assert (not list(violations(graph, starts, caps))) == is_valid(graph, starts, caps)
+    capacities = data.draw(st.lists(st.none() | st.integers(1, 6), min_size=2, max_size=2))
+    assert (not list(violations(graph, starts, capacities))) == is_valid(graph, starts, capacities)
 
 
 def ancestors(graph: TaskGraph, task: int) -> set[int]:
@@ -98,11 +98,11 @@ def test_a_task_of_no_length_or_no_resource_occupies_nothing() -> None:
 def test_an_overfull_pool_is_named_with_its_peak() -> None:
     """The peak of a pool above its cap is said; a cap of None, and a pool without a cap, are no limit."""
     graph = TaskGraph([4, 4, 4], [0, 1, 2], [1, 1, 1], (), [2, 3, 9], [2, 3, 9], [0, 0, 1])
-    assert list(violations(graph, [0, 3, 0], [4, None])) == ["memory pool 0 reaches 5, over its cap of 4"]
+    assert list(violations(graph, [0, 3, 0], [4, None])) == ["memory pool 0 reaches 5, over its capacity of 4"]
     assert list(violations(graph, [0, 3, 0], [5, None])) == []
     assert list(violations(graph, [0, 3, 0], [5])) == []
     assert list(violations(graph, [0, 3, 0])) == []
-    assert list(violations(graph, [0, 3, 0], [None, 8])) == ["memory pool 1 reaches 9, over its cap of 8"]
+    assert list(violations(graph, [0, 3, 0], [None, 8])) == ["memory pool 1 reaches 9, over its capacity of 8"]
 
 
 def test_a_free_counts_before_an_allocation_at_the_same_time() -> None:
@@ -110,14 +110,14 @@ def test_a_free_counts_before_an_allocation_at_the_same_time() -> None:
     graph = TaskGraph([4, 4], [0, 1], [1, 1], (), [3, 3], [3, 3], [0, 0])
     assert list(violations(graph, [0, 4], [3])) == []
     assert list(violations(graph, [4, 0], [3])) == []
-    assert list(violations(graph, [0, 3], [3])) == ["memory pool 0 reaches 6, over its cap of 3"]
+    assert list(violations(graph, [0, 3], [3])) == ["memory pool 0 reaches 6, over its capacity of 3"]
 
 
 def test_memory_that_is_given_back_by_another_task() -> None:
     """What a forward takes stays until the end of the backward that gives it back."""
     graph = TaskGraph([1, 1, 1, 1], [0] * 4, [1], [arrow(0, 2), arrow(1, 3)], [1, 1, 0, 0], [0, 0, 1, 1], [0] * 4)
     assert list(violations(graph, [0, 2, 1, 3], [1])) == []
-    assert list(violations(graph, [0, 1, 2, 3], [1])) == ["memory pool 0 reaches 2, over its cap of 1"]
+    assert list(violations(graph, [0, 1, 2, 3], [1])) == ["memory pool 0 reaches 2, over its capacity of 1"]
     assert memory_changes(graph, [0, 2, 1, 3], 0) == [(0, 1), (2, -1), (2, 1), (4, -1)]
     assert memory_changes(graph, [0, 2, 1, 3], 1) == []
 

@@ -7,7 +7,7 @@ import pytest
 from pipesched.core import horizon
 from pipesched.core.check import violations
 from pipesched.core.cpsat import Answer, Limits
-from pipesched.core.horizon import Search, columns_of, terms_of
+from pipesched.core.horizon import HorizonSearch, columns_of, terms_of
 from pipesched.core.lists import length_of
 from pipesched.core.shaving import Bounds
 from pipesched.core.tasks import TaskGraph
@@ -25,7 +25,7 @@ def test_one_tick_less_is_refuted(
 ) -> None:
     monkeypatch.setattr(horizon, "FIRST_TURN", first_turn)
     monkeypatch.setattr(horizon, "MOST_TERMS", most_terms)
-    search = Search(STUBBORN, within(STUBBORN, 12), Limits(seconds=60))
+    search = HorizonSearch(STUBBORN, within(STUBBORN, 12), Limits(seconds=60))
     lengths = [length_of(STUBBORN, found.starts) for found in search.run()]
     assert lengths
     assert min(lengths) >= 13
@@ -34,7 +34,7 @@ def test_one_tick_less_is_refuted(
 
 def test_cp_sat_finds_what_fits(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(horizon, "FIRST_TURN", 0)
-    search = Search(STUBBORN, within(STUBBORN, 13), Limits(seconds=60))
+    search = HorizonSearch(STUBBORN, within(STUBBORN, 13), Limits(seconds=60))
     found = next(found for found in search.run() if found.method == "time-indexed CP-SAT")
     assert list(violations(STUBBORN, found.starts)) == []
     assert length_of(STUBBORN, found.starts) == 13
@@ -49,7 +49,7 @@ def test_who_gives_up_refutes_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
 
     monkeypatch.setattr(horizon, "FIRST_TURN", 0)
     monkeypatch.setattr(TimeIndexed, "solve", no_answer)
-    search = Search(STUBBORN, within(STUBBORN, 12), Limits(seconds=60))
+    search = HorizonSearch(STUBBORN, within(STUBBORN, 12), Limits(seconds=60))
     for _ in search.run():
         assert not search.refuted_by
     assert search.refuted_by == "linear relaxation"
@@ -57,7 +57,7 @@ def test_who_gives_up_refutes_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_the_first_relaxation_is_often_enough(six_by_six: TaskGraph) -> None:
     """Fisher and Thompson's instance: the first relaxation refutes 54, where their 55 is possible."""
-    search = Search(six_by_six, within(six_by_six, 54), Limits(seconds=60))
+    search = HorizonSearch(six_by_six, within(six_by_six, 54), Limits(seconds=60))
     assert list(search.run()) == []
     assert search.refuted_by == "linear relaxation"
 

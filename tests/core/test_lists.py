@@ -1,4 +1,4 @@
-"""Many list schedules of one graph: all are schedules, and the mirror is the graph backwards."""
+"""Many list schedules of one graph: all are schedules, and a graph backwards in time swaps its sides."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pipesched.core.check import violations
-from pipesched.core.lists import back_and_forth, by_middles, by_rules, by_tails, length_of, mirror
+from pipesched.core.lists import back_and_forth, backwards_in_time, by_middles, by_rules, by_tails, length_of
 from pipesched.core.paths import heads, tails
 from pipesched.core.tasks import TaskGraph, arrow
 
@@ -21,14 +21,14 @@ def test_whatever_is_listed_is_a_schedule(graphs: Graphs, data: st.DataObject) -
     graph = data.draw(graphs(most=12, nowhere=True))
     middles = [data.draw(st.floats(0, 50)) for _ in range(len(graph))]
     lists = [by_rules(graph), back_and_forth(graph), by_tails(graph, tails(graph))]
-    for found in [found for row in lists for found in row] + list(by_middles(graph, mirror(graph), middles)):
+    for found in [found for row in lists for found in row] + list(by_middles(graph, backwards_in_time(graph), middles)):
         assert list(violations(graph, found.starts)) == [], found.method
 
 
-def test_the_mirror_swaps_heads_and_tails() -> None:
+def test_backwards_in_time_heads_and_tails_are_swapped() -> None:
     graph = TaskGraph([3, 1, 2], [0, 0, 0], [1], [arrow(0, 1, 2), arrow(1, 2)])
-    assert heads(mirror(graph)) == tails(graph)
-    assert tails(mirror(graph)) == heads(graph)
+    assert heads(backwards_in_time(graph)) == tails(graph)
+    assert tails(backwards_in_time(graph)) == heads(graph)
 
 
 def test_the_last_result_ends_a_schedule() -> None:
@@ -37,6 +37,8 @@ def test_the_last_result_ends_a_schedule() -> None:
 
 
 def test_middles_are_an_order() -> None:
-    """One unit and no precedences: the tasks run in the order of their middles, also by way of the mirror."""
+    """One unit and no precedences: the tasks run in the order of their middles, also of those backwards in time."""
     graph = TaskGraph([2, 1, 3], [0, 0, 0], [1])
-    assert [list(found.starts) for found in by_middles(graph, mirror(graph), [4.5, 0.25, 1.75])] == [[4, 0, 1]] * 3
+    assert [list(found.starts) for found in by_middles(graph, backwards_in_time(graph), [4.5, 0.25, 1.75])] == [
+        [4, 0, 1]
+    ] * 3

@@ -22,7 +22,7 @@ Pipeline = Callable[..., TaskGraph]
 Plain = Callable[[TaskGraph, Sequence[int | None], str, str], tuple[dict[int, int], list[int]]]
 RULES = [(priority, tie) for priority in PRIORITIES for tie in TIES]
 rules = st.sampled_from(RULES)
-caps_of_pools = st.lists(st.sampled_from([3, 4, 5, None]), min_size=3, max_size=3)
+capacities_of_pools = st.lists(st.sampled_from([3, 4, 5, None]), min_size=3, max_size=3)
 
 
 def makespan(graph: TaskGraph, starts: Sequence[int]) -> int:
@@ -37,10 +37,10 @@ def ready_times(graph: TaskGraph, starts: Sequence[int]) -> list[int]:
     return ready
 
 
-def attempt(graph: TaskGraph, rule: tuple[str, str], caps: Sequence[int | None]) -> Dispatch:
-    """The schedule by a rule; a case where the greedy choice wedges under the caps is left out."""
+def attempt(graph: TaskGraph, rule: tuple[str, str], capacities: Sequence[int | None]) -> Dispatch:
+    """The schedule by a rule; a case where the greedy choice wedges under the capacities is left out."""
     try:
-        return list_schedule(graph, priority=rule[0], tie=rule[1], caps=caps)
+        return list_schedule(graph, priority=rule[0], tie=rule[1], capacities=capacities)
     except NoSchedule:
         assume(False)
         raise
@@ -69,15 +69,15 @@ def test_same_answer_as_a_plain_list_scheduler_under_a_cap(
 
     When the scheduler finds no schedule, then the plain one gets stuck as well.
     """
-    graph = data.draw(graphs(shortest=1, memory=True, own_pools=own_pools, least=4, most=10, capacities=(2, 1)))
+    graph = data.draw(graphs(shortest=1, memory=True, own_pools=own_pools, least=4, most=10, unit_counts=(2, 1)))
     priority, tie = data.draw(st.sampled_from(STATIC_RULES))
-    caps = data.draw(caps_of_pools)
-    starts, picked = plain(graph, caps, priority, tie)
+    capacities = data.draw(capacities_of_pools)
+    starts, picked = plain(graph, capacities, priority, tie)
     if len(picked) < len(graph):
         with pytest.raises(NoSchedule):
-            list_schedule(graph, priority=priority, tie=tie, caps=caps)
+            list_schedule(graph, priority=priority, tie=tie, capacities=capacities)
         return
-    found = list_schedule(graph, priority=priority, tie=tie, caps=caps)
+    found = list_schedule(graph, priority=priority, tie=tie, capacities=capacities)
     assert found.picked == picked
     assert found.starts == [starts[task] for task in range(len(graph))]
 
@@ -86,11 +86,11 @@ def test_same_answer_as_a_plain_list_scheduler_under_a_cap(
 @settings(max_examples=12)
 @given(data=st.data())
 def test_every_rule_keeps_every_limit(graphs: Graphs, priority: str, tie: str, data: st.DataObject) -> None:
-    """Random graphs under random caps: the independent check has nothing to say, and every task is picked once."""
+    """Random graphs and capacities: the independent check has nothing to say, and every task is picked once."""
     graph = data.draw(graphs(memory=True, own_pools=True, nowhere=True))
-    caps = data.draw(caps_of_pools)
-    found = attempt(graph, (priority, tie), caps)
-    assert list(violations(graph, found.starts, caps)) == []
+    capacities = data.draw(capacities_of_pools)
+    found = attempt(graph, (priority, tie), capacities)
+    assert list(violations(graph, found.starts, capacities)) == []
     assert sorted(found.picked) == list(range(len(graph)))
     assert [found.starts[task] for task in found.picked] == sorted(found.starts)
 
@@ -103,7 +103,7 @@ def test_units_are_those_of_the_class_and_run_one_task_at_a_time(graphs: Graphs,
     starts, units, _ = list_schedule(graph, priority=priority, tie=tie)
     spans: dict[tuple[int, int], list[tuple[int, int]]] = {}
     for task, unit in enumerate(units):
-        assert 0 <= unit < graph.capacities[graph.resources[task]]
+        assert 0 <= unit < graph.unit_counts[graph.resources[task]]
         place = (graph.resources[task], unit)
         spans.setdefault(place, []).append((starts[task], starts[task] + graph.durations[task]))
     for row in spans.values():
@@ -119,10 +119,11 @@ def test_a_task_takes_the_lowest_free_unit() -> None:
 @given(data=st.data())
 def test_the_picked_order_replays_to_the_same_times(graphs: Graphs, data: st.DataObject) -> None:
     """On machines of one unit the timing of the picked order gives the starts back: nothing was started late."""
-    graph = data.draw(graphs(capacities=(1,), nowhere=True))
+    graph = data.draw(graphs(unit_counts=(1,), nowhere=True))
     priority, tie = data.draw(rules)
     starts, _, picked = list_schedule(graph, priority=priority, tie=tie)
-    orders = [[task for task in picked if graph.resources[task] == machine] for machine in range(len(graph.capacities))]
+    machines = range(len(graph.unit_counts))
+    orders = [[task for task in picked if graph.resources[task] == machine] for machine in machines]
     orders += [[task] for task in picked if graph.resources[task] == NOWHERE]
     assert earliest_times(graph, orders).starts == starts
 
@@ -147,17 +148,17 @@ def test_no_unit_idles_while_a_task_is_ready(graphs: Graphs, data: st.DataObject
             if graph.resources[other] == resource
         ]
         for now in range(ready, starts[task]):
-            assert sum(start <= now < end for start, end in spans) == graph.capacities[resource]
+            assert sum(start <= now < end for start, end in spans) == graph.unit_counts[resource]
 
 
 @given(data=st.data())
 def test_no_unit_idles_while_a_ready_task_fits(graphs: Graphs, data: st.DataObject) -> None:
-    """Under caps, a ready task waits only for a busy unit or for memory, whichever pool it takes from."""
-    graph = data.draw(graphs(memory=True, own_pools=True, least=4, most=10, capacities=(2, 1)))
-    caps = data.draw(caps_of_pools)
-    starts = attempt(graph, data.draw(rules), caps).starts
+    """Under capacities, a ready task waits only for a busy unit or for memory, whichever pool it takes from."""
+    graph = data.draw(graphs(memory=True, own_pools=True, least=4, most=10, unit_counts=(2, 1)))
+    capacities = data.draw(capacities_of_pools)
+    starts = attempt(graph, data.draw(rules), capacities).starts
     for task, ready in enumerate(ready_times(graph, starts)):
-        resource, cap = graph.resources[task], caps[graph.pools[task]]
+        resource, cap = graph.resources[task], capacities[graph.pools[task]]
         events = memory_changes(graph, starts, graph.pools[task])
         for now in range(ready, starts[task]):
             busy = sum(
@@ -167,29 +168,29 @@ def test_no_unit_idles_while_a_ready_task_fits(graphs: Graphs, data: st.DataObje
             )
             used = sum(change for time, change in events if time <= now)
             full = cap is not None and graph.takes[task] > 0 and used + graph.takes[task] > cap
-            assert full or busy == graph.capacities[resource]
+            assert full or busy == graph.unit_counts[resource]
 
 
 def test_one_machine_serves_two_pools() -> None:
     """A task that finds its pool full does not hold up one of the same size that takes from another pool."""
     # 0 takes pool 0, given back by 1 elsewhere at time 6. 2 waits for that; 3 takes pool 1 and need not wait.
     graph = TaskGraph([1, 5, 1, 1], [0, 1, 0, 0], [1, 1], [arrow(0, 1)], [1, 0, 1, 1], [0, 1, 1, 1], [0, 0, 0, 1])
-    assert list_schedule(graph, caps=[1, 1]).starts == [0, 1, 6, 1]
+    assert list_schedule(graph, capacities=[1, 1]).starts == [0, 1, 6, 1]
 
 
 def test_pools_of_one_machine_do_not_wedge_each_other() -> None:
     """The task that will free pool 0 waits for one of pool 1, behind another of pool 0: there is a schedule."""
     edges = [arrow(0, 3), arrow(2, 3)]
     graph = TaskGraph([1] * 4, [0] * 4, [1], edges, [1, 1, 1, 0], [0, 1, 1, 1], [0, 0, 1, 0])
-    assert list_schedule(graph, caps=[1, 1]).picked == [0, 2, 3, 1]
+    assert list_schedule(graph, capacities=[1, 1]).picked == [0, 2, 3, 1]
 
 
 @pytest.mark.parametrize(("priority", "tie"), RULES)
 def test_same_seed_same_answer(pipeline: Pipeline, priority: str, tie: str) -> None:
-    """Twice the same call gives twice the same starts, units and order, under caps and with owners too."""
+    """Twice the same call gives twice the same starts, units and order, under capacities and with owners too."""
     graph = pipeline(3, 4, 1, 2)
     calls = [
-        list_schedule(graph, priority=priority, tie=tie, caps=[2, 2, 2], owners=list(range(4)) * 6, seed=5)
+        list_schedule(graph, priority=priority, tie=tie, capacities=[2, 2, 2], owners=list(range(4)) * 6, seed=5)
         for _ in range(2)
     ]
     assert calls[0] == calls[1]
@@ -207,7 +208,7 @@ def test_unknown_rules_name_the_known_ones() -> None:
 def test_no_tasks() -> None:
     """The empty graph has the empty schedule, with a cap as well."""
     assert list_schedule(TaskGraph([], [], [])) == ([], [], [])
-    assert list_schedule(TaskGraph([], [], [1]), priority="alap", tie="pairing", caps=[1]) == ([], [], [])
+    assert list_schedule(TaskGraph([], [], [1]), priority="alap", tie="pairing", capacities=[1]) == ([], [], [])
 
 
 @pytest.mark.parametrize("priority", PRIORITIES)
@@ -221,9 +222,9 @@ def test_a_circle_is_refused(priority: str) -> None:
 def test_a_free_at_a_time_serves_a_start_at_that_time() -> None:
     """What ends at t gives its memory to what starts at t."""
     graph = TaskGraph([2, 3, 1], [0, 1, 2], [1, 1, 1], (), [2, 2, 2], [2, 2, 2], [0] * 3)
-    assert list_schedule(graph, caps=[2]).starts == [0, 2, 5]
-    assert list_schedule(graph, caps=[4]).starts == [0, 0, 2]
-    assert list_schedule(graph, caps=[None]).starts == [0, 0, 0]
+    assert list_schedule(graph, capacities=[2]).starts == [0, 2, 5]
+    assert list_schedule(graph, capacities=[4]).starts == [0, 0, 2]
+    assert list_schedule(graph, capacities=[None]).starts == [0, 0, 0]
 
 
 # Graham, Bounds on multiprocessing timing anomalies, 1969: nine tasks, one list, three processors take 12.
@@ -256,7 +257,7 @@ def test_graham_worst_case_of_a_list(machines: int) -> None:
 
 
 def orders_of(graph: TaskGraph, picked: Sequence[int]) -> list[list[int]]:
-    return [[task for task in picked if graph.resources[task] == device] for device in range(len(graph.capacities))]
+    return [[task for task in picked if graph.resources[task] == device] for device in range(len(graph.unit_counts))]
 
 
 def one_f_one_b(devices: int, microbatches: int) -> list[list[int]]:
@@ -275,7 +276,7 @@ def one_f_one_b(devices: int, microbatches: int) -> list[list[int]]:
 
 def peaks(graph: TaskGraph, starts: Sequence[int]) -> list[int]:
     found = []
-    for device in range(len(graph.capacities)):
+    for device in range(len(graph.unit_counts)):
         events = memory_changes(graph, starts, device)
         found.append(max(sum(change for _, change in events[: place + 1]) for place in range(len(events))))
     return found
@@ -292,8 +293,8 @@ def test_under_the_cap_of_1f1b_every_rule_is_1f1b(
     or draw lots take the microbatches themselves in another order.
     """
     graph = pipeline(devices, microbatches, 1, 2)
-    caps = [devices - device for device in range(devices)]
-    starts, _, picked = list_schedule(graph, priority=priority, tie=tie, caps=caps)
+    capacities = [devices - device for device in range(devices)]
+    starts, _, picked = list_schedule(graph, priority=priority, tie=tie, capacities=capacities)
     found, expected = orders_of(graph, picked), one_f_one_b(devices, microbatches)
     is_forward = [number < devices * microbatches for number in range(len(graph))]
     assert [[is_forward[task] for task in order] for order in found] == [
@@ -304,7 +305,7 @@ def test_under_the_cap_of_1f1b_every_rule_is_1f1b(
     if tie != "random":
         assert found == expected
     assert makespan(graph, starts) == 3 * (microbatches + devices - 1)
-    assert peaks(graph, starts) == [min(cap, microbatches) for cap in caps]
+    assert peaks(graph, starts) == [min(cap, microbatches) for cap in capacities]
 
 
 @pytest.mark.parametrize(
@@ -313,7 +314,7 @@ def test_under_the_cap_of_1f1b_every_rule_is_1f1b(
 def test_a_uniform_cap_leaves_a_choice(pipeline: Pipeline, priority: str, tie: str, expected: int) -> None:
     """P=4, M=8, f=1, B=2 with room for 4 everywhere: finishing what was begun takes 33, the critical path first 37."""
     graph = pipeline(4, 8, 1, 2)
-    starts = list_schedule(graph, priority=priority, tie=tie, caps=[4] * 4).starts
+    starts = list_schedule(graph, priority=priority, tie=tie, capacities=[4] * 4).starts
     assert makespan(graph, starts) == expected
     assert max(peaks(graph, starts)) <= 4
 
@@ -331,7 +332,7 @@ def test_a_cap_of_one_is_one_microbatch_at_a_time(pipeline: Pipeline) -> None:
     """Room for one microbatch on device 0 makes the steps of M microbatches serial: M * P * (f + b) ticks."""
     graph = pipeline(3, 4, 2, 3)
     for priority, tie in RULES:
-        starts = list_schedule(graph, priority=priority, tie=tie, caps=[1, None, None]).starts
+        starts = list_schedule(graph, priority=priority, tie=tie, capacities=[1, None, None]).starts
         assert makespan(graph, starts) == 4 * 3 * 5
 
 
@@ -339,5 +340,5 @@ def test_a_cap_of_one_is_one_microbatch_at_a_time(pipeline: Pipeline) -> None:
 def test_eight_thousand_tasks(pipeline: Pipeline, priority: str) -> None:
     """16 devices and 256 microbatches (8,192 tasks) under the cap of 1F1B take as long as 1F1B, by every priority."""
     graph = pipeline(16, 256, 1, 2)
-    starts = list_schedule(graph, priority=priority, caps=[16 - device for device in range(16)]).starts
+    starts = list_schedule(graph, priority=priority, capacities=[16 - device for device in range(16)]).starts
     assert makespan(graph, starts) == 3 * (256 + 15)

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from pipesched.core.check import violations
 from pipesched.core.listsched import list_schedule
-from pipesched.core.memory import Memory, NoLimit, SafeMemory
+from pipesched.core.memory import MemoryPools, SafePools, UnlimitedPools
 from pipesched.core.priorities import PRIORITIES
 from pipesched.core.tasks import TaskGraph, arrow
 from pipesched.core.ties import TIES
@@ -28,7 +28,7 @@ def two_steps_each(jobs: int) -> TaskGraph:
 
 def test_a_task_fits_up_to_the_cap_and_not_beyond() -> None:
     """What is taken counts from the start of a task, what it gives back from its end; equality fits."""
-    memory = Memory(TaskGraph([1] * 4, [0] * 4, [1], (), [3, 2, 3, 0], [3, 0, 0, 2], [0] * 4), [5])
+    memory = MemoryPools(TaskGraph([1] * 4, [0] * 4, [1], (), [3, 2, 3, 0], [3, 0, 0, 2], [0] * 4), [5])
     assert memory.fits(0)
     memory.start(0)
     assert memory.fits(1)
@@ -45,7 +45,7 @@ def test_a_task_fits_up_to_the_cap_and_not_beyond() -> None:
 
 def test_pools_are_separate_and_none_is_no_limit() -> None:
     """A full pool says nothing of another one, and a cap of None is never reached."""
-    memory = Memory(TaskGraph([1] * 3, [0] * 3, [1], (), [2, 2, 10**9], [2, 2, 0], [0, 1, 2]), [2, 3, None])
+    memory = MemoryPools(TaskGraph([1] * 3, [0] * 3, [1], (), [2, 2, 10**9], [2, 2, 0], [0, 1, 2]), [2, 3, None])
     memory.start(0)
     assert [memory.fits(task) for task in range(3)] == [False, True, True]
     memory.start(1)
@@ -57,7 +57,7 @@ def test_pools_are_separate_and_none_is_no_limit() -> None:
 
 def test_no_limit_fits_everything() -> None:
     """Memory that nobody counts never refuses and never says that there is more room."""
-    memory = NoLimit()
+    memory = UnlimitedPools()
     memory.start(0)
     assert memory.fits(0)
     assert memory.end(0) is None
@@ -68,7 +68,7 @@ def test_the_banker_refuses_what_could_wedge() -> None:
     """Two jobs of 1 + 1 in a pool of 2: once one has its first half, the other may not take the last room."""
     graph = two_steps_each(2)
     for first, second in ((0, 3), (3, 0)):
-        safe, greedy = SafeMemory(graph, [2], [0, 0, 0, 1, 1, 1]), Memory(graph, [2])
+        safe, greedy = SafePools(graph, [2], [0, 0, 0, 1, 1, 1]), MemoryPools(graph, [2])
         for memory in (safe, greedy):
             memory.start(first)
             assert memory.end(first) is None
@@ -86,7 +86,7 @@ def test_the_banker_refuses_what_could_wedge() -> None:
 
 def test_the_banker_allows_what_one_job_can_finish_with() -> None:
     """With room for 3, both jobs may have their first halves, and then only one of them its second."""
-    safe = SafeMemory(two_steps_each(2), [3], [0, 0, 0, 1, 1, 1])
+    safe = SafePools(two_steps_each(2), [3], [0, 0, 0, 1, 1, 1])
     safe.start(0)
     assert safe.fits(3)
     safe.start(3)
@@ -101,7 +101,7 @@ def test_the_banker_allows_what_one_job_can_finish_with() -> None:
 
 def test_the_leader_is_the_first_that_began_then_the_first_unfinished() -> None:
     """Nobody has begun: the first job. Then the least number of those that began, whichever began first."""
-    safe = SafeMemory(two_steps_each(3), [None], [0, 0, 0, 1, 1, 1, 2, 2, 2])
+    safe = SafePools(two_steps_each(3), [None], [0, 0, 0, 1, 1, 1, 2, 2, 2])
     assert safe.leader() == 0
     safe.start(6)
     assert safe.leader() == 2
@@ -119,15 +119,15 @@ def test_the_leader_is_the_first_that_began_then_the_first_unfinished() -> None:
 @given(data=st.data())
 def test_the_banker_never_gets_stuck(jobs: Jobs, pools: int, data: st.DataObject) -> None:
     """Jobs that each fit alone, stepped in any order that the banker allows, all finish, and no cap is passed."""
-    graph, caps, owners = data.draw(jobs(pools=pools))
-    memory = SafeMemory(graph, caps, owners)
+    graph, capacities, owners = data.draw(jobs(pools=pools))
+    memory = SafePools(graph, capacities, owners)
     rest = {job: [task for task in range(len(graph)) if owners[task] == job] for job in set(owners)}
     while any(rest.values()):
         willing = [job for job, tasks in rest.items() if tasks and memory.fits(tasks[0])]
         assert memory.leader() in willing, f"job {memory.leader()} leads and cannot go on"
         task = rest[data.draw(st.sampled_from(willing))].pop(0)
         memory.start(task)
-        assert all(used <= cap for used, cap in zip(memory.used, caps, strict=True))
+        assert all(used <= cap for used, cap in zip(memory.used, capacities, strict=True))
         memory.end(task)
 
 
@@ -137,11 +137,11 @@ def test_the_banker_never_gets_stuck(jobs: Jobs, pools: int, data: st.DataObject
 def test_jobs_that_fit_one_by_one_are_always_scheduled(
     jobs: Jobs, pools: int, resources: int, chained: bool, data: st.DataObject
 ) -> None:
-    """With owners, caps that hold the largest job alone are enough for every rule, and are obeyed."""
-    graph, caps, owners = data.draw(jobs(pools=pools, resources=resources, chained=chained))
+    """With owners, capacities that hold the largest job alone are enough for every rule, and are obeyed."""
+    graph, capacities, owners = data.draw(jobs(pools=pools, resources=resources, chained=chained))
     priority, tie = data.draw(st.sampled_from(sorted(PRIORITIES))), data.draw(st.sampled_from(sorted(TIES)))
-    found = list_schedule(graph, priority=priority, tie=tie, caps=caps, owners=owners)
-    assert list(violations(graph, found.starts, caps)) == []
+    found = list_schedule(graph, priority=priority, tie=tie, capacities=capacities, owners=owners)
+    assert list(violations(graph, found.starts, capacities)) == []
 
 
 @given(data=st.data())
@@ -159,15 +159,15 @@ def test_a_cap_below_one_job_is_no_schedule(jobs: Jobs, data: st.DataObject) -> 
     lowered = [peak[pool] - 1 if pool == small else None for pool in (0, 1)]
     for who in ((), owners):
         with pytest.raises(NoSchedule):
-            list_schedule(graph, tie=data.draw(st.sampled_from(sorted(TIES))), caps=lowered, owners=who)
+            list_schedule(graph, tie=data.draw(st.sampled_from(sorted(TIES))), capacities=lowered, owners=who)
 
 
 def test_without_owners_a_greedy_choice_can_wedge() -> None:
     """What owners are for: bfs begins both jobs and fills the pool; with owners the same rule finds a schedule."""
     graph = two_steps_each(2)
     with pytest.raises(NoSchedule):
-        list_schedule(graph, tie="bfs", caps=[2])
-    found = list_schedule(graph, tie="bfs", caps=[2], owners=[0, 0, 0, 1, 1, 1])
+        list_schedule(graph, tie="bfs", capacities=[2])
+    found = list_schedule(graph, tie="bfs", capacities=[2], owners=[0, 0, 0, 1, 1, 1])
     assert list(violations(graph, found.starts, [2])) == []
 
 
@@ -175,7 +175,8 @@ def test_owners_change_nothing_while_greed_works() -> None:
     """The banker is asked only when the plain choice has wedged."""
     graph, owners = two_steps_each(3), [0, 0, 0, 1, 1, 1, 2, 2, 2]
     for tie in ("dfs", "input", "reverse"):
-        assert list_schedule(graph, tie=tie, caps=[2], owners=owners) == list_schedule(graph, tie=tie, caps=[2])
+        greedy = list_schedule(graph, tie=tie, capacities=[2])
+        assert list_schedule(graph, tie=tie, capacities=[2], owners=owners) == greedy
 
 
 def test_two_jobs_that_meet_head_on() -> None:
@@ -184,7 +185,7 @@ def test_two_jobs_that_meet_head_on() -> None:
     pools = [0, 1, 1, 0, 1, 0, 0, 1]
     graph = TaskGraph([1] * 8, pools, [1, 1], edges, [1, 1, 0, 0] * 2, [0, 0, 1, 1] * 2, pools)
     for tie in TIES:
-        found = list_schedule(graph, tie=tie, caps=[1, 1], owners=[0] * 4 + [1] * 4)
+        found = list_schedule(graph, tie=tie, capacities=[1, 1], owners=[0] * 4 + [1] * 4)
         assert list(violations(graph, found.starts, [1, 1])) == []
 
 
@@ -194,7 +195,7 @@ def test_a_new_leader_is_looked_at_even_if_the_old_one_gave_nothing() -> None:
     edges = [arrow(task, task + 1) for task in (1, 2, 4, 5, 6)]
     takes, gives = [0, 1, 1, 0, 0, 1, 1, 0], [0, 0, 0, 2, 0, 0, 0, 2]
     graph = TaskGraph([9] + [1] * 7, [2, 0, 0, 0, 1, 0, 0, 0], [1, 1, 1], edges, takes, gives, [0] * 8)
-    found = list_schedule(graph, tie="reverse", caps=[2], owners=[0, 1, 1, 1, 2, 2, 2, 2])
+    found = list_schedule(graph, tie="reverse", capacities=[2], owners=[0, 1, 1, 1, 2, 2, 2, 2])
     assert list(violations(graph, found.starts, [2])) == []
 
 
@@ -203,5 +204,5 @@ def test_no_schedule_names_a_task_that_is_really_out_of_room() -> None:
     # 1 takes pool 1; 2 wants to take it too; 0 takes pool 0 and only waits for 2.
     graph = TaskGraph([1] * 3, [0, 1, 1], [1, 1], [arrow(1, 2), arrow(2, 0)], [1, 1, 1], [1, 0, 2], [0, 1, 1])
     with pytest.raises(NoSchedule, match="task 2 never fits") as caught:
-        list_schedule(graph, caps=[1, 1])
+        list_schedule(graph, capacities=[1, 1])
     assert caught.value.device == 1

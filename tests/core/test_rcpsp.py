@@ -1,4 +1,4 @@
-"""PSPLIB's projects by the core's CP-SAT; the data are not part of the project, so without them nothing is tested."""
+"""PSPLIB's projects by the core's CP-SAT, to their published optima."""
 
 from __future__ import annotations
 
@@ -9,10 +9,9 @@ from types import ModuleType
 import pytest
 
 from pipesched.core.cpsat import Limits
-from tests.data import DATA
 
 ROOT = Path(__file__).parents[2]
-PSPLIB = DATA / "hls" / "psplib"
+PSPLIB = ROOT / "tests" / "data" / "psplib"
 QUICK = ("j3012_7", "j3017_6", "j301_1", "j3028_6", "j3033_4", "j3044_1", "j309_1", "j601_1", "j6022_5", "j6034_1")
 
 
@@ -62,7 +61,6 @@ def test_a_small_project(tmp_path: Path) -> None:
     assert BENCH.solve_project(project._replace(capacities=[4, 1]), Limits()).objective == 4
 
 
-@pytest.mark.skipif(not PSPLIB.is_dir(), reason="PSPLIB is not here (PIPESCHED_DATA)")
 @pytest.mark.parametrize("name", QUICK)
 def test_projects_to_their_known_optima(name: str) -> None:
     """The instances that are proved in a moment; scripts/bench_rcpsp.py takes all of them."""

@@ -156,7 +156,7 @@ def test_a_task_in_no_order_stays_untimed(graphs: Graphs, data: st.DataObject) -
     kept = line[: data.draw(st.integers(0, len(line)))]
     orders = draw_orders(data, kept)
     inside = [arrow(a, b, lag) for a, b, lag in graph.arrows() if a in kept and b in kept]
-    alone = TaskGraph(graph.durations, graph.resources, graph.capacities, inside)
+    alone = TaskGraph(graph.durations, graph.resources, graph.unit_counts, inside)
     expected = [start if task in kept else UNTIMED for task, start in enumerate(replay(alone, orders))]
     starts, ends = earliest_times(graph, orders)
     assert starts == expected
@@ -184,7 +184,7 @@ def test_no_tasks_and_empty_machines() -> None:
 
 def one_by_one(graph: TaskGraph) -> TaskGraph:
     """The same graph with every bundle taken apart."""
-    return TaskGraph(graph.durations, graph.resources, graph.capacities, [arrow(*each) for each in graph.arrows()])
+    return TaskGraph(graph.durations, graph.resources, graph.unit_counts, [arrow(*each) for each in graph.arrows()])
 
 
 @given(data=st.data())

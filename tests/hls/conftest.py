@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from pipesched.config.hardware import UnitOptions, load_hardware
+from pipesched.config.hardware import load_hardware
 from pipesched.hls.graph import DataflowGraph
 from pipesched.hls.schedule import HardwareSchedule
 from pipesched.hls.units import Units, make_units
@@ -22,7 +22,7 @@ def classic() -> Classic:
     """A program of configs/hls by its name."""
 
     def load(name: str, *, loop: bool = False) -> DataflowGraph:
-        return load_hardware(str(CLASSICS / f"{name}.txt"), UnitOptions(), loop=loop).graph
+        return load_hardware(str(CLASSICS / f"{name}.txt"), loop=loop).graph
 
     return load
 

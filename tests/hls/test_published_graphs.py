@@ -1,31 +1,30 @@
-"""The graphs of ExPRESS and MediaBench, where they are at hand: optima that are proved in a moment, and large ones."""
+"""The graphs of ExPRESS and MediaBench: optima that are proved in a moment, and large ones."""
 
 from __future__ import annotations
 
 import json
+from pathlib import Path
 
 import pytest
 
-from pipesched.config.hardware import UnitOptions, load_hardware
+from pipesched.config.hardware import load_hardware
 from pipesched.core.cpsat import Limits
 from pipesched.hls.graph import DataflowGraph
 from pipesched.hls.outcome import solve
-from tests.data import DATA
 from tests.hls.conftest import CLASSICS, UnitsOf, broken_rules
 
-GRAPHS = DATA / "hls" / "graphs"
-pytestmark = pytest.mark.skipif(not GRAPHS.is_dir(), reason="the graphs are not here (PIPESCHED_DATA)")
+GRAPHS = Path(__file__).parents[1] / "data" / "express"
 SAME = {"hal": "hal", "ewf": "ewf", "arf": "arf"}  # our program: the published graph
 
 
 def load(name: str) -> DataflowGraph:
-    return load_hardware(str(GRAPHS / f"express_{name}.json"), UnitOptions()).graph
+    return load_hardware(str(GRAPHS / f"{name}.json")).graph
 
 
 @pytest.mark.parametrize("name", SAME)
 def test_our_programs_are_the_published_graphs(name: str, units_of: UnitsOf) -> None:
     """As many operations of each type with as many inputs and uses; and the same optimum."""
-    ours, theirs = load_hardware(str(CLASSICS / f"{name}.txt"), UnitOptions()).graph, load(SAME[name])
+    ours, theirs = load_hardware(str(CLASSICS / f"{name}.txt")).graph, load(SAME[name])
 
     def shape(graph: DataflowGraph) -> list[tuple[str, int, int]]:
         tasks = range(len(graph))
@@ -60,7 +59,7 @@ def test_optima_of_mediabench(name: str, add: int, mul: int, cycles: int, latenc
 
 @pytest.mark.parametrize("name", ["invert_matrix_general_dfg__3", "dag_500", "dag_1500"])
 def test_large_graphs_have_a_schedule_and_a_small_gap(name: str, units_of: UnitsOf) -> None:
-    content = json.loads((GRAPHS / f"express_{name}.json").read_text())
+    content = json.loads((GRAPHS / f"{name}.json").read_text())
     found = solve(load(name), units_of(4, 2, 2), Limits(seconds=2))
     assert len(found.schedule.starts) == len(content["ops"])
     assert found.bound <= found.schedule.latency <= 1.02 * found.bound

@@ -34,7 +34,7 @@ def test_units_by_default_and_their_cycles() -> None:
 
 
 def test_an_operation_without_a_unit_is_named() -> None:
-    with pytest.raises(ConfigError, match=r"g: operation '1': no unit runs 'div'; .* --unit mul=1"):
+    with pytest.raises(ConfigError, match=r"g: operation '1': no unit runs 'div'; .* `units` mul=1"):
         classes({"add": 2}, "add", "div")
     with pytest.raises(ConfigError, match="no unit runs 'les'"):
         classes({"mul": 2, "add": 0}, "les")
@@ -56,5 +56,15 @@ def test_units_that_cannot_be(counts: dict[str, int], latencies: dict[str, int],
 
 
 def test_a_misspelt_class_is_refused() -> None:
-    with pytest.raises(ConfigError, match="did you mean 'mul'"):
+    with pytest.raises(ConfigError, match="did you mean 'mul'") as refusal:
         classes({"mull": 1, "add": 1}, "add")
+    assert refusal.value.key == "units"
+
+
+@pytest.mark.parametrize(("latencies", "pipelined", "key"), [({"ad": 2}, (), "latency"), ({}, ("ad",), "pipelined")])
+def test_what_is_said_of_a_class_that_is_not_there_names_the_parameter(
+    latencies: dict[str, int], pipelined: tuple[str, ...], key: str
+) -> None:
+    with pytest.raises(ConfigError, match=f"^{key}: unknown unit class 'ad'; did you mean 'add'") as refusal:
+        make_units({"mul": 1, "add": 1}, latencies, pipelined)
+    assert refusal.value.key == key

@@ -65,7 +65,7 @@ class _Search:
     def _slots(self, done: frozenset[Op]) -> Iterator[tuple[Op, ...]]:
         """What may run next. Microbatches are alike, so they enter in the order of their numbers (in each half)."""
         ready = [op for op in self.ops if op not in done and all(before in done for before, _ in self.inputs[op])]
-        half = self.problem.microbatches // 2 if self.problem.home().mirrored else 0
+        half = self.problem.microbatches // 2 if self.problem.settled_placement.mirrored else 0
         ready = [
             op
             for op in ready
@@ -78,8 +78,8 @@ class _Search:
             yield from (both for both in product(forwards, backwards) if len({self.device[op] for op in both}) == 1)
 
     def _fits(self, done: frozenset[Op], op: Op) -> bool:
-        device, memory = self.device[op], self.problem.memory
-        room = self.problem.room()[device]
+        device, memory = self.device[op], self.problem.grains
+        room = self.problem.capacity_grains[device]
         if room is None or op.kind != "F":
             return True
         sign = {"F": 1, "B": -1}

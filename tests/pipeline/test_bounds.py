@@ -11,9 +11,10 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 from pipesched import run
+from pipesched.pipeline.arguments import make_problem
 from pipesched.pipeline.bounds import Bound, lower_bound
 from pipesched.pipeline.plan import Plan
-from pipesched.pipeline.problem import Problem, make_problem
+from pipesched.pipeline.problem import Problem
 from pipesched.pipeline.schedule import schedule_plan
 from tests.pipeline.optimum import optimum
 from tests.strategies import SETTLED, plan_of, problems, random_plan, with_rooms
@@ -66,11 +67,11 @@ def test_the_judge_under_a_budget(microbatches: int, budget: int, best: int) -> 
     ],
 )
 def test_bounds_that_are_optimal(algorithm: str, given: dict[str, Any], best: int) -> None:
-    """Where solver.md and schedules.md know the optimum without a limit that binds, the bound meets it."""
+    """Where the optimum is known and no limit binds, the bound meets it."""
     assert run(make_problem(**given), algorithm).bound.ticks == best
 
 
-SOLVED = [  # solver.md, proven optima: problem, and (budget in activations of one stage, optimum)
+SOLVED = [  # optima that CP-SAT proved: problem, and (budget in activations of one stage, optimum)
     ({"devices": 4, "microbatches": 8}, [(1, 96), (2, 51), (3, 39), (4, 33)]),
     (
         {"devices": 4, "microbatches": 8, "backward_input": 1, "backward_weight": 1},
@@ -103,14 +104,14 @@ SOLVED = [  # solver.md, proven optima: problem, and (budget in activations of o
 
 @pytest.mark.parametrize(("given", "budget", "best"), [(given, *case) for given, cases in SOLVED for case in cases])
 def test_proven_optima(given: dict[str, Any], budget: int, best: int) -> None:
-    """No bound is above, and no list schedule within the budget below, an optimum that CP-SAT proved (solver.md)."""
+    """No bound is above, and no list schedule within the budget below, an optimum that CP-SAT proved."""
     outcome = run(make_problem(**given, budget=budget), "list")
     assert outcome.schedule.fits
-    assert outcome.bound.ticks <= best <= outcome.schedule.makespan
+    assert outcome.bound.ticks <= best <= outcome.schedule.makespan_ticks
 
 
 def test_memory_area_by_hand() -> None:
-    """h11 of solver.md: 32 residences of (8 F + 8 I + 14 hops) 214 and W 9, in room for 5: 1428 (its optimum: 1648)."""
+    """Case h11: 32 residences of (8 F + 8 I + 14 hops) 214 and W 9, in room for 5: 1428 (its optimum: 1648)."""
     problem = make_problem(
         devices=8, microbatches=32, forward=12, backward_input=13, backward_weight=9, p2p=1, budget=5
     )
@@ -130,7 +131,7 @@ def test_memory_bounds_only_what_fits() -> None:
 def test_critical_path_by_hand(p2p: int, path: int) -> None:
     """One microbatch: 4 F, 4 B and 6 hops one after another."""
     outcome = run(make_problem(devices=4, microbatches=1, p2p=p2p), "1f1b")
-    assert outcome.bound.ticks == outcome.schedule.makespan == path
+    assert outcome.bound.ticks == outcome.schedule.makespan_ticks == path
     assert outcome.status == "optimal"
 
 
@@ -139,7 +140,7 @@ def test_pairs_lower_the_bound() -> None:
     problem = make_problem(devices=1, microbatches=2, overlap=2, placement="linear")
     plan = plan_of(problem, [["0F0", "(0F1;0B0)OVERLAP_F_B", "0B1"]])
     schedule = schedule_plan(problem, plan)
-    assert schedule.makespan == optimum(problem, "FB", pairs=True) == 5
+    assert schedule.makespan_ticks == optimum(problem, "FB", pairs=True) == 5
     assert lower_bound(schedule).ticks <= 5
     assert lower_bound(run(problem, "1f1b").schedule).ticks == 6
 
@@ -159,9 +160,9 @@ def test_never_above_a_legal_plan(
     plan = plan_of(problem, random_plan(problem, random, split=split, pair=pair))
     schedule = schedule_plan(problem, plan)
     if has_budget:
-        schedule = schedule_plan(with_rooms(problem, schedule.peak_memory), plan)
+        schedule = schedule_plan(with_rooms(problem, schedule.peak_grains), plan)
         assert schedule.fits
-    assert 0 <= lower_bound(schedule).ticks <= schedule.makespan
+    assert 0 <= lower_bound(schedule).ticks <= schedule.makespan_ticks
 
 
 @given(tiny, randoms)
@@ -188,13 +189,13 @@ def test_never_above_the_optimum_under_a_budget(problem: Problem, data: st.DataO
     """The bound of a schedule that fits its budget is at most the optimum over every order that fits it."""
     assume(problem.stages * problem.microbatches <= 6)
     kinds = "FIW" if problem.costs.split else "FB"
-    most = [int(peak) for peak in run(problem, "list").schedule.peak_memory]
+    most = [int(peak) for peak in run(problem, "list").schedule.peak_grains]
     tight = with_rooms(problem, [data.draw(st.integers(max(1, peak // 2), max(1, peak))) for peak in most])
     best = optimum(tight, kinds)
     assume(best is not None)
     outcome = run(tight, "list")
     assert outcome.schedule.fits
-    assert outcome.bound.ticks <= (best or 0) <= outcome.schedule.makespan
+    assert outcome.bound.ticks <= (best or 0) <= outcome.schedule.makespan_ticks
 
 
 @given(problems(SETTLED, most_devices=2, most_microbatches=2, most_chunks=2, least=1))

@@ -1,4 +1,4 @@
-"""The independent check: every rule of DESIGN section 4, broken on purpose."""
+"""The independent check: every rule of what a schedule means, broken on purpose."""
 
 from __future__ import annotations
 
@@ -11,12 +11,13 @@ import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
-from pipesched.errors import InvalidSchedule
+from pipesched.errors import ConfigError, InvalidSchedule
+from pipesched.pipeline.arguments import make_problem
 from pipesched.pipeline.check import MOST_VIOLATIONS, checked, violations
 from pipesched.pipeline.ops import parse_op
 from pipesched.pipeline.plan import Plan
-from pipesched.pipeline.problem import Problem, make_problem
-from pipesched.pipeline.schedule import Schedule, assemble, schedule_plan
+from pipesched.pipeline.problem import Problem
+from pipesched.pipeline.schedule import Schedule, schedule_plan
 from tests.replay import device_of, name, parts
 from tests.strategies import SETTLED, plan_of, problems, random_plan, texts_of
 
@@ -40,12 +41,12 @@ def named(schedule: Schedule) -> set[str]:
 
 def moved(schedule: Schedule, slot: str, start: int = 0, end: int = 0) -> Schedule:
     """The schedule with `slot` (all of it) starting and ending that many ticks later."""
-    starts, ends = list(schedule.starts), list(schedule.ends)
+    starts, ends = list(schedule.start_ticks), list(schedule.end_ticks)
     for op in parts(slot):
         number = schedule.plan.index.number(parse_op(name(op)))
         starts[number] += start
         ends[number] += end
-    return assemble(schedule.problem, schedule.plan, starts, ends)
+    return Schedule(schedule.problem, schedule.plan, starts, ends)
 
 
 def one_f_one_b() -> Schedule:
@@ -95,20 +96,24 @@ def test_missing(texts: list[list[str]], missing: str) -> None:
 
 @pytest.mark.parametrize("microbatches", [1, 3])
 def test_a_plan_of_another_number_of_microbatches(microbatches: int) -> None:
-    """A plan made for fewer or more microbatches than the problem has is not legal."""
+    """A plan made for fewer or more microbatches than the problem has is refused: no schedule can be made of it."""
     texts = [[f"0F{mb}" for mb in range(microbatches)] + [f"0B{mb}" for mb in range(microbatches)]]
     other = make_problem(devices=1, microbatches=microbatches, placement="linear")
     problem = make_problem(devices=1, microbatches=2, placement="linear")
-    with pytest.raises(InvalidSchedule):
-        checked(schedule_plan(problem, plan_of(other, texts)))
+    plan = plan_of(other, texts)
+    with pytest.raises(ConfigError, match=f"for 1 devices, 1 stages and {microbatches} microbatches") as caught:
+        schedule_plan(problem, plan)
+    assert caught.value.key == "plan"
+    with pytest.raises(ConfigError, match=f"for 1 devices, 1 stages and {microbatches} microbatches"):
+        Schedule(problem, plan, [0] * plan.index.size, [0] * plan.index.size)
 
 
 def test_a_plan_of_another_number_of_stages() -> None:
-    """A plan that trains only the first stage of a model of two is not legal."""
+    """A plan that trains only the first stage of a model of two is refused."""
     one = make_problem(devices=1, stages=1, microbatches=1, placement="linear")
     two = make_problem(devices=1, stages=2, microbatches=1, placement="linear")
-    with pytest.raises(InvalidSchedule):
-        checked(schedule_plan(two, plan_of(one, [["0F0", "0B0"]])))
+    with pytest.raises(ConfigError, match="1 stages and 1 microbatches; the problem has 1, 2 and 1"):
+        schedule_plan(two, plan_of(one, [["0F0", "0B0"]]))
 
 
 def test_wrong_device() -> None:
@@ -153,7 +158,7 @@ def test_a_pair_that_lasts_as_long_as_its_parts_alone(overlap: int | None) -> No
     """Where F and B cost the same, a pair that lasts only that long got one of them for nothing."""
     problem = make_problem(devices=1, microbatches=2, forward=2, backward=2, overlap=overlap, placement="linear")
     schedule = scheduled(problem, [["0F0", "(0F1;0B0)OVERLAP_F_B", "0B1"]])
-    assert schedule.busy == [4 + (overlap or 4)]
+    assert schedule.busy_ticks == [4 + (overlap or 4)]
     short = moved(schedule, "(0F1;0B0)OVERLAP_F_B", end=2 - (overlap or 4))
     assert {"0F1", "0B0"} & named(short)
 
@@ -225,7 +230,7 @@ def test_p2p_counts() -> None:
     free = make_problem(devices=2, microbatches=1, p2p=0, placement="linear")
     slow = make_problem(devices=2, microbatches=1, p2p=1, placement="linear")
     schedule = scheduled(free, [["0F0", "0B0"], ["1F0", "1B0"]])
-    assert named(assemble(slow, schedule.plan, schedule.starts, schedule.ends)) == {"1F0", "0B0"}
+    assert named(Schedule(slow, schedule.plan, schedule.start_ticks, schedule.end_ticks)) == {"1F0", "0B0"}
 
 
 @pytest.mark.parametrize("extra", [["0I0", "0W0"], ["0I0"], ["0W0"]])
@@ -241,7 +246,7 @@ def test_runs_twice() -> None:
     schedule = one_f_one_b()
     first, second = schedule.plan.orders
     twice = Plan(schedule.plan.index, [[*first, first[0]], second])
-    found = list(violations(assemble(schedule.problem, twice, schedule.starts, schedule.ends)))
+    found = list(violations(Schedule(schedule.problem, twice, schedule.start_ticks, schedule.end_ticks)))
     assert found == ["0F0 runs 2 times"]
 
 
@@ -250,7 +255,9 @@ def test_checked_raises_with_sentences() -> None:
     problem = make_problem(devices=1, microbatches=3 * MOST_VIOLATIONS, placement="linear")
     count = range(problem.microbatches)
     schedule = scheduled(problem, [[*(f"0F{mb}" for mb in count), *(f"0B{mb}" for mb in count)]])
-    long = assemble(problem, schedule.plan, [3 * start for start in schedule.starts], [3 * e for e in schedule.ends])
+    long = Schedule(
+        problem, schedule.plan, [3 * start for start in schedule.start_ticks], [3 * e for e in schedule.end_ticks]
+    )
     with pytest.raises(InvalidSchedule, match="0F0 lasts 3, not 1") as caught:
         checked(long)
     assert len(caught.value.violations) == MOST_VIOLATIONS
@@ -302,7 +309,7 @@ def test_any_wrong_device(problem: Problem, random: Random, split: float) -> Non
     slot = texts[device].pop(random.randrange(len(texts[device])))
     texts[random.choice([other for other in range(problem.devices) if other != device])].append(slot)
     plan = plan_of(problem, texts)
-    wrong = named(assemble(problem, plan, schedule.starts, schedule.ends))
+    wrong = named(Schedule(problem, plan, schedule.start_ticks, schedule.end_ticks))
     first = parts(slot)[0]
     assert device_of(problem, first.stage, first.microbatch) == device
     assert name(first) in wrong
@@ -313,8 +320,8 @@ def test_longer_p2p(problem: Problem, random: Random) -> None:
     """If some operation waited for a hop, the same times with a longer hop break a rule."""
     texts = random_plan(problem, random, split=0.5)
     schedule = scheduled(problem, texts)
-    costs = replace(problem.costs, p2p=tuple(hop + 1 for hop in problem.costs.p2p))
+    costs = replace(problem.costs, p2p=tuple(hop + 1 for hop in problem.ticks.p2p))
     longer = replace(problem, costs=costs)
     again = scheduled(longer, texts)
-    caught = named(assemble(longer, schedule.plan, schedule.starts, schedule.ends))
-    assert bool(caught) == (list(again.starts) != list(schedule.starts))
+    caught = named(Schedule(longer, schedule.plan, schedule.start_ticks, schedule.end_ticks))
+    assert bool(caught) == (list(again.start_ticks) != list(schedule.start_ticks))

@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Any
 
 import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from pipesched.errors import NoSchedule
-from pipesched.pipeline.floor import Relief, activation_floor, require_floor
-from pipesched.pipeline.problem import Problem, make_problem
+from pipesched.pipeline.arguments import make_problem
+from pipesched.pipeline.floor import activation_floor, require_floor
+from pipesched.pipeline.kinds import Allowed
+from pipesched.pipeline.problem import Problem
 from tests.pipeline.optimum import optimum
 from tests.strategies import SETTLED, problems, with_rooms
 
@@ -21,7 +24,7 @@ def floors(problem: Problem) -> list[int]:
 
 
 def test_linear_needs_one_activation() -> None:
-    """Linear: one activation a device (solver.md, stage 1)."""
+    """Linear: one activation a device."""
     assert floors(make_problem(devices=4, placement="linear")) == [1, 1, 1, 1]
     assert floors(make_problem(devices=2, placement="linear", activation=[3, 5])) == [3, 5]
 
@@ -45,7 +48,7 @@ def test_bidirectional_needs_the_larger_of_its_two_stages() -> None:
 def test_no_order_below_and_one_at_the_floor(problem: Problem, device: int) -> None:
     """Trying every order finds one when each device has its floor, and none when a device has a grain less."""
     assume(problem.stages <= 3 and device < problem.devices)
-    assume(problem.microbatches > 1 or not problem.home().mirrored)
+    assume(problem.microbatches > 1 or not problem.settled_placement.mirrored)
     kinds = "FIW" if problem.costs.split else "FB"
     rooms = floors(problem)
     assert optimum(with_rooms(problem, rooms), kinds) is not None
@@ -67,7 +70,9 @@ def test_below_the_floor_is_said(problem: Problem, data: st.DataObject) -> None:
     """The first device below its floor is named, with floor and budget in the user's unit, static memory included."""
     rooms = [floor - data.draw(st.integers(-2, 2)) for floor in floors(problem)]
     tight = with_rooms(problem, rooms)
-    below = [device for device, floor in enumerate(floors(problem)) if rooms[device] < floor]
+    per_unit = tight.grains.per_unit
+    left = [capacity or 0 for capacity in tight.capacity_grains]
+    below = [device for device, floor in enumerate(floors(tight)) if left[device] < floor]
     if not below:
         require_floor(tight)
         return
@@ -76,9 +81,9 @@ def test_below_the_floor_is_said(problem: Problem, data: st.DataObject) -> None:
     device, budget = below[0], tight.memory.budget
     assert budget
     assert caught.value.device == device
-    least = floors(problem)[device] + budget[device] - rooms[device]
-    assert caught.value.floor == pytest.approx(least / problem.memory.scale)
-    assert caught.value.budget == pytest.approx(budget[device] / problem.memory.scale)
+    static = tight.static_grains(device)
+    assert caught.value.floor == pytest.approx((floors(tight)[device] + static) / per_unit)
+    assert caught.value.budget == pytest.approx(float(budget[device]))
     assert f"device {device} needs at least" in caught.value.reason
     assert caught.value.would_fit
 
@@ -88,7 +93,7 @@ def test_no_budget_no_floor() -> None:
     problem = make_problem(devices=2, placement="linear")
     require_floor(problem)
     with pytest.raises(NoSchedule):
-        require_floor(replace(problem, memory=replace(problem.memory, budget=(1, 0))))
+        require_floor(replace(problem, memory=replace(problem.memory, budget=(1, 0.5))))
 
 
 def test_what_would_fit() -> None:
@@ -105,25 +110,25 @@ def test_what_would_fit() -> None:
 
 
 @pytest.mark.parametrize(
-    ("relief", "expected"),
+    ("allowed", "expected"),
     [
-        (Relief(), [4, 4]),
-        (Relief(recompute=True), [3, 3]),  # device 0: a checkpoint of 1 and 2; device 1: 3, or 1.5 and 1
-        (Relief(offload=True), [2, 3]),
-        (Relief(offload=True, recompute=True), [2, 3]),
+        (Allowed(), [4, 4]),
+        (Allowed(recompute=True), [3, 3]),  # device 0: a checkpoint of 1 and 2; device 1: 3, or 1.5 and 1
+        (Allowed(offload=True), [2, 3]),
+        (Allowed(offload=True, recompute=True), [2, 3]),
     ],
 )
-def test_what_earlier_stages_hold_with_relief(relief: Relief, expected: list[int]) -> None:
+def test_what_earlier_stages_hold_with_actions(allowed: Allowed, expected: list[int]) -> None:
     """While a stage runs, the earlier ones of its device hold all, a checkpoint, or nothing."""
     problem = make_problem(devices=2, stages=4, placement="loop", activation=[2, 3, 2, 1], checkpoint=0.5)
-    grains = [activation_floor(problem, device, relief) for device in range(2)]
-    assert [grain / problem.memory.scale for grain in grains] == expected
+    grains = [activation_floor(problem, device, allowed) for device in range(2)]
+    assert [grain / problem.grains.per_unit for grain in grains] == expected
 
 
-def test_relief_that_would_fit_is_named() -> None:
+def test_actions_that_would_fit_are_named() -> None:
     """Below the floor, recompute and offload are offered where they would do; offload only if it has a cost."""
-    given = {"devices": 2, "stages": 4, "placement": "loop", "activation": 1, "checkpoint": 0.5}
+    given: dict[str, Any] = {"devices": 2, "stages": 4, "placement": "loop", "activation": 1, "checkpoint": 0.5}
     for budget, offload, ways in ((1.5, 1, ["recompute", "offload"]), (1.25, 1, ["offload"]), (1.25, None, [])):
         with pytest.raises(NoSchedule) as caught:
             require_floor(make_problem(**given, budget=budget, offload=offload))
-        assert [way.split()[0] for way in caught.value.would_fit if "solve" in way] == ways
+        assert [way for way in caught.value.would_fit if "solve" in way] == [f"solve with `{way}`" for way in ways]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from decimal import Decimal
 from fractions import Fraction
 from random import Random
@@ -11,9 +12,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pipesched.errors import NotApplicable
+from pipesched.pipeline.arguments import make_problem
 from pipesched.pipeline.fuse import fuse
-from pipesched.pipeline.placement import place
-from pipesched.pipeline.problem import Problem, make_problem
+from pipesched.pipeline.placement import named_placement
+from pipesched.pipeline.problem import Problem
 from tests.replay import parts, replay
 from tests.strategies import problems, random_plan
 
@@ -40,7 +42,7 @@ def test_sums_by_hand() -> None:
     assert (fused.devices, fused.stages, fused.microbatches, fused.placement) == (2, 2, 4, None)
     assert (costs.forward, costs.backward_input, costs.backward_weight) == ((6, 15), (6, 9), (3, 5))
     assert (costs.recompute, costs.overlap, costs.offload, costs.reload) == ((3, 6), (15, 21), (6, 6), (9, 12))
-    assert (costs.p2p, costs.split, costs.scale) == ((9,), True, 1)
+    assert (costs.p2p, costs.split, fused.ticks.per_unit) == ((9,), True, 1)
     assert (memory.activation, memory.static, memory.budget) == ((6, 15), (4, 8), (30, 40))
 
 
@@ -54,10 +56,11 @@ def test_fractions_are_weighted_by_the_activation() -> None:
     problem = make_problem(
         devices=1, stages=2, activation=[1, 3], retain=[1, Decimal("0.5")], checkpoint=[0, Decimal("0.1")]
     )
-    memory = fuse(problem, 1).memory
-    assert memory.retain == (Fraction(5, 8),)
-    assert memory.checkpoint == (Fraction(3, 40),)
-    assert Fraction(memory.retained[0], memory.scale) == Fraction(5, 2)
+    fused = fuse(problem, 1)
+    assert fused.memory.retain == (0.625,)
+    assert fused.memory.checkpoint == (0.075,)
+    assert Fraction(fused.grains.retained[0], fused.grains.per_unit) == Fraction(5, 2)
+    assert Fraction(fused.grains.checkpointed[0], fused.grains.per_unit) == Fraction(3, 10)
 
 
 def test_absent_costs_stay_absent() -> None:
@@ -92,8 +95,10 @@ def test_in_two_steps(problem: Problem, more: int) -> None:
     )
     assert fuse(fuse(fine, 2 * problem.stages), problem.stages) == fuse(fine, problem.stages)
     fused = fuse(problem, problem.devices)
-    assert sum(fused.costs.backward) == sum(problem.costs.backward)
-    assert sum(fused.memory.retained) == sum(problem.memory.retained)
+    assert sum(fused.ticks.backward) == sum(problem.ticks.backward)
+    assert fused.ticks.per_unit == problem.ticks.per_unit
+    assert in_full(fused, fused.grains.retained) == in_full(problem, problem.grains.retained)
+    assert in_full(fused, fused.grains.static) == in_full(problem, problem.grains.static)
 
 
 @given(problems(("linear",), least=1, split=False), st.randoms(use_true_random=False))
@@ -105,14 +110,23 @@ def test_the_same_model(problem: Problem, random: Random) -> None:
     plan = random_plan(fused, random)
     unfused = [[text for slot in row for text in _one_by_one(slot, size)] for row in plan]
     whole, apart = replay(fused, plan), replay(problem, unfused)
-    assert (whole.makespan, whole.span, whole.busy, whole.peak) == (apart.makespan, apart.span, apart.busy, apart.peak)
+    assert (whole.makespan, whole.span, whole.busy) == (apart.makespan, apart.span, apart.busy)
+    held, due = (
+        [peak / one.grains.per_unit for peak in peaks] for one, peaks in ((fused, whole.peak), (problem, apart.peak))
+    )
+    assert held == due
+
+
+def in_full(problem: Problem, grains: Sequence[int]) -> Fraction:
+    """The sum of some grains of a problem in the user's unit."""
+    return Fraction(sum(grains), problem.grains.per_unit)
 
 
 def make_linear(problem: Problem) -> Problem:
     """`problem` with one stage a device, in order."""
     from dataclasses import replace
 
-    return replace(problem, placement=place("linear", problem.devices, problem.stages))
+    return replace(problem, placement=named_placement("linear", problem.devices, problem.stages))
 
 
 def _one_by_one(slot: str, size: int) -> list[str]:

@@ -18,7 +18,7 @@ indices = st.builds(OpIndex, st.sampled_from(["FB", "FIW", "FBIW"]), st.integers
 
 
 def test_texts_of_the_design() -> None:
-    """The two examples of DESIGN section 3 read as what they say."""
+    """The two examples of the JSON reference read as what they say."""
     assert parse_slot("2F0") == Op(2, "F", 0)
     assert parse_slot("(0F3;3B1)OVERLAP_F_B") == Pair(Op(0, "F", 3), Op(3, "B", 1))
 
@@ -96,7 +96,7 @@ def test_any_text_is_read_or_refused(text: str) -> None:
 @given(indices)
 def test_numbers_are_a_bijection(index: OpIndex) -> None:
     """Every operation has its own number from 0 to size-1, and the number leads back to it."""
-    all_ops = [Op(*op) for op in product(range(index.stages), index.kinds, range(index.microbatches))]
+    all_ops = [Op(*op) for op in product(range(index.stages), index.letters, range(index.microbatches))]
     numbers = {index.number(op) for op in all_ops}
     assert numbers == set(range(len(all_ops))) == set(range(index.size))
     assert all(index.op(index.number(op)) == op for op in all_ops)
@@ -105,7 +105,84 @@ def test_numbers_are_a_bijection(index: OpIndex) -> None:
 @given(indices)
 def test_rows_hold_one_stage_and_kind(index: OpIndex) -> None:
     """A row lists the microbatches of one stage and kind in order."""
-    for kind in index.kinds:
+    for kind in index.letters:
         for stage, row in enumerate(index.rows(kind)):
             assert [index.op(number) for number in row] == [Op(stage, kind, mb) for mb in range(index.microbatches)]
             assert index.row(kind, stage) == row
+
+
+EVERY = st.builds(
+    OpIndex, st.sampled_from(["FB", "FIW", "FBIW", "FBR", "FIWOL", "FBIWROL"]), st.integers(1, 4), st.integers(1, 4)
+)
+
+
+@given(EVERY)
+def test_what_a_number_says(index: OpIndex) -> None:
+    """Stage, microbatch, row and kind can be read off a number without its operation."""
+    for number in range(index.size):
+        op = index.op(number)
+        assert (index.stage_of(number), index.owner_of(number)) == (op.stage, op.microbatch)
+        assert index.is_forward(number) == (op.kind == "F")
+        assert number in index.of_kind(op.kind)
+        assert number in index.row(op.kind, op.stage)
+        assert index.owners[number] == op.microbatch
+        for kind in index.letters:
+            assert index.op(index.counterpart(number, kind)) == op._replace(kind=kind)
+    rows = [{index.row_of(number) for number in row} for kind in index.letters for row in index.rows(kind)]
+    assert sorted(map(min, rows)) == list(range(len(rows)))
+    assert all(len(row) == 1 for row in rows)
+
+
+@given(EVERY, st.data())
+def test_steps_to_other_stages_and_kinds(index: OpIndex, data: st.DataObject) -> None:
+    """`stages_on` and `kinds_on` find the same microbatch further on, in the order of the letters."""
+    number = data.draw(st.integers(0, index.size - 1))
+    op = index.op(number)
+    stages = data.draw(st.integers(0, index.stages - 1 - op.stage))
+    kinds = data.draw(st.integers(0, len(index.letters) - 1 - index.letters.index(op.kind)))
+    [there] = index.stages_on([number], stages)
+    assert index.op(there) == op._replace(stage=op.stage + stages)
+    other = index.letters[index.letters.index(op.kind) + kinds]
+    assert index.op(index.kinds_on(number, kinds)) == op._replace(kind=other)
+
+
+@given(EVERY)
+def test_spread_gives_each_operation_its_value(index: OpIndex) -> None:
+    """What is given row by row stands at the numbers of that row."""
+    values = index.spread(lambda kind, stage: [f"{stage}{kind}{mb}" for mb in range(index.microbatches)])
+    assert values == [str(index.op(number)) for number in range(index.size)]
+
+
+@pytest.mark.parametrize(
+    ("letters", "gradient", "last", "gradients", "saves"),
+    [
+        ("FB", "B", "B", ["B"], False),
+        ("FIW", "I", "W", ["I"], False),
+        ("FBIW", "I", "W", ["B", "I"], False),
+        ("FBR", "B", "B", ["B"], True),
+        ("FIWOL", "I", "W", ["I"], True),
+    ],
+)
+def test_kinds_of_a_plan(letters: str, gradient: str, last: str, gradients: list[str], saves: bool) -> None:
+    """Which kind gives the gradient, which ends an activation's stay, and whether memory is saved."""
+    index = OpIndex(letters, 2, 3)
+    assert (index.gradient, index.last, index.gradients, index.saves_memory) == (gradient, last, gradients, saves)
+
+
+def test_more_letters_keep_the_numbers() -> None:
+    """Kinds that are added come after all that were there."""
+    index = OpIndex("FB", 2, 3)
+    more = index.with_letters("ROL")
+    assert (more.letters, more.size) == ("FBROL", 5 * 2 * 3)
+    assert [more.op(number) for number in range(index.size)] == [index.op(number) for number in range(index.size)]
+    assert index.with_letters("") == index
+
+
+@pytest.mark.parametrize("op", [Op(2, kind, 0) for kind in "FBIWROL"], ids=str)
+def test_operations_are_tuples_with_a_text(op: Op) -> None:
+    """They compare, hash and unpack as (stage, kind, microbatch), and a changed one is an Op again."""
+    assert op == (2, op.kind, 0)
+    assert {op: 1}[Op(*op)] == 1
+    assert sorted([op, Op(1, "F", 9)])[0] == Op(1, "F", 9)
+    assert str(op._replace(stage=3)) == f"3{op.kind}0"
+    assert repr(op) == f"Op(2, {op.kind!r}, 0)"

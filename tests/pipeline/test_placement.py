@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+from decimal import Decimal
 from typing import Any
 
+import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from pipesched.errors import ConfigError
-from pipesched.pipeline.placement import PLACEMENTS, Placement, explicit, place
-from pipesched.pipeline.problem import make_problem
+from pipesched.pipeline.arguments import make_problem
+from pipesched.pipeline.placement import PLACEMENTS, Placement, explicit_placement, named_placement
 from tests.replay import device_of
 
 
@@ -31,14 +33,14 @@ from tests.replay import device_of
     ],
 )
 def test_by_name(name: str, devices: int, stages: int, homes: list[int]) -> None:
-    """Where each named placement puts the stages, written out by hand (v is DESIGN section 5's list)."""
-    placement = place(name, devices, stages)
+    """Where each named placement puts the stages, written out by hand (v as the config's reference lists it)."""
+    placement = named_placement(name, devices, stages)
     assert list(placement.devices) == homes
     assert placement.mirrored == (name == "bidirectional")
 
 
 def test_names_of_the_config() -> None:
-    """Exactly the names of DESIGN section 5 are known."""
+    """Exactly the documented names are known."""
     assert set(PLACEMENTS) == {"linear", "loop", "v", "wave", "bidirectional"}
 
 
@@ -47,12 +49,12 @@ def test_sizes(name: str, devices: int, stages: int) -> None:
     """A placement takes S >= P; v only 2P, wave multiples of 2P, bidirectional only P; and it uses every device."""
     takes = {"v": stages == 2 * devices, "wave": stages % (2 * devices) == 0, "bidirectional": stages == devices}
     if stages >= devices and takes.get(name, True):
-        placement = place(name, devices, stages)
+        placement = named_placement(name, devices, stages)
         assert len(placement.devices) == stages
         assert set(placement.devices) == set(range(devices))
     else:
         with pytest.raises(ConfigError):
-            place(name, devices, stages)
+            named_placement(name, devices, stages)
 
 
 @pytest.mark.parametrize(("name", "nearest"), [("v", "8"), ("wave", "8"), ("bidirectional", "one stage a device")])
@@ -67,7 +69,7 @@ def test_linear_blocks_are_contiguous_and_nearly_equal() -> None:
     """Linear with S > P means contiguous blocks whose sizes differ by at most one."""
     for devices in range(1, 6):
         for stages in range(devices, 20):
-            homes = place("linear", devices, stages).devices
+            homes = named_placement("linear", devices, stages).devices
             sizes = [homes.count(device) for device in range(devices)]
             assert list(homes) == sorted(homes)
             assert max(sizes) - min(sizes) <= 1
@@ -81,11 +83,13 @@ def test_linear_blocks_are_contiguous_and_nearly_equal() -> None:
         ([0, 0, 0, 0], "device 1 is left without a stage"),
         ([0, 1], "one device for each of the 4 stages"),
         ([0, 1, True, 0], "device numbers"),
-        ([0, 1, "1", 0], "device numbers"),
-        ([0, 1.0, 1, 0], "device numbers"),
+        ([0, 1, "x", 0], "device numbers"),
+        ([0, 1, None, 0], "device numbers"),
+        ([0, 0.5, 1, 0], "device numbers"),
+        ([0, float("nan"), 1, 0], "device numbers"),
         ("lop", "did you mean 'loop'"),
         (7, "a name or a list of devices"),
-        (None, "a name or a list of devices"),
+        ({"linear"}, "a name or a list of devices"),
     ],
 )
 def test_bad_values(value: Any, message: str) -> None:
@@ -93,6 +97,18 @@ def test_bad_values(value: Any, message: str) -> None:
     with pytest.raises(ConfigError, match=message) as caught:
         make_problem(devices=2, stages=4, placement=value)
     assert caught.value.key == "placement"
+
+
+@pytest.mark.parametrize("value", [[0, 1, 1, 0], (0, 1, 1, 0), [0, "1", 1.0, Decimal(0)], np.array([0, 1, 1, 0])])
+def test_lists_of_device_numbers(value: Any) -> None:
+    """Device numbers may be written in any way in which a whole number may be."""
+    assert make_problem(devices=2, stages=4, placement=value).placement == Placement((0, 1, 1, 0))
+
+
+@pytest.mark.parametrize("value", ["auto", None])
+def test_left_to_the_algorithm(value: str | None) -> None:
+    """`auto` and None leave the placement open."""
+    assert make_problem(devices=2, stages=4, placement=value).placement is None
 
 
 @pytest.mark.parametrize("name", ["auto", "linear", "loop"])
@@ -106,16 +122,16 @@ def test_fewer_stages_than_devices(name: str) -> None:
 def test_explicit(homes: list[int]) -> None:
     """A list is taken as it stands when every device has a stage, and refused otherwise."""
     if set(homes) == {0, 1, 2, 3}:
-        assert explicit(tuple(homes), 4) == Placement(tuple(homes))
+        assert explicit_placement(tuple(homes), 4) == Placement(tuple(homes))
     else:
         with pytest.raises(ConfigError, match="without a stage"):
-            explicit(tuple(homes), 4)
+            explicit_placement(tuple(homes), 4)
 
 
 @given(st.integers(1, 6), st.integers(1, 9))
 def test_mirrored_halves(devices: int, microbatches: int) -> None:
     """Microbatches 0..M/2-1 find stage s on device s, the others on device P-1-s."""
-    placement = place("bidirectional", devices, devices)
+    placement = named_placement("bidirectional", devices, devices)
     for stage in range(devices):
         for mb in range(microbatches):
             expected = stage if mb < microbatches // 2 else devices - 1 - stage
@@ -129,10 +145,10 @@ def test_stages_on_are_those_that_run_there(name: str, devices: int, waves: int)
     problem = make_problem(devices=devices, stages=stages, microbatches=4, placement=name)
     for device in range(devices):
         run_there = [s for s in range(stages) if device in {device_of(problem, s, mb) for mb in range(4)}]
-        assert problem.home().stages_on(device) == run_there
+        assert problem.settled_placement.stages_on(device) == run_there
 
 
 def test_unsettled_placement() -> None:
     """Asking an `auto` problem where its stages live is an error, not a guess."""
     with pytest.raises(ConfigError, match="not settled"):
-        make_problem(devices=2).home()
+        _ = make_problem(devices=2).settled_placement

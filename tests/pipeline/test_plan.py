@@ -9,9 +9,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pipesched.errors import ConfigError
+from pipesched.pipeline.arguments import make_problem
 from pipesched.pipeline.ops import Op, parse_slot
 from pipesched.pipeline.plan import plan_from_slots
-from pipesched.pipeline.problem import Problem, make_problem
+from pipesched.pipeline.problem import Problem
 from tests.replay import parts
 from tests.strategies import SETTLED, plan_of, problems, random_plan, texts_of
 
@@ -28,7 +29,7 @@ def test_slots_come_back(problem: Problem, random: Random, mixed: bool) -> None:
 def test_kinds_are_those_of_the_slots() -> None:
     """A plan of full backwards knows F and B, one of split backwards F, I and W, a mixed one all four."""
     kinds = {
-        tuple(row): plan_from_slots([list(map(parse_slot, row))], 1, 2).index.kinds
+        tuple(row): plan_from_slots([list(map(parse_slot, row))], 1, 2).index.letters
         for row in (["0F0", "0B0"], ["0F0", "0I0", "0W0"], ["0F0", "0F1", "0I0", "0W0", "0B1"])
     }
     assert list(kinds.values()) == ["FB", "FIW", "FBIW"]

@@ -12,12 +12,13 @@ import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
-from pipesched.errors import ConfigError, Deadlock, InvalidSchedule
+from pipesched.errors import ConfigError, Deadlock
+from pipesched.pipeline.arguments import make_problem
 from pipesched.pipeline.check import checked, replayed_peaks, violations
 from pipesched.pipeline.ops import parse_op, parse_slot, parse_transfer
-from pipesched.pipeline.plan import Lane, Plan
-from pipesched.pipeline.problem import Problem, make_problem
-from pipesched.pipeline.schedule import Schedule, assemble, schedule_plan
+from pipesched.pipeline.plan import LanePair, Plan
+from pipesched.pipeline.problem import Problem
+from pipesched.pipeline.schedule import Schedule, schedule_plan, timed_schedule
 from tests.replay import parts, replay
 from tests.strategies import (
     SETTLED,
@@ -47,7 +48,7 @@ def scheduled(
 def times(schedule: Schedule, text: str) -> tuple[int, int]:
     """Start and end of an operation."""
     number = schedule.plan.index.number(parse_op(text))
-    return schedule.starts[number], schedule.ends[number]
+    return schedule.start_ticks[number], schedule.end_ticks[number]
 
 
 def steps(schedule: Schedule, device: int) -> list[tuple[int, int]]:
@@ -68,9 +69,9 @@ def test_recompute_by_hand() -> None:
     schedule = scheduled(problem, [["0F0", "0F1", "0B1", "0R0", "0B0"]])
     assert [times(schedule, text) for text in ("0F1", "0B1", "0R0", "0B0")] == [(2, 4), (4, 8), (8, 11), (11, 15)]
     assert steps(schedule, 0) == [(0, 10), (2, 11), (8, 10), (15, 0)]
-    assert (schedule.makespan, schedule.busy, schedule.ideal) == (15, [15], 12)
+    assert (schedule.makespan_ticks, schedule.busy_ticks, schedule.ideal_ticks) == (15, [15], 12)
     assert (schedule.bubble, schedule.bubble_over_ideal, schedule.bubble_span) == (0, 0.25, 0.2)
-    assert (schedule.peak_memory, schedule.recomputed, schedule.offloaded) == ([11], 1, 0)
+    assert (schedule.peak_grains, schedule.recomputed, schedule.offloaded) == ([11], 1, 0)
 
 
 def test_offload_by_hand() -> None:
@@ -82,8 +83,8 @@ def test_offload_by_hand() -> None:
     late = scheduled(problem, [["0F0", "0F1", "0B1", "0B0"]], [["0O0"], ["0L0"]], [("0B1", "0L0"), ("0O0", "0F1")])
     assert [times(late, text) for text in ("0F1", "0L0", "0B0")] == [(3, 5), (9, 12), (12, 16)]
     assert steps(late, 0) == [(0, 10), (16, 0)]
-    assert (late.peak_memory, late.recomputed, late.offloaded) == ([10], 0, 1)
-    assert (late.makespan, late.busy, late.ideal) == (16, [12], 12)
+    assert (late.peak_grains, late.recomputed, late.offloaded) == ([10], 0, 1)
+    assert (late.makespan_ticks, late.busy_ticks, late.ideal_ticks) == (16, [12], 12)
 
 
 def test_offload_of_a_split_backward() -> None:
@@ -129,11 +130,11 @@ def legal(text: str = "") -> Schedule:
 
 def moved(schedule: Schedule, text: str, start: int = 0, end: int = 0) -> Schedule:
     """The schedule with an operation starting and ending that many ticks later."""
-    starts, ends = list(schedule.starts), list(schedule.ends)
+    starts, ends = list(schedule.start_ticks), list(schedule.end_ticks)
     number = schedule.plan.index.number(parse_op(text))
     starts[number] += start
     ends[number] += end
-    return assemble(schedule.problem, schedule.plan, starts, ends)
+    return Schedule(schedule.problem, schedule.plan, starts, ends)
 
 
 def test_legal() -> None:
@@ -152,7 +153,7 @@ def test_too_early(text: str) -> None:
     """O after F, L after O, R after F, B after L and after R: a tick before is too early, and named."""
     schedule = legal()
     number = schedule.plan.index.number(parse_op(text))
-    assert any(text in sentence for sentence in violations(moved(schedule, text, -1, -1))), schedule.starts[number]
+    assert any(text in sentence for sentence in violations(moved(schedule, text, -1, -1))), schedule.start_ticks[number]
 
 
 @pytest.mark.parametrize("text", ["0O0", "0L0", "0R1"])
@@ -184,17 +185,17 @@ def test_offload_without_a_cost() -> None:
 @pytest.mark.parametrize(
     ("lanes", "sentence"),
     [
-        ([Lane((), ()), Lane((4,), (6,))], "0O0 runs on lane 1, which is not that of device 0"),
-        ([Lane((4,), ()), Lane((), (6,))], "0L0 runs on lane 1, which is not that of device 0"),
-        ([Lane((6,), (4,)), Lane()], "0L0 runs on a lane for O"),
+        ([LanePair((), ()), LanePair((4,), (6,))], "0O0 runs on lane 1, which is not that of device 0"),
+        ([LanePair((4,), ()), LanePair((), (6,))], "0L0 runs on lane 1, which is not that of device 0"),
+        ([LanePair((6,), (4,)), LanePair()], "0L0 runs on a lane for O"),
     ],
 )
-def test_wrong_lane(lanes: list[Lane], sentence: str) -> None:
+def test_wrong_lane(lanes: list[LanePair], sentence: str) -> None:
     """A transfer runs on the lane of its device, out or back."""
     problem = make_problem(devices=2, microbatches=1, offload=1, placement="linear")
     good = scheduled(problem, [["0F0", "0B0"], ["1F0", "1B0"]], [["0O0"], ["0L0"], [], []])
     assert good.plan.lanes[0] == ([4], [6])
-    schedule = assemble(problem, replace(good.plan, lanes=lanes), good.starts, good.ends)
+    schedule = Schedule(problem, replace(good.plan, lanes=lanes), good.start_ticks, good.end_ticks)
     assert sentence in list(violations(schedule))
 
 
@@ -203,9 +204,9 @@ def test_a_transfer_in_a_slot() -> None:
     schedule = legal()
     plan = schedule.plan
     [order], [lane] = plan.orders, plan.lanes
-    wrong = replace(plan, orders=[[*order, *lane.out]], lanes=[Lane((), lane.back)])
+    wrong = replace(plan, orders=[[*order, *lane.offloads]], lanes=[LanePair((), lane.reloads)])
     assert "0O0 is a transfer, but runs in a slot of a device" in list(
-        violations(assemble(schedule.problem, wrong, schedule.starts, schedule.ends))
+        violations(Schedule(schedule.problem, wrong, schedule.start_ticks, schedule.end_ticks))
     )
 
 
@@ -213,7 +214,7 @@ def test_wrong_number_of_lanes() -> None:
     """A plan for devices with their own lanes is not one for pairs of devices."""
     problem = make_problem(devices=2, microbatches=1, offload=1, placement="linear")
     plan = scheduled(problem, [["0F0", "0B0"], ["1F0", "1B0"]], [["0O0"], ["0L0"], [], []]).plan
-    with pytest.raises(InvalidSchedule, match="2 pairs of transfer lanes; the problem has 1"):
+    with pytest.raises(ConfigError, match="2 pairs of transfer lanes; the problem has 1"):
         schedule_plan(replace(problem, lanes="pair"), plan)
 
 
@@ -222,7 +223,7 @@ def test_wait_edges_are_kept() -> None:
     problem = one_device(offload=1)
     plan = scheduled(problem, [["0F0", "0F1", "0B1", "0B0"]], [["0O0"], ["0L0"]], [("0B1", "0L0")]).plan
     free = schedule_plan(problem, replace(plan, waits=()))
-    [sentence] = violations(assemble(problem, plan, free.starts, free.ends))
+    [sentence] = violations(Schedule(problem, plan, free.start_ticks, free.end_ticks))
     assert sentence == "0L0 starts before the end of 0B1, for which the plan makes it wait"
 
 
@@ -237,9 +238,9 @@ def test_a_false_peak_is_caught() -> None:
     """The memory that a schedule claims is compared with its own replay."""
     schedule = legal()
     graph = replace(schedule.graph, gives=[0] * len(schedule.graph))
-    false = Schedule(schedule.problem, schedule.plan, schedule.starts, schedule.ends, graph)
+    false = timed_schedule(schedule.problem, schedule.plan, schedule.start_ticks, schedule.end_ticks, graph)
     assert list(violations(false)) == [
-        f"device 0 reaches {schedule.peak_memory[0]} microbatch, not {false.peak_memory[0]} as the schedule claims"
+        f"device 0 reaches {schedule.peak_grains[0]} microbatch, not {false.peak_grains[0]} as the schedule claims"
     ]
 
 
@@ -268,8 +269,12 @@ def test_any_plan_replays(problem: Problem, random: Random, split: float, recomp
     naive = replay(problem, *texts)
     assert {text: times(schedule, text)[0] for text in naive.start} == naive.start
     assert {text: times(schedule, text)[1] for text in naive.end} == naive.end
-    assert (schedule.makespan, schedule.span, schedule.busy) == (naive.makespan, naive.span, naive.busy)
-    assert schedule.peak_memory == naive.peak == replayed_peaks(schedule)
+    assert (schedule.makespan_ticks, schedule.span_ticks, schedule.busy_ticks) == (
+        naive.makespan,
+        naive.span,
+        naive.busy,
+    )
+    assert schedule.peak_grains == naive.peak == replayed_peaks(schedule)
     assert list(violations(schedule)) == []
     ops = [op for row in texts.devices for slot in row for op in parts(slot)]
     assert schedule.recomputed == sum(op.kind == "R" for op in ops)
@@ -281,7 +286,7 @@ def test_ideal_is_the_work_without_recompute(problem: Problem, random: Random, s
     """Taking every R out of a plan leaves the busy time that ideal counts."""
     schedule, texts = saving_schedule(problem, random, split=split, pair=0, recompute=0.5, offload=0)
     without = [[slot for slot in row if "R" not in slot] for row in texts.devices]
-    assert schedule.ideal == schedule_plan(problem, plan_of(problem, without)).ideal
+    assert schedule.ideal_ticks == schedule_plan(problem, plan_of(problem, without)).ideal_ticks
 
 
 @given(problems(SETTLED, overlap=True, saving=True), randoms, chances, st.sampled_from([-1, 1]))
@@ -308,9 +313,9 @@ def test_any_tick_earlier(problem: Problem, random: Random) -> None:
 def test_memory_of_a_plain_plan_is_replayed_under_a_budget(problem: Problem, random: Random) -> None:
     """The independent memory agrees with the schedule's own for plain plans too."""
     schedule = schedule_plan(problem, plan_of(problem, random_plan(problem, random, split=0.5)))
-    assert replayed_peaks(schedule) == schedule.peak_memory
+    assert replayed_peaks(schedule) == schedule.peak_grains
     tight = with_rooms(problem, [1] * problem.devices)
-    assert checked(schedule_plan(tight, schedule.plan)).peak_memory == schedule.peak_memory
+    assert checked(schedule_plan(tight, schedule.plan)).peak_grains == schedule.peak_grains
 
 
 def test_a_plan_without_lanes_keeps_its_machines() -> None:

@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 from itertools import chain, pairwise
 from random import Random
+from typing import Any
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from pipesched.errors import Deadlock
+from pipesched.pipeline.arguments import make_problem
 from pipesched.pipeline.check import violations
-from pipesched.pipeline.problem import Problem, make_problem
+from pipesched.pipeline.problem import Problem
+from pipesched.pipeline.quantities import Exact, to_fraction
 from pipesched.pipeline.schedule import Schedule, schedule_plan
 from tests.replay import Stuck, parts, replay
 from tests.strategies import SETTLED, plan_of, problems, random_plan, with_rooms
@@ -27,7 +31,7 @@ def times(schedule: Schedule) -> dict[str, tuple[int, int]]:
     """Start and end of each operation, by its text."""
     index = schedule.plan.index
     numbers = [*chain(*schedule.plan.orders), *schedule.plan.pairs.values()]
-    return {str(index.op(number)): (schedule.starts[number], schedule.ends[number]) for number in numbers}
+    return {str(index.op(number)): (schedule.start_ticks[number], schedule.end_ticks[number]) for number in numbers}
 
 
 def changes(schedule: Schedule, device: int) -> list[tuple[int, int]]:
@@ -40,8 +44,12 @@ def assert_replays(schedule: Schedule, texts: list[list[str]]) -> None:
     """The schedule and the naive replay agree on every time and every metric, and no rule is broken."""
     naive = replay(schedule.problem, texts)
     assert times(schedule) == {text: (start, naive.end[text]) for text, start in naive.start.items()}
-    assert (schedule.makespan, schedule.span, schedule.busy) == (naive.makespan, naive.span, naive.busy)
-    assert schedule.peak_memory == naive.peak
+    assert (schedule.makespan_ticks, schedule.span_ticks, schedule.busy_ticks) == (
+        naive.makespan,
+        naive.span,
+        naive.busy,
+    )
+    assert schedule.peak_grains == naive.peak
     assert list(violations(schedule)) == []
 
 
@@ -59,18 +67,18 @@ def test_times_by_hand() -> None:
         "1F1": (5, 6),
         "1B1": (6, 8),
     }
-    assert (schedule.makespan, schedule.span, schedule.ideal) == (11, 11, 6)
-    assert (schedule.busy, schedule.idle) == ([6, 6], [5, 5])
+    assert (schedule.makespan_ticks, schedule.span_ticks, schedule.ideal_ticks) == (11, 11, 6)
+    assert (schedule.busy_ticks, schedule.idle_ticks) == ([6, 6], [5, 5])
     assert (schedule.bubble, schedule.bubble_over_ideal, schedule.bubble_span) == (10 / 22, 5 / 6, 5 / 11)
-    assert schedule.peak_memory == [2, 1]
+    assert schedule.peak_grains == [2, 1]
 
 
 def test_span_and_makespan_differ() -> None:
     """A device that starts late and ends last: its own time is the span, and the span may have no bubble."""
     problem = make_problem(devices=2, microbatches=1, backward_input=1, backward_weight=[1, 9], placement="linear")
     schedule = scheduled(problem, [["0F0", "0I0", "0W0"], ["1F0", "1I0", "1W0"]])
-    assert (schedule.makespan, schedule.span, schedule.ideal) == (12, 11, 11)
-    assert (schedule.busy, schedule.idle) == ([3, 11], [9, 1])
+    assert (schedule.makespan_ticks, schedule.span_ticks, schedule.ideal_ticks) == (12, 11, 11)
+    assert (schedule.busy_ticks, schedule.idle_ticks) == ([3, 11], [9, 1])
     assert (schedule.bubble, schedule.bubble_over_ideal, schedule.bubble_span) == (10 / 24, 1 / 11, 0)
 
 
@@ -81,14 +89,14 @@ def test_memory_of_a_split_backward_by_hand() -> None:
     )
     schedule = scheduled(problem, [["0F0", "0I0", "0F1", "0W0", "0I1", "0W1"]])
     assert changes(schedule, 0) == [(0, 4), (2, 5), (4, 4), (5, 1), (6, 0)]
-    assert schedule.peak_memory == [5]
+    assert schedule.peak_grains == [5]
 
 
 def test_free_before_allocation() -> None:
     """A free at time t counts before an allocation at t: one microbatch at a time never holds two."""
     problem = make_problem(devices=1, microbatches=3, placement="linear")
     schedule = scheduled(problem, [["0F0", "0B0", "0F1", "0B1", "0F2", "0B2"]])
-    assert schedule.peak_memory == [1]
+    assert schedule.peak_grains == [1]
     assert max(level for _, level in schedule.memory_steps(0)) == 1
 
 
@@ -97,19 +105,19 @@ def test_memory_between_operations_of_no_length() -> None:
     problem = make_problem(devices=2, microbatches=1, forward=[0, 1], backward=[0, 2], placement="linear")
     schedule = scheduled(problem, [["0F0", "0B0"], ["1F0", "1B0"]])
     assert changes(schedule, 0) == [(0, 1), (3, 0)]
-    assert schedule.peak_memory == [1, 1]
+    assert schedule.peak_grains == [1, 1]
 
 
 def test_no_p2p_inside_a_device() -> None:
     """In a V the middle stages share a device, so their boundary costs nothing; the others cost 10 each way."""
     problem = make_problem(devices=2, stages=4, microbatches=1, p2p=10, placement="v")
     schedule = scheduled(problem, [["0F0", "3F0", "3B0", "0B0"], ["1F0", "2F0", "2B0", "1B0"]])
-    assert schedule.makespan == 4 * 1 + 4 * 2 + 4 * 10
+    assert schedule.makespan_ticks == 4 * 1 + 4 * 2 + 4 * 10
 
 
 def test_overlap_defaults_to_the_sum_of_its_parts() -> None:
     """A pair lasts F + B unless `overlap` says otherwise, and then the entry of its forward's stage."""
-    given: dict[str, object] = {"devices": 1, "stages": 2, "microbatches": 2, "placement": "linear"}
+    given: dict[str, Any] = {"devices": 1, "stages": 2, "microbatches": 2, "placement": "linear"}
     texts = [["0F0", "1F0", "(0F1;1B0)OVERLAP_F_B", "0B0", "1F1", "1B1", "0B1"]]
     plain = make_problem(**given, forward=[2, 3], backward=[4, 8])
     listed = make_problem(**given, forward=[2, 3], backward=[4, 8], overlap=[8, 100])
@@ -130,7 +138,7 @@ def test_a_pair_waits_for_both_and_gives_both_back() -> None:
     assert ticks["1F1"] == ticks["0B0"] == (4, 6.5)
     assert ticks["1B1"] == (6.5, 8.5)
     assert ticks["0B1"] == (8.5, 10.5)
-    assert schedule.peak_memory == [5, 5]
+    assert schedule.peak_grains == [5, 5]
     assert_replays(schedule, texts)
 
 
@@ -215,12 +223,12 @@ def test_deadlock_through_a_pair() -> None:
     st.sampled_from([0, 0.5]),
 )
 def test_metric_formulas(problem: Problem, random: Random, split: float, pair: float) -> None:
-    """idle, ideal and the three bubbles are DESIGN section 3's formulas of the naive replay's numbers."""
+    """idle, ideal and the three bubbles follow their definitions from the naive replay's numbers."""
     texts = random_plan(problem, random, split=split, pair=pair)
     schedule, naive = scheduled(problem, texts), replay(problem, texts)
     ideal, makespan, span = max(naive.busy), naive.makespan, naive.span
     idle = sum(makespan - busy for busy in naive.busy)
-    assert (sum(schedule.idle), schedule.ideal) == (idle, ideal)
+    assert (sum(schedule.idle_ticks), schedule.ideal_ticks) == (idle, ideal)
     assert schedule.bubble == (idle / (problem.devices * makespan) if makespan else 0)
     assert schedule.bubble_over_ideal == ((makespan - ideal) / ideal if ideal else 0)
     assert schedule.bubble_span == pytest.approx(1 - ideal / span if span else 0)
@@ -240,7 +248,7 @@ def test_memory_steps(problem: Problem, random: Random, split: float, pair: floa
         assert [time for time, _ in steps] == sorted({time for time, _ in steps})
         assert steps[-1][1] == 0
         assert min(level for _, level in steps) >= 0
-        assert max(level for _, level in steps) == schedule.peak_memory[device]
+        assert max(level for _, level in steps) == schedule.peak_grains[device]
 
 
 @given(problems(SETTLED), st.randoms(use_true_random=False), st.data())
@@ -248,7 +256,10 @@ def test_fits(problem: Problem, random: Random, data: st.DataObject) -> None:
     """A schedule fits when peak and static memory are within the budget of every device."""
     texts = random_plan(problem, random)
     peaks = [int(peak) for peak in replay(problem, texts).peak]
-    rooms = [peak + data.draw(st.integers(-1, 1)) for peak in peaks]
+    rooms = [
+        max(peak + data.draw(st.integers(-1, 1)), -problem.static_grains(device))  # a budget is no less than nothing
+        for device, peak in enumerate(peaks)
+    ]
     schedule = scheduled(with_rooms(problem, rooms), texts)
     assert schedule.over_budget == [device for device, peak in enumerate(peaks) if peak > rooms[device]]
     assert schedule.fits == all(peak <= room for peak, room in zip(peaks, rooms, strict=True))
@@ -260,8 +271,8 @@ def test_time_scales(problem: Problem, random: Random, factor: int) -> None:
     """A longer tick changes no order of events: all costs times k take k times as long."""
     costs = problem.costs
 
-    def longer(values: tuple[int, ...] | None) -> tuple[int, ...]:
-        return tuple(value * factor for value in values or ())
+    def longer(values: Sequence[Exact] | None) -> tuple[Exact, ...]:
+        return tuple(to_fraction(value) * factor for value in values or ())
 
     slow = replace(
         problem,
@@ -272,19 +283,20 @@ def test_time_scales(problem: Problem, random: Random, factor: int) -> None:
             backward_weight=longer(costs.backward_weight),
             overlap=longer(costs.overlap) or None,
             p2p=longer(costs.p2p),
+            resolution=problem.ticks.per_unit,
         ),
     )
     texts = random_plan(problem, random, split=0.5, pair=0.5)
     one, other = scheduled(problem, texts), scheduled(slow, texts)
     assert {op: (start * factor, end * factor) for op, (start, end) in times(one).items()} == times(other)
-    assert (one.makespan * factor, one.span * factor) == (other.makespan, other.span)
+    assert (one.makespan_ticks * factor, one.span_ticks * factor) == (other.makespan_ticks, other.span_ticks)
     assert one.bubble == pytest.approx(other.bubble)
-    assert one.peak_memory == other.peak_memory
+    assert one.peak_grains == other.peak_grains
 
 
 def test_no_time_at_all() -> None:
     """When nothing takes time, the ratios are 0 instead of a division by zero."""
     problem = make_problem(devices=2, microbatches=2, forward=0, backward=0, placement="linear")
     schedule = scheduled(problem, [["0F0", "0F1", "0B0", "0B1"], ["1F0", "1B0", "1F1", "1B1"]])
-    assert (schedule.makespan, schedule.span, schedule.ideal) == (0, 0, 0)
+    assert (schedule.makespan_ticks, schedule.span_ticks, schedule.ideal_ticks) == (0, 0, 0)
     assert (schedule.bubble, schedule.bubble_over_ideal, schedule.bubble_span) == (0, 0, 0)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
+from typing import Any
 
 import pytest
 from hypothesis import given, settings
@@ -12,19 +13,18 @@ from rich.cells import cell_len
 from rich.text import Text
 
 from pipesched.outcome import run
+from pipesched.pipeline.arguments import make_problem
 from pipesched.pipeline.ops import Op, Pair, Slot
 from pipesched.pipeline.plan import plan_from_slots
-from pipesched.pipeline.problem import make_problem
 from pipesched.pipeline.schedule import Schedule, schedule_plan
 from pipesched.render.gantt import AXIS_EVERY, Gantt
-from pipesched.render.timescale import Window
 
 Renderer = Callable[..., str]
 Golden = Callable[[str, str], None]
 ANSI = re.compile(r"\x1b\[[0-9;]*m")
 
 
-def scheduled(algorithm: str, **values: object) -> Schedule:
+def scheduled(algorithm: str, **values: Any) -> Schedule:
     """The default problem, or another one, by an algorithm."""
     problem = make_problem(**{"devices": 4, "stages": 8, "microbatches": 8, "forward": 5, "backward": 10, **values})
     return run(problem, algorithm).schedule
@@ -72,10 +72,10 @@ def test_every_slot_can_be_read_from_the_letters(draw: Renderer, algorithm: str)
     """Kind, microbatch and start of every operation can be read back from the ASCII chart alone."""
     schedule = scheduled(algorithm, microbatches=6, forward=1, backward=2)
     chart = draw(Gantt(schedule, ascii_only=True, show_legend=False), 200)
-    columns = len(chart.splitlines()[1].strip()) // schedule.makespan
+    columns = len(chart.splitlines()[1].strip()) // schedule.makespan_ticks
     index = schedule.plan.index
     expected = [
-        [(index.op(n).kind, str(index.op(n).microbatch), schedule.starts[n]) for n in order]
+        [(index.op(n).kind, str(index.op(n).microbatch), schedule.start_ticks[n]) for n in order]
         for order in schedule.plan.orders
     ]
     assert read_back(chart, columns, index.stages // 4) == expected
@@ -99,7 +99,7 @@ def test_no_line_is_ever_wider_than_the_terminal(
     backward: int, p2p: int, budget: int | None, colour: bool,
 ) -> None:  # fmt: skip
     """Whatever the problem, the width and the zoom: nothing wraps."""
-    costs = {"forward": 0.001 if forward == "x" else forward, "backward": backward, "p2p": p2p}
+    costs: dict[str, Any] = {"forward": 0.001 if forward == "x" else forward, "backward": backward, "p2p": p2p}
     schedule = scheduled(
         "interleaved", devices=devices, stages=devices * chunks, microbatches=microbatches, budget=budget, **costs
     )
@@ -143,7 +143,7 @@ def test_many_devices_all_print_and_repeat_the_axis(draw: Renderer, devices: int
 def test_a_timeline_of_a_million_units_shows_how_busy_each_column_is(draw: Renderer) -> None:
     """Thousands of slots a column: the steady state is full, warm-up and cool-down are not, and the scale is said."""
     schedule = scheduled("1f1b", stages=4, microbatches=500, forward=700, backward=1300)
-    assert schedule.makespan > 1_000_000
+    assert schedule.makespan_ticks > 1_000_000
     lines = draw(Gantt(schedule, ascii_only=True), 100).splitlines()
     row = next(line for line in lines if line.startswith("device 3"))[len("device 3 ") :]
     assert row[0] in ":-+"  # waits for the first microbatch, then is busy within the same column
@@ -162,11 +162,11 @@ def test_shares_never_call_a_partly_busy_column_idle_or_full(draw: Renderer) -> 
 def test_window_and_zoom_show_the_part_that_was_asked_for(draw: Renderer) -> None:
     """From 150 on, four times closer: the axis starts there and slots are wide enough for their op text."""
     schedule = scheduled("1f1b", stages=4)
-    chart = draw(Gantt(schedule, window=Window(90, 165), zoom=1), 120, colour=True)
+    chart = draw(Gantt(schedule, start=90, end=165, zoom=1), 120, colour=True)
     plain = ANSI.sub("", chart)
     assert plain.splitlines()[0].split()[0] == "90"
     assert "0B" in plain
-    assert "150" in draw(Gantt(schedule, window=Window(150, 165), zoom=3), 120).splitlines()[0]
+    assert "150" in draw(Gantt(schedule, start=150, end=165, zoom=3), 120).splitlines()[0]
 
 
 def test_a_pair_is_marked_in_letters_and_in_colour(draw: Renderer) -> None:

@@ -3,18 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Any
 
 import pytest
 
 from pipesched.comparison import compare
 from pipesched.pareto import standings
-from pipesched.pipeline.problem import make_problem
+from pipesched.pipeline.arguments import make_problem
 from pipesched.render.pareto import marks, pareto
 
 Renderer = Callable[..., str]
 Golden = Callable[[str, str], None]
 NAMES = ["sequential", "naive", "1f1b", "eager-1f1b", "interleaved", "looped-bfs", "gis-h", "zb-h1"]
-AUTOPIPE = {"devices": 4, "stages": 8, "microbatches": 8, "forward": 5, "backward": 10}
+AUTOPIPE: dict[str, Any] = {"devices": 4, "stages": 8, "microbatches": 8, "forward": 5, "backward": 10}
 ENTRIES = compare(make_problem(**AUTOPIPE, budget=5), NAMES)
 
 

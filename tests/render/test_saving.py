@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from pipesched.outcome import Outcome
-from pipesched.pipeline.problem import make_problem
+from pipesched.pipeline.arguments import make_problem
 from pipesched.pipeline.schedule import Schedule, schedule_plan
 from pipesched.render.gantt import Gantt
 from pipesched.render.summary import summary
@@ -22,7 +22,15 @@ ANSI = re.compile(r"\x1b\[[0-9;]*m")
 
 def scheduled(lanes: str = "device", **values: Any) -> Schedule:
     """1F1B on two devices; device 0 recomputes microbatch 1 and offloads 0 and 2, device 1 offloads 1."""
-    given = {"devices": 2, "microbatches": 3, "forward": 4, "backward": 8, "recompute": 4, "offload": 4, "budget": 2}
+    given: dict[str, Any] = {
+        "devices": 2,
+        "microbatches": 3,
+        "forward": 4,
+        "backward": 8,
+        "recompute": 4,
+        "offload": 4,
+        "budget": 2,
+    }
     problem = make_problem(**{**given, "placement": "linear", "lanes": lanes, **values})
     devices = [["0F0", "0F1", "0B0", "0F2", "0R1", "0B1", "0B2"], ["1F0", "1B0", "1F1", "1B1", "1F2", "1B2"]]
     own = [["0O0", "0O2"], ["0L0", "0L2"], ["1O1"], ["1L1"]]

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from rich.console import Console
 from rich.text import Text
 
-from pipesched.config.hardware import UnitOptions, load_hardware
+from pipesched.config.hardware import load_hardware
 from pipesched.hls.graph import DataflowGraph, Operation
 from pipesched.hls.outcome import list_outcome
 from pipesched.hls.program import parse_program
@@ -31,13 +31,15 @@ def article() -> HardwareSchedule:
 
 
 def hal_loop() -> HardwareSchedule:
-    hardware = load_hardware(str(CLASSICS / "hal-loop.txt"), UnitOptions(["mul=3,add=2"], ["mul=2"]), loop=True)
+    hardware = load_hardware(str(CLASSICS / "hal-loop.txt"), units={"mul": 3, "add": 2}, latency={"mul": 2}, loop=True)
     starts = [3, 0, 0, 2, 4, 0, 2, 5, 2, 4, 5]
     return checked(bound_to_units(*hardware, assign_classes(*hardware), starts, 6))
 
 
 def ewf() -> HardwareSchedule:
-    return list_outcome(*load_hardware(str(CLASSICS / "ewf.txt"), UnitOptions(["mul=2,add=2"], ["mul=2"]))).schedule
+    return list_outcome(
+        *load_hardware(str(CLASSICS / "ewf.txt"), units={"mul": 2, "add": 2}, latency={"mul": 2})
+    ).schedule
 
 
 @pytest.mark.parametrize("width", [60, 80, 120])

@@ -55,7 +55,7 @@ def test_no_worse_than_any_design_squeezed(problem: Problem, objective: str) -> 
     counted, chunk = in_chunks(problem)
     index = OpIndex("FIW", problem.stages, problem.microbatches)
     chosen = schedule_plan(counted, best_of(problem, designs, peak, objective))
-    assert max(chosen.peak_memory) <= peak * chunk
+    assert max(chosen.peak_grains) <= peak * chunk
     for design in designs:
         orders = squeeze(in_chunks(design.problem)[0], index, design.block, [peak * chunk] * problem.devices)
         if orders is not None:
@@ -75,8 +75,8 @@ def test_the_peak_is_the_limit(peak: int) -> None:
     """V-Min's block holds 4 chunks: more room is used, but never exceeded."""
     problem = unit()
     schedule = schedule_plan(problem, best_of(problem, v_blocks(problem, TIGHT), peak, "makespan"))
-    assert max(schedule.peak_memory) <= peak
-    assert schedule.makespan <= 59
+    assert max(schedule.peak_grains) <= peak
+    assert schedule.makespan_ticks <= 59
 
 
 def test_equal_designs_are_tried_once() -> None:

@@ -7,8 +7,9 @@ from fractions import Fraction
 import pytest
 from hypothesis import given
 
+from pipesched.pipeline.arguments import make_problem
 from pipesched.pipeline.ops import OpIndex
-from pipesched.pipeline.problem import Problem, make_problem
+from pipesched.pipeline.problem import Problem
 from pipesched.schedulers.block import Block, busiest, with_weights
 from pipesched.schedulers.one_f_one_b_v import unit_block
 from pipesched.schedulers.v_block import Waits, published_peak
@@ -69,7 +70,7 @@ def test_peak_is_the_most_residences_at_once(drawn: tuple[Problem, Block]) -> No
     """Repeating the block for long, and counting what is there when one in the middle starts an F: the peak."""
     problem, block = drawn
     last = "B" if "B" in block.offsets else "W"
-    lengths = problem.costs.of_kinds()[last]
+    lengths = problem.ticks.of(last)
     longest = max(end + size for end, size in zip(block.offsets[last], lengths, strict=True))
     reach = int(longest // block.period) + 2
     most = 0

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from fractions import Fraction
+from typing import Any
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from pipesched import Plan, Problem, make_problem, violations
+from pipesched import Plan, Problem, make_problem
+from pipesched.pipeline.check import violations
 from pipesched.pipeline.lowering import lower
 from pipesched.pipeline.ops import OpIndex
 from pipesched.pipeline.schedule import schedule_plan
@@ -40,12 +42,12 @@ def one_by_one(problem: Problem) -> Orders:
 def test_from_one_microbatch_at_a_time(activations: int, makespan: int) -> None:
     """P2 M4 at unit costs, where I frees half: as short as it gets. With room for one, no two ever overlap."""
     index = OpIndex("FIW", PROBLEM.stages, PROBLEM.microbatches)
-    room = activations * PROBLEM.memory.activation[0]
+    room = activations * PROBLEM.grains.activation[0]
     orders = shortened(PROBLEM, one_by_one(PROBLEM), room, rounds=400)
     schedule = schedule_plan(PROBLEM, Plan(index, orders))
     assert list(violations(schedule)) == []
-    assert max(schedule.peak_memory) <= room
-    assert schedule.makespan == makespan
+    assert max(schedule.peak_grains) <= room
+    assert schedule.makespan_ticks == makespan
 
 
 def test_nothing_to_gain() -> None:
@@ -53,7 +55,7 @@ def test_nothing_to_gain() -> None:
     index = OpIndex("FIW", PROBLEM.stages, PROBLEM.microbatches)
     orders = handcrafted(index, warm_up=1, delay=1)
     schedule = schedule_plan(PROBLEM, Plan(index, orders))
-    assert schedule.makespan == 13
+    assert schedule.makespan_ticks == 13
     assert shortened(PROBLEM, orders, room=100, rounds=50) == orders
 
 
@@ -67,16 +69,20 @@ def test_same_seed_same_answer() -> None:
 @given(limited(), st.integers(0, 60), st.booleans())
 def test_the_local_search_never_loses(problem: Problem, rounds: int, by_span: bool) -> None:
     """From a greedy schedule: it still runs and fits, and what is shortened is not longer."""
-    rooms = [room if room is not None else 0 for room in problem.room()]
+    rooms = [room if room is not None else 0 for room in problem.capacity_grains]
     index = OpIndex("FIW", problem.stages, problem.microbatches)
     start = greedy_orders(problem, rooms, Switches([9] * problem.devices, False, 0, 0, 0))
     before = schedule_plan(problem, Plan(index, start))
-    offsets = before.first_start if by_span else [0] * problem.devices
+    offsets = before.first_start_ticks if by_span else [0] * problem.devices
     improved = CriticalBlockSearch(lower(problem, index), index, rooms, offsets, Fraction(1, 20)).improve(start, rounds)
     after = schedule_plan(problem, Plan(index, improved))
     assert list(violations(after)) == []
     assert after.fits
-    assert (after.span <= before.span) if by_span else (max(after.last_end) <= max(before.last_end))
+    assert (
+        (after.span_ticks <= before.span_ticks)
+        if by_span
+        else (max(after.last_end_ticks) <= max(before.last_end_ticks))
+    )
 
 
 @pytest.mark.parametrize(
@@ -88,8 +94,8 @@ def test_the_local_search_finds_the_optimum(switches: Switches) -> None:
     bound: between its first F and the last I of all, the last device runs every F and I.
     """
     f, b, w, hop, room = 18522, 18086, 9337, 601, 16 * 201216
-    costs = {"forward": f, "backward_input": b, "backward_weight": w, "p2p": hop, "placement": "linear"}
-    memory = {"activation": 201216, "retain": Fraction(73728, 201216), "budget": room}
+    costs: dict[str, Any] = {"forward": f, "backward_input": b, "backward_weight": w, "p2p": hop, "placement": "linear"}
+    memory: dict[str, Any] = {"activation": 201216, "retain": Fraction(73728, 201216), "budget": room}
     problem = make_problem(devices=8, microbatches=24, **costs, **memory)
     index = OpIndex("FIW", 8, 24)
     greedy = greedy_orders(problem, [room] * 8, switches)
@@ -97,7 +103,7 @@ def test_the_local_search_finds_the_optimum(switches: Switches) -> None:
     improved = CriticalBlockSearch(lower(problem, index), index, [room] * 8, offsets, Fraction(1, 20)).improve(
         greedy, 200
     )
-    before, after = (schedule_plan(problem, Plan(index, orders)).span for orders in (greedy, improved))
+    before, after = (schedule_plan(problem, Plan(index, orders)).span_ticks for orders in (greedy, improved))
     assert before > after == 7 * (f + b + 2 * hop) + 24 * (f + b) + w
 
 

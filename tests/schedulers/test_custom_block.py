@@ -10,9 +10,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pipesched import ConfigError, NotApplicable, Problem, compare, make_problem, run, violations
+from pipesched import ConfigError, NotApplicable, Problem, compare, make_problem, run
 from pipesched.comparison import every_name
 from pipesched.config.load import load_config
+from pipesched.pipeline.check import violations
 from pipesched.schedulers.registry import FAMILIES
 from tests.replay import replay
 from tests.strategies import problems, starts, texts_of
@@ -28,7 +29,7 @@ def two(**values: Any) -> Problem:
 
 def peak(problem: Problem, **block: Any) -> int | float:
     """The most chunks on a device, each activation being 1."""
-    return max(run(problem, "block", **block).schedule.peak_memory) / problem.memory.scale
+    return max(run(problem, "block", **block).schedule.peak_grains) / problem.grains.per_unit
 
 
 @given(st.data())
@@ -41,8 +42,8 @@ def test_any_block_on_any_placement(data: st.DataObject) -> None:
     schedule = run(problem, "block", **block, squeeze=squeeze).schedule
     assert list(violations(schedule)) == []
     naive = replay(schedule.problem, texts_of(schedule.plan))
-    assert schedule.makespan == naive.makespan
-    assert schedule.peak_memory == list(map(int, naive.peak))
+    assert schedule.makespan_ticks == naive.makespan
+    assert schedule.peak_grains == list(map(int, naive.peak))
     assert len(naive.start) == schedule.plan.index.size
     assert schedule.plan.note.startswith("the block holds ")
     held = int(schedule.plan.note.split()[3])
@@ -63,9 +64,9 @@ def test_v_min_in_ten_lines() -> None:
     problem, asked = load_config(str(EXAMPLE), {})
     assert asked is not None
     mine, family = run(problem, asked.name, **asked.options), run(problem, "v-min")
-    assert (mine.algorithm, mine.schedule.makespan, mine.schedule.span) == ("block", 59, 59)
-    assert (family.schedule.makespan, family.schedule.span) == (59, 59)
-    assert max(mine.schedule.peak_memory) == max(family.schedule.peak_memory) == 4 * problem.memory.scale
+    assert (mine.algorithm, mine.schedule.makespan_ticks, mine.schedule.span_ticks) == ("block", 59, 59)
+    assert (family.schedule.makespan_ticks, family.schedule.span_ticks) == (59, 59)
+    assert max(mine.schedule.peak_grains) == max(family.schedule.peak_grains) == 4 * problem.grains.per_unit
     assert mine.schedule.plan.note == "the block holds 4 chunks a device by residence"
 
 
@@ -76,7 +77,7 @@ def test_1f1b_as_a_block() -> None:
     block: dict[str, Any] = {"period": 3, "forward": [0, 1, 2, 3], "backward": [10, 8, 6, 4]}
     kept, squeezed = run(problem, "block", **block, squeeze=False).schedule, run(problem, "block", **block).schedule
     assert texts_of(kept.plan) == texts_of(known.plan)
-    assert [one.makespan for one in (kept, squeezed)] == [known.makespan] * 2 == [33, 33]
+    assert [one.makespan_ticks for one in (kept, squeezed)] == [known.makespan_ticks] * 2 == [33, 33]
     assert squeezed.plan.note == "the block holds 4 chunks a device by residence"
 
 
@@ -87,8 +88,8 @@ def test_squeezing_and_not() -> None:
     squeezed = run(two(), "block", **waits).schedule
     assert texts_of(kept.plan)[1] == ["1F0", "1B0", "1F1", "1B1", "1F2", "1B2", "1F3", "1B3"]
     assert texts_of(kept.plan)[0][:5] == ["0F0", "0F1", "0F2", "0F3", "0B0"]
-    assert squeezed.makespan <= kept.makespan
-    assert max(squeezed.peak_memory) == max(kept.peak_memory) == 4
+    assert squeezed.makespan_ticks <= kept.makespan_ticks
+    assert max(squeezed.peak_grains) == max(kept.peak_grains) == 4
 
 
 def test_peak_allows_more() -> None:
@@ -134,7 +135,7 @@ def test_a_period_that_is_too_short() -> None:
 
 GOOD: dict[str, Any] = {"period": 3, "forward": [0, 1], "backward": [4, 2]}
 HALVES: dict[str, Any] = {"period": 3, "forward": [0, 1], "backward_input": [3, 2]}
-BAD: list[tuple[dict[str, Any], str, str]] = [  # the block, what is said, the entry at fault
+BAD: list[tuple[dict[str, Any], str, str | tuple[str, int]]] = [  # the block, what is said, what is at fault
     (
         {"forward": [0, 1], "backward": [4, 2]},
         "block needs period in the config, for instance algorithm: {blo",
@@ -156,24 +157,28 @@ BAD: list[tuple[dict[str, Any], str, str]] = [  # the block, what is said, the e
     ({**GOOD, "forward": 0}, "must be a list with one start for each stage, not 0", "forward"),
     ({**GOOD, "forward": [0]}, "one start for each of the 2 stages in forward; this one has 1", "forward"),
     ({**GOOD, "backward": [4, 2, 0]}, "for each of the 2 stages in backward; this one has 3", "backward"),
-    ({**GOOD, "forward": [0, "x"]}, "must be a number, not 'x'", "forward[1]"),
-    ({**GOOD, "forward": [0, True]}, "must be a number, not true", "forward[1]"),
-    ({**GOOD, "forward": [-1, 0]}, "must be at least 0, not -1", "forward[0]"),
-    ({**GOOD, "forward": [1, 0.5]}, "F of stage 1 starts at 0.5, before F of stage 0 at 1", "forward[1]"),
-    ({**GOOD, "backward": [4, 0.5]}, "B of stage 1 starts at 0.5, before F of stage 1 at 1", "backward[1]"),
-    ({**GOOD, "backward": [1.5, 2]}, "B of stage 0 starts at 1.5, before B of stage 1 at 2", "backward[0]"),
-    ({**HALVES, "backward_input": [1, 2]}, "I of stage 0 starts at 1, before I of stage 1 at 2", "backward_input[0]"),
-    ({**HALVES, "backward_weight": [3, 1]}, "W of stage 1 starts at 1, before I of stage 1 at 2", "backward_weight[1]"),
+    ({**GOOD, "forward": [0, "x"]}, "must be a number, not 'x'", ("forward", 1)),
+    ({**GOOD, "forward": [0, True]}, "must be a number, not true", ("forward", 1)),
+    ({**GOOD, "forward": [-1, 0]}, "must be at least 0, not -1", ("forward", 0)),
+    ({**GOOD, "forward": [1, 0.5]}, "F of stage 1 starts at 0.5, before F of stage 0 at 1", ("forward", 1)),
+    ({**GOOD, "backward": [4, 0.5]}, "B of stage 1 starts at 0.5, before F of stage 1 at 1", ("backward", 1)),
+    ({**GOOD, "backward": [1.5, 2]}, "B of stage 0 starts at 1.5, before B of stage 1 at 2", ("backward", 0)),
+    ({**HALVES, "backward_input": [1, 2]}, "I of stage 0 starts at 1, before I of stage 1 at 2", ("backward_input", 0)),
+    (
+        {**HALVES, "backward_weight": [3, 1]},
+        "W of stage 1 starts at 1, before I of stage 1 at 2",
+        ("backward_weight", 1),
+    ),
 ]
 
 
 @pytest.mark.parametrize(("block", "message", "key"), BAD)
-def test_what_is_no_block(block: dict[str, Any], message: str, key: str) -> None:
-    """A bad block is told by the entry at fault."""
+def test_what_is_no_block(block: dict[str, Any], message: str, key: str | tuple[str, int]) -> None:
+    """A bad block is told by the option at fault, and of a list by its entry."""
     with pytest.raises(ConfigError) as caught:
         run(two(), "block", **block)
     assert message in str(caught.value)
-    assert caught.value.key == key
+    assert (caught.value.key, caught.value.entry) == (key if isinstance(key, tuple) else (key, None))
 
 
 def test_not_bidirectional() -> None:
@@ -185,18 +190,20 @@ def test_not_bidirectional() -> None:
 
 def test_no_option_of_the_command_line() -> None:
     """What other families take is answered with the keys of a block."""
-    with pytest.raises(NotApplicable, match="block has no option --group-size; it takes period, forward, backward,"):
+    with pytest.raises(
+        NotApplicable, match="block has no option `group_size`; it takes `period`, `forward`, `backward`,"
+    ):
         run(two(), "block", **GOOD, group_size=2)
 
 
 def test_in_a_comparison() -> None:
     """`compare` gives a family its own options, under those for all; every name leaves a block out that nobody gave."""
-    entries = compare(two(), ["1f1b", "block"], own={"block": GOOD})
+    entries = compare(two(), ["1f1b", "block"], each={"block": GOOD})
     assert [entry.outcome is not None for entry in entries] == [True, True]
     assert entries[1].options == GOOD
-    assert every_name() == [name for name in FAMILIES if name != "block"]
+    assert every_name({}) == [name for name in FAMILIES if name != "block"]
     assert every_name({"block": GOOD}) == list(FAMILIES)
-    (grouped,) = compare(two(stages=4), ["interleaved"], {"group_size": 4}, own={"interleaved": {"group_size": 2}})
+    (grouped,) = compare(two(stages=4), ["interleaved"], each={"interleaved": {"group_size": 2}}, group_size=4)
     assert grouped.options == {"group_size": 4}
-    (short,) = compare(two(devices=3), ["block"], own={"block": GOOD})
+    (short,) = compare(two(devices=3), ["block"], each={"block": GOOD})
     assert (short.outcome, "for each of the 3 stages" in short.reason) == (None, True)

@@ -8,9 +8,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from pipesched.pipeline.arguments import make_problem
 from pipesched.pipeline.ops import OpIndex
 from pipesched.pipeline.plan import Plan
-from pipesched.pipeline.problem import Problem, make_problem
+from pipesched.pipeline.problem import Problem
 from pipesched.schedulers.block import Block, in_chunks
 from pipesched.schedulers.dispatch import Policy, dispatch
 from tests.replay import replay

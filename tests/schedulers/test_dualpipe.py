@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
 from pipesched import make_problem, run
 from tests.strategies import texts_of
 
-UNIT = {"backward_input": 1, "backward_weight": 1, "activation": 1}
+UNIT: dict[str, Any] = {"backward_input": 1, "backward_weight": 1, "activation": 1}
 Lane = tuple[int, int]  # the stage of a phase, and its first microbatch
 
 
@@ -95,9 +97,9 @@ def test_dualpipe_of_few_microbatches(devices: int) -> None:
     for microbatches in range(2, 3 * devices + 1, 2):
         problem = make_problem(devices=devices, microbatches=microbatches, **UNIT)
         schedule = run(problem, "dualpipe").schedule
-        assert max(schedule.peak_memory) <= min(microbatches, devices + 1)
-        assert schedule.makespan <= 1.05 * run(problem, "zb-1p").schedule.makespan
-        assert schedule.makespan >= schedule.ideal == 3 * microbatches
+        assert max(schedule.peak_grains) <= min(microbatches, devices + 1)
+        assert schedule.makespan_ticks <= 1.05 * run(problem, "zb-1p").schedule.makespan_ticks
+        assert schedule.makespan_ticks >= schedule.ideal_ticks == 3 * microbatches
 
 
 @pytest.mark.parametrize("devices", range(1, 10))
@@ -106,9 +108,9 @@ def test_dualpipe_v_of_few_microbatches(devices: int) -> None:
     for microbatches in range(1, 3 * devices + 1):
         problem = make_problem(devices=devices, stages=2 * devices, microbatches=microbatches, **UNIT)
         schedule = run(problem, "dualpipe-v").schedule
-        assert max(schedule.peak_memory) <= min(2 * microbatches, 2 * devices + 1)
-        assert schedule.makespan <= 1.08 * run(problem, "zb-1p").schedule.makespan
-        assert schedule.makespan >= schedule.ideal == 6 * microbatches
+        assert max(schedule.peak_grains) <= min(2 * microbatches, 2 * devices + 1)
+        assert schedule.makespan_ticks <= 1.08 * run(problem, "zb-1p").schedule.makespan_ticks
+        assert schedule.makespan_ticks >= schedule.ideal_ticks == 6 * microbatches
 
 
 @pytest.mark.parametrize(("name", "per_stage"), [("dualpipe", 1), ("dualpipe-v", 2)])
@@ -118,4 +120,4 @@ def test_idle_time_as_published(name: str, per_stage: int) -> None:
         for microbatches in (2 * devices, 2 * devices + 6, 5 * devices):
             problem = make_problem(devices=devices, stages=per_stage * devices, microbatches=microbatches, **UNIT)
             schedule = run(problem, name).schedule
-            assert schedule.idle == [2 * (per_stage * devices // 2 - 1)] * devices
+            assert schedule.idle_ticks == [2 * (per_stage * devices // 2 - 1)] * devices

@@ -22,19 +22,19 @@ def test_order_by_hand() -> None:
 
 def test_peaks_of_the_example() -> None:
     """P4 M8 holds 8, 6, 4, 2."""
-    assert run(make_problem(devices=4, microbatches=8), "eager-1f1b").schedule.peak_memory == [8, 6, 4, 2]
+    assert run(make_problem(devices=4, microbatches=8), "eager-1f1b").schedule.peak_grains == [8, 6, 4, 2]
 
 
 @given(st.integers(1, 8), st.integers(1, 20))
 def test_peaks(devices: int, microbatches: int) -> None:
     """min(M, 2(P-d)) activations on device d."""
     schedule = run(make_problem(devices=devices, microbatches=microbatches), "eager-1f1b").schedule
-    assert schedule.peak_memory == [min(microbatches, 2 * (devices - d)) for d in range(devices)]
+    assert schedule.peak_grains == [min(microbatches, 2 * (devices - d)) for d in range(devices)]
 
 
 def test_as_fast_as_1f1b_without_p2p() -> None:
     """Without p2p it only holds more: P4 M8 takes the table's 33."""
-    assert run(make_problem(devices=4, microbatches=8), "eager-1f1b").schedule.makespan == 33
+    assert run(make_problem(devices=4, microbatches=8), "eager-1f1b").schedule.makespan_ticks == 33
 
 
 @pytest.mark.parametrize(("devices", "microbatches"), [(4, 8), (8, 16), (8, 32)])
@@ -42,11 +42,11 @@ def test_hides_p2p(devices: int, microbatches: int) -> None:
     """With p2p as long as a forward it is faster than 1F1B, at more memory."""
     problem = make_problem(devices=devices, microbatches=microbatches, p2p=1)
     eager, plain = run(problem, "eager-1f1b").schedule, run(problem, "1f1b").schedule
-    assert eager.makespan < plain.makespan
-    assert sum(eager.peak_memory) > sum(plain.peak_memory)
+    assert eager.makespan_ticks < plain.makespan_ticks
+    assert sum(eager.peak_grains) > sum(plain.peak_grains)
 
 
 def test_optimum_with_p2p() -> None:
-    """P4 M8 f=2 B=4 p2p 1 takes at least 72, whatever the memory (solver.md)."""
+    """P4 M8 f=2 B=4 p2p 1 takes at least 72, whatever the memory (proved by CP-SAT)."""
     schedule = run(make_problem(devices=4, microbatches=8, forward=2, backward=4, p2p=1), "eager-1f1b").schedule
-    assert schedule.makespan >= 72
+    assert schedule.makespan_ticks >= 72

@@ -9,10 +9,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pipesched import NotApplicable, Outcome, Problem, compare, run, violations
+from pipesched import NotApplicable, Outcome, Problem, compare, run
 from pipesched.comparison import every_name
 from pipesched.core.priorities import PRIORITIES
 from pipesched.core.ties import TIES
+from pipesched.pipeline.check import violations
 from pipesched.schedulers.family import prepare
 from pipesched.schedulers.registry import family
 from tests.replay import Stuck, replay
@@ -95,15 +96,19 @@ def judge(outcome: Outcome) -> None:
     for text, start in naive.start.items():
         stage, kind, mb = text.partition(next(filter(str.isalpha, text)))
         number = index.row(kind, int(stage))[int(mb)]
-        assert (schedule.starts[number], schedule.ends[number]) == (start, naive.end[text])
+        assert (schedule.start_ticks[number], schedule.end_ticks[number]) == (start, naive.end[text])
     assert len(naive.start) == len(schedule.plan)
-    assert (schedule.makespan, schedule.span, schedule.busy) == (naive.makespan, naive.span, naive.busy)
-    assert schedule.peak_memory == naive.peak
+    assert (schedule.makespan_ticks, schedule.span_ticks, schedule.busy_ticks) == (
+        naive.makespan,
+        naive.span,
+        naive.busy,
+    )
+    assert schedule.peak_grains == naive.peak
     assert outcome.bound.ticks <= naive.makespan
     assert (outcome.status == "optimal") == (outcome.bound.ticks == naive.makespan)
 
 
-@pytest.mark.parametrize("name", every_name())
+@pytest.mark.parametrize("name", every_name({}))
 def test_against_the_naive_replay(name: str) -> None:
     """Times, makespan, span, busy time and peaks are the naive replay's; no rule broken; no bound above.
 
@@ -125,13 +130,14 @@ def test_against_the_naive_replay(name: str) -> None:
 @given(problems(("auto",), most_devices=4, most_microbatches=6))
 def test_the_same_model(problem: Problem) -> None:
     """Every family runs the same work on the same problem, fused or not, and keeps its microbatches."""
-    outcomes = [entry.outcome for entry in compare(problem, every_name()) if entry.outcome is not None]
+    outcomes = [entry.outcome for entry in compare(problem, every_name({})) if entry.outcome is not None]
     assert len(outcomes) >= 12
-    costs = problem.costs
+    costs = problem.ticks
     work = problem.microbatches * (sum(costs.forward) + sum(costs.backward))
     for outcome in outcomes:
         schedule = outcome.schedule
-        assert sum(schedule.busy) == work
+        assert sum(schedule.busy_ticks) == work
         assert schedule.problem.microbatches == problem.microbatches
         assert schedule.problem.devices == problem.devices
-        assert Fraction(sum(schedule.problem.memory.activation)) == sum(problem.memory.activation)
+        held, whole = (Fraction(sum(one.grains.activation), one.grains.per_unit) for one in (schedule.problem, problem))
+        assert held == whole

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from fractions import Fraction
 from inspect import signature
 from random import Random
 from typing import Any
@@ -10,19 +11,18 @@ import pytest
 from hypothesis import given
 
 from pipesched import ConfigError, NotApplicable, Problem, compare, make_problem, run
-from pipesched.comparison import best_makespan
 from pipesched.schedulers.family import prepare
-from pipesched.schedulers.registry import ALIASES, FAMILIES, aliases, all_families, family
+from pipesched.schedulers.registry import ALIASES, FAMILIES, algorithms, aliases, family
 from tests.replay import parts, replay
 from tests.strategies import problems, random_plan, texts_of
 
-LINEAR_FAMILIES = [one.name for one in all_families() if one.placement == "linear"]
-LOOP_FAMILIES = [one.name for one in all_families() if one.placement == "loop"]
+LINEAR_FAMILIES = [one.name for one in algorithms() if one.placement == "linear"]
+LOOP_FAMILIES = [one.name for one in algorithms() if one.placement == "loop"]
 
 
 def test_the_families() -> None:
-    """The names, placements and aliases of schedules.md's table of orders."""
-    placements = {one.name: one.placement for one in all_families()}
+    """The names, placements and aliases of the families, in the order of the list."""
+    placements = {one.name: one.placement for one in algorithms()}
     assert (
         placements.items()
         >= {
@@ -65,9 +65,9 @@ def test_unknown_algorithm(name: str, near: str) -> None:
 
 def test_unknown_option() -> None:
     """An option that a family does not have is refused with those that it has."""
-    with pytest.raises(NotApplicable, match="no option --group-size; it takes --lifo"):
+    with pytest.raises(NotApplicable, match="naive has no option `group_size`; it takes `lifo`"):
         run(make_problem(devices=2), "naive", group_size=2)
-    with pytest.raises(NotApplicable, match="1f1b has no option --lifo"):
+    with pytest.raises(NotApplicable, match="1f1b has no option `lifo`; it takes no options"):
         run(make_problem(devices=2), "1f1b", lifo=True)
 
 
@@ -76,8 +76,8 @@ def test_unknown_option() -> None:
 def test_linear_families_fuse(name: str, placement: Any) -> None:
     """S = kP runs fused into P stages, if the placement is open, linear, or spells linear out."""
     problem = prepare(make_problem(devices=3, stages=9, forward=[1, 2, 3] * 3, placement=placement), family(name))
-    assert (problem.stages, problem.costs.forward) == (3, (6, 6, 6))
-    assert problem.home().devices == (0, 1, 2)
+    assert (problem.stages, problem.ticks.forward) == (3, (6, 6, 6))
+    assert problem.settled_placement.devices == (0, 1, 2)
 
 
 @pytest.mark.parametrize("name", LOOP_FAMILIES)
@@ -85,14 +85,14 @@ def test_linear_families_fuse(name: str, placement: Any) -> None:
 def test_loop_families_do_not_fuse(name: str, placement: Any) -> None:
     """S = VP stays, round and round."""
     problem = prepare(make_problem(devices=3, stages=6, placement=placement), family(name))
-    assert problem.home().devices == (0, 1, 2, 0, 1, 2)
+    assert problem.settled_placement.devices == (0, 1, 2, 0, 1, 2)
 
 
 @pytest.mark.parametrize("placement", ["auto", "linear", "loop"])
 @pytest.mark.parametrize("name", LINEAR_FAMILIES + LOOP_FAMILIES)
 def test_one_stage_a_device_is_linear_and_loop(name: str, placement: str) -> None:
     """With S = P linear and loop are the same placement, so neither contradicts the other's families."""
-    assert prepare(make_problem(devices=3, placement=placement), family(name)).home().devices == (0, 1, 2)
+    assert prepare(make_problem(devices=3, placement=placement), family(name)).settled_placement.devices == (0, 1, 2)
 
 
 @pytest.mark.parametrize(
@@ -141,8 +141,9 @@ def test_linear_blocks_agree_with_fused_1f1b(problem: Problem) -> None:
             block = range(stage * size, (stage + 1) * size)
             unfused[-1] += [f"{one}{kind}{mb}" for one in (block if kind == "F" else reversed(block))]
     naive = replay(problem, unfused)
-    assert (fused.makespan, fused.span, fused.busy) == (naive.makespan, naive.span, naive.busy)
-    assert fused.peak_memory == naive.peak
+    assert (fused.makespan_ticks, fused.span_ticks, fused.busy_ticks) == (naive.makespan, naive.span, naive.busy)
+    held = [Fraction(peak, fused.problem.grains.per_unit) for peak in fused.peak_grains]
+    assert held == [peak / problem.grains.per_unit for peak in naive.peak]
 
 
 def test_over_budget_is_no_refusal() -> None:
@@ -164,26 +165,31 @@ def test_compare_goes_on() -> None:
 def test_compare_hands_options_to_those_who_know_them() -> None:
     """An option goes to the algorithms that take it; one that none takes is bad input."""
     problem = make_problem(devices=2, stages=4, microbatches=4)
-    with_option = compare(problem, ["naive", "interleaved"], {"group_size": 4})
+    with_option = compare(problem, ["naive", "interleaved"], group_size=4)
     assert all(entry.outcome for entry in with_option)
     assert with_option[1].outcome
     assert texts_of(with_option[1].outcome.schedule.plan) == texts_of(
         run(problem, "interleaved", group_size=4).schedule.plan
     )
-    with pytest.raises(ConfigError, match="--group-size"):
-        compare(problem, ["naive", "1f1b"], {"group_size": 4})
+    with pytest.raises(ConfigError, match="none of naive, 1f1b takes the option `group_size`") as caught:
+        compare(problem, ["naive", "1f1b"], group_size=4)
+    assert caught.value.key == "group_size"
 
 
 def test_best_of_a_comparison() -> None:
     """The best is the fastest that fits; when none fits, the fastest of all; none when none applies."""
     roomy = make_problem(devices=4, stages=8, microbatches=8, forward=5, backward=10)
-    names = ["1f1b", "interleaved"]
-    assert best_makespan(compare(roomy, names)) == 285
+
+    def best_of(problem: Problem) -> tuple[str, int | float] | None:
+        best = compare(problem, ["1f1b", "interleaved"]).best
+        return None if best is None or best.metrics is None else (best.algorithm, best.metrics["makespan"])
+
+    assert best_of(roomy) == ("interleaved", 285)
     tight = make_problem(devices=4, stages=8, microbatches=8, forward=5, backward=10, budget=4)
-    assert best_makespan(compare(tight, names)) == 330
+    assert best_of(tight) == ("1f1b", 330)
     tighter = make_problem(devices=4, stages=8, microbatches=8, forward=5, backward=10, budget=1)
-    assert best_makespan(compare(tighter, names)) == 285
-    assert best_makespan(compare(make_problem(devices=4, stages=9), names)) is None
+    assert best_of(tighter) == ("interleaved", 285)
+    assert best_of(make_problem(devices=4, stages=9)) is None
 
 
 def test_random_plans_are_random() -> None:

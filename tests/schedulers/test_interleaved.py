@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import pytest
 from hypothesis import given
@@ -22,7 +22,7 @@ class Size(NamedTuple):
     chunks: int
     microbatches: int
 
-    def problem(self, **given: object) -> Problem:
+    def problem(self, **given: Any) -> Problem:
         """A problem of this size with the loop placement."""
         devices, chunks, microbatches = self
         return make_problem(
@@ -96,7 +96,7 @@ def test_megatrons_order(devices: int, chunks: int) -> None:
 
 
 def test_table_of_the_example() -> None:
-    """P2 V2 M5 g3 gives microbatches 0 1 2 0 1 2 3 4 3 4 in chunks 0 0 0 1 1 1 0 0 1 1 (schedules.md)."""
+    """P2 V2 M5 g3 gives microbatches 0 1 2 0 1 2 3 4 3 4 in chunks 0 0 0 1 1 1 0 0 1 1 (Megatron-LM's order)."""
     microbatches, chunks = [0, 1, 2, 0, 1, 2, 3, 4, 3, 4], [0, 0, 0, 1, 1, 1, 0, 0, 1, 1]
     assert visit_order(2, 5, 3) == list(zip(chunks, microbatches, strict=True))
     plan = interleaved(Size(2, 2, 5).problem(), group_size=3)
@@ -121,9 +121,9 @@ def test_one_chunk_is_1f1b(devices: int, microbatches: int) -> None:
     ("devices", "microbatches", "makespan"), [(4, 8, 57), (8, 16, 117), (8, 32, 213), (16, 64, 429)]
 )
 def test_unit_cost_table(devices: int, microbatches: int, makespan: int) -> None:
-    """The column interleaved V2 of schedules.md: unit costs a chunk."""
+    """Figures of Megatron-LM's order with two chunks a device: unit costs a chunk."""
     schedule = run(Size(devices, 2, microbatches).problem(), "interleaved").schedule
-    assert schedule.makespan == makespan
+    assert schedule.makespan_ticks == makespan
 
 
 @pytest.mark.parametrize("devices", [2, 4, 8])
@@ -138,17 +138,17 @@ def test_bubble(devices: int, chunks: int, rounds: int) -> None:
 
 def test_peaks() -> None:
     """P4 V2 M8 holds 11, 9, 7, 5 chunks; device 0 holds PV + P - 1 in general."""
-    assert run(Size(4, 2, 8).problem(activation=1), "interleaved").schedule.peak_memory == [11, 9, 7, 5]
+    assert run(Size(4, 2, 8).problem(activation=1), "interleaved").schedule.peak_grains == [11, 9, 7, 5]
     for devices, chunks in [(2, 2), (4, 3), (8, 2)]:
         size = Size(devices, chunks, 4 * devices)
-        peaks = run(size.problem(activation=1), "interleaved").schedule.peak_memory
+        peaks = run(size.problem(activation=1), "interleaved").schedule.peak_grains
         assert peaks[0] == devices * chunks + devices - 1
 
 
 def test_autopipe() -> None:
     """Autopipe's case (4 devices, 8 stages, 8 microbatches, f=5, B=10) takes 285, and 285 is optimal."""
     outcome = run(Size(4, 2, 8).problem(forward=5, backward=10), "interleaved")
-    assert (outcome.schedule.makespan, outcome.bound.ticks, outcome.status) == (285, 285, "optimal")
+    assert (outcome.schedule.makespan_ticks, outcome.bound.ticks, outcome.status) == (285, 285, "optimal")
 
 
 @pytest.mark.parametrize("devices", range(1, 9))
@@ -250,7 +250,7 @@ def test_peaks_of_the_relatives(name: str, peak: Callable[[int, int, int, int], 
         problem = Size(devices, chunks, microbatches).problem(activation=1, retain=1)
         held = [peak(chunks, min(group, microbatches), device, devices) for device in range(devices)]
         expected = [min(chunks * microbatches, one) for one in held]
-        assert run(problem, name, group_size=group).schedule.peak_memory == expected
+        assert run(problem, name, group_size=group).schedule.peak_grains == expected
 
 
 @pytest.mark.parametrize("devices", range(1, 7))
@@ -270,12 +270,12 @@ def test_megatrons_combined_order(devices: int, chunks: int) -> None:
 
 
 def test_megatron_refuses_many_that_run() -> None:
-    """Of the group sizes that Megatron refuses, many run (schedules.md, peers' mistakes), and here they do."""
+    """Of the group sizes that Megatron refuses, many run, and here they do."""
     size = Size(4, 2, 10)
     more = [group for group in range(1, 11) if group not in accepted(size) and runs(size, group)]
     assert len(more) >= 2
     for group in more:
-        assert run(size.problem(), "interleaved", group_size=group).schedule.makespan > 0
+        assert run(size.problem(), "interleaved", group_size=group).schedule.makespan_ticks > 0
 
 
 def test_fewer_microbatches_than_devices_and_a_small_group() -> None:

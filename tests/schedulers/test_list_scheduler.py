@@ -8,9 +8,10 @@ import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
-from pipesched import ConfigError, NoSchedule, Plan, Problem, make_problem, run, violations
+from pipesched import ConfigError, NoSchedule, Plan, Problem, make_problem, run
 from pipesched.core.priorities import PRIORITIES
 from pipesched.core.ties import TIES
+from pipesched.pipeline.check import violations
 from tests.replay import Op, Replayed, device_of, inputs, name, parts, replay
 from tests.strategies import ALL_PLACEMENTS, SETTLED, problems, texts_of, with_rooms
 
@@ -27,7 +28,7 @@ def alike(plan: Plan) -> list[list[tuple[str, int]]]:
 def floor(problem: Problem, device: int) -> int:
     """What one microbatch holds on a device when its last stage there runs: the activations of all its stages."""
     return max(
-        sum(problem.memory.activation[s] for s in range(problem.stages) if device_of(problem, s, mb) == device)
+        sum(problem.grains.activation[s] for s in range(problem.stages) if device_of(problem, s, mb) == device)
         for mb in range(problem.microbatches)
     )
 
@@ -36,7 +37,7 @@ def floor(problem: Problem, device: int) -> int:
 @pytest.mark.parametrize("tie", TIES)
 @pytest.mark.parametrize(("devices", "microbatches"), [(1, 3), (2, 5), (4, 8), (5, 3)])
 def test_caps_of_1f1b_give_1f1b(priority: str, tie: str, devices: int, microbatches: int) -> None:
-    """Under the cap P-d on each device every rule gives exactly 1F1B (hls.md)."""
+    """Under the cap P-d on each device every rule gives exactly 1F1B."""
     budget = [devices - device for device in range(devices)]
     problem = make_problem(devices=devices, microbatches=microbatches, forward=1, backward=2, budget=budget)
     listed = run(problem, "list", priority=priority, tie=tie).schedule
@@ -62,41 +63,41 @@ def test_caps_of_1f1b_for_any_equal_stages(
 
 
 def test_a_uniform_cap() -> None:
-    """P4 M8 f=1 B=2 with a cap of 4: DFS reaches 33, BFS and the critical-path priority 37 (hls.md)."""
+    """P4 M8 f=1 B=2 with a cap of 4: DFS reaches 33, BFS and the critical-path priority 37."""
     problem = make_problem(devices=4, microbatches=8, forward=1, backward=2, budget=4)
-    assert run(problem, "list", tie="dfs").schedule.makespan == 33
-    assert run(problem, "list", tie="bfs").schedule.makespan == 37
-    assert {run(problem, "list", priority="alap", tie=tie).schedule.makespan for tie in TIES} == {37}
+    assert run(problem, "list", tie="dfs").schedule.makespan_ticks == 33
+    assert run(problem, "list", tie="bfs").schedule.makespan_ticks == 37
+    assert {run(problem, "list", priority="alap", tie=tie).schedule.makespan_ticks for tie in TIES} == {37}
 
 
 def test_without_a_cap() -> None:
-    """Without a cap DFS peaks at 8, 7, 4, 1 and takes the 33 that everything takes (hls.md)."""
+    """Without a cap DFS peaks at 8, 7, 4, 1 and takes the 33 that everything takes."""
     schedule = run(make_problem(devices=4, microbatches=8), "list", tie="dfs").schedule
-    assert (schedule.peak_memory, schedule.makespan) == ([8, 7, 4, 1], 33)
+    assert (schedule.peak_grains, schedule.makespan_ticks) == ([8, 7, 4, 1], 33)
 
 
 def test_defaults() -> None:
-    """`list` defaults to linear, priority none, tie dfs (DESIGN section 4)."""
+    """`list` defaults to linear, priority none, tie dfs."""
     problem = make_problem(devices=3, stages=6, microbatches=5, budget=3)
     schedule = run(problem, "list").schedule
-    assert schedule.problem.home().devices == (0, 0, 1, 1, 2, 2)
+    assert schedule.problem.settled_placement.devices == (0, 0, 1, 1, 2, 2)
     assert texts_of(schedule.plan) == texts_of(run(problem, "list", priority="none", tie="dfs").schedule.plan)
 
 
 def test_the_backward_is_split_when_its_halves_are_given() -> None:
-    """I and W when the config gives them, else B (DESIGN section 6)."""
+    """I and W when the config gives them, else B."""
     whole = run(make_problem(devices=2, backward=2), "list").schedule
     halves = run(make_problem(devices=2, backward_input=1, backward_weight=1), "list").schedule
-    assert whole.plan.index.kinds == "FB"
-    assert halves.plan.index.kinds == "FIW"
+    assert whole.plan.index.letters == "FB"
+    assert halves.plan.index.letters == "FIW"
 
 
 def test_unit_costs_split() -> None:
-    """P4 M8 f=b=w=1 cannot take less than 27 (solver.md), and W fills the gaps better than fused backwards do."""
+    """P4 M8 f=b=w=1 cannot take less than 27 (a proof), and W fills the gaps better than fused backwards do."""
     makespans = {
         run(
             make_problem(devices=4, microbatches=8, backward_input=1, backward_weight=1), "list", tie=tie
-        ).schedule.makespan
+        ).schedule.makespan_ticks
         for tie in TIES
     }
     assert min(makespans) >= 27
@@ -104,10 +105,10 @@ def test_unit_costs_split() -> None:
 
 
 def test_one_activation_is_sequential() -> None:
-    """With room for one activation there is one order only: 54 at P3 M6, proved by CP-SAT (solver.md)."""
+    """With room for one activation there is one order only: 54 at P3 M6, proved by CP-SAT."""
     problem = make_problem(devices=3, microbatches=6, budget=1)
     for tie in TIES:
-        assert run(problem, "list", tie=tie).schedule.makespan == 54
+        assert run(problem, "list", tie=tie).schedule.makespan_ticks == 54
 
 
 H1 = {"microbatches": 24, "forward": 185, "backward_input": 181, "backward_weight": 93, "p2p": 6}
@@ -131,10 +132,10 @@ H3 = {
     ],
 )
 def test_ladder_cases_that_a_list_schedule_reaches(given: dict[str, Any], rule: dict[str, str], makespan: int) -> None:
-    """h3 (both budgets) and h5 of solver.md: optima that a list schedule reaches."""
+    """Cases h3 (both budgets) and h5: proved optima that a list schedule reaches."""
     outcome = run(make_problem(**given), "list", **rule)
     assert outcome.schedule.fits
-    assert outcome.schedule.makespan == makespan
+    assert outcome.schedule.makespan_ticks == makespan
     assert outcome.bound.ticks <= makespan
 
 
@@ -160,20 +161,20 @@ def test_ladder_cases_that_a_list_schedule_reaches(given: dict[str, Any], rule: 
     ],
 )
 def test_nothing_beats_a_proven_optimum(given: dict[str, Any], optimum: int) -> None:
-    """h1, h2, h6, h7 and P8 M16 of solver.md: every rule stays within the budget and at or above the optimum."""
+    """Cases h1, h2, h6, h7 and P8 M16: every rule stays within the budget and at or above the optimum."""
     problem = make_problem(devices=8, **given)
     for tie in TIES:
         outcome = run(problem, "list", tie=tie)
         assert outcome.schedule.fits
-        assert outcome.bound.ticks <= optimum <= outcome.schedule.makespan
+        assert outcome.bound.ticks <= optimum <= outcome.schedule.makespan_ticks
 
 
 def test_greedy_under_a_tight_cap() -> None:
-    """h11 of solver.md: a greedy list schedule under the cap takes 1763."""
+    """Case h11: a greedy list schedule under the cap takes 1763."""
     problem = make_problem(
         devices=8, microbatches=32, forward=12, backward_input=13, backward_weight=9, p2p=1, budget=5
     )
-    assert run(problem, "list").schedule.makespan == 1763
+    assert run(problem, "list").schedule.makespan_ticks == 1763
 
 
 @given(problems(ALL_PLACEMENTS), rules, st.integers(0, 3))
@@ -196,7 +197,7 @@ def test_seeds_matter_to_random_ties() -> None:
 @given(problems(SETTLED, most_microbatches=8), rules, st.data())
 def test_obeys_any_budget_from_the_floor_on(problem: Problem, rule: dict[str, Any], data: st.DataObject) -> None:
     """Every budget that holds one microbatch gives a schedule within it; below that the device is named."""
-    assume(problem.microbatches > 1 or not problem.home().mirrored)
+    assume(problem.microbatches > 1 or not problem.settled_placement.mirrored)
     floors = [floor(problem, device) for device in range(problem.devices)]
     slack = st.one_of(st.just(0), st.integers(-1, max(floors) + 1))
     rooms = [least + data.draw(slack) for least in floors]
@@ -219,14 +220,14 @@ def test_obeys_any_budget_from_the_floor_on(problem: Problem, rule: dict[str, An
 @pytest.mark.parametrize("retain", [0, 0.5, 1])
 def test_at_the_floor(placement: Any, tie: str, retain: float) -> None:
     """With room for exactly one microbatch no rule wedges on several chunks a device, the backward split or not."""
-    halves = {"backward_input": 2, "backward_weight": 1}
+    halves: dict[str, Any] = {"backward_input": 2, "backward_weight": 1}
     for backward in ({"backward": 2}, halves):
         problem = make_problem(
             devices=3, stages=6, microbatches=7, placement=placement, activation=1, retain=retain, budget=2, **backward
         )
         schedule = run(problem, "list", tie=tie).schedule
         assert schedule.fits
-        assert max(schedule.peak_memory) == 2 * schedule.problem.memory.scale
+        assert max(schedule.peak_grains) == 2 * schedule.problem.grains.per_unit
 
 
 @pytest.mark.parametrize("devices", [2, 3, 4])
@@ -236,7 +237,7 @@ def test_two_directions_in_room_for_one(devices: int, microbatches: int) -> None
     problem = make_problem(devices=devices, microbatches=microbatches, placement="bidirectional", budget=1)
     for priority in PRIORITIES:
         for tie in TIES:
-            assert run(problem, "list", priority=priority, tie=tie).schedule.peak_memory == [1] * devices
+            assert run(problem, "list", priority=priority, tie=tie).schedule.peak_grains == [1] * devices
 
 
 @pytest.mark.parametrize("budget", [[5, 2, 4], [3, 2, 2], [2, 2, 3], [6, 3, 2]])
@@ -255,7 +256,7 @@ def test_a_stage_that_holds_nothing() -> None:
         devices=2, stages=4, microbatches=4, placement="loop", activation=[0, 1, 1, 1], budget=[1, 2]
     )
     for tie in TIES:
-        assert run(problem, "list", tie=tie).schedule.peak_memory == [1, 2]
+        assert run(problem, "list", tie=tie).schedule.peak_grains == [1, 2]
 
 
 @given(problems(SETTLED, most_microbatches=4), rules)

@@ -34,7 +34,7 @@ def test_bubble(devices: int, chunks: int, extra: int) -> None:
 def test_peaks(devices: int, chunks: int, microbatches: int) -> None:
     """Every device holds all VM chunks: M microbatches."""
     problem = make_problem(devices=devices, stages=chunks * devices, microbatches=microbatches, activation=1)
-    assert run(problem, "looped-bfs").schedule.peak_memory == [chunks * microbatches] * devices
+    assert run(problem, "looped-bfs").schedule.peak_grains == [chunks * microbatches] * devices
 
 
 def test_one_chunk_is_naive_lifo() -> None:

@@ -24,17 +24,17 @@ def test_figures(devices: int, microbatches: int, lifo: bool) -> None:
     """Equal stages: bubble (P-1)/(M+P-1), as 1F1B; M activations everywhere."""
     schedule = run(make_problem(devices=devices, microbatches=microbatches), "naive", lifo=lifo).schedule
     assert schedule.bubble == pytest.approx((devices - 1) / (microbatches + devices - 1))
-    assert schedule.peak_memory == [microbatches] * devices
+    assert schedule.peak_grains == [microbatches] * devices
 
 
 def test_bubble_of_the_example() -> None:
     """27.27 % at P4 M8, where it takes 33."""
     schedule = run(make_problem(devices=4, microbatches=8), "naive").schedule
-    assert (schedule.makespan, round(100 * schedule.bubble, 2)) == (33, 27.27)
+    assert (schedule.makespan_ticks, round(100 * schedule.bubble, 2)) == (33, 27.27)
 
 
 def test_autopipe() -> None:
     """Autopipe's case, eight stages fused into four: 330, with eight microbatches held everywhere."""
     schedule = run(make_problem(devices=4, stages=8, microbatches=8, forward=5, backward=10), "naive").schedule
-    assert schedule.makespan == 330
-    assert schedule.peak_memory == [8 * schedule.problem.memory.scale] * 4
+    assert schedule.makespan_ticks == 330
+    assert schedule.peak_grains == [8 * schedule.problem.grains.per_unit] * 4

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -31,10 +33,11 @@ def test_fewer_microbatches_than_devices() -> None:
     ("devices", "microbatches", "makespan"), [(4, 8, 33), (8, 16, 69), (8, 32, 117), (16, 64, 237)]
 )
 def test_unit_cost_table(devices: int, microbatches: int, makespan: int) -> None:
-    """The column 1f1b of schedules.md: f = b = w = 1."""
-    for backward in ({"backward": 2}, {"backward_input": 1, "backward_weight": 1}):
+    """Makespan and memory of 1F1B with f = b = w = 1."""
+    halves: list[dict[str, Any]] = [{"backward": 2}, {"backward_input": 1, "backward_weight": 1}]
+    for backward in halves:
         schedule = run(make_problem(devices=devices, microbatches=microbatches, **backward), "1f1b").schedule
-        assert schedule.makespan == makespan
+        assert schedule.makespan_ticks == makespan
 
 
 @given(st.integers(1, 9), st.integers(1, 20), st.integers(1, 5), st.integers(0, 9))
@@ -42,12 +45,12 @@ def test_figures(devices: int, microbatches: int, forward: int, backward: int) -
     """Equal stages: makespan (M+P-1)(f+B), bubble (P-1)/(M+P-1), peak min(P-d, M), and nothing is faster."""
     problem = make_problem(devices=devices, microbatches=microbatches, forward=forward, backward=backward)
     outcome = run(problem, "1f1b")
-    schedule, half = outcome.schedule, problem.costs.scale
-    assert schedule.makespan == half * (microbatches + devices - 1) * (forward + backward)
+    schedule, half = outcome.schedule, problem.ticks.per_unit
+    assert schedule.makespan_ticks == half * (microbatches + devices - 1) * (forward + backward)
     assert schedule.bubble == pytest.approx((devices - 1) / (microbatches + devices - 1))
     assert outcome.status == "optimal"
     if backward:
-        assert schedule.peak_memory == [min(devices - d, microbatches) for d in range(devices)]
+        assert schedule.peak_grains == [min(devices - d, microbatches) for d in range(devices)]
 
 
 def test_bubble_of_the_example() -> None:
@@ -59,15 +62,15 @@ def test_bubble_of_the_example() -> None:
 def test_autopipe() -> None:
     """Autopipe's case, eight stages fused into four: 330."""
     schedule = run(make_problem(devices=4, stages=8, microbatches=8, forward=5, backward=10), "1f1b").schedule
-    assert schedule.makespan == 330
+    assert schedule.makespan_ticks == 330
     assert schedule.problem.stages == 4
-    assert schedule.peak_memory == [held * schedule.problem.memory.scale for held in (4, 3, 2, 1)]
+    assert schedule.peak_grains == [held * schedule.problem.grains.per_unit for held in (4, 3, 2, 1)]
 
 
 @pytest.mark.parametrize(("devices", "microbatches", "p2p"), [(2, 2, 1), (4, 8, 2), (8, 3, 1), (3, 1, 4)])
 def test_p2p_of_few_microbatches(devices: int, microbatches: int, p2p: int) -> None:
     """The first microbatch crosses P-1 boundaries there and back, so 2(P-1)c is the least that p2p costs."""
     free, slow = (run(make_problem(devices=devices, microbatches=microbatches, p2p=c), "1f1b") for c in (0, p2p))
-    assert slow.schedule.makespan >= free.schedule.makespan + 2 * (devices - 1) * p2p
+    assert slow.schedule.makespan_ticks >= free.schedule.makespan_ticks + 2 * (devices - 1) * p2p
     if microbatches == 1:
-        assert slow.schedule.makespan == 3 * devices + 2 * (devices - 1) * p2p
+        assert slow.schedule.makespan_ticks == 3 * devices + 2 * (devices - 1) * p2p

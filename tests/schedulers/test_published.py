@@ -1,4 +1,4 @@
-"""Figures that papers and peers publish for the families beyond 1F1B (schedules.md)."""
+"""Figures that papers and peers publish for the families beyond 1F1B."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import pytest
 
 from pipesched.errors import NotApplicable
 from pipesched.outcome import Outcome, run
-from pipesched.pipeline.problem import make_problem
+from pipesched.pipeline.arguments import make_problem
 
 
 def unit(algorithm: str, devices: int, microbatches: int, stages: int | None = None, **values: Any) -> Outcome:
@@ -19,7 +19,7 @@ def unit(algorithm: str, devices: int, microbatches: int, stages: int | None = N
 
 
 def peaks(outcome: Outcome) -> list[int]:
-    return [peak // outcome.schedule.problem.memory.scale for peak in outcome.schedule.peak_memory]
+    return [peak // outcome.schedule.problem.grains.per_unit for peak in outcome.schedule.peak_grains]
 
 
 @pytest.mark.parametrize(
@@ -31,7 +31,7 @@ def test_makespans_at_unit_costs(devices: int, microbatches: int, zb_1p: int, du
     one = unit("zb-1p", devices, microbatches)
     two = unit("dualpipe", devices, microbatches)
     cut = unit("dualpipe-v", devices, microbatches, 2 * devices)
-    assert [outcome.schedule.makespan for outcome in (one, two, cut)] == [zb_1p, dualpipe, dualpipe_v]
+    assert [outcome.schedule.makespan_ticks for outcome in (one, two, cut)] == [zb_1p, dualpipe, dualpipe_v]
     assert peaks(one) == [devices] * devices
     assert max(peaks(two)) == devices + 1
     assert max(peaks(cut)) == 2 * devices + 1
@@ -77,7 +77,7 @@ def test_zb_h2_leaves_nothing_idle_in_its_span(devices: int, microbatches: int) 
 def test_zb_h1_idles_as_published(f: int, b: int, w: int) -> None:
     """The busiest device of ZB-H1 idles (P-1)(f+b-w) when w <= min(f, b)."""
     schedule = unit("zb-h1", 4, 12, forward=f, backward_input=b, backward_weight=w).schedule
-    assert schedule.makespan - schedule.ideal == 3 * (f + b - w)
+    assert schedule.makespan_ticks - schedule.ideal_ticks == 3 * (f + b - w)
 
 
 def test_peaks_of_the_overlapped_families() -> None:
@@ -89,7 +89,7 @@ def test_peaks_of_the_overlapped_families() -> None:
 def test_a_pair_that_hides_half_is_faster() -> None:
     """Where a pair takes less than its parts, the overlapped schedule beats plain 1F1B, and the bound stays below."""
     outcome = unit("1f1b-overlap", 4, 16, overlap=2)
-    assert outcome.bound.ticks <= outcome.schedule.makespan < unit("1f1b", 4, 16).schedule.makespan
+    assert outcome.bound.ticks <= outcome.schedule.makespan_ticks < unit("1f1b", 4, 16).schedule.makespan_ticks
 
 
 @pytest.mark.parametrize(("name", "group"), [("gis", 4), ("gis-h", 2)])
@@ -105,7 +105,7 @@ def test_peak_of_the_grouped_families(name: str, group: int) -> None:
 def test_hanayo(devices: int, microbatches: int, waves: int, makespan: int) -> None:
     """Hanayo's makespans in fused units, under its cap of 2WP chunks."""
     outcome = unit("hanayo", devices, microbatches, 2 * waves * devices)
-    assert outcome.schedule.makespan == makespan
+    assert outcome.schedule.makespan_ticks == makespan
     assert max(peaks(outcome)) <= 2 * waves * devices
 
 
@@ -113,7 +113,7 @@ def test_hanayo(devices: int, microbatches: int, waves: int, makespan: int) -> N
 def test_chimera(devices: int, microbatches: int, makespan: int) -> None:
     """Chimera at B = 2f, and its bubble (P-2)/(2M+P-2) at B = f; peaks between P/2+1 and P."""
     outcome = unit("chimera", devices, microbatches)
-    assert outcome.schedule.makespan == makespan
+    assert outcome.schedule.makespan_ticks == makespan
     assert {devices // 2 + 1, devices} >= {min(peaks(outcome)), max(peaks(outcome))}
     even = unit("chimera", devices, microbatches, backward_input=0.5, backward_weight=0.5)
     assert even.schedule.bubble == pytest.approx((devices - 2) / (2 * microbatches + devices - 2), abs=1e-15)

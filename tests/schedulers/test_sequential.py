@@ -24,13 +24,13 @@ def test_figures(devices: int, microbatches: int, p2p: int) -> None:
     """Equal stages: M times one microbatch's path, one activation a device, bubble 1 - 1/P without p2p."""
     problem = make_problem(devices=devices, microbatches=microbatches, p2p=p2p)
     schedule = run(problem, "sequential").schedule
-    assert schedule.makespan == microbatches * (3 * devices + 2 * (devices - 1) * p2p)
-    assert schedule.peak_memory == [1] * devices
+    assert schedule.makespan_ticks == microbatches * (3 * devices + 2 * (devices - 1) * p2p)
+    assert schedule.peak_grains == [1] * devices
     if not p2p:
         assert schedule.bubble == pytest.approx(1 - 1 / devices)
 
 
 def test_proven_optimum_of_one_activation() -> None:
-    """With room for one activation nothing is faster: 96 at P4 M8, 54 at P3 M6 (solver.md)."""
-    assert run(make_problem(devices=4, microbatches=8), "sequential").schedule.makespan == 96
-    assert run(make_problem(devices=3, microbatches=6), "sequential").schedule.makespan == 54
+    """With room for one activation nothing is faster: 96 at P4 M8, 54 at P3 M6 (proved by CP-SAT)."""
+    assert run(make_problem(devices=4, microbatches=8), "sequential").schedule.makespan_ticks == 96
+    assert run(make_problem(devices=3, microbatches=6), "sequential").schedule.makespan_ticks == 54

@@ -5,9 +5,10 @@ from __future__ import annotations
 import pytest
 from hypothesis import given
 
+from pipesched.pipeline.arguments import make_problem
 from pipesched.pipeline.ops import OpIndex
 from pipesched.pipeline.plan import Plan
-from pipesched.pipeline.problem import Problem, make_problem
+from pipesched.pipeline.problem import Problem
 from pipesched.schedulers.block import Block, in_chunks
 from pipesched.schedulers.one_f_one_b_v import unit_block
 from pipesched.schedulers.squeeze import squeeze
@@ -35,7 +36,7 @@ def test_never_later_than_the_block(drawn: tuple[Problem, Block]) -> None:
     assert max(squeezed.peak) <= room
     kept: list[list[int]] = [[] for _ in orders]
     for number in block.order(index):
-        kept[problem.home().devices[index.op(number).stage]].append(number)
+        kept[problem.settled_placement.devices[index.op(number).stage]].append(number)
     plain = replayed(problem, index, kept)
     assert all(start <= plain.start[text] for text, start in squeezed.start.items())
 

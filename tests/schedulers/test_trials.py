@@ -7,7 +7,8 @@ from fractions import Fraction
 import pytest
 from hypothesis import given, settings
 
-from pipesched import ConfigError, Problem, make_problem, violations
+from pipesched import ConfigError, Problem, make_problem
+from pipesched.pipeline.check import violations
 from pipesched.pipeline.ops import OpIndex
 from pipesched.pipeline.schedule import schedule_plan
 from pipesched.schedulers.trials import LEAST_ROUNDS, Effort, Trials, trials
@@ -27,11 +28,11 @@ def case(objective: str = "span", room: int = 8, problem: Problem = PROBLEM) -> 
 @given(limited())
 def test_times_are_those_of_the_replay(problem: Problem) -> None:
     """What trials time, the naive replay times alike; what they say fits, fits by its peaks."""
-    tried = trials(problem, "FIW", [room or 0 for room in problem.room()], "span")
+    tried = trials(problem, "FIW", [room or 0 for room in problem.capacity_grains], "span")
     schedule = tried.timed(handcrafted(tried.index, *H2))
     naive = replay(problem, texts_of(schedule.plan))
-    assert (schedule.makespan, schedule.span) == (naive.makespan, naive.span)
-    assert tried.fits(schedule) == all(peak <= room for peak, room in zip(naive.peak, tried.rooms, strict=True))
+    assert (schedule.makespan_ticks, schedule.span_ticks) == (naive.makespan, naive.span)
+    assert tried.fits(schedule) == all(peak <= room for peak, room in zip(naive.peak, tried.capacities, strict=True))
 
 
 def test_the_limit_counts() -> None:
@@ -46,8 +47,8 @@ def test_the_best_by_each_objective() -> None:
     for objective in ("span", "makespan"):
         tried = case(objective)
         halves, h1, h2 = (tried.timed(handcrafted(tried.index, *depth)) for depth in (HALVES, H1, H2))
-        assert (halves.makespan, h1.makespan, h2.makespan) == (30, 27, 27)
-        assert (h1.span, h2.span) == (27, 24)
+        assert (halves.makespan_ticks, h1.makespan_ticks, h2.makespan_ticks) == (30, 27, 27)
+        assert (h1.span_ticks, h2.span_ticks) == (27, 24)
         assert tried.best([halves, h1, h2]) is h2
 
 
@@ -70,11 +71,11 @@ def test_improved_only_where_it_is_worth_it() -> None:
 @given(limited())
 def test_improved_is_no_worse_and_fits(problem: Problem) -> None:
     """From 1F1B in halves where that fits: every rule is kept, and the objective is no longer."""
-    tried = trials(problem, "FIW", [room or 0 for room in problem.room()], "makespan")
+    tried = trials(problem, "FIW", [room or 0 for room in problem.capacity_grains], "makespan")
     start = tried.timed(handcrafted(OpIndex("FIW", problem.stages, problem.microbatches), *HALVES))
     if tried.fits(start):
         plan = tried.improved(start, Effort(operations=20_000, rounds=60, slack=Fraction(1, 20)))
         after = schedule_plan(problem, plan)
         assert list(violations(after)) == []
         assert after.fits
-        assert after.makespan <= start.makespan
+        assert after.makespan_ticks <= start.makespan_ticks

@@ -20,9 +20,9 @@ from tests.strategies import problems, texts_of
 
 SPLIT = ("zb-v", "v-half", "v-min")
 NAMES = (*SPLIT, "1f1b-v")
-UNIT = {"forward": 1, "backward_input": 1, "backward_weight": 1}
-PROFILED = {"forward": 4959, "backward_input": 5217, "backward_weight": 3519, "p2p": 213}
-UNEVEN = {
+UNIT: dict[str, Any] = {"forward": 1, "backward_input": 1, "backward_weight": 1}
+PROFILED: dict[str, Any] = {"forward": 4959, "backward_input": 5217, "backward_weight": 3519, "p2p": 213}
+UNEVEN: dict[str, Any] = {
     "forward": [5, 4, 4, 6, 4, 4, 4, 9],
     "backward_input": [5, 4, 5, 6, 4, 4, 5, 8],
     "backward_weight": [3, 3, 3, 4, 3, 3, 3, 6],
@@ -38,7 +38,7 @@ def v_schedule(name: str, devices: int, microbatches: int, **values: Any) -> Out
 
 def peak(outcome: Outcome) -> int:
     """The chunks of the device that holds most."""
-    return max(outcome.schedule.peak_memory) // outcome.schedule.problem.memory.scale
+    return max(outcome.schedule.peak_grains) // outcome.schedule.problem.grains.per_unit
 
 
 @pytest.mark.parametrize(
@@ -52,8 +52,8 @@ def peak(outcome: Outcome) -> int:
 def test_published_figures(name: str, devices: int, microbatches: int, makespan: int, span: int, chunks: int) -> None:
     """At f = b = w: no longer than published, in the published memory. (P16: scripts/reproduce_v_schedules.py.)"""
     outcome = v_schedule(name, devices, microbatches, **UNIT)
-    assert outcome.schedule.makespan <= makespan
-    assert outcome.schedule.span <= span
+    assert outcome.schedule.makespan_ticks <= makespan
+    assert outcome.schedule.span_ticks <= span
     assert peak(outcome) == chunks
 
 
@@ -83,7 +83,7 @@ def test_uneven_stages(name: str) -> None:
     """Uneven stages and p2p: the memory of even ones, and no longer than GIS-H, which saves memory without the V."""
     outcome = v_schedule(name, 4, 12, **UNEVEN)
     assert peak(outcome) <= peak(v_schedule(name, 4, 12, **UNIT))
-    assert outcome.schedule.makespan <= v_schedule("gis-h", 4, 12, **UNEVEN).schedule.makespan
+    assert outcome.schedule.makespan_ticks <= v_schedule("gis-h", 4, 12, **UNEVEN).schedule.makespan_ticks
 
 
 @pytest.mark.parametrize("devices", [1, 2, 3, 4, 6])
@@ -97,7 +97,7 @@ def test_the_published_order_of_zb_v(devices: int) -> None:
         orders = [published_order(index, devices, device) for device in range(devices)]
         schedule = schedule_plan(problem, Plan(index, orders))
         assert schedule.bubble_span == 0
-        assert max(schedule.peak_memory) == min(2 * microbatches, 2 * devices)
+        assert max(schedule.peak_grains) == min(2 * microbatches, 2 * devices)
 
 
 def test_objectives() -> None:
@@ -105,8 +105,8 @@ def test_objectives() -> None:
     for name in NAMES:
         problem = make_problem(devices=4, stages=8, microbatches=10, **UNEVEN)
         by_span, by_makespan = (run(problem, name, objective=goal).schedule for goal in ("span", "makespan"))
-        assert by_span.span <= by_makespan.span
-        assert by_makespan.makespan <= by_span.makespan
+        assert by_span.span_ticks <= by_makespan.span_ticks
+        assert by_makespan.makespan_ticks <= by_span.makespan_ticks
 
 
 def test_an_objective_that_does_not_exist() -> None:
@@ -124,8 +124,8 @@ def test_same_answer_again() -> None:
 @pytest.mark.parametrize("name", NAMES)
 def test_a_model_that_takes_no_time(name: str) -> None:
     """Costs of zero: a schedule all the same, with p2p one of at least its eight hops."""
-    assert v_schedule(name, 3, 5, forward=0, backward=0).schedule.makespan == 0
-    assert v_schedule(name, 3, 5, forward=0, backward=0, p2p=2).schedule.makespan >= 8 * 2
+    assert v_schedule(name, 3, 5, forward=0, backward=0).schedule.makespan_ticks == 0
+    assert v_schedule(name, 3, 5, forward=0, backward=0, p2p=2).schedule.makespan_ticks >= 8 * 2
 
 
 @cache

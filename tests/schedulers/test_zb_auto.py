@@ -8,16 +8,24 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from pipesched import ConfigError, NoSchedule, Plan, Problem, make_problem, run, violations
+from pipesched import ConfigError, NoSchedule, Plan, Problem, make_problem, run
 from pipesched.outcome import Outcome
+from pipesched.pipeline.check import violations
 from pipesched.pipeline.ops import OpIndex
 from pipesched.pipeline.schedule import schedule_plan
 from pipesched.schedulers.zb_greedy import Switches, greedy_orders
 from tests.replay import replay
 from tests.strategies import limited, texts_of
 
-UNIT = {"devices": 4, "microbatches": 8, "forward": 1, "backward_input": 1, "backward_weight": 1}
-MIDDLE = {"devices": 8, "microbatches": 24, "forward": 185, "backward_input": 181, "backward_weight": 93, "p2p": 6}
+UNIT: dict[str, Any] = {"devices": 4, "microbatches": 8, "forward": 1, "backward_input": 1, "backward_weight": 1}
+MIDDLE: dict[str, Any] = {
+    "devices": 8,
+    "microbatches": 24,
+    "forward": 185,
+    "backward_input": 181,
+    "backward_weight": 93,
+    "p2p": 6,
+}
 UNEVEN = {
     "devices": 8,
     "microbatches": 32,
@@ -44,7 +52,7 @@ def auto(objective: str, **values: Any) -> Outcome:
 def test_spans_that_are_proved_optimal(budget: int, span: int) -> None:
     """P4 M8 at unit costs: every budget's proven optimum; no idle time in the span from 7 activations on."""
     schedule = auto("span", budget=budget, **UNIT).schedule
-    assert schedule.span == span
+    assert schedule.span_ticks == span
     assert (schedule.bubble_span == 0) == (budget >= 7)
 
 
@@ -59,28 +67,28 @@ def test_spans_that_are_proved_optimal(budget: int, span: int) -> None:
 )
 def test_makespans_that_are_proved_optimal(problem: dict[str, Any], budget: int, makespan: int) -> None:
     """Proven optima for unit costs, for activations of which I frees half, with p2p, and for uneven stages."""
-    assert auto("makespan", budget=budget, **problem).schedule.makespan == makespan
+    assert auto("makespan", budget=budget, **problem).schedule.makespan_ticks == makespan
 
 
 def test_tight_memory() -> None:
     """P8 M32 f12 b13 w9 with room for five microbatches: within 2 % of the proven 1648 (a list schedule has 1763)."""
-    costs = {"forward": 12, "backward_input": 13, "backward_weight": 9, "p2p": 1}
+    costs: dict[str, Any] = {"forward": 12, "backward_input": 13, "backward_weight": 9, "p2p": 1}
     schedule = auto("makespan", devices=8, microbatches=32, budget=5, **costs).schedule
-    assert 1648 <= schedule.makespan <= 1680
+    assert 1648 <= schedule.makespan_ticks <= 1680
 
 
 def test_objectives_differ() -> None:
     """Each objective is the better one by its own measure where the two disagree."""
     by_span, by_makespan = (auto(goal, budget=10, **RETAINED).schedule for goal in ("span", "makespan"))
-    assert by_makespan.makespan == 195
-    assert by_span.span < by_makespan.span
+    assert by_makespan.makespan_ticks == 195
+    assert by_span.span_ticks < by_makespan.span_ticks
 
 
 def test_the_default_limit_is_two_p() -> None:
     """Without a budget a device holds at most 2P activations of the largest stage, and uses more than P of them."""
     outcome = run(make_problem(**{**UNIT, "microbatches": 40}), "zb-auto")
     assert outcome.schedule.bubble_span == 0
-    assert 4 < max(outcome.schedule.peak_memory) <= 8
+    assert 4 < max(outcome.schedule.peak_grains) <= 8
     free = run(make_problem(**{**UNIT, "microbatches": 40, "budget": 8}), "zb-auto")
     assert texts_of(free.schedule.plan) == texts_of(outcome.schedule.plan)
 
@@ -113,11 +121,11 @@ def test_never_over_budget_nor_worse_than_what_fits(problem: Problem, objective:
     schedule = run(problem, "zb-auto", objective=objective).schedule
     naive = replay(schedule.problem, texts_of(schedule.plan))
     assert list(violations(schedule)) == []
-    assert all(peak <= room for peak, room in zip(naive.peak, problem.room(), strict=True) if room is not None)
+    assert all(peak <= room for peak, room in zip(naive.peak, problem.capacity_grains, strict=True) if room is not None)
     for name in ("zb-h1", "zb-h2", "1f1b"):
         other = run(problem, name).schedule
         if other.fits:
-            assert getattr(naive, objective) <= getattr(other, objective)
+            assert getattr(naive, objective) <= getattr(other, f"{objective}_ticks")
 
 
 @st.composite
@@ -133,7 +141,7 @@ def switches_for(draw: st.DrawFn, problem: Problem) -> Switches:
 def test_the_greedy_always_ends_within_its_rooms(data: st.DataObject) -> None:
     """Whatever the switches and the rooms: every operation once, in an order that runs and fits."""
     problem = data.draw(limited())
-    rooms = [room if room is not None else 0 for room in problem.room()]
+    rooms = [room if room is not None else 0 for room in problem.capacity_grains]
     orders = greedy_orders(problem, rooms, data.draw(switches_for(problem)))
     schedule = schedule_plan(problem, Plan(OpIndex("FIW", problem.stages, problem.microbatches), orders))
     assert list(violations(schedule)) == []

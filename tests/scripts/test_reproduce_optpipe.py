@@ -21,7 +21,7 @@ def test_the_grid_is_the_whole_experiment() -> None:
 
 
 def test_a_cell() -> None:
-    """P4 M8 at half of 1F1B's peak: 51 without relief, 33 with (times 4 here), and 33 is the bound."""
+    """P4 M8 at half of 1F1B's peak: 51 with all activations kept, 33 with both (times 4 here), and 33 is the bound."""
     row = script.measure(script.Cell(4, 8, False, Fraction(1, 2), Fraction(1, 2)), seconds=2)
     assert row.idle[0] == pytest.approx(100 * (4 * 51 - 8 * 12) / (4 * 51))
     assert row.idle[-1] == pytest.approx(100 * (4 * 33 - 8 * 12) / (4 * 51))

@@ -1,7 +1,7 @@
 """The shortest schedule of a tiny problem with offload and recompute, by walking through all states tick by tick.
 
-Written from DESIGN section 4 for one stage a device, whole backwards and no latency. At every tick whatever has ended
-frees its memory, then every set of operations that may start is tried. Slow, plain, complete.
+Written from docs/explanation/semantics.md for one stage a device, whole backwards and no latency. At every tick whatever
+has ended frees its memory, then every set of operations that may start is tried. Slow, plain, complete.
 """
 
 from __future__ import annotations
@@ -21,17 +21,17 @@ class Activation(NamedTuple):
     place: str
     running: str = ""
     left: int = 0
-    relieved: bool = False  # it will be, or was, recomputed or offloaded: once at most
+    saved: bool = False  # it will be, or was, recomputed or offloaded: once at most
 
 
 State = tuple[Activation, ...]
 
 
 class EveryWay:
-    """All schedules of `problem`; `relief` says which of "R" and "O" are allowed."""
+    """All schedules of `problem`; `allowed` says which of "R" and "O" may run."""
 
-    def __init__(self, problem: Problem, relief: str) -> None:
-        self.problem, self.relief = problem, relief
+    def __init__(self, problem: Problem, allowed: str) -> None:
+        self.problem, self.allowed = problem, allowed
         self.where = [(stage, mb) for stage in range(problem.stages) for mb in range(problem.microbatches)]
 
     def makespan(self) -> int | None:
@@ -56,8 +56,8 @@ class EveryWay:
         if one.left > 1:
             return one._replace(left=one.left - 1)
         ends = {"F": HERE, "f": DROPPED, "B": DONE, "R": HERE, "O": AWAY, "L": HERE}
-        relieved = one.relieved or one.running in "fRO"
-        return Activation(ends[one.running], relieved=relieved)
+        saved = one.saved or one.running in "fRO"
+        return Activation(ends[one.running], saved=saved)
 
     def _starts(self, state: State, first: int = 0) -> Iterator[State]:
         """`state` after every set of starts that its resources and its memory allow."""
@@ -69,9 +69,9 @@ class EveryWay:
                     yield from self._starts(after, number + 1)
 
     def _start(self, one: Activation, number: int, kind: str) -> Activation:
-        costs, stage = self.problem.costs, self.where[number][0]
-        table = {"F": costs.forward, "f": costs.forward, "B": costs.backward, "R": costs.recompute}
-        table |= {"O": costs.offload or (), "L": costs.reload or ()}
+        ticks, stage = self.problem.ticks, self.where[number][0]
+        table = {"F": ticks.forward, "f": ticks.forward, "B": ticks.backward, "R": ticks.recompute}
+        table |= {"O": ticks.offload or (), "L": ticks.reload or ()}
         return one._replace(running=kind, left=table[kind][stage])
 
     def _ready(self, state: State, number: int) -> Iterator[str]:
@@ -81,12 +81,12 @@ class EveryWay:
             return
         device_free = not any(other.running and other.running in "FfBR" for other in self._on(state, stage))
         if one.place == NEW and device_free and self._has_run_forward(state, stage - 1, mb):
-            yield from "Ff" if "R" in self.relief else "F"
+            yield from "Ff" if "R" in self.allowed else "F"
         if one.place == DROPPED and device_free:
             yield "R"
         if one.place == HERE and device_free and self._is_done(state, stage + 1, mb):
             yield "B"
-        if one.place == HERE and "O" in self.relief and not one.relieved and self._lane_free(state, "O", stage):
+        if one.place == HERE and "O" in self.allowed and not one.saved and self._lane_free(state, "O", stage):
             yield "O"
         if one.place == AWAY and self._lane_free(state, "L", stage):
             yield "L"
@@ -109,8 +109,8 @@ class EveryWay:
         return stage == self.problem.stages or state[self.where.index((stage, mb))].place == DONE
 
     def _fits(self, state: State, stage: int) -> bool:
-        room, memory = self.problem.room()[stage], self.problem.memory
-        size, kept = memory.activation[stage], memory.checkpointed[stage]
+        room, grains = self.problem.capacity_grains[stage], self.problem.grains
+        size, kept = grains.activation[stage], grains.checkpointed[stage]
         level = 0
         for one in self._on(state, stage):
             if one.running in ("F", "f", "B", "R", "O", "L") or one.place == HERE:
@@ -120,6 +120,6 @@ class EveryWay:
         return room is None or level <= room
 
 
-def least_makespan(problem: Problem, relief: str) -> int | None:
-    """The least makespan of `problem` in ticks, when the kinds of relief in `relief` ("R", "O", "RO") are allowed."""
-    return EveryWay(problem, relief).makespan()
+def least_makespan(problem: Problem, allowed: str) -> int | None:
+    """The least makespan of `problem` in ticks, where the actions in `allowed` ("R", "O", "RO") may be taken."""
+    return EveryWay(problem, allowed).makespan()

@@ -7,30 +7,32 @@ from typing import Any
 import pytest
 from hypothesis import given, settings
 
+from pipesched.core.clock import Clock
 from pipesched.core.cpsat import Limits
 from pipesched.core.paths import heads, tails
 from pipesched.core.tasks import reversed_graph
+from pipesched.pipeline.arguments import make_problem
 from pipesched.pipeline.check import violations
 from pipesched.pipeline.lowering import lower
 from pipesched.pipeline.ops import OpIndex
-from pipesched.pipeline.problem import Problem, make_problem
+from pipesched.pipeline.problem import Problem
 from pipesched.solver.case import Case
 from pipesched.solver.frontier import frontier
 from pipesched.solver.improve import improve
 from pipesched.solver.justify import justify
-from pipesched.solver.neighbourhood import Window, WindowModel
-from pipesched.solver.portfolio import by_names
+from pipesched.solver.keeping import KeepingCase
+from pipesched.solver.neighbourhood import TimeWindow, WindowModel
 from pipesched.solver.search import Search
 from tests.strategies import problems
 
-UNIT = {"forward": 1, "backward_input": 1, "backward_weight": 1}
+UNIT: dict[str, Any] = {"forward": 1, "backward_input": 1, "backward_weight": 1}
 
 
 def searched(case: Case) -> Search:
     """A search that knows the first heuristic that fits."""
-    search = Search([case], Limits(30, workers=1))
-    for find in by_names(case):
-        if search.offer(0, find):
+    search = Search([case], Limits(30, workers=1), Clock(30))
+    for candidate in case.named_candidates():
+        if search.offer(0, candidate):
             break
     return search
 
@@ -54,10 +56,13 @@ def test_time_reversed(problem: Problem) -> None:
 )
 def test_improvement(method: Any, values: dict[str, Any], most: int) -> None:
     """From the first heuristic that fits to a makespan near the optimum; the result keeps rules and budget."""
-    case = Case(make_problem(**{"devices": 4, "microbatches": 8, "placement": "linear", "activation": 1, **values}))
+    case = KeepingCase(
+        make_problem(**{"devices": 4, "microbatches": 8, "placement": "linear", "activation": 1, **values})
+    )
     search = searched(case)
-    before = search.value
-    method(search, 0, 4)
+    assert search.best is not None
+    before, clock = search.value, Clock(4)
+    search.try_all(0, method(case, search.best.schedule, search.limits, clock), clock)
     assert search.best is not None
     assert search.value < before
     assert search.value <= most
@@ -69,21 +74,21 @@ def test_improvement(method: Any, values: dict[str, Any], most: int) -> None:
 @settings(max_examples=20)
 def test_a_window_never_makes_it_worse(problem: Problem) -> None:
     """The middle third of a list schedule, freed and solved: legal, within the budget, no longer."""
-    case = Case(problem)
+    case = KeepingCase(problem)
     search = searched(case)
     assert search.best is not None
-    schedule = case.replay(search.best.schedule.starts)
-    model = WindowModel(case, schedule, Window(schedule.makespan // 3, 2 * schedule.makespan // 3))
+    schedule = case.replay(search.best.schedule.start_ticks)
+    model = WindowModel(case, schedule, TimeWindow(schedule.makespan_ticks // 3, 2 * schedule.makespan_ticks // 3))
     answer = model.solve(Limits(10, workers=1))
     assert answer.status == "optimal"
     better = model.schedule(answer.starts)
-    assert better.makespan <= schedule.makespan
+    assert better.makespan_ticks <= schedule.makespan_ticks
     assert not list(violations(better))
 
 
 def test_frontier_points() -> None:
     """P4 M8 f=1 B=2 has four steps; each point's schedule uses exactly its budget, values fall, and all are proved."""
-    problem = make_problem(devices=4, microbatches=8, forward=1, backward=2, placement="linear", budget=2)
+    problem = make_problem(devices=4, microbatches=8, forward=1, backward=2, placement="linear")
     points = frontier(problem)
     assert [(point.budget, point.value, point.bound, point.status) for point in points] == [
         (1, 96, 96, "optimal"),
@@ -91,4 +96,16 @@ def test_frontier_points() -> None:
         (3, 39, 39, "optimal"),
         (4, 33, 33, "optimal"),
     ]
-    assert [max(point.outcome.schedule.peak_memory) for point in points] == [1, 2, 3, 4]
+    outcomes = [point.outcome for point in points if point.outcome is not None]
+    assert [max(outcome.schedule.peak_memory) for outcome in outcomes] == [1, 2, 3, 4]
+
+
+def test_a_budget_of_the_problem_is_the_upper_end_of_the_frontier() -> None:
+    """With a budget of 2 the frontier has the two points up to it; of uneven budgets each holds on its device."""
+    given: dict[str, Any] = {"devices": 4, "microbatches": 8, "forward": 1, "backward": 2, "placement": "linear"}
+    points = frontier(make_problem(**given, budget=2))
+    assert [(point.budget, point.value, point.status) for point in points] == [(1, 96, "optimal"), (2, 51, "optimal")]
+    uneven = frontier(make_problem(**given, budget=[4, 2, 4, 4]))
+    assert all(point.value >= 33 for point in uneven)
+    peaks = [point.outcome.schedule.peak_memory[1] for point in uneven if point.outcome is not None]
+    assert max(peaks) == 2

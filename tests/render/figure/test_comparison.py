@@ -9,24 +9,24 @@ from typing import Any
 import pytest
 
 import pipesched
-from pipesched.comparison import Entry
+from pipesched.comparison import Comparison
 from pipesched.errors import ConfigError
-from pipesched.render.figure.comparison import comparison_image
+from pipesched.render.figure.draw import image_of
 from pipesched.render.palette import HUES, colour_of
 from pipesched.render.view import View
 
 Texts = Callable[[bytes], list[str]]
 
 
-def entries(*names: str, **values: object) -> list[Entry]:
+def entries(*names: str, **values: Any) -> Comparison:
     """Algorithms on Autopipe's case."""
-    given = {"devices": 4, "stages": 8, "microbatches": 8, "forward": 5, "backward": 10, **values}
+    given: dict[str, Any] = {"devices": 4, "stages": 8, "microbatches": 8, "forward": 5, "backward": 10, **values}
     return pipesched.compare(pipesched.make_problem(**given), names)
 
 
 def test_charts_share_one_time_scale(picture: Callable[[bytes], Any]) -> None:
     """naive ends at 330 and interleaved at 285: at 300 the first is at work, and the second has ended."""
-    seen = picture(comparison_image(entries("naive", "interleaved"), View(label="none"), "png"))
+    seen = picture(image_of(entries("naive", "interleaved"), View(label="none"), "png"))
     assert len(seen.bands) == 8
     assert (seen.at(0, 320 / 330), seen.at(3, 320 / 330)) == (colour_of(7, "B"), (240, 240, 240))
     assert seen.at(4, 280 / 330) == colour_of(7, "B", 0, 2)
@@ -35,7 +35,7 @@ def test_charts_share_one_time_scale(picture: Callable[[bytes], Any]) -> None:
 
 def test_captions_and_one_legend(texts: Texts) -> None:
     """Each chart has its metrics above it; the time axis and the legend stand once."""
-    found = texts(comparison_image(entries("naive", "1f1b", "interleaved"), View(), "svg"))
+    found = texts(image_of(entries("naive", "1f1b", "interleaved"), View(), "svg"))
     assert {
         "naive: makespan 330, bubble 27.3%, peak 8",
         "1f1b: makespan 330, bubble 27.3%, peak 4",
@@ -52,19 +52,19 @@ def test_many_are_bars(texts: Texts) -> None:
     shown = entries(*names, microbatches=5)  # odd: not for dualpipe
     applicable = [entry.algorithm for entry in shown if entry.outcome]
     assert len(applicable) < len(shown)
-    found = texts(comparison_image(shown, View(), "svg"))
+    found = texts(image_of(shown, View(), "svg"))
     assert [text for text in found if text in names] == applicable
     assert {"makespan", "bubble (%)", "peak memory (microbatch)"} <= set(found)
     for entry in shown:
         if entry.outcome:
-            assert f"{entry.outcome.schedule.makespan:g}" in found
+            assert f"{entry.outcome.schedule.makespan_ticks:g}" in found
             assert f"{100 * entry.outcome.schedule.bubble:.1f}" in found
 
 
 def test_bars_mark_the_best_and_those_over_budget(texts: Texts) -> None:
     """The shortest that fits is green in all three panels, what is over the budget red."""
     shown = entries(*["naive", "1f1b", "interleaved"] * 3, budget=4)
-    svg = comparison_image(shown, View(), "svg").decode()
+    svg = image_of(shown, View(), "svg").decode()
     green = "#{:02x}{:02x}{:02x}".format(*HUES[2])
     assert svg.count(f"fill: {green}") == 3 * 3 + 1  # and the legend
     assert svg.count("fill: #b2182b") == 3 * 6 + 1
@@ -74,7 +74,7 @@ def test_bars_mark_the_best_and_those_over_budget(texts: Texts) -> None:
 def test_budgets_make_charts_higher() -> None:
     """Charts with memory are higher, and still fit a page."""
     plain, limited = (
-        float(re.findall(r'height="([0-9.]+)pt"', comparison_image(each, View(), "svg").decode())[0])
+        float(re.findall(r'height="([0-9.]+)pt"', image_of(each, View(), "svg").decode())[0])
         for each in (entries("naive", microbatches=2), entries("naive", microbatches=2, budget=4))
     )
     assert plain < limited <= 9 * 72
@@ -83,4 +83,4 @@ def test_budgets_make_charts_higher() -> None:
 def test_nothing_to_draw() -> None:
     """When no algorithm applies there is no figure, and the message says why."""
     with pytest.raises(ConfigError, match="none of the algorithms applies"):
-        comparison_image(entries("dualpipe", microbatches=1), View(), "svg")
+        image_of(entries("dualpipe", microbatches=1), View(), "svg")

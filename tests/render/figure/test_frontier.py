@@ -3,33 +3,40 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from typing import Any
 
 import pytest
 
-from pipesched.render.figure.frontier import Point, frontier_image
+from pipesched.render.figure.frontier import Trade, frontier_figure
+from pipesched.render.figure.page import image
 
 Texts = Callable[[bytes], list[str]]
 POINTS = [
-    Point("gis-h", 345, 3, False),
-    Point("interleaved-zb", 255, 4, False),
-    Point("1f1b", 330, 4, True),
-    Point("naive", 330, 8, True),
-    Point("list", 330, 8, True),
-    Point("zb-h2", 270, 7, True),
+    Trade("gis-h", 345, 3, False),
+    Trade("interleaved-zb", 255, 4, False),
+    Trade("1f1b", 330, 4, True),
+    Trade("naive", 330, 8, True),
+    Trade("list", 330, 8, True),
+    Trade("zb-h2", 270, 7, True),
 ]
+
+
+def svg_of(points: Sequence[Trade], **given: Any) -> bytes:
+    """The figure of these points as SVG."""
+    return image(frontier_figure(points, **given), "svg")
 
 
 def test_names_and_axes(texts: Texts) -> None:
     """Every point has its name, those at one place share one, and the axes have their units."""
-    found = texts(frontier_image(POINTS, "svg", time_unit="ms", memory_unit="GB"))
+    found = texts(svg_of(POINTS, time_unit="ms", memory_unit="GB"))
     assert {"gis-h", "interleaved-zb", "1f1b", "naive, list", "zb-h2"} <= set(found)
     assert {"makespan (ms)", "peak memory of a device (GB)"} <= set(found)
 
 
 def test_marks_and_stairs() -> None:
     """A mark a point, in two colours, and one line with a corner for each step of the frontier."""
-    svg = frontier_image(POINTS, "svg").decode()
+    svg = svg_of(POINTS).decode()
     groups = re.findall(r'<g id="PathCollection_\d">.*?</g>\s*</g>', svg, re.DOTALL)
     assert [group.count("<use ") for group in groups] == [4, 2]
     stairs = re.search(r'<path d="([^"]*)"[^>]*stroke: #0072b2', svg)
@@ -42,35 +49,35 @@ def test_marks_and_stairs() -> None:
 
 def test_budget(texts: Texts) -> None:
     """A budget is a line with its name."""
-    assert "budget" not in texts(frontier_image(POINTS, "svg"))
-    svg = frontier_image(POINTS, "svg", room=5)
+    assert "budget" not in texts(svg_of(POINTS))
+    svg = svg_of(POINTS, limit=5)
     assert "budget" in texts(svg)
     assert svg.count(b"stroke-dasharray") == 1
 
 
 def test_bounds_say_what_is_proved(texts: Texts) -> None:
     """With bounds a mark is filled where they meet; else hollow, with a line down to the bound, and a legend."""
-    proved, unproved = Point("a", 300, 3, False, 300), Point("b", 250, 4, False, 240)
-    svg = frontier_image([proved, unproved], "svg")
+    proved, unproved = Trade("a", 300, 3, False, 300), Trade("b", 250, 4, False, 240)
+    svg = svg_of([proved, unproved])
     assert {"proved optimal", "best found", "down to the bound"} <= set(texts(svg))
     marks = re.findall(r'<use [^>]*style="fill: (#\w+); stroke: #0072b2', svg.decode())
     assert sorted(marks) == ["#0072b2", "#0072b2", "#ffffff", "#ffffff"]  # two of them in the legend
-    assert set(texts(frontier_image([proved], "svg"))) & {"proved optimal", "best found"} == {"proved optimal"}
-    assert "proved optimal" not in texts(frontier_image(POINTS, "svg"))
+    assert set(texts(svg_of([proved]))) & {"proved optimal", "best found"} == {"proved optimal"}
+    assert "proved optimal" not in texts(svg_of(POINTS))
 
 
 def test_the_marks_of_a_comparison_are_explained(texts: Texts) -> None:
     """Without bounds a mark is on the frontier or dominated; a legend says which, if there are both."""
-    assert {"frontier", "dominated"} <= set(texts(frontier_image(POINTS, "svg")))
+    assert {"frontier", "dominated"} <= set(texts(svg_of(POINTS)))
     alone = [point for point in POINTS if not point.dominated]
-    assert {"frontier", "dominated"} & set(texts(frontier_image(alone, "svg"))) == {"frontier"}
+    assert {"frontier", "dominated"} & set(texts(svg_of(alone))) == {"frontier"}
 
 
 @pytest.mark.parametrize("inches", [3.5, 7])
 def test_names_do_not_cover_each_other(inches: float) -> None:
     """Names of points close together stand apart: no two lines of text at one place."""
-    crowd = [Point(f"point {number}", 100 + number, 5 + number % 2 / 10, False) for number in range(8)]
-    svg = frontier_image(crowd, "svg", inches=inches).decode()
+    crowd = [Trade(f"point {number}", 100 + number, 5 + number % 2 / 10, False) for number in range(8)]
+    svg = svg_of(crowd, inches=inches).decode()
     places = re.findall(r"translate\(([\d.]+) ([\d.]+)\)[^>]*>point \d", svg) or re.findall(
         r'x="([\d.]+)" y="([\d.]+)"[^>]*>point \d', svg
     )
@@ -83,14 +90,14 @@ def test_names_do_not_cover_each_other(inches: float) -> None:
 
 def test_makespans_far_apart_are_on_a_logarithmic_axis(texts: Texts) -> None:
     """An outlier does not press the others together: 250 to 345 keep a good part of the height beside 960."""
-    found = texts(frontier_image([*POINTS, Point("sequential", 960, 1, False)], "svg"))
+    found = texts(svg_of([*POINTS, Trade("sequential", 960, 1, False)]))
     assert {"300", "600"} <= set(found)
     assert not {"0"} & set(found)
 
 
-@pytest.mark.parametrize("points", [[], POINTS[:1], [Point("nothing", 0, 0, False)] * 2], ids=len)
-def test_few_points(points: list[Point]) -> None:
+@pytest.mark.parametrize("points", [[], POINTS[:1], [Trade("nothing", 0, 0, False)] * 2], ids=len)
+def test_few_points(points: list[Trade]) -> None:
     """None, one, and points of no extent: still a picture, and the same one again."""
-    image = frontier_image(points, "svg")
-    assert b"peak memory of a device" in image
-    assert image == frontier_image(points, "svg")
+    svg = svg_of(points)
+    assert b"peak memory of a device" in svg
+    assert svg == svg_of(points)

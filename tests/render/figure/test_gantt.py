@@ -5,15 +5,15 @@ from __future__ import annotations
 import re
 import struct
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 import pytest
 
 import pipesched
 from pipesched.pipeline.ops import Pair
-from pipesched.render.figure.gantt import gantt_image
+from pipesched.render.figure.draw import image_of
 from pipesched.render.palette import colour_of
-from pipesched.render.timescale import Window
 from pipesched.render.view import View
 
 IDLE, GREY, RED = (240, 240, 240), (158, 158, 158), (178, 24, 43)
@@ -22,9 +22,9 @@ Look = Callable[[bytes], Any]
 Texts = Callable[[bytes], list[str]]
 
 
-def outcome(algorithm: str = "1f1b", **values: object) -> pipesched.Outcome:
+def outcome(algorithm: str = "1f1b", **values: Any) -> pipesched.Outcome:
     """A small schedule: by default 1F1B on 4 devices, 8 microbatches, F 5, B 10."""
-    given = {"devices": 4, "stages": 4, "microbatches": 8, "forward": 5, "backward": 10, **values}
+    given: dict[str, Any] = {"devices": 4, "stages": 4, "microbatches": 8, "forward": 5, "backward": 10, **values}
     return pipesched.run(pipesched.make_problem(**given), algorithm)
 
 
@@ -36,11 +36,11 @@ def test_every_slot_has_its_colour(picture: Look, algorithm: str) -> None:
     """In the middle of each slot is the colour of its microbatch, kind and chunk, and between slots is the band."""
     made = outcome(algorithm, stages=8 if algorithm == "dualpipe-v" else 4)
     schedule = made.schedule
-    seen, whole = picture(gantt_image(made, PLAIN, "png")), schedule.makespan
+    seen, whole = picture(image_of(made, PLAIN, "png")), schedule.makespan_ticks
     assert len(seen.bands) == 4
     chunks = schedule.problem.stages // 4
     for device in range(4):
-        times = zip(schedule.slot_starts[device], schedule.slot_ends[device], strict=True)
+        times = zip(schedule.slot_start_ticks[device], schedule.slot_end_ticks[device], strict=True)
         before = 0
         for slot, (start, end) in zip(schedule.plan.slots(device), times, strict=True):
             middle = (start + end) / 2 / whole
@@ -56,7 +56,7 @@ def test_every_slot_has_its_colour(picture: Look, algorithm: str) -> None:
 
 def test_order_of_the_rows(picture: Look) -> None:
     """Device 0 is the top row: it starts at once, and the last one only after three forwards."""
-    seen = picture(gantt_image(outcome(), PLAIN, "png"))
+    seen = picture(image_of(outcome(), PLAIN, "png"))
     assert seen.at(0, 2 / 165) == colour_of(0, "F")
     assert seen.at(3, 2 / 165) == IDLE
     assert seen.at(3, 17 / 165) == colour_of(0, "F")
@@ -65,7 +65,7 @@ def test_order_of_the_rows(picture: Look) -> None:
 @pytest.mark.parametrize("inches", [3.5, 7])
 def test_memory_is_as_high_as_its_level(picture: Look, inches: float) -> None:
     """The strip of device 0 in 1F1B rises by one microbatch with each of its first forwards, to 4 and not over."""
-    seen = picture(gantt_image(outcome(), PLAIN._replace(memory=True, inches=inches), "png"))
+    seen = picture(image_of(outcome(), replace(PLAIN, memory=True, inches=inches), "png"))
     heights = [seen.column(0, (5 * count + 2) / 165).count(GREY) for count in range(4)]
     assert heights[0] > 3
     for count, height in enumerate(heights):
@@ -76,25 +76,25 @@ def test_memory_is_as_high_as_its_level(picture: Look, inches: float) -> None:
 def test_no_memory_unless_asked_or_budgeted(picture: Look) -> None:
     """Without a budget there is no strip; with one there is, unless refused."""
     plain, limited = outcome(), outcome(budget=4)
-    assert picture(gantt_image(plain, PLAIN, "png")).count(GREY) < 50
-    assert picture(gantt_image(limited, PLAIN, "png")).count(GREY) > 5000
-    assert picture(gantt_image(limited, PLAIN._replace(memory=False), "png")).count(GREY) < 50
+    assert picture(image_of(plain, PLAIN, "png")).count(GREY) < 50
+    assert picture(image_of(limited, PLAIN, "png")).count(GREY) > 5000
+    assert picture(image_of(limited, replace(PLAIN, memory=False), "png")).count(GREY) < 50
 
 
 def test_over_budget_is_red(picture: Look, texts: Texts) -> None:
     """What is over the budget is red, with the name of the device and its peak, and the legend says so."""
     over = outcome("interleaved", stages=8, budget=5)
-    assert picture(gantt_image(over, PLAIN, "png")).count(RED) > 500
-    svg = gantt_image(over, PLAIN, "svg")
+    assert picture(image_of(over, PLAIN, "png")).count(RED) > 500
+    svg = image_of(over, PLAIN, "svg")
     assert {"peak 5.5", "peak 2.5", "over budget", "budget 5", "memory (microbatch)"} <= set(texts(svg))
     red = re.findall(r"fill: #b2182b[^>]*>([^<]+)</text>", svg.decode())
     assert red == ["device 0", "peak 5.5"]
-    assert "budget less static memory 3" in texts(gantt_image(outcome(budget=5, static=2), PLAIN, "svg"))
+    assert "budget less static memory 3" in texts(image_of(outcome(budget=5, static=2), PLAIN, "svg"))
 
 
 def test_stripes_are_lines() -> None:
     """Weight gradients are striped by lines, since not every viewer fills with patterns; slots too narrow are not."""
-    wide, narrow = (gantt_image(outcome("zb-h1", microbatches=count), PLAIN, "svg").decode() for count in (8, 256))
+    wide, narrow = (image_of(outcome("zb-h1", microbatches=count), PLAIN, "svg").decode() for count in (8, 256))
     assert "<pattern" not in wide
     line = "stroke: #ffffff; stroke-width: 0.5"
     in_the_legend = narrow.count(line)
@@ -104,7 +104,7 @@ def test_stripes_are_lines() -> None:
 
 def test_text_stays_text(texts: Texts) -> None:
     """An SVG holds its labels, names, title, unit and legend as text elements."""
-    found = texts(gantt_image(outcome(time_unit="ms"), View(), "svg"))
+    found = texts(image_of(outcome(time_unit="ms"), View(), "svg"))
     slots = [f"{stage}{kind}{microbatch}" for stage in range(4) for kind in "FB" for microbatch in range(8)]
     assert sorted(set(found) & set(slots)) == sorted(slots)
     assert {"device 0", "device 3", "time (ms)", "forward", "backward", "microbatches 0, 1, 2, .."} <= set(found)
@@ -114,16 +114,16 @@ def test_text_stays_text(texts: Texts) -> None:
 @pytest.mark.parametrize(("label", "each"), [("microbatch", [8] * 7), ("stage", [16] * 3 + [0] * 4), ("none", [0] * 7)])
 def test_labels(texts: Texts, label: str, each: list[int]) -> None:
     """--label says what stands in the 64 slots: of each microbatch 8, of each stage 16."""
-    found = texts(gantt_image(outcome(), View(label=label), "svg"))
+    found = texts(image_of(outcome(), View(label=label), "svg"))
     assert [found.count(number) for number in "1234567"] == each
 
 
 def test_labels_that_do_not_fit_are_left_out(texts: Texts) -> None:
     """Where an op text is too long the microbatch stands, and where that is too long nothing does."""
-    narrow = texts(gantt_image(outcome(), View(inches=3.5), "svg"))
+    narrow = texts(image_of(outcome(), View(inches=3.5), "svg"))
     assert "0F0" not in narrow
     assert narrow.count("7") >= 8
-    crowded = texts(gantt_image(outcome(microbatches=256), View(inches=3.5), "svg"))
+    crowded = texts(image_of(outcome(microbatches=256), View(inches=3.5), "svg"))
     assert "255" not in crowded
     assert not {"0F0", "0F255"} & set(crowded)
 
@@ -131,12 +131,12 @@ def test_labels_that_do_not_fit_are_left_out(texts: Texts) -> None:
 def test_window(picture: Look, texts: Texts) -> None:
     """A window shows its part of the time only: from 50 to 75 device 0 runs B0, F4 and most of B1."""
     made = outcome()
-    view = PLAIN._replace(window=Window(50, 75))
-    seen = picture(gantt_image(made, view, "png"))
+    view = replace(PLAIN, start=50, end=75)
+    seen = picture(image_of(made, view, "png"))
     assert seen.at(0, 0.2) == colour_of(0, "B")
     assert seen.at(0, 0.5) == colour_of(4, "F")
     assert seen.at(0, 0.9) == colour_of(1, "B")
-    labels = texts(gantt_image(made, view._replace(label="op"), "svg"))
+    labels = texts(image_of(made, replace(view, label="op"), "svg"))
     assert {"0B0", "0F4", "0B1"} <= set(labels)
     assert not {"0F0", "0F5"} & set(labels)
 
@@ -144,7 +144,7 @@ def test_window(picture: Look, texts: Texts) -> None:
 @pytest.mark.parametrize("inches", [3.5, 12.25])
 def test_width_on_paper(inches: float) -> None:
     """The figure is exactly as wide as asked: in PNG at 300 dots an inch, in SVG and PDF in points."""
-    png, svg, pdf = (gantt_image(TINY, View(inches=inches), kind) for kind in ("png", "svg", "pdf"))
+    png, svg, pdf = (image_of(TINY, View(inches=inches), kind) for kind in ("png", "svg", "pdf"))
     assert struct.unpack(">I", png[16:20])[0] == int(300 * inches)
     assert b'width="%gpt"' % (72 * inches) in svg
     assert re.search(rb"/MediaBox \[ ?0 0 %g " % (72 * inches), pdf)
@@ -152,7 +152,7 @@ def test_width_on_paper(inches: float) -> None:
 
 def test_pdf_embeds_fonts() -> None:
     """Text in a PDF is text in an embedded TrueType font (Type 42), not outlines (Type 3)."""
-    pdf = gantt_image(TINY, View(), "pdf")
+    pdf = image_of(TINY, View(), "pdf")
     assert pdf.startswith(b"%PDF-")
     assert b"/FontFile2" in pdf
     assert b"/Subtype /Type3" not in pdf
@@ -163,9 +163,9 @@ def test_same_schedule_same_bytes(kind: str) -> None:
     """No dates, no random names, no settings of the user: drawing again gives the same file, and leaves no trace."""
     import matplotlib as mpl
 
-    first = gantt_image(TINY, View(memory=True), kind)
+    first = image_of(TINY, View(memory=True), kind)
     with mpl.rc_context({"font.size": 30, "savefig.dpi": 10, "svg.fonttype": "path", "axes.facecolor": "red"}):
-        again = gantt_image(TINY, View(memory=True), kind)
+        again = image_of(TINY, View(memory=True), kind)
         assert mpl.rcParams["font.size"] == 30
     assert first == again
 
@@ -186,7 +186,7 @@ def test_same_schedule_same_bytes(kind: str) -> None:
 )
 def test_edge_cases(texts: Texts, values: dict[str, Any]) -> None:
     """Nothing that takes time, no memory, a budget below the weights, odd names, many devices: still a picture."""
-    found = texts(gantt_image(outcome(**{"microbatches": 2, **values}), View(memory=True), "svg"))
+    found = texts(image_of(outcome(**{"microbatches": 2, **values}), View(memory=True), "svg"))
     assert "device 0" in found
     assert any(text.startswith(f"1f1b  {values.get('name', '')}") for text in found)
 
@@ -194,7 +194,7 @@ def test_edge_cases(texts: Texts, values: dict[str, Any]) -> None:
 def test_large_schedules_are_collections() -> None:
     """8,192 operations on 64 devices are a handful of objects, not one each, and fit a page."""
     made = outcome("naive", devices=64, stages=64, microbatches=64)
-    svg = gantt_image(made, View(), "svg").decode()
+    svg = image_of(made, View(), "svg").decode()
     assert svg.count('<g id="PolyCollection_') < 8
     assert svg.count("<text") < 80
     height = re.search(r'height="([0-9.]+)pt"', svg)

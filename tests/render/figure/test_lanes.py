@@ -10,7 +10,7 @@ import pytest
 
 import pipesched
 from pipesched.pipeline.schedule import Schedule
-from pipesched.render.figure.gantt import gantt_image
+from pipesched.render.figure.draw import image_of
 from pipesched.render.figure.stripes import stripes
 from pipesched.render.palette import colour_of
 from pipesched.render.view import View
@@ -23,13 +23,13 @@ Read = Callable[[bytes], list[str]]
 
 def drawn(kind: str, lanes: str = "device", **view: Any) -> tuple[Schedule, bytes]:
     """Two devices; device 0 recomputes microbatch 1 and offloads 0 and 2, device 1 offloads 1."""
-    costs = {"forward": 4, "backward": 8, "recompute": 4, "offload": 4}
+    costs: dict[str, Any] = {"forward": 4, "backward": 8, "recompute": 4, "offload": 4}
     problem = pipesched.make_problem(devices=2, microbatches=3, placement="linear", lanes=lanes, **costs)
     devices = [["0F0", "0F1", "0B0", "0F2", "0R1", "0B1", "0B2"], ["1F0", "1B0", "1F1", "1B1", "1F2", "1B2"]]
     own, shared = [["0O0", "0O2"], ["0L0", "0L2"], ["1O1"], ["1L1"]], [["0O0", "1O1", "0O2"], ["0L0", "1L1", "0L2"]]
     texts = Texts(devices, own if lanes == "device" else shared, [])
     schedule = pipesched.schedule_plan(problem, saving_plan_of(problem, texts))
-    return schedule, gantt_image(pipesched.Outcome("by hand", schedule), View(**view), kind)
+    return schedule, image_of(pipesched.Outcome("by hand", schedule), View(**view), kind)
 
 
 @pytest.mark.parametrize("lanes", ["device", "pair"])
@@ -46,11 +46,19 @@ def test_lanes_are_rows_below_their_devices(picture: Look, lanes: str, memory: b
         is_device = any(row is order for order in plan.orders)
         assert heights[place] == pytest.approx(heights[0] * (1 if is_device else 0.55), abs=2)
         for task in row:
-            op, middle = plan.index.op(task), (schedule.starts[task] + schedule.ends[task]) / 2 / schedule.makespan
+            op, middle = (
+                plan.index.op(task),
+                (schedule.start_ticks[task] + schedule.end_ticks[task]) / 2 / schedule.makespan_ticks,
+            )
             assert op.kind == "R" or seen.at(place, middle) == colour_of(op.microbatch, op.kind), f"{op}"
         for before, after in pairwise(row):
-            if schedule.ends[before] < schedule.starts[after]:
-                assert seen.at(place, (schedule.ends[before] + schedule.starts[after]) / 2 / schedule.makespan) == IDLE
+            if schedule.end_ticks[before] < schedule.start_ticks[after]:
+                assert (
+                    seen.at(
+                        place, (schedule.end_ticks[before] + schedule.start_ticks[after]) / 2 / schedule.makespan_ticks
+                    )
+                    == IDLE
+                )
     assert (seen.count(GREY) > 5000) == memory
 
 
@@ -60,7 +68,7 @@ def test_names_and_legend(texts: Read) -> None:
     assert [found.count(name) for name in ("D2H", "H2D", "0O2", "1L1", "0R1")] == [2, 2, 1, 1, 1]
     assert {"recompute", "offload", "load back"} <= set(found)
     assert {"D2H 0-1", "H2D 0-1"} <= set(texts(drawn("svg", "pair")[1]))
-    plain = texts(gantt_image(pipesched.run(pipesched.make_problem(devices=2), "1f1b"), View(), "svg"))
+    plain = texts(image_of(pipesched.run(pipesched.make_problem(devices=2), "1f1b"), View(), "svg"))
     assert not {"recompute", "offload", "load back", "D2H"} & set(plain)
 
 

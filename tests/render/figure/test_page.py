@@ -25,9 +25,9 @@ def test_no_pyplot() -> None:
     """Drawing loads no pyplot, which would keep figures and pick a window system."""
     code = (
         "import sys, pipesched\n"
-        "from pipesched.render.figure.gantt import gantt_image\n"
+        "from pipesched.render.figure.draw import image_of\n"
         "from pipesched.render.view import View\n"
-        "gantt_image(pipesched.run(pipesched.load_problem(), '1f1b'), View(), 'svg')\n"
+        "image_of(pipesched.run(pipesched.load(), '1f1b'), View(), 'svg')\n"
         "sys.exit('matplotlib.pyplot' in sys.modules)"
     )
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0

@@ -1,0 +1,81 @@
+"""Write docs/reference/command-line.md from the commands themselves.
+
+    python scripts/cli_reference.py            # exit code 1 when the page is out of date
+    python scripts/cli_reference.py --write
+"""
+
+from __future__ import annotations
+
+import inspect
+import sys
+from pathlib import Path
+from typing import Any
+
+import typer
+
+from pipesched.cli.app import COMMANDS, app
+
+PAGE = Path(__file__).parent.parent / "docs" / "reference" / "command-line.md"
+HEAD = """\
+# Commands
+
+Made from the commands by `scripts/cli_reference.py`. Every option that takes a value of the problem is described in
+[the config](config.md); what `--json` prints in [JSON documents](json.md).
+
+Exit codes: 0 done, 1 the answer is no, 2 bad input, 130 interrupted with nothing to show.
+"""
+
+
+def page() -> str:
+    """Return the whole page."""
+    group: Any = typer.main.get_command(app)
+    return "\n".join([HEAD, *(section(name, group.commands[name]) for name in COMMANDS)])
+
+
+def section(name: str, command: Any) -> str:
+    """Return what there is to know of one command."""
+    arguments = [p for p in command.params if p.param_type_name == "argument"]
+    options = [p for p in command.params if p.param_type_name == "option" and not getattr(p, "hidden", False)]
+    usage = " ".join(["pipesched", name, *(f"[{p.metavar}]" if not p.required else p.metavar for p in arguments)])
+    lines = [f"## {name}", "", "```text", f"{usage} [OPTIONS]", "```", "", inspect.cleandoc(command.help), ""]
+    lines += ["| argument | |", "| --- | --- |"] if arguments else []
+    lines += [f"| `{p.metavar}` | {cell(p.help)} |" for p in arguments]
+    lines += [""] if arguments else []
+    panels: dict[str, list[Any]] = {}
+    for option in options:
+        panels.setdefault(getattr(option, "rich_help_panel", None) or "Options", []).append(option)
+    for panel, together in panels.items():
+        if panel == "The problem" and len(together) > 1:
+            lines += [f"**{panel}**: " + ", ".join(f"`{spelling(o)}`" for o in together) + ".", ""]
+            continue
+        lines += [f"| {panel.lower()} | |", "| --- | --- |"]
+        lines += [f"| `{spelling(option)}` | {cell(option.help)} |" for option in together]
+        lines += [""]
+    return "\n".join(lines)
+
+
+def spelling(option: Any) -> str:
+    """Return an option as it is typed: `-o, --output FILE`."""
+    names = ", ".join(sorted(option.opts, key=len))
+    off = f" / {option.secondary_opts[0]}" if option.secondary_opts else ""
+    return f"{names}{off} {option.metavar or ''}".strip()
+
+
+def cell(text: str | None) -> str:
+    """Return a text that can stand in a table."""
+    return " ".join((text or "").replace("|", "\\|").split())
+
+
+def main() -> int:
+    """Compare the page, or write it."""
+    new = page()
+    if "--write" in sys.argv[1:]:
+        PAGE.write_text(new, encoding="utf-8", newline="\n")
+        return 0
+    stale = PAGE.read_text(encoding="utf-8") != new
+    print(f"{PAGE} is {'out of date: run scripts/cli_reference.py --write' if stale else 'up to date'}")
+    return int(stale)
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())

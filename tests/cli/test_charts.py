@@ -1,0 +1,274 @@
+"""The charts of `pipesched compare`: which are drawn, in what order, how long, and of which devices."""
+
+from __future__ import annotations
+
+import json
+import re
+import subprocess
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from pipesched import parallel
+
+Cli = Callable[..., subprocess.CompletedProcess[str]]
+HEADING = re.compile(r"^(\S+)  (\d+) devices, .*$", re.MULTILINE)
+FIVE = ("sequential", "naive", "1f1b", "interleaved", "zb-v")
+BIG = ("--devices", "24", "--stages", "24", "--microbatches", "24")
+
+
+def printed(cli: Cli, *args: str) -> str:
+    result = cli("compare", *args, "--width", "120")
+    assert (result.returncode, result.stderr) == (0, "")
+    return result.stdout
+
+
+def drawn(text: str) -> list[str]:
+    """The algorithms of the charts, from top to bottom."""
+    return [match[1] for match in HEADING.finditer(text)]
+
+
+def headings(text: str) -> dict[str, str]:
+    """The whole heading of each chart, by its algorithm."""
+    return {match[1]: match[0] for match in HEADING.finditer(text)}
+
+
+def is_table_first(text: str) -> bool:
+    """Whether the table stands above the first chart."""
+    table, chart = re.search(r"^algorithm .*makespan", text, re.MULTILINE), HEADING.search(text)
+    assert table is not None
+    assert chart is not None
+    return table.start() < chart.start()
+
+
+def rows(text: str) -> list[int]:
+    """The devices of all rows, from top to bottom."""
+    return [int(number) for number in re.findall(r"^device (\d+) ", text, re.MULTILINE)]
+
+
+def test_few_are_all_drawn_above_the_table(cli: Cli) -> None:
+    """Four algorithms: a chart each, in the order asked for, and then the table."""
+    text = printed(cli, *FIVE[:4])
+    assert drawn(text) == list(FIVE[:4])
+    assert not is_table_first(text)
+
+
+def test_of_many_the_best_are_drawn_below_the_table(cli: Cli) -> None:
+    """Five algorithms: the table of all, and then the charts of the best three, the best first."""
+    text = printed(cli, *FIVE)
+    assert drawn(text) == ["zb-v", "interleaved", "1f1b"]
+    assert is_table_first(text)
+    table = text[: text.index("zb-v  4 devices")]
+    assert all(re.search(rf"^{name} ", table, re.MULTILINE) for name in FIVE)
+
+
+def test_all_is_many(cli: Cli) -> None:
+    """--all ranks the table, and draws the first three of it."""
+    text = printed(cli, "--all")
+    assert is_table_first(text)
+    best = [row["algorithm"] for row in json.loads(cli("compare", "--all", "--json").stdout)["rows"]]
+    assert drawn(text) == best[:3]
+
+
+def test_what_does_not_apply_does_not_count(cli: Cli) -> None:
+    """Of five algorithms four apply: they are few."""
+    text = printed(cli, "1f1b", "naive", "sequential", "list", "zb-v", "--stages", "4")
+    assert drawn(text) == ["1f1b", "naive", "sequential", "list"]
+    assert not is_table_first(text)
+
+
+@pytest.mark.parametrize(
+    ("charts", "names", "expected"),
+    [
+        ("all", FIVE, list(FIVE)),
+        ("none", FIVE, []),
+        ("0", FIVE, []),
+        ("1", FIVE, ["zb-v"]),
+        ("4", FIVE, ["zb-v", "interleaved", "1f1b", "naive"]),
+        ("100", FIVE, ["zb-v", "interleaved", "1f1b", "naive", "sequential"]),
+        ("2", FIVE[:4], ["interleaved", "1f1b"]),
+        ("none", FIVE[:4], []),
+    ],
+)
+def test_how_many_charts(cli: Cli, charts: str, names: Sequence[str], expected: list[str]) -> None:
+    """--charts: all in the order asked for, none, or the best so many; the table is always there."""
+    text = printed(cli, *names, "--charts", charts)
+    assert drawn(text) == expected
+    assert all(re.search(rf"^{name} .*\d%", text, re.MULTILINE) for name in names)
+
+
+@pytest.mark.parametrize("charts", ["some", "", "-1", "2.5", "1,2"])
+def test_bad_number_of_charts(cli: Cli, charts: str) -> None:
+    result = cli("compare", "--charts", charts)
+    assert (result.returncode, result.stdout) == (2, "")
+    assert result.stderr == f"pipesched: --charts: must be a number, all or none, not {charts!r}\n"
+
+
+def test_a_chart_far_longer_than_the_best_is_cut(cli: Cli) -> None:
+    """Charts end at twice the best makespan; who is longer says so, and all have one scale."""
+    text = printed(cli, "naive", "sequential")
+    assert headings(text)["sequential"].endswith("; cut at 660, ends at 960")
+    assert "cut" not in headings(text)["naive"]
+    axes = [line.rstrip() for line in text.splitlines() if line.endswith("idle")]
+    assert len(axes) == 2
+    assert axes[0] == axes[1]
+    times = [int(number) for number in re.findall(r"\b\d+\b", axes[0])]
+    assert 600 <= max(times) <= 660
+
+
+def test_a_chart_twice_as_long_is_not_cut(cli: Cli) -> None:
+    """Up to twice the best is drawn whole; fractions are told in the user's unit."""
+    assert "cut" not in printed(cli, "sequential")
+    assert "cut" not in printed(cli, "1f1b", "sequential", "--devices", "2", "--microbatches", "2")
+    text = printed(cli, "naive", "sequential", "--forward", "0.125", "--backward", "0.25")
+    assert headings(text)["sequential"].endswith("; cut at 16.5, ends at 24")
+
+
+def test_the_best_counts_for_the_cut_though_it_is_not_drawn(cli: Cli) -> None:
+    """Of a comparison whose charts are few, the edge is twice the best of all that are compared."""
+    text = printed(cli, "sequential", "zb-v", "--charts", "all")
+    assert headings(text)["sequential"].endswith("; cut at 510, ends at 960")
+
+
+def test_many_devices_are_drawn_in_part(cli: Cli) -> None:
+    """Above 16 devices a chart has 8 rows, the first and the last among them, and says so."""
+    text = printed(cli, "1f1b", *BIG)
+    assert rows(text) == [0, 3, 6, 9, 13, 16, 19, 23]
+    assert headings(text)["1f1b"].endswith("; 8 of 24 devices")
+    sixteen = printed(cli, "1f1b", "--devices", "16", "--stages", "16")
+    assert rows(sixteen) == list(range(16))
+    assert "of 16 devices" not in sixteen
+
+
+def test_rows_that_are_asked_for(cli: Cli) -> None:
+    """--rows all draws every device, --rows 0,23 these, in their order and once; of few devices too."""
+    every = printed(cli, "1f1b", *BIG, "--rows", "all")
+    assert rows(every) == list(range(24))
+    assert "of 24 devices" not in every
+    some = printed(cli, "1f1b", *BIG, "--rows", "23,0,5,23")
+    assert rows(some) == [0, 5, 23]
+    assert headings(some)["1f1b"].endswith("; 3 of 24 devices")
+    assert rows(printed(cli, "1f1b", "--rows", "2")) == [2]
+
+
+def test_rows_of_run(cli: Cli) -> None:
+    """`run` and `show` draw every device, however many, unless --rows names some."""
+    cli("run", *BIG, "-o", "big.json")
+    for command in (["run", *BIG], ["show", "big.json"]):
+        assert rows(cli(*command).stdout) == list(range(24))
+        assert rows(cli(*command, "--rows", "all").stdout) == list(range(24))
+        assert rows(cli(*command, "--rows", "0,23").stdout) == [0, 23]
+
+
+@pytest.mark.parametrize("command", ["run", "compare", "show", "solve"])
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("9", "device 9 is out of range; devices are 0 to 3"),
+        ("0,4", "[1]: device 4 is out of range"),
+        ("first", "must be a number, not 'first'"),
+        ("0,,1", "must be a number, not ''"),
+        ("-1", "at least 0"),
+        ("0.5", "whole number"),
+    ],
+)
+def test_bad_rows(cli: Cli, command: str, text: str, said: str) -> None:
+    """A device that is not there is refused before anything is printed or written."""
+    cli("run", "-o", "schedule.json")
+    extra = {"show": ["schedule.json"], "solve": ["--time-limit", "1", "--quiet"]}.get(command, [])
+    written = [] if command == "show" else ["-o", "out.json"]
+    result = cli(command, *extra, f"--rows={text}", *written)
+    assert (result.returncode, result.stdout) == (2, "")
+    assert result.stderr.startswith("pipesched: --rows")
+    assert said in result.stderr
+    assert not Path("out.json").exists()
+
+
+CHART_OPTIONS = [
+    ["--zoom", "2"],
+    ["--from", "5"],
+    ["--to", "50"],
+    ["--label", "op"],
+    ["--memory"],
+    ["--no-memory"],
+    ["--rows", "all"],
+]
+
+
+@pytest.mark.parametrize("option", CHART_OPTIONS, ids=" ".join)
+@pytest.mark.parametrize(
+    ("command", "beside"),
+    [
+        (["compare", "--sweep", "microbatches=4,8"], "--sweep"),
+        (["compare", "--pareto"], "--pareto"),
+        (["solve", "--frontier"], "--frontier"),
+    ],
+    ids=["sweep", "pareto", "frontier"],
+)
+def test_chart_options_without_a_chart(cli: Cli, command: list[str], beside: str, option: list[str]) -> None:
+    """An option of a chart is refused beside one that draws none, and the message names both; nothing is written."""
+    result = cli(*command, *option, "-o", "out.json")
+    assert (result.returncode, result.stdout) == (2, "")
+    flag = "--memory" if option == ["--no-memory"] else option[0]
+    assert result.stderr == f"pipesched: {flag}: has no effect with {beside}, which draws no chart\n"
+    assert not Path("out.json").exists()
+
+
+@pytest.mark.parametrize("beside", [["--sweep", "microbatches=4,8"], ["--pareto"]], ids=["sweep", "pareto"])
+def test_charts_without_a_chart(cli: Cli, beside: list[str]) -> None:
+    """So is their number."""
+    result = cli("compare", *beside, "--charts", "2")
+    assert (result.returncode, result.stdout) == (2, "")
+    assert result.stderr == f"pipesched: --charts: has no effect with {beside[0]}, which draws no chart\n"
+
+
+@pytest.fixture
+def pools(monkeypatch: pytest.MonkeyPatch) -> list[int]:
+    """The workers of each pool that is started, where no amount of work is too small for one."""
+    started: list[int] = []
+    in_pool = parallel._from_pool
+
+    def noted(function: Callable[..., Any], calls: Sequence[Any], workers: int) -> Iterator[Any]:
+        started.append(workers)
+        return in_pool(function, calls, workers)
+
+    monkeypatch.setattr(parallel, "FEWEST_OPERATIONS", 0)
+    monkeypatch.setattr(parallel, "_from_pool", noted)
+    return started
+
+
+@pytest.mark.parametrize("form", [[], ["--json"]], ids=["text", "json"])
+def test_jobs_change_nothing(cli: Cli, pools: list[int], form: list[str]) -> None:
+    """Two processes print what one prints, what does not apply and what is over its budget included."""
+    arguments = ("compare", *FIVE, "chimera", "list", "--stages", "4", "--mem-budget", "3", *form)
+    alone = cli(*arguments, "--jobs", "1")
+    assert pools == []
+    together = cli(*arguments, "--jobs", "2")
+    assert pools == [2]
+    assert (together.returncode, together.stderr) == (0, "")
+    assert together.stdout == alone.stdout
+
+
+def test_jobs_of_a_sweep(cli: Cli, pools: list[int]) -> None:
+    """A sweep has a pool at each of its points, and the same table."""
+    arguments = ("compare", "naive", "1f1b", "--sweep", "microbatches=4,8")
+    alone, together = (cli(*arguments, "--jobs", jobs) for jobs in ("1", "2"))
+    assert pools == [2, 2]
+    assert together.stdout == alone.stdout != ""
+
+
+@pytest.mark.parametrize("jobs", ["0", "-1", "1.5", "many", "1001"])
+def test_bad_jobs(cli: Cli, jobs: str) -> None:
+    result = cli("compare", f"--jobs={jobs}")
+    assert (result.returncode, result.stdout) == (2, "")
+    assert result.stderr.startswith("pipesched: --jobs: must be a ")
+
+
+def test_nothing_to_draw_is_said_before_anything_is_written(cli: Cli) -> None:
+    """A window that lies behind the edge of the charts ends the command before its figure is written."""
+    result = cli("compare", "naive", "sequential", "--from", "700", "-o", "out.json")
+    assert (result.returncode, result.stdout) == (2, "")
+    assert "nothing to draw there; the schedule runs from 0 to 660" in result.stderr
+    assert not Path("out.json").exists()

@@ -1,0 +1,181 @@
+"""Options of the problem: their texts on top of a config, and what a bad one is told."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from contextlib import suppress
+from pathlib import Path
+from subprocess import CompletedProcess
+from typing import Any
+
+import pytest
+from hypothesis import example, given
+from hypothesis import strategies as st
+
+from pipesched.cli.flags import PROBLEM_FLAGS
+from pipesched.cli.options import problem_values, typed
+from pipesched.cli.reading import given_config
+from pipesched.errors import ConfigError
+from pipesched.pipeline.arguments import make_problem
+from pipesched.pipeline.problem import Problem
+
+Cli = Callable[..., "CompletedProcess[str]"]
+
+FILE = """\
+devices: 2
+stages: 4
+microbatches: 3
+placement: loop
+costs: {forward: 7, backward: 8, recompute: 9, overlap: 10, p2p: 11, offload: 12, reload: 13}
+memory: {activation: 14, retain: 0.5, checkpoint: 0.6, static: 15, budget: 100}
+"""
+GIVEN: dict[str, Any] = {
+    "devices": 2,
+    "stages": 4,
+    "microbatches": 3,
+    "placement": "loop",
+    "forward": 7,
+    "backward": 8,
+    "recompute": 9,
+    "overlap": 10,
+    "p2p": 11,
+    "offload": 12,
+    "reload": 13,
+    "activation": 14,
+    "retain": 0.5,
+    "checkpoint": 0.6,
+    "static": 15,
+    "budget": 100,
+}
+OVERRIDES = [  # an option, its text, the argument of make_problem it stands for
+    ("--devices", "4", {"devices": 4}),
+    ("--stages", "6", {"stages": 6}),
+    ("--microbatches", "5", {"microbatches": 5}),
+    ("--placement", "linear", {"placement": "linear"}),
+    ("--placement", "auto", {"placement": "auto"}),
+    ("--placement", "1,0,0,1", {"placement": [1, 0, 0, 1]}),
+    ("--forward", "0.5", {"forward": 0.5}),
+    ("--forward", "1,1,2,1", {"forward": [1, 1, 2, 1]}),
+    ("--backward", "1,2, 3 ,4", {"backward": [1, 2, 3, 4]}),
+    ("--backward-input", "1", {"backward": None, "backward_input": 1, "backward_weight": 2}),
+    ("--backward-weight", "2", {"backward": None, "backward_input": 1, "backward_weight": 2}),
+    ("--recompute-cost", "1", {"recompute": 1}),
+    ("--overlap", "0", {"overlap": 0}),
+    ("--p2p", "1,0,1", {"p2p": [1, 0, 1]}),
+    ("--offload-cost", "5", {"offload": 5}),
+    ("--activation", "1,2,3,1/3", {"activation": [1, 2, 3, "1/3"]}),
+    ("--retain", "0,1,0,1", {"retain": [0, 1, 0, 1]}),
+    ("--checkpoint", "1", {"checkpoint": 1}),
+    ("--mem-budget", "3,4", {"budget": [3, 4]}),
+]
+HALVES = {"--backward-input": "1", "--backward-weight": "2"}
+
+
+def problem_of(options: dict[str, str], config: str | None = None) -> Problem:
+    """The problem of a config with these options on top, read as a command reads them."""
+    by_flag = {flag: f"problem_{name}" for name, flag in PROBLEM_FLAGS.items()}
+    texts = {**dict.fromkeys(by_flag.values()), **{by_flag[flag]: text for flag, text in options.items()}}
+    return given_config(problem_values({"config": config, **texts})).problem
+
+
+@pytest.mark.parametrize(("option", "text", "change"), OVERRIDES)
+def test_option_replaces_the_value_of_the_file(
+    tmp_path: Path, option: str, text: str, change: dict[str, object]
+) -> None:
+    """An option replaces one value of the file, and leaves every other as it is; a half of B comes with the other."""
+    config = tmp_path / "c.yaml"
+    config.write_text(FILE)
+    options = {**(HALVES if option in HALVES else {}), option: text}
+    arguments: dict[str, Any] = {**GIVEN, **change}
+    assert problem_of(options, str(config)) == make_problem(**arguments)
+
+
+def test_every_option_is_tested() -> None:
+    """The table above has each option that overrides a value."""
+    assert {option for option, _, _ in OVERRIDES} == set(PROBLEM_FLAGS.values())
+
+
+@pytest.mark.parametrize("half", sorted(HALVES))
+def test_the_other_half_is_named_by_its_flag(cli: Cli, half: str) -> None:
+    """One half on top of a whole backward is refused, and so are both ways: the message names options."""
+    (other,) = HALVES.keys() - {half}
+    alone, both = cli("run", half, "9"), cli("run", half, "9", "--backward", "3")
+    assert (alone.returncode, both.returncode) == (2, 2)
+    assert alone.stderr == f"pipesched: {half}: half of the backward; {other} is needed too\n"
+    assert both.stderr == f"pipesched: --backward: give either the whole or its halves, not also {half}\n"
+
+
+def test_a_value_of_the_file_is_told_by_its_key(cli: Cli) -> None:
+    """What is wrong in a file is told with the keys of the file, not with flags."""
+    Path("c.yaml").write_text("devices: 4\ncosts: {reload: 3}\n")
+    result = cli("run", "-c", "c.yaml")
+    assert (result.returncode, result.stdout) == (2, "")
+    assert result.stderr.startswith("pipesched: c.yaml:2: costs.reload: ")
+    assert "--" not in result.stderr
+
+
+BAD = [  # an option, its text, what the message holds beside the option
+    ("--devices", "0", ["whole number of at least 1", "not 0"]),
+    ("--devices", "1,2", ["whole number of at least 1", "[1, 2]"]),
+    ("--devices", "x", ["whole number of at least 1", "'x'"]),
+    ("--devices", "9e999999", ["whole number of at least 1"]),
+    ("--devices", "1e99999999999999999999", []),
+    ("--stages", "3", ["at least the number of devices (4)", "not 3"]),
+    ("--microbatches", "5000000", ["80,000,000 operations", "at most 10,000,000"]),
+    ("--placement", "Loop", ["'Loop'", "did you mean 'loop'?"]),
+    ("--placement", "0,1,2", ["each of the 8 stages", "has 3"]),
+    ("--placement", "0,1,2,3,0,1,2,9", ["device 9", "0 to 3"]),
+    ("--forward", "", ["must be a number", "''"]),
+    ("--forward", "nan", ["must be a number", "'nan'"]),
+    ("--forward", "inf", ["must be a number", "'inf'"]),
+    ("--forward", "1/3", ["must be decimals", "1/3"]),
+    ("--forward", "٣", ["must be a number"]),
+    ("--forward", "true", ["must be a number", "'true'"]),
+    ("--forward", "1,2", ["needs 8 numbers (one a stage)", "has 2"]),
+    ("--forward", "1,1,,1,1,1,1,1", ["[2]", "must be a number", "''"]),
+    ("--forward", "1e99999999999999999999", []),
+    ("--backward", "-1", ["at least 0", "not -1"]),
+    ("--p2p", "1,1", ["needs 7 numbers (one a boundary", "has 2"]),
+    ("--overlap", "x", ["must be a number", "'x'"]),
+    ("--recompute-cost", "1234567890", ["more than 9 digits"]),
+    ("--offload-cost", "-0.1", ["at least 0", "not -0.1"]),
+    ("--activation", "1e-10", ["more than 9 digits"]),
+    ("--retain", "1.1", ["between 0 and 1", "not 1.1"]),
+    ("--checkpoint", "-1", ["between 0 and 1", "not -1"]),
+    ("--mem-budget", "0", ["more than 0", "not 0"]),
+    ("--mem-budget", "-1", ["not -1"]),
+    ("--mem-budget", "4,4", ["needs 4 numbers (one a device)", "has 2"]),
+]
+
+
+@pytest.mark.parametrize(("option", "text", "fragments"), BAD)
+def test_bad_option(cli: Cli, option: str, text: str, fragments: list[str]) -> None:
+    """A bad value of an option is told by the option, what was found and what is allowed, on one line."""
+    result = cli("run", f"{option}={text}")
+    assert (result.returncode, result.stdout) == (2, "")
+    assert result.stderr.startswith(f"pipesched: {option}")
+    assert result.stderr.count("\n") == 1
+    for fragment in fragments:
+        assert fragment in result.stderr
+
+
+sane = st.sampled_from(
+    ["0", "1", "2", "4", "8", "0.5", "1/3", "1,2,3,4", "1,1", "-1", "x", "", "auto", "loop", "1e3", "0.1,,"]
+)
+options = st.dictionaries(st.sampled_from(sorted(PROBLEM_FLAGS.values())), sane | st.text(max_size=8), max_size=4)
+
+
+@given(options)
+@example({"--devices": "9e999999"})
+@example({"--forward": "1e999999999999999999999"})
+def test_random_options(overrides: dict[str, str]) -> None:
+    """Random texts of options give a problem or a ConfigError."""
+    with suppress(ConfigError):
+        assert isinstance(problem_of(overrides), Problem)
+
+
+@given(st.lists(st.integers(0, 10**6), min_size=1, max_size=5))
+def test_option_list_round_trips(numbers: list[int]) -> None:
+    """A list of numbers joined by commas is read back as it was."""
+    text = ",".join(map(str, numbers))
+    assert typed(text) == (numbers if len(numbers) > 1 else numbers[0])

@@ -1,0 +1,86 @@
+"""The option --sweep: FIELD=VALUES, where the field may be a key, a parameter or a flag."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from subprocess import CompletedProcess
+
+import pytest
+
+from pipesched.cli.comparing import read_sweep
+from pipesched.cli.flags import PROBLEM_FLAGS
+from pipesched.comparison import compare
+from pipesched.config.fields import BY_NAME, PLACEMENT
+from pipesched.config.load import load, load_values
+
+Cli = Callable[..., "CompletedProcess[str]"]
+
+NUMERIC = sorted(flag for name, flag in PROBLEM_FLAGS.items() if BY_NAME[name].shape != PLACEMENT)
+
+
+@pytest.mark.parametrize(
+    ("sweep", "name"),
+    [
+        ("microbatches=4,8", "microbatches"),
+        ("--microbatches=4,8", "microbatches"),
+        ("forward=4,8", "forward"),
+        ("costs.forward=4,8", "forward"),
+        ("p2p = 4 , 8", "p2p"),
+        ("recompute=4,8", "recompute"),
+        ("recompute-cost=4,8", "recompute"),
+        ("recompute_cost=4,8", "recompute"),
+        ("--recompute-cost=4,8", "recompute"),
+        ("budget=4,8", "budget"),
+        ("mem-budget=4,8", "budget"),
+        ("memory.budget=4,8", "budget"),
+    ],
+)
+def test_field_by_any_of_its_names(sweep: str, name: str) -> None:
+    """A field is named by its key, the last part of it, or its flag; each value is that flag's override."""
+    found = read_sweep(sweep, load_values(None, {}), ["1f1b"])
+    assert found.field == BY_NAME[name].key
+    assert [point.value for point in found] == [4, 8]
+    for point in found:
+        (entry,) = compare(load(None, **{name: point.value}), ["1f1b"])
+        assert point.comparison["1f1b"].metrics == entry.metrics is not None
+
+
+@pytest.mark.parametrize("flag", NUMERIC)
+def test_every_numeric_flag_can_be_swept(cli: Cli, flag: str) -> None:
+    """Each flag that takes numbers can be swept, a half of the backward together with the other half."""
+    given = ["--backward-input", "1", "--backward-weight", "1"] if flag.startswith("--backward-") else []
+    value = "8" if flag in ("--stages", "--microbatches") else "1"
+    result = cli("compare", "list", "--sweep", f"{flag.strip('-')}={value}", *given)
+    (name,) = [name for name, known in PROBLEM_FLAGS.items() if known == flag]
+    assert (result.returncode, result.stderr) == (0, "")
+    assert BY_NAME[name].key in result.stdout
+
+
+@pytest.mark.parametrize(
+    ("sweep", "fragments"),
+    [
+        ("", ["--sweep", "unknown field", "microbatches"]),
+        ("foo=1", ["--sweep", "unknown field 'foo'", "microbatches"]),
+        ("name=1", ["--sweep", "'name' cannot be varied"]),
+        ("placement=loop", ["--sweep", "'placement' cannot be varied"]),
+        ("microbatches", ["--sweep", "no values", "microbatches=4,8,16,32"]),
+        ("microbatches=", ["--sweep", "no values"]),
+        ("microbatches=,", ["--sweep", "no values"]),
+        ("microbatches=4,abc", ["--sweep", "'abc' is no number"]),
+        ("microbatches=4,nan", ["--sweep", "'nan' is no number"]),
+        ("microbatches=0", ["--microbatches", "at least 1", "not 0"]),
+        ("microbatches=2.5", ["--microbatches", "whole number", "2.5"]),
+        ("stages=8,2", ["--stages", "number of devices (4)", "not 2"]),
+        ("forward=-1", ["--forward", "at least 0"]),
+        ("budget=0", ["--mem-budget", "more than 0"]),
+        ("forward=1e400", ["--forward", "1E+400", "more than 9 digits"]),
+        ("forward=1e99999999999999999999", ["1e99999999999999999999"]),
+    ],
+)
+def test_bad_sweep(cli: Cli, sweep: str, fragments: list[str]) -> None:
+    """A bad field or value of a sweep is told by what was found and what is known, with flags."""
+    result = cli("compare", "--sweep", sweep)
+    assert (result.returncode, result.stdout) == (2, "")
+    assert result.stderr.count("\n") == 1
+    for fragment in fragments:
+        assert fragment in result.stderr

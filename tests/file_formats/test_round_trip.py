@@ -1,0 +1,257 @@
+"""A document says everything: writing, reading and writing again gives the same text, for any problem."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Sequence
+from decimal import Decimal
+from fractions import Fraction
+from functools import cache
+from random import Random
+from typing import Any
+
+from hypothesis import assume, example, given
+from hypothesis import strategies as st
+
+import pipesched
+from pipesched.errors import ConfigError, NoSchedule
+from pipesched.file_formats.json_text import dump
+from pipesched.file_formats.schedule_json import document, parse
+from pipesched.pipeline.check import violations
+from pipesched.pipeline.problem import Problem
+from pipesched.pipeline.quantities import Exact, to_fraction
+from pipesched.pipeline.schedule import schedule_plan
+from tests.strategies import SETTLED, random_saving_plan, saving_plan_of
+from tests.strategies import problems as saving_problems
+
+FAMILIES = ("sequential", "naive", "1f1b", "eager-1f1b", "interleaved", "looped-bfs", "list")
+
+times = st.sampled_from([0, 1, 2, 5, Decimal("0.1"), Decimal("0.3"), Decimal("12.75"), Decimal("0.001")])
+sizes = st.sampled_from([0, 1, 3, Decimal("0.1"), Decimal("0.7"), Decimal("6.25"), Decimal("0.1234")])
+fractions = st.sampled_from([0, 1, Decimal("0.5"), Decimal("0.3"), Decimal("0.1234")])
+limits = st.sampled_from([1, 2, 5, Decimal("0.7"), Decimal("3.3"), 100])
+labels = st.text(st.characters(codec="utf-8", categories=["L", "N", "P"]), max_size=5)
+
+
+@st.composite
+def problems(draw: st.DrawFn) -> dict[str, Any]:
+    """What make_problem takes, every value in each of its forms."""
+    devices, chunks = draw(st.integers(1, 4)), draw(st.integers(1, 3))
+    stages = devices * chunks
+
+    def one_or_list(each: st.SearchStrategy[Any], count: int) -> st.SearchStrategy[Any]:
+        return each | st.lists(each, min_size=count, max_size=count)
+
+    given: dict[str, Any] = {
+        "forward": one_or_list(times, stages),
+        "recompute": one_or_list(times, stages),
+        "overlap": one_or_list(times, stages),
+        "p2p": one_or_list(times, stages - 1),
+        "offload": one_or_list(times, stages),
+        "reload": one_or_list(times, stages),
+        "activation": one_or_list(sizes, stages),
+        "retain": one_or_list(fractions, stages),
+        "checkpoint": one_or_list(fractions, stages),
+        "static": one_or_list(sizes, stages),
+        "budget": one_or_list(limits, devices),
+        "name": labels,
+        "unit": labels,
+        "time_unit": labels,
+        "lanes": st.sampled_from(["device", "pair"]),
+    }
+    chosen = draw(st.fixed_dictionaries({}, optional=given))
+    if "offload" not in chosen:
+        chosen.pop("reload", None)
+    if draw(st.booleans()):
+        chosen["backward_input"] = draw(one_or_list(times, stages))
+        chosen["backward_weight"] = draw(one_or_list(times, stages))
+    elif draw(st.booleans()):
+        chosen["backward"] = draw(one_or_list(times, stages))
+    return {"devices": devices, "stages": stages, "microbatches": draw(st.integers(1, 6)), **chosen}
+
+
+@st.composite
+def runs(draw: st.DrawFn) -> tuple[str, dict[str, Any]]:
+    """A family and a random problem for it, in a random placement where the family takes any."""
+    values, algorithm = draw(problems()), draw(st.sampled_from(FAMILIES))
+    devices, stages = values["devices"], values["stages"]
+    if algorithm == "list":
+        explicit = st.permutations([*range(devices)] * (stages // devices))
+        names = ["auto", "linear", "loop", *(["wave"] if stages % (2 * devices) == 0 else [])]
+        names += ["bidirectional"] if stages == devices else []
+        values["placement"] = draw(st.sampled_from(names) | explicit)
+    return algorithm, values
+
+
+def outcome_of(algorithm: str, values: dict[str, Any]) -> pipesched.Outcome:
+    """The schedule; a budget that holds none makes hypothesis look elsewhere."""
+    try:
+        return pipesched.run(pipesched.make_problem(**values), algorithm)
+    except NoSchedule:
+        assume(False)
+        raise
+
+
+# The finest time is a latency that fusing drops, and the bound by memory area falls between two ticks.
+FINE_LATENCY = {
+    "devices": 3,
+    "stages": 6,
+    "microbatches": 13,
+    "forward": Decimal("0.1"),
+    "backward": [0, Decimal("0.5"), Decimal("2.7"), 0, 3, Decimal("0.3")],
+    "p2p": [Decimal("0.00000001"), 10, 10, Decimal("2.7"), 10],
+    "budget": Decimal("2.7"),
+}
+
+
+@given(runs())
+@example(("sequential", FINE_LATENCY))
+def test_document_round_trips(run: tuple[str, dict[str, Any]]) -> None:
+    """Write, read, write: the same text; and what was read keeps every rule."""
+    text = dump(document(outcome_of(*run)))
+    again = parse(text, "x")
+    assert dump(document(again)) == text
+    assert not list(violations(again.schedule))
+
+
+@given(saving_problems(SETTLED, overlap=True, saving=True), st.randoms(use_true_random=False))
+def test_document_with_transfers_round_trips(problem: Problem, random: Random) -> None:
+    """Recomputes, transfers and late loads come back with their times, legal and as written."""
+    texts = random_saving_plan(problem, random, split=0.3, pair=0.2, recompute=0.3, offload=0.6, wait=0.3)
+    outcome = pipesched.Outcome("random", schedule_plan(problem, saving_plan_of(problem, texts)))
+    text = dump(document(outcome))
+    again = parse(text, "x")
+    assert dump(document(again)) == text
+    assert list(violations(again.schedule)) == []
+    before, after = outcome.schedule, again.schedule
+    assert (after.peak_memory, after.busy) == (before.peak_memory, before.busy)
+    assert (after.recomputed, after.offloaded) == (before.recomputed, before.offloaded)
+
+
+COSTS = ("forward", "backward_input", "backward_weight", "recompute", "overlap", "p2p", "offload", "reload")
+
+
+def rationals(values: Sequence[Exact] | None, scale: int = 1) -> list[Fraction] | None:
+    """Numbers, ticks or grains in the user's units."""
+    return None if values is None else [to_fraction(value) / scale for value in values]
+
+
+# Fusing weighs the fractions of the stages: the mean, 5617/15000, is no decimal and comes back from its nearest float.
+FINE_RETAIN = {
+    "devices": 4,
+    "stages": 12,
+    "microbatches": 1,
+    "retain": [*(10 * [0]), 1, Decimal("0.1234")],
+}
+
+
+@given(runs())
+@example(("sequential", FINE_RETAIN))
+def test_times_and_memory_come_back_exactly(run: tuple[str, dict[str, Any]]) -> None:
+    """Every start, cost, size and limit is the same rational number after reading."""
+    outcome = outcome_of(*run)
+    before, after = outcome.schedule, parse(dump(document(outcome)), "x").schedule
+    tables: list[list[list[Fraction] | None]] = []
+    for schedule in (before, after):
+        costs, memory = schedule.problem.costs, schedule.problem.memory
+        ticks, grains = schedule.problem.ticks, schedule.problem.grains
+        given = [*(getattr(costs, name) for name in COSTS), memory.activation, memory.static, memory.budget]
+        times = (schedule.start_ticks, schedule.end_ticks, *(getattr(ticks, name) for name in COSTS))
+        sizes = (grains.activation, grains.static, grains.budget, grains.retained)
+        tables.append(
+            [rationals(values) for values in given]
+            + [rationals(values, ticks.per_unit) for values in times]
+            + [rationals(values, grains.per_unit) for values in sizes]
+        )
+    assert tables[0] == tables[1]
+    assert after.fits == before.fits
+    assert after.problem.placement == before.problem.placement
+
+
+@cache
+def good_document() -> str:
+    problem = pipesched.make_problem(
+        devices=2,
+        microbatches=2,
+        forward=Decimal("1.5"),
+        p2p=Decimal("0.1"),
+        budget=4,
+        backward_input=1,
+        backward_weight=2,
+    )
+    return dump(document(pipesched.run(problem, "list")))
+
+
+def places(content: Any, path: tuple[Any, ...] = ()) -> Iterator[tuple[Any, ...]]:
+    """The path of every value in a document."""
+    if path:
+        yield path
+    if isinstance(content, dict):
+        for key, value in content.items():
+            yield from places(value, (*path, key))
+    if isinstance(content, list):
+        for position, value in enumerate(content):
+            yield from places(value, (*path, position))
+
+
+PLACES = list(places(json.loads(good_document())))
+NUMBERS = [0, 1, -1, 2, 0.5, 1e300, 1e-300, 10**12, 10**400]
+WORDS = [
+    "",
+    "0F0",
+    "0B0",
+    "1F1",
+    "(0F0;0B0)OVERLAP_F_B",
+    "auto",
+    "linear",
+    "loop",
+    "bidirectional",
+    "[/x]",
+    "\x1b",
+    "\ud800",
+]
+scalars = st.sampled_from([None, True, False, *NUMBERS, *WORDS])
+values = st.recursive(
+    scalars, lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.sampled_from(["op", "start", "a"]), inner)
+)
+
+
+def change(content: Any, path: tuple[Any, ...], value: Any) -> None:
+    for step in path[:-1]:
+        if not isinstance(content, (dict, list)):
+            return
+        content = content[step]
+    content[path[-1]] = value
+
+
+@given(st.sampled_from(PLACES), values)
+@example(("devices", 0), 5)
+@example(("devices", 0), None)
+@example(("devices",), [[], []])
+@example(("problem", "memory", "activation"), 10**400)
+@example(("problem", "memory", "activation"), 1e300)
+@example(("devices", 0, 0, "start"), 10**400)
+def test_any_change_is_read_or_refused(path: tuple[Any, ...], value: Any) -> None:
+    """Whatever stands in the place of a value: ConfigError, or a schedule that can be checked, and if good, written."""
+    content = json.loads(good_document())
+    change(content, path, value)
+    try:
+        outcome = parse(json.dumps(content), "x")
+    except ConfigError:
+        return
+    if not list(violations(outcome.schedule)):
+        text = dump(document(outcome))
+        assert dump(document(parse(text, "x"))) == text
+
+
+@given(st.text(max_size=40) | st.text('[]{}",:0123456789eE+-.tfn', max_size=40))
+@example("1e99999999999999999999")
+@example('{"format": 1e99999999999999999999}')
+@example("[" * 5000)
+def test_random_text_is_no_document(text: str) -> None:
+    """Random text is refused with ConfigError and nothing else."""
+    try:
+        parse(text, "x")
+    except ConfigError:
+        return
+    raise AssertionError(f"{text!r} was read as a schedule")

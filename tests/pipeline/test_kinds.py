@@ -1,0 +1,190 @@
+"""The table of kinds against the rules of the check, which restates them: neither says what the other does not."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from random import Random
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from pipesched.pipeline.arguments import make_problem
+from pipesched.pipeline.check import replayed_peaks, violations
+from pipesched.pipeline.costs import Ticks
+from pipesched.pipeline.kinds import (
+    COMPUTATION_LETTERS,
+    GRADIENT_LETTERS,
+    KEEP_ONLY,
+    KINDS,
+    LETTERS,
+    SLOT_LETTERS,
+    TRANSFER_LETTERS,
+    Allowed,
+    Need,
+    Resource,
+    computation_letters,
+)
+from pipesched.pipeline.memory import Grains
+from pipesched.pipeline.ops import Op
+from pipesched.pipeline.problem import Problem
+from pipesched.pipeline.schedule import Schedule, schedule_plan
+from tests.strategies import SETTLED, Texts, problems, random_saving_plan, saving_plan_of
+
+Times = dict[Op, tuple[int, int]]
+PLANS = ["FB", "FIW", "FBR", "FBOL", "FIWR", "FIWOL"]  # the kinds that an activation can go through
+PROBLEM = make_problem(
+    devices=2,
+    microbatches=1,
+    placement="linear",
+    forward=[2, 3],
+    backward_input=[5, 7],
+    backward_weight=[11, 13],
+    recompute=[17, 19],
+    offload=[23, 29],
+    reload=[31, 37],
+    p2p=4,
+)
+
+
+def by_table(letters: str) -> Times:
+    """The earliest time of each operation of one microbatch by the needs of the table alone, devices left aside."""
+    times: Times = {}
+    waiting = [Op(stage, letter, 0) for stage in range(2) for letter in letters]
+    while waiting:
+        op = next(op for op in waiting if all(need in times for need, _ in needs_of(op, letters)))
+        start = max((times[need][1] + lag for need, lag in needs_of(op, letters)), default=0)
+        times[op] = start, start + PROBLEM.ticks.of(op.kind)[op.stage]
+        waiting.remove(op)
+    return times
+
+
+def needs_of(op: Op, letters: str) -> Iterator[tuple[Op, int]]:
+    """What an operation waits for, among those of these letters, and the lag."""
+    for need in KINDS[op.kind].needs:
+        stage = op.stage + need.stage
+        if need.letter in letters and stage in (0, 1):
+            yield Op(stage, need.letter, 0), 4 if need.stage else 0
+
+
+def scheduled(letters: str, times: Times) -> Schedule:
+    """The operations in the order of their starts, at these times."""
+    rows = [sorted((op for op in times if op.stage == device), key=lambda op: times[op]) for device in range(2)]
+    devices = [[str(op) for op in row if op.kind in SLOT_LETTERS] for row in rows]
+    lanes = [[str(op) for op in row if op.kind == kind] for row in rows for kind in "OL"] if "O" in letters else []
+    plan = saving_plan_of(PROBLEM, Texts(devices, lanes, []))
+    starts, ends = [-1] * plan.index.size, [-1] * plan.index.size
+    for op, (start, end) in times.items():
+        starts[plan.index.number(op)], ends[plan.index.number(op)] = start, end
+    return Schedule(PROBLEM, plan, starts, ends)
+
+
+def early(schedule: Schedule) -> list[str]:
+    """What the check says about inputs that are not there yet."""
+    return [sentence for sentence in violations(schedule) if "before its input is there" in sentence]
+
+
+@pytest.mark.parametrize("letters", PLANS)
+def test_the_check_asks_for_no_more_than_the_table(letters: str) -> None:
+    """What starts as early as the table's needs allow is never too early for the check, nor of a wrong length."""
+    schedule = scheduled(letters, by_table(letters))
+    assert early(schedule) == []
+    assert not [sentence for sentence in violations(schedule) if "lasts" in sentence or "lane" in sentence]
+
+
+@pytest.mark.parametrize("letters", PLANS)
+def test_the_check_asks_for_no_less_than_the_table(letters: str) -> None:
+    """Each need by itself: a tick before its end, and its latency, the check says that this input is not there."""
+    seen = set[tuple[str, Need]]()
+    times = by_table(letters)
+    for op in times:
+        for need, lag in needs_of(op, letters):
+            there = times[need][1] + lag
+            length = PROBLEM.ticks.of(op.kind)[op.stage]
+            moved = scheduled(letters, {**times, op: (there - 1, there - 1 + length)})
+            assert f"{op} starts at {there - 1}, before its input is there at {there}" in early(moved)
+            seen.add((op.kind, Need(need.kind, need.stage - op.stage)))
+    assert seen == {(letter, need) for letter in letters for need in KINDS[letter].needs if need.letter in letters}
+
+
+@pytest.mark.parametrize("letters", PLANS)
+def test_lengths_are_the_costs_of_the_table(letters: str) -> None:
+    """Each operation lasts the cost that its kind names; a tick more is a wrong length."""
+    times = by_table(letters)
+    for op, (start, end) in times.items():
+        cost = getattr(PROBLEM.ticks, KINDS[op.kind].cost)[op.stage]
+        sentence = f"{op} lasts {cost + 1}, not {cost}"
+        assert sentence in list(violations(scheduled(letters, {**times, op: (start, end + 1)})))
+
+
+@pytest.mark.parametrize("letter", LETTERS)
+def test_every_kind_is_whole(letter: str) -> None:
+    """The names in the table are columns of Ticks and Grains, and letters are what they stand under."""
+    kind = KINDS[letter]
+    assert kind.letter == letter
+    assert kind.cost in Ticks._fields or kind.cost == "backward"
+    for column in (kind.takes, kind.gives, kind.forward_gives):
+        assert column is None or column in Grains._fields or isinstance(getattr(Grains, column), property)
+    assert {need.letter for need in kind.needs} <= set(LETTERS)
+    assert {need.stage for need in kind.needs} <= {-1, 0, 1}
+    assert kind.is_transfer == (kind.resource is not Resource.DEVICE)
+
+
+def test_marks_and_names_tell_kinds_apart() -> None:
+    """No two kinds share a name; in letters all have marks of their own but B and I, which both are the gradient."""
+    assert len({kind.name for kind in KINDS.values()}) == len(KINDS)
+    marks = {letter: kind.mark for letter, kind in KINDS.items() if letter != "I"}
+    assert len(set(marks.values())) == len(marks)
+    assert KINDS["I"].mark == marks["B"]
+
+
+def test_groups_of_letters() -> None:
+    """The groups that other modules read are those of the table."""
+    assert LETTERS == "FBIWROL"
+    assert (SLOT_LETTERS, TRANSFER_LETTERS) == ("FBIWR", "OL")
+    assert set(GRADIENT_LETTERS) < set(COMPUTATION_LETTERS) < set(LETTERS)
+    assert (computation_letters(split=False), computation_letters(split=True)) == ("FB", "FIW")
+    assert [letter for letter, kind in KINDS.items() if not kind.in_ideal] == ["R"]
+
+
+def test_letters_of_actions() -> None:
+    """An action brings the kinds that it takes; keeping everything brings none."""
+    assert KEEP_ONLY.letters == Allowed().letters == ""
+    assert Allowed(recompute=True).letters == "R"
+    assert Allowed(offload=True).letters == "OL"
+    assert Allowed(offload=True, recompute=True).letters == "ROL"
+
+
+@given(
+    problems(SETTLED, overlap=True, saving=True),
+    st.randoms(use_true_random=False),
+    st.sampled_from([0, 0.5, 1]),
+    st.sampled_from([0, 0.5]),
+)
+def test_memory_of_the_table_is_that_of_the_check(problem: Problem, random: Random, split: float, save: float) -> None:
+    """What each kind takes at its start and gives at its end, summed up over any plan, has the check's peaks."""
+    texts = random_saving_plan(problem, random, split=split, pair=0.2, recompute=save, offload=save)
+    schedule = schedule_plan(problem, saving_plan_of(problem, texts))
+    assert table_peaks(schedule) == replayed_peaks(schedule)
+
+
+def table_peaks(schedule: Schedule) -> list[int]:
+    """The largest sum of what the table says that operations take and give, frees before takes."""
+    problem, index = schedule.problem, schedule.plan.index
+    changes: list[list[tuple[int, int]]] = [[] for _ in range(problem.devices)]
+    for number in (number for number, start in enumerate(schedule.start_ticks) if start >= 0):
+        op, kind = index.op(number), KINDS[index.op(number).kind]
+        device = problem.settled_placement.device(op.stage, op.microbatch, problem.microbatches)
+        changes[device].append((schedule.start_ticks[number], problem.grains.of(kind.takes)[op.stage]))
+        changes[device].append((schedule.end_ticks[number], -problem.grains.of(kind.gives)[op.stage]))
+        if kind.forward_gives:
+            forward = index.counterpart(number, "F")
+            changes[device].append((schedule.end_ticks[forward], -problem.grains.of(kind.forward_gives)[op.stage]))
+    peaks = []
+    for events in changes:
+        level = peak = 0
+        for _, change in sorted(events):
+            level += change
+            peak = max(peak, level)
+        peaks.append(peak)
+    return peaks

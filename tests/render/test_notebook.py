@@ -1,0 +1,160 @@
+"""Notebooks: every noun shows itself as text and as HTML that says the same."""
+
+from __future__ import annotations
+
+import html
+import re
+import subprocess
+import sys
+from typing import Any
+
+import pytest
+from rich.console import Console
+
+import pipesched
+from pipesched.display import Displayable
+from pipesched.errors import ConfigError
+
+PROBLEM = pipesched.make_problem(
+    devices=2, stages=4, microbatches=3, forward=5, backward=10, budget=4, unit="GB", time_unit="ms", name="mine"
+)
+OUTCOME = pipesched.run(PROBLEM, "interleaved")
+NOUNS: dict[str, tuple[Any, list[str]]] = {  # what stands in its text
+    "problem": (PROBLEM, ["devices 2", "stages 4", "forward 5 ms", "activation 0.5 GB", "budget 4"]),
+    "plan": (OUTCOME.schedule.plan, ["device 0 0F0 0F1 2F0", "device 1 1F0"]),
+    "schedule": (OUTCOME.schedule, ["device 0", "F- forward", "1 column = 1.25 ms"]),
+    "outcome": (OUTCOME, ["interleaved mine, 2 devices", "device 1", "makespan 115 ms", "bubble of span"]),
+    "solved": (pipesched.solve(PROBLEM, method="portfolio"), ["status", "bound on makespan", "placements tried"]),
+    "comparison": (
+        pipesched.compare(PROBLEM, ["1f1b", "interleaved", "dualpipe"]),
+        ["algorithm makespan", "interleaved ★ 115 best", "dualpipe does not apply: "],
+    ),
+    "sweep": (
+        pipesched.sweep(None, "microbatches", [4, 8], ["1f1b", "interleaved"]),
+        ["microbatches 1f1b interleaved", "4 42.86% 27.27%"],
+    ),
+    "frontier": (
+        pipesched.frontier(pipesched.make_problem(devices=2, microbatches=3, placement="linear"), time_limit=10),
+        ["budget makespan bound gap placement", "1 18 18 optimal linear", "* proved optimal"],
+    ),
+    "family": (pipesched.algorithms()[2], ["1f1b", "needs", "placement linear", "source"]),
+    "catalogue": (
+        pipesched.algorithms(),
+        ["algorithm placement bubble", "naive (gpipe, afab, fill-drain) linear", "block"],
+    ),
+    "chart": (pipesched.Gantt(OUTCOME, rows=[1]), ["device 1"]),
+    "table": (pipesched.Table(OUTCOME), ["makespan 115 ms"]),
+}
+
+
+def words(text: str) -> str:
+    """A text with single blanks."""
+    return " ".join(text.split())
+
+
+def text_of(page: str) -> str:
+    """The text of HTML."""
+    return html.unescape(re.sub(r"<[^>]+>", "", page))
+
+
+@pytest.mark.parametrize("name", NOUNS)
+def test_text_and_html_say_what_there_is(name: str) -> None:
+    """The plain text holds the figures, without escape codes and trailing blanks."""
+    noun, expected = NOUNS[name]
+    assert isinstance(noun, Displayable)
+    bundle = noun._repr_mimebundle_()
+    assert set(bundle) == {"text/plain", "text/html"}
+    for phrase in expected:
+        assert phrase in words(bundle["text/plain"])
+    assert "\x1b" not in bundle["text/plain"]
+    assert all(line == line.rstrip() for line in bundle["text/plain"].splitlines())
+    assert max(map(len, bundle["text/plain"].splitlines())) <= 110
+
+
+@pytest.mark.parametrize("name", NOUNS)
+def test_html_needs_nothing_around_it(name: str) -> None:
+    """One preformatted block with its styles inside, no class and no script; where nothing is drawn, the same words."""
+    page = NOUNS[name][0]._repr_mimebundle_()["text/html"]
+    assert page.startswith("<pre ")
+    assert page.endswith("</pre>")
+    assert not re.search(r"<(style|script|link)|class=", page)
+    if name in ("problem", "plan", "comparison", "sweep", "family", "catalogue", "table"):
+        assert words(text_of(page)) == words(NOUNS[name][0]._repr_mimebundle_()["text/plain"])
+
+
+def test_html_is_coloured() -> None:
+    """The chart has the hues of its microbatches."""
+    page = OUTCOME._repr_mimebundle_()["text/html"]
+    assert {"#0072b2", "#e69f00", "#009e73"} <= set(re.findall(r"background-color: (#[0-9a-f]{6})", page))
+
+
+def test_names_are_no_markup() -> None:
+    """What looks like a tag of HTML or of Rich is text."""
+    problem = pipesched.make_problem(devices=1, name="<b>[red]x[/red]</b> :smile:")
+    bundle = pipesched.run(problem, "1f1b")._repr_mimebundle_()
+    assert "<b>[red]x[/red]</b> :smile:" in bundle["text/plain"]
+    assert "&lt;b&gt;[red]x[/red]&lt;/b&gt; :smile:" in bundle["text/html"]
+    assert "<b>" not in bundle["text/html"]
+
+
+def test_a_frontier_and_a_comparison_of_documents(tmp_path: Any) -> None:
+    """Nouns without schedules, which were read from a file, show the same tables."""
+    for name in ("comparison", "sweep", "frontier"):
+        noun = NOUNS[name][0]
+        again = pipesched.read(pipesched.write(noun, tmp_path / f"{name}.json"))
+        assert again._repr_mimebundle_() == noun._repr_mimebundle_()
+
+
+@pytest.mark.parametrize("noun", [pipesched.Comparison(()), pipesched.Sweep("x", ()), pipesched.Frontier(())])
+def test_empty_nouns(noun: Any) -> None:
+    """Nothing in it is shown as little, and no failure."""
+    assert set(noun._repr_mimebundle_()) == {"text/plain", "text/html"}
+
+
+def test_figures_show_themselves_as_svg() -> None:
+    """A figure is displayed as the file that it would be written to."""
+    drawn = pipesched.figure(OUTCOME)
+    svg = drawn._repr_svg_()  # type: ignore[attr-defined]
+    assert svg.startswith("<?xml")
+    assert ">device 1</text>" in svg
+
+
+@pytest.mark.parametrize("noun", [None, 5, "1f1b", [OUTCOME], PROBLEM.costs])
+def test_a_table_of_no_noun(noun: Any) -> None:
+    """Table takes nouns, and says what it was given instead."""
+    with pytest.raises(ConfigError, match="result: must be a result") as caught:
+        pipesched.Table(noun)
+    assert caught.value.key == "result"
+
+
+@pytest.mark.parametrize("name", ["outcome", "schedule", "comparison", "sweep", "frontier", "catalogue", "family",
+                                  "problem", "plan"])  # fmt: skip
+def test_tables_print_in_a_terminal(name: str) -> None:
+    """Table is a Rich renderable for every noun, and fits the width."""
+    console = Console(width=80, color_system=None)
+    with console.capture() as capture:
+        console.print(pipesched.Table(NOUNS[name][0]))
+    assert capture.get().strip()
+    assert max(map(len, capture.get().splitlines())) <= 80
+
+
+def test_a_long_plan_is_cut() -> None:
+    """A plan of many slots shows the first ones of each device, and says how many more there are."""
+    plan = pipesched.run(pipesched.make_problem(devices=2, microbatches=100), "1f1b").schedule.plan
+    text = words(plan._repr_mimebundle_()["text/plain"])
+    assert text.count(".. 176 more") == 2
+    assert "0B99" not in text
+
+
+def test_nouns_load_no_renderer() -> None:
+    """Making, scheduling and comparing problems does not load Rich: it is loaded when something is shown."""
+    code = (
+        "import sys, pipesched\n"
+        "outcome = pipesched.run(pipesched.make_problem(devices=2), '1f1b')\n"
+        "repr(pipesched.compare(outcome.problem, ['naive', '1f1b']))\n"
+        "before = 'rich' in sys.modules\n"
+        "outcome._repr_mimebundle_()\n"
+        "print(before, 'rich' in sys.modules)"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout == "False True\n"

@@ -1,0 +1,164 @@
+"""What part of a schedule is drawn: arguments of Gantt and of figures, and what they refuse."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from dataclasses import fields, replace
+from decimal import Decimal
+from fractions import Fraction
+from typing import Any
+
+import pytest
+
+import pipesched
+from pipesched.errors import ConfigError
+from pipesched.render.timescale import Window
+from pipesched.render.view import View
+
+Renderer = Callable[..., str]
+PROBLEM = pipesched.make_problem(devices=4, microbatches=8, forward=2.5, backward=5)  # half of a backward is 2.5
+OUTCOME = pipesched.run(PROBLEM, "1f1b")
+LIMITED = pipesched.run(replace(PROBLEM, memory=replace(PROBLEM.memory, budget=(4,) * 4)), "1f1b")
+
+
+def rows_of(text: str) -> list[str]:
+    """The names of the rows of a chart."""
+    return re.findall(r"^device \d+|^mem", text, re.MULTILINE)
+
+
+@pytest.mark.parametrize("rows", [[2], [0, 3], (3, 0), [1, 1], range(2)])
+def test_rows_choose_devices(draw: Renderer, rows: Any) -> None:
+    """Only these devices are drawn, in their order, each as it stands in the whole chart."""
+    whole = draw(pipesched.Gantt(OUTCOME, show_legend=False, ascii_only=True), 100).splitlines()
+    part = draw(pipesched.Gantt(OUTCOME, rows=rows, show_legend=False, ascii_only=True), 100)
+    assert rows_of(part) == [f"device {device}" for device in sorted(set(rows))]
+    assert all(line in whole for line in part.splitlines())
+
+
+def test_rows_with_memory(draw: Renderer) -> None:
+    """A strip stands below each device that is drawn."""
+    assert rows_of(draw(pipesched.Gantt(LIMITED, rows=[1, 3]), 100)) == ["device 1", "mem", "device 3", "mem"]
+    assert rows_of(draw(pipesched.Gantt(LIMITED, rows=[1], memory=False), 100)) == ["device 1"]
+    assert rows_of(draw(pipesched.Gantt(OUTCOME, rows=[1], memory=True), 100)) == ["device 1", "mem"]
+
+
+def test_until_makes_charts_comparable(draw: Renderer) -> None:
+    """Of two charts up to the same tick the shorter schedule ends earlier; without it each fills its own axis."""
+    short, long = OUTCOME.schedule, pipesched.run(PROBLEM, "sequential").schedule
+    until = max(long.last_end_ticks)
+    together = pipesched.Gantt(short, until=until, ascii_only=True, show_legend=False)
+    assert together.window == Window(0, until)
+    assert pipesched.Gantt(short).window == Window(0, max(short.last_end_ticks))
+    row = draw(together, 120).splitlines()[2][len("device 0 ") : -len(" idle")]
+    share = len(row.rstrip(". ")) / len(row)
+    assert share == pytest.approx(short.makespan / long.makespan, abs=0.03)
+
+
+def test_charts_together_last_as_long_as_the_longest() -> None:
+    """Without `until` the window of a chart drawn together is that of the longest of them."""
+    short, long = OUTCOME.schedule, pipesched.run(PROBLEM, "sequential").schedule
+    assert pipesched.Gantt(short, together=[short, long]).window == Window(0, max(long.last_end_ticks))
+
+
+@pytest.mark.parametrize("start", [10, 10.0, "10", Decimal("10"), Fraction(10)])
+def test_times_are_in_the_users_unit(start: Any) -> None:
+    """A start of 10 is tick 100 where a tick is a tenth; any way to write a number does."""
+    assert PROBLEM.ticks.per_unit == 10
+    assert pipesched.Gantt(OUTCOME, start=start, end=20).window == Window(100, 200)
+
+
+def test_ends_beyond_the_schedule() -> None:
+    """An end later than everything is the last end, a start before 0 is 0; zoom takes its part of what is left."""
+    last = max(OUTCOME.schedule.last_end_ticks)
+    assert View(start=-5, end=10_000).window(OUTCOME.schedule) == Window(0, last)
+    assert View(end=10_000, zoom=3).window(OUTCOME.schedule) == Window(0, last // 3)
+    assert View(start=10, zoom=1000).window(OUTCOME.schedule) == Window(100, 101)
+
+
+@pytest.mark.parametrize(
+    ("given", "key", "message"),
+    [
+        ({"start": "now"}, "start", "must be a number, not 'now'"),
+        ({"start": float("nan")}, "start", "must be a number, not nan"),
+        ({"start": True}, "start", "must be a number, not true"),
+        ({"end": [1]}, "end", r"must be a number, not \[1\]"),
+        ({"start": 20, "end": 20}, "end", r"must be later than `start` \(20\), not 20"),
+        ({"start": 20, "end": 10}, "end", r"must be later than `start` \(20\), not 10"),
+        ({"start": 1000}, "start", "nothing to draw there; the schedule runs from 0 to 82.5"),
+        ({"end": -1}, "end", "nothing to draw there; the schedule runs from 0 to 82.5"),
+        ({"end": 0}, "end", "nothing to draw there"),
+        ({"zoom": 0.5}, "zoom", "must be a number of at least 1, not 0.5"),
+        ({"zoom": None}, "zoom", "must be a number of at least 1, not null"),
+        ({"zoom": float("inf")}, "zoom", "must be a number of at least 1, not inf"),
+        ({"label": "kind"}, "label", "unknown label 'kind'"),
+        ({"label": None}, "label", "must be a name, one of auto"),
+        ({"memory": 1}, "memory", "must be true or false, not 1"),
+        ({"memory": "yes"}, "memory", "must be true or false, not 'yes'"),
+    ],
+)
+def test_bad_views(given: dict[str, Any], key: str, message: str) -> None:
+    """Charts and figures refuse the same arguments, with the same words, about the parameter."""
+    for draws in (pipesched.Gantt, pipesched.figure):
+        with pytest.raises(ConfigError, match=message) as caught:
+            draws(OUTCOME, **given)
+        assert caught.value.key == key
+
+
+@pytest.mark.parametrize(
+    ("given", "key", "message"),
+    [
+        ({"rows": [4]}, "rows", r"rows\[0\]: device 4 is out of range; devices are 0 to 3"),
+        ({"rows": [0, -1]}, "rows", r"rows\[1\]: must be a whole number of at least 0, not -1"),
+        ({"rows": ["0"]}, "rows", r"rows\[0\]: must be a whole number of at least 0, not '0'"),
+        ({"ascii_only": 1}, "ascii_only", "must be true or false, not 1"),
+        ({"schedule": PROBLEM}, "schedule", "must be a Schedule or an Outcome"),
+        ({"schedule": None}, "schedule", "must be a Schedule or an Outcome"),
+    ],
+)
+def test_bad_charts(given: dict[str, Any], key: str, message: str) -> None:
+    """What only a chart takes is checked too."""
+    with pytest.raises(ConfigError, match=message) as caught:
+        pipesched.Gantt(**{"schedule": OUTCOME, **given})
+    assert caught.value.key == key
+
+
+@pytest.mark.parametrize(
+    ("given", "key", "message"),
+    [
+        ({"inches": 1}, "inches", r"must be a number of at least 2 \(at most 40\), not 1"),
+        ({"inches": 41}, "inches", "not 41"),
+        ({"inches": "7"}, "inches", "not '7'"),
+        ({"result": PROBLEM}, "result", "must be an Outcome, a Schedule, a Comparison or a Frontier"),
+        ({"result": None}, "result", "must be an Outcome, a Schedule, a Comparison or a Frontier, not null"),
+        ({"result": pipesched.Sweep("x", ())}, "result", "must be an Outcome, a Schedule, a Comparison or a Frontier"),
+    ],
+)
+def test_bad_figures(given: dict[str, Any], key: str, message: str) -> None:
+    """What only a figure takes is checked too."""
+    with pytest.raises(ConfigError, match=message) as caught:
+        pipesched.figure(**{"result": OUTCOME, **given})
+    assert caught.value.key == key
+
+
+@pytest.mark.parametrize("noun", [pipesched.Comparison(()), pipesched.Frontier(())])
+def test_figures_of_nothing(noun: Any) -> None:
+    """There is no picture of an empty list."""
+    with pytest.raises(ConfigError, match="there is nothing to draw"):
+        pipesched.figure(noun)
+
+
+def test_a_schedule_is_drawn_as_its_outcome(draw: Renderer) -> None:
+    """A bare schedule has the chart of its outcome; only the title of a figure differs."""
+    assert draw(pipesched.Gantt(OUTCOME.schedule), 100) == draw(pipesched.Gantt(OUTCOME), 100)
+    assert pipesched.figure(OUTCOME.schedule).axes[0].get_title("left").startswith("plan  4 devices")
+    assert pipesched.figure(OUTCOME).axes[0].get_title("left").startswith("1f1b  4 devices")
+
+
+def test_every_argument_of_a_view_has_a_default() -> None:
+    """View() draws all there is, as wide as a page."""
+    assert View() == View(None, None, 1, "auto", None, 7.0, None)
+    assert len(fields(View)) == 7
+    assert View().window(OUTCOME.schedule) == Window(0, max(OUTCOME.schedule.last_end_ticks))
+    assert View().devices(OUTCOME.schedule) == range(4)
+    assert (View().shows_memory(OUTCOME.schedule), View().shows_memory(LIMITED.schedule)) == (False, True)

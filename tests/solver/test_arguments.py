@@ -1,0 +1,241 @@
+"""What `solve` and `frontier` take, what they refuse, and what they do about a heuristic that breaks the rules."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable
+from dataclasses import replace
+from threading import Event as StopEvent
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+
+import pipesched
+from pipesched.errors import ConfigError, NotApplicable, PipeschedWarning
+from pipesched.pipeline.plan import Plan
+from pipesched.pipeline.problem import Problem
+from pipesched.schedulers.family import Family
+from pipesched.schedulers.registry import Catalogue, family
+from pipesched.solver.keeping import KeepingCase
+from pipesched.solver.portfolio import family_schedule, named_candidates
+from pipesched.solver.search import Event
+from tests.strategies import problems
+
+UNIT: dict[str, Any] = {"forward": 1, "backward_input": 1, "backward_weight": 1}
+LINEAR = pipesched.make_problem(devices=4, microbatches=8, placement="linear", budget=3, **UNIT)
+BOTH: list[Callable[..., Any]] = [pipesched.solve, pipesched.frontier]
+
+BAD: list[tuple[dict[str, Any], str, str]] = [  # arguments, parameter, message
+    ({"problem": None}, "problem", "must be a Problem (of make_problem or load), not null"),
+    ({"problem": "devices: 4"}, "problem", "must be a Problem"),
+    ({"objective": "time"}, "objective", "unknown objective 'time'; known are makespan, span"),
+    ({"objective": None}, "objective", "must be a name, one of makespan, span, not None"),
+    ({"time_limit": 0}, "time_limit", "must be a number of more than 0 (at most 1,000,000), not 0"),
+    ({"time_limit": -1}, "time_limit", "must be a number of more than 0"),
+    ({"time_limit": float("inf")}, "time_limit", "must be a number of more than 0 (at most 1,000,000), not inf"),
+    ({"time_limit": float("nan")}, "time_limit", "must be a number of more than 0"),
+    ({"time_limit": 1_000_001}, "time_limit", "not 1000001"),
+    ({"time_limit": "1"}, "time_limit", "must be a number of more than 0"),
+    ({"time_limit": None}, "time_limit", "must be a number of more than 0"),
+    ({"time_limit": True}, "time_limit", "must be a number of more than 0"),
+    ({"gap": -0.1}, "gap", "must be a number of at least 0, not -0.1"),
+    ({"gap": "0.1"}, "gap", "must be a number of at least 0, not '0.1'"),
+    ({"gap": float("inf")}, "gap", "must be a number of at least 0, not inf"),
+    ({"workers": -1}, "workers", "must be a whole number of at least 0 (at most 1,000), not -1"),
+    ({"workers": 1001}, "workers", "not 1001"),
+    ({"workers": 1.5}, "workers", "must be a whole number"),
+    ({"workers": None}, "workers", "must be a whole number"),
+    ({"seed": -1}, "seed", "must be a whole number of at least 0 (at most 2,147,483,647), not -1"),
+    ({"seed": 2**31}, "seed", "must be a whole number"),
+    ({"seed": "x"}, "seed", "must be a whole number"),
+    ({"placement": "vv"}, "placement", "unknown placement 'vv'; did you mean 'v'? known are auto, linear"),
+    ({"placement": ["linear", 5]}, "placement", "must be a name, one of auto, linear"),
+    ({"placement": []}, "placement", "must name at least one placement"),
+    ({"placement": 5}, "placement", "must be a list, not 5"),
+    ({"placement": "v"}, "placement", "placement v needs 8 stages on 4 devices (2P), not 4"),
+    ({"problem": LINEAR, "placement": "loop"}, "placement", "the problem has its `placement` already, not 'loop'"),
+    ({"split_backward": 1}, "split_backward", "must be true or false, not 1"),
+    ({"split_backward": "yes"}, "split_backward", "must be true or false, not 'yes'"),
+    ({"offload": 1}, "offload", "must be true or false, not 1"),
+    ({"offload": True}, "offload", "needs `costs.offload`, which says what one transfer takes"),
+    ({"recompute": None}, "recompute", "must be true or false, not null"),
+    ({"method": "magic"}, "method", "unknown method 'magic'; known are auto, portfolio, cpsat, improve"),
+    ({"method": None}, "method", "must be a name, one of auto"),
+    ({"recompute": True, "method": "improve"}, "method", "has no effect with `recompute`"),
+    ({"listener": 5}, "listener", "must be a function, not 5"),
+    ({"listener": [print]}, "listener", "must be a function"),
+    ({"stop": 5}, "stop", "must be a threading.Event or None, not 5"),
+    ({"stop": StopEvent}, "stop", "must be a threading.Event or None"),
+]
+
+
+@pytest.mark.parametrize("call", BOTH, ids=lambda call: call.__name__)
+@pytest.mark.parametrize(("given", "key", "message"), BAD)
+def test_bad_arguments(call: Callable[..., Any], given: dict[str, Any], key: str, message: str) -> None:
+    """Each is a ConfigError about its parameter, of `solve` and of `frontier`, before anything is searched."""
+    with pytest.raises(ConfigError) as caught:
+        call(**{"problem": pipesched.make_problem(devices=4, **UNIT), **given})
+    assert message in caught.value.message
+    assert caught.value.key == key
+
+
+@pytest.mark.parametrize("hint", [5, "schedule.json", LINEAR, [[0]]])
+def test_what_is_no_hint(hint: Any) -> None:
+    """A hint is a Schedule or an Outcome."""
+    with pytest.raises(ConfigError, match="hint: must be a Schedule or an Outcome"):
+        pipesched.solve(LINEAR, hint=hint)
+
+
+def test_a_hint_of_another_model() -> None:
+    """Another number of devices or microbatches, or a placement that is not tried, is refused."""
+    others = [replace(LINEAR, microbatches=9), pipesched.make_problem(devices=2, microbatches=8),
+              replace(LINEAR, placement=pipesched.Placement((3, 2, 1, 0)))]  # fmt: skip
+    for other in others:
+        with pytest.raises(ConfigError, match="hint: is no schedule of this model on a placement that is tried here"):
+            pipesched.solve(LINEAR, hint=pipesched.run(other, "list"))
+
+
+def test_a_hint_may_be_an_outcome() -> None:
+    """An Outcome stands for its schedule, wherever it comes from: a solve, an algorithm, a file."""
+    best = pipesched.solve(LINEAR, time_limit=30)
+    for hint in (best, best.schedule):
+        report = pipesched.solve(LINEAR, hint=hint, method="portfolio").report
+        assert report is not None
+        assert (report.source, report.value) == ("hint", 31)
+
+
+def test_a_hint_from_a_file(tmp_path: Any) -> None:
+    """What was written and read is a hint as good as what was written."""
+    best = pipesched.solve(LINEAR, time_limit=30)
+    again = pipesched.read(pipesched.write(best, tmp_path / "best.json"))
+    assert isinstance(again, pipesched.Outcome)
+    report = pipesched.solve(LINEAR, hint=again, method="portfolio").report
+    assert report is not None
+    assert report.value == 31
+
+
+def test_a_hint_of_fused_stages() -> None:
+    """A schedule of fewer, larger stages of the same model begins a solve of the finer ones."""
+    fine = pipesched.make_problem(devices=2, stages=4, microbatches=3, placement="linear", **UNIT)
+    coarse = pipesched.run(fine, "zb-h1")
+    assert coarse.problem.stages == 2
+    report = pipesched.solve(fine, hint=coarse, method="portfolio", time_limit=10).report
+    assert report is not None
+    assert report.value <= coarse.schedule.makespan
+
+
+@given(problems(("linear", "loop", "v"), most_devices=3, most_microbatches=4, least=1))
+@settings(max_examples=15)
+def test_a_hint_is_never_made_worse(problem: Problem) -> None:
+    """A solve from the list schedule is no longer than that."""
+    start = pipesched.run(problem, "list")
+    outcome = pipesched.solve(problem, hint=start, method="portfolio", time_limit=10)
+    assert outcome.schedule.makespan_ticks <= start.schedule.makespan_ticks
+
+
+def illegal(problem: Problem) -> Plan:
+    """A plan whose first device waits for itself."""
+    plan = family("1f1b").plan(problem)
+    return replace(plan, orders=[list(reversed(plan.orders[0])), *plan.orders[1:]])
+
+
+def unfinished(problem: Problem) -> Plan:
+    """A plan that leaves the last backward out: it runs, and would win if nobody looked."""
+    plan = family("1f1b").plan(problem)
+    return replace(plan, orders=[list(plan.orders[0][:-1]), *plan.orders[1:]])
+
+
+BROKEN = [replace(family("1f1b"), name="broken", plan=plan) for plan in (illegal, unfinished)]
+
+
+@pytest.mark.parametrize("broken", BROKEN, ids=["deadlock", "unfinished"])
+def test_an_illegal_schedule_is_left_out_with_a_warning(monkeypatch: pytest.MonkeyPatch, broken: Family) -> None:
+    """A bug of one family costs nothing but its candidate: the others go on, and the warning names it."""
+    families = Catalogue((broken, family("1f1b")))
+    monkeypatch.setattr("pipesched.solver.portfolio.algorithms", lambda: families)
+    problem = pipesched.make_problem(devices=2, microbatches=4, placement="linear")
+    with pytest.warns(PipeschedWarning, match="broken made an illegal schedule, please report it: ") as caught:
+        outcome = pipesched.solve(problem)
+    assert len(caught) == 1
+    assert outcome.report is not None
+    assert (outcome.report.source, outcome.report.value, outcome.status) == ("1f1b", 15, "optimal")
+    assert pipesched.check(outcome) == []
+
+
+def test_a_family_that_deadlocks_has_no_candidate() -> None:
+    """It warns, and there is no schedule of it."""
+    case = KeepingCase(pipesched.make_problem(devices=2, microbatches=4, placement="linear"))
+    with pytest.warns(PipeschedWarning, match="broken made an illegal schedule"):
+        assert family_schedule(case, BROKEN[0]) is None
+
+
+@given(problems(("linear", "loop", "v", "wave", "bidirectional"), most_devices=3, most_microbatches=5, overlap=True))
+@settings(max_examples=25)
+def test_no_family_of_ours_warns(problem: Problem) -> None:
+    """All candidates of our own algorithms can be scheduled, and keep every rule."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        for candidate in named_candidates(KeepingCase(problem)):
+            assert pipesched.check(candidate.schedule) == []
+
+
+def test_numbers_of_a_report_are_in_the_users_unit() -> None:
+    """At a tenth of the unit costs value, bound, heuristic and events are a tenth, and ticks are the same."""
+    tenth = {key: 0.1 * value for key, value in UNIT.items()}
+    problem = pipesched.make_problem(devices=4, microbatches=8, placement="linear", budget=3, **tenth)
+    events: list[Event] = []
+    report = pipesched.solve(problem, listener=events.append, time_limit=30).report
+    assert report is not None
+    assert (report.value, report.value_ticks, report.bound.value, report.bound.ticks) == (3.1, 31, 3.1, 31)
+    assert (report.makespan_bound.value, report.gap, report.status) == (3.1, 0, "optimal")
+    assert report.heuristic is not None
+    assert 3.1 <= report.heuristic.value <= 4
+    assert (events[-1].value, events[-1].bound, events[-1].gap) == (3.1, 3.1, 0)
+    assert all(event.value is None or 3.1 <= event.value <= 12 for event in events)
+
+
+def test_a_frontier_in_the_users_units() -> None:
+    """Points, their bounds and their budgets scale with the units of time and memory."""
+    given: dict[str, Any] = {"devices": 2, "microbatches": 3, "placement": "linear"}
+    plain = pipesched.frontier(pipesched.make_problem(**given), time_limit=10)
+    scaled = pipesched.frontier(
+        pipesched.make_problem(**given, forward=0.25, activation=0.1, static=0.5, time_unit="ms", unit="GB"),
+        time_limit=10,
+    )
+    assert (scaled.time_unit, scaled.memory_unit, scaled.objective) == ("ms", "GB", "makespan")
+    assert [(point.budget, point.value, point.bound, point.status) for point in plain] == [
+        (1, 18, 18, "optimal"), (2, 12, 12, "optimal")]  # fmt: skip
+    assert [(point.budget, point.value, point.bound, point.status) for point in scaled] == [
+        (0.6, 4.5, 4.5, "optimal"), (0.7, 3, 3, "optimal")]  # fmt: skip
+
+
+def test_a_frontier_of_the_span() -> None:
+    """The objective of the points is the one that was asked for."""
+    problem = pipesched.make_problem(devices=4, microbatches=8, placement="linear", **UNIT)
+    points = pipesched.frontier(problem, objective="span", time_limit=60)
+    assert points.objective == "span"
+    assert [(point.budget, point.value) for point in points][-4:] == [(4, 27), (5, 26), (6, 25), (7, 24)]
+    for point in points:
+        assert point.outcome is not None
+        assert point.value == point.outcome.schedule.span
+
+
+def test_events_of_a_frontier_name_the_budget() -> None:
+    """A listener hears which budget a solve is for."""
+    events: list[Event] = []
+    problem = pipesched.make_problem(devices=2, microbatches=3, placement="linear", activation=0.5)
+    pipesched.frontier(problem, listener=events.append, time_limit=10)
+    labels = list(dict.fromkeys(event.stage.partition(", ")[0] for event in events))
+    assert labels == ["no budget", "budget 1", "budget 0.5"]
+
+
+def test_names_that_do_not_suit_the_stages_are_left_out() -> None:
+    """Of several names those that suit are tried; none suits: NotApplicable with all the reasons."""
+    problem = pipesched.make_problem(devices=2, stages=3, microbatches=2)
+    outcome = pipesched.solve(problem, placement=["v", "linear"])
+    assert outcome.report is not None
+    assert outcome.report.placements == ("linear",)
+    with pytest.raises(NotApplicable, match=r"v needs 4 stages.*wave needs a multiple of 4") as caught:
+        pipesched.solve(problem, placement=["v", "wave"])
+    assert caught.value.key == "placement"

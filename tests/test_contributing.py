@@ -1,0 +1,75 @@
+"""CONTRIBUTING.md is true: what it names exists, and kinds of operations are named where it says alone."""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from pipesched.pipeline.kinds import COMPUTATION_LETTERS, KINDS
+
+ROOT = Path(__file__).parent.parent
+PACKAGE = ROOT / "pipesched"
+TEXT = (ROOT / "CONTRIBUTING.md").read_text(encoding="utf-8")
+OF_CHOICES = set(KINDS) - set(COMPUTATION_LETTERS)  # R, O and L: kinds beyond those of every training step
+
+
+def section(heading: str) -> str:
+    """The text under a heading."""
+    return TEXT.partition(f"\n## {heading}\n")[2].partition("\n## ")[0]
+
+
+def files_of(text: str) -> list[str]:
+    """The files of the repository that a text names; `solver/case.py` is short for `pipesched/solver/case.py`."""
+    names = re.findall(r"`([\w./-]+/[\w*.-]+|[\w-]+\.(?:py|md))`", text)
+    return [name for name in names if "your_" not in name and "*" not in name]
+
+
+@pytest.mark.parametrize("name", sorted(set(files_of(TEXT))))
+def test_every_file_that_is_named_exists(name: str) -> None:
+    assert (ROOT / name).exists() or (PACKAGE / name).exists()
+
+
+def test_what_code_is_named_exists() -> None:
+    """The names of tables and functions stand in the files that the lists send to."""
+    places = {
+        "FAMILIES": "schedulers/registry.py",
+        "ALIASES": "schedulers/registry.py",
+        "FAMILY": "schedulers/naive.py",
+        "Format": "file_formats/registry.py",
+        "COMMANDS": "cli/app.py",
+        "Allowed": "pipeline/kinds.py",
+        "COLOURS": "file_formats/chrome_trace.py",
+    }
+    for name, file in places.items():
+        assert f"`{name}`" in TEXT
+        assert re.search(rf"\b{name}\b", (PACKAGE / file).read_text(encoding="utf-8"))
+    assert "class Case" in (PACKAGE / "solver/case.py").read_text(encoding="utf-8")
+    assert "def look" in (PACKAGE / "core/clock.py").read_text(encoding="utf-8")
+
+
+def constants(path: Path) -> Iterator[str]:
+    """The texts in a module, docstrings apart."""
+    tree = ast.parse(path.read_text(encoding="utf-8"))
+    statements = [node.value for node in ast.walk(tree) if isinstance(node, ast.Expr)]
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Constant) and isinstance(node.value, str) and node not in statements:
+            yield node.value
+
+
+def test_a_new_kind_touches_at_most_ten_files() -> None:
+    """The list has ten files, and only they (and the colours of a trace) name the kinds that not every step has."""
+    listed = {name for name in files_of(section("Add an operation kind")) if name.endswith(".py")}
+    optional = {"pipesched/file_formats/chrome_trace.py"}
+    assert len(listed - optional) == 10
+    letters = "".join(KINDS)
+    naming = {
+        path.relative_to(ROOT).as_posix()
+        for path in PACKAGE.rglob("*.py")
+        if any(re.fullmatch(f"[{letters}]+", text) and OF_CHOICES & set(text) for text in constants(path))
+    }
+    assert naming - {"pipesched/parallel.py"} <= listed  # there, R is a type variable
+    assert "pipesched/pipeline/check.py" in naming  # the search above finds something

@@ -1,0 +1,253 @@
+"""What errors say: one line, about a parameter, with its place where it has one; and the checks that raise them."""
+
+from __future__ import annotations
+
+import copy
+import json
+import pickle
+from collections.abc import Callable
+from decimal import Decimal
+from fractions import Fraction
+from math import inf, nan
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+import pipesched
+from pipesched.checks import (
+    require_callable,
+    require_flag,
+    require_label,
+    require_number,
+    require_sequence,
+    require_type,
+    require_whole,
+    shown,
+)
+from pipesched.errors import ConfigError, Deadlock, InvalidSchedule, NoSchedule, NotApplicable, PipeschedError
+from pipesched.names import look_up, require_name
+from pipesched.words import Status, StoppedBy
+
+
+@pytest.mark.parametrize(
+    ("error", "text"),
+    [
+        (ConfigError("must be 1"), "must be 1"),
+        (ConfigError("must be 1", "devices"), "devices: must be 1"),
+        (ConfigError("must be 1", "forward", entry=2), "forward[2]: must be 1"),
+        (ConfigError("must be 1", "forward", entry=0, where="a.yaml:3: costs.forward"),
+         "a.yaml:3: costs.forward[0]: must be 1"),
+        (ConfigError("must be 1", where="a.yaml:3: devices"), "a.yaml:3: devices: must be 1"),
+        (NotApplicable("needs 2", "stages"), "needs 2"),
+        (NotApplicable("needs 2", "stages", where="a.yaml:3: stages"), "a.yaml:3: stages: needs 2"),
+    ],
+)  # fmt: skip
+def test_subject_and_message(error: ConfigError, text: str) -> None:
+    """The text begins with the place in a file, else with the parameter; `message` is without both."""
+    assert str(error) == text
+    assert error.message in ("must be 1", "needs 2")
+    assert isinstance(error, PipeschedError)
+
+
+def test_the_same_error_somewhere_else() -> None:
+    """`at` gives an error its place, `about` its parameter unless it has one; type, entry and message stay."""
+    error = NotApplicable("needs 2", "stages", entry=1)
+    placed = error.at("a.yaml:3: stages")
+    assert (type(placed), placed.message, placed.key, placed.entry, placed.where) == (
+        NotApplicable, "needs 2", "stages", 1, "a.yaml:3: stages")  # fmt: skip
+    assert error.about("devices") is error
+    nameless = ConfigError("must be 1", entry=3).about("devices")
+    assert (type(nameless), str(nameless)) == (ConfigError, "devices[3]: must be 1")
+
+
+ERRORS = [
+    ConfigError("must be 1", "devices", entry=2, where="a.yaml:3: devices"),
+    NotApplicable("needs 2", "stages"),
+    NoSchedule("too little", device=1, floor=2.5, budget=2, would_fit=["more"]),
+    InvalidSchedule("breaks rules", ["one", "two"]),
+    Deadlock("deadlock", [(1, 0), (2, 1)], [3, 4]),
+]
+
+
+@pytest.mark.parametrize("error", ERRORS, ids=lambda error: type(error).__name__)
+def test_errors_survive_processes(error: PipeschedError) -> None:
+    """An error that comes from another process, or a copy, has its text and all that it knows."""
+    for again in (pickle.loads(pickle.dumps(error)), copy.copy(error)):
+        assert type(again) is type(error)
+        assert str(again) == str(error)
+        assert vars(again) == vars(error)
+
+
+@pytest.mark.parametrize(
+    ("value", "text"),
+    [
+        (None, "null"),
+        (True, "true"),
+        (False, "false"),
+        (5, "5"),
+        (0.5, "0.5"),
+        ("x", "'x'"),
+        ("two\nlines", r"'two\nlines'"),
+        (Decimal("0.1"), "0.1"),
+        (Fraction(1, 3), "1/3"),
+        ([1, None, "x"], "[1, null, 'x']"),
+        ((1, (2, True)), "[1, [2, true]]"),
+        ([], "[]"),
+        ("x" * 100, "'" + "x" * 56 + "..."),
+        (list(range(100)), "[0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, ..]"),
+    ],
+)
+def test_values_in_messages(value: Any, text: str) -> None:
+    """As a config spells them, exact, and cut where they are long."""
+    assert shown(value) == text
+
+
+@given(st.recursive(st.none() | st.booleans() | st.floats() | st.text(), st.lists))
+def test_any_value_is_shown_on_one_short_line(value: Any) -> None:
+    """Whatever stands in the place of a number, the message stays one line of at most 60 characters."""
+    assert len(shown(value)) <= 60
+    assert "\n" not in shown(value)
+
+
+WHOLE = [0, 5, np.int64(5), np.uint8(5), 10**30]
+NUMBERS = [*WHOLE, 0.5, Decimal("0.5"), Fraction(1, 2), np.float32(0.5), np.float64(0.5)]
+
+
+@pytest.mark.parametrize("value", WHOLE)
+def test_whole_numbers(value: Any) -> None:
+    """Integers of any library are whole numbers, and come back as int."""
+    assert require_whole(value, "x") == value
+    assert type(require_whole(value, "x")) is int
+
+
+@pytest.mark.parametrize("value", [-1, 0.5, 5.0, "5", True, None, nan, [5], Fraction(5), np.float64(5), np.bool_(True)])
+def test_no_whole_numbers(value: Any) -> None:
+    """Negative numbers, broken ones, texts and truth values are not; the message says what is allowed."""
+    with pytest.raises(ConfigError, match="x: must be a whole number of at least 0, not") as caught:
+        require_whole(value, "x")
+    assert caught.value.key == "x"
+
+
+def test_limits_of_whole_numbers() -> None:
+    """Both ends belong to what is allowed, and the message names them and the entry."""
+    assert [require_whole(value, "x", least=1, most=1000) for value in (1, 1000)] == [1, 1000]
+    for value in (0, 1001):
+        with pytest.raises(ConfigError) as caught:
+            require_whole(value, "x", least=1, most=1000, entry=3)
+        assert str(caught.value) == f"x[3]: must be a whole number of at least 1 (at most 1,000), not {value}"
+
+
+@pytest.mark.parametrize("value", NUMBERS)
+def test_numbers(value: Any) -> None:
+    """Numbers of any library are numbers, and come back as float."""
+    assert require_number(value, "x") == float(value)
+    assert type(require_number(value, "x")) is float
+
+
+@pytest.mark.parametrize("value", [-0.5, nan, inf, -inf, "1", True, None, [1], 1j])
+def test_no_numbers(value: Any) -> None:
+    """What is negative, infinite or no number is refused."""
+    with pytest.raises(ConfigError, match="x: must be a number of at least 0, not"):
+        require_number(value, "x")
+
+
+def test_limits_of_numbers() -> None:
+    """`above` excludes the least, `most` includes itself."""
+    assert require_number(0, "x") == 0
+    assert require_number(7, "x", most=7) == 7
+    with pytest.raises(ConfigError, match="x: must be a number of more than 0, not 0"):
+        require_number(0, "x", above=True)
+    with pytest.raises(ConfigError, match=r"x: must be a number of at least 2 \(at most 1,000\), not 1001"):
+        require_number(1001, "x", least=2, most=1000)
+
+
+def is_even(number: int) -> bool:
+    """A function."""
+    return number % 2 == 0
+
+
+@pytest.mark.parametrize(
+    ("check", "good", "bad", "message"),
+    [
+        (require_flag, [True, False], [None, 0, 1, "yes", np.bool_(True)], "x: must be true or false, not"),
+        (require_label, ["", "ms", "模型"], [None, 5, "a\nb", "\t", b"ms"], "x: must be one line of text, not"),
+        (require_sequence, [[], (), [1]], [None, 5, "ab", {1}, {1: 2}, iter([])], "x: must be a list, not"),
+        (require_callable, [None, is_even, print], [5, "f", [is_even]], "x: must be a function, not"),
+    ],
+)
+def test_other_checks(check: Callable[[Any, str], Any], good: list[Any], bad: list[Any], message: str) -> None:
+    """Each returns what is legal as it is, and refuses the rest about its parameter."""
+    for value in good:
+        assert check(value, "x") is value
+    for value in bad:
+        with pytest.raises(ConfigError, match=message) as caught:
+            check(value, "x")
+        assert caught.value.key == "x"
+
+
+def test_types() -> None:
+    """What is of the type comes back; else the message says what it should be, in words."""
+    assert require_type(5, int, "a number", "x") == 5
+    with pytest.raises(ConfigError, match="x: must be a number, not '5'"):
+        require_type("5", int, "a number", "x")
+
+
+def test_looking_up() -> None:
+    """An unknown name is answered with the nearest one, in any case of letters, and all that there are."""
+    table = {"linear": 1, "loop": 2}
+    assert (look_up(table, "loop", "placement"), require_name(table, "loop", "placement")) == (2, "loop")
+    with pytest.raises(ConfigError) as caught:
+        look_up(table, "LOOPS", "placement", "placement")
+    assert str(caught.value) == ("placement: unknown placement 'LOOPS'; did you mean 'loop'? known are linear, loop")
+    with pytest.raises(ConfigError, match="unknown placement 'xyz'; known are linear, loop"):
+        look_up(table, "xyz", "placement")
+    with pytest.raises(ConfigError, match="x: must be a name, one of linear, loop, not 5"):
+        look_up(table, 5, "placement", "x")
+
+
+def test_words_are_their_texts() -> None:
+    """Status and StoppedBy are texts for JSON, comparisons and formats, and members of an enum for code."""
+    status: str = Status.OPTIMAL
+    assert status == "optimal" == str(status) == f"{status}"
+    assert json.dumps(status) == '"optimal"'
+    assert f"{StoppedBy.TIME_LIMIT:>12}" == "  time limit"
+    assert [str(word) for word in Status] == ["optimal", "feasible", "heuristic"]
+    assert [str(word) for word in StoppedBy] == ["proof", "gap", "time limit", "interrupt", "search"]
+    assert Status("feasible") is Status.FEASIBLE
+    assert pickle.loads(pickle.dumps(StoppedBy.GAP)) is StoppedBy.GAP
+
+
+def test_every_public_name_is_there() -> None:
+    """What the package lists can be had of it, and nothing else."""
+    for name in pipesched.__all__:
+        assert getattr(pipesched, name) is not None
+    assert dir(pipesched) == sorted(pipesched.__all__)
+    assert len(set(pipesched.__all__)) == len(pipesched.__all__)
+    with pytest.raises(AttributeError, match="module 'pipesched' has no attribute 'magic'"):
+        _ = pipesched.magic
+
+
+def test_messages_never_name_flags() -> None:
+    """A function's error speaks of parameters: no message of these mistakes holds two dashes."""
+    problem = pipesched.make_problem(devices=4, stages=8, budget=0.5)
+    mistakes: list[Callable[[], Any]] = [
+        lambda: pipesched.make_problem(devices=2, backward=1, backward_input=1),
+        lambda: pipesched.make_problem(devices=2, stages=1),
+        lambda: pipesched.run(problem, "naive", group_size=2),
+        lambda: pipesched.run(problem, "interleaved", group_size=3),
+        lambda: pipesched.run(problem, "list"),
+        lambda: pipesched.compare(problem, "1f1b", group_size=2),
+        lambda: pipesched.solve(problem),
+        lambda: pipesched.solve(problem, offload=True),
+        lambda: pipesched.solve(problem, recompute=True, method="improve"),
+        lambda: pipesched.solve(pipesched.make_problem(devices=2, placement="linear"), placement="loop"),
+        lambda: pipesched.sweep(None, "placement", [1]),
+    ]
+    for mistake in mistakes:
+        with pytest.raises(PipeschedError) as caught:
+            mistake()
+        texts = [str(caught.value), *getattr(caught.value, "would_fit", ())]
+        assert not [text for text in texts if "--" in text]

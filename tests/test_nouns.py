@@ -1,0 +1,375 @@
+"""The nouns of the public API: checked when they are made, equal after pickle, short when they are printed."""
+
+from __future__ import annotations
+
+import copy
+import json
+import pickle
+from collections.abc import Callable
+from dataclasses import fields, replace
+from math import inf, nan
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+import pipesched
+from pipesched.errors import ConfigError
+from pipesched.file_formats.comparison_json import comparison_document, sweep_document
+from pipesched.file_formats.frontier_json import frontier_document
+from pipesched.file_formats.json_text import dump
+from pipesched.file_formats.schedule_json import document
+from pipesched.pipeline.ops import OpIndex
+from pipesched.pipeline.plan import LanePair
+from pipesched.render.view import View
+from pipesched.schedulers.registry import FAMILIES, Catalogue
+from tests.strategies import ALL_PLACEMENTS, SETTLED, plan_of, problems, random_plan
+
+PROBLEM = pipesched.make_problem(
+    devices=2,
+    stages=4,
+    microbatches=3,
+    placement="loop",
+    forward=[1.5, 2, 2, 1],
+    overlap=3,
+    p2p=0.5,
+    offload=1,
+    static=0.5,
+    budget=7,
+    name="mine",
+)
+OUTCOME = pipesched.run(PROBLEM, "interleaved")
+SOLVED = pipesched.solve(pipesched.make_problem(devices=2, budget=1), time_limit=10)
+COMPARISON = pipesched.compare(PROBLEM, ["1f1b", "interleaved", "list"])
+SWEEP = pipesched.sweep(None, "microbatches", [4, 6], ["1f1b", "interleaved"])
+FRONTIER = pipesched.frontier(pipesched.make_problem(devices=2, microbatches=3, placement="linear"), time_limit=10)
+
+NOUNS: dict[str, Any] = {
+    "problem": PROBLEM,
+    "costs": PROBLEM.costs,
+    "memory": PROBLEM.memory,
+    "placement": PROBLEM.placement,
+    "op": pipesched.Op(0, "F", 1),
+    "pair": pipesched.Pair(pipesched.Op(0, "F", 1), pipesched.Op(0, "B", 0)),
+    "plan": OUTCOME.schedule.plan,
+    "schedule": OUTCOME.schedule,
+    "bound": OUTCOME.bound,
+    "outcome": OUTCOME,
+    "solved": SOLVED,
+    "report": SOLVED.report,
+    "entry": COMPARISON[1],
+    "comparison": COMPARISON,
+    "sweep": SWEEP,
+    "frontier": FRONTIER,
+    "point": FRONTIER[0],
+    "event": pipesched.Event("bounds", 0.5, 3, "list", 2),
+    "catalogue": pipesched.algorithms(),
+}
+
+
+class Foreign:
+    """Something that no field takes; its text is the same in every run."""
+
+    def __repr__(self) -> str:
+        return "Foreign()"
+
+
+ALIEN = Foreign()
+WRONG: dict[tuple[str, str], list[Any]] = {
+    **{("problem", key): [None, 0, -1, 1.5, "2", True, [2]] for key in ("devices", "stages", "microbatches")},
+    ("problem", "placement"): ["loop", (0, 1, 0, 1), pipesched.Placement((0, 1)), pipesched.Placement((0, 1, 2, 0))],
+    ("problem", "costs"): [None, {}, pipesched.make_problem(devices=2).costs],
+    ("problem", "memory"): [None, 7, pipesched.make_problem(devices=2).memory],
+    **{("problem", key): [None, 7, "two\nlines", "\x1b[0m"] for key in ("name", "time_unit")},
+    ("problem", "lanes"): [None, "none", "", 2],
+    **{
+        ("costs", key): [5, "1111", (1, 1), (1, 1, 1, -1), (1, 1, 1, nan), (1, 1, 1, inf), (1, 1, 1, ALIEN)]
+        for key in ("forward", "backward_input", "backward_weight", "recompute", "overlap", "offload", "reload")
+    },
+    ("costs", "p2p"): [None, 0, (), (0, 0), (0, 0, -1), (0, 0, "x"), (0, 0, True)],
+    ("costs", "split"): [None, 1, "yes"],
+    ("costs", "resolution"): [None, 0, -10, 2, 15, 1.5, "10", True],
+    **{("memory", key): [None, 1, (1, 1), (1, 1, 1, -1), (1, 1, 1, nan)] for key in ("activation", "static")},
+    **{("memory", key): [None, 1, (1, 1), (1, 1, 1, -1), (1, 1, 1, 1.5)] for key in ("retain", "checkpoint")},
+    ("memory", "budget"): [7, (7, 0), (7, -1), (7, nan), (7, ALIEN)],
+    ("memory", "unit"): [None, 1, "two\nlines"],
+    ("placement", "devices"): [None, (), 4, "0101", (0, 2, 0, 2), (0, -1), (0, 0.5), (0, 10**30)],
+    ("placement", "mirrored"): [None, 1, "no"],
+    ("plan", "index"): [None, "FB", ("FB", 4, 3)],
+    ("plan", "orders"): [None, 1, "0F0", [1], [["0F0"], []], [[0.5], []], [[-1], []], [[24], []], [None, None]],
+    ("plan", "pairs"): [None, [], {-1: 0}, {0: 24}, {"0F0": "0B0"}],
+    ("plan", "note"): [None, 1, "two\nlines"],
+    ("plan", "lanes"): [None, 1, [1], [[]], [([24], [])], [([], ["0L0"])], [([0], [1], [2])]],
+    ("plan", "waits"): [None, 1, [1], [(0,)], [(0, 24)], [("0F0", "0B0")], [(0, 1, 2)]],
+    ("schedule", "problem"): [None, "x", pipesched.make_problem(devices=2)],
+    ("schedule", "plan"): [None, [[0]], SOLVED.schedule.plan],
+    **{("schedule", key): [None, 5, "x" * 24, [], [0], (0,) * 25] for key in ("start_ticks", "end_ticks")},
+    ("bound", "ticks"): [None, -1, 1.5, "x", True],
+    ("bound", "reason"): [None, 1, "two\nlines"],
+    ("bound", "per_unit"): [None, 0, 1.5],
+    ("outcome", "algorithm"): [None, 1, "two\nlines"],
+    ("outcome", "schedule"): [None, "x", OUTCOME],
+    ("outcome", "report"): [1, "x", OUTCOME.schedule],
+    ("comparison", "entries"): [None, 5, "1f1b", [None], ["1f1b"], [COMPARISON]],
+    ("sweep", "field"): [None, 5, "two\nlines"],
+    ("sweep", "points"): [None, 5, [None], [COMPARISON]],
+    ("frontier", "points"): [None, 5, [None], [OUTCOME]],
+    ("frontier", "objective"): [None, "time", 5],
+    **{("frontier", key): [None, 5, "two\nlines"] for key in ("time_unit", "memory_unit")},
+}
+
+
+@pytest.mark.parametrize(
+    ("noun", "field", "value"),
+    [(noun, field, value) for (noun, field), values in WRONG.items() for value in values],
+    ids=repr,
+)
+def test_a_wrong_value_is_refused(noun: str, field: str, value: Any) -> None:
+    """Replacing one field of a noun by what it cannot be is a ConfigError about a parameter, on one line."""
+    with pytest.raises(ConfigError) as caught:
+        replace(NOUNS[noun], **{field: value})
+    assert caught.value.key == blamed(noun, field, value)
+    assert str(caught.value).isprintable()
+    assert len(str(caught.value)) < 300
+
+
+def blamed(noun: str, field: str, value: Any) -> str:
+    """The parameter that the error names: the field, but for a placement's devices, and where two fields disagree."""
+    if (noun, field) == ("placement", "devices"):
+        return "placement"
+    if value == (1, 1) and field in ("forward", "activation"):  # the number of stages, which the next one lacks
+        return "backward_input" if field == "forward" else "retain"
+    if (noun, field) == ("schedule", "problem") and isinstance(value, pipesched.Problem):
+        return "plan"
+    return field
+
+
+def test_every_field_of_a_noun_is_refused_something() -> None:
+    """The table above has a row for each field of each noun that is made by hand."""
+    made = ("problem", "costs", "memory", "placement", "plan", "schedule", "bound", "outcome", "comparison", "sweep",
+            "frontier")  # fmt: skip
+    assert {(noun, field.name) for noun in made for field in fields(NOUNS[noun])} == set(WRONG)
+
+
+def test_the_number_of_devices_is_no_reason_to_count_to_it() -> None:
+    """A device number that leaves out most of the ones before it is refused at once, with the first one left out."""
+    with pytest.raises(ConfigError, match="device 1 is left without a stage"):
+        pipesched.Placement((0, 10**15))
+
+
+@pytest.mark.parametrize(
+    ("arguments", "key"),
+    [((-1, "F", 0), "stage"), ((0, "F", -1), "microbatch"), ((0, "X", 0), "kind"), ((0, "FB", 0), "kind"),
+     ((0.5, "F", 0), "stage"), ((0, "F", True), "microbatch"), ((0, None, 0), "kind"), (("0", "F", 0), "stage")],
+)  # fmt: skip
+def test_an_operation_checks_its_arguments(arguments: Any, key: str) -> None:
+    """An Op of a negative or broken number, or of an unknown kind, is refused."""
+    with pytest.raises(ConfigError) as caught:
+        pipesched.Op(*arguments)
+    assert caught.value.key == key
+
+
+def test_numbers_are_kept_as_they_were_given() -> None:
+    """Costs and Memory hold ints, floats and Fractions in their plainest form, whatever spelled them."""
+    from decimal import Decimal
+    from fractions import Fraction
+
+    costs = pipesched.make_problem(devices=3, forward=["2.0", Decimal("0.1"), Fraction(1, 4)], backward=1).costs
+    assert costs.forward == (2, 0.1, 0.25)
+    assert list(map(type, costs.forward)) == [int, float, float]
+    memory = pipesched.make_problem(devices=2, activation=["1/3", 0.5]).memory
+    assert memory.activation == (Fraction(1, 3), 0.5)
+    assert list(map(type, memory.activation)) == [Fraction, float]
+
+
+@pytest.mark.parametrize("noun", NOUNS)
+def test_pickle_and_copies(noun: str) -> None:
+    """What comes back from pickle, and a deep copy, is of the same type, and has the same text."""
+    made = NOUNS[noun]
+    for again in (pickle.loads(pickle.dumps(made)), copy.deepcopy(made)):
+        assert type(again) is type(made)
+        assert repr(again) == repr(made)
+        assert contents(again) == contents(made)
+
+
+def contents(noun: Any) -> Any:
+    """All that a noun holds, as plain values: what documents say of it, and its fields."""
+    if isinstance(noun, pipesched.Schedule):
+        noun = pipesched.Outcome("x", noun)
+    writers: list[tuple[type, Callable[[Any], dict[str, Any]]]] = [
+        (pipesched.Outcome, document),
+        (pipesched.Comparison, comparison_document),
+        (pipesched.Sweep, sweep_document),
+        (pipesched.Frontier, frontier_document),
+    ]
+    for kind, write in writers:
+        if isinstance(noun, kind):
+            return dump(write(noun))
+    if isinstance(noun, pipesched.Entry):
+        return [noun.algorithm, contents(noun.outcome), noun.reason, noun.options]
+    if isinstance(noun, pipesched.FrontierPoint):
+        return [noun.budget, noun.value, noun.bound, noun.gap, noun.status, contents(noun.outcome)]
+    if isinstance(noun, pipesched.Plan):
+        return [noun.index, *map(list, noun.machines), noun.pairs, noun.note, list(noun.waits)]
+    return noun
+
+
+def test_what_is_cached_is_not_pickled() -> None:
+    """A schedule is as short in pickle after its metrics were asked for as before."""
+    schedule = pipesched.run(PROBLEM, "interleaved").schedule
+    fresh = pickle.loads(pickle.dumps(schedule))
+    before = len(pickle.dumps(fresh))
+    assert (fresh.bubble, fresh.peak_memory) == (schedule.bubble, schedule.peak_memory)
+    assert len(pickle.dumps(fresh)) == before
+    problem = pickle.loads(pickle.dumps(PROBLEM))
+    assert problem == PROBLEM
+    assert problem.ticks == PROBLEM.ticks
+    assert problem.grains == PROBLEM.grains
+
+
+@pytest.mark.parametrize("name", FAMILIES)
+def test_every_family_survives_pickle(name: str) -> None:
+    """A family comes back equal, and plans as before."""
+    family = next(one for one in pipesched.algorithms() if one.name == name)
+    again = pickle.loads(pickle.dumps(family))
+    assert again == family
+    assert again.plan is family.plan
+    assert isinstance(pickle.loads(pickle.dumps(pipesched.algorithms())), Catalogue)
+
+
+def test_formats_survive_pickle() -> None:
+    """A format comes back with writers that work."""
+    for form, again in zip(pipesched.formats(), pickle.loads(pickle.dumps(pipesched.formats())), strict=True):
+        assert (again.name, again.suffix, again.holds, again.reads) == (form.name, form.suffix, form.holds, form.reads)
+        assert again.writers["schedule"](OUTCOME, View()) == form.writers["schedule"](OUTCOME, View())
+
+
+@given(problems(ALL_PLACEMENTS, overlap=True, saving=True))
+def test_any_problem_survives_pickle(problem: pipesched.Problem) -> None:
+    """Equal after pickle, costs and sizes in integers too, and of the same hash."""
+    again = pickle.loads(pickle.dumps(problem))
+    assert (again, again.ticks, again.grains, hash(again)) == (problem, problem.ticks, problem.grains, hash(problem))
+
+
+@given(problems(SETTLED, overlap=True), st.randoms(use_true_random=False))
+def test_any_schedule_survives_pickle(problem: pipesched.Problem, random: Any) -> None:
+    """Equal metrics, and the same document letter by letter."""
+    schedule = pipesched.schedule_plan(problem, plan_of(problem, random_plan(problem, random, split=0.5, pair=0.5)))
+    outcome = pipesched.Outcome("random", schedule)
+    again = pickle.loads(pickle.dumps(outcome))
+    assert again.metrics == outcome.metrics
+    assert dump(document(again)) == dump(document(outcome))
+
+
+SHORT = {
+    "problem": "Problem('mine', devices=2, stages=4, microbatches=3, placement=loop)",
+    "costs": "Costs(forward=[1.5, 2, 2, 1], backward=[3, 4, 4, 2], stages=4)",
+    "memory": "Memory(activation=0.5, budget=7, unit='microbatch')",
+    "placement": "Placement(devices=(0, 1, 0, 1), mirrored=False)",
+    "op": "Op(0, 'F', 1)",
+    "pair": "Pair(forward=Op(0, 'F', 1), backward=Op(0, 'B', 0))",
+    "plan": "Plan(2 devices, 24 operations of F/B)",
+    "schedule": "Schedule(2 devices, 3 microbatches, makespan 41.5)",
+    "bound": "Bound(32.5, 'head + work + tail of device 1')",
+    "outcome": "Outcome('interleaved', makespan 41.5, heuristic)",
+    "solved": "Outcome('solve', makespan 24, optimal)",
+    "report": "SolveReport(makespan 24, bound 24, optimal)",
+    "comparison": "Comparison(1f1b n/a, interleaved 41.5, list 32.5)",
+    "sweep": "Sweep(microbatches=[4, 6])",
+    "frontier": "Frontier(makespan by budget 1: 18, 2: 12)",
+}
+
+
+@pytest.mark.parametrize("noun", SHORT)
+def test_short_texts(noun: str) -> None:
+    """A noun prints what people ask first: names, sizes, the makespan; on one line."""
+    assert repr(NOUNS[noun]) == SHORT[noun]
+
+
+def test_texts_stay_short() -> None:
+    """A hundred stages, all different, are cut: no list of numbers fills the screen."""
+    numbers = [stage + 1 for stage in range(100)]
+    problem = pipesched.make_problem(devices=100, forward=numbers, activation=numbers, budget=numbers)
+    for noun in (problem, problem.costs, problem.memory):
+        assert len(repr(noun)) <= 200
+    assert len(repr(pipesched.run(problem, "1f1b").schedule.plan)) <= 60
+
+
+def test_titles_of_metrics_are_those_of_the_document() -> None:
+    """`Outcome.metrics` is what stands in the JSON document, name by name and number by number."""
+    for outcome in (OUTCOME, SOLVED):
+        assert json.loads(dump(document(outcome)))["metrics"] == outcome.metrics
+
+
+@given(problems(SETTLED, overlap=True), st.randoms(use_true_random=False))
+def test_figures_in_the_users_units_are_the_metrics(problem: pipesched.Problem, random: Any) -> None:
+    """Properties with the names of metrics are the document's numbers; ticks and grains are the same, scaled."""
+    schedule = pipesched.schedule_plan(problem, plan_of(problem, random_plan(problem, random, split=0.5)))
+    written = json.loads(dump(document(pipesched.Outcome("random", schedule))))["metrics"]
+    for name in ("makespan", "span", "ideal", "busy", "idle", "peak_memory", "bubble", "bubble_over_ideal",
+                 "bubble_span", "fits"):  # fmt: skip
+        assert getattr(schedule, name) == written[name]
+    unit, grain = problem.ticks.per_unit, problem.grains.per_unit
+    for name in ("makespan", "span", "ideal"):
+        assert getattr(schedule, name) == getattr(schedule, f"{name}_ticks") / unit
+    for name in ("busy", "idle"):
+        assert getattr(schedule, name) == [ticks / unit for ticks in getattr(schedule, f"{name}_ticks")]
+    assert schedule.peak_memory == [grains / grain for grains in schedule.peak_grains]
+
+
+def test_decimals_by_hand() -> None:
+    """1F1B of two devices at forward 0.1 and p2p 0.05: times of a tenth and twentieths, no rounding."""
+    problem = pipesched.make_problem(devices=2, microbatches=2, forward=0.1, p2p=0.05, activation=0.7, unit="GB")
+    schedule = pipesched.run(problem, "1f1b").schedule
+    assert (problem.ticks.per_unit, problem.ticks.forward, problem.ticks.p2p) == (100, (10, 10), (5,))
+    assert (schedule.makespan_ticks, schedule.makespan, schedule.ideal) == (100, 1, 0.6)
+    assert (schedule.busy, schedule.idle) == ([0.6, 0.6], [0.4, 0.4])
+    assert schedule.peak_memory == [1.4, 0.7]
+    first, *_ = schedule.timeline(1)
+    assert (str(first.slot), first.start, first.end) == ("1F0", 0.15, 0.25)
+    assert [(str(slot), start, end) for slot, start, end in schedule.timeline(0)][-1] == ("0B1", 0.8, 1)
+
+
+@pytest.mark.parametrize("device", [-1, 2, "0", None])
+def test_a_timeline_of_no_device(device: Any) -> None:
+    """A device that is not there is refused with those that are."""
+    with pytest.raises(ConfigError, match="device: must be 0 to 1, not"):
+        OUTCOME.schedule.timeline(device)
+
+
+def test_costs_in_ticks_are_the_costs() -> None:
+    """Every cost times the ticks of a unit is whole, and what `of` gives by letter."""
+    costs, ticks = PROBLEM.costs, PROBLEM.ticks
+    for letter, own in (("F", costs.forward), ("B", costs.backward), ("I", costs.backward_input),
+                        ("W", costs.backward_weight), ("R", costs.recompute), ("O", costs.offload)):  # fmt: skip
+        assert ticks.of(letter) == tuple(ticks.per_unit * value for value in own or ())
+    assert ticks.p2p == tuple(ticks.per_unit * value for value in costs.p2p)
+    assert pipesched.make_problem(devices=2).ticks.of("O") == ()
+
+
+def test_resolution() -> None:
+    """Ticks may be finer than the costs ask for, and are never coarser."""
+    costs = PROBLEM.costs
+    assert costs.ticks.per_unit == 10
+    assert replace(costs, resolution=1000).ticks.per_unit == 1000
+    assert replace(costs, resolution=1000).ticks.forward == (1500, 2000, 2000, 1000)
+    assert replace(costs, resolution=1).ticks == costs.ticks
+
+
+def test_lists_become_tuples() -> None:
+    """Nouns that are made of lists can be hashed, and equal those made of tuples."""
+    costs = PROBLEM.costs
+    lists: dict[str, Any] = {"forward": list(costs.forward), "p2p": list(costs.p2p)}
+    listed = replace(costs, **lists)
+    assert listed == costs
+    assert hash(listed) == hash(costs)
+    assert pipesched.Placement([0, 1, 0, 1]) == PROBLEM.placement  # type: ignore[arg-type]
+
+
+def test_a_lane_pair_is_two_orders() -> None:
+    """Plans take plain pairs of lists for lanes as well as LanePairs."""
+    index = OpIndex("FBOL", 1, 1)
+    plain = pipesched.Plan(index, [[0, 1]], lanes=[([2], [3])])  # type: ignore[list-item]
+    named = pipesched.Plan(index, [[0, 1]], lanes=[LanePair([2], [3])])
+    assert plain.machines == named.machines == [[0, 1], [2], [3]]
