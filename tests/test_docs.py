@@ -16,6 +16,8 @@ import pipesched
 import pipesched.hls
 from pipesched.schedulers.registry import FAMILIES, family
 
+pytestmark = pytest.mark.slow
+
 ROOT = Path(__file__).parent.parent
 
 

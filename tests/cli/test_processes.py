@@ -17,6 +17,7 @@ PIPESCHED = [sys.executable, "-m", "pipesched"]
 COLOUR = "\x1b[38;"
 
 
+@pytest.mark.slow
 def test_pipe_between_two(process: Process) -> None:
     """`run --json | show -` draws, and `| check -` agrees."""
     made = process("run", "--json", "--stages", "4")

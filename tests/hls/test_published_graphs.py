@@ -13,6 +13,8 @@ from pipesched.hls.graph import DataflowGraph
 from pipesched.hls.outcome import solve
 from tests.hls.conftest import CLASSICS, UnitsOf, broken_rules
 
+pytestmark = pytest.mark.slow
+
 GRAPHS = Path(__file__).parents[1] / "data" / "express"
 SAME = {"hal": "hal", "ewf": "ewf", "arf": "arf"}  # our program: the published graph
 

@@ -153,6 +153,7 @@ def test_pairs_lower_the_bound() -> None:
     st.sampled_from([0, 0.5, 1]),
     st.booleans(),
 )
+@pytest.mark.slow
 def test_never_above_a_legal_plan(
     problem: Problem, random: Random, split: float, pair: float, has_budget: bool
 ) -> None:

@@ -128,6 +128,7 @@ def test_against_the_naive_replay(name: str) -> None:
 
 
 @given(problems(("auto",), most_devices=4, most_microbatches=6))
+@pytest.mark.slow
 def test_the_same_model(problem: Problem) -> None:
     """Every family runs the same work on the same problem, fused or not, and keeps its microbatches."""
     outcomes = [entry.outcome for entry in compare(problem, every_name({})) if entry.outcome is not None]

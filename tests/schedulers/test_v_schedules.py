@@ -18,6 +18,8 @@ from pipesched.pipeline.schedule import schedule_plan
 from pipesched.schedulers.zb_v import published_order
 from tests.strategies import problems, texts_of
 
+pytestmark = pytest.mark.slow
+
 SPLIT = ("zb-v", "v-half", "v-min")
 NAMES = (*SPLIT, "1f1b-v")
 UNIT: dict[str, Any] = {"forward": 1, "backward_input": 1, "backward_weight": 1}

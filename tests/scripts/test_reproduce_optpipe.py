@@ -11,6 +11,8 @@ import pytest
 
 import reproduce_optpipe as script
 
+pytestmark = pytest.mark.slow
+
 SCRIPT = Path(__file__).parents[2] / "scripts" / "reproduce_optpipe.py"
 
 

@@ -1,6 +1,6 @@
 """The shortest schedule of a tiny problem with offload and recompute, by walking through all states tick by tick.
 
-Written from docs/explanation/semantics.md for one stage a device, whole backwards and no latency. At every tick whatever
+Written from docs/explanation/semantics.md for one stage a device, whole backwards and no latency. At every tick what
 has ended frees its memory, then every set of operations that may start is tried. Slow, plain, complete.
 """
 

@@ -17,6 +17,8 @@ from pipesched.errors import NoSchedule
 from pipesched.solver.search import Event
 from pipesched.words import StoppedBy
 
+pytestmark = pytest.mark.slow
+
 UNIT: dict[str, Any] = {"forward": 1, "backward_input": 1, "backward_weight": 1}
 SOON = 3.0  # seconds within which a solve ends once it should, on a busy machine
 

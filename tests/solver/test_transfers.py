@@ -30,6 +30,8 @@ from pipesched.solver.solve import solve
 from tests.solver.every_way import least_makespan
 from tests.strategies import SETTLED, problems, random_saving_plan, saving_plan_of, with_rooms
 
+pytestmark = pytest.mark.slow
+
 randoms = st.randoms(use_true_random=False)
 OFFLOAD, RECOMPUTE, BOTH = Allowed(offload=True), Allowed(recompute=True), Allowed(offload=True, recompute=True)
 actions = st.sampled_from([OFFLOAD, RECOMPUTE, BOTH])
