@@ -13,6 +13,8 @@ from functools import cached_property
 from math import gcd
 from typing import NamedTuple
 
+from pipesched.core.clock import look
+
 NOWHERE = -1  # the resource of a task that occupies nothing
 
 
@@ -70,6 +72,7 @@ class TaskGraph:
     def arrows(self) -> Iterator[tuple[int, int, int]]:
         """Yield every single precedence as (before, after, lag)."""
         for before, after, lag in self.edges:
+            look()
             for pair in zip(before, after, strict=True):
                 yield *pair, lag
 

@@ -82,7 +82,9 @@ class Search:
         self._tell()
 
     def try_all(self, number: int, candidates: Iterable[Candidate], clock: Clock, *, heuristic: bool = False) -> None:
-        """Offer candidates of a case until it is settled, or `clock` is over."""
+        """Offer candidates of a case until it is settled, or `clock` is over; begin with none once it is."""
+        if clock.is_over:
+            return
         try:
             with under(clock):
                 for candidate in candidates:

@@ -169,6 +169,8 @@ def _heuristics(search: Search, hint: Schedule | None) -> None:
         _take_hint(search, hint)
     for number in _heuristic_order(search):
         case = search.cases[number]
+        if search.clock.is_over:
+            return
         if search.best is None or number in search.open:
             search.at(f"portfolio, {case.name}")
             search.try_all(number, case.named_candidates(), search.clock, heuristic=True)
@@ -178,15 +180,15 @@ def _heuristics(search: Search, hint: Schedule | None) -> None:
 
 
 def _raise_bounds(search: Search) -> None:
-    """Bound every case, within a part of the time."""
+    """Bound every case, within a part of the time, of which each has an equal share of what is left."""
     clock = search.clock.part(BOUND_SHARE * search.limits.seconds)
     for number, case in enumerate(search.cases):
         try:
-            with under(clock):
+            with under(clock.part(clock.left / (len(search.cases) - number))):
                 bound = case.bound()
-            search.raise_bound(number, bound)
         except TimeIsUp:
-            return
+            continue
+        search.raise_bound(number, bound)
 
 
 def _heuristic_order(search: Search) -> list[int]:
@@ -198,6 +200,8 @@ def _heuristic_order(search: Search) -> list[int]:
     if max(len(case.graph) for case in search.cases) <= SLOW:
         return sorted(range(len(search.cases)), key=lambda number: search.bounds[number].ticks)
     for number, case in enumerate(search.cases):
+        if search.clock.is_over:
+            break
         search.at(f"list schedule, {case.name}")
         search.try_all(number, _quick(case), search.clock, heuristic=True)
     return list(range(len(search.cases)))
