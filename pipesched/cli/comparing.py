@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from pipesched.cli.flags import PROBLEM_FLAGS
 from pipesched.cli.options import ChartOptions, Screen, typed
+from pipesched.cli.output import chart_of
 from pipesched.errors import ConfigError
 
 if TYPE_CHECKING:
@@ -90,7 +91,6 @@ def _print_charts(
     screen: Screen,
 ) -> None:
     """Print the charts on one scale, each with its heading; what is far longer than the best is cut at the edge."""
-    from pipesched.render.gantt import Gantt
     from pipesched.render.summary import heading
 
     if not drawn:
@@ -100,21 +100,8 @@ def _print_charts(
     rows = view.rows if chart.rows else _some_devices(given.devices)
     for outcome in drawn:
         console.print(heading(outcome, given).append(_remarks(outcome.schedule, until, rows), style="dim"))
-        console.print(
-            Gantt(
-                outcome,
-                start=view.start,
-                end=view.end,
-                zoom=view.zoom,
-                label=view.label,
-                memory=view.memory,
-                rows=rows,
-                ascii_only=screen.ascii_only,
-                together=together,
-                until=until,
-                show_legend=outcome is drawn[-1],
-            )
-        )
+        legend = outcome is drawn[-1]
+        console.print(chart_of(outcome, view, screen, rows=rows, together=together, until=until, show_legend=legend))
         console.print()
 
 

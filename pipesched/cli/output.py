@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from pipesched.file_formats.registry import Content, Format
     from pipesched.outcome import Outcome
     from pipesched.pipeline.problem import Problem
+    from pipesched.render.gantt import Gantt
     from pipesched.render.view import View
 
 LARGE = 200_000  # operations from which scheduling may take a second
@@ -67,6 +68,14 @@ def print_json(content: Mapping[str, Any]) -> None:
     sys.stdout.write(dump(content))
 
 
+def chart_of(outcome: Outcome, view: View, screen: Screen, **more: Any) -> Gantt:
+    """Return the chart of the part that is asked for; `more` are further arguments of Gantt."""
+    from pipesched.render.gantt import Gantt
+
+    part = {name: getattr(view, name) for name in ("start", "end", "zoom", "label", "memory", "rows")}
+    return Gantt(outcome, ascii_only=screen.ascii_only, **{**part, **more})
+
+
 def print_schedule(
     outcome: Outcome, chart: ChartOptions, screen: Screen, given: Problem | None = None, *, timing: bool = True
 ) -> None:
@@ -79,20 +88,10 @@ def print_schedule(
 
         print_json(document(outcome))
         return
-    from pipesched.render.gantt import Gantt
     from pipesched.render.summary import heading, summary
 
     view, console = chart.view(), console_for(screen)
-    drawing = Gantt(
-        outcome,
-        start=view.start,
-        end=view.end,
-        zoom=view.zoom,
-        label=view.label,
-        memory=view.memory,
-        rows=view.rows,
-        ascii_only=screen.ascii_only,
-    )
+    drawing = chart_of(outcome, view, screen)
     console.print(heading(outcome, given))
     console.print(drawing)
     console.print()

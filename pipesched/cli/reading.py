@@ -47,8 +47,8 @@ def config_source(config: str | None) -> Source | None:
         return None
     from pathlib import Path
 
+    from pipesched.config.text_files import MOST_BYTES, decode, read_text
     from pipesched.config.values import Source
-    from pipesched.config.yaml_reader import MOST_BYTES, decode, read_text
 
     if config == "-":
         return Source(decode(read_stdin(MOST_BYTES + 1), "<stdin>"), "<stdin>")
@@ -114,11 +114,11 @@ def _timing(source: ProblemSource) -> Any:
 
 
 def _text(name: str, config: str | None) -> Text:
-    from pipesched.config.yaml_reader import decode
-    from pipesched.file_formats.files import MOST_BYTES, Text, read_text
+    from pipesched.config.text_files import decode
+    from pipesched.file_formats.files import MOST_BYTES, Text, read_file
 
     if name != "-":
-        return read_text(name)
+        return read_file(name)
     if config == "-":
         raise ConfigError("standard input holds the schedule or the config, not both")
     return Text(decode(read_stdin(MOST_BYTES + 1), "<stdin>", MOST_BYTES), "<stdin>")

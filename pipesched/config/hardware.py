@@ -12,8 +12,9 @@ from types import MappingProxyType
 from typing import Any, NamedTuple
 
 from pipesched.checks import shown
+from pipesched.config.text_files import read_text
 from pipesched.config.values import Source
-from pipesched.config.yaml_reader import MOST_BYTES, decode, parse_yaml
+from pipesched.config.yaml_reader import parse_yaml
 from pipesched.errors import ConfigError
 from pipesched.hls.graph import DataflowGraph, Dependence, Mark, Operation
 from pipesched.hls.program import parse_program
@@ -58,7 +59,7 @@ def load_hardware(
 
 def _source(source: str) -> Source:
     path = _file(source)
-    return Source(source.strip(), "expression") if path is None else Source(_read(path), source)
+    return Source(source.strip(), "expression") if path is None else Source(read_text(path), source)
 
 
 def _file(source: str) -> Path | None:
@@ -75,14 +76,6 @@ def _file(source: str) -> Path | None:
     if FILE_NAME.search(source):
         raise ConfigError(f"cannot read {source!r}: there is no such file")
     return None
-
-
-def _read(path: Path) -> str:
-    try:
-        with path.open("rb") as file:
-            return decode(file.read(MOST_BYTES + 1), str(path))
-    except OSError as error:
-        raise ConfigError(f"cannot read {str(path)!r}: {error.strerror}") from None
 
 
 def _content(text: str, name: str) -> dict[str, Any]:

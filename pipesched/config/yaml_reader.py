@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import re
 from decimal import Decimal
-from pathlib import Path
 from typing import Any, NamedTuple
 
 import yaml
@@ -16,7 +15,6 @@ import yaml
 from pipesched.errors import ConfigError
 from pipesched.pipeline.quantities import parse_number
 
-MOST_BYTES = 1_000_000
 MOST_VALUES = 200_000  # after aliases are followed
 MOST_DEPTH = 8
 
@@ -39,31 +37,6 @@ class Value(NamedTuple):
         if isinstance(self.data, list):
             return [value.plain() for value in self.data]
         return self.data
-
-
-def read_text(path: Path) -> str:
-    """Return the text of a config file. Raises ConfigError for one that cannot be read, is no text, or is too large."""
-    try:
-        if path.is_dir():
-            raise ConfigError(f"{path} is a directory; a config is a YAML file")
-        with path.open("rb") as file:
-            return decode(file.read(MOST_BYTES + 1), str(path))
-    except (OSError, ValueError) as error:  # ValueError: a NUL in the name
-        reason = error.strerror if isinstance(error, OSError) and error.strerror else str(error)
-        raise ConfigError(f"cannot read {str(path)!r}: {reason}") from None
-
-
-def decode(data: bytes, name: str, most: int = MOST_BYTES) -> str:
-    """Decode at most `most` bytes of UTF-8, without a byte order mark; `name` is for messages. Raises ConfigError."""
-    if len(data) > most:
-        raise ConfigError(f"{name} is larger than {most:,} bytes")
-    try:
-        text = data.decode("utf-8-sig")
-    except UnicodeDecodeError:
-        raise ConfigError(f"{name} is no text file (UTF-8 is expected)") from None
-    if "\0" in text:
-        raise ConfigError(f"{name} is a binary file, not text")
-    return text
 
 
 def parse_yaml(text: str, name: str) -> Value:

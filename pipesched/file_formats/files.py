@@ -138,24 +138,19 @@ def is_csv(text: Text) -> bool:
     return (first.isdigit() or first == "(") or (first != "{" and text.name.lower().endswith(".csv"))
 
 
-def read_text(path: str | Path) -> Text:
+def read_file(path: str | Path) -> Text:
     """Return the text of a file. Raises ConfigError for one that cannot be read, is no text, or is too large."""
-    from pipesched.config.yaml_reader import decode
+    from pipesched.config.text_files import read_text
 
-    try:
-        with Path(path).open("rb") as file:
-            return Text(decode(file.read(MOST_BYTES + 1), str(path), MOST_BYTES), str(path))
-    except (OSError, ValueError) as error:  # ValueError: a NUL in the name
-        reason = error.strerror if isinstance(error, OSError) and error.strerror else str(error)
-        raise ConfigError(f"cannot read {str(path)!r}: {reason}") from None
+    return Text(read_text(Path(path), MOST_BYTES), str(path))
 
 
 def _text_of(file: object) -> Text:
-    from pipesched.config.yaml_reader import decode
+    from pipesched.config.text_files import decode
 
     if isinstance(file, (str, Path)):
         try:
-            return read_text(file)
+            return read_file(file)
         except ConfigError as error:
             raise error.about("path_or_file") from None
     reader = getattr(file, "read", None)

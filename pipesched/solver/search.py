@@ -83,7 +83,7 @@ class Search:
 
     def try_all(self, number: int, candidates: Iterable[Candidate], clock: Clock, *, heuristic: bool = False) -> None:
         """Offer candidates of a case until it is settled, or `clock` is over; begin with none once it is."""
-        if clock.is_over:
+        if clock.left <= 0:
             return
         try:
             with under(clock):

@@ -9,7 +9,7 @@ import pytest
 
 from pipesched.cli.options import ProblemSource
 from pipesched.cli.reading import given_config
-from pipesched.config.yaml_reader import MOST_BYTES
+from pipesched.config.text_files import MOST_BYTES
 from pipesched.errors import ConfigError
 from pipesched.pipeline.arguments import make_problem
 
