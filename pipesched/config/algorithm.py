@@ -8,7 +8,7 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from pipesched.checks import shown
-from pipesched.config.values import only_numbers
+from pipesched.config.text_numbers import only_numbers
 from pipesched.errors import ConfigError
 from pipesched.schedulers.family import Family
 from pipesched.schedulers.options import COUNT, OPTIONS, PERIOD, STARTS, WHOLE, checked_option

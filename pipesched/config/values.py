@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from pipesched.config.fields import ALGORITHM, BY_KEY, BY_NAME, FIELDS, NUMERIC, PLACEMENT, SECTIONS, Field, keys_of
+from pipesched.config.text_numbers import only_numbers
 from pipesched.errors import ConfigError
 from pipesched.names import look_up
 from pipesched.pipeline.arguments import make_problem
@@ -29,16 +30,6 @@ class Source(NamedTuple):
 
     text: str
     name: str
-
-
-class TextForNumber:
-    """A text of a file where a number is due. It is no number, whatever it spells, as in the JSON Schema."""
-
-    def __init__(self, text: str) -> None:
-        self.text = text
-
-    def __repr__(self) -> str:
-        return repr(self.text)
 
 
 Values = dict[str, Given]  # by the parameters of make_problem, and `algorithm`
@@ -108,13 +99,6 @@ def in_file(field: Field, plain: Any) -> Any:
     """Return the value that a file gives to a field, in which no text counts as the number that it spells."""
     is_number = field in NUMERIC or (field.shape == PLACEMENT and isinstance(plain, list))
     return only_numbers(plain) if is_number else plain
-
-
-def only_numbers(plain: Any) -> Any:
-    """Return a value of a file, or a list of them, in which no text counts as the number that it spells."""
-    if isinstance(plain, list):
-        return [only_numbers(entry) for entry in plain]
-    return TextForNumber(plain) if isinstance(plain, str) else plain
 
 
 def _suggestion(key: str, section: str) -> str:
