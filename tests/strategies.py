@@ -145,12 +145,12 @@ def blocks(draw: st.DrawFn) -> tuple[Problem, Block]:
     return problem, Block(dict(zip("FIW", (times[key] for key in SPLIT), strict=True)), period)
 
 
-def with_rooms(problem: Problem, rooms: Sequence[int]) -> Problem:
+def with_capacities(problem: Problem, capacities: Sequence[int]) -> Problem:
     """`problem` with a budget that leaves `rooms` (in grains) for activations, beside its static memory.
 
     A budget is more than 0: what would leave nothing at all, or less, is half a grain, which holds as little.
     """
-    grains = [room + _static(problem, device) for device, room in enumerate(rooms)]
+    grains = [capacity + _static(problem, device) for device, capacity in enumerate(capacities)]
     budget = tuple(Fraction(max(2 * amount, 1), 2 * problem.grains.per_unit) for amount in grains)
     return replace(problem, memory=replace(problem.memory, budget=budget))
 
@@ -162,7 +162,7 @@ def limited(draw: st.DrawFn, most_microbatches: int = 9) -> Problem:
     problem = prepare(free, family("zb-auto"))
     most = 2 * problem.devices * max(problem.grains.activation)
     floors = [activation_floor(problem, device) for device in range(problem.devices)]
-    return with_rooms(problem, [draw(st.integers(least, max(least, most))) for least in floors])
+    return with_capacities(problem, [draw(st.integers(least, max(least, most))) for least in floors])
 
 
 def _static(problem: Problem, device: int) -> int:

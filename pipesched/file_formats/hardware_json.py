@@ -52,7 +52,7 @@ def rules_document(table: RuleTable) -> dict[str, Any]:
         "version": 1,
         "rows": [
             {"priority": priority, "tie": tie, "latency": cell.latency, "registers": cell.registers}
-            for (priority, tie), cell in table.cells.items()
+            for (priority, tie), cell in table.results.items()
         ],
         "remarks": list(table.remarks),
         "optimum": hardware_document(table.optimum),

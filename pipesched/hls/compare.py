@@ -24,7 +24,7 @@ MOST_PERMUTED = 2_000  # operations times orders that are worth the wait, for ea
 SHOWN = 6  # names in a remark
 
 
-class Cell(NamedTuple):
+class RuleResult(NamedTuple):
     """One list schedule: its latency in cycles and its registers."""
 
     latency: int
@@ -35,7 +35,7 @@ class Cell(NamedTuple):
 class RuleTable:
     """Latency and registers of every rule (priority, tie), the optimum, and remarks: one sentence each."""
 
-    cells: dict[tuple[str, str], Cell]
+    results: dict[tuple[str, str], RuleResult]
     optimum: HardwareOutcome
     remarks: tuple[str, ...]
 
@@ -45,20 +45,24 @@ def compare_rules(graph: DataflowGraph, units: Units, limits: Limits) -> RuleTab
 
     Raises ConfigError for an operation without a unit.
     """
-    cells = {}
+    results = {}
     for priority in PRIORITIES:
         for tie in COMPARED:
             schedule = list_outcome(graph, units, priority=priority, tie=tie, seed=limits.seed).schedule
-            cells[priority, tie] = Cell(schedule.latency, schedule.registers)
+            results[priority, tie] = RuleResult(schedule.latency, schedule.registers)
     optimum = solve(graph, units, limits)
     tasks = lower(graph, units, assign_classes(graph, units))
-    return RuleTable(cells, optimum, tuple(_remarks(graph, tasks, cells, optimum, limits.seed)))
+    return RuleTable(results, optimum, tuple(_remarks(graph, tasks, results, optimum, limits.seed)))
 
 
 def _remarks(
-    graph: DataflowGraph, tasks: TaskGraph, cells: dict[tuple[str, str], Cell], optimum: HardwareOutcome, seed: int
+    graph: DataflowGraph,
+    tasks: TaskGraph,
+    results: dict[tuple[str, str], RuleResult],
+    optimum: HardwareOutcome,
+    seed: int,
 ) -> Iterator[str]:
-    latencies = [cell.latency for cell in cells.values()]
+    latencies = [result.latency for result in results.values()]
     least = optimum.schedule.latency
     if min(latencies) > least:
         yield f"No list schedule of these rules reaches {least} cycles; the best takes {min(latencies)}."
@@ -69,7 +73,7 @@ def _remarks(
         yield f"Every priority ranks {names}{more} equal: which of them go first, only the tie decides."
     if len(tasks) * ORDERS <= MOST_PERMUTED:
         yield from _order_remark(tasks, seed)
-    best = [cell.registers for cell in cells.values() if cell.latency == min(latencies)]
+    best = [result.registers for result in results.values() if result.latency == min(latencies)]
     if min(best) < max(best):
         yield f"Of the schedules of {min(latencies)} cycles, one needs {min(best)} registers and another {max(best)}."
 

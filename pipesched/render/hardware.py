@@ -95,11 +95,11 @@ def _heading(tie: str) -> str:
 
 def _side_by_side(table: RuleTable, width: int) -> Iterator[list[str]]:
     """Yield the ties in groups that fit side by side, at least one in each."""
-    first = max(len(priority) for priority, _ in table.cells)
+    first = max(len(priority) for priority, _ in table.results)
     ties: list[str] = []
     left = width - first
     for tie in COMPARED:
-        cells = (f"{cell.latency}/{cell.registers}" for rule, cell in table.cells.items() if rule[1] == tie)
+        cells = (f"{cell.latency}/{cell.registers}" for rule, cell in table.results.items() if rule[1] == tie)
         needed = GAP + max(map(len, (*_heading(tie).split("\n"), *cells)))
         if ties and needed > left:
             yield ties
@@ -116,8 +116,8 @@ def _grid(table: RuleTable, ties: Sequence[str]) -> Table:
     for tie in ties:
         grid.add_column(_heading(tie), justify="right", overflow="fold")
     least = table.optimum.schedule.latency
-    for priority in dict.fromkeys(priority for priority, _ in table.cells):
-        cells = [table.cells[priority, tie] for tie in ties]
+    for priority in dict.fromkeys(priority for priority, _ in table.results):
+        cells = [table.results[priority, tie] for tie in ties]
         styles = [GOOD if cell.latency == least else "" for cell in cells]
         texts = [f"{cell.latency}/{cell.registers}" for cell in cells]
         grid.add_row(priority, *map(Text, texts, styles))

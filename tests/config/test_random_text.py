@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 
 from pipesched.config.fields import BY_KEY, BY_NAME
 from pipesched.config.load import load_config
-from pipesched.config.values import Source
 from pipesched.config.text_files import decode
+from pipesched.config.values import Source
 from pipesched.config.yaml_reader import parse_yaml
 from pipesched.errors import ConfigError
 from pipesched.pipeline.problem import Problem

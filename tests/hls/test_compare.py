@@ -15,8 +15,8 @@ CROSSED = "p = a+b\nq = e+f\nr = c+d\ns = g+h\ny = p*r + q*s"
 def test_every_rule_once_and_as_the_list_scheduler_has_it(units_of: UnitsOf) -> None:
     graph, units = parse_program(CROSSED), units_of(2, 1)
     table = compare_rules(graph, units, Limits(seed=3))
-    assert list(table.cells) == [(priority, tie) for priority in PRIORITIES for tie in COMPARED]
-    for (priority, tie), cell in table.cells.items():
+    assert list(table.results) == [(priority, tie) for priority in PRIORITIES for tie in COMPARED]
+    for (priority, tie), cell in table.results.items():
         schedule = list_outcome(graph, units, priority=priority, tie=tie, seed=3).schedule
         assert cell == (schedule.latency, schedule.registers)
     assert table.optimum.schedule.latency == 4

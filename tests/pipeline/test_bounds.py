@@ -17,7 +17,7 @@ from pipesched.pipeline.plan import Plan
 from pipesched.pipeline.problem import Problem
 from pipesched.pipeline.schedule import schedule_plan
 from tests.pipeline.optimum import optimum
-from tests.strategies import SETTLED, plan_of, problems, random_plan, with_rooms
+from tests.strategies import SETTLED, plan_of, problems, random_plan, with_capacities
 
 randoms = st.randoms(use_true_random=False)
 tiny = problems(SETTLED, most_devices=2, most_microbatches=3, most_chunks=2, overlap=True)
@@ -161,7 +161,7 @@ def test_never_above_a_legal_plan(
     plan = plan_of(problem, random_plan(problem, random, split=split, pair=pair))
     schedule = schedule_plan(problem, plan)
     if has_budget:
-        schedule = schedule_plan(with_rooms(problem, schedule.peak_grains), plan)
+        schedule = schedule_plan(with_capacities(problem, schedule.peak_grains), plan)
         assert schedule.fits
     assert 0 <= lower_bound(schedule).ticks <= schedule.makespan_ticks
 
@@ -191,7 +191,7 @@ def test_never_above_the_optimum_under_a_budget(problem: Problem, data: st.DataO
     assume(problem.stages * problem.microbatches <= 6)
     kinds = "FIW" if problem.costs.split else "FB"
     most = [int(peak) for peak in run(problem, "list").schedule.peak_grains]
-    tight = with_rooms(problem, [data.draw(st.integers(max(1, peak // 2), max(1, peak))) for peak in most])
+    tight = with_capacities(problem, [data.draw(st.integers(max(1, peak // 2), max(1, peak))) for peak in most])
     best = optimum(tight, kinds)
     assume(best is not None)
     outcome = run(tight, "list")

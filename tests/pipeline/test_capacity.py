@@ -15,7 +15,7 @@ from pipesched.pipeline.schedule import Schedule, schedule_plan
 from pipesched.solver.bounds import keeping_bound
 from pipesched.solver.keeping import KeepingCase
 from pipesched.solver.symmetry import sorted_rows
-from tests.strategies import plan_of, problems, random_plan, with_rooms
+from tests.strategies import plan_of, problems, random_plan, with_capacities
 
 
 def index_of(problem: Problem, kinds: str) -> OpIndex:
@@ -64,7 +64,7 @@ def fitting(draw: st.DrawFn) -> tuple[Problem, Schedule]:
     problem = draw(problems(("linear", "loop", "v", "wave", "bidirectional", "explicit"), most_microbatches=5))
     texts = random_plan(problem, Random(draw(st.integers(0, 99))), split=float(problem.costs.split))
     plan = plan_of(problem, texts)
-    tight = with_rooms(problem, schedule_plan(problem, plan).peak_grains)
+    tight = with_capacities(problem, schedule_plan(problem, plan).peak_grains)
     return tight, schedule_plan(tight, plan)
 
 

@@ -15,7 +15,7 @@ from pipesched.pipeline.floor import activation_floor, require_floor
 from pipesched.pipeline.kinds import Allowed
 from pipesched.pipeline.problem import Problem
 from tests.pipeline.optimum import optimum
-from tests.strategies import SETTLED, problems, with_rooms
+from tests.strategies import SETTLED, problems, with_capacities
 
 
 def floors(problem: Problem) -> list[int]:
@@ -50,26 +50,26 @@ def test_no_order_below_and_one_at_the_floor(problem: Problem, device: int) -> N
     assume(problem.stages <= 3 and device < problem.devices)
     assume(problem.microbatches > 1 or not problem.settled_placement.mirrored)
     kinds = "FIW" if problem.costs.split else "FB"
-    rooms = floors(problem)
-    assert optimum(with_rooms(problem, rooms), kinds) is not None
-    if rooms[device]:
-        rooms[device] -= 1
-        assert optimum(with_rooms(problem, rooms), kinds) is None
+    capacities = floors(problem)
+    assert optimum(with_capacities(problem, capacities), kinds) is not None
+    if capacities[device]:
+        capacities[device] -= 1
+        assert optimum(with_capacities(problem, capacities), kinds) is None
 
 
 def test_a_single_microbatch_uses_one_direction_only() -> None:
     """With M = 1 every stage of a bidirectional pipeline runs on one device, so the other copy needs no room."""
     problem = make_problem(devices=2, microbatches=1, placement="bidirectional", activation=[1, 3])
-    rooms = [3, 1]  # microbatch 0 is in the second half: stage 1 on device 0
-    assert optimum(with_rooms(problem, rooms), "FB") is not None
-    assert floors(problem) == rooms
+    capacities = [3, 1]  # microbatch 0 is in the second half: stage 1 on device 0
+    assert optimum(with_capacities(problem, capacities), "FB") is not None
+    assert floors(problem) == capacities
 
 
 @given(problems(SETTLED), st.data())
 def test_below_the_floor_is_said(problem: Problem, data: st.DataObject) -> None:
     """The first device below its floor is named, with floor and budget in the user's unit, static memory included."""
-    rooms = [floor - data.draw(st.integers(-2, 2)) for floor in floors(problem)]
-    tight = with_rooms(problem, rooms)
+    capacities = [floor - data.draw(st.integers(-2, 2)) for floor in floors(problem)]
+    tight = with_capacities(problem, capacities)
     per_unit = tight.grains.per_unit
     left = [capacity or 0 for capacity in tight.capacity_grains]
     below = [device for device, floor in enumerate(floors(tight)) if left[device] < floor]

@@ -28,7 +28,7 @@ from tests.strategies import (
     random_plan,
     random_saving_plan,
     saving_plan_of,
-    with_rooms,
+    with_capacities,
 )
 
 randoms = st.randoms(use_true_random=False)
@@ -314,7 +314,7 @@ def test_memory_of_a_plain_plan_is_replayed_under_a_budget(problem: Problem, ran
     """The independent memory agrees with the schedule's own for plain plans too."""
     schedule = schedule_plan(problem, plan_of(problem, random_plan(problem, random, split=0.5)))
     assert replayed_peaks(schedule) == schedule.peak_grains
-    tight = with_rooms(problem, [1] * problem.devices)
+    tight = with_capacities(problem, [1] * problem.devices)
     assert checked(schedule_plan(tight, schedule.plan)).peak_grains == schedule.peak_grains
 
 

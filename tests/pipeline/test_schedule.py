@@ -19,7 +19,7 @@ from pipesched.pipeline.problem import Problem
 from pipesched.pipeline.quantities import Exact, to_fraction
 from pipesched.pipeline.schedule import Schedule, schedule_plan
 from tests.replay import Stuck, parts, replay
-from tests.strategies import SETTLED, plan_of, problems, random_plan, with_rooms
+from tests.strategies import SETTLED, plan_of, problems, random_plan, with_capacities
 
 
 def scheduled(problem: Problem, texts: list[list[str]]) -> Schedule:
@@ -256,13 +256,13 @@ def test_fits(problem: Problem, random: Random, data: st.DataObject) -> None:
     """A schedule fits when peak and static memory are within the budget of every device."""
     texts = random_plan(problem, random)
     peaks = [int(peak) for peak in replay(problem, texts).peak]
-    rooms = [
+    capacities = [
         max(peak + data.draw(st.integers(-1, 1)), -problem.static_grains(device))  # a budget is no less than nothing
         for device, peak in enumerate(peaks)
     ]
-    schedule = scheduled(with_rooms(problem, rooms), texts)
-    assert schedule.over_budget == [device for device, peak in enumerate(peaks) if peak > rooms[device]]
-    assert schedule.fits == all(peak <= room for peak, room in zip(peaks, rooms, strict=True))
+    schedule = scheduled(with_capacities(problem, capacities), texts)
+    assert schedule.over_budget == [device for device, peak in enumerate(peaks) if peak > capacities[device]]
+    assert schedule.fits == all(peak <= capacity for peak, capacity in zip(peaks, capacities, strict=True))
     assert scheduled(problem, texts).fits
 
 

@@ -24,11 +24,11 @@ PROBLEM = make_problem(
 )
 
 
-def shortened(problem: Problem, orders: Orders, room: int, rounds: int) -> Orders:
+def shortened(problem: Problem, orders: Orders, capacity: int, rounds: int) -> Orders:
     """What the search makes of the makespan of these orders."""
     index = OpIndex("FIW", problem.stages, problem.microbatches)
-    rooms, offsets = [room] * problem.devices, [0] * problem.devices
-    return CriticalBlockSearch(lower(problem, index), index, rooms, offsets, Fraction(0)).improve(orders, rounds)
+    capacities, offsets = [capacity] * problem.devices, [0] * problem.devices
+    return CriticalBlockSearch(lower(problem, index), index, capacities, offsets, Fraction(0)).improve(orders, rounds)
 
 
 def one_by_one(problem: Problem) -> Orders:
@@ -42,11 +42,11 @@ def one_by_one(problem: Problem) -> Orders:
 def test_from_one_microbatch_at_a_time(activations: int, makespan: int) -> None:
     """P2 M4 at unit costs, where I frees half: as short as it gets. With room for one, no two ever overlap."""
     index = OpIndex("FIW", PROBLEM.stages, PROBLEM.microbatches)
-    room = activations * PROBLEM.grains.activation[0]
-    orders = shortened(PROBLEM, one_by_one(PROBLEM), room, rounds=400)
+    capacity = activations * PROBLEM.grains.activation[0]
+    orders = shortened(PROBLEM, one_by_one(PROBLEM), capacity, rounds=400)
     schedule = schedule_plan(PROBLEM, Plan(index, orders))
     assert list(violations(schedule)) == []
-    assert max(schedule.peak_grains) <= room
+    assert max(schedule.peak_grains) <= capacity
     assert schedule.makespan_ticks == makespan
 
 
@@ -56,12 +56,12 @@ def test_nothing_to_gain() -> None:
     orders = handcrafted(index, warm_up=1, delay=1)
     schedule = schedule_plan(PROBLEM, Plan(index, orders))
     assert schedule.makespan_ticks == 13
-    assert shortened(PROBLEM, orders, room=100, rounds=50) == orders
+    assert shortened(PROBLEM, orders, capacity=100, rounds=50) == orders
 
 
 def test_same_seed_same_answer() -> None:
     """The search takes chances, always the same ones."""
-    one, two = (shortened(PROBLEM, one_by_one(PROBLEM), room=8, rounds=30) for _ in range(2))
+    one, two = (shortened(PROBLEM, one_by_one(PROBLEM), capacity=8, rounds=30) for _ in range(2))
     assert one == two
 
 
@@ -69,12 +69,14 @@ def test_same_seed_same_answer() -> None:
 @given(limited(), st.integers(0, 60), st.booleans())
 def test_the_local_search_never_loses(problem: Problem, rounds: int, by_span: bool) -> None:
     """From a greedy schedule: it still runs and fits, and what is shortened is not longer."""
-    rooms = [room if room is not None else 0 for room in problem.capacity_grains]
+    capacities = [capacity if capacity is not None else 0 for capacity in problem.capacity_grains]
     index = OpIndex("FIW", problem.stages, problem.microbatches)
-    start = greedy_orders(problem, rooms, Switches([9] * problem.devices, False, 0, 0, 0))
+    start = greedy_orders(problem, capacities, Switches([9] * problem.devices, False, 0, 0, 0))
     before = schedule_plan(problem, Plan(index, start))
     offsets = before.first_start_ticks if by_span else [0] * problem.devices
-    improved = CriticalBlockSearch(lower(problem, index), index, rooms, offsets, Fraction(1, 20)).improve(start, rounds)
+    improved = CriticalBlockSearch(lower(problem, index), index, capacities, offsets, Fraction(1, 20)).improve(
+        start, rounds
+    )
     after = schedule_plan(problem, Plan(index, improved))
     assert list(violations(after)) == []
     assert after.fits
@@ -93,14 +95,14 @@ def test_the_local_search_finds_the_optimum(switches: Switches) -> None:
     """Row 1 of the Zero Bubble paper's table 5 at 2P: from a greedy schedule to (P-1)(f+b+2c) + M(f+b) + w, which is a
     bound: between its first F and the last I of all, the last device runs every F and I.
     """
-    f, b, w, hop, room = 18522, 18086, 9337, 601, 16 * 201216
+    f, b, w, hop, capacity = 18522, 18086, 9337, 601, 16 * 201216
     costs: dict[str, Any] = {"forward": f, "backward_input": b, "backward_weight": w, "p2p": hop, "placement": "linear"}
-    memory: dict[str, Any] = {"activation": 201216, "retain": Fraction(73728, 201216), "budget": room}
+    memory: dict[str, Any] = {"activation": 201216, "retain": Fraction(73728, 201216), "budget": capacity}
     problem = make_problem(devices=8, microbatches=24, **costs, **memory)
     index = OpIndex("FIW", 8, 24)
-    greedy = greedy_orders(problem, [room] * 8, switches)
+    greedy = greedy_orders(problem, [capacity] * 8, switches)
     offsets = [device * (f + hop) for device in range(8)]
-    improved = CriticalBlockSearch(lower(problem, index), index, [room] * 8, offsets, Fraction(1, 20)).improve(
+    improved = CriticalBlockSearch(lower(problem, index), index, [capacity] * 8, offsets, Fraction(1, 20)).improve(
         greedy, 200
     )
     before, after = (schedule_plan(problem, Plan(index, orders)).span_ticks for orders in (greedy, improved))
@@ -112,5 +114,5 @@ def test_what_fits() -> None:
     index = OpIndex("FIW", 2, 4)
     graph = lower(PROBLEM, index)
     (f0, f1), (i0, _), (w0, _) = (index.row(kind, 0)[:2] for kind in "FIW")
-    assert [fits(graph, [f0, i0, f1, w0], room) for room in (2, 3)] == [False, True]
-    assert [fits(graph, [f0, i0, w0, f1], room) for room in (1, 2)] == [False, True]
+    assert [fits(graph, [f0, i0, f1, w0], capacity) for capacity in (2, 3)] == [False, True]
+    assert [fits(graph, [f0, i0, w0, f1], capacity) for capacity in (1, 2)] == [False, True]

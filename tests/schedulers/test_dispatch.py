@@ -29,11 +29,11 @@ def test_never_wedges(
     problem, chunk = in_chunks(drawn[0])
     block = drawn[1]
     index = OpIndex("".join(block.offsets), problem.stages, problem.microbatches)
-    room = (block.peak(problem) + more) * chunk
-    orders = dispatch(problem, index, block, [room] * problem.devices, Policy(patience, weight_first, ahead))
+    capacity = (block.peak(problem) + more) * chunk
+    orders = dispatch(problem, index, block, [capacity] * problem.devices, Policy(patience, weight_first, ahead))
     assert orders is not None
     assert sorted(number for order in orders for number in order) == list(range(index.size))
-    assert max(replay(problem, texts_of(Plan(index, orders))).peak) <= room
+    assert max(replay(problem, texts_of(Plan(index, orders))).peak) <= capacity
 
 
 @given(blocks(), st.integers(1, 3))
@@ -42,10 +42,10 @@ def test_overtaking_runs_or_says_no(drawn: tuple[Problem, Block], ahead: int) ->
     problem, chunk = in_chunks(drawn[0])
     block = drawn[1]
     index = OpIndex("".join(block.offsets), problem.stages, problem.microbatches)
-    room = block.peak(problem) * chunk
-    orders = dispatch(problem, index, block, [room] * problem.devices, Policy(ahead=ahead))
+    capacity = block.peak(problem) * chunk
+    orders = dispatch(problem, index, block, [capacity] * problem.devices, Policy(ahead=ahead))
     if orders is not None:
-        assert max(replay(problem, texts_of(Plan(index, orders))).peak) <= room
+        assert max(replay(problem, texts_of(Plan(index, orders))).peak) <= capacity
 
 
 def test_weights_make_room() -> None:

@@ -13,7 +13,7 @@ from pipesched.core.priorities import PRIORITIES
 from pipesched.core.ties import TIES
 from pipesched.pipeline.check import violations
 from tests.replay import Op, Replayed, device_of, inputs, name, parts, replay
-from tests.strategies import ALL_PLACEMENTS, SETTLED, problems, texts_of, with_rooms
+from tests.strategies import ALL_PLACEMENTS, SETTLED, problems, texts_of, with_capacities
 
 rules = st.fixed_dictionaries({"priority": st.sampled_from(sorted(PRIORITIES)), "tie": st.sampled_from(sorted(TIES))})
 
@@ -200,9 +200,9 @@ def test_obeys_any_budget_from_the_floor_on(problem: Problem, rule: dict[str, An
     assume(problem.microbatches > 1 or not problem.settled_placement.mirrored)
     floors = [floor(problem, device) for device in range(problem.devices)]
     slack = st.one_of(st.just(0), st.integers(-1, max(floors) + 1))
-    rooms = [least + data.draw(slack) for least in floors]
-    tight = with_rooms(problem, rooms)
-    below = [device for device, room in enumerate(rooms) if room < floors[device]]
+    capacities = [least + data.draw(slack) for least in floors]
+    tight = with_capacities(problem, capacities)
+    below = [device for device, capacity in enumerate(capacities) if capacity < floors[device]]
     if below:
         with pytest.raises(NoSchedule) as caught:
             run(tight, "list", **rule)
@@ -210,7 +210,7 @@ def test_obeys_any_budget_from_the_floor_on(problem: Problem, rule: dict[str, An
         return
     schedule = run(tight, "list", **rule).schedule
     naive = replay(tight, texts_of(schedule.plan))
-    assert all(peak <= room for peak, room in zip(naive.peak, rooms, strict=True))
+    assert all(peak <= capacity for peak, capacity in zip(naive.peak, capacities, strict=True))
     assert schedule.fits
     assert list(violations(schedule)) == []
 

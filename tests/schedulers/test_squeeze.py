@@ -28,12 +28,12 @@ def test_never_later_than_the_block(drawn: tuple[Problem, Block]) -> None:
     given_problem, block = drawn
     problem, chunk = in_chunks(given_problem)
     index = OpIndex("".join(block.offsets), problem.stages, problem.microbatches)
-    room = block.peak(problem) * chunk
-    orders = squeeze(problem, index, block, [room] * problem.devices)
+    capacity = block.peak(problem) * chunk
+    orders = squeeze(problem, index, block, [capacity] * problem.devices)
     assert orders is not None
     assert sorted(number for order in orders for number in order) == list(range(index.size))
     squeezed = replayed(problem, index, orders)
-    assert max(squeezed.peak) <= room
+    assert max(squeezed.peak) <= capacity
     kept: list[list[int]] = [[] for _ in orders]
     for number in block.order(index):
         kept[problem.settled_placement.devices[index.op(number).stage]].append(number)
@@ -67,6 +67,6 @@ def test_memory_holds_a_forward_back() -> None:
         devices=2, microbatches=2, placement="linear", backward_input=1, backward_weight=1, activation=1
     )
     index, block = OpIndex("FIW", 2, 2), Block({"F": [0, 1], "I": [3, 2], "W": [4, 3]}, 6)
-    orders = [squeeze(problem, index, block, [room, room]) for room in (1, 2)]
+    orders = [squeeze(problem, index, block, [capacity, capacity]) for capacity in (1, 2)]
     first = [texts_of(Plan(index, order or []))[0] for order in orders]
     assert first == [["0F0", "0I0", "0W0", "0F1", "0I1", "0W1"], ["0F0", "0F1", "0I0", "0W0", "0I1", "0W1"]]

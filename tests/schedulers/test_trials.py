@@ -20,26 +20,28 @@ PROBLEM = make_problem(devices=4, microbatches=8, backward_input=1, backward_wei
 H1, H2, HALVES = (1, 1), (2, 2), (1, 0)  # warm-up and delay of the handcrafted orders
 
 
-def case(objective: str = "span", room: int = 8, problem: Problem = PROBLEM) -> Trials:
+def case(objective: str = "span", capacity: int = 8, problem: Problem = PROBLEM) -> Trials:
     """Trials with as much room on every device."""
-    return trials(problem, "FIW", [room] * problem.devices, objective)
+    return trials(problem, "FIW", [capacity] * problem.devices, objective)
 
 
 @given(limited())
 def test_times_are_those_of_the_replay(problem: Problem) -> None:
     """What trials time, the naive replay times alike; what they say fits, fits by its peaks."""
-    tried = trials(problem, "FIW", [room or 0 for room in problem.capacity_grains], "span")
+    tried = trials(problem, "FIW", [capacity or 0 for capacity in problem.capacity_grains], "span")
     schedule = tried.timed(handcrafted(tried.index, *H2))
     naive = replay(problem, texts_of(schedule.plan))
     assert (schedule.makespan_ticks, schedule.span_ticks) == (naive.makespan, naive.span)
-    assert tried.fits(schedule) == all(peak <= room for peak, room in zip(naive.peak, tried.capacities, strict=True))
+    assert tried.fits(schedule) == all(
+        peak <= capacity for peak, capacity in zip(naive.peak, tried.capacities, strict=True)
+    )
 
 
 def test_the_limit_counts() -> None:
     """ZB-H2 holds 2P-1 activations: it fits into as many, and into no fewer."""
     schedule = case().timed(handcrafted(case().index, *H2))
-    assert case(room=7).fits(schedule)
-    assert not case(room=6).fits(schedule)
+    assert case(capacity=7).fits(schedule)
+    assert not case(capacity=6).fits(schedule)
 
 
 def test_the_best_by_each_objective() -> None:
@@ -71,7 +73,7 @@ def test_improved_only_where_it_is_worth_it() -> None:
 @given(limited())
 def test_improved_is_no_worse_and_fits(problem: Problem) -> None:
     """From 1F1B in halves where that fits: every rule is kept, and the objective is no longer."""
-    tried = trials(problem, "FIW", [room or 0 for room in problem.capacity_grains], "makespan")
+    tried = trials(problem, "FIW", [capacity or 0 for capacity in problem.capacity_grains], "makespan")
     start = tried.timed(handcrafted(OpIndex("FIW", problem.stages, problem.microbatches), *HALVES))
     if tried.fits(start):
         plan = tried.improved(start, Effort(operations=20_000, rounds=60, slack=Fraction(1, 20)))

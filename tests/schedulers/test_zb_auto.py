@@ -121,7 +121,11 @@ def test_never_over_budget_nor_worse_than_what_fits(problem: Problem, objective:
     schedule = run(problem, "zb-auto", objective=objective).schedule
     naive = replay(schedule.problem, texts_of(schedule.plan))
     assert list(violations(schedule)) == []
-    assert all(peak <= room for peak, room in zip(naive.peak, problem.capacity_grains, strict=True) if room is not None)
+    assert all(
+        peak <= capacity
+        for peak, capacity in zip(naive.peak, problem.capacity_grains, strict=True)
+        if capacity is not None
+    )
     for name in ("zb-h1", "zb-h2", "1f1b"):
         other = run(problem, name).schedule
         if other.fits:
@@ -141,8 +145,8 @@ def switches_for(draw: st.DrawFn, problem: Problem) -> Switches:
 def test_the_greedy_always_ends_within_its_rooms(data: st.DataObject) -> None:
     """Whatever the switches and the rooms: every operation once, in an order that runs and fits."""
     problem = data.draw(limited())
-    rooms = [room if room is not None else 0 for room in problem.capacity_grains]
-    orders = greedy_orders(problem, rooms, data.draw(switches_for(problem)))
+    capacities = [capacity if capacity is not None else 0 for capacity in problem.capacity_grains]
+    orders = greedy_orders(problem, capacities, data.draw(switches_for(problem)))
     schedule = schedule_plan(problem, Plan(OpIndex("FIW", problem.stages, problem.microbatches), orders))
     assert list(violations(schedule)) == []
     assert schedule.fits

@@ -109,7 +109,7 @@ class EveryWay:
         return stage == self.problem.stages or state[self.where.index((stage, mb))].place == DONE
 
     def _fits(self, state: State, stage: int) -> bool:
-        room, grains = self.problem.capacity_grains[stage], self.problem.grains
+        capacity, grains = self.problem.capacity_grains[stage], self.problem.grains
         size, kept = grains.activation[stage], grains.checkpointed[stage]
         level = 0
         for one in self._on(state, stage):
@@ -117,7 +117,7 @@ class EveryWay:
                 level += size
             elif one.place == DROPPED:
                 level += kept
-        return room is None or level <= room
+        return capacity is None or level <= capacity
 
 
 def least_makespan(problem: Problem, allowed: str) -> int | None:

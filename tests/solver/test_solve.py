@@ -24,7 +24,7 @@ from pipesched.solver.search import Event
 from pipesched.solver.solve import solve
 from tests.pipeline.optimum import optimum
 from tests.replay import replay
-from tests.strategies import problems, texts_of, with_rooms
+from tests.strategies import problems, texts_of, with_capacities
 
 FUSED: dict[str, Any] = {"forward": 1, "backward": 2}
 UNIT: dict[str, Any] = {"forward": 1, "backward_input": 1, "backward_weight": 1}
@@ -99,8 +99,8 @@ def tight(draw: st.DrawFn, least: int = 0, most: int = 12) -> Problem:
     problem = draw(problems(PLACEMENTS, most_devices=3, most_microbatches=3, most_chunks=2, least=least))
     while problem.stages * problem.microbatches > most and problem.microbatches > 1:
         problem = replace(problem, microbatches=problem.microbatches - 1)
-    rooms = [activation_floor(problem, device) for device in range(problem.devices)]
-    return with_rooms(problem, [room + draw(st.integers(0, room)) for room in rooms])
+    capacities = [activation_floor(problem, device) for device in range(problem.devices)]
+    return with_capacities(problem, [capacity + draw(st.integers(0, capacity)) for capacity in capacities])
 
 
 @given(tight(least=1, most=9), st.booleans())
@@ -138,8 +138,9 @@ def test_what_holds_on_every_answer(problem: Problem) -> None:
 @pytest.mark.slow
 def test_never_worse_than_a_heuristic_that_fits(problem: Problem, random: Random) -> None:
     """No family that fits the budget and splits the backward no more than the solve does is better."""
-    room = max(activation_floor(replace(problem, placement=home.placement), 0) for home in [_settled(problem)])
-    problem = with_rooms(_settled(problem), [room * random.randint(2, 4) + 1] * problem.devices)
+    problem = _settled(problem)
+    capacity = activation_floor(problem, 0)
+    problem = with_capacities(problem, [capacity * random.randint(2, 4) + 1] * problem.devices)
     try:
         found = solve(problem, method="portfolio", split_backward=True)
     except NoSchedule:

@@ -28,7 +28,7 @@ from pipesched.solver.saving_model import SavingModel, saving_model
 from pipesched.solver.saving_portfolio import one_by_one
 from pipesched.solver.solve import solve
 from tests.solver.every_way import least_makespan
-from tests.strategies import SETTLED, problems, random_saving_plan, saving_plan_of, with_rooms
+from tests.strategies import SETTLED, problems, random_saving_plan, saving_plan_of, with_capacities
 
 pytestmark = pytest.mark.slow
 
@@ -162,8 +162,8 @@ def test_span() -> None:
 @given(problems(SETTLED, saving=True, most_devices=3, most_microbatches=3, most_chunks=2, least=1), actions)
 def test_at_the_floor_something_is_found(problem: Problem, allowed: Allowed) -> None:
     """At the smallest budget that any order can keep, the portfolio has a schedule; all it has is legal and fits."""
-    rooms = [activation_floor(problem, device, allowed) for device in range(problem.devices)]
-    case = SavingCase(with_rooms(problem, rooms), "makespan", allowed)
+    capacities = [activation_floor(problem, device, allowed) for device in range(problem.devices)]
+    case = SavingCase(with_capacities(problem, capacities), "makespan", allowed)
     candidates = list(case.ruled_candidates())
     assert any(candidate.schedule.fits for candidate in candidates)
     for candidate in (one for one in (*case.named_candidates(), *candidates) if one.schedule.fits):
@@ -179,10 +179,10 @@ def test_below_the_floor_the_model_has_no_schedule(allowed: Allowed, device: int
     problem = make_problem(
         devices=2, stages=4, microbatches=2, placement="loop", activation=[2, 3, 2, 1], checkpoint=0.5, offload=1
     )
-    rooms = [activation_floor(problem, there, allowed) for there in range(2)]
-    assert exact(with_rooms(problem, rooms), allowed) is not None
-    rooms[device] -= 1
-    assert exact(with_rooms(problem, rooms), allowed) is None
+    capacities = [activation_floor(problem, there, allowed) for there in range(2)]
+    assert exact(with_capacities(problem, capacities), allowed) is not None
+    capacities[device] -= 1
+    assert exact(with_capacities(problem, capacities), allowed) is None
 
 
 @settings(max_examples=40)
