@@ -2,7 +2,7 @@
 
 `ConfigError` is bad input (exit code 2). `NoSchedule` is a well-posed question whose answer is no (exit code 1).
 `InvalidSchedule` is a plan or a schedule that breaks the rules of its problem; `Deadlock` is the plan whose
-operations wait for each other in a circle.
+operations wait for each other in a cycle.
 
 Messages name parameters, in backticks, never the options of the command line: `group_size`, `costs.offload`.
 """
@@ -93,7 +93,7 @@ class InvalidSchedule(PipeschedError):
 
 
 class Deadlock(InvalidSchedule):
-    """Operations of a plan wait for each other in a circle.
+    """Operations of a plan wait for each other in a cycle.
 
     `cycle` holds (task, machine) pairs: each task waits for the entry of `awaited` at the same position, which stands
     behind the next pair's task in that machine's order. The core speaks of numbers; the pipeline layer says the same

@@ -1,7 +1,7 @@
 """Write docs/reference/command-line.md from the commands themselves.
 
-    python scripts/cli_reference.py            # exit code 1 when the page is out of date
-    python scripts/cli_reference.py --write
+python scripts/cli_reference.py            # exit code 1 when the page is out of date
+python scripts/cli_reference.py --write
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ def section(name: str, command: Any) -> str:
     """Return what there is to know of one command."""
     arguments = [p for p in command.params if p.param_type_name == "argument"]
     options = [p for p in command.params if p.param_type_name == "option" and not getattr(p, "hidden", False)]
-    usage = " ".join(["pipesched", name, *(f"[{p.metavar}]" if not p.required else p.metavar for p in arguments)])
+    usage = " ".join(["pipesched", name, *map(written, arguments)])
     lines = [f"## {name}", "", "```text", f"{usage} [OPTIONS]", "```", "", inspect.cleandoc(command.help), ""]
     lines += ["| argument | |", "| --- | --- |"] if arguments else []
     lines += [f"| `{p.metavar}` | {cell(p.help)} |" for p in arguments]
@@ -59,6 +59,12 @@ def spelling(option: Any) -> str:
     names = ", ".join(sorted(option.opts, key=len))
     off = f" / {option.secondary_opts[0]}" if option.secondary_opts else ""
     return f"{names}{off} {option.metavar or ''}".strip()
+
+
+def written(argument: Any) -> str:
+    """Return an argument as it stands in a usage: `[NAME]...` where it may be left out, and repeated."""
+    text = argument.metavar if argument.required else f"[{argument.metavar}]"
+    return f"{text}..." if argument.nargs == -1 else text
 
 
 def cell(text: str | None) -> str:

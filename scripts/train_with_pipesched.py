@@ -67,7 +67,7 @@ def main() -> None:
     dist.init_process_group("nccl" if device.type == "cuda" else "gloo")
 
     modules = stage_modules(options.model, stages)
-    mine = [stage for stage, home in enumerate(placement.devices) if home == rank]
+    mine = [stage for stage, device in enumerate(placement.devices) if device == rank]
     parts = [PipelineStage(modules[stage].to(device), stage, stages, device) for stage in mine]
     schedule = _PipelineScheduleRuntime(parts, microbatches, loss_fn=torch.nn.functional.mse_loss)
     schedule._load_csv(options.schedule, format="compute_comms" if "SEND" in text else "compute_only")

@@ -31,7 +31,7 @@ class Case(NamedTuple):
 
     algorithm: str
     csv: Path
-    homes: tuple[int, ...]
+    devices: tuple[int, ...]
     simulated: float  # seconds
 
 
@@ -75,8 +75,8 @@ def _steps(case: Case, rank: int) -> list[tuple[float, float]]:
     from torch.distributed.pipelining import PipelineStage
     from torch.distributed.pipelining.schedules import _PipelineScheduleRuntime
 
-    count, found = len(case.homes), []
-    mine = [stage for stage, home in enumerate(case.homes) if home == rank]
+    count, found = len(case.devices), []
+    mine = [stage for stage, device in enumerate(case.devices) if device == rank]
     stages = [PipelineStage(torch.nn.Linear(4, 4), stage, count, torch.device("cpu")) for stage in mine]
     moments: list[float] = []
     for stage in stages:

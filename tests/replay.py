@@ -77,10 +77,10 @@ def name(op: Op) -> str:
 
 def device_of(problem: Problem, stage: int, microbatch: int) -> int:
     """Where a stage of a microbatch runs; in a bidirectional pipeline the second half runs the other way."""
-    home = problem.settled_placement
-    if home.mirrored and microbatch >= problem.microbatches // 2:
-        return problem.devices - 1 - home.devices[stage]
-    return home.devices[stage]
+    placement = problem.settled_placement
+    if placement.mirrored and microbatch >= problem.microbatches // 2:
+        return problem.devices - 1 - placement.devices[stage]
+    return placement.devices[stage]
 
 
 def _home(problem: Problem, text: str) -> int:

@@ -146,7 +146,7 @@ def blocks(draw: st.DrawFn) -> tuple[Problem, Block]:
 
 
 def with_capacities(problem: Problem, capacities: Sequence[int]) -> Problem:
-    """`problem` with a budget that leaves `rooms` (in grains) for activations, beside its static memory.
+    """`problem` with a budget that leaves `capacities` (in grains) for activations, beside its static memory.
 
     A budget is more than 0: what would leave nothing at all, or less, is half a grain, which holds as little.
     """
@@ -157,7 +157,7 @@ def with_capacities(problem: Problem, capacities: Sequence[int]) -> Problem:
 
 @st.composite
 def limited(draw: st.DrawFn, most_microbatches: int = 9) -> Problem:
-    """A problem as zb-auto runs it, with rooms between the floor and 2P activations."""
+    """A problem as zb-auto runs it, with capacities between the floor and 2P activations."""
     free = draw(problems(most_devices=5, most_microbatches=most_microbatches, most_chunks=2))
     problem = prepare(free, family("zb-auto"))
     most = 2 * problem.devices * max(problem.grains.activation)
@@ -167,18 +167,25 @@ def limited(draw: st.DrawFn, most_microbatches: int = 9) -> Problem:
 
 def _static(problem: Problem, device: int) -> int:
     """Static memory of a device: both copies in a bidirectional pipeline, on an odd middle device twice the same."""
-    home, last = problem.settled_placement, problem.devices - 1
-    copies = [home.devices, [last - there for there in home.devices]] if home.mirrored else [home.devices]
+    placement, last = problem.settled_placement, problem.devices - 1
+    copies = (
+        [placement.devices, [last - there for there in placement.devices]]
+        if placement.mirrored
+        else [placement.devices]
+    )
     return sum(
-        size for homes in copies for size, there in zip(problem.grains.static, homes, strict=True) if there == device
+        size
+        for devices_of_stages in copies
+        for size, there in zip(problem.grains.static, devices_of_stages, strict=True)
+        if there == device
     )
 
 
 def stages_of(problem: Problem, device: int) -> list[int]:
     """The stages whose weights a device holds; in a bidirectional pipeline those of both directions."""
-    home = problem.settled_placement
-    mirror = [problem.devices - 1 - there for there in home.devices] if home.mirrored else home.devices
-    return [stage for stage in range(problem.stages) if device in (home.devices[stage], mirror[stage])]
+    placement = problem.settled_placement
+    mirror = [problem.devices - 1 - there for there in placement.devices] if placement.mirrored else placement.devices
+    return [stage for stage in range(problem.stages) if device in (placement.devices[stage], mirror[stage])]
 
 
 def random_plan(problem: Problem, random: Random, *, split: float = 0, pair: float = 0) -> list[list[str]]:

@@ -96,7 +96,7 @@ def test_the_tour_runs(tmp_path: Path) -> None:
 
 
 def test_the_readme_shows_commands() -> None:
-    """The test above has something to run: the README's examples include the three commands of the mission."""
+    """The test above has something to run: the README's examples include `run` and `compare`."""
     text = (ROOT / "README.md").read_text(encoding="utf-8")
     assert "$ pipesched run --algo 1f1b\n" in text
     assert "$ pipesched compare naive 1f1b interleaved" in text
@@ -130,5 +130,5 @@ def test_a_section_draws_its_family_and_says_where_it_comes_from(name: str) -> N
     """The chart, with what the list says of needs, source and who else has it."""
     section, one = _section(name), family(name)
     assert f"$ pipesched compare {name} --width 90" in section
-    assert f"Needs: {one.needs}. Source: {one.source}." in section
+    assert f"Needs: {one.needs}. Source: {one.paper}." in section
     assert one.elsewhere == "none" or f"Also in: {one.elsewhere}." in section

@@ -25,10 +25,13 @@ SECONDS = 60  # for one step; a schedule that hangs is stopped then
 
 
 class Job(NamedTuple):
-    """A CSV to run, or a class of PyTorch's by its name. `homes` is the rank of each stage; other ranks look on."""
+    """A CSV to run, or a class of PyTorch's by its name.
+
+    `devices_of_stages` is the rank of each stage; other ranks look on.
+    """
 
     csv: Path | str
-    homes: tuple[int, ...]
+    devices_of_stages: tuple[int, ...]
     microbatches: int
     format: str = "compute_only"
     defer_recv: bool = False
@@ -41,7 +44,7 @@ class Dump(NamedTuple):
 
     csv: Path
     name: str
-    homes: tuple[int, ...]
+    devices_of_stages: tuple[int, ...]
     microbatches: int
     format: str = "compute_only"
 
@@ -91,7 +94,7 @@ class Ranks:
                 self._start()
                 raise Failed(answer)
             ran.append(answer)
-        return ran[: len(set(job.homes))]
+        return ran[: len(set(job.devices_of_stages))]
 
     def stop(self) -> None:
         """End the processes."""
@@ -117,21 +120,21 @@ def serve(rank: int, count: int, meeting: Path, pipe: connection.Connection) -> 
         job = pipe.recv()
         work = _step if isinstance(job, Job) else _dump
         try:
-            devices = len(set(job.homes))
+            devices = len(set(job.devices_of_stages))
             pipe.send(work(job, rank, groups[devices]) if rank < devices else Ran([], 0.0, 0.0))
         except Exception:
             pipe.send(traceback.format_exc())
 
 
-def _stages(homes: tuple[int, ...], rank: int, group: Any, frozen: int = 0) -> list[Any]:
+def _stages(devices_of_stages: tuple[int, ...], rank: int, group: Any, frozen: int = 0) -> list[Any]:
     """The stages that live on a rank."""
     import torch
     from torch.distributed.pipelining import PipelineStage
 
-    mine = [stage for stage, home in enumerate(homes) if home == rank]
+    mine = [stage for stage, placement in enumerate(devices_of_stages) if placement == rank]
     models = [_model(stage).requires_grad_(stage >= frozen) for stage in mine]
     return [
-        PipelineStage(model, stage, len(homes), torch.device("cpu"), group=group)
+        PipelineStage(model, stage, len(devices_of_stages), torch.device("cpu"), group=group)
         for model, stage in zip(models, mine, strict=True)
     ]
 
@@ -140,7 +143,7 @@ def _dump(job: Dump, rank: int, group: Any) -> Ran:
     """Write the order of a class of PyTorch's."""
     from torch.distributed.pipelining import schedules
 
-    stages, kind = _stages(job.homes, rank, group), getattr(schedules, job.name)
+    stages, kind = _stages(job.devices_of_stages, rank, group), getattr(schedules, job.name)
     if issubclass(kind, schedules.PipelineScheduleSingle):
         order = kind(stages[0], job.microbatches)._get_pipeline_order()
         lines = [",".join("" if action is None else str(action) for action in row) for row in order.values()]
@@ -155,15 +158,15 @@ def _step(job: Job, rank: int, group: Any) -> Ran:
     """One training step of this rank's stages, by the file."""
     import torch
 
-    count, executed, losses = len(job.homes), list[str](), list[Any]()
-    stages = _stages(job.homes, rank, group, job.frozen)
+    count, executed, losses = len(job.devices_of_stages), list[str](), list[Any]()
+    stages = _stages(job.devices_of_stages, rank, group, job.frozen)
     for stage in stages:
         _record(stage, executed)
     schedule = _schedule(job, stages)
     if job.lowered and rank == 0:
         schedule._dump_csv(str(job.lowered))
     data, target = _data(job.microbatches)
-    schedule.step(*([data] if job.homes[0] == rank else []), target=target, losses=losses)
+    schedule.step(*([data] if job.devices_of_stages[0] == rank else []), target=target, losses=losses)
     gradients, loss = _in_one_piece(count, data, target)
     error = max(_gradient_error(stage.submod, gradients[stage.stage_index]) for stage in stages)
     return Ran(executed, error, float(abs(torch.stack(losses).detach().mean() - loss)) if losses else 0.0)

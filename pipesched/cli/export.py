@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from pipesched.cli.options import ProblemSource, Target
+from pipesched.file_formats.registry import FORMATS
 
 if TYPE_CHECKING:
     from pipesched.file_formats.registry import Content, Format
@@ -26,7 +27,7 @@ def command(
     ] = None,
     to: Annotated[
         str | None,
-        typer.Option(help="json, pytorch-csv, chrome-trace, svg, png, pdf; default: as -o ends.", metavar="FORMAT"),
+        typer.Option(help=f"{', '.join(FORMATS)}; default: as -o ends.", metavar="FORMAT"),
     ] = None,
     problem: ProblemSource,
     algorithm: dict[str, Any],
@@ -55,7 +56,7 @@ def _format(to: str | None, target: Target) -> Format:
     from pipesched.cli.output import target_format
     from pipesched.errors import ConfigError
     from pipesched.file_formats.files import named_format, refuse_existing
-    from pipesched.file_formats.registry import FORMATS, SCHEDULE
+    from pipesched.file_formats.registry import SCHEDULE
 
     to_stdout = target.path in (None, "-")
     form = None if to is not None or to_stdout else target_format(target, SCHEDULE)

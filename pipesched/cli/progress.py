@@ -50,7 +50,7 @@ class _ProgressLine:
 
 
 def line(event: Event, seconds: float) -> str:
-    """Return the line for an event: elapsed time, best value so far and its source, bound, gap, stage of the search."""
+    """Return the line for an event: elapsed time, best value so far and its source, bound, gap, step of the solve."""
     parts = [f"{seconds:5.1f} s"]
     if event.value is not None:
         parts.append(f"best {event.value:g} ({event.source})")
@@ -58,4 +58,4 @@ def line(event: Event, seconds: float) -> str:
         parts.append(f"bound {event.bound:g}")
     if event.gap is not None:
         parts.append(f"gap {event.gap:.2%}")
-    return "  ".join([*parts, event.stage])
+    return "  ".join([*parts, event.step])

@@ -81,19 +81,17 @@ def read_file(name: str, source: ProblemSource) -> ReadSchedule | Comparison | S
 
     Raises ConfigError, and InvalidSchedule for a CSV that cannot run.
     """
-    from pipesched.file_formats.files import ReadSchedule, is_csv, read_csv, read_document
-    from pipesched.outcome import Outcome
+    from pipesched.file_formats.files import lacks_costs, parse, timing_by
 
     text = _text(name, source.config)
-    if is_csv(text):
+    if lacks_costs(text):
         with flags_of_problem():
-            return read_csv(text, _timing(source))
+            return parse(text, _timing(source))
     if source.config is not None or source.overrides:
         raise ConfigError(
             f"{text.name}: a schedule document holds its own problem; configs and their options go with CSV"
         )
-    result = read_document(text)
-    return ReadSchedule(result, text.content) if isinstance(result, Outcome) else result
+    return parse(text, timing_by(None))
 
 
 def read_schedule(name: str, source: ProblemSource) -> ReadSchedule:

@@ -29,7 +29,7 @@ def command(
 ) -> None:
     """Schedule a training step by one algorithm: the chart, and every metric.
 
-    Without a config it is Autopipe's case: 4 devices, 8 stages, 8 microbatches, forward 5, backward 10.
+    Without a config it is the built-in default: 4 devices, 8 stages, 8 microbatches, forward 5, backward 10.
     """
     from pipesched.cli.output import answer_schedule, target_format, working
     from pipesched.cli.reading import given_config, made_schedule

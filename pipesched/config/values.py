@@ -49,7 +49,7 @@ def source_of(config: str | Path) -> Source:
 
 
 def default_values() -> Values:
-    """Return the built-in default: Autopipe's case, 4 devices with two stages each. Stages follow the devices."""
+    """Return the built-in default: 4 devices with two stages each. Stages follow the devices."""
     numbers = {"devices": 4, "microbatches": 8, "forward": 5, "backward": 10}
     return {**{name: Given(value) for name, value in numbers.items()}, "stages": Given(TWO_A_DEVICE)}
 

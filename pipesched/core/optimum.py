@@ -22,11 +22,11 @@ from pipesched.core.tasks import TaskGraph
 
 MOST_SHARPENED = 500  # tasks; sharpened bounds cost up to their cube
 FEW_TICKS = 5  # of a gap that is soon closed tick by tick; CP-SAT with intervals comes first where it is wider
-FIRST_SECONDS, FIRST_SHARE = 0.05, 0.3  # of that search: for each tick of the gap, and at most a part of the time
+FIRST_SECONDS, FIRST_PART = 0.05, 0.3  # of that search: for each tick of the gap, and at most a part of the time
 MOST_COLUMNS = 50_000  # of a relaxation that is worth its memory; it takes half a minute to solve
 FEW_COLUMNS = 15_000  # some seconds
-SHARE, SHARE_OF_MANY = 0.99, 0.75  # of the time left, for all horizons: few and small ones, or others
-SHARE_OF_ONE = 0.95  # of the time left for horizons, for one of them
+PART, PART_OF_MANY = 0.99, 0.75  # of the time left, for all horizons: few and small ones, or others
+PART_OF_ONE = 0.95  # of the time left for horizons, for one of them
 
 
 @dataclass(frozen=True)
@@ -107,11 +107,11 @@ def _searched(margins: Margins, best: Optimum, limits: Limits, begin: float) -> 
     try:
         gap = best.length - best.bound
         if gap > FEW_TICKS:
-            best = _by_intervals(margins, best, limits._replace(seconds=min(FIRST_SECONDS * gap, left(FIRST_SHARE))))
+            best = _by_intervals(margins, best, limits._replace(seconds=min(FIRST_SECONDS * gap, left(FIRST_PART))))
         columns = columns_of(margins.within(best.length))
         if best.is_open and columns < MOST_COLUMNS:
             is_easy = columns < FEW_COLUMNS and best.length - best.bound <= FEW_TICKS
-            best = _by_horizons(margins, best, limits, monotonic() + left(SHARE if is_easy else SHARE_OF_MANY))
+            best = _by_horizons(margins, best, limits, monotonic() + left(PART if is_easy else PART_OF_MANY))
         return _by_intervals(margins, best, limits._replace(seconds=left())) if best.is_open else best
     except KeyboardInterrupt:
         return replace(best, stopped_by="interrupt")
@@ -125,7 +125,7 @@ def _by_horizons(margins: Margins, best: Optimum, limits: Limits, deadline: floa
             left = deadline - monotonic()
             if left <= 0:
                 return best
-            best, tried = _within(margins, best, horizon, limits._replace(seconds=left * SHARE_OF_ONE)), horizon
+            best, tried = _within(margins, best, horizon, limits._replace(seconds=left * PART_OF_ONE)), horizon
     return best
 
 

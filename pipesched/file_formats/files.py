@@ -77,12 +77,26 @@ def read(
         InvalidSchedule: For a CSV that PyTorch could not run. What a document claims is for `check` to judge.
     """
     text = _text_of(path_or_file)
-    if is_csv(text):
-        timing = timing_by(None if problem is None else require_problem(problem))
-        return read_csv(text, timing).outcome
-    if problem is not None:
+    if problem is not None and not lacks_costs(text):
         raise ConfigError(f"{text.name} is a document, which holds its own problem; costs go with a CSV", "problem")
-    return read_document(text)
+    result = parse(text, timing_by(None if problem is None else require_problem(problem)))
+    return result.outcome if isinstance(result, ReadSchedule) else result
+
+
+def parse(text: Text, timing: Timing) -> ReadSchedule | Comparison | Sweep | Frontier:
+    """Return the result in a text, whatever its format; `timing` gives costs to a schedule that lacks them.
+
+    Raises ConfigError, and InvalidSchedule for a CSV that cannot run.
+    """
+    if is_csv(text):
+        return read_csv(text, timing)
+    result = read_document(text)
+    return ReadSchedule(result, text.content) if isinstance(result, Outcome) else result
+
+
+def lacks_costs(text: Text) -> bool:
+    """Return whether a text is of a format without costs, so that a problem must come from elsewhere."""
+    return is_csv(text)
 
 
 def read_document(text: Text) -> Outcome | Comparison | Sweep | Frontier:

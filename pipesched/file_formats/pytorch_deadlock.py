@@ -1,11 +1,11 @@
-"""Whether the ranks of a PyTorch schedule wait for each other in a circle.
+"""Whether the ranks of a PyTorch schedule wait for each other in a cycle.
 
 A rank computes in the order of its row. Communication does not hold computation up, but it has an order of its own:
 what two ranks exchange passes one transfer after another, each when both of them have come to it (NCCL keeps a stream
 for each pair of ranks), and no transfer is posted before the computations that stand in front of it. Without SEND and
 RECV in the file, results are taken to arrive by themselves, which is what PyTorch's loader arranges.
 
-All of that is a task graph without lengths, so the core finds the circle.
+All of that is a task graph without lengths, so the core finds the cycle.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ _Queue = tuple[int, int | None]  # a rank, and the rank that it exchanges with; 
 
 
 def deadlock(sheet: Sheet) -> Iterator[str]:
-    """Yield a sentence with the circle, if there is one. What is missing altogether is not waited for."""
+    """Yield a sentence with the cycle, if there is one. What is missing altogether is not waited for."""
     tasks = _Tasks(sheet)
     try:
         earliest_times(tasks.graph(), list(tasks.queues.values()))
@@ -103,7 +103,7 @@ def _inputs(sheet: Sheet, action: Action) -> Iterator[Action]:
 
 
 def _chain(error: Deadlock, cells: list[Cell]) -> str:
-    """Return the circle as a sentence: A waits for B, which comes after C, which waits for A."""
+    """Return the cycle as a sentence: A waits for B, which comes after C, which waits for A."""
     stuck = [cells[task] for task, _ in error.cycle]
     links = []
     for waiting, task, following in zip(stuck, error.awaited, [*stuck[1:], stuck[0]], strict=True):

@@ -25,7 +25,7 @@ from pipesched.hls.outcome import HardwareOutcome, list_outcome
 from pipesched.hls.schedule import HardwareSchedule, bound_to_units, checked
 from pipesched.hls.units import Units, assign_classes
 
-SHARE = 0.6  # of the time left that one interval may take
+PART = 0.6  # of the time left that one interval may take
 MOST_POLISHING = 3.0  # seconds to look for a lower latency, once the interval is settled
 MOST_TERMS = 5_000_000  # of a model that is worth its memory
 Window = tuple[int, int]  # the first and the last start, in cycles
@@ -110,11 +110,11 @@ def pipeline(graph: DataflowGraph, units: Units, limits: Limits) -> HardwareOutc
             stopped = "time"
             break
         loop = _Loop(graph, units, classes, period)
-        answer = loop.solve(limits._replace(seconds=SHARE * seconds))
+        answer = loop.solve(limits._replace(seconds=PART * seconds))
         starts = answer.starts
         if starts:
             if not answer.interrupted:
-                starts = loop.soonest(starts, limits._replace(seconds=min((1 - SHARE) * seconds, MOST_POLISHING)))
+                starts = loop.soonest(starts, limits._replace(seconds=min((1 - PART) * seconds, MOST_POLISHING)))
             schedule = checked(bound_to_units(graph, units, classes, starts, period))
             status = "optimal" if period == bound else "feasible"
             return HardwareOutcome(schedule, "modulo (CP-SAT)", bound, proof, status, stopped)

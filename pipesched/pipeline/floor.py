@@ -58,7 +58,8 @@ def require_floor(problem: Problem, allowed: Allowed = KEEP_ONLY) -> None:
             would_fit.append("fewer stages a device")
         would_fit += _actions_that_fit(problem, device, capacity)
         raise NoSchedule(
-            f"device {device} needs at least {least} {unit} for one microbatch, and its budget is {budget}",
+            f"device {device} needs a budget of at least {least} {unit} to run one microbatch,"
+            f" and its budget is {budget}",
             device=device,
             floor=least,
             budget=budget,

@@ -14,7 +14,7 @@ from pipesched.errors import ConfigError
 from pipesched.pipeline.costs import exact_tuple, fields_of, one_or_all
 from pipesched.pipeline.quantities import Exact, grains_per_unit, to_fraction
 
-SHARES = ("retain", "checkpoint")  # parts of an activation, between 0 and 1
+PARTS = ("retain", "checkpoint")  # parts of an activation, between 0 and 1
 
 
 class Grains(NamedTuple):
@@ -63,9 +63,9 @@ class Memory:
 
     def __post_init__(self) -> None:
         stages = len(require_sequence(self.activation, "activation"))
-        for key in ("activation", *SHARES, "static"):
+        for key in ("activation", *PARTS, "static"):
             object.__setattr__(self, key, exact_tuple(getattr(self, key), key, stages, "one a stage"))
-        for key in SHARES:
+        for key in PARTS:
             for entry, share in enumerate(getattr(self, key)):
                 if share > 1:
                     raise ConfigError(f"must be between 0 and 1, not {shown(share)}", key, entry=entry)

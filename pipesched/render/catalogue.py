@@ -87,7 +87,7 @@ def catalogue_rows(families: Iterable[Family], applies: Mapping[str, str] | None
             "memory": family.memory,
             "options": list(family.options),
             "elsewhere": family.elsewhere,
-            "source": family.source,
+            "source": family.paper,
             **({} if applies is None else {"applies": applies[family.name] == "yes", "reason": applies[family.name]}),
         }
 
@@ -113,7 +113,7 @@ def _paragraph(family: Family, spell: Spelling) -> Table:
         ("memory", family.memory),
         ("options", options or "none"),
         ("also in", family.elsewhere),
-        ("source", family.source),
+        ("source", family.paper),
     ):
         table.add_row(name, value)
     return table

@@ -41,6 +41,6 @@ FAMILY = Family(
     needs="even P, any M; two copies of the weights",
     bubble="(P-2)/(2M+P-2) at B = f and P dividing M",
     memory="P/2+1 .. P when M >= P",
-    source="Chimera (Li and Hoefler 2021, arXiv 2107.06925)",
+    paper="Chimera (Li and Hoefler 2021, arXiv 2107.06925)",
     requires=_require_even_devices,
 )

@@ -144,7 +144,7 @@ FAMILY = Family(
     needs="a block of your own in the config; any placement but bidirectional",
     bubble="by simulation",
     memory="what the block holds by residence, or peak",
-    source="Pipeline Parallelism with Controllable Memory (Qi et al. 2024, arXiv 2405.15362)",
+    paper="Pipeline Parallelism with Controllable Memory (Qi et al. 2024, arXiv 2405.15362)",
     options=("period", "forward", "backward", "backward_input", "backward_weight", "peak", "squeeze"),
     required=("period", "forward"),
 )

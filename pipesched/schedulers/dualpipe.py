@@ -128,7 +128,7 @@ FAMILY = Family(
     needs="even P, even M; two copies of the weights",
     bubble="(P/2-1)(F&B + B - 3w) idle at f = b = w and M >= 2P",
     memory="min(M, P+1)",
-    source="DeepSeek-V3 (2024, arXiv 2412.19437)",
+    paper="DeepSeek-V3 (2024, arXiv 2412.19437)",
     elsewhere="DeepSeek DualPipe (M >= 2P)",
     requires=_require_even,
 )

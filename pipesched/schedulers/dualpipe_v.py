@@ -33,6 +33,6 @@ FAMILY = Family(
     needs="S = 2P, any M",
     bubble="(P-1)(F&B + B - 3w) idle at f = b = w a stage and M >= 2P",
     memory="min(2M, 2P+1) chunks",
-    source="Cut-in-half (Qi et al. 2025); DeepSeek DualPipeV",
+    paper="Cut-in-half (Qi et al. 2025); DeepSeek DualPipeV",
     elsewhere="DeepSeek DualPipeV, PyTorch ScheduleDualPipeV (both M >= 2P)",
 )

@@ -21,6 +21,6 @@ FAMILY = Family(
     needs="any M",
     bubble="(P-1)/(M+P-1), and p2p mostly hidden",
     memory="min(M, 2(P-d))",
-    source="Zhuang et al. 2023, arXiv 2211.05322",
+    paper="Zhuang et al. 2023, arXiv 2211.05322",
     elsewhere="AlpaComm",
 )

@@ -22,10 +22,10 @@ class Family(Displayable):
 
     `stages` is how many it runs: "P" or "2P" (one or two stages a device: others are fused to that), "kP" or "2kP" (a
     multiple) or "any"; `placement` names their placement ("any": as the config says, linear by default). `needs`,
-    `bubble` and `memory` describe it in words and formulas, `source` is the paper, `elsewhere` other software that has
-    it. `options` are the keys that `plan` takes; `required` those without a default: a family that has any is left out
-    of a comparison of all, unless they are given. `requires` raises NotApplicable for a problem that does not suit it
-    for other reasons than its stages.
+    `bubble` and `memory` describe it in words and formulas, `paper` is where it was published, `elsewhere` other
+    software that has it. `options` are the keys that `plan` takes; `required` those without a default: a family that
+    has any is left out of a comparison of all, unless they are given. `requires` raises NotApplicable for a problem
+    that does not suit it for other reasons than its stages.
     """
 
     name: str
@@ -35,7 +35,7 @@ class Family(Displayable):
     needs: str
     bubble: str
     memory: str
-    source: str
+    paper: str
     elsewhere: str = "none"
     options: tuple[str, ...] = ()
     required: tuple[str, ...] = ()

@@ -34,7 +34,7 @@ FAMILY = Family(
     needs="S = VP, any M; g from P/2 to P, or others that run",
     bubble="by simulation",
     memory="min(VM, (V-1)g + P - d) chunks",
-    source="PipeOffload (Wan et al. 2025, arXiv 2503.01328)",
+    paper="PipeOffload (Wan et al. 2025, arXiv 2503.01328)",
     options=("group_size",),
 )
 
@@ -46,5 +46,5 @@ HALF = Family(
     needs="S = VP, any M; g = ceil(P/2), larger where that deadlocks",
     bubble="by simulation",
     memory="min(VM, (V-1)g + P - d) chunks",
-    source="PipeOffload (Wan et al. 2025, arXiv 2503.01328)",
+    paper="PipeOffload (Wan et al. 2025, arXiv 2503.01328)",
 )

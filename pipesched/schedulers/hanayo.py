@@ -35,5 +35,5 @@ FAMILY = Family(
     needs="S = 2WP for W waves, any M",
     bubble="by simulation",
     memory="min(2WM, 2WP) chunks at most",
-    source="Hanayo (Liu et al. 2023, arXiv 2308.15762)",
+    paper="Hanayo (Liu et al. 2023, arXiv 2308.15762)",
 )

@@ -183,7 +183,7 @@ FAMILY = Family(
     needs="S = VP, any M; groups of at least P, or others that run",
     bubble="(P-1)/(VM+P-1) when P divides M",
     memory="min(VM, (V-1)g + 2(P-d) - 1) chunks; V = 1: min(M, P-d)",
-    source="Megatron-LM (Narayanan et al. 2021, arXiv 2104.04473)",
+    paper="Megatron-LM (Narayanan et al. 2021, arXiv 2104.04473)",
     elsewhere="Megatron-LM, PyTorch ScheduleInterleaved1F1B (g = M/(M//P))",
     options=("group_size",),
 )

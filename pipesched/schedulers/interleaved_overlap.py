@@ -37,7 +37,7 @@ FAMILY = Family(
     needs="S = VP, any M; costs.overlap says what a pair takes",
     bubble="by simulation",
     memory="min(VM, (V-1)g + 2(P-d)) chunks",
-    source="Megatron-LM, combined 1F1B for expert-parallel overlap",
+    paper="Megatron-LM, combined 1F1B for expert-parallel overlap",
     elsewhere="Megatron-LM (overlap_moe_expert_parallel_comm)",
     options=("group_size",),
 )

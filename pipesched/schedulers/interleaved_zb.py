@@ -39,7 +39,7 @@ FAMILY = Family(
     needs="S = VP, any M; splits the backward",
     bubble="by simulation",
     memory="min(VM, (V-1)g + P) chunks",
-    source="PyTorch, Interleaved Zero Bubble",
+    paper="PyTorch, Interleaved Zero Bubble",
     elsewhere="PyTorch ScheduleInterleavedZeroBubble (g = M/(M//P))",
     options=("group_size",),
 )

@@ -36,6 +36,6 @@ FAMILY = Family(
     needs="any placement; obeys the budget",
     bubble="by simulation",
     memory="at most the budget",
-    source="Graham 1969; as in high-level synthesis",
+    paper="Graham 1969; as in high-level synthesis",
     options=("priority", "tie", "seed"),
 )

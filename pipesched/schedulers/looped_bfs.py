@@ -30,6 +30,6 @@ FAMILY = Family(
     needs="S = VP, any M",
     bubble="(P-1)/(VM+P-1) when M >= P",
     memory="VM chunks",
-    source="Breadth-First Pipeline Parallelism (Lamy-Poirier 2023, arXiv 2211.05953)",
+    paper="Breadth-First Pipeline Parallelism (Lamy-Poirier 2023, arXiv 2211.05953)",
     elsewhere="PyTorch ScheduleLoopedBFS",
 )

@@ -26,7 +26,7 @@ FAMILY = Family(
     needs="any M",
     bubble="(P-1)/(M+P-1)",
     memory="M",
-    source="GPipe (Huang et al. 2019, arXiv 1811.06965)",
+    paper="GPipe (Huang et al. 2019, arXiv 1811.06965)",
     elsewhere="PyTorch ScheduleGPipe",
     options=("lifo",),
 )

@@ -21,6 +21,6 @@ FAMILY = Family(
     needs="any M",
     bubble="(P-1)/(M+P-1)",
     memory="min(M, P-d)",
-    source="PipeDream-Flush (Narayanan et al. 2021, arXiv 2006.09503)",
+    paper="PipeDream-Flush (Narayanan et al. 2021, arXiv 2006.09503)",
     elsewhere="Megatron-LM, DeepSpeed, PyTorch Schedule1F1B (M >= P)",
 )

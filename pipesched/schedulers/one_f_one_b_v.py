@@ -45,7 +45,7 @@ FAMILY = Family(
     needs="S = 2P, any M",
     bubble="by simulation",
     memory="about 4P/3 chunks (4, 6, 12, 22 at P = 2, 4, 8, 16)",
-    source="Pipeline Parallelism with Controllable Memory (Qi et al. 2024, arXiv 2405.15362)",
+    paper="Pipeline Parallelism with Controllable Memory (Qi et al. 2024, arXiv 2405.15362)",
     elsewhere="the authors' Megatron fork",
     options=("objective",),
 )

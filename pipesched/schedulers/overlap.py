@@ -29,6 +29,6 @@ FAMILY = Family(
     needs="any M; costs.overlap says what a pair takes",
     bubble="by simulation",
     memory="min(M, 2(P-d))",
-    source="the case V = 1 of Megatron-LM's combined 1F1B",
+    paper="the case V = 1 of Megatron-LM's combined 1F1B",
     elsewhere="PPViz",
 )

@@ -21,6 +21,6 @@ FAMILY = Family(
     needs="any M",
     bubble="1 - 1/P",
     memory="1",
-    source="model parallelism without a pipeline",
+    paper="model parallelism without a pipeline",
     elsewhere="any framework",
 )

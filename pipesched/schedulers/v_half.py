@@ -26,7 +26,7 @@ FAMILY = Family(
     needs="S = 2P, any M; splits the backward",
     bubble="by simulation",
     memory="P+2 chunks (P+1 for odd P)",
-    source="Pipeline Parallelism with Controllable Memory (Qi et al. 2024, arXiv 2405.15362)",
+    paper="Pipeline Parallelism with Controllable Memory (Qi et al. 2024, arXiv 2405.15362)",
     elsewhere="the authors' Megatron fork",
     options=("objective",),
 )

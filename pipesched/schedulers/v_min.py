@@ -23,7 +23,7 @@ FAMILY = Family(
     needs="S = 2P, any M; splits the backward",
     bubble="by simulation; grows where f, b and w differ",
     memory="about 2P/3 + 2 chunks",
-    source="Pipeline Parallelism with Controllable Memory (Qi et al. 2024, arXiv 2405.15362)",
+    paper="Pipeline Parallelism with Controllable Memory (Qi et al. 2024, arXiv 2405.15362)",
     elsewhere="the authors' Megatron fork",
     options=("objective",),
 )

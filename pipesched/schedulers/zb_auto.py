@@ -70,7 +70,7 @@ FAMILY = Family(
     needs="any M; splits the backward; obeys the budget",
     bubble="by simulation; at 2P nearly none in span",
     memory="at most the budget; 2P without one",
-    source="Zero Bubble Pipeline Parallelism (Qi et al. 2024, arXiv 2401.10241)",
+    paper="Zero Bubble Pipeline Parallelism (Qi et al. 2024, arXiv 2401.10241)",
     elsewhere="the authors' Megatron fork, by another greedy",
     options=("objective",),
 )

@@ -70,7 +70,7 @@ FAMILY = Family(
     needs="S = 2P, any M; splits the backward",
     bubble="none in span at f = b = w and M >= 2P; else by simulation",
     memory="min(2M, 2P) chunks",
-    source="Zero Bubble Pipeline Parallelism (Qi et al. 2024, arXiv 2401.10241)",
+    paper="Zero Bubble Pipeline Parallelism (Qi et al. 2024, arXiv 2401.10241)",
     elsewhere="PyTorch ScheduleZBVZeroBubble, the authors' Megatron fork",
     options=("objective",),
 )

@@ -48,7 +48,7 @@ def _family(name: str, plan: Callable[[Problem], Plan], bubble: str, memory: str
         needs="any M; splits the backward",
         bubble=bubble,
         memory=memory,
-        source="Zero Bubble Pipeline Parallelism (Qi et al. 2024, arXiv 2401.10241)",
+        paper="Zero Bubble Pipeline Parallelism (Qi et al. 2024, arXiv 2401.10241)",
         elsewhere="the authors' Megatron fork",
     )
 

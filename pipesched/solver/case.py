@@ -41,7 +41,7 @@ class Improvement(NamedTuple):
     """
 
     name: str
-    share: float
+    part: float
     search: Callable[[Case, Schedule, Limits, Clock], Iterator[Candidate]]
 
 

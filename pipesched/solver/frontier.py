@@ -176,7 +176,7 @@ def _labelled(listener: Listener | None, problem: Problem) -> Listener | None:
     label = "no budget" if budget is None else f"budget {budget[0]}"
 
     def hear(event: Event) -> None:
-        tell(event._replace(stage=f"{label}, {event.stage}"))
+        tell(event._replace(step=f"{label}, {event.step}"))
 
     return hear
 

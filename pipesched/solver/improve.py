@@ -19,7 +19,7 @@ from pipesched.solver.neighbourhood import TimeWindow, WindowModel
 SOURCE = "improvement"
 FIRST_SIZE, LEAST_SIZE, MOST_SIZE = 120, 30, 1_000  # operations in a window
 FRUITLESS = 100  # windows without success after which the search ends
-PAUSE_SHARE = 0.5  # of the windows lie at pauses
+PAUSE_PART = 0.5  # of the windows lie at pauses
 EFFORT = 0.5  # of CP-SAT on a window, in its deterministic seconds
 
 
@@ -49,7 +49,7 @@ def _window(schedule: Schedule, size: int, random: Random) -> TimeWindow:
     starts = sorted(schedule.start_ticks)
     last_first = max(len(starts) - size, 0)
     first = random.randint(-size // 2, last_first + size // 2)
-    if random.random() < PAUSE_SHARE and (pauses := _pauses(schedule)):
+    if random.random() < PAUSE_PART and (pauses := _pauses(schedule)):
         first = bisect_left(starts, random.choice(pauses)) - size // 2
     first = min(max(first, 0), last_first)
     end = starts[first + size] if first + size < len(starts) else starts[-1] + 1

@@ -23,7 +23,7 @@ from pipesched.solver.portfolio import named_candidates, ruled_candidates
 from pipesched.solver.refine import refined
 from pipesched.solver.symmetry import sorted_rows, sorted_weights
 
-JUSTIFY_SHARE, IMPROVE_SHARE = 0.2, 0.6  # of the time of a case; the second, of what the first leaves
+JUSTIFY_PART, IMPROVE_PART = 0.2, 0.6  # of the time of a case; the second, of what the first leaves
 
 
 @dataclass(frozen=True, eq=False)
@@ -49,8 +49,8 @@ class KeepingCase(Case):
     def improvements(self) -> Sequence[Improvement]:
         """Justification, then large neighbourhood search."""
         return (
-            Improvement("justification", JUSTIFY_SHARE, justify),
-            Improvement("improvement", IMPROVE_SHARE, improve),
+            Improvement("justification", JUSTIFY_PART, justify),
+            Improvement("improvement", IMPROVE_PART, improve),
         )
 
     def bound(self) -> Bound:

@@ -24,7 +24,7 @@ class Event(NamedTuple):
     Values and bounds are in the user's time unit.
     """
 
-    stage: str
+    step: str
     seconds: float
     value: int | float | None
     source: str
@@ -54,7 +54,7 @@ class Search:
         self.best: Candidate | None = None
         self.value = 0  # of the best, in ticks
         self.heuristic: tuple[str, int] | None = None  # the best one that no search made, and its value
-        self.stage = ""
+        self.step = ""
 
     @property
     def bound(self) -> Bound:
@@ -65,10 +65,10 @@ class Search:
     @property
     def open(self) -> list[int]:
         """The cases where something better may be found, the most promising first."""
-        numbers = [number for number, bound in enumerate(self.bounds) if not self._is_settled(bound)]
+        numbers = [number for number, bound in enumerate(self.bounds) if not self._is_closed(bound)]
         return sorted(numbers, key=lambda number: (self.value_of(number), self.bounds[number].ticks))
 
-    def _is_settled(self, bound: Bound) -> bool:
+    def _is_closed(self, bound: Bound) -> bool:
         return self.best is not None and self.value <= bound.ticks * (1 + self.limits.gap)
 
     def value_of(self, number: int) -> float:
@@ -76,9 +76,9 @@ class Search:
         candidate = self.candidates[number]
         return float("inf") if candidate is None else self.cases[number].value(candidate.schedule)
 
-    def at(self, stage: str) -> None:
-        """Begin a stage of the solve, and tell the listener."""
-        self.stage = stage
+    def at(self, step: str) -> None:
+        """Begin a step of the solve, and tell the listener."""
+        self.step = step
         self._tell()
 
     def try_all(self, number: int, candidates: Iterable[Candidate], clock: Clock, *, heuristic: bool = False) -> None:
@@ -139,4 +139,4 @@ class Search:
     def _tell(self) -> None:
         if self.listener is not None:
             source, value = (self.best.source, in_units(self.value, self.per_unit)) if self.best else ("", None)
-            self.listener(Event(self.stage, self.clock.seconds, value, source, self.bound.value))
+            self.listener(Event(self.step, self.clock.seconds, value, source, self.bound.value))

@@ -1,6 +1,6 @@
 """A solve: bounds, then the portfolio, then CP-SAT or improvement, each only if those before left a gap.
 
-Every stage reports what it finds; a stop event, Ctrl-C and the time limit end it with the best schedule so far.
+Every step reports what it finds; a stop event, Ctrl-C and the time limit end it with the best schedule so far.
 """
 
 from __future__ import annotations
@@ -31,12 +31,12 @@ from pipesched.words import Status, StoppedBy
 
 MOST_SECONDS = 1_000_000
 MOST_WORKERS, MOST_SEED = 1_000, 2**31 - 1
-BOUND_SHARE = 0.3  # of the time limit, at most, before there is a schedule
-PORTFOLIO_SHARE = 0.25  # of the time limit, at most
+BOUND_PART = 0.3  # of the time limit, at most, before there is a schedule
+PORTFOLIO_PART = 0.25  # of the time limit, at most
 SLOW = 1_000  # operations from which some algorithms take seconds
 SMALL, LARGE = 300, 3_500  # operations: up to which CP-SAT needs no better schedule first; from which it cannot prove
 END_OF_TIME = 0.02  # of the time limit: with less than that left, it was the limit that ended a search
-SHARE_USED = 0.9  # of the time that a case was given: with more than that used, its time was up
+PART_USED = 0.9  # of the time that a case was given: with more than that used, its time was up
 METHODS = ("auto", "portfolio", "cpsat", "improve")
 
 
@@ -142,7 +142,7 @@ def _nothing_found(search: Search) -> str:
 
 
 def _run(search: Search, method: str, hint: Schedule | None) -> StoppedBy:
-    """Go through all stages until one of them closes the gap; return what ended them."""
+    """Go through all steps until one of them closes the gap; return what ended them."""
     try:
         _heuristics(search, hint)
         if method != "portfolio":
@@ -174,14 +174,14 @@ def _heuristics(search: Search, hint: Schedule | None) -> None:
         if search.best is None or number in search.open:
             search.at(f"portfolio, {case.name}")
             search.try_all(number, case.named_candidates(), search.clock, heuristic=True)
-            left = PORTFOLIO_SHARE * search.limits.seconds - search.clock.seconds
+            left = PORTFOLIO_PART * search.limits.seconds - search.clock.seconds
             seconds = search.clock.left if search.best is None else left
             search.try_all(number, case.ruled_candidates(), search.clock.part(seconds), heuristic=True)
 
 
 def _raise_bounds(search: Search) -> None:
     """Bound every case, within a part of the time, of which each has an equal share of what is left."""
-    clock = search.clock.part(BOUND_SHARE * search.limits.seconds)
+    clock = search.clock.part(BOUND_PART * search.limits.seconds)
     for number, case in enumerate(search.cases):
         try:
             with under(clock.part(clock.left / (len(search.cases) - number))):
@@ -241,7 +241,7 @@ def _go_on(search: Search, method: str) -> None:
             clock = search.clock.part(search.clock.left / len(numbers))
             _search_case(search, numbers[0], clock, method)
             waiting.remove(numbers[0])
-            if clock.seconds > SHARE_USED * clock.limit:
+            if clock.seconds > PART_USED * clock.limit:
                 cut_off.add(numbers[0])
         elif cut_off:
             waiting, cut_off = cut_off, set()
@@ -257,7 +257,7 @@ def _search_case(search: Search, number: int, clock: Clock, method: str) -> None
         is_last = improvement is improvements[-1]
         if method == "cpsat" or (method == "auto" and is_last and size <= SMALL):
             continue
-        share = 1.0 if is_last and (method == "improve" or size > LARGE) else improvement.share
+        share = 1.0 if is_last and (method == "improve" or size > LARGE) else improvement.part
         _improve(search, number, improvement, clock.part(share * clock.left))
     searches = not improvements or method == "cpsat" or size <= LARGE
     if searches and number in search.open and not clock.is_over:

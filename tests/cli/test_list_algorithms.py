@@ -97,7 +97,7 @@ def test_all_about_some(cli: Cli) -> None:
         rows = {line.split("  ")[0]: line.partition("  ")[2].strip() for line in text.splitlines()[1:]}
         one = family(name)
         told = {"needs": one.needs, "placement": one.placement, "bubble": one.bubble, "memory": one.memory}
-        assert rows == {**told, "options": rows["options"], "also in": one.elsewhere, "source": one.source}
+        assert rows == {**told, "options": rows["options"], "also in": one.elsewhere, "source": one.paper}
         assert rows["options"] == ", ".join(ALGORITHM_FLAGS[option] for option in one.options)
 
 

@@ -28,7 +28,7 @@ def document(cli: Cli, *args: str, stdin: str = "") -> dict[str, Any]:
     ("algorithm", "makespan"), [("naive", 330), ("1f1b", 330), ("interleaved", 285), ("sequential", 960)]
 )
 def test_known_makespans(cli: Cli, algorithm: str, makespan: int) -> None:
-    """Autopipe's case without any config: the makespans of the literature, drawn and in JSON."""
+    """The built-in default without any config: the makespans of the literature, drawn and in JSON."""
     assert document(cli, "--algo", algorithm)["metrics"]["makespan"] == makespan
     result = cli("run", "--algo", algorithm)
     assert (result.returncode, result.stderr) == (0, "")

@@ -113,10 +113,10 @@ def test_random_legal_plans(ranks: Ranks, tmp_path: Path, seed: int) -> None:
     """Any order that keeps the rules runs: stages anywhere, B and I with W mixed, pairs, microbatches in any order."""
     random = Random(seed)
     devices, extra = random.choice([2, 3, 4]), random.randint(0, 4)
-    homes = [*range(devices), *random.choices(range(devices), k=extra)]
-    random.shuffle(homes)
+    devices_of_stages = [*range(devices), *random.choices(range(devices), k=extra)]
+    random.shuffle(devices_of_stages)
     problem = pipesched.make_problem(
-        devices=devices, stages=len(homes), microbatches=random.randint(1, 6), placement=homes
+        devices=devices, stages=len(devices_of_stages), microbatches=random.randint(1, 6), placement=devices_of_stages
     )
     texts = random_plan(problem, random, split=random.choice([0, 0.5, 1]), pair=random.choice([0, 0.5]))
     text = dump(pipesched.schedule_plan(problem, plan_of(problem, texts)))
@@ -173,8 +173,8 @@ def test_what_passes_the_check_runs(ranks: Ranks, tmp_path: Path, seed: int) -> 
         table = with_transfers(problem, rows)
         for _ in range(3):
             disturb(table, random)
-        for stage, home in enumerate(problem.settled_placement.devices):
-            table[home].append(f"{stage}REDUCE_GRAD")
+        for stage, placement in enumerate(problem.settled_placement.devices):
+            table[placement].append(f"{stage}REDUCE_GRAD")
         text = "\n".join(map(",".join, table))
         if not has_mistakes(text):
             break
@@ -202,29 +202,29 @@ BUILT_IN = [
 ]
 
 
-@pytest.mark.parametrize(("name", "algorithm", "homes", "microbatches"), BUILT_IN)
+@pytest.mark.parametrize(("name", "algorithm", "devices_of_stages", "microbatches"), BUILT_IN)
 def test_built_in_schedules(
-    ranks: Ranks, tmp_path: Path, name: str, algorithm: str, homes: tuple[int, ...], microbatches: int
+    ranks: Ranks, tmp_path: Path, name: str, algorithm: str, devices_of_stages: tuple[int, ...], microbatches: int
 ) -> None:
     """PyTorch's classes and our families have the same order, operation by operation."""
     path = tmp_path / "theirs.csv"
-    ranks.run(Dump(path, name, homes, microbatches))
+    ranks.run(Dump(path, name, devices_of_stages, microbatches))
     rounds = max(1, microbatches // 4)
     options: dict[str, Any] = {"group_size": microbatches // rounds} if algorithm.startswith("interleaved") else {}
-    problem = pipesched.make_problem(devices=4, stages=len(homes), microbatches=microbatches)
+    problem = pipesched.make_problem(devices=4, stages=len(devices_of_stages), microbatches=microbatches)
     ours = dump(pipesched.run(problem, algorithm, **options).schedule)
     theirs = path.read_text()
     assert [computations(row) for row in theirs.splitlines()] == [computations(row) for row in ours.splitlines()]
-    assert parse(theirs, path.name).placement.devices == homes
+    assert parse(theirs, path.name).placement.devices == devices_of_stages
 
 
 @pytest.mark.parametrize("name", ["ScheduleInterleavedZeroBubble", "ScheduleZBVZeroBubble", "ScheduleDualPipeV"])
 def test_built_in_schedules_with_communication(ranks: Ranks, tmp_path: Path, name: str) -> None:
     """The files of PyTorch's classes, communication and sharding included, keep the rules."""
-    path, homes = tmp_path / "theirs.csv", LOOP if "Interleaved" in name else V
-    ranks.run(Dump(path, name, homes, 8, "compute_comms"))
+    path, devices_of_stages = tmp_path / "theirs.csv", LOOP if "Interleaved" in name else V
+    ranks.run(Dump(path, name, devices_of_stages, 8, "compute_comms"))
     assert "SEND_B" in path.read_text()
-    assert parse(path.read_text(), path.name).placement.devices == homes
+    assert parse(path.read_text(), path.name).placement.devices == devices_of_stages
 
 
 @pytest.mark.parametrize(("name", "algorithm"), [("ScheduleGPipe", "naive"), ("Schedule1F1B", "1f1b")])

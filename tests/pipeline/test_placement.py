@@ -17,7 +17,7 @@ from tests.replay import device_of
 
 
 @pytest.mark.parametrize(
-    ("name", "devices", "stages", "homes"),
+    ("name", "devices", "stages", "devices_of_stages"),
     [
         ("linear", 4, 4, [0, 1, 2, 3]),
         ("linear", 2, 6, [0, 0, 0, 1, 1, 1]),
@@ -32,10 +32,10 @@ from tests.replay import device_of
         ("bidirectional", 4, 4, [0, 1, 2, 3]),
     ],
 )
-def test_by_name(name: str, devices: int, stages: int, homes: list[int]) -> None:
+def test_by_name(name: str, devices: int, stages: int, devices_of_stages: list[int]) -> None:
     """Where each named placement puts the stages, written out by hand (v as the config's reference lists it)."""
     placement = named_placement(name, devices, stages)
-    assert list(placement.devices) == homes
+    assert list(placement.devices) == devices_of_stages
     assert placement.mirrored == (name == "bidirectional")
 
 
@@ -69,9 +69,9 @@ def test_linear_blocks_are_contiguous_and_nearly_equal() -> None:
     """Linear with S > P means contiguous blocks whose sizes differ by at most one."""
     for devices in range(1, 6):
         for stages in range(devices, 20):
-            homes = named_placement("linear", devices, stages).devices
-            sizes = [homes.count(device) for device in range(devices)]
-            assert list(homes) == sorted(homes)
+            devices_of_stages = named_placement("linear", devices, stages).devices
+            sizes = [devices_of_stages.count(device) for device in range(devices)]
+            assert list(devices_of_stages) == sorted(devices_of_stages)
             assert max(sizes) - min(sizes) <= 1
 
 
@@ -119,13 +119,13 @@ def test_fewer_stages_than_devices(name: str) -> None:
 
 
 @given(st.lists(st.integers(0, 3), min_size=4, max_size=9))
-def test_explicit(homes: list[int]) -> None:
+def test_explicit(devices_of_stages: list[int]) -> None:
     """A list is taken as it stands when every device has a stage, and refused otherwise."""
-    if set(homes) == {0, 1, 2, 3}:
-        assert explicit_placement(tuple(homes), 4) == Placement(tuple(homes))
+    if set(devices_of_stages) == {0, 1, 2, 3}:
+        assert explicit_placement(tuple(devices_of_stages), 4) == Placement(tuple(devices_of_stages))
     else:
         with pytest.raises(ConfigError, match="without a stage"):
-            explicit_placement(tuple(homes), 4)
+            explicit_placement(tuple(devices_of_stages), 4)
 
 
 @given(st.integers(1, 6), st.integers(1, 9))

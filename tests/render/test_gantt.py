@@ -32,19 +32,19 @@ def scheduled(algorithm: str, **values: Any) -> Schedule:
 
 @pytest.mark.parametrize("width", [60, 80, 120, 200])
 def test_interleaved_in_ascii_at_the_usual_widths(draw: Renderer, golden: Golden, width: int) -> None:
-    """Autopipe's interleaved schedule under a budget, in ASCII, looks as it was approved."""
+    """The interleaved schedule of the default under a budget, in ASCII, looks as in tests/golden."""
     schedule = scheduled("interleaved", budget=5)
     golden(f"interleaved-ascii-{width}.txt", draw(Gantt(schedule, ascii_only=True), width))
 
 
 @pytest.mark.parametrize("width", [60, 120])
 def test_one_forward_one_backward_without_colour(draw: Renderer, golden: Golden, width: int) -> None:
-    """1F1B without colour, in Unicode, looks as it was approved."""
+    """1F1B without colour, in Unicode, looks as in tests/golden."""
     golden(f"1f1b-plain-{width}.txt", draw(Gantt(scheduled("1f1b")), width))
 
 
-def test_colours_are_as_approved(draw: Renderer, golden: Golden) -> None:
-    """1F1B in true colour, escape codes and all, looks as it was approved."""
+def test_colours_are_as_in_the_golden_file(draw: Renderer, golden: Golden) -> None:
+    """1F1B in true colour, escape codes and all, looks as in tests/golden."""
     golden("1f1b-colour-80.txt", draw(Gantt(scheduled("1f1b")), 80, colour=True))
 
 

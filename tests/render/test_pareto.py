@@ -21,7 +21,7 @@ ENTRIES = compare(make_problem(**AUTOPIPE, budget=5), NAMES)
 
 @pytest.mark.parametrize("width", [60, 80, 120])
 def test_without_colour(draw: Renderer, golden: Golden, width: int) -> None:
-    """Eight families under a budget look as they were approved."""
+    """Eight families under a budget look as in tests/golden."""
     golden(f"pareto-plain-{width}.txt", draw(pareto(standings(ENTRIES), ENTRIES, narrow=width < 80), width))
 
 

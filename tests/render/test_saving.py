@@ -46,7 +46,7 @@ def test_lanes_in_ascii(draw: Renderer, golden: Golden, lanes: str, width: int) 
     golden(f"transfers-{lanes}-ascii-{width}.txt", draw(Gantt(scheduled(lanes), ascii_only=True), width))
 
 
-def test_colours_are_as_approved(draw: Renderer, golden: Golden) -> None:
+def test_colours_are_as_in_the_golden_file(draw: Renderer, golden: Golden) -> None:
     """The same in true colour."""
     golden("transfers-colour-80.txt", draw(Gantt(scheduled()), 80, colour=True))
 

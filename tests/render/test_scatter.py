@@ -31,7 +31,7 @@ EXAMPLE = Scatter(POINTS, "memory (GB)", "makespan (ms)", STAIRS, walls=[Wall(6,
 
 
 @pytest.mark.parametrize("width", [40, 80, 120])
-def test_looks_as_approved(draw: Renderer, golden: Golden, width: int) -> None:
+def test_looks_as_in_the_golden_file(draw: Renderer, golden: Golden, width: int) -> None:
     """Stairs, a wall, a shared cell and a point off the scale, in Unicode."""
     golden(f"scatter-plain-{width}.txt", draw(EXAMPLE, width))
 

@@ -44,7 +44,7 @@ def test_what_people_need_to_know(name: str) -> None:
     """A family says its source, needs, bubble and memory, and its options are parameters of its plan."""
     one = family(name)
     assert one.name == name
-    assert all([one.source, one.needs, one.bubble, one.memory, one.elsewhere])
+    assert all([one.paper, one.needs, one.bubble, one.memory, one.elsewhere])
     assert set(one.options) == set(list(signature(one.plan).parameters)[1:])
 
 
@@ -159,7 +159,7 @@ def test_compare_goes_on() -> None:
     assert [entry.algorithm for entry in entries] == ["naive", "interleaved", "list", "looped-bfs"]
     assert [entry.outcome is not None for entry in entries] == [False, True, False, True]
     assert "places its stages linear" in entries[0].reason
-    assert "device 0 needs at least 1" in entries[2].reason
+    assert "device 0 needs a budget of at least 1" in entries[2].reason
 
 
 def test_compare_hands_options_to_those_who_know_them() -> None:

@@ -146,7 +146,7 @@ def test_peaks() -> None:
 
 
 def test_autopipe() -> None:
-    """Autopipe's case (4 devices, 8 stages, 8 microbatches, f=5, B=10) takes 285, and 285 is optimal."""
+    """The built-in default (4 devices, 8 stages, 8 microbatches, f=5, B=10) takes 285, and 285 is optimal."""
     outcome = run(Size(4, 2, 8).problem(forward=5, backward=10), "interleaved")
     assert (outcome.schedule.makespan_ticks, outcome.bound.ticks, outcome.status) == (285, 285, "optimal")
 

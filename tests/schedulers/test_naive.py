@@ -34,7 +34,7 @@ def test_bubble_of_the_example() -> None:
 
 
 def test_autopipe() -> None:
-    """Autopipe's case, eight stages fused into four: 330, with eight microbatches held everywhere."""
+    """The built-in default, eight stages fused into four: 330, with eight microbatches held everywhere."""
     schedule = run(make_problem(devices=4, stages=8, microbatches=8, forward=5, backward=10), "naive").schedule
     assert schedule.makespan_ticks == 330
     assert schedule.peak_grains == [8 * schedule.problem.grains.per_unit] * 4

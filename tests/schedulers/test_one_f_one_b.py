@@ -60,7 +60,7 @@ def test_bubble_of_the_example() -> None:
 
 
 def test_autopipe() -> None:
-    """Autopipe's case, eight stages fused into four: 330."""
+    """The built-in default, eight stages fused into four: 330."""
     schedule = run(make_problem(devices=4, stages=8, microbatches=8, forward=5, backward=10), "1f1b").schedule
     assert schedule.makespan_ticks == 330
     assert schedule.problem.stages == 4

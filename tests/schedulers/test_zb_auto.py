@@ -102,7 +102,7 @@ def test_same_answer_again() -> None:
 def test_a_budget_below_one_microbatch() -> None:
     """The answer is no, with the device, the floor and what would fit."""
     problem = make_problem(**UNIT, activation=[1, 1, 3, 1], static=1, budget=[2, 2, 3.5, 2])
-    with pytest.raises(NoSchedule, match=r"device 2 needs at least 4 microbatch") as caught:
+    with pytest.raises(NoSchedule, match=r"device 2 needs a budget of at least 4 microbatch") as caught:
         run(problem, "zb-auto")
     assert (caught.value.device, caught.value.floor, caught.value.budget) == (2, 4, 3.5)
     assert caught.value.would_fit == ("a budget of 4 microbatch on device 2",)

@@ -226,7 +226,7 @@ def test_events_of_a_frontier_name_the_budget() -> None:
     events: list[Event] = []
     problem = pipesched.make_problem(devices=2, microbatches=3, placement="linear", activation=0.5)
     pipesched.frontier(problem, listener=events.append, time_limit=10)
-    labels = list(dict.fromkeys(event.stage.partition(", ")[0] for event in events))
+    labels = list(dict.fromkeys(event.step.partition(", ")[0] for event in events))
     assert labels == ["no budget", "budget 1", "budget 0.5"]
 
 

@@ -149,8 +149,8 @@ def test_a_frontier_is_stopped_with_the_points_so_far() -> None:
     budgets: list[str] = []
 
     def listen(event: Event) -> None:
-        if event.stage.partition(",")[0] not in budgets:
-            budgets.append(event.stage.partition(",")[0])
+        if event.step.partition(",")[0] not in budgets:
+            budgets.append(event.step.partition(",")[0])
         if len(budgets) == 3:
             stop.set()
 
@@ -166,7 +166,7 @@ def test_a_budget_that_is_hard_leaves_time_for_the_others() -> None:
     began: dict[str, float] = {}  # by budget
 
     def listen(event: Event) -> None:
-        began.setdefault(event.stage.partition(",")[0], monotonic())
+        began.setdefault(event.step.partition(",")[0], monotonic())
 
     points, seconds = timed(lambda: pipesched.frontier(open_problem(), time_limit=6, listener=listen))
     assert seconds < 6 + SOON
@@ -198,7 +198,7 @@ def test_what_a_listener_raises_in_a_thread_of_cpsat(error: BaseException) -> No
 
     def listen(event: Event) -> None:
         threads.append(current_thread())
-        if event.stage.startswith("CP-SAT") and current_thread() is not main_thread():
+        if event.step.startswith("CP-SAT") and current_thread() is not main_thread():
             raise error
 
     problem = pipesched.make_problem(devices=4, microbatches=8, placement="linear", budget=3, **UNIT)

@@ -213,7 +213,7 @@ def test_below_the_floor_of_recompute() -> None:
         solve(chunks)
     assert "solve with `recompute`" in plain.value.would_fit
     assert solve(chunks, recompute=True, time_limit=30).schedule.fits
-    with pytest.raises(NoSchedule, match=r"needs at least 1\.5"):
+    with pytest.raises(NoSchedule, match=r"needs a budget of at least 1\.5"):
         solve(make_problem(devices=2, stages=4, microbatches=2, activation=1, budget=1.25, placement="loop",
                            checkpoint=0.5), recompute=True)  # fmt: skip
 

@@ -19,7 +19,7 @@ Texts = Callable[[bytes], list[str]]
 
 
 def entries(*names: str, **values: Any) -> Comparison:
-    """Algorithms on Autopipe's case."""
+    """Algorithms on the built-in default."""
     given: dict[str, Any] = {"devices": 4, "stages": 8, "microbatches": 8, "forward": 5, "backward": 10, **values}
     return pipesched.compare(pipesched.make_problem(**given), names)
 
