@@ -1,0 +1,73 @@
+"""Dispatched blocks of the V schedules are no longer than they were, under each policy."""
+
+from __future__ import annotations
+
+from functools import partial
+
+import pytest
+
+from pipesched.schedulers.best_block import POLICIES
+from pipesched.schedulers.dispatch import Policy, dispatch
+from tests.quality_cases import ON_V, Table, on_v, v_trial, work_of
+
+NAMED = {
+    f"patience {policy.patience}, ahead {policy.ahead}{'' if policy.weight_first else ', I before W'}": policy
+    for policy in (*POLICIES, Policy(), Policy(weight_first=False))
+}
+
+
+def reached(design: str, policy: str, case: str) -> int | None:
+    """Return the span, at the costs of the case, of a block in as much memory as it holds for unit costs."""
+    drawn, tried = v_trial(design, case)
+    orders = dispatch(drawn.problem, tried.index, drawn.block, tried.capacities, NAMED[policy])
+    return None if orders is None else tried.timed(orders).span_ticks
+
+
+HALF = Table(
+    partial(reached, "v-half, unit"),
+    lambda case: work_of(on_v(case)),
+    variants=tuple(NAMED),
+    cases=tuple(ON_V),
+    golden={
+        "patience 1/4, ahead 1000000": (59, 277, 231, 490, 237, 976),
+        "patience 0, ahead 1": (60, 272, 229, 456, 234, 980),
+        "patience 3/4, ahead 0": (61, 291, 237, 468, 252, 992),
+        "patience 0, ahead 1000000": (59, 277, 231, 490, 237, 976),
+        "patience 1/2, ahead 2": (59, 277, 231, 490, 237, 978),
+        "patience 1/2, ahead 1000000": (59, 277, 231, 490, 237, 976),
+        "patience 0, ahead 1000000, I before W": (61, 287, 231, 532, 223, 976),
+        "patience 0, ahead 2": (59, 277, 231, 490, 237, 978),
+        "patience 1/4, ahead 0": (61, 291, 237, 468, 252, 992),
+        "patience 0, ahead 0": (61, 291, 237, 468, 252, 992),
+        "patience 0, ahead 0, I before W": (61, 295, 237, 484, 237, 992),
+    },
+)
+LEAST = Table(
+    partial(reached, "v-min, own"),
+    lambda case: work_of(on_v(case)),
+    variants=tuple(NAMED),
+    cases=tuple(ON_V),
+    golden={
+        "patience 1/4, ahead 1000000": (65, 311, 247, 532, 233, 1030),
+        "patience 0, ahead 1": (66, 322, 244, 562, 238, 1016),
+        "patience 3/4, ahead 0": (65, 321, 252, 538, 236, 1104),
+        "patience 0, ahead 1000000": (65, 311, 247, 532, 233, 1022),
+        "patience 1/2, ahead 2": (65, 315, 241, 532, 233, 1016),
+        "patience 1/2, ahead 1000000": (65, 315, 241, 532, 233, 1016),
+        "patience 0, ahead 1000000, I before W": (67, 317, 243, 532, 233, 1030),
+        "patience 0, ahead 2": (65, 311, 247, 532, 233, 1033),
+        "patience 1/4, ahead 0": (65, 317, 252, 538, 238, 1069),
+        "patience 0, ahead 0": (65, 317, 252, 538, 238, 1124),
+        "patience 0, ahead 0, I before W": (65, 335, 252, 538, 238, 1094),
+    },
+)
+
+
+@pytest.mark.parametrize(("policy", "case"), HALF.entries)
+def test_each_policy_on_the_block_of_v_half(policy: str, case: str) -> None:
+    HALF.check(policy, case)
+
+
+@pytest.mark.parametrize(("policy", "case"), LEAST.entries)
+def test_each_policy_on_the_block_of_v_min(policy: str, case: str) -> None:
+    LEAST.check(policy, case)

@@ -1,0 +1,36 @@
+"""Squeezed blocks of the V schedules are no longer than they were."""
+
+from __future__ import annotations
+
+import pytest
+
+from pipesched.schedulers.squeeze import squeeze
+from tests.quality_cases import DRAWN_BLOCKS, ON_V, Table, on_v, v_trial, work_of
+
+
+def reached(design: str, case: str) -> int | None:
+    """Return the span, at the costs of the case, of a block in as much memory as it holds for unit costs."""
+    drawn, tried = v_trial(design, case)
+    orders = squeeze(drawn.problem, tried.index, drawn.block, tried.capacities)
+    return None if orders is None else tried.timed(orders).span_ticks
+
+
+SQUEEZED = Table(
+    reached,
+    lambda case: work_of(on_v(case)),
+    variants=tuple(DRAWN_BLOCKS),
+    cases=tuple(ON_V),
+    golden={
+        "v-half, unit": (63, 265, 233, 438, 252, 1000),
+        "v-half, own": (63, None, 244, None, 234, 990),
+        "v-min, unit": (65, 329, 245, 558, 301, 1068),
+        "v-min, stretched": (65, 333, 251, 544, 277, 1046),
+        "v-min, own": (65, None, 264, None, 245, 1103),
+        "zb-v, between": (59, None, 233, None, 211, 916),
+    },
+)
+
+
+@pytest.mark.parametrize(("design", "case"), SQUEEZED.entries)
+def test_squeezed_blocks(design: str, case: str) -> None:
+    SQUEEZED.check(design, case)

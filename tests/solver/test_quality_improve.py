@@ -1,0 +1,50 @@
+"""Large neighbourhood search: from a list schedule it gets no less far than it did.
+
+Its windows are small here, so that CP-SAT solves them to optimality: the clock decides nothing.
+"""
+
+from __future__ import annotations
+
+import pytest
+
+from pipesched.core.clock import Clock
+from pipesched.core.cpsat import Limits
+from pipesched.solver.improve import improve
+from tests.quality_cases import Table, keeping
+
+pytestmark = pytest.mark.slow
+
+SETTINGS = {"FIRST_SIZE": 24, "LEAST_SIZE": 10, "MOST_SIZE": 40, "FRUITLESS": 12}
+SEEDS = (0, 1)
+
+
+def improved(objective: str, case: str, seed: int) -> int:
+    """Return the objective of the last schedule that the search yields."""
+    known = keeping(case, objective)
+    quick = known.quick_candidate()
+    assert quick is not None
+    best = known.value(quick.schedule)
+    with pytest.MonkeyPatch.context() as patch:
+        for name, value in SETTINGS.items():
+            patch.setattr(f"pipesched.solver.improve.{name}", value)
+        for candidate in improve(known, quick.schedule, Limits(600, workers=1, seed=seed), Clock()):
+            assert candidate.schedule.fits
+            best = known.value(candidate.schedule)
+    return best
+
+
+IMPROVED = Table(
+    lambda objective, case: min(improved(objective, case, seed) for seed in SEEDS),
+    lambda case: keeping(case, "span").bound().ticks,
+    variants=("makespan", "span"),
+    cases=("uneven linear", "uneven v", "loop", "wave", "scattered", "two directions"),
+    golden={
+        "makespan": (179, 214, 66, 200, 1830, 92),
+        "span": (179, 214, 66, 197, 1830, 87),
+    },
+)
+
+
+@pytest.mark.parametrize(("objective", "case"), IMPROVED.entries)
+def test_the_search_improves_a_list_schedule(objective: str, case: str) -> None:
+    IMPROVED.check(objective, case)

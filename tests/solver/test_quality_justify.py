@@ -1,0 +1,43 @@
+"""Justification: from a list schedule it gets no less far than it did, with its noise and without."""
+
+from __future__ import annotations
+
+from itertools import chain
+
+import pytest
+
+from pipesched.core.clock import Clock
+from pipesched.core.cpsat import Limits
+from pipesched.solver.justify import justify
+from pipesched.solver.portfolio import pools
+from tests.quality_cases import PROBLEMS, Table, best_value, bound_of, keeping
+
+
+def reached(seed: str, case: str) -> int | None:
+    """Return the makespan after justification of the quick list schedule."""
+    known = keeping(case)
+    quick = known.quick_candidate()
+    assert quick is not None
+    with pytest.MonkeyPatch.context() as patch:
+        if seed == "without noise":
+            patch.setattr("pipesched.solver.justify.FRUITLESS", len(pools(known)))
+        better = justify(known, quick.schedule, Limits(seed=int(seed == "seed 1")), Clock())
+        return best_value(known, chain([quick], better))
+
+
+JUSTIFIED = Table(
+    reached,
+    bound_of,
+    variants=("seed 0", "seed 1", "without noise"),
+    cases=tuple(PROBLEMS),
+    golden={
+        "seed 0": (31, 181, 2690, 57, 226, 66, 329, 203, 1890, 92),
+        "seed 1": (31, 180, 2690, 57, 226, 66, 325, 203, 1890, 92),
+        "without noise": (31, 181, 2690, 57, 226, 66, 329, 203, 1890, 92),
+    },
+)
+
+
+@pytest.mark.parametrize(("seed", "case"), JUSTIFIED.entries)
+def test_justification_of_a_list_schedule(seed: str, case: str) -> None:
+    JUSTIFIED.check(seed, case)

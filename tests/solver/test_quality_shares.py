@@ -1,0 +1,44 @@
+"""Shares of the budget for each stage: list schedules under them are no worse than they were."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+
+from pipesched.solver.candidate import Candidate
+from pipesched.solver.portfolio import PAUSES, listed, pools
+from pipesched.solver.rules import RULES
+from tests.quality_cases import Table, best_value, bound_of, keeping
+
+SEVERAL_STAGES = ("v", "uneven v", "loop", "uneven loop", "wave", "scattered")
+
+
+def reached(pause: str, case: str) -> int | None:
+    """Return the least makespan of all rules under these shares."""
+    known = keeping(case)
+
+    def candidates() -> Iterator[Candidate]:
+        choice = next(choice for choice in pools(known) if choice.name == f", {pause}")
+        for rule in RULES.values():
+            yield from listed(known, pause, choice, rule(known))
+
+    return best_value(known, candidates())
+
+
+SHARED = Table(
+    reached,
+    bound_of,
+    variants=[f"shares {pause}" for pause in PAUSES],
+    cases=SEVERAL_STAGES,
+    golden={
+        "shares 0": (58, 226, 69, 329, 206, 1940),
+        "shares 2": (58, 228, 69, 329, 206, 2070),
+        "shares 10": (59, 228, 76, 355, 207, 2210),
+    },
+)
+
+
+@pytest.mark.parametrize(("pause", "case"), SHARED.entries)
+def test_list_schedules_under_shares(pause: str, case: str) -> None:
+    SHARED.check(pause, case)
