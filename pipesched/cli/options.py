@@ -27,6 +27,7 @@ if TYPE_CHECKING:
 
 MOST_SECONDS = 1_000_000
 MOST = 1000  # workers, or jobs
+FIGURE_SUFFIXES = (".svg", ".png", ".pdf")
 NARROWEST, WIDEST = 20, 10_000  # columns
 Group = tuple[inspect.Parameter, ...]
 METAVARS = {
@@ -187,7 +188,8 @@ class ChartOptions(NamedTuple):
         from pipesched.render.view import View
 
         rows = None if self.rows in (None, "all") else _devices(str(self.rows))
-        return View(self.start, self.end, self.zoom or 1, self.label or "auto", self.memory, rows=rows)
+        zoom, label = 1 if self.zoom is None else self.zoom, "auto" if self.label is None else self.label
+        return View(self.start, self.end, zoom, label, self.memory, rows=rows)
 
     def require_drawable(self, schedule: Schedule, until: int | None = None) -> None:
         """Raise ConfigError for a window or devices that a chart of `schedule`, up to the tick `until`, has not."""
@@ -272,7 +274,11 @@ def figure_values(values: Mapping[str, Any]) -> View:
     from pipesched.render.view import PAGE, View
 
     inches = _number("--inches", values["inches"])
-    return View(label=values["label"] or "auto", memory=values["memory"], inches=PAGE if inches is None else inches)
+    return View(
+        label="auto" if values["label"] is None else values["label"],
+        memory=values["memory"],
+        inches=PAGE if inches is None else inches,
+    )
 
 
 _READERS: dict[str, tuple[Group, Callable[[Mapping[str, Any]], Any]]] = {
@@ -296,12 +302,23 @@ def with_options(function: Callable[..., Any]) -> Callable[..., Any]:
 
     def command(**values: Any) -> Any:
         read = {name: _READERS[name][1](values) for name in groups}
+        _require_effect(read)
         return function(**{p.name: values[p.name] for p in own if p.name not in _READERS}, **read)
 
     command.__name__, command.__doc__ = function.__name__, function.__doc__
     command.__annotations__ = {parameter.name: parameter.annotation for parameter in shown}
     command.__signature__ = inspect.Signature(shown)  # type: ignore[attr-defined]
     return command
+
+
+def _require_effect(read: Mapping[str, Any]) -> None:
+    """Raise ConfigError for options that have no effect beside others."""
+    target, screen, chart = (read.get(name) for name in ("target", "screen", "chart"))
+    if target is not None and target.force and target.path is None:
+        raise ConfigError("--force: has no effect without -o, which names the file")
+    draws = target is not None and str(target.path).endswith(FIGURE_SUFFIXES)
+    if screen is not None and screen.as_json and chart is not None and chart.given() and not draws:
+        raise ConfigError(f"{chart.given()[0]}: has no effect with --json, which draws no chart")
 
 
 def _devices(text: str) -> list[int]:

@@ -20,16 +20,19 @@ from pipesched.config.values import in_file
 from pipesched.core.timing import UNTIMED
 from pipesched.errors import ConfigError, InvalidSchedule
 from pipesched.file_formats.json_text import VERSION, get, parse_document, require_version
-from pipesched.outcome import Outcome, SolveReport
+from pipesched.file_formats.solver_json import report_of, solver_document, wrong_solver_claims
+from pipesched.outcome import Outcome
 from pipesched.pipeline.arguments import make_problem
 from pipesched.pipeline.ops import Op, Pair, Slot, parse_op, parse_slot, parse_transfer
 from pipesched.pipeline.plan import plan_from_slots
 from pipesched.pipeline.problem import Problem
 from pipesched.pipeline.quantities import Exact, in_units, plain, simplest
 from pipesched.pipeline.schedule import Schedule, schedule_plan
+from pipesched.words import Status
 
 FORMAT = "pipesched.schedule"
 MOST_PLACES = 30  # digits before or behind the point
+UNPROVED = (Status.HEURISTIC, Status.FEASIBLE)  # what may be said of any schedule
 
 
 def document(outcome: Outcome) -> dict[str, Any]:
@@ -47,24 +50,6 @@ def document(outcome: Outcome) -> dict[str, Any]:
         **({"transfers": _transfers(schedule)} if schedule.plan.lanes else {}),
         **({"waits": _waits(schedule)} if waits else {}),
         **({} if outcome.report is None else {"solver": solver_document(outcome.report)}),
-    }
-
-
-def solver_document(report: SolveReport) -> dict[str, Any]:
-    """Return the report of a solve: the value of its objective, the bound on it, and where both come from."""
-    best = report.heuristic
-    return {
-        "status": report.status,
-        "minimize": report.objective,
-        "objective": report.value,
-        "bound": report.bound.value,
-        "bound_reason": report.bound.reason,
-        "gap": report.gap,
-        "seconds": round(report.seconds, 3),
-        "stopped_by": report.stopped_by,
-        "source": report.source,
-        "heuristic": None if best is None else {"source": best.source, "objective": best.value},
-        "placements": list(report.placements),
     }
 
 
@@ -137,22 +122,47 @@ def outcome_of(content: dict[str, Any], name: str) -> Outcome:
     """Return the schedule in the content of a document. Raises ConfigError with `name`."""
     try:
         require_version(content, FORMAT, "schedule")
-        problem = _problem(get(content, "problem", dict))
-        return Outcome(_algorithm(content), _schedule(problem, content))
+        schedule = _schedule(_problem(get(content, "problem", dict)), content)
+        report = None
+        if "solver" in content:
+            report = report_of(get(content, "solver", dict), content.get("metrics"), schedule)
+        return Outcome(_algorithm(content), schedule, report)
     except ConfigError as error:
         raise ConfigError(f"{name}: {error}") from None
 
 
 def wrong_claims(text: str, outcome: Outcome) -> Iterator[str]:
-    """Yield a sentence for each metric of a document that is not that of its own schedule.
+    """Yield a sentence for each metric of a document that is not that of its own schedule, and for false claims.
 
-    Bounds are not compared: whoever wrote the document may know a better one.
+    A bound may be higher than ours, since whoever wrote the document may know a better one, but not above the makespan.
     """
-    claimed = json.loads(text).get("metrics")
-    for name, ours in outcome.metrics.items():
-        theirs = claimed.get(name, ours) if isinstance(claimed, dict) else ours
-        if name not in ("lower_bound", "gap") and not _same(theirs, ours):
-            yield f"metrics.{name} is {shown(theirs)} in the document; its schedule has {shown(ours)}"
+    content = json.loads(text)
+    claimed, ours = content.get("metrics"), outcome.metrics
+    if isinstance(claimed, dict):
+        for name, own in ours.items():
+            theirs = claimed.get(name, own)
+            if name not in ("lower_bound", "gap") and not _same(theirs, own):
+                yield f"metrics.{name} is {shown(theirs)} in the document; its schedule has {shown(own)}"
+        yield from _wrong_bound(claimed, ours)
+    status = content.get("status", outcome.status)
+    known = (outcome.status,) if outcome.report is not None else (outcome.status, *UNPROVED)
+    if status not in known:
+        yield f"status is {shown(status)} in the document; its schedule is {outcome.status}"
+    if isinstance(content.get("solver"), dict):
+        yield from wrong_solver_claims(content["solver"], outcome)
+
+
+def _wrong_bound(claimed: dict[str, Any], ours: dict[str, Any]) -> Iterator[str]:
+    bound = claimed.get("lower_bound", ours["lower_bound"])
+    makespan = ours["makespan"]
+    if isinstance(bound, bool) or not isinstance(bound, (int, float)):
+        yield f"metrics.lower_bound is {shown(bound)} in the document, no number"
+        return
+    if bound > makespan and not _same(bound, makespan):
+        yield f"metrics.lower_bound is {shown(bound)} in the document, above the makespan, {shown(makespan)}"
+    gap = (makespan - bound) / bound if bound else 0.0
+    if not _same(claimed.get("gap", gap), gap):
+        yield f"metrics.gap is {shown(claimed['gap'])} in the document; makespan and lower bound have {shown(gap)}"
 
 
 def _same(theirs: Any, ours: Any) -> bool:

@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+from pipesched.core.clock import Clock
 from pipesched.pipeline.bounds import Bound
 from pipesched.solver.candidate import Candidate
 from pipesched.solver.search import Search
 
 SOURCE = "CP-SAT"
+PRESOLVE = 5e-5  # seconds an operation that CP-SAT takes before it looks at its limit: with less, it does not start
 
 
-def prove(search: Search, number: int, seconds: float) -> None:
-    """Search for better schedules of a case, and for a proof that there is none. Raises KeyboardInterrupt.
+def prove(search: Search, number: int, clock: Clock) -> None:
+    """Search until `clock` is over for better schedules of a case, and for a proof that there is none.
+
+    Raises KeyboardInterrupt.
 
     The model has no overlapped pairs; where pairs take less than their parts, its bounds do not count.
     """
@@ -29,7 +33,9 @@ def prove(search: Search, number: int, seconds: float) -> None:
         if counts:
             search.raise_bound(number, Bound(quanta * case.quantum, SOURCE))
 
-    answer = model.solve(search.limits._replace(seconds=seconds), on_schedule, on_bound)
+    if clock.left < PRESOLVE * len(case.graph):
+        return
+    answer = model.solve(search.limits._replace(seconds=clock.left), on_schedule, on_bound)
     if answer.status == "infeasible" and counts:
         search.raise_bound(number, Bound(most + case.quantum, SOURCE))
     elif answer.status != "unknown":

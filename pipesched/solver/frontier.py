@@ -31,7 +31,8 @@ from pipesched.solver.solve import MOST_SECONDS, solve
 from pipesched.words import Status, StoppedBy
 
 MOST_POINTS = 24
-SHORTEST = 0.1  # seconds for a point, whatever is left: the portfolio gives a schedule
+SHORTEST = 0.1  # seconds for a point, if so much is left: the portfolio gives a schedule
+LEAST = 1e-6  # seconds, since a limit must be more than 0
 
 
 @dataclass(frozen=True)
@@ -137,13 +138,13 @@ def frontier(
     floor = min(least_budget(tried, allowed) for tried in placed(require_problem(problem), placement))
     step, budget, most = _step(problem, allowed), None, max(problem.grains.budget or (0,))
     solved: list[tuple[int, Outcome]] = []  # the memory used, in grains, and the outcome
-    while budget is None or budget >= floor:
+    while (budget is None or budget >= floor) and not (solved and clock.is_over):
         left = max(((budget or most) - floor) // step + 1, 1)  # points, at most
         left = min(left, MOST_POINTS) if budget is None else left
         limited = problem if budget is None else _within(problem, budget)
         try:
             heard = _labelled(listener, limited)
-            outcome = solve(limited, time_limit=max(clock.left / left, SHORTEST), listener=heard, **settings)
+            outcome = _solved(limited, clock, left, listener=heard, **settings)
         except NoSchedule:
             if not solved:
                 raise
@@ -160,6 +161,20 @@ def frontier(
             step *= max((used - floor) // (step * MOST_POINTS), 1)
         budget = max(used - step, floor) if used > floor else floor - 1
     return Frontier(_joined(solved, problem), objective, problem.time_unit, problem.memory.unit)
+
+
+def _solved(problem: Problem, clock: Clock, points: int, **settings: Any) -> Outcome:
+    """Solve a point in its share of the time that is left for so many; if that is too short, in all of it.
+
+    Raises NoSchedule.
+    """
+    share = min(max(clock.left / points, SHORTEST), clock.left)
+    try:
+        return solve(problem, time_limit=max(share, LEAST), **settings)
+    except NoSchedule as error:
+        if clock.is_over or error.device is not None:
+            raise
+        return solve(problem, time_limit=max(clock.left, LEAST), **settings)
 
 
 def _step(problem: Problem, allowed: Allowed) -> int:

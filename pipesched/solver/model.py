@@ -13,6 +13,7 @@ from itertools import combinations
 from operator import add
 from typing import Any
 
+from pipesched.core.clock import look
 from pipesched.core.cpsat import Limits, Model
 from pipesched.core.integers import ceil_div
 from pipesched.core.paths import topological_order
@@ -71,6 +72,7 @@ class PipelineModel(TunedModel):
     def edges(self, edges: Sequence[Edge]) -> None:
         """Add every precedence of these bundles."""
         for edge in edges:
+            look()
             for before, after in zip(edge.before, edge.after, strict=True):
                 self.after(before, after, edge.lag // self.quantum)
 

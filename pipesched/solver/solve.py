@@ -94,6 +94,10 @@ def solve(
         problem = replace(problem, costs=replace(problem.costs, split=split_backward))
     allowed = Allowed(require_flag(offload, "offload"), require_flag(recompute, "recompute"))
     _require_effect(problem, allowed, method)
+    if method == "portfolio" and (workers or seed):
+        raise ConfigError(
+            "has no effect with `method` portfolio, which searches nothing", "workers" if workers else "seed"
+        )
     start = _schedule_of(hint)
     fitting = feasible(placed(problem, placement), allowed)
     cases: list[Case] = [
@@ -264,7 +268,7 @@ def _search_case(search: Search, number: int, clock: Clock, method: str) -> None
         search.at(f"CP-SAT, {case.name}")
         try:
             with under(clock):
-                prove(search, number, clock.left)
+                prove(search, number, clock)
         except TimeIsUp:
             return
 

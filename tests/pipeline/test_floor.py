@@ -84,7 +84,7 @@ def test_below_the_floor_is_said(problem: Problem, data: st.DataObject) -> None:
     static = tight.static_grains(device)
     assert caught.value.floor == pytest.approx((floors(tight)[device] + static) / per_unit)
     assert caught.value.budget == pytest.approx(float(budget[device]))
-    assert f"device {device} needs at least" in caught.value.reason
+    assert f"device {device} needs a budget of at least" in caught.value.reason
     assert caught.value.would_fit
 
 
