@@ -3,12 +3,17 @@
 from __future__ import annotations
 
 import os
+import signal
 import sys
 from pathlib import Path
 
 from hypothesis import HealthCheck, settings
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
+
+# A process in the background ignores Ctrl-C, and tests of Ctrl-C would fail there.
+if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 # Every run draws the same examples, so that a failure is there again the next time.
 # HYPOTHESIS_PROFILE=search looks for new ones, and looks longer.
