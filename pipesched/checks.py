@@ -2,26 +2,55 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from decimal import Decimal
 from fractions import Fraction
-from math import isfinite
+from math import isfinite, nan
 from numbers import Integral, Real
 from typing import Any
 
 from pipesched.errors import ConfigError
 
+WIDTH = 60  # letters of a value in a message
+NESTED = 3  # lists inside lists that are shown
+MANY = 12  # entries of a list that are shown
 
-def shown(value: object) -> str:
-    """Return a value as text for a message, on one line of at most 60 characters."""
+
+def shown(value: object, most: int = WIDTH) -> str:
+    """Return a value as text for a message, on one line of at most `most` characters, whatever it is."""
+    return cut(_shown(value, NESTED), most)
+
+
+def cut(text: str, most: int = WIDTH) -> str:
+    """Return a text on one line of at most `most` characters."""
+    if not text.isprintable():
+        text = " ".join("".join(letter if letter.isprintable() else " " for letter in text).split())
+    return text if len(text) <= most else f"{text[: most - 3]}..."
+
+
+def joined(texts: Sequence[str], most: int = 90) -> str:
+    """Return texts with commas between them: all, or where that is too long the first ones, and how many there are."""
+    whole = ", ".join(texts)
+    if len(whole) <= most:
+        return whole
+    begin = whole[: most - 20]
+    return f"{begin.rpartition(', ')[0] or begin}, .. {len(texts)} in all"
+
+
+def _shown(value: object, depth: int) -> str:
     if isinstance(value, (list, tuple)):
-        more = [".."] if len(value) > 12 else []
-        text = f"[{', '.join([*map(shown, value[:12]), *more])}]"
-    elif value is None or isinstance(value, bool):
-        text = {None: "null", True: "true", False: "false"}[value]
-    else:
-        text = str(value) if isinstance(value, (Decimal, Fraction)) else repr(value)
-    return text if len(text) <= 60 else f"{text[:57]}..."
+        if not depth and value:
+            return "[..]"
+        more = [".."] if len(value) > MANY else []
+        return f"[{', '.join([*(cut(_shown(entry, depth - 1)) for entry in value[:MANY]), *more])}]"
+    if value is None or isinstance(value, bool):
+        return {None: "null", True: "true", False: "false"}[value]
+    if isinstance(value, str):
+        return repr(str(value[:1000]))
+    try:
+        return str(value) if isinstance(value, (Decimal, Fraction)) else repr(value)
+    except Exception:  # whatever an object of a user raises; or a number of more digits than Python writes
+        return f"a value of type {type(value).__name__} that cannot be written"
 
 
 def require_type(value: object, kind: Any, what: str, key: str) -> Any:
@@ -45,12 +74,22 @@ def require_number(
     value: object, key: str, least: float = 0, most: float | None = None, *, above: bool = False
 ) -> float:
     """Return `value` as a float if it is a number from `least` to `most`; with `above` it must be more than `least`."""
-    number = float(value) if isinstance(value, (Real, Decimal)) and not isinstance(value, bool) else float("nan")
+    number = _float(value)
     if not isfinite(number) or number < least or (above and number == least) or (most is not None and number > most):
         allowed = f"more than {least:g}" if above else f"at least {least:g}"
         limit = "" if most is None else f" (at most {most:,})"
         raise ConfigError(f"must be a number of {allowed}{limit}, not {shown(value)}", key)
     return number
+
+
+def _float(value: object) -> float:
+    """Return a number as a float; NaN for what is none, or too large for one."""
+    if isinstance(value, bool) or not isinstance(value, (Real, Decimal)):
+        return nan
+    try:
+        return float(value)
+    except (OverflowError, ValueError):  # the latter: a signalling NaN
+        return nan
 
 
 def require_sequence(values: object, key: str) -> Sequence[Any]:
@@ -71,6 +110,23 @@ def require_label(value: object, key: str) -> str:
     """Return `value` if it is one line of text."""
     if not isinstance(value, str) or not value.isprintable():
         raise ConfigError(f"must be one line of text, not {shown(value)}", key)
+    return value
+
+
+def require_text(value: object, key: str) -> str:
+    """Return `value` if it is a text."""
+    if not isinstance(value, str):
+        raise ConfigError(f"must be a text, not {shown(value)}", key)
+    return value
+
+
+def require_mapping(value: object, what: str, key: str) -> Mapping[str, Any]:
+    """Return `value` if it is a mapping by names; `what` says of what: "options by the names of algorithms"."""
+    if not isinstance(value, Mapping):
+        raise ConfigError(f"must be {what}, not {shown(value)}", key)
+    for name in value:
+        if not isinstance(name, str):
+            raise ConfigError(f"must be {what}; {shown(name)} is no name", key)
     return value
 
 

@@ -7,15 +7,24 @@ from dataclasses import dataclass, field
 from fractions import Fraction
 from typing import Any, overload
 
-from pipesched.checks import require_sequence, require_type, require_whole, shown
+from pipesched.checks import (
+    joined,
+    require_mapping,
+    require_sequence,
+    require_text,
+    require_type,
+    require_whole,
+    shown,
+)
 from pipesched.display import Displayable
 from pipesched.errors import ConfigError, NoSchedule, NotApplicable
 from pipesched.outcome import Outcome, run
 from pipesched.parallel import in_processes
+from pipesched.pipeline.costs import BRIEF
 from pipesched.pipeline.problem import Problem, require_problem
-from pipesched.schedulers.options import checked_option, checked_options
+from pipesched.schedulers.options import Defaults, checked_option, checked_options
 from pipesched.schedulers.registry import algorithms as all_algorithms
-from pipesched.schedulers.registry import family
+from pipesched.schedulers.registry import family, own_name
 
 DEFAULT = ("naive", "1f1b", "interleaved")
 ALL = "all"
@@ -26,7 +35,7 @@ class Entry:
     """One algorithm of a comparison: its outcome, or the `reason` why it does not apply.
 
     `options` are those it was given. `metrics` are the outcome's; an entry that was read from a document has metrics
-    and no outcome.
+    and no outcome. Raises ConfigError, about the field at fault, for a value of another type.
     """
 
     algorithm: str
@@ -34,6 +43,18 @@ class Entry:
     reason: str = ""
     options: Mapping[str, Any] = field(default_factory=dict)
     document: Mapping[str, Any] | None = field(default=None, repr=False)
+
+    def __post_init__(self) -> None:
+        require_text(self.algorithm, "algorithm")
+        require_type(self.outcome, (Outcome, type(None)), "an Outcome or None", "outcome")
+        require_text(self.reason, "reason")
+        require_mapping(self.options, "options by their names", "options")
+        if self.document is not None:
+            require_mapping(self.document, "metrics by their names, or None", "document")
+
+    def __repr__(self) -> str:
+        what = shown(self.reason) if self.metrics is None else f"makespan {self.metrics['makespan']}"
+        return f"Entry({shown(self.algorithm, BRIEF)}, {what})"
 
     @property
     def applicable(self) -> bool:
@@ -66,7 +87,10 @@ class Entry:
 
 @dataclass(frozen=True, repr=False)
 class Comparison(Displayable, Sequence[Entry]):
-    """Entries in the order asked for. `comparison["1f1b"]` is the entry of an algorithm, `comparison.best` the best."""
+    """Entries in the order asked for.
+
+    `comparison["1f1b"]` is the entry of an algorithm, by its name or an alias; `comparison.best` is the best entry.
+    """
 
     entries: tuple[Entry, ...]
 
@@ -77,11 +101,11 @@ class Comparison(Displayable, Sequence[Entry]):
                 raise ConfigError(f"must be an Entry, not {shown(entry)}", "entries", entry=position)
 
     def __repr__(self) -> str:
-        texts = (
+        texts = [
             f"{entry.algorithm} {entry.metrics['makespan']}" if entry.metrics else f"{entry.algorithm} n/a"
             for entry in self.entries
-        )
-        return f"Comparison({', '.join(texts)})"
+        ]
+        return f"Comparison({joined(texts)})"
 
     def __len__(self) -> int:
         return len(self.entries)
@@ -98,10 +122,9 @@ class Comparison(Displayable, Sequence[Entry]):
     def __getitem__(self, key: int | str | slice) -> Entry | Sequence[Entry]:
         if not isinstance(key, str):
             return self.entries[key]
-        for entry in self.entries:
-            if entry.algorithm == key:
-                return entry
-        raise KeyError(key)
+        by_name = {entry.algorithm: entry for entry in reversed(self.entries)}
+        name = key if key in by_name else own_name(key)
+        return by_name[name] if name in by_name else by_name[key]
 
     def ranked(self) -> Comparison:
         """Return the same entries, best first (see Entry.rank)."""
@@ -127,22 +150,25 @@ def compare(
     Args:
         problem: What to schedule.
         algorithms: Names of `algorithms()`, or "all": every algorithm but those whose required options are not given.
-            An algorithm that does not apply becomes an entry with the reason.
-        each: Options of single algorithms, by their names.
+            One that is listed twice, or under an alias too, has one entry. An algorithm that does not apply becomes an
+            entry with the reason.
+        each: Options of single algorithms, by the names of algorithms that are compared.
         jobs: The number of processes that run algorithms side by side; 0: one a core. The answer is the same.
-        **options: Options for every algorithm that has them; they replace those of `each`.
+        **options: Options for every algorithm that has them; they replace those of `each`. One that is None is not
+            given, here and in `each`.
 
     Raises:
         ConfigError: For an unknown algorithm, an option that none of them knows, or a bad value.
     """
     require_problem(problem)
     require_whole(jobs, "jobs", most=1000)
-    own = _own_options(each or {})
+    own = _own_options({} if each is None else each)
     names = _names(algorithms, own)
+    _require_compared({} if each is None else each, names)
     _require_known(names, options)
     calls = []
     for name in names:
-        given = {key: value for key, value in options.items() if key in family(name).options}
+        given = {key: value for key, value in options.items() if key in family(name).options and value is not None}
         calls.append((problem, name, {**own.get(name, {}), **given}))
     return Comparison(tuple(in_processes(_entry, calls, jobs, work=2 * problem.stages * problem.microbatches)))
 
@@ -153,23 +179,37 @@ def every_name(own: Mapping[str, Mapping[str, Any]]) -> list[str]:
 
 
 def _names(algorithms: str | Sequence[str], own: Mapping[str, Mapping[str, Any]]) -> list[str]:
-    if algorithms == ALL:
+    if isinstance(algorithms, str) and algorithms == ALL:
         return every_name(own)
     listed: Sequence[str] = [algorithms] if isinstance(algorithms, str) else require_sequence(algorithms, "algorithms")
     if not listed:
         raise ConfigError("must list at least one algorithm", "algorithms")
     try:
-        return [family(name).name for name in listed]
+        return list(dict.fromkeys(family(name).name for name in listed))
     except ConfigError as error:
         raise ConfigError(error.message, "algorithms") from None
 
 
 def _own_options(each: Mapping[str, Mapping[str, Any]]) -> dict[str, Mapping[str, Any]]:
-    require_type(each, Mapping, "options by the names of algorithms", "each")
+    """Return the options of single algorithms under their own names. Raises ConfigError."""
+    own: dict[str, Mapping[str, Any]] = {}
+    for name, options in require_mapping(each, "options by the names of algorithms", "each").items():
+        try:
+            chosen = family(name)
+        except ConfigError as error:
+            raise ConfigError(error.message, "each") from None
+        if chosen.name in own:
+            raise ConfigError(f"gives options to {chosen.name} twice, under an alias too", "each")
+        require_mapping(options, f"a mapping of options for {shown(name)}", "each")
+        own[chosen.name] = checked_options(chosen, options)
+    return own
+
+
+def _require_compared(each: Mapping[str, Mapping[str, Any]], names: Sequence[str]) -> None:
+    """Raise ConfigError for options of an algorithm that is not compared, unless they are its defaults anywhere."""
     for name, options in each.items():
-        require_type(options, Mapping, f"a mapping of options for {shown(name)}", "each")
-        checked_options(family(name), options)
-    return {family(name).name: options for name, options in each.items()}
+        if family(name).name not in names and not isinstance(options, Defaults):
+            raise ConfigError(f"gives options to {family(name).name}, which algorithms does not list", "each")
 
 
 def _require_known(names: Sequence[str], options: Mapping[str, Any]) -> None:

@@ -6,6 +6,7 @@ from collections.abc import Iterable, Mapping
 from difflib import get_close_matches
 from typing import TypeVar
 
+from pipesched.checks import shown
 from pipesched.errors import ConfigError
 
 T = TypeVar("T")
@@ -17,12 +18,12 @@ def look_up(table: Mapping[str, T], name: object, what: str, key: str | None = N
     Raises ConfigError, about the parameter `key`, that suggests the nearest name and lists all known ones.
     """
     if not isinstance(name, str):
-        raise ConfigError(f"must be a name, one of {', '.join(table)}, not {name!r}", key)
+        raise ConfigError(f"must be a name, one of {', '.join(table)}, not {shown(name)}", key)
     if name in table:
         return table[name]
     near = get_close_matches(name.lower(), table, n=1)
     hint = f"did you mean {near[0]!r}? " if near else ""
-    raise ConfigError(f"unknown {what} {name!r}; {hint}known are {', '.join(table)}", key)
+    raise ConfigError(f"unknown {what} {shown(name)}; {hint}known are {', '.join(table)}", key)
 
 
 def require_name(names: Iterable[str], name: object, what: str, key: str | None = None) -> str:

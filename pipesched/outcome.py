@@ -6,9 +6,10 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, NamedTuple
 
-from pipesched.checks import require_label, require_type
+from pipesched.checks import require_label, require_number, require_sequence, require_type, require_whole, shown
 from pipesched.display import Displayable
 from pipesched.errors import Deadlock, NotApplicable
+from pipesched.names import require_name
 from pipesched.pipeline.bounds import Bound, lower_bound
 from pipesched.pipeline.check import checked
 from pipesched.pipeline.costs import fields_of
@@ -16,6 +17,7 @@ from pipesched.pipeline.problem import Problem, require_problem
 from pipesched.pipeline.quantities import in_units
 from pipesched.pipeline.schedule import Schedule, schedule_plan
 from pipesched.schedulers.family import Family, prepare
+from pipesched.schedulers.objectives import OBJECTIVES
 from pipesched.schedulers.options import checked_options
 from pipesched.schedulers.registry import family
 from pipesched.words import Status, StoppedBy
@@ -35,7 +37,8 @@ class SolveReport:
     `objective` is "makespan" or "span", and `value` its number. `bound` is the best lower bound on it over all
     `placements` that were tried; `makespan_bound` is one on the makespan for the placement of the schedule. `seconds`
     is the time that the solve took, and `stopped_by` what ended it. `source` is what found the schedule; `heuristic` is
-    the best schedule within the budget that the portfolio found before any search.
+    the best schedule within the budget that the portfolio found before any search. Raises ConfigError, about the field
+    at fault, for a value of another type.
     """
 
     objective: str
@@ -48,6 +51,24 @@ class SolveReport:
     source: str
     heuristic: BestHeuristic | None
     placements: tuple[str, ...]
+
+    def __post_init__(self) -> None:
+        require_name(OBJECTIVES, self.objective, "objective", "objective")
+        require_whole(self.value_ticks, "value_ticks")
+        require_number(self.seconds, "seconds")
+        require_label(self.source, "source")
+        kinds: tuple[tuple[str, Any, str], ...] = (
+            ("status", Status, "a Status"),
+            ("bound", Bound, "a Bound"),
+            ("makespan_bound", Bound, "a Bound"),
+            ("stopped_by", StoppedBy, "a StoppedBy"),
+            ("heuristic", (BestHeuristic, type(None)), "a BestHeuristic or None"),
+        )
+        for key, kind, what in kinds:
+            require_type(getattr(self, key), kind, what, key)
+        object.__setattr__(self, "placements", tuple(require_sequence(self.placements, "placements")))
+        for name in self.placements:
+            require_label(name, "placements")
 
     @property
     def value(self) -> int | float:
@@ -78,7 +99,7 @@ class Outcome(Displayable):
             require_type(self.report, SolveReport, "a SolveReport or None", "report")
 
     def __repr__(self) -> str:
-        return f"Outcome({self.algorithm!r}, makespan {self.schedule.makespan}, {self.status})"
+        return f"Outcome({shown(self.algorithm)}, makespan {self.schedule.makespan}, {self.status})"
 
     def __getstate__(self) -> dict[str, Any]:
         return fields_of(self)
@@ -139,7 +160,7 @@ def run(problem: Problem, algorithm: str, **options: Any) -> Outcome:
         algorithm: A name or alias of `algorithms()`.
         **options: Options of the algorithm: `group_size` (interleaved and its relatives), `lifo` (naive), `priority`,
             `tie` and `seed` (list), `objective` (zb-auto and the V schedules), `period`, `forward`, `backward`, ..
-            (block).
+            (block). One that is None is not given: it has its default.
 
     Raises:
         NotApplicable: The algorithm does not suit the problem, or has no such option.
@@ -148,7 +169,8 @@ def run(problem: Problem, algorithm: str, **options: Any) -> Outcome:
     """
     chosen = family(algorithm)
     given = checked_options(chosen, options)
-    return Outcome(chosen.name, _schedule(prepare(require_problem(problem), chosen), chosen, given))
+    require_problem(problem)
+    return Outcome(chosen.name, _schedule(prepare(problem, chosen), chosen, given))
 
 
 def _schedule(problem: Problem, chosen: Family, options: dict[str, Any]) -> Schedule:

@@ -7,24 +7,34 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from pipesched.checks import require_label, require_sequence, require_type
+from pipesched.checks import cut, require_label, require_mapping, require_number, require_sequence, require_type, shown
 from pipesched.comparison import DEFAULT, Comparison, compare
 from pipesched.display import Displayable
 from pipesched.errors import ConfigError
-from pipesched.pipeline.arguments import is_several
+from pipesched.pipeline.arguments import first_entries, is_several
+from pipesched.pipeline.costs import BRIEF
 from pipesched.pipeline.quantities import plain, to_fraction
 
 if TYPE_CHECKING:
     from pipesched.config.fields import Field
     from pipesched.config.values import Values
 
+MOST_VALUES = 10_000
+
 
 @dataclass(frozen=True)
 class SweepPoint:
-    """The comparison at one value of the field that is varied."""
+    """The comparison at one value of the field that is varied. Raises ConfigError for a value that is no number."""
 
     value: int | float
     comparison: Comparison
+
+    def __post_init__(self) -> None:
+        require_number(self.value, "value")
+        require_type(self.comparison, Comparison, "a Comparison", "comparison")
+
+    def __repr__(self) -> str:
+        return f"SweepPoint({shown(self.value)}, {len(self.comparison)} algorithms)"
 
 
 @dataclass(frozen=True, repr=False)
@@ -41,7 +51,7 @@ class Sweep(Displayable):
             require_type(point, SweepPoint, "a SweepPoint", "points")
 
     def __repr__(self) -> str:
-        return f"Sweep({self.field}={[point.value for point in self.points]})"
+        return f"Sweep({cut(self.field, BRIEF)}={shown([point.value for point in self.points])})"
 
     def __len__(self) -> int:
         return len(self.points)
@@ -66,26 +76,46 @@ def sweep(
     Args:
         path_or_text: As for `load`: the name of a file, YAML, or None for the built-in default.
         field: What to vary: a parameter of `make_problem` (`microbatches`), or its key in a config (`costs.forward`).
-        values: The values it takes.
+        values: The values it takes, at most 10,000.
         algorithms: As for `compare`, like `each`, `jobs` and the `options` of families.
-        overrides: Values that replace those of the config at every point.
+        overrides: Values that replace those of the config at every point, by the parameters of `make_problem`; None is
+            the default. What is varied cannot stand there too.
 
     Raises:
         ConfigError: For a field that is no number, a bad value, and whatever `load` and `compare` raise.
     """
     from pipesched.config.load import load_values
 
-    base = load_values(path_or_text, overrides or {})
-    if not is_several(values) or not list(values):
-        raise ConfigError("must list at least one value", "values")
-    points = sweep_points(base, numeric_field(field), values)
+    given = {} if overrides is None else require_mapping(overrides, "values by the parameters they set", "overrides")
+    varied, listed = numeric_field(field), _listed(values)
+    _require_no_conflict(varied, given)
+    points = sweep_points(load_values(path_or_text, given), varied, listed)
     return Sweep(
-        numeric_field(field).key,
+        varied.key,
         tuple(
             SweepPoint(value, compare(problem, algorithms, each=each, jobs=jobs, **options))
             for value, problem in points
         ),
     )
+
+
+def _listed(values: Any) -> list[Any]:
+    """Return the values of a sweep. Raises ConfigError."""
+    listed = first_entries(values, MOST_VALUES) if is_several(values) else []
+    if not listed:
+        raise ConfigError(f"must list at least one value, not {shown(values)}", "values")
+    if len(listed) > MOST_VALUES:
+        raise ConfigError(f"must list at most {MOST_VALUES:,} values", "values")
+    return listed
+
+
+def _require_no_conflict(varied: Field, overrides: Mapping[str, Any]) -> None:
+    """Raise ConfigError for an override of what is varied, or of another way to give the backward."""
+    halves = {"backward_input", "backward_weight"}
+    others = halves if varied.name == "backward" else {"backward"} if varied.name in halves else set()
+    for name, value in overrides.items():
+        if value is not None and (name == varied.name or name in others):
+            raise ConfigError(f"gives `{name}`, which `field` {varied.key} varies or replaces", "overrides")
 
 
 def sweep_points(base: Values, field: Field, values: Sequence[Any]) -> list[tuple[int | float, Any]]:
@@ -97,7 +127,7 @@ def sweep_points(base: Values, field: Field, values: Sequence[Any]) -> list[tupl
         try:
             number = to_fraction(value)
         except ValueError:
-            raise ConfigError(f"{value!r} is no number", "values") from None
+            raise ConfigError(f"{shown(value)} is no number", "values") from None
         changed = dict(base)
         put(changed, field, Given(value))
         problem = problem_of(changed)
@@ -109,8 +139,10 @@ def numeric_field(name: str) -> Field:
     """Return the field that a sweep varies, by its parameter or its key. Raises ConfigError."""
     from pipesched.config.fields import BY_KEY, BY_NAME, NUMERIC
 
+    if not isinstance(name, str):
+        raise ConfigError(f"must be the name of a field, not {shown(name)}", "field")
     for field in NUMERIC:
         if name in (field.name, field.key, field.key.rpartition(".")[2]):
             return field
-    what = f"{name!r} cannot be varied" if name in BY_KEY or name in BY_NAME else f"unknown field {name!r}"
+    what = f"{shown(name)} cannot be varied" if name in BY_KEY or name in BY_NAME else f"unknown field {shown(name)}"
     raise ConfigError(f"{what}; known are {', '.join(field.key for field in NUMERIC)}", "field")

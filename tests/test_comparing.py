@@ -3,18 +3,22 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import count
 from typing import Any
 
 import pytest
 
 import pipesched
 from pipesched.comparison import DEFAULT, every_name
+from pipesched.config.load import load_config
 from pipesched.errors import ConfigError, NotApplicable
-from pipesched.schedulers.registry import FAMILIES
+from pipesched.schedulers.registry import FAMILIES, family
 from pipesched.sweeping import SweepPoint
 
 AUTOPIPE = pipesched.make_problem(devices=4, stages=8, microbatches=8, forward=5, backward=10)
 YAML = "devices: 2\nstages: 4\nmicrobatches: 4\ncosts: {forward: 2, backward: 3}\n"
+
+FALSE: tuple[Any, ...] = (0, False, "", [])  # what is false, and no mapping
 
 
 def makespans(comparison: pipesched.Comparison) -> dict[str, Any]:
@@ -55,8 +59,10 @@ def test_entries_by_number_and_by_name() -> None:
     assert comparison[-1].algorithm == "interleaved"
     assert [entry.algorithm for entry in comparison[:2]] == ["naive", "1f1b"]
     assert (len(comparison), comparison["1f1b"] in comparison) == (3, True)
-    with pytest.raises(KeyError):
-        comparison["gpipe"]
+    assert comparison["gpipe"] is comparison["GPipe"] is comparison["naive"]
+    for unknown in ("zb-1p", "nobody"):
+        with pytest.raises(KeyError, match=unknown):
+            comparison[unknown]
     with pytest.raises(IndexError):
         comparison[3]
 
@@ -80,6 +86,33 @@ def test_metrics_of_an_entry_are_those_of_its_outcome() -> None:
     assert (applies.metrics, applies.reason) == (applies.outcome.metrics, "")
     assert (refused.outcome, refused.metrics, refused.applicable) == (None, None, False)
     assert "needs" in refused.reason
+
+
+def test_an_algorithm_has_one_entry() -> None:
+    """Whoever is listed twice, or under an alias too, is run once, at its first place."""
+    assert list(makespans(pipesched.compare(AUTOPIPE, ["naive", "1f1b", "gpipe", "1f1b"]))) == ["naive", "1f1b"]
+    assert [entry.algorithm for entry in pipesched.compare(AUTOPIPE, ["gpipe", "naive"])] == ["naive"]
+
+
+def test_none_is_not_given() -> None:
+    """An option that is None is as good as left out: for all algorithms, for one of them, and in `run`."""
+    each = {"interleaved": {"group_size": 8}}
+    own = pipesched.compare(AUTOPIPE, ["interleaved", "list"], each=each, group_size=None, tie=None, priority=None)
+    assert [dict(entry.options) for entry in own] == [{"group_size": 8}, {}]
+    unset = pipesched.compare(AUTOPIPE, "interleaved", each={"interleaved": {"group_size": None}})
+    assert dict(unset[0].options) == {}
+    for name in FAMILIES:
+        options: dict[str, Any] = dict.fromkeys(family(name).options)
+        if name != "block":
+            assert pipesched.run(AUTOPIPE, name, **options).metrics == pipesched.run(AUTOPIPE, name).metrics
+
+
+def test_options_of_a_config_count_where_its_algorithm_is_compared() -> None:
+    """They are defaults of that algorithm, and no mistake where it is left out."""
+    config = load_config("devices: 2\nalgorithm: {interleaved: {group_size: 4}}", {})
+    assert config.algorithm is not None
+    each = {config.algorithm.name: config.algorithm.options}
+    assert [dict(entry.options) for entry in pipesched.compare(config.problem, "1f1b", each=each)] == [{}]
 
 
 def test_options_for_all_replace_those_for_each() -> None:
@@ -107,7 +140,12 @@ def test_options_for_all_replace_those_for_each() -> None:
         ({"each": {"naive": 5}}, "each", "must be a mapping of options for 'naive', not 5"),
         ({"each": {"naive": {"lifo": 5}}}, "lifo", "must be true or false, not 5"),
         ({"each": {"naive": {"group_size": 5}}}, "group_size", "naive has no option `group_size`; it takes `lifo`"),
-        ({"each": {"nobody": {}}}, "algorithm", "unknown algorithm 'nobody'"),
+        ({"each": {"nobody": {}}}, "each", "unknown algorithm 'nobody'"),
+        ({"each": {1: {}}}, "each", "must be options by the names of algorithms; 1 is no name"),
+        ({"each": {"naive": {1: 1}}}, "each", "must be a mapping of options for 'naive'; 1 is no name"),
+        ({"each": {"list": {"tie": "dfs"}}}, "each", "gives options to list, which algorithms does not list"),
+        ({"each": {"naive": {}, "gpipe": {}}}, "each", "gives options to naive twice, under an alias too"),
+        *(({"each": bad}, "each", "must be options by the names of algorithms, not") for bad in FALSE),
         ({"jobs": -1}, "jobs", "must be a whole number of at least 0"),
         ({"jobs": 1.5}, "jobs", "must be a whole number"),
         ({"jobs": None}, "jobs", "must be a whole number"),
@@ -178,8 +216,8 @@ def test_a_field_by_its_parameter_or_its_key(field: str, key: str) -> None:
 
 
 def test_overrides_hold_at_every_point() -> None:
-    """They replace values of the config; what is varied replaces both."""
-    sweep = pipesched.sweep(YAML, "microbatches", [2, 4], "1f1b", overrides={"forward": 1, "microbatches": 99})
+    """They replace values of the config; None is the default, of what is varied too."""
+    sweep = pipesched.sweep(YAML, "microbatches", [2, 4], "1f1b", overrides={"forward": 1, "microbatches": None})
     problems = [point.comparison[0].outcome.problem for point in sweep if point.comparison[0].outcome]
     assert [(problem.microbatches, problem.costs.forward) for problem in problems] == [(2, (2, 2)), (4, (2, 2))]
 
@@ -204,14 +242,26 @@ def test_what_does_not_apply_at_a_point_goes_on() -> None:
         ({"field": "magic"}, "field", "unknown field 'magic'; known are devices, stages"),
         ({"field": "placement"}, "field", "'placement' cannot be varied; known are"),
         ({"field": "name"}, "field", "'name' cannot be varied"),
-        ({"field": None}, "field", "unknown field None"),
+        ({"field": None}, "field", "must be the name of a field, not null"),
+        ({"field": ["stages"]}, "field", "must be the name of a field, not"),
         ({"values": []}, "values", "must list at least one value"),
         ({"values": 5}, "values", "must list at least one value"),
         ({"values": "48"}, "values", "must list at least one value"),
         ({"values": [4, "x"]}, "values", "'x' is no number"),
-        ({"values": [4, None]}, "values", "None is no number"),
+        ({"values": [4, None]}, "values", "null is no number"),
         ({"values": [4, 0]}, "microbatches", "must be a whole number of at least 1, not 0"),
         ({"overrides": {"magic": 1}}, "magic", "unknown parameter 'magic'"),
+        *(({"overrides": bad}, "overrides", "must be values by the parameters") for bad in (*FALSE, "x", 5)),
+        ({"overrides": {1: 2}}, "overrides", "1 is no name"),
+        ({"overrides": {"microbatches": 4}}, "overrides", "gives `microbatches`, which `field` microbatches varies"),
+        (
+            {"field": "backward", "overrides": {"backward_input": 1, "backward_weight": 1}},
+            "overrides",
+            "gives `backward_input`, which `field` costs.backward varies or replaces",
+        ),
+        ({"field": "backward_input", "overrides": {"backward": 1}}, "overrides", "gives `backward`, which"),
+        ({"values": range(10**9)}, "values", "must list at most 10,000 values"),
+        ({"values": count(1)}, "values", "must list at most 10,000 values"),
         ({"overrides": {"devices": 0}}, "devices", "must be a whole number of at least 1, not 0"),
         ({"path_or_text": 5}, "path_or_text", "must be the name of a file, or YAML, not 5"),
         ({"path_or_text": "missing.yaml"}, "path_or_text", "cannot read 'missing.yaml'"),

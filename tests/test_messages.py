@@ -18,11 +18,15 @@ from hypothesis import strategies as st
 
 import pipesched
 from pipesched.checks import (
+    cut,
+    joined,
     require_callable,
     require_flag,
     require_label,
+    require_mapping,
     require_number,
     require_sequence,
+    require_text,
     require_type,
     require_whole,
     shown,
@@ -97,6 +101,9 @@ def test_errors_survive_processes(error: PipeschedError) -> None:
         ((1, (2, True)), "[1, [2, true]]"),
         ([], "[]"),
         ("x" * 100, "'" + "x" * 56 + "..."),
+        (np.array([[1, 2], [3, 4]]), "array([[1, 2], [3, 4]])"),
+        ([[[[1]]], [[[]]]], "[[[[..]]], [[[]]]]"),
+        (["x" * 100], "['" + "x" * 55 + "..."),
         (list(range(100)), "[0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, ..]"),
     ],
 )
@@ -110,6 +117,56 @@ def test_any_value_is_shown_on_one_short_line(value: Any) -> None:
     """Whatever stands in the place of a number, the message stays one line of at most 60 characters."""
     assert len(shown(value)) <= 60
     assert "\n" not in shown(value)
+
+
+class Odd:
+    """Something whose text is of several lines, or an error."""
+
+    def __init__(self, text: str) -> None:
+        self.text = text
+
+    def __repr__(self) -> str:
+        return self.text.format()
+
+
+def nested(depth: int, width: int = 1) -> list[Any]:
+    """A list in a list in a list.."""
+    whole: list[Any] = []
+    for _ in range(depth):
+        whole = [whole] * width
+    return whole
+
+
+def test_numbers_of_more_digits_than_python_writes() -> None:
+    """They are told by their type, like anything else that has no text."""
+    assert shown(10**5000) == "a value of type int that cannot be written"
+    assert shown([1, Fraction(1, 10**5000)]) == "[1, a value of type Fraction that cannot be written]"
+
+
+ENDLESS: list[Any] = []
+ENDLESS.append(ENDLESS)
+
+
+@pytest.mark.parametrize(
+    "value",
+    [Odd("two\nlines"), Odd("{}"), Odd("x\t" * 100), nested(5000), nested(40, 12), ENDLESS, {"a": nested(5000)},
+     np.zeros((50, 50)), np.array(4), "x" * 10**6, "\n" * 100, 10**400, Decimal("sNaN"), {1: "x" * 1000}],
+    ids=range(14),
+)  # fmt: skip
+def test_anything_is_shown_on_one_short_line(value: Any) -> None:
+    """Objects whose text is long, broken or endless are no exception, alone and in a list."""
+    for one in (value, [value], [value] * 20):
+        assert 0 < len(shown(one)) <= 60
+        assert shown(one).isprintable()
+    assert len(shown(value, 20)) <= 20
+
+
+def test_lists_of_names_are_cut_between_names() -> None:
+    """All names, or the first ones and how many there are."""
+    assert joined(["a", "b"]) == "a, b"
+    assert joined([f"name {number}" for number in range(50)], 40) == "name 0, name 1, .. 50 in all"
+    assert joined(["x" * 100, "y"], 40) == "x" * 20 + ", .. 2 in all"
+    assert (cut("one\ntwo"), cut("x" * 61)) == ("one two", "x" * 57 + "...")
 
 
 WHOLE = [0, 5, np.int64(5), np.uint8(5), 10**30]
@@ -147,7 +204,9 @@ def test_numbers(value: Any) -> None:
     assert type(require_number(value, "x")) is float
 
 
-@pytest.mark.parametrize("value", [-0.5, nan, inf, -inf, "1", True, None, [1], 1j])
+@pytest.mark.parametrize(
+    "value", [-0.5, nan, inf, -inf, "1", True, None, [1], 1j, 10**400, Decimal("sNaN"), np.ones(2)]
+)
 def test_no_numbers(value: Any) -> None:
     """What is negative, infinite or no number is refused."""
     with pytest.raises(ConfigError, match="x: must be a number of at least 0, not"):
@@ -175,6 +234,7 @@ def is_even(number: int) -> bool:
         (require_flag, [True, False], [None, 0, 1, "yes", np.bool_(True)], "x: must be true or false, not"),
         (require_label, ["", "ms", "模型"], [None, 5, "a\nb", "\t", b"ms"], "x: must be one line of text, not"),
         (require_sequence, [[], (), [1]], [None, 5, "ab", {1}, {1: 2}, iter([])], "x: must be a list, not"),
+        (require_text, ["", "a\nb"], [None, 5, b"ms"], "x: must be a text, not"),
         (require_callable, [None, is_even, print], [5, "f", [is_even]], "x: must be a function, not"),
     ],
 )
@@ -186,6 +246,14 @@ def test_other_checks(check: Callable[[Any, str], Any], good: list[Any], bad: li
         with pytest.raises(ConfigError, match=message) as caught:
             check(value, "x")
         assert caught.value.key == "x"
+
+
+def test_mappings() -> None:
+    """What has names comes back; else the message says what is due, and which name is none."""
+    assert require_mapping({"a": 1}, "ways by name", "x") == {"a": 1}
+    for bad, said in ((None, "not null"), ([], r"not \[\]"), ("", "not ''"), (0, "not 0"), ({1: 2}, "1 is no name")):
+        with pytest.raises(ConfigError, match=f"x: must be ways by name[,;] {said}"):
+            require_mapping(bad, "ways by name", "x")
 
 
 def test_types() -> None:
@@ -204,6 +272,9 @@ def test_looking_up() -> None:
     assert str(caught.value) == ("placement: unknown placement 'LOOPS'; did you mean 'loop'? known are linear, loop")
     with pytest.raises(ConfigError, match="unknown placement 'xyz'; known are linear, loop"):
         look_up(table, "xyz", "placement")
+    with pytest.raises(ConfigError) as caught:
+        look_up(table, "l" * 100_000, "placement", "placement")
+    assert str(caught.value) == f"placement: unknown placement '{'l' * 56}...; known are linear, loop"
     with pytest.raises(ConfigError, match="x: must be a name, one of linear, loop, not 5"):
         look_up(table, 5, "placement", "x")
 

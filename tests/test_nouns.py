@@ -15,6 +15,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import pipesched
+from pipesched import hls
 from pipesched.errors import ConfigError
 from pipesched.file_formats.comparison_json import comparison_document, sweep_document
 from pipesched.file_formats.frontier_json import frontier_document
@@ -23,7 +24,9 @@ from pipesched.file_formats.schedule_json import document
 from pipesched.pipeline.ops import OpIndex
 from pipesched.pipeline.plan import LanePair
 from pipesched.render.view import View
-from pipesched.schedulers.registry import FAMILIES, Catalogue
+from pipesched.schedulers.registry import FAMILIES, Catalogue, family
+from pipesched.sweeping import SweepPoint
+from pipesched.words import Status, StoppedBy
 from tests.strategies import ALL_PLACEMENTS, SETTLED, plan_of, problems, random_plan
 
 PROBLEM = pipesched.make_problem(
@@ -65,6 +68,8 @@ NOUNS: dict[str, Any] = {
     "point": FRONTIER[0],
     "event": pipesched.Event("bounds", 0.5, 3, "list", 2),
     "catalogue": pipesched.algorithms(),
+    "family": family("interleaved"),
+    "varied": SWEEP.points[0],
 }
 
 
@@ -104,7 +109,33 @@ WRONG: dict[tuple[str, str], list[Any]] = {
     ("plan", "waits"): [None, 1, [1], [(0,)], [(0, 24)], [("0F0", "0B0")], [(0, 1, 2)]],
     ("schedule", "problem"): [None, "x", pipesched.make_problem(devices=2)],
     ("schedule", "plan"): [None, [[0]], SOLVED.schedule.plan],
-    **{("schedule", key): [None, 5, "x" * 24, [], [0], (0,) * 25] for key in ("start_ticks", "end_ticks")},
+    **{
+        ("schedule", key): [None, 5, "x" * 24, [], [0], (0,) * 25, [0.5] * 24, [True] * 24, ["0"] * 24, [[]] * 24]
+        for key in ("start_ticks", "end_ticks")
+    },
+    ("report", "objective"): [None, "time", 5, ALIEN],
+    ("report", "status"): [None, "optimal", StoppedBy.PROOF],
+    **{("report", key): [None, 24, OUTCOME] for key in ("bound", "makespan_bound")},
+    ("report", "value_ticks"): [None, -1, 1.5, "24", True],
+    ("report", "seconds"): [None, -1, nan, inf, "1"],
+    ("report", "stopped_by"): [None, "proof", Status.OPTIMAL],
+    ("report", "source"): [None, 1, "two\nlines"],
+    ("report", "heuristic"): [1, "list", ("list", 24)],
+    ("report", "placements"): [None, 5, "linear", [1], ["two\nlines"]],
+    ("entry", "algorithm"): [None, 1],
+    ("entry", "outcome"): [1, "x", OUTCOME.schedule],
+    ("entry", "reason"): [None, 1],
+    ("entry", "options"): [None, [], "x", {1: 2}],
+    ("entry", "document"): [1, [], {1: 2}],
+    ("varied", "value"): [None, "4", -1, True, nan, [1]],
+    ("varied", "comparison"): [None, [], OUTCOME],
+    **{("family", key): [None, 1, "two\nlines"] for key in ("name", "needs", "bubble", "memory", "paper", "elsewhere")},
+    ("family", "plan"): [None, "plan", 5],
+    ("family", "placement"): [None, "somewhere", 5, ["loop"]],
+    ("family", "stages"): [None, "3P", 5],
+    ("family", "options"): [None, 5, "lifo", [1], [None]],
+    ("family", "required"): [None, 5, "lifo", [1], ["lifo"]],
+    ("family", "requires"): [5, "x"],
     ("bound", "ticks"): [None, -1, 1.5, "x", True],
     ("bound", "reason"): [None, 1, "two\nlines"],
     ("bound", "per_unit"): [None, 0, 1.5],
@@ -147,8 +178,8 @@ def blamed(noun: str, field: str, value: Any) -> str:
 
 def test_every_field_of_a_noun_is_refused_something() -> None:
     """The table above has a row for each field of each noun that is made by hand."""
-    made = ("problem", "costs", "memory", "placement", "plan", "schedule", "bound", "outcome", "comparison", "sweep",
-            "frontier")  # fmt: skip
+    made = ("problem", "costs", "memory", "placement", "plan", "schedule", "bound", "outcome", "report", "entry",
+            "comparison", "varied", "sweep", "frontier", "family")  # fmt: skip
     assert {(noun, field.name) for noun in made for field in fields(NOUNS[noun])} == set(WRONG)
 
 
@@ -161,7 +192,8 @@ def test_the_number_of_devices_is_no_reason_to_count_to_it() -> None:
 @pytest.mark.parametrize(
     ("arguments", "key"),
     [((-1, "F", 0), "stage"), ((0, "F", -1), "microbatch"), ((0, "X", 0), "kind"), ((0, "FB", 0), "kind"),
-     ((0.5, "F", 0), "stage"), ((0, "F", True), "microbatch"), ((0, None, 0), "kind"), (("0", "F", 0), "stage")],
+     ((0.5, "F", 0), "stage"), ((0, "F", True), "microbatch"), ((0, None, 0), "kind"), (("0", "F", 0), "stage"),
+     ((0, [], 0), "kind"), ((0, {}, 0), "kind")],
 )  # fmt: skip
 def test_an_operation_checks_its_arguments(arguments: Any, key: str) -> None:
     """An Op of a negative or broken number, or of an unknown kind, is refused."""
@@ -206,6 +238,8 @@ def contents(noun: Any) -> Any:
     for kind, write in writers:
         if isinstance(noun, kind):
             return dump(write(noun))
+    if isinstance(noun, SweepPoint):
+        return [noun.value, contents(noun.comparison)]
     if isinstance(noun, pipesched.Entry):
         return [noun.algorithm, contents(noun.outcome), noun.reason, noun.options]
     if isinstance(noun, pipesched.FrontierPoint):
@@ -277,6 +311,10 @@ SHORT = {
     "report": "SolveReport(makespan 24, bound 24, optimal)",
     "comparison": "Comparison(1f1b n/a, interleaved 41.5, list 32.5)",
     "sweep": "Sweep(microbatches=[4, 6])",
+    "entry": "Entry('interleaved', makespan 41.5)",
+    "varied": "SweepPoint(4, 2 algorithms)",
+    "catalogue": "Catalogue(sequential, naive, 1f1b, eager-1f1b, 1f1b-overlap, interleaved, .. 24 in all)",
+    "family": "Family('interleaved', placement=loop, needs='S = VP, any M; groups of at least P, or others that run')",
     "frontier": "Frontier(makespan by budget 1: 18, 2: 12)",
 }
 
@@ -294,6 +332,32 @@ def test_texts_stay_short() -> None:
     for noun in (problem, problem.costs, problem.memory):
         assert len(repr(noun)) <= 200
     assert len(repr(pipesched.run(problem, "1f1b").schedule.plan)) <= 60
+
+
+LABEL = "name " * 60
+MANY: dict[str, Callable[[], Any]] = {
+    "placement": lambda: pipesched.make_problem(devices=1024, placement="linear").placement,
+    "problem": lambda: pipesched.make_problem(devices=64, name=LABEL, placement=[*range(64)][::-1]),
+    "costs": lambda: pipesched.make_problem(devices=1024, forward=[*range(1024)]).costs,
+    "memory": lambda: (
+        pipesched.make_problem(devices=99, activation=[*range(99)], budget=range(1, 100), unit=LABEL).memory
+    ),
+    "outcome": lambda: pipesched.Outcome(LABEL, OUTCOME.schedule),
+    "entry": lambda: pipesched.Entry(LABEL, reason=LABEL),
+    "comparison": lambda: pipesched.compare(pipesched.make_problem(devices=4, stages=8), "all"),
+    "sweep": lambda: pipesched.Sweep(LABEL, tuple(pipesched.sweep(None, "microbatches", range(1, 31), "1f1b"))),
+    "catalogue": lambda: Catalogue(pipesched.algorithms() * 3),
+    "family": lambda: replace(family("1f1b"), name=LABEL, needs=LABEL),
+    "graph": lambda: hls.parse_program("+".join("abcdefgh"), LABEL),
+    "hardware": lambda: hls.compare_rules(hls.parse_program("+".join("abcdefgh"), LABEL), hls.make_units()),
+}
+
+
+@pytest.mark.parametrize("made", MANY.values(), ids=MANY)
+def test_long_texts_are_cut(made: Callable[[], Any]) -> None:
+    """However many stages, values or entries it has, and whatever its name is, a noun prints a short line."""
+    assert len(repr(made())) < 120
+    assert repr(made()).isprintable()
 
 
 def test_titles_of_metrics_are_those_of_the_document() -> None:

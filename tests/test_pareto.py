@@ -48,8 +48,8 @@ def test_what_is_over_budget_dominates_nothing_that_fits() -> None:
 
 def test_equal_schedules_stay_on_the_frontier_together() -> None:
     """1F1B twice: neither dominates the other, and both dominate naive, which holds more."""
-    entries = pipesched.compare(pipesched.make_problem(**AUTOPIPE), ["naive", "1f1b", "1f1b"])
-    found = standings(entries)
+    naive, one = pipesched.compare(pipesched.make_problem(**AUTOPIPE), ["naive", "1f1b"])
+    found = standings(pipesched.Comparison((naive, one, one)))
     assert [(one.outcome.algorithm, one.dominated_by) for one in found] == [
         ("1f1b", None),
         ("1f1b", None),

@@ -71,10 +71,10 @@ def command(
         _answer_rules(graph, units, rules, target, screen)
     elif pipeline:
         from pipesched.hls.modulo import interval_bounds
-        from pipesched.hls.modulo import pipeline as schedule_loop
+        from pipesched.hls.search import pipeline as schedule_loop
 
         bounds = interval_bounds(graph, units)
-        _answer_outcome(schedule_loop(graph, units, rules.limits()), bounds, target, screen)
+        _answer_outcome(schedule_loop(graph, units, **_limits(rules)), bounds, target, screen)
     else:
         _answer_outcome(_body(graph, units, rules, solve=solve), None, target, screen)
 
@@ -124,13 +124,18 @@ def _pairs(option: str, texts: Sequence[str]) -> dict[str, int]:
     return numbers
 
 
+def _limits(rules: Rules) -> dict[str, Any]:
+    """Return how long a search may take, and its seed, as arguments of the searches."""
+    return {"time_limit": rules.seconds, "seed": rules.seed}
+
+
 def _body(graph: DataflowGraph, units: Units, rules: Rules, *, solve: bool) -> HardwareOutcome:
     """Schedule the operations once, not as a loop: in the fewest cycles, or by a rule of the list scheduler."""
     from pipesched.hls.outcome import PRIORITY, TIE, list_outcome
-    from pipesched.hls.outcome import solve as solve_hardware
+    from pipesched.hls.search import solve as solve_hardware
 
     if solve:
-        return solve_hardware(graph, units, rules.limits())
+        return solve_hardware(graph, units, **_limits(rules))
     return list_outcome(graph, units, priority=rules.priority or PRIORITY, tie=rules.tie or TIE, seed=rules.seed)
 
 
@@ -138,9 +143,9 @@ def _answer_rules(graph: DataflowGraph, units: Units, rules: Rules, target: Targ
     """Compare every rule with the optimum, save that, and print a document, or a chart and a table."""
     from pipesched.cli.output import print_json
     from pipesched.file_formats.hardware_json import rules_document
-    from pipesched.hls.compare import compare_rules
+    from pipesched.hls.search import compare_rules
 
-    table = compare_rules(graph, units, rules.limits())
+    table = compare_rules(graph, units, **_limits(rules))
     content = rules_document(table)
     _save(content, target)
     print_json(content) if screen.as_json else _print_rules(table, screen)

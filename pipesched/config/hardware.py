@@ -54,7 +54,12 @@ def load_hardware(
     counts = {**_numbers(content, "units", name), **units}
     latencies = {**_numbers(content, "latency", name), **latency}
     classes = [*_names(content, "pipelined", name), *pipelined]
-    return Hardware(_graph(content, name, loop), make_units(counts, latencies, classes))
+    graph = _graph(content, name, loop)
+    try:
+        return Hardware(graph, make_units(counts, latencies, classes))
+    except ConfigError as error:
+        parameter = {"counts": "units", "latencies": "latency"}.get(str(error.key), error.key)
+        raise ConfigError(error.message, parameter) from None
 
 
 def _source(source: str) -> Source:

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from pipesched.checks import shown
 from pipesched.errors import ConfigError
 
 MOST_BYTES = 1_000_000  # of a config
+LONGEST = 300  # letters of a name in a message
 
 
 def read_text(path: Path, most: int = MOST_BYTES) -> str:
@@ -18,7 +20,7 @@ def read_text(path: Path, most: int = MOST_BYTES) -> str:
             return decode(file.read(most + 1), str(path), most)
     except (OSError, ValueError) as error:  # ValueError: a NUL in the name
         reason = error.strerror if isinstance(error, OSError) and error.strerror else str(error)
-        raise ConfigError(f"cannot read {str(path)!r}: {reason}") from None
+        raise ConfigError(f"cannot read {shown(str(path), LONGEST)}: {reason}") from None
 
 
 def decode(data: bytes, name: str, most: int = MOST_BYTES) -> str:

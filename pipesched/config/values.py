@@ -7,6 +7,7 @@ from difflib import get_close_matches
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from pipesched.checks import shown
 from pipesched.config.fields import ALGORITHM, BY_KEY, BY_NAME, FIELDS, NUMERIC, PLACEMENT, SECTIONS, Field, keys_of
 from pipesched.config.text_numbers import only_numbers
 from pipesched.errors import ConfigError
@@ -72,7 +73,7 @@ def _fields(root: Any, name: str, section: str = "") -> Iterator[tuple[Field, An
     """Yield each value of the file with its field and where it stands. Raises ConfigError for an unknown key."""
     if not isinstance(root.data, dict):
         what = f"`{section}`" if section else "a config"
-        raise ConfigError(f"{name}:{root.line}: {what} must hold `key: value` lines, not {root.plain()!r}")
+        raise ConfigError(f"{name}:{root.line}: {what} must hold `key: value` lines, not {shown(root.plain())}")
     for key, value in root.data.items():
         full = f"{section}.{key}" if section else key
         if not section and key in SECTIONS:
@@ -82,7 +83,7 @@ def _fields(root: Any, name: str, section: str = "") -> Iterator[tuple[Field, An
             if value.data is not None:
                 yield BY_KEY[full], _read(value, name, full), f"{name}:{value.line}: {full}"
         else:
-            raise ConfigError(f"{name}:{value.line}: unknown key {full!r}; {_suggestion(key, section)}")
+            raise ConfigError(f"{name}:{value.line}: unknown key {shown(full)}; {_suggestion(key, section)}")
 
 
 def _read(value: Any, name: str, key: str) -> Any:

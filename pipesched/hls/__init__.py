@@ -1,20 +1,20 @@
 """High-level synthesis on the same core: expressions and loops as dataflow graphs on adders and multipliers.
 
 >>> from pipesched import hls
->>> from pipesched.core.cpsat import Limits
 >>> graph = hls.parse_program("(a+b)*(c+d) + (e+f)*(g+h)")
 >>> units = hls.make_units({"mul": 1, "add": 2}, {"mul": 2})
->>> outcome = hls.solve(graph, units, Limits(seconds=10))
+>>> outcome = hls.solve(graph, units, time_limit=10)
 >>> outcome.schedule.latency, outcome.schedule.registers, outcome.status
 (6, 3, 'optimal')
 """
 
-from pipesched.hls.compare import RuleTable, compare_rules
+from pipesched.hls.compare import RuleTable
 from pipesched.hls.graph import DataflowGraph, Dependence, Operation
-from pipesched.hls.modulo import interval_bounds, pipeline
-from pipesched.hls.outcome import HardwareOutcome, list_outcome, solve
+from pipesched.hls.modulo import interval_bounds
+from pipesched.hls.outcome import HardwareOutcome, list_outcome
 from pipesched.hls.program import parse_program
 from pipesched.hls.schedule import HardwareSchedule
+from pipesched.hls.search import compare_rules, pipeline, solve
 from pipesched.hls.units import UnitClass, make_units
 
 __all__ = [

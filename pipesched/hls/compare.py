@@ -31,13 +31,16 @@ class RuleResult(NamedTuple):
     registers: int
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class RuleTable:
     """Latency and registers of every rule (priority, tie), the optimum, and remarks: one sentence each."""
 
     results: dict[tuple[str, str], RuleResult]
     optimum: HardwareOutcome
     remarks: tuple[str, ...]
+
+    def __repr__(self) -> str:
+        return f"RuleTable({len(self.results)} rules, {self.optimum})"
 
 
 def compare_rules(graph: DataflowGraph, units: Units, limits: Limits) -> RuleTable:

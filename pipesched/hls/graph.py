@@ -7,9 +7,17 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import NamedTuple
 
+from pipesched.checks import require_sequence, require_text, require_whole, shown
 from pipesched.errors import ConfigError
 
 SHOWN = 100  # letters of a program's line in a message
+
+
+class GraphError(ConfigError):
+    """A bad program or graph. The text says itself where the mistake is, so it does not begin with the parameter."""
+
+    def __str__(self) -> str:
+        return super().__str__() if self.where else self.message
 
 
 class Operation(NamedTuple):
@@ -36,17 +44,24 @@ class Mark(NamedTuple):
     column: int
     text: str
 
-    def error(self, what: str) -> ConfigError:
-        """Return an error with `what`, the line (of a long one, the part around the column), and a caret under it."""
+    def error(self, what: str, key: str | None = None) -> ConfigError:
+        """Return an error about the parameter `key`.
+
+        It says `what`, and shows the line (of a long one, the part around the column), and a caret under it.
+        """
         first = max(self.column - SHOWN // 2, 0) if len(self.text) > SHOWN else 0
-        shown = "".join(letter if letter.isprintable() else " " for letter in self.text[first : first + SHOWN])
+        text = "".join(letter if letter.isprintable() else " " for letter in self.text[first : first + SHOWN])
         caret = " " * (self.column - first) + "^"
-        return ConfigError(f"{self.program}:{self.line}:{self.column + 1}: {what}\n  {shown}\n  {caret}")
+        return GraphError(f"{self.program}:{self.line}:{self.column + 1}: {what}\n  {text}\n  {caret}", key)
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class DataflowGraph:
-    """Operations and their dependences, each once. A dependence of distance 0 belongs to no cycle (ConfigError)."""
+    """Operations and their dependences, each once.
+
+    Raises ConfigError, about the field at fault, for what is no operation or dependence, for a dependence on an
+    operation that is not there, and for a cycle of dependences of distance 0.
+    """
 
     operations: tuple[Operation, ...]
     dependences: tuple[Dependence, ...] = ()
@@ -54,15 +69,38 @@ class DataflowGraph:
     marks: tuple[Mark, ...] = ()  # where a program has each operation
 
     def __post_init__(self) -> None:
+        self._require_types()
         if not self.operations:
-            raise ConfigError(f"{self.name or 'the graph'} has no operation to schedule")
+            raise GraphError(f"{self.name or 'the graph'} has no operation to schedule", "operations")
         cycle = _cycle([[edge.before for edge in self.inputs(task) if not edge.distance] for task in range(len(self))])
         if cycle:
             chain = " -> ".join(self.operations[task].name for task in cycle)
-            raise ConfigError(
+            raise GraphError(
                 f"{self.name or 'the graph'}: the operations {chain} wait for each other in a cycle;"
-                " a loop needs a dependence of distance 1 or more on it: [from, to, 1]"
+                " a loop needs a dependence of distance 1 or more on it: [from, to, 1]",
+                "dependences",
             )
+
+    def _require_types(self) -> None:
+        require_text(self.name, "name")
+        for key, kind in (("operations", Operation), ("dependences", Dependence), ("marks", Mark)):
+            object.__setattr__(self, key, tuple(require_sequence(getattr(self, key), key)))
+            for entry, value in enumerate(getattr(self, key)):
+                if not isinstance(value, kind):
+                    raise ConfigError(f"must be {kind.__name__}s, not {shown(value)}", key, entry=entry)
+        for entry, operation in enumerate(self.operations):
+            if not all(isinstance(text, str) for text in operation):
+                raise ConfigError(f"must hold texts, not {shown(operation)}", "operations", entry=entry)
+        for entry, (before, after, distance) in enumerate(self.dependences):
+            for task in (before, after):
+                require_whole(task, "dependences", most=len(self.operations) - 1, entry=entry)
+            require_whole(distance, "dependences", entry=entry)
+        if len(self.marks) not in (0, len(self.operations)):
+            raise ConfigError("must be one for each operation, or none", "marks")
+
+    def __repr__(self) -> str:
+        sizes = f"{len(self.operations)} operations, {len(self.dependences)} dependences"
+        return f"DataflowGraph({shown(self.name, 40)}, {sizes})"
 
     def __len__(self) -> int:
         return len(self.operations)
@@ -95,10 +133,10 @@ class DataflowGraph:
         return any(edge.distance for edge in self.dependences)
 
     def wrong(self, task: int, what: str) -> ConfigError:
-        """Return the error that says what is wrong with an operation, and shows its position in a program."""
+        """Return the error that says why no unit runs an operation, and shows its position in a program."""
         if self.marks:
-            return self.marks[task].error(what)
-        return ConfigError(f"{self.name or 'graph'}: operation {self.operations[task].name!r}: {what}")
+            return self.marks[task].error(what, "units")
+        return GraphError(f"{self.name or 'graph'}: operation {shown(self.operations[task].name)}: {what}", "units")
 
 
 def _cycle(before: Sequence[Sequence[int]]) -> list[int]:

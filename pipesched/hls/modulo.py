@@ -47,7 +47,10 @@ class Wait(NamedTuple):
 
 
 def interval_bounds(graph: DataflowGraph, units: Units) -> Intervals:
-    """Return ResMII and RecMII: the least interval by the units, and by the recurrences, in cycles."""
+    """Return ResMII and RecMII: the least interval by the units, and by the recurrences, in cycles.
+
+    Raises ConfigError for what is no graph or no units, and for an operation without a unit.
+    """
     classes = assign_classes(graph, units)
     return Intervals(_resources(units, classes), _recurrences(graph, [units[number].latency for number in classes]))
 

@@ -4,20 +4,28 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from pipesched.checks import require_label, require_type, require_whole
 from pipesched.core.cpsat import Limits
 from pipesched.core.listsched import list_schedule
 from pipesched.core.optimum import lower_bound, shortest
+from pipesched.core.priorities import PRIORITIES
+from pipesched.core.ties import TIES
 from pipesched.hls.graph import DataflowGraph
 from pipesched.hls.lowering import lower
 from pipesched.hls.schedule import HardwareSchedule, checked, place_on_units
 from pipesched.hls.units import Units, assign_classes
+from pipesched.names import require_name
 
 PRIORITY, TIE = "alap", "pairing"
+MOST_SEED = 2**31 - 1
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class HardwareOutcome:
-    """A schedule with a lower bound on its latency, or of a loop on its interval, in cycles."""
+    """A schedule with a lower bound on its latency, or of a loop on its interval, in cycles.
+
+    Raises ConfigError, about the field at fault, for a value of another type.
+    """
 
     schedule: HardwareSchedule
     method: str
@@ -25,6 +33,15 @@ class HardwareOutcome:
     proof: str  # what gave the bound
     status: str  # optimal, feasible (a search left a gap) or heuristic
     stopped_by: str = ""  # time or interrupt, when a search left a gap
+
+    def __post_init__(self) -> None:
+        require_type(self.schedule, HardwareSchedule, "a HardwareSchedule", "schedule")
+        require_whole(self.bound, "bound")
+        for key in ("method", "proof", "status", "stopped_by"):
+            require_label(getattr(self, key), key)
+
+    def __repr__(self) -> str:
+        return f"HardwareOutcome({self.schedule}, bound {self.bound}, {self.status})"
 
     @property
     def objective(self) -> int:
@@ -42,8 +59,11 @@ def list_outcome(
 ) -> HardwareOutcome:
     """Return the list schedule by a priority and a tie (names of the core's PRIORITIES and TIES); `seed` repeats it.
 
-    Raises ConfigError for an unknown name, or an operation without a unit.
+    Raises ConfigError for an unknown name, a bad value, or an operation without a unit.
     """
+    require_name(PRIORITIES, priority, "priority", "priority")
+    require_name(TIES, tie, "tie", "tie")
+    require_whole(seed, "seed", most=MOST_SEED)
     classes = assign_classes(graph, units)
     tasks = lower(graph, units, classes)
     listed = list_schedule(tasks, priority=priority, tie=tie, seed=seed)

@@ -10,8 +10,8 @@ import ast
 from collections.abc import Iterator
 from typing import NamedTuple, NoReturn
 
-from pipesched.errors import ConfigError
-from pipesched.hls.graph import DataflowGraph, Dependence, Mark, Operation
+from pipesched.checks import require_flag, require_text
+from pipesched.hls.graph import DataflowGraph, Dependence, GraphError, Mark, Operation
 
 TYPES: dict[type[ast.AST], tuple[str, str]] = {  # operator -> (type of the operation, its sign)
     ast.Add: ("add", "+"),
@@ -68,9 +68,12 @@ Value = Result | Fed | None  # None: an input or a constant
 def parse_program(text: str, name: str = "expression", *, loop: bool = False) -> DataflowGraph:
     """Return the dataflow graph of a program; `name` stands in messages.
 
-    As the body of a `loop`, the program may read a name before its assignment. Raises ConfigError with the line, the
-    column and a caret under it.
+    As the body of a `loop`, the program may read a name before its assignment. Raises ConfigError; for a mistake in the
+    program with the line, the column and a caret under it.
     """
+    require_text(text, "text")
+    require_text(name, "name")
+    require_flag(loop, "loop")
     reader = _Reader(text, name, loop)
     for statement in reader.statements():
         reader.run(statement)
@@ -96,9 +99,9 @@ class _Reader:
         except SyntaxError as error:
             line, column = error.lineno or 1, max((error.offset or 1) - 1, 0)
             text = self.lines[line - 1] if line <= len(self.lines) else ""
-            raise Mark(self.name, line, min(column, len(text)), text).error(error.msg) from None
+            raise Mark(self.name, line, min(column, len(text)), text).error(error.msg, "text") from None
         except (ValueError, RecursionError, MemoryError):  # a NUL byte, or thousands of parentheses
-            raise ConfigError(f"{self.name}: cannot be parsed: binary, or nested too deeply") from None
+            raise GraphError(f"{self.name}: cannot be parsed: binary, or nested too deeply", "text") from None
         for statement in body:
             for target in _targets(statement):
                 if isinstance(target, ast.Name):
@@ -202,7 +205,7 @@ class _Reader:
         return Mark(self.name, line, len(text.encode()[:offset].decode(errors="ignore")), text)
 
     def _refuse(self, node: ast.AST, what: str, column: int | None = None) -> NoReturn:
-        raise self._mark(node, column).error(what)
+        raise self._mark(node, column).error(what, "text")
 
     def graph(self) -> DataflowGraph:
         """Return the graph of all that was read."""
@@ -212,6 +215,8 @@ class _Reader:
                 result = self._settled(value)
                 if result is not None:
                     dependences[Dependence(result.operation, task, result.distance)] = None
+        if not self.operations:
+            raise GraphError(f"{self.name} has no operation to schedule", "text")
         return DataflowGraph(tuple(self.operations), tuple(dependences), self.name, tuple(self.marks))
 
     def _settled(self, value: Value) -> Result | None:

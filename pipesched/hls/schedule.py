@@ -8,19 +8,21 @@ from functools import cached_property
 from heapq import heappop, heappush
 from itertools import accumulate
 
+from pipesched.checks import require_sequence, require_type, require_whole
 from pipesched.core.check import violations
-from pipesched.errors import InvalidSchedule
+from pipesched.errors import ConfigError, InvalidSchedule
 from pipesched.hls.graph import DataflowGraph
 from pipesched.hls.lowering import bind
 from pipesched.hls.units import UnitClass, Units
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class HardwareSchedule:
     """Times in cycles. Operation i starts at `starts[i]` on unit `instances[i]` of class `classes[i]`.
 
     `interval` is None for one run; a loop starts an iteration every `interval` cycles, each by this same schedule.
-    Its `instances` are empty where no unit can run the same operation in every iteration: then they take turns.
+    Its `instances` are empty where no unit can run the same operation in every iteration: then they take turns. Raises
+    ConfigError, about the field at fault, for what is no graph or no units, and for lists of other lengths.
     """
 
     graph: DataflowGraph
@@ -29,6 +31,24 @@ class HardwareSchedule:
     starts: Sequence[int]
     instances: Sequence[int]
     interval: int | None = None
+
+    def __post_init__(self) -> None:
+        require_type(self.graph, DataflowGraph, "a DataflowGraph", "graph")
+        for unit in require_sequence(self.units, "units"):
+            require_type(unit, UnitClass, "UnitClasses", "units")
+        for key in ("classes", "starts", "instances"):
+            numbers = require_sequence(getattr(self, key), key)
+            if len(numbers) != len(self.graph) and (numbers or key != "instances"):
+                raise ConfigError(f"needs one number for each of the {len(self.graph)} operations", key)
+            least, most = (0, len(self.units) - 1) if key == "classes" else (-1, None)
+            for entry, number in enumerate(numbers):
+                require_whole(number, key, least, most, entry=entry)
+        if self.interval is not None:
+            require_whole(self.interval, "interval", least=1)
+
+    def __repr__(self) -> str:
+        interval = "" if self.interval is None else f", interval {self.interval}"
+        return f"HardwareSchedule({len(self.graph)} operations, latency {self.latency}{interval})"
 
     def unit(self, task: int) -> UnitClass:
         """Return the unit class of an operation."""

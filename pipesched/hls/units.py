@@ -5,6 +5,15 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
+from pipesched.checks import (
+    require_label,
+    require_mapping,
+    require_sequence,
+    require_text,
+    require_type,
+    require_whole,
+    shown,
+)
 from pipesched.errors import ConfigError
 from pipesched.hls.graph import DataflowGraph
 from pipesched.names import require_name
@@ -22,13 +31,18 @@ class UnitClass:
     """Several units of one class, `count` of them.
 
     An operation started at s occupies its unit in [s, s + interval), and its result is usable at s + latency, in
-    cycles.
+    cycles. Raises ConfigError, about the field at fault, for numbers out of range.
     """
 
     name: str
     count: int
     latency: int = 1
     interval: int = 1
+
+    def __post_init__(self) -> None:
+        require_label(self.name, "name")
+        for key, least, most in (("count", 0, MOST_UNITS), ("latency", 1, MOST_CYCLES), ("interval", 1, MOST_CYCLES)):
+            object.__setattr__(self, key, require_whole(getattr(self, key), key, least, most))
 
 
 Units = tuple[UnitClass, ...]
@@ -42,26 +56,37 @@ def make_units(
     A unit is busy for its latency, or for one cycle if its class is `pipelined`. Raises ConfigError for a number out of
     range, and for a class of `latencies` or `pipelined` that is not in `counts`.
     """
-    counts = {name.casefold(): count for name, count in (counts or DEFAULT).items()}
-    waits = {name.casefold(): cycles for name, cycles in latencies.items()}
-    in_pipelines = {name.casefold() for name in pipelined}
-    for names, key in ((waits, "latency"), (in_pipelines, "pipelined")):
+    units = _by_class(counts, "counts", 0, MOST_UNITS, "units") or DEFAULT
+    waits = _by_class(latencies, "latencies", 1, MOST_CYCLES, "cycles")
+    in_pipelines = _names(pipelined)
+    for names, key in ((waits, "latencies"), (in_pipelines, "pipelined")):
         for name in names:
-            require_name(counts, name, "unit class", key)
-    for name, count in counts.items():
-        _require(0 <= count <= MOST_UNITS, name, f"0 to {MOST_UNITS:,} units", count)
-        _require(
-            1 <= waits.get(name, 1) <= MOST_CYCLES, name, f"a latency of 1 to {MOST_CYCLES:,} cycles", waits.get(name)
-        )
+            require_name(units, name, "unit class", key)
     return tuple(
         UnitClass(name, count, waits.get(name, 1), 1 if name in in_pipelines else waits.get(name, 1))
-        for name, count in counts.items()
+        for name, count in units.items()
     )
 
 
-def _require(is_met: bool, name: str, allowed: str, given: int | None) -> None:
-    if not is_met:
-        raise ConfigError(f"unit class {name!r}: {allowed}, not {given}")
+def _by_class(numbers: object, key: str, least: int, most: int, what: str) -> dict[str, int]:
+    """Return numbers by unit class, with the names in small letters. Raises ConfigError about the parameter `key`."""
+    given = require_mapping(numbers, f"{what} by unit class", key)
+    read: dict[str, int] = {}
+    for name, number in given.items():
+        if name.casefold() in read:
+            raise ConfigError(f"unit class {shown(name)} stands there twice", key)
+        try:
+            read[name.casefold()] = require_whole(number, key, least, most)
+        except ConfigError as error:
+            raise ConfigError(f"{what} of class {shown(name)}: {error.message}", key) from None
+    return read
+
+
+def _names(pipelined: object) -> set[str]:
+    """Return the names of classes in small letters. Raises ConfigError."""
+    if not isinstance(pipelined, Iterable) or isinstance(pipelined, (str, bytes, Mapping)):
+        raise ConfigError(f"must be a list of unit classes, not {shown(pipelined)}", "pipelined")
+    return {require_text(name, "pipelined").casefold() for name in pipelined}
 
 
 def class_name(operation_type: str, names: Iterable[str]) -> str:
@@ -79,15 +104,22 @@ def class_name(operation_type: str, names: Iterable[str]) -> str:
 def assign_classes(graph: DataflowGraph, units: Units) -> list[int]:
     """Return the class of each operation, as its number in `units`.
 
-    Raises ConfigError for an operation that no unit can run, and for a class that would run none.
+    Raises ConfigError for what is no graph or no units, for an operation that no unit can run, and for a class that
+    would run none.
     """
+    require_type(graph, DataflowGraph, "a DataflowGraph (of parse_program, say)", "graph")
+    for entry, unit in enumerate(require_sequence(units, "units")):
+        if not isinstance(unit, UnitClass):
+            raise ConfigError(f"must be unit classes (of make_units, say), not {shown(unit)}", "units", entry=entry)
     numbers = {unit.name: number for number, unit in enumerate(units)}
+    if len(numbers) < len(units):
+        raise ConfigError("holds a class twice", "units")
     _require_known(graph, units)
     classes = []
     for task, operation in enumerate(graph.operations):
         name = class_name(operation.type, numbers)
         if name not in numbers or not units[numbers[name]].count:
-            raise graph.wrong(task, f"no unit runs {operation.type!r}; give one, for instance `units` {name}=1")
+            raise graph.wrong(task, f"no unit runs {shown(operation.type)}; give one, for instance `units` {name}=1")
         classes.append(numbers[name])
     return classes
 

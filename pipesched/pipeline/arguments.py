@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence, Set
 from fractions import Fraction
+from itertools import islice
 from typing import Any
 
 from pipesched.checks import shown
@@ -12,9 +13,10 @@ from pipesched.pipeline.costs import Costs
 from pipesched.pipeline.memory import Memory
 from pipesched.pipeline.placement import Placement, explicit_placement, named_placement
 from pipesched.pipeline.problem import Problem, require_size
-from pipesched.pipeline.quantities import Exact, Number, canonical, exact, to_fraction
+from pipesched.pipeline.quantities import Exact, Number, canonical, exact, is_scalar, ticks_per_unit, to_fraction
 
 Numbers = Number | Sequence[Number]  # one for all, or a list
+NOT_SEVERAL = (str, bytes, bytearray, Mapping, Set)  # these can be looped over, and are no lists
 
 
 def make_problem(
@@ -81,6 +83,7 @@ def make_problem(
     m = 2 * p if microbatches is None else _count("microbatches", microbatches)
     split = backward_input is not None or backward_weight is not None
     require_size(s, m, split=split)
+    settled = _placement(placement, p, s)
     times = {
         key: None if value is None else _numbers(key, value, s, "one a stage")
         for key, value in (("recompute", recompute), ("overlap", overlap), ("offload", offload), ("reload", reload))
@@ -110,7 +113,7 @@ def make_problem(
         budget=None if budget is None else _numbers("budget", budget, p, "one a device", positive=True),
         unit=unit,
     )
-    return Problem(p, s, m, _placement(placement, p, s), costs, memory, name, time_unit, lanes)
+    return Problem(p, s, m, settled, costs, memory, name, time_unit, lanes)
 
 
 def _count(key: str, value: Any) -> int:
@@ -124,22 +127,24 @@ def _count(key: str, value: Any) -> int:
 
 
 def _placement(value: Any, devices: int, stages: int) -> Placement | None:
-    if value is None or isinstance(value, Placement):
-        return value
     if is_several(value):
-        return _listed_placement(list(value), devices, stages)
+        return _listed_placement(value, devices, stages)
     if stages < devices:
         raise ConfigError(f"must be at least the number of devices ({devices}), not {stages}", "stages")
+    if isinstance(value, Placement):
+        return value
+    if value is None or (isinstance(value, str) and value == "auto"):
+        return None
     if not isinstance(value, str):
         raise ConfigError(f"must be a name or a list of devices, not {shown(value)}", "placement")
-    return None if value == "auto" else named_placement(value, devices, stages)
+    return named_placement(value, devices, stages)
 
 
-def _listed_placement(value: list[Any], devices: int, stages: int) -> Placement:
+def _listed_placement(given: Iterable[Any], devices: int, stages: int) -> Placement:
+    value = first_entries(given, stages)
     if len(value) != stages:
-        raise ConfigError(
-            f"a list needs one device for each of the {stages} stages; this one has {len(value)}", "placement"
-        )
+        found = length_text(given, value, stages)
+        raise ConfigError(f"a list needs one device for each of the {stages} stages; this one has {found}", "placement")
     try:
         numbers = [exact(entry) for entry in value]
     except ValueError:
@@ -151,7 +156,19 @@ def _listed_placement(value: list[Any], devices: int, stages: int) -> Placement:
 
 def is_several(value: Any) -> bool:
     """Return whether a value is a list of some kind (also one of numpy's), not a number, a text or a mapping."""
-    return isinstance(value, Iterable) and not isinstance(value, (str, bytes, dict, set, frozenset))
+    return isinstance(value, Iterable) and not isinstance(value, NOT_SEVERAL) and not is_scalar(value)
+
+
+def first_entries(values: Iterable[Any], most: int) -> list[Any]:
+    """Return the entries of a list of some kind; of a longer one than `most`, which may be endless, one more."""
+    return list(islice(values, most + 1))
+
+
+def length_text(values: Iterable[Any], read: Sequence[Any], most: int) -> str:
+    """Return as text how many entries `values` have, of which `first_entries` has `read` these."""
+    if isinstance(values, (list, tuple)):
+        return str(len(values))
+    return str(len(read)) if len(read) <= most else "more"
 
 
 def _number(
@@ -173,9 +190,10 @@ def _numbers(
     """Read a number for all, or a list of `count` numbers."""
     if not is_several(value):
         return (canonical(_number(key, value, most, positive=positive)),) * count
-    entries = list(value)
+    entries = first_entries(value, count)
     if len(entries) != count:
-        raise ConfigError(f"a list here needs {count} numbers ({each}); this one has {len(entries)}", key)
+        found = length_text(value, entries, count)
+        raise ConfigError(f"a list here needs {count} numbers ({each}); this one has {found}", key)
     numbers = (_number(key, given, most, positive=positive, entry=entry) for entry, given in enumerate(entries))
     return tuple(map(canonical, numbers))
 
@@ -188,6 +206,7 @@ def _halves(
         if backward is None:
             return tuple(forward), tuple(forward)
         whole = _numbers("backward", backward, stages, "one a stage")
+        _require_decimals("backward", whole)
         half = tuple(canonical(to_fraction(time) / 2) for time in whole)
         return half, half
     if backward is not None:
@@ -200,3 +219,11 @@ def _halves(
         _numbers("backward_input", half_input, stages, "one a stage"),
         _numbers("backward_weight", half_weight, stages, "one a stage"),
     )
+
+
+def _require_decimals(key: str, times: Sequence[Exact]) -> None:
+    """Raise ConfigError about `key` for a time that no number of ticks is."""
+    try:
+        ticks_per_unit(map(to_fraction, times))
+    except ValueError as error:
+        raise ConfigError(f"times must be decimals; {error}", key) from None

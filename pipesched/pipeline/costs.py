@@ -8,11 +8,12 @@ from fractions import Fraction
 from functools import cached_property
 from typing import Any, NamedTuple
 
-from pipesched.checks import require_flag, require_sequence, require_whole, shown
+from pipesched.checks import WIDTH, require_flag, require_sequence, require_whole, shown
 from pipesched.errors import ConfigError
 from pipesched.pipeline.kinds import KINDS
-from pipesched.pipeline.quantities import Exact, canonical, ticks_per_unit, to_fraction
+from pipesched.pipeline.quantities import Exact, canonical, in_range, ticks_per_unit, to_fraction
 
+BRIEF = 32  # letters of a list of numbers in the text of an object
 PER_STAGE = ("forward", "backward_input", "backward_weight", "recompute", "overlap", "offload", "reload")
 
 
@@ -85,7 +86,8 @@ class Costs:
                 raise ConfigError(f"times must be decimals; {error}", key) from None
 
     def __repr__(self) -> str:
-        return f"Costs(forward={one_or_all(self.forward)}, backward={one_or_all(self.backward)}, stages={self.stages})"
+        forward, backward = one_or_all(self.forward, BRIEF), one_or_all(self.backward, BRIEF)
+        return f"Costs({forward=!s}, {backward=!s}, stages={self.stages})"
 
     @property
     def stages(self) -> int:
@@ -122,7 +124,7 @@ def exact_tuple(values: object, key: str, count: int, each: str) -> tuple[Exact,
     checked = []
     for entry, value in enumerate(numbers):
         try:
-            number = to_fraction(value)
+            number = in_range(to_fraction(value))
         except ValueError as error:
             raise ConfigError(f"must be a number, not {shown(value)} ({error})", key, entry=entry) from None
         if number < 0:
@@ -131,11 +133,11 @@ def exact_tuple(values: object, key: str, count: int, each: str) -> tuple[Exact,
     return tuple(checked)
 
 
-def one_or_all(values: Sequence[Exact] | None) -> str:
-    """Return the text of numbers: of a single one where all are equal."""
+def one_or_all(values: Sequence[Exact] | None, most: int = WIDTH) -> str:
+    """Return the text of numbers, of at most `most` letters: of a single one where all are equal."""
     if not values:
         return shown(values)
-    return shown(values[0] if all(value == values[0] for value in values) else tuple(values))
+    return shown(values[0] if all(value == values[0] for value in values) else tuple(values), most)
 
 
 def fields_of(instance: object) -> dict[str, Any]:

@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 
 from pipesched.checks import require_label, require_sequence, shown
 from pipesched.errors import ConfigError
-from pipesched.pipeline.costs import exact_tuple, fields_of, one_or_all
+from pipesched.pipeline.costs import BRIEF, exact_tuple, fields_of, one_or_all
 from pipesched.pipeline.quantities import Exact, grains_per_unit, to_fraction
 
 PARTS = ("retain", "checkpoint")  # parts of an activation, between 0 and 1
@@ -78,8 +78,8 @@ class Memory:
         require_label(self.unit, "unit")
 
     def __repr__(self) -> str:
-        budget = "" if self.budget is None else f", budget={one_or_all(self.budget)}"
-        return f"Memory(activation={one_or_all(self.activation)}{budget}, unit={self.unit!r})"
+        budget = "" if self.budget is None else f", budget={one_or_all(self.budget, BRIEF)}"
+        return f"Memory(activation={one_or_all(self.activation, BRIEF)}{budget}, unit={shown(self.unit, BRIEF // 2)})"
 
     @cached_property
     def grains(self) -> Grains:

@@ -44,11 +44,10 @@ class Op(_OpFields):
 
     def __new__(cls, stage: int, kind: str, microbatch: int) -> Op:
         """Make an operation, after checks."""
-        for key, number in (("stage", stage), ("microbatch", microbatch)):
-            require_whole(number, key)
-        if kind not in KINDS:
+        numbers = require_whole(stage, "stage"), require_whole(microbatch, "microbatch")
+        if not _is_kind(kind):
             raise ConfigError(f"must be one of {' '.join(LETTERS)}, not {shown(kind)}", "kind")
-        return tuple.__new__(cls, (stage, kind, microbatch))
+        return tuple.__new__(cls, (numbers[0], kind, numbers[1]))
 
     def __str__(self) -> str:
         return f"{self.stage}{self.kind}{self.microbatch}"
@@ -57,11 +56,33 @@ class Op(_OpFields):
         return f"Op({self.stage}, {self.kind!r}, {self.microbatch})"
 
 
-class Pair(NamedTuple):
-    """A forward and a full backward that run together on one device."""
+def _is_kind(value: object) -> bool:
+    return isinstance(value, str) and value in KINDS
 
+
+def _is_op(value: object, kind: str) -> bool:
+    return isinstance(value, Op) and value.kind == kind
+
+
+class _PairFields(NamedTuple):
     forward: Op
     backward: Op
+
+
+class Pair(_PairFields):
+    """A forward and a full backward that run together on one device.
+
+    Raises ConfigError for operations of other kinds, and for what is no Op.
+    """
+
+    __slots__ = ()
+
+    def __new__(cls, forward: Op, backward: Op) -> Pair:
+        """Make a pair, after checks."""
+        for key, op, kind in (("forward", forward, "F"), ("backward", backward, "B")):
+            if not _is_op(op, kind):
+                raise ConfigError(f"must be an Op of kind {kind}, not {shown(op)}", key)
+        return tuple.__new__(cls, (forward, backward))
 
     def __str__(self) -> str:
         return f"({self.forward};{self.backward})OVERLAP_F_B"
@@ -75,7 +96,7 @@ def parse_op(text: str) -> Op:
     match = _OP.fullmatch(text)
     if not match or match[2] not in KINDS:
         raise ConfigError(
-            f"{text!r} is no operation; one looks like 2F0: stage, one of {' '.join(LETTERS)}, microbatch"
+            f"{shown(text)} is no operation; one looks like 2F0: stage, one of {' '.join(LETTERS)}, microbatch"
         )
     return Op._make((int(match[1]), match[2], int(match[3])))
 
@@ -85,9 +106,9 @@ def parse_slot(text: str) -> Slot:
     match = _PAIR.fullmatch(text)
     if not match:
         return _of_kind(parse_op(text), SLOT_LETTERS, "a device runs")
-    pair = Pair(parse_op(match[1]), parse_op(match[2]))
+    pair = Pair._make((parse_op(match[1]), parse_op(match[2])))
     if pair.forward.kind != "F" or pair.backward.kind != "B":
-        raise ConfigError(f"{text!r}: a pair holds a forward F, then a full backward B")
+        raise ConfigError(f"{shown(text)}: a pair holds a forward F, then a full backward B")
     return pair
 
 

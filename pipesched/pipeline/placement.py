@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
-from pipesched.checks import require_flag, require_sequence, require_whole, shown
+from pipesched.checks import MANY, require_flag, require_sequence, require_whole, shown
 from pipesched.errors import ConfigError
 from pipesched.names import look_up
 
@@ -29,6 +29,11 @@ class Placement:
         object.__setattr__(self, "devices", devices)
         _require_every_device(devices, max(devices) + 1)
         require_flag(self.mirrored, "mirrored")
+
+    def __repr__(self) -> str:
+        texts = [*map(str, self.devices[:MANY])]
+        more = f", .. {len(self.devices)} in all" if len(self.devices) > MANY else "," * (len(texts) == 1)
+        return f"Placement(devices=({', '.join(texts)}{more}), mirrored={self.mirrored})"
 
     def device(self, stage: int, microbatch: int, microbatches: int) -> int:
         """Return the device of a stage for a microbatch out of `microbatches`."""

@@ -8,9 +8,10 @@ from itertools import chain
 from numbers import Integral
 from typing import Any, NamedTuple
 
-from pipesched.checks import require_label, require_sequence, require_type, shown
+from pipesched.checks import require_label, require_sequence, require_type, require_whole, shown
 from pipesched.display import Displayable
 from pipesched.errors import ConfigError
+from pipesched.names import require_name
 from pipesched.pipeline.kinds import KINDS, LANES, LETTERS, TRANSFER_LETTERS
 from pipesched.pipeline.ops import Op, OpIndex, Pair, Slot
 from pipesched.pipeline.problem import Problem
@@ -68,7 +69,8 @@ class Plan(Displayable):
         return [*self.orders, *chain(*self.lanes)] if self.lanes else self.orders
 
     def count(self, kind: str) -> int:
-        """Return the number of operations of a kind."""
+        """Return the number of operations of a kind. Raises ConfigError for what is none."""
+        require_name(KINDS, kind, "kind", "kind")
         if kind not in self.index.letters:
             return 0
         row = self.index.of_kind(kind)
@@ -77,15 +79,23 @@ class Plan(Displayable):
     def slot(self, number: int) -> Slot:
         """Return the slot that an entry of an order stands for."""
         op = self.index.op(number)
-        return Pair(op, self.index.op(self.pairs[number])) if number in self.pairs else op
+        return Pair._make((op, self.index.op(self.pairs[number]))) if number in self.pairs else op
 
     def paired(self, number: int) -> Op | None:
         """Return the backward that runs together with an entry of an order, if any."""
         return self.index.op(self.pairs[number]) if number in self.pairs else None
 
     def slots(self, device: int) -> Iterator[Slot]:
-        """Return what a device runs, in order."""
-        return map(self.slot, self.orders[device])
+        """Return what a device runs, in order. Raises ConfigError for a device that the plan does not have."""
+        return map(self.slot, self.orders[require_device(device, len(self.orders))])
+
+
+def require_device(device: object, devices: int) -> int:
+    """Return `device` if it is the number of one of so many devices. Raises ConfigError."""
+    try:
+        return require_whole(device, "device", most=devices - 1)
+    except ConfigError:
+        raise ConfigError(f"must be 0 to {devices - 1}, not {shown(device)}", "device") from None
 
 
 def _two(pair: object, key: str, entry: int) -> Sequence[Any]:
@@ -137,7 +147,7 @@ def plan_from_slots(
     if "W" in kinds:
         kinds.add("I")  # the rules speak of both, also in a plan that lacks one
     index = OpIndex("".join(letter for letter in LETTERS if letter in kinds), stages, microbatches)
-    _require_each_once(planned, stages, microbatches)
+    require_each_once(planned, stages, microbatches)
     pairs = {
         index.number(slot.forward): index.number(slot.backward)
         for slots in rows
@@ -152,7 +162,8 @@ def plan_from_slots(
     return Plan(index, orders, pairs, lanes=numbered, waits=[*_numbered(waits, index, set(planned))])
 
 
-def _require_each_once(planned: Iterable[Op], stages: int, microbatches: int) -> None:
+def require_each_once(planned: Iterable[Op], stages: int, microbatches: int) -> None:
+    """Raise ConfigError for an operation that is out of range, or stands twice."""
     seen: set[Op] = set()
     for op in planned:
         if op.stage >= stages or op.microbatch >= microbatches:

@@ -13,11 +13,15 @@ from pipesched.pipeline.problem import Problem
 def settled(problem: Problem, plan: Plan) -> Problem:
     """Return `problem` with its placement, or where that is left open with the placement of `plan`.
 
-    Raises ConfigError for a plan that runs a stage on several devices, unless the placement is bidirectional.
+    Raises ConfigError for a plan that leaves a device without a stage, or runs a stage on several devices, unless the
+    placement is bidirectional.
     """
     if problem.placement is not None:
         return problem
-    return replace(problem, placement=placement_of(plan))
+    try:
+        return replace(problem, placement=placement_of(plan))
+    except ConfigError as error:
+        raise ConfigError(error.message, "plan") from None
 
 
 def placement_of(plan: Plan) -> Placement:

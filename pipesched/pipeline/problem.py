@@ -5,10 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from pipesched.checks import require_label, require_type, require_whole, shown
+from pipesched.checks import cut, require_label, require_text, require_type, require_whole, shown
 from pipesched.display import Displayable
 from pipesched.errors import ConfigError
-from pipesched.pipeline.costs import Costs, Ticks, fields_of
+from pipesched.pipeline.costs import BRIEF, Costs, Ticks, fields_of
 from pipesched.pipeline.kinds import Resource, computation_letters
 from pipesched.pipeline.memory import Grains, Memory
 from pipesched.pipeline.placement import Placement, placement_name
@@ -39,14 +39,16 @@ class Problem(Displayable):
 
     def __post_init__(self) -> None:
         for key in ("devices", "stages", "microbatches"):
-            require_whole(getattr(self, key), key, least=1)
+            object.__setattr__(self, key, require_whole(getattr(self, key), key, least=1))
         self._require_lengths()
         require_size(self.stages, self.microbatches, split=self.costs.split)
         if self.placement is not None:
             self._require_placement(require_type(self.placement, Placement, "a Placement or None", "placement"))
+        elif self.devices > self.stages:
+            raise ConfigError(f"must be at most `stages` ({self.stages}), not {shown(self.devices)}", "devices")
         for key in ("name", "time_unit"):
             require_label(getattr(self, key), key)
-        if self.lanes not in LANES:
+        if require_text(self.lanes, "lanes") not in LANES:
             raise ConfigError(f"must be one of {', '.join(LANES)}, not {shown(self.lanes)}", "lanes")
 
     def _require_lengths(self) -> None:
@@ -68,10 +70,10 @@ class Problem(Displayable):
             raise ConfigError(f"uses {placement.last + 1} devices; the problem has {self.devices}", "placement")
 
     def __repr__(self) -> str:
-        name = f"{self.name!r}, " if self.name else ""
+        name = f"{shown(self.name, BRIEF)}, " if self.name else ""
         placement = "auto" if self.placement is None else placement_name(self.placement, self.devices)
         sizes = f"devices={self.devices}, stages={self.stages}, microbatches={self.microbatches}"
-        return f"Problem({name}{sizes}, placement={placement})"
+        return f"Problem({name}{sizes}, placement={cut(placement, BRIEF // 2)})"
 
     def __getstate__(self) -> dict[str, Any]:
         return fields_of(self)

@@ -15,6 +15,7 @@ from numbers import Integral, Rational, Real
 
 MOST_DIGITS = 9
 SHORT = 12  # digits of a decimal that is no rounded fraction: those have 16 or 17
+LARGEST = 10**100  # of the numbers of a problem: a float holds all that is made of them
 FARTHEST = 4_000  # the largest exponent: numbers beyond are mistakes, and take very long to write out
 _DECIMAL = re.compile(r"[-+]?([0-9]+(\.[0-9]*)?|\.[0-9]+)([eE][-+]?[0-9]+)?", re.ASCII)
 _FRACTION = re.compile(r"([-+]?[0-9]{1,18})/(0*[1-9][0-9]{0,17})", re.ASCII)
@@ -26,12 +27,15 @@ Exact = int | float | Fraction  # what Costs and Memory hold: an int where whole
 def to_fraction(value: object) -> Fraction:
     """Return the exact value of a number; a float counts as its shortest decimal text.
 
-    Numbers of other libraries (numpy's, say) count as what they are. Raises ValueError for what is no finite number.
+    Numbers of other libraries (numpy's, say) count as what they are, and so does an array without dimensions. Raises
+    ValueError for what is no finite number.
     """
     if isinstance(value, Fraction):
         return value
     if isinstance(value, str):
         return _spelled(value)
+    if not isinstance(value, (Real, Decimal)) and is_scalar(value):
+        value = value.item()  # type: ignore[attr-defined]
     if isinstance(value, bool) or not isinstance(value, (Real, Decimal)):
         raise ValueError("not a number")
     if isinstance(value, (Integral, Rational)):
@@ -42,6 +46,11 @@ def to_fraction(value: object) -> Fraction:
     if number and abs(number.adjusted()) > FARTHEST:
         raise ValueError("out of range")
     return Fraction(number)
+
+
+def is_scalar(value: object) -> bool:
+    """Return whether a value is an array without dimensions (numpy.array(4), say), which holds one value."""
+    return getattr(value, "ndim", None) == 0 and callable(getattr(value, "item", None))
 
 
 def _spelled(text: str) -> Fraction:
@@ -57,12 +66,19 @@ def exact(value: object) -> Fraction:
     """
     number = to_fraction(value)
     if isinstance(value, Fraction) or (isinstance(value, str) and "/" in value):
-        return number
+        return in_range(number)
     if number and not Fraction(1, 10**MOST_DIGITS) <= abs(number) < 10**MOST_DIGITS:
         raise ValueError(f"more than {MOST_DIGITS} digits")
     whole = len(str(abs(int(number)))) if abs(number) >= 1 else 0
     if (number * 10 ** (MOST_DIGITS - whole)).denominator != 1:
         raise ValueError(f"more than {MOST_DIGITS} digits")
+    return number
+
+
+def in_range(number: Fraction) -> Fraction:
+    """Return a number of a problem. Raises ValueError for one that is too large to compute with."""
+    if abs(number) > LARGEST:
+        raise ValueError("out of range")
     return number
 
 

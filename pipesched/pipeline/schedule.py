@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import accumulate, chain
+from numbers import Integral
 from operator import add, itemgetter, sub
 from typing import Any, NamedTuple
 
@@ -22,7 +23,7 @@ from pipesched.pipeline.costs import fields_of
 from pipesched.pipeline.kinds import KINDS
 from pipesched.pipeline.lowering import lower_plan
 from pipesched.pipeline.ops import Slot
-from pipesched.pipeline.plan import Plan, mismatch
+from pipesched.pipeline.plan import Plan, mismatch, require_device
 from pipesched.pipeline.plan_placement import settled
 from pipesched.pipeline.problem import Problem, require_problem
 from pipesched.pipeline.quantities import in_units
@@ -41,8 +42,8 @@ class Schedule(Displayable):
     """A plan of a problem with times: `start_ticks` and `end_ticks` are by operation number (-1: it does not run).
 
     The backward of a pair has the times of the pair. `schedule_plan` makes a schedule whose operations run as early as
-    they can. Raises ConfigError when plan and times are not for the problem. Whether the times are legal is for `check`
-    to say.
+    they can. Raises ConfigError when plan and times are not for the problem, and for a time that is no int. Whether the
+    times are legal is for `check` to say.
     """
 
     problem: Problem
@@ -59,6 +60,7 @@ class Schedule(Displayable):
             if len(require_sequence(getattr(self, key), key)) != self.plan.index.size:
                 given, due = len(getattr(self, key)), self.plan.index.size
                 raise ConfigError(f"needs a time for each of the {due} operations; this has {given}", key)
+            object.__setattr__(self, key, _ints(getattr(self, key), key))
 
     def __repr__(self) -> str:
         sizes = f"{self.problem.devices} devices, {self.problem.microbatches} microbatches"
@@ -77,8 +79,7 @@ class Schedule(Displayable):
 
         Raises ConfigError for a device that the problem does not have.
         """
-        if device not in range(self.problem.devices):
-            raise ConfigError(f"must be 0 to {self.problem.devices - 1}, not {shown(device)}", "device")
+        device = require_device(device, self.problem.devices)
         times = zip(self.slot_start_ticks[device], self.slot_end_ticks[device], strict=True)
         return [
             TimedSlot(slot, self._time(start), self._time(end))
@@ -223,7 +224,13 @@ class Schedule(Displayable):
         return max(map(add, accumulate(map(sub, takes, gives)), gives), default=0)
 
     def memory_steps(self, device: int) -> Iterator[tuple[int, int]]:
-        """Yield the activation memory of a device over time: (tick, grains from then on), ticks rising."""
+        """Return the activation memory of a device over time: (tick, grains from then on), ticks rising.
+
+        Raises ConfigError for a device that the problem does not have.
+        """
+        return self._steps(require_device(device, self.problem.devices))
+
+    def _steps(self, device: int) -> Iterator[tuple[int, int]]:
         level, now = 0, 0
         changes = []
         for task in chain(self.plan.orders[device], self._transfers[device]):
@@ -263,9 +270,9 @@ def schedule_plan(problem: Problem, plan: Plan) -> Schedule:
     A placement that the problem leaves open is that of the plan. Raises Deadlock with the cycle of operations,
     InvalidSchedule when an operation waits for one that the plan lacks, and ConfigError for a plan of another problem.
     """
-    require_type(plan, Plan, "a Plan (of pipesched.plan, say)", "plan")
-    if len(plan.orders) != require_problem(problem).devices:
-        raise ConfigError(f"is for {len(plan.orders)} devices; the problem has {problem.devices}", "plan")
+    wrong = mismatch(require_problem(problem), require_type(plan, Plan, "a Plan (of pipesched.plan, say)", "plan"))
+    if wrong:
+        raise ConfigError(wrong, "plan")
     problem = settled(problem, plan)
     graph = lower_plan(problem, plan)
     try:
@@ -280,10 +287,23 @@ def schedule_plan(problem: Problem, plan: Plan) -> Schedule:
 def timed_schedule(
     problem: Problem, plan: Plan, starts: Sequence[int], ends: Sequence[int], graph: TaskGraph
 ) -> Schedule:
-    """Return a Schedule that need not lower its plan again, because `graph` is its task graph; times are in ticks."""
-    schedule = Schedule(problem, plan, starts, ends)
-    vars(schedule)["graph"] = graph
+    """Return a Schedule that need not lower its plan again, because `graph` is its task graph; times are in ticks.
+
+    Nothing is checked: problem, plan and times are those that the graph was made of, and that it gave.
+    """
+    schedule = object.__new__(Schedule)
+    vars(schedule).update(problem=problem, plan=plan, start_ticks=starts, end_ticks=ends, graph=graph)
     return schedule
+
+
+def _ints(times: Sequence[int], key: str) -> Sequence[int]:
+    """Return times as ints, the list itself where they are. Raises ConfigError, about `key`, for what is no int."""
+    if set(map(type, times)) <= {int}:
+        return times
+    for entry, time in enumerate(times):
+        if isinstance(time, bool) or not isinstance(time, Integral):
+            raise ConfigError(f"must be a whole number of ticks, not {shown(time)}", key, entry=entry)
+    return [*map(int, times)]
 
 
 def _explain(error: Deadlock, plan: Plan) -> str:

@@ -3,13 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
+from itertools import chain, pairwise
 from typing import Any
 
 from pipesched.checks import shown
-from pipesched.errors import ConfigError
-from pipesched.pipeline.arguments import is_several
+from pipesched.core.paths import heads, topological_order
+from pipesched.errors import ConfigError, InvalidSchedule
+from pipesched.pipeline.arguments import first_entries, is_several, length_text
+from pipesched.pipeline.kinds import KINDS
+from pipesched.pipeline.lowering import lower_plan
 from pipesched.pipeline.ops import Op, Pair, Slot, parse_op, parse_slot, parse_transfer
-from pipesched.pipeline.plan import Plan, plan_from_slots
+from pipesched.pipeline.plan import LanePair, Plan, plan_from_slots, require_each_once
+from pipesched.pipeline.plan_placement import settled
 from pipesched.pipeline.problem import Problem, require_problem
 
 Texts = str | Sequence[str | Op | Pair]  # a list of operations, or one text with blanks between them
@@ -33,7 +39,9 @@ def plan(
         problem: What is planned. Its placement may be left open: `schedule_plan` then reads it off the plan.
         orders: For each device what it runs, in order: texts such as "2F0" or "(0F3;3B1)OVERLAP_F_B", as a list or as
             one text with blanks between them.
-        transfers: For each device its offloads and loads in order, such as "2O0" and "2L0".
+        transfers: For each device its offloads and loads in order, such as "2O0" and "2L0". Where two devices share
+            their lanes, the transfers of both take turns by their earliest starts: those that they would have if no
+            transfer had to wait for one of the other device.
         waits: Pairs of texts (later, earlier): the first operation waits for the end of the second.
 
     Raises:
@@ -41,37 +49,93 @@ def plan(
     """
     require_problem(problem)
     rows = _rows(orders, problem, "orders", parse_slot)
-    moves = _rows(transfers, problem, "transfers", parse_transfer) if transfers else []
-    pairs = [(_wait(pair, 1), _wait(pair, 0)) for pair in waits]
+    moves = _moves(transfers, problem)
+    pairs = _pairs(waits)
     try:
-        return plan_from_slots(rows, problem.stages, problem.microbatches, _in_lanes(problem, moves), pairs)
+        given = plan_from_slots(rows, problem.stages, problem.microbatches, moves, pairs)
     except ConfigError as error:
         raise error.about("orders") from None
+    return replace(given, lanes=_shared_lanes(problem, given)) if moves and problem.lanes == "pair" else given
 
 
-def _in_lanes(problem: Problem, moves: Sequence[Sequence[Slot]]) -> list[list[Op]]:
-    """Return the transfers of devices as those of pairs of lanes."""
-    lanes: list[list[Op]] = [[] for _ in range(problem.lane_pairs if moves else 0)]
-    for device, ops in enumerate(moves):
-        lanes[problem.lane_pair(device)] += [op for op in ops if isinstance(op, Op)]
-    return lanes
+def _moves(transfers: Any, problem: Problem) -> list[list[Op]]:
+    """Return the transfers of each device; an empty list stands for none at all."""
+    if isinstance(transfers, (list, tuple)) and not transfers:
+        return []
+    rows = _rows(transfers, problem, "transfers", parse_transfer)
+    moves = [[op for op in row if isinstance(op, Op)] for row in rows]
+    try:
+        require_each_once(chain(*moves), problem.stages, problem.microbatches)
+    except ConfigError as error:
+        raise error.about("transfers") from None
+    return moves
+
+
+def _shared_lanes(problem: Problem, plan: Plan) -> list[LanePair]:
+    """Return the lanes of pairs of devices for a plan in which each device has its own.
+
+    The transfers of both devices are in the order of their earliest starts, and at one instant each stands behind all
+    that it waits for: so a plan that runs with lanes of its own for each device also runs with these.
+    """
+    place = _places(problem, plan)
+
+    def merged(lanes: Sequence[Sequence[int]]) -> list[int]:
+        return sorted(chain.from_iterable(lanes), key=lambda number: place.get(number, (0, 0)))
+
+    pairs = ([plan.lanes[device] for device in problem.devices_of_lanes(lane)] for lane in range(problem.lane_pairs))
+    return [LanePair(*map(merged, zip(*own, strict=True))) for own in pairs]
+
+
+def _places(problem: Problem, plan: Plan) -> dict[int, tuple[int, int]]:
+    """Return the earliest start of each operation, each device with its own lanes, and its place among equal starts.
+
+    Empty for a plan that does not run, which is for `schedule_plan` to say.
+    """
+    in_order = chain.from_iterable(map(pairwise, plan.machines))
+    try:
+        own = replace(settled(problem, plan), lanes="device")
+        graph = lower_plan(own, replace(plan, waits=[*plan.waits, *in_order]))
+        starts = heads(graph)
+    except (ConfigError, InvalidSchedule):
+        return {}
+    return {task: (starts[task], place) for place, task in enumerate(topological_order(graph))}
 
 
 def _rows(texts: Any, problem: Problem, key: str, parse: Any) -> list[list[Slot]]:
-    if isinstance(texts, str) or not is_several(texts):
+    if not is_several(texts):
         raise ConfigError(f"must list the operations of each device, not {shown(texts)}", key)
-    rows = list(texts)
+    rows = first_entries(texts, problem.devices)
     if len(rows) != problem.devices:
-        raise ConfigError(f"must list {problem.devices} devices, one list each; this has {len(rows)}", key)
-    return [[_slot(entry, key, device, parse) for entry in _split(row, key, device)] for device, row in enumerate(rows)]
+        found = length_text(texts, rows, problem.devices)
+        raise ConfigError(f"must list {problem.devices} devices, one list each; this has {found}", key)
+    most = _most(problem)
+    return [
+        [_slot(entry, key, device, parse) for entry in _split(row, key, device, most)]
+        for device, row in enumerate(rows)
+    ]
 
 
-def _split(row: Any, key: str, device: int) -> list[Any]:
+def _most(problem: Problem) -> int:
+    """Return how many operations there are, of all kinds."""
+    return len(KINDS) * problem.stages * problem.microbatches
+
+
+def _split(row: Any, key: str, device: int, most: int) -> list[Any]:
     if isinstance(row, str):
         return row.split()
     if not is_several(row):
         raise ConfigError(f"must be a list of operations, not {shown(row)}", key, entry=device)
-    return list(row)
+    entries = first_entries(row, most)
+    if len(entries) > most:
+        raise ConfigError(f"lists more operations than there are ({most:,})", key, entry=device)
+    return entries
+
+
+def _pairs(waits: Any) -> list[tuple[Op, Op]]:
+    """Return the wait edges as pairs (before, after)."""
+    if not is_several(waits):
+        raise ConfigError(f"must list pairs of operations (later, earlier), not {shown(waits)}", "waits")
+    return [(_wait(pair, 1), _wait(pair, 0)) for pair in waits]
 
 
 def _slot(entry: Any, key: str, device: int, parse: Any) -> Slot:
@@ -85,7 +149,7 @@ def _slot(entry: Any, key: str, device: int, parse: Any) -> Slot:
 
 
 def _wait(pair: Any, end: int) -> Op:
-    if not isinstance(pair, (list, tuple)) or len(pair) != 2:
+    if not isinstance(pair, (list, tuple)) or len(pair) != 2 or not isinstance(pair[end], (str, Op)):
         raise ConfigError(f"holds pairs of operations (later, earlier), not {shown(pair)}", "waits")
     try:
         return parse_op(str(pair[end]))

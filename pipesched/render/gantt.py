@@ -13,8 +13,9 @@ from rich.console import Console, ConsoleOptions, RenderResult
 from rich.measure import Measurement
 from rich.segment import Segment
 
-from pipesched.checks import require_flag, require_type
+from pipesched.checks import require_flag, require_sequence, require_type, require_whole
 from pipesched.display import Displayable
+from pipesched.errors import ConfigError
 from pipesched.outcome import Outcome
 from pipesched.pipeline.quantities import Number
 from pipesched.pipeline.schedule import Schedule
@@ -37,7 +38,8 @@ class Gantt(Displayable):
     `start` and `end` (in the user's time unit) and `zoom` choose the part to draw: 1/zoom of the window, from its
     start. `label` is one of labels.LABELS; `memory` adds a strip under each device (None: when there is a budget);
     `rows` are the devices to draw (None: all). Charts of the schedules in `together` share one layout, up to the tick
-    `until`; the legend of a chart (`show_legend`) explains them all. Raises ConfigError, about the argument at fault.
+    `until`, so their ticks are equally long; the legend of a chart (`show_legend`) explains them all. Raises
+    ConfigError, about the argument at fault.
     """
 
     def __init__(
@@ -51,7 +53,7 @@ class Gantt(Displayable):
         memory: bool | None = None,
         rows: Sequence[int] | None = None,
         ascii_only: bool = False,
-        together: Sequence[Schedule] = (),
+        together: Sequence[Schedule | Outcome] = (),
         until: int | None = None,
         show_legend: bool = True,
     ) -> None:
@@ -59,11 +61,12 @@ class Gantt(Displayable):
         require_type(self.schedule, Schedule, "a Schedule or an Outcome", "schedule")
         view = View(start, end, zoom, label, memory, rows=rows)
         self.ascii_only = require_flag(ascii_only, "ascii_only")
-        self.together = together or (self.schedule,)
-        last = max(max(member.last_end_ticks) for member in self.together) if until is None else until
+        self.together = _together(together, self.schedule)
+        longest = max(max(member.last_end_ticks) for member in self.together)
+        last = longest if until is None else require_whole(until, "until", least=int(longest > 0))
         self.window, self.label = view.window(self.schedule, last), label
         self.memory, self.devices = view.shows_memory(self.schedule), view.devices(self.schedule)
-        self.show_legend = show_legend
+        self.show_legend = require_flag(show_legend, "show_legend")
 
     def __rich_measure__(self, console: Console, options: ConsoleOptions) -> Measurement:
         """Return all width there is as the most, and names with a few columns as the least."""
@@ -145,3 +148,14 @@ class Gantt(Displayable):
     def _idle_share(self, device: int) -> str:
         whole = self.schedule.makespan_ticks
         return f"{self.schedule.idle_ticks[device] / whole:.0%}" if whole else "0%"
+
+
+def _together(members: Sequence[Schedule | Outcome], schedule: Schedule) -> Sequence[Schedule]:
+    """Return the schedules that share a layout; `schedule` alone without any. Raises ConfigError."""
+    listed = []
+    for member in require_sequence(members, "together"):
+        listed.append(member.schedule if isinstance(member, Outcome) else member)
+        require_type(listed[-1], Schedule, "Schedules or Outcomes", "together")
+    if {member.problem.ticks.per_unit for member in listed} - {schedule.problem.ticks.per_unit}:
+        raise ConfigError("must be schedules whose ticks are as long as those of schedule", "together")
+    return listed or (schedule,)

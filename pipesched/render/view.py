@@ -5,10 +5,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
+from typing import Any
 
 from pipesched.checks import require_flag, require_number, require_whole, shown
 from pipesched.errors import ConfigError
 from pipesched.names import require_name
+from pipesched.pipeline.arguments import first_entries, is_several
 from pipesched.pipeline.quantities import Number, in_units, to_fraction
 from pipesched.pipeline.schedule import Schedule
 from pipesched.render.labels import LABELS
@@ -16,6 +18,7 @@ from pipesched.render.timescale import Window, zoomed
 
 PAGE = 7.0  # inches: the text of a page; a column of a two-column paper is half of it
 NARROWEST_PAGE, WIDEST_PAGE = 2, 40
+MOST_ROWS = 100_000
 
 
 @dataclass(frozen=True)
@@ -38,14 +41,14 @@ class View:
     def __post_init__(self) -> None:
         start, end = _time(self.start, "start"), _time(self.end, "end")
         if start is not None and end is not None and start >= end:
-            raise ConfigError(f"must be later than `start` ({self.start}), not {self.end}", "end")
+            raise ConfigError(f"must be later than `start` ({shown(self.start)}), not {shown(self.end)}", "end")
         require_number(self.zoom, "zoom", least=1)
         require_name(LABELS, self.label, "label", "label")
         if self.memory is not None:
             require_flag(self.memory, "memory")
         require_number(self.inches, "inches", least=NARROWEST_PAGE, most=WIDEST_PAGE)
-        for entry, device in enumerate(self.rows or ()):
-            require_whole(device, "rows", entry=entry)
+        if self.rows is not None:
+            object.__setattr__(self, "rows", _rows(self.rows))
 
     def window(self, schedule: Schedule, until: int | None = None) -> Window:
         """Return the part of the timeline to draw, up to the tick `until` (default: its own end).
@@ -64,7 +67,7 @@ class View:
     def devices(self, schedule: Schedule) -> Sequence[int]:
         """Return the devices to draw. Raises ConfigError for one that is not there."""
         count = schedule.problem.devices
-        for entry, device in enumerate(self.rows or ()):
+        for entry, device in enumerate(() if self.rows is None else self.rows):
             if device >= count:
                 raise ConfigError(f"device {device} is out of range; devices are 0 to {count - 1}", "rows", entry=entry)
         return range(count) if self.rows is None else sorted(set(self.rows))
@@ -72,6 +75,16 @@ class View:
     def shows_memory(self, schedule: Schedule) -> bool:
         """Return whether there is a strip of memory under each device."""
         return schedule.problem.memory.budget is not None if self.memory is None else self.memory
+
+
+def _rows(rows: Any) -> tuple[int, ...]:
+    """Return the devices to draw. Raises ConfigError."""
+    if not is_several(rows):
+        raise ConfigError(f"must be a list of devices, not {shown(rows)}", "rows")
+    listed = first_entries(rows, MOST_ROWS)
+    if len(listed) > MOST_ROWS:
+        raise ConfigError(f"must list at most {MOST_ROWS:,} devices", "rows")
+    return tuple(require_whole(device, "rows", entry=entry) for entry, device in enumerate(listed))
 
 
 def _time(value: Number | None, key: str) -> Fraction | None:

@@ -20,7 +20,10 @@ from pipesched.schedulers.block import Block, Time, busiest, in_chunks, with_wei
 from pipesched.schedulers.family import ANY, Family
 from pipesched.schedulers.squeeze import squeeze as squeezed
 
-EXAMPLE = "algorithm: {block: {period: 6, forward: [0, 1], backward: [4, 2]}}"  # two stages, B = 2F
+EXAMPLE = (  # two stages, B = 2F
+    "period=6, forward=[0, 1], backward=[4, 2]"
+    " (in a config: algorithm: {block: {period: 6, forward: [0, 1], backward: [4, 2]}})"
+)
 KEYS = {"F": "forward", "B": "backward", "I": "backward_input", "W": "backward_weight"}
 
 
@@ -81,9 +84,10 @@ def _block(problem: Problem, period: Any, starts: Mapping[str, Any]) -> Block:
     """Return the block in ticks. Raises ConfigError for missing or bad values."""
     missing = [name for name, absent in (("period", period is None), ("forward", "F" not in starts)) if absent]
     if not {"B", "I"} & starts.keys():
-        missing.append("backward (or backward_input)")
+        missing.append("backward")
     if missing:
-        raise NotApplicable(f"block needs {', '.join(missing)} in the config, for instance {EXAMPLE}", "algorithm")
+        texts = [f"`{name}`{' (or `backward_input`)' * (name == 'backward')}" for name in missing]
+        raise NotApplicable(f"block needs {', '.join(texts)}, for instance {EXAMPLE}", missing[0])
     if "B" in starts and len(starts) > 2:
         raise ConfigError("give either backward or backward_input and backward_weight", "backward")
     if "W" in starts and "I" not in starts:

@@ -5,15 +5,17 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 
-from pipesched.checks import shown
+from pipesched.checks import require_callable, require_label, require_sequence, require_type, shown
 from pipesched.display import Displayable
-from pipesched.errors import NotApplicable
+from pipesched.errors import ConfigError, NotApplicable
+from pipesched.names import require_name
 from pipesched.pipeline.fuse import fuse
-from pipesched.pipeline.placement import named_placement
+from pipesched.pipeline.placement import PLACEMENTS, named_placement
 from pipesched.pipeline.plan import Plan
 from pipesched.pipeline.problem import Problem
 
 ANY = "any"
+STAGES = ("P", "2P", "kP", "2kP")
 
 
 @dataclass(frozen=True, repr=False)
@@ -25,7 +27,8 @@ class Family(Displayable):
     `bubble` and `memory` describe it in words and formulas, `paper` is where it was published, `elsewhere` other
     software that has it. `options` are the keys that `plan` takes; `required` those without a default: a family that
     has any is left out of a comparison of all, unless they are given. `requires` raises NotApplicable for a problem
-    that does not suit it for other reasons than its stages.
+    that does not suit it for other reasons than its stages. Raises ConfigError, about the field at fault, for what is
+    none of these.
     """
 
     name: str
@@ -41,8 +44,22 @@ class Family(Displayable):
     required: tuple[str, ...] = ()
     requires: Callable[[Problem], None] | None = None
 
+    def __post_init__(self) -> None:
+        for key in ("name", "needs", "bubble", "memory", "paper", "elsewhere"):
+            require_label(getattr(self, key), key)
+        require_type(self.plan, Callable, "a function", "plan")
+        require_callable(self.requires, "requires")
+        require_name((ANY, *PLACEMENTS), self.placement, "placement", "placement")
+        require_name((ANY, *STAGES), self.stages, "stages", "stages")
+        for key in ("options", "required"):
+            object.__setattr__(self, key, tuple(require_sequence(getattr(self, key), key)))
+            for entry, option in enumerate(getattr(self, key)):
+                if not isinstance(option, str) or option not in self.options:
+                    raise ConfigError(f"must be names of options, not {shown(option)}", key, entry=entry)
+
     def __repr__(self) -> str:
-        return f"Family({self.name!r}, placement={self.placement}, needs={self.needs!r})"
+        head = f"Family({shown(self.name, 24)}, placement={self.placement}, needs="
+        return f"{head}{shown(self.needs, 118 - len(head))})"
 
 
 def need_even(name: str, count: int, key: str) -> None:

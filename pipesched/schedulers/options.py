@@ -68,13 +68,21 @@ OPTIONS: dict[str, Option] = {
 }
 
 
+class Defaults(dict[str, Any]):
+    """Options that an algorithm has where it is compared, and that count for nothing where it is not.
+
+    Those of a config are such; options that a caller gives to an algorithm that is not compared are a mistake.
+    """
+
+
 def checked_options(family: Family, options: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the options of a family, whole numbers as ints.
+    """Return the options of a family, whole numbers as ints, without those that are None: these are not given.
 
     Raises ConfigError for a value of the wrong shape, NotApplicable for an option that the family does not have; both
     name the option.
     """
-    return {key: checked_option(family, key, value) for key, value in options.items()}
+    checked = {key: checked_option(family, key, value) for key, value in options.items()}
+    return {key: value for key, value in checked.items() if value is not None}
 
 
 def checked_option(family: Family, key: str, value: Any) -> Any:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from importlib import import_module
 
-from pipesched.checks import require_type
+from pipesched.checks import joined, require_type
 from pipesched.display import Displayable
 from pipesched.names import look_up
 from pipesched.schedulers.family import Family
@@ -51,6 +51,9 @@ class Catalogue(tuple[Family, ...], Displayable):
 
     __slots__ = ()
 
+    def __repr__(self) -> str:
+        return f"Catalogue({joined([algorithm.name for algorithm in self])})"
+
 
 def family(name: str) -> Family:
     """Return the family of that name or alias. Raises ConfigError with the nearest names for an unknown one."""
@@ -64,6 +67,12 @@ def family(name: str) -> Family:
 def algorithms() -> Catalogue:
     """Return every family of schedules, with what each needs, what it holds, and its source."""
     return Catalogue(map(family, FAMILIES))
+
+
+def own_name(name: str) -> str:
+    """Return the name of the family that goes by `name`, in any case of letters; any other text as it is."""
+    lower = name.lower()
+    return ALIASES.get(lower, lower if lower in FAMILIES else name)
 
 
 def aliases(name: str) -> list[str]:

@@ -61,7 +61,7 @@ def test_a_misspelt_class_is_refused() -> None:
     assert refusal.value.key == "units"
 
 
-@pytest.mark.parametrize(("latencies", "pipelined", "key"), [({"ad": 2}, (), "latency"), ({}, ("ad",), "pipelined")])
+@pytest.mark.parametrize(("latencies", "pipelined", "key"), [({"ad": 2}, (), "latencies"), ({}, ("ad",), "pipelined")])
 def test_what_is_said_of_a_class_that_is_not_there_names_the_parameter(
     latencies: dict[str, int], pipelined: tuple[str, ...], key: str
 ) -> None:

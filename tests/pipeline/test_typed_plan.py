@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from itertools import repeat
 from random import Random
 from typing import Any
 
 import pytest
-from hypothesis import given
+from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 import pipesched
 from pipesched.errors import ConfigError
+from pipesched.file_formats.schedule_json import document
 from pipesched.pipeline.ops import Op, Pair
 from pipesched.pipeline.problem import Problem
 from tests.replay import device_of, parts
@@ -70,7 +72,7 @@ def test_transfers_and_waits_by_hand() -> None:
 
 @pytest.mark.parametrize("lanes", ["device", "pair"])
 def test_transfers_stand_with_their_device(lanes: str) -> None:
-    """Transfers are listed device by device; devices that share their lanes use them in the order of the devices."""
+    """Transfers are listed device by device; devices that share their lanes use them in the order of the starts."""
     problem = replace(TWO, lanes=lanes)
     plan = pipesched.plan(problem, ROWS, transfers=["0O0 0L0", ["1O1", "1L1"]])
     numbers = {text: plan.index.number(pipesched.Op(int(text[0]), text[1], int(text[2])))
@@ -79,6 +81,57 @@ def test_transfers_stand_with_their_device(lanes: str) -> None:
     shared = [([numbers["0O0"], numbers["1O1"]], [numbers["0L0"], numbers["1L1"]])]
     assert plan.lanes == (own if lanes == "device" else shared)
     assert pipesched.check(pipesched.schedule_plan(problem, plan)) == []
+
+
+def test_devices_that_share_lanes_take_turns() -> None:
+    """The second device's offload is ready long before the first one's, and its forward comes first on the lane."""
+    problem = pipesched.make_problem(devices=2, microbatches=2, offload=1, placement=[1, 0], lanes="pair")
+    plan = pipesched.plan(
+        problem, ["1F0 1B0 1F1 1B1", "0F0 0F1 0B0 0B1"], transfers=["1O1 1L1", "0O0 0L0"], waits=[("1F1", "0O0")]
+    )
+    texts = [[str(plan.index.op(number)) for number in lane] for lane in plan.lanes[0]]
+    assert texts == [["0O0", "1O1"], ["0L0", "1L1"]]
+    assert pipesched.check(pipesched.schedule_plan(problem, plan)) == []
+
+
+def test_turns_where_nothing_takes_time() -> None:
+    """At one instant a transfer stands behind those that it waits for, whatever the numbers of their devices."""
+    problem = pipesched.make_problem(
+        devices=2, microbatches=1, forward=0, backward=0, offload=0, placement="linear", lanes="pair"
+    )
+    for waits in ([("0O0", "1O0")], [("1O0", "0O0")]):
+        plan = pipesched.plan(problem, ["0F0 0B0", "1F0 1B0"], transfers=["0O0 0L0", "1O0 1L0"], waits=waits)
+        assert [str(plan.index.op(number)) for number in plan.lanes[0].offloads] == [*waits[0][::-1]]
+        assert pipesched.check(pipesched.schedule_plan(problem, plan)) == []
+
+
+def test_turns_of_a_plan_that_does_not_run() -> None:
+    """It is a plan all the same, and the deadlock is for `schedule_plan` to say."""
+    problem = replace(TWO, lanes="pair")
+    plan = pipesched.plan(problem, ROWS, transfers=["0O0 0L0", "1O1 1L1"], waits=[("0F0", "0B1")])
+    assert [len(lane) for lane in plan.lanes[0]] == [2, 2]
+    with pytest.raises(pipesched.Deadlock):
+        pipesched.schedule_plan(problem, plan)
+
+
+@settings(max_examples=40, deadline=None)
+@given(problems(("linear", "loop"), saving=True), st.data())
+def test_a_solved_schedule_with_shared_lanes_comes_back_from_its_texts(problem: Problem, data: st.DataObject) -> None:
+    """Its slots, transfers and waits, as texts without times, are a plan that runs and keeps every rule and budget."""
+    budget = data.draw(st.lists(st.integers(1, 6), min_size=problem.devices, max_size=problem.devices))
+    tight = replace(problem, lanes="pair", memory=replace(problem.memory, budget=tuple(budget)))
+    try:
+        solved = pipesched.solve(tight, offload=True, method="portfolio", time_limit=5)
+    except pipesched.NoSchedule:
+        assume(False)
+    written = document(solved)
+    texts = {key: [[entry["op"] for entry in row] for row in written.get(key, [])] for key in ("devices", "transfers")}
+    plan = pipesched.plan(
+        solved.problem, texts["devices"], transfers=texts["transfers"], waits=written.get("waits", [])
+    )
+    schedule = pipesched.schedule_plan(solved.problem, plan)
+    assert pipesched.check(schedule) == []
+    assert (schedule.fits, schedule.offloaded) == (True, solved.schedule.offloaded)
 
 
 @given(
@@ -132,6 +185,13 @@ def moves_of_devices(problem: Problem, lanes: list[list[str]]) -> list[list[str]
         ({"transfers": ["0F0", ""]}, "transfers", 0, "0F0 does not belong here: a lane moves O, L"),
         ({"waits": ["0F0"]}, "waits", None, "holds pairs of operations (later, earlier), not '0F0'"),
         ({"waits": [("0F0",)]}, "waits", None, "holds pairs of operations (later, earlier), not ['0F0']"),
+        ({"waits": None}, "waits", None, "must list pairs of operations (later, earlier), not null"),
+        ({"waits": "0F0"}, "waits", None, "must list pairs of operations (later, earlier), not '0F0'"),
+        ({"transfers": None}, "transfers", None, "must list the operations of each device, not null"),
+        ({"transfers": ["0O0 0O0", ""]}, "transfers", None, "0O0 stands twice in the plan"),
+        ({"transfers": ["", "1L2"]}, "transfers", None, "1L2 is out of range"),
+        ({"orders": [ROWS[0], repeat("1F0")]}, "orders", 1, "lists more operations than there are (28)"),
+        ({"orders": repeat("")}, "orders", None, "must list 2 devices, one list each; this has more"),
         ({"waits": [("0F1", "now")]}, "waits", None, "'now' is no operation"),
         ({"waits": [("0F1", "0O0")]}, "waits", None, "0O0 has a wait edge, but does not stand in the plan"),
     ],

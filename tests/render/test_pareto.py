@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from pipesched.comparison import compare
+from pipesched.comparison import Comparison, compare
 from pipesched.pareto import standings
 from pipesched.pipeline.arguments import make_problem
 from pipesched.render.pareto import marks, pareto
@@ -39,7 +39,8 @@ def test_ascii(draw: Renderer, golden: Golden) -> None:
 
 def test_marks_say_what_is_dominated() -> None:
     """A large letter is on the frontier; after the letters come digits, then #."""
-    entries = compare(make_problem(**AUTOPIPE), ["1f1b", *["naive"] * 40])
+    first, other = compare(make_problem(**AUTOPIPE), ["1f1b", "naive"])
+    entries = Comparison((first, *[other] * 40))
     found = marks(standings(entries))
     assert "".join(found) == "Abcdefghijklmnopqrstuvwxyz0123456789#####"
 

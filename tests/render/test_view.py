@@ -61,6 +61,19 @@ def test_charts_together_last_as_long_as_the_longest() -> None:
     assert pipesched.Gantt(short, together=[short, long]).window == Window(0, max(long.last_end_ticks))
 
 
+def test_charts_together_have_equal_ticks() -> None:
+    """Outcomes are as good as schedules; one whose ticks are longer is refused, because one axis cannot show both."""
+    assert pipesched.Gantt(OUTCOME, together=(OUTCOME, OUTCOME.schedule)).together == [OUTCOME.schedule] * 2
+    whole = pipesched.run(pipesched.make_problem(devices=4, microbatches=8), "1f1b")
+    with pytest.raises(ConfigError, match="together: must be schedules whose ticks are as long as those of schedule"):
+        pipesched.Gantt(OUTCOME, together=[OUTCOME, whole])
+
+
+def test_rows_may_be_an_iterator(draw: Renderer) -> None:
+    """What can be read only once is read only once."""
+    assert rows_of(draw(pipesched.Gantt(OUTCOME, rows=iter([3, 1])), 100)) == ["device 1", "device 3"]  # type: ignore[arg-type]
+
+
 @pytest.mark.parametrize("start", [10, 10.0, "10", Decimal("10"), Fraction(10)])
 def test_times_are_in_the_users_unit(start: Any) -> None:
     """A start of 10 is tick 100 where a tick is a tenth; any way to write a number does."""

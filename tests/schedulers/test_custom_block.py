@@ -136,20 +136,15 @@ def test_a_period_that_is_too_short() -> None:
 GOOD: dict[str, Any] = {"period": 3, "forward": [0, 1], "backward": [4, 2]}
 HALVES: dict[str, Any] = {"period": 3, "forward": [0, 1], "backward_input": [3, 2]}
 BAD: list[tuple[dict[str, Any], str, str | tuple[str, int]]] = [  # the block, what is said, what is at fault
-    (
-        {"forward": [0, 1], "backward": [4, 2]},
-        "block needs period in the config, for instance algorithm: {blo",
-        "algorithm",
-    ),
-    ({"period": 3, "forward": [0, 1]}, "block needs backward (or backward_input) in the config", "algorithm"),
-    ({}, "block needs period, forward, backward (or backward_input) in the config", "algorithm"),
+    ({"forward": [0, 1], "backward": [4, 2]}, "block needs `period`, for instance period=6, forward=[0, 1]", "period"),
+    ({**GOOD, "period": None}, "block needs `period`, for instance", "period"),
+    ({**GOOD, "forward": None}, "block needs `forward`, for instance", "forward"),
+    ({"period": 3, "forward": [0, 1]}, "block needs `backward` (or `backward_input`), for instance", "backward"),
+    ({}, "block needs `period`, `forward`, `backward` (or `backward_input`), for instance", "period"),
+    ({}, "(in a config: algorithm: {block: {period: 6, forward: [0, 1], backward: [4, 2]}})", "period"),
     ({**GOOD, "backward_input": [4, 2]}, "give either backward or backward_input and backward_weight", "backward"),
     ({**GOOD, "backward_weight": [4, 2]}, "give either backward or backward_input and backward_weight", "backward"),
-    (
-        {"period": 3, "forward": [0, 1], "backward_weight": [4, 2]},
-        "block needs backward (or backward_input)",
-        "algorithm",
-    ),
+    ({"period": 3, "forward": [0, 1], "backward_weight": [4, 2]}, "block needs `backward` (or", "backward"),
     ({**GOOD, "period": 0}, "must be more than 0, not 0", "period"),
     ({**GOOD, "period": -3}, "must be at least 0, not -3", "period"),
     ({**GOOD, "period": "six"}, "must be a number, not 'six' (not a number)", "period"),

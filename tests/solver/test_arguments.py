@@ -30,7 +30,7 @@ BAD: list[tuple[dict[str, Any], str, str]] = [  # arguments, parameter, message
     ({"problem": None}, "problem", "must be a Problem (of make_problem or load), not null"),
     ({"problem": "devices: 4"}, "problem", "must be a Problem"),
     ({"objective": "time"}, "objective", "unknown objective 'time'; known are makespan, span"),
-    ({"objective": None}, "objective", "must be a name, one of makespan, span, not None"),
+    ({"objective": None}, "objective", "must be a name, one of makespan, span, not null"),
     ({"time_limit": 0}, "time_limit", "must be a number of more than 0 (at most 1,000,000), not 0"),
     ({"time_limit": -1}, "time_limit", "must be a number of more than 0"),
     ({"time_limit": float("inf")}, "time_limit", "must be a number of more than 0 (at most 1,000,000), not inf"),

@@ -33,7 +33,8 @@ def figure(
     Args:
         result: An Outcome or Schedule (its chart), a Comparison (charts on one time scale, or bars of the metrics where
             they are many), or a Frontier.
-        start: Draw from this time on, in the user's unit.
+        start: Draw from this time on, in the user's unit. Like `end`, `zoom`, `label` and `memory` not for a Frontier,
+            which has no timeline.
         end: Draw up to this time.
         zoom: Draw 1/zoom of the timeline, that much closer.
         label: Label of a slot: auto, microbatch, op, stage, none.
@@ -43,7 +44,18 @@ def figure(
     Raises:
         ConfigError: For a bad argument, or where matplotlib is not installed.
     """
-    return drawing_of(result, View(start, end, zoom, label, memory, inches))
+    view = View(start, end, zoom, label, memory, inches)
+    if isinstance(result, Frontier):
+        _require_plain(view)
+    return drawing_of(result, view)
+
+
+def _require_plain(view: View) -> None:
+    """Raise ConfigError for a part or a look of a timeline."""
+    plain = View(inches=view.inches)
+    for key in ("start", "end", "zoom", "label", "memory"):
+        if getattr(view, key) != getattr(plain, key):
+            raise ConfigError("has no effect on a result that is a Frontier, which has no timeline", key)
 
 
 def drawing_of(result: object, view: View) -> Drawing:

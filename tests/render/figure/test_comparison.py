@@ -63,7 +63,7 @@ def test_many_are_bars(texts: Texts) -> None:
 
 def test_bars_mark_the_best_and_those_over_budget(texts: Texts) -> None:
     """The shortest that fits is green in all three panels, what is over the budget red."""
-    shown = entries(*["naive", "1f1b", "interleaved"] * 3, budget=4)
+    shown = Comparison(tuple(entries("naive", "1f1b", "interleaved", budget=4)) * 3)
     svg = image_of(shown, View(), "svg").decode()
     green = "#{:02x}{:02x}{:02x}".format(*HUES[2])
     assert svg.count(f"fill: {green}") == 3 * 3 + 1  # and the legend
