@@ -22,7 +22,7 @@ from pipesched.outcome import Outcome, run
 from pipesched.parallel import in_processes
 from pipesched.pipeline.costs import BRIEF
 from pipesched.pipeline.problem import Problem, require_problem
-from pipesched.schedulers.options import Defaults, checked_option, checked_options
+from pipesched.schedulers.options import checked_option, checked_options
 from pipesched.schedulers.registry import algorithms as all_algorithms
 from pipesched.schedulers.registry import family, own_name
 
@@ -206,9 +206,9 @@ def _own_options(each: Mapping[str, Mapping[str, Any]]) -> dict[str, Mapping[str
 
 
 def _require_compared(each: Mapping[str, Mapping[str, Any]], names: Sequence[str]) -> None:
-    """Raise ConfigError for options of an algorithm that is not compared, unless they are its defaults anywhere."""
-    for name, options in each.items():
-        if family(name).name not in names and not isinstance(options, Defaults):
+    """Raise ConfigError for options of an algorithm that is not compared."""
+    for name in each:
+        if family(name).name not in names:
             raise ConfigError(f"gives options to {family(name).name}, which algorithms does not list", "each")
 
 

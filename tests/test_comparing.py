@@ -10,7 +10,6 @@ import pytest
 
 import pipesched
 from pipesched.comparison import DEFAULT, every_name
-from pipesched.config.load import load_config
 from pipesched.errors import ConfigError, NotApplicable
 from pipesched.schedulers.registry import FAMILIES, family
 from pipesched.sweeping import SweepPoint
@@ -105,14 +104,6 @@ def test_none_is_not_given() -> None:
         options: dict[str, Any] = dict.fromkeys(family(name).options)
         if name != "block":
             assert pipesched.run(AUTOPIPE, name, **options).metrics == pipesched.run(AUTOPIPE, name).metrics
-
-
-def test_options_of_a_config_count_where_its_algorithm_is_compared() -> None:
-    """They are defaults of that algorithm, and no mistake where it is left out."""
-    config = load_config("devices: 2\nalgorithm: {interleaved: {group_size: 4}}", {})
-    assert config.algorithm is not None
-    each = {config.algorithm.name: config.algorithm.options}
-    assert [dict(entry.options) for entry in pipesched.compare(config.problem, "1f1b", each=each)] == [{}]
 
 
 def test_options_for_all_replace_those_for_each() -> None:

@@ -118,9 +118,14 @@ def _jobs(text: str | None) -> int:
     return 0 if text is None else whole_number("--jobs", text, 1, MOST)
 
 
-def _own_options(configured: Algorithm | None) -> dict[str, Mapping[str, Any]]:
-    """Return the options that the config gives to one algorithm."""
-    return {configured.name: configured.options} if configured else {}
+def _own_options(configured: Algorithm | None, names: str | Sequence[str]) -> dict[str, Mapping[str, Any]]:
+    """Return the options that the config gives to one algorithm, if it is compared."""
+    from pipesched.comparison import ALL
+    from pipesched.schedulers.registry import family
+
+    if configured is None or not (names == ALL or configured.name in {family(name).name for name in names}):
+        return {}
+    return {configured.name: configured.options}
 
 
 def _names(names: Sequence[str] | None, configured: Algorithm | None, *, every: bool) -> str | Sequence[str]:
@@ -150,7 +155,7 @@ def _compared(
     names = _names(algorithms, config.algorithm, every=every)
     count = 20 if isinstance(names, str) else len(names)
     with working(config.problem, count), _located(config.algorithm, options):
-        return compare(config.problem, names, each=_own_options(config.algorithm), **settings)
+        return compare(config.problem, names, each=_own_options(config.algorithm, names), **settings)
 
 
 def _swept(
@@ -166,7 +171,7 @@ def _swept(
     configured = algorithm_of(values)
     names = _names(algorithms, configured, every=every)
     with _located(configured, settings):
-        return read_sweep(text, values, names, each=_own_options(configured), **settings)
+        return read_sweep(text, values, names, each=_own_options(configured, names), **settings)
 
 
 def _answer_sweep(sweep: Sweep, target: Target, screen: Screen) -> None:

@@ -11,7 +11,7 @@ from pipesched.checks import shown
 from pipesched.config.text_numbers import only_numbers
 from pipesched.errors import ConfigError
 from pipesched.schedulers.family import Family
-from pipesched.schedulers.options import COUNT, OPTIONS, PERIOD, STARTS, WHOLE, Defaults, checked_option
+from pipesched.schedulers.options import COUNT, OPTIONS, PERIOD, STARTS, WHOLE, checked_option
 from pipesched.schedulers.registry import family
 
 if TYPE_CHECKING:
@@ -69,7 +69,7 @@ def read_algorithm(value: Value, file: str) -> Algorithm:
         raise ConfigError(f"{where}: must hold `option: value` lines, not {shown(options.plain())}")
     given = {key: entry for key, entry in options.data.items() if entry.data is not None}
     locations = {key: f"{file}:{entry.line}: algorithm.{name}.{key}" for key, entry in given.items()}
-    asked = Algorithm(chosen.name, Defaults({key: _option(key, e.plain()) for key, e in given.items()}), locations)
+    asked = Algorithm(chosen.name, {key: _option(key, e.plain()) for key, e in given.items()}, locations)
     with asked.located():
         for key, option in asked.options.items():
             checked_option(chosen, key, option)

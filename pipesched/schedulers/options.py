@@ -68,13 +68,6 @@ OPTIONS: dict[str, Option] = {
 }
 
 
-class Defaults(dict[str, Any]):
-    """Options that an algorithm has where it is compared, and that count for nothing where it is not.
-
-    Those of a config are such; options that a caller gives to an algorithm that is not compared are a mistake.
-    """
-
-
 def checked_options(family: Family, options: Mapping[str, Any]) -> dict[str, Any]:
     """Return the options of a family, whole numbers as ints, without those that are None: these are not given.
 

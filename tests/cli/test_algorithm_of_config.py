@@ -94,6 +94,7 @@ def test_compare_gives_the_block_to_its_family(cli: Cli) -> None:
     assert [row["applicable"] for row in compared(cli, "block", "1f1b")] == [True, True]
     config(GROUPED)
     assert [row["algorithm"] for row in compared(cli)] == ["naive", "1f1b", "interleaved"]
+    assert [row["algorithm"] for row in compared(cli, "1f1b")] == ["1f1b"]  # its options wait for it to be compared
     assert peaks(compared(cli, "1f1b", "interleaved")[1]) == peaks(ran(cli))
     assert peaks(compared(cli, "1f1b", "interleaved", "--group-size", "2")[1]) == peaks(ran(cli, "--group-size", "2"))
 

@@ -27,7 +27,9 @@ def comparison_figure(comparison: Comparison, view: View) -> Drawing:
     """Draw the schedules of a comparison, in its order. Raises ConfigError if there is none."""
     outcomes = [entry.outcome for entry in comparison if entry.outcome]
     if not outcomes:
-        raise ConfigError("there is nothing to draw: none of the algorithms applies")
+        rows = any(entry.applicable for entry in comparison)
+        why = "rows of a document hold no schedules" if rows else "none of the algorithms applies"
+        raise ConfigError(f"there is nothing to draw: {why}", "result")
     height = FRAME_INCHES + sum(TITLE_INCHES + chart_inches(outcome.schedule, view) for outcome in outcomes)
     if height <= TALLEST:
         return _charts(outcomes, view, height)
