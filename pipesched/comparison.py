@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from typing import Any, overload
 
 from pipesched.checks import (
     joined,
+    require_label,
     require_mapping,
     require_sequence,
     require_text,
@@ -18,10 +19,12 @@ from pipesched.checks import (
 )
 from pipesched.display import Displayable
 from pipesched.errors import ConfigError, NoSchedule, NotApplicable
+from pipesched.names import require_name
 from pipesched.outcome import Outcome, run
 from pipesched.parallel import in_processes
 from pipesched.pipeline.costs import BRIEF
 from pipesched.pipeline.problem import Problem, require_problem
+from pipesched.runs_in import TRAINERS, runs_in, weight_copies
 from pipesched.schedulers.options import checked_option, checked_options
 from pipesched.schedulers.registry import algorithms as all_algorithms
 from pipesched.schedulers.registry import family, own_name
@@ -35,7 +38,8 @@ class Entry:
     """One algorithm of a comparison: its outcome, or the `reason` why it does not apply.
 
     `options` are those it was given. `metrics` are the outcome's; an entry that was read from a document has metrics
-    and no outcome. Raises ConfigError, about the field at fault, for a value of another type.
+    and no outcome, and says by `trainers` and `copies` what `runs_in` and `weights` are. Raises ConfigError, about the
+    field at fault, for a value of another type.
     """
 
     algorithm: str
@@ -43,6 +47,8 @@ class Entry:
     reason: str = ""
     options: Mapping[str, Any] = field(default_factory=dict)
     document: Mapping[str, Any] | None = field(default=None, repr=False)
+    trainers: Sequence[str] = field(default=(), repr=False)
+    copies: int = field(default=1, repr=False)
 
     def __post_init__(self) -> None:
         require_text(self.algorithm, "algorithm")
@@ -51,6 +57,9 @@ class Entry:
         require_mapping(self.options, "options by their names", "options")
         if self.document is not None:
             require_mapping(self.document, "metrics by their names, or None", "document")
+        for trainer in require_sequence(self.trainers, "trainers"):
+            require_text(trainer, "trainers")
+        require_whole(self.copies, "copies", least=1)
 
     def __repr__(self) -> str:
         what = shown(self.reason) if self.metrics is None else f"makespan {self.metrics['makespan']}"
@@ -67,22 +76,34 @@ class Entry:
         return self.document if self.outcome is None else self.outcome.metrics
 
     @property
+    def runs_in(self) -> list[str]:
+        """The trainers that can run the schedule as it is: "pytorch", from a CSV."""
+        return list(self.trainers) if self.outcome is None else runs_in(self.outcome.schedule)
+
+    @property
+    def weights(self) -> int:
+        """The number of copies of each stage's weights that the schedule needs: 1, or 2 where it is bidirectional."""
+        return self.copies if self.outcome is None else weight_copies(self.outcome.schedule)
+
+    @property
     def rank(self) -> tuple[bool, bool, Fraction, Fraction]:
         """The sort key: what fits its budget comes before what does not, and what does not apply comes last; otherwise
-        the shorter makespan comes first, and of equal makespans the lower peak memory."""
+        the shorter makespan comes first, and of equal makespans the one whose largest device holds less."""
         if self.outcome is not None:
             schedule = self.outcome.schedule
             makespan = Fraction(schedule.makespan_ticks, schedule.problem.ticks.per_unit)
-            return (
-                False,
-                not schedule.fits,
-                makespan,
-                Fraction(max(schedule.peak_grains), schedule.problem.grains.per_unit),
-            )
+            memory = Fraction(max(schedule.memory_grains), schedule.problem.grains.per_unit)
+            return False, not schedule.fits, makespan, memory
         if self.document is None:
             return True, True, Fraction(0), Fraction(0)
-        makespan, peak = Fraction(self.document["makespan"]), Fraction(max(self.document["peak_memory"]))
-        return False, not self.document["fits"], makespan, peak
+        makespan, memory = Fraction(self.document["makespan"]), Fraction(max(memory_of(self.document)))
+        return False, not self.document["fits"], makespan, memory
+
+
+def memory_of(metrics: Mapping[str, Any]) -> Sequence[int | float]:
+    """Return what each device holds at most; a document of an earlier pipesched has only its activations."""
+    memory: Sequence[int | float] = metrics.get("memory", metrics["peak_memory"])
+    return memory
 
 
 @dataclass(frozen=True, repr=False)
@@ -90,11 +111,14 @@ class Comparison(Displayable, Sequence[Entry]):
     """Entries in the order asked for.
 
     `comparison["1f1b"]` is the entry of an algorithm, by its name or an alias; `comparison.best` is the best entry.
+    `time_unit` is the label of times.
     """
 
     entries: tuple[Entry, ...]
+    time_unit: str = ""
 
     def __post_init__(self) -> None:
+        require_label(self.time_unit, "time_unit")
         object.__setattr__(self, "entries", tuple(require_sequence(self.entries, "entries")))
         for position, entry in enumerate(self.entries):
             if not isinstance(entry, Entry):
@@ -128,13 +152,25 @@ class Comparison(Displayable, Sequence[Entry]):
 
     def ranked(self) -> Comparison:
         """Return the same entries, best first (see Entry.rank)."""
-        return Comparison(tuple(sorted(self.entries, key=lambda entry: entry.rank)))
+        return replace(self, entries=tuple(sorted(self.entries, key=lambda entry: entry.rank)))
 
     @property
     def best(self) -> Entry | None:
         """The entry of the shortest makespan that fits its budget, or of any when none fits; None when none applies."""
         best = min(self.entries, key=lambda entry: entry.rank, default=None)
         return best if best is not None and best.applicable else None
+
+    def best_in(self, trainer: str) -> Entry | None:
+        """Return the best entry that a trainer of `TRAINERS` can run; None if it can run none.
+
+        Raises ConfigError for another name.
+        """
+        return self.only(trainer).best
+
+    def only(self, trainer: str) -> Comparison:
+        """Return the entries that a trainer of `TRAINERS` can run as they are. Raises ConfigError for another name."""
+        require_name(TRAINERS, trainer, "trainer", "trainer")
+        return replace(self, entries=tuple(entry for entry in self.entries if trainer in entry.runs_in))
 
 
 def compare(
@@ -170,7 +206,8 @@ def compare(
     for name in names:
         given = {key: value for key, value in options.items() if key in family(name).options and value is not None}
         calls.append((problem, name, {**own.get(name, {}), **given}))
-    return Comparison(tuple(in_processes(_entry, calls, jobs, work=2 * problem.stages * problem.microbatches)))
+    entries = in_processes(_entry, calls, jobs, work=2 * problem.stages * problem.microbatches)
+    return Comparison(tuple(entries), problem.time_unit)
 
 
 def every_name(own: Mapping[str, Mapping[str, Any]]) -> list[str]:

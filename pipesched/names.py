@@ -10,20 +10,25 @@ from pipesched.checks import shown
 from pipesched.errors import ConfigError
 
 T = TypeVar("T")
+NEAREST = 3
 
 
-def look_up(table: Mapping[str, T], name: object, what: str, key: str | None = None) -> T:
+def look_up(table: Mapping[str, T], name: object, what: str, key: str | None = None, rest: str = "") -> T:
     """Return `table[name]`; `what` says what it is, for a message: "algorithm".
 
-    Raises ConfigError, about the parameter `key`, that suggests the nearest name and lists all known ones.
+    Raises ConfigError, about the parameter `key`, that suggests the nearest name and lists all known ones, or the three
+    nearest where `rest` says what lists all.
     """
     if not isinstance(name, str):
-        raise ConfigError(f"must be a name, one of {', '.join(table)}, not {shown(name)}", key)
+        known = f"one of {', '.join(table)}, " if not rest else ""
+        raise ConfigError(f"must be a name, {known}not {shown(name)}", key)
     if name in table:
         return table[name]
     near = get_close_matches(name.lower(), table, n=1)
     hint = f"did you mean {near[0]!r}? " if near else ""
-    raise ConfigError(f"unknown {what} {shown(name)}; {hint}known are {', '.join(table)}", key)
+    nearest = get_close_matches(name.lower(), table, n=NEAREST, cutoff=0)
+    known = f"the nearest are {', '.join(nearest)}; {rest}" if rest else f"known are {', '.join(table)}"
+    raise ConfigError(f"unknown {what} {shown(name)}; {hint}{known}", key)
 
 
 def require_name(names: Iterable[str], name: object, what: str, key: str | None = None) -> str:

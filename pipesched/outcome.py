@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any, NamedTuple
 
@@ -37,8 +38,9 @@ class SolveReport:
     `objective` is "makespan" or "span", and `value` its number. `bound` is the best lower bound on it over all
     `placements` that were tried; `makespan_bound` is one on the makespan for the placement of the schedule. `seconds`
     is the time that the solve took, and `stopped_by` what ended it. `source` is what found the schedule; `heuristic` is
-    the best schedule within the budget that the portfolio found before any search. Raises ConfigError, about the field
-    at fault, for a value of another type.
+    the best schedule within the budget that the portfolio found before any search. `equal` are the named schedules of
+    the same value, each with what its largest device holds, in the user's memory unit. Raises ConfigError, about the
+    field at fault, for a value of another type.
     """
 
     objective: str
@@ -51,6 +53,7 @@ class SolveReport:
     source: str
     heuristic: BestHeuristic | None
     placements: tuple[str, ...]
+    equal: Mapping[str, int | float] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         require_name(OBJECTIVES, self.objective, "objective", "objective")
@@ -63,6 +66,7 @@ class SolveReport:
             ("makespan_bound", Bound, "a Bound"),
             ("stopped_by", StoppedBy, "a StoppedBy"),
             ("heuristic", (BestHeuristic, type(None)), "a BestHeuristic or None"),
+            ("equal", Mapping, "a mapping of memory by names"),
         )
         for key, kind, what in kinds:
             require_type(getattr(self, key), kind, what, key)
@@ -148,6 +152,10 @@ class Outcome(Displayable):
             "idle": schedule.idle,
             "busy": schedule.busy,
             "peak_memory": schedule.peak_memory,
+            "memory": schedule.memory,
+            "imbalance": schedule.imbalance,
+            "utilization": schedule.utilization,
+            "bottleneck": schedule.bottleneck,
             "fits": schedule.fits,
         }
 

@@ -13,14 +13,14 @@ from pipesched.outcome import Outcome
 class Standing(NamedTuple):
     """A schedule among others, and the options of its algorithm.
 
-    Makespan and peak are in the user's units, the peak that of the activations of the largest device; `dominated_by` is
-    the position of the first standing that dominates this one.
+    Makespan and memory are in the user's units; `memory` is what the largest device holds at most, static memory
+    included; `dominated_by` is the position of the first standing that dominates this one.
     """
 
     outcome: Outcome
     options: Mapping[str, Any]
     makespan: Fraction
-    peak: Fraction
+    memory: Fraction
     dominated_by: int | None = None
 
     @property
@@ -29,12 +29,12 @@ class Standing(NamedTuple):
         return self.outcome.schedule.fits
 
     def dominates(self, other: Standing) -> bool:
-        """Return whether this schedule is no worse than `other` in makespan and peak, and better in one of them.
+        """Return whether this schedule is no worse than `other` in makespan and memory, and better in one of them.
 
         Equals do not dominate each other, and what is over its budget dominates nothing that fits.
         """
-        mine, theirs = (self.makespan, self.peak), (other.makespan, other.peak)
-        no_worse = self.makespan <= other.makespan and self.peak <= other.peak
+        mine, theirs = (self.makespan, self.memory), (other.makespan, other.memory)
+        no_worse = self.makespan <= other.makespan and self.memory <= other.memory
         return no_worse and mine != theirs and (self.fits or not other.fits)
 
 
@@ -51,5 +51,5 @@ def _first_above(point: Standing, points: Sequence[Standing]) -> int | None:
 def _standing(entry: Entry) -> Standing | None:
     if entry.outcome is None:
         return None
-    _, _, makespan, peak = entry.rank
-    return Standing(entry.outcome, entry.options, makespan, peak)
+    _, _, makespan, memory = entry.rank
+    return Standing(entry.outcome, entry.options, makespan, memory)

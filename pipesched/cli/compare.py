@@ -19,9 +19,12 @@ if TYPE_CHECKING:
 
 
 def command(
-    algorithms: Annotated[
+    words: Annotated[
         list[str] | None,
-        typer.Argument(help="Algorithms of `pipesched list`; default: naive 1f1b interleaved.", metavar="NAME"),
+        typer.Argument(
+            help="Algorithms of `pipesched list`, and the YAML file of the problem; default: naive 1f1b interleaved.",
+            metavar="NAME|FILE",
+        ),
     ] = None,
     *,
     everything: Annotated[
@@ -29,7 +32,17 @@ def command(
     ] = False,
     sweep: Annotated[
         str | None,
-        typer.Option(help="Vary a field: microbatches=4,8,16,32 prints the bubble against it.", metavar="FIELD=VALUES"),
+        typer.Option(
+            help="Vary a field: microbatches=4,8,16,32, or a range 8:96:8, prints the bubble against it.",
+            metavar="FIELD=VALUES",
+        ),
+    ] = None,
+    show: Annotated[
+        str | None,
+        typer.Option(
+            help="What --sweep prints: bubble, makespan, microbatch (time of one), utilization, memory.",
+            metavar="MEASURE",
+        ),
     ] = None,
     pareto: Annotated[
         bool,
@@ -46,6 +59,10 @@ def command(
             help="How many charts: all, none, or the best N; default: all of up to 4 algorithms, of more the best 3.",
             metavar="N|all|none",
         ),
+    ] = None,
+    only: Annotated[
+        str | None,
+        typer.Option(help="Show only what a trainer can run as it is: pytorch.", metavar="TRAINER"),
     ] = None,
     jobs: Annotated[
         str | None,
@@ -64,19 +81,23 @@ def command(
     from pipesched.cli.comparing import Charts, print_comparison, require_drawable, wanted_charts
     from pipesched.cli.output import print_json, save, target_format
     from pipesched.cli.reading import given_config
+    from pipesched.cli.words import split_words
     from pipesched.file_formats.comparison_json import comparison_document
     from pipesched.file_formats.registry import COMPARISON, SWEEP
 
-    _refuse_pointless(algorithms, chart, charts, everything=everything, pareto=pareto, sweep=sweep)
+    algorithms, problem = split_words(words, problem)
+    _refuse_pointless(algorithms, chart, charts, everything=everything, pareto=pareto, sweep=sweep, show=show)
     wanted: Charts = wanted_charts(charts)
     target_format(target, COMPARISON if sweep is None else SWEEP)
     settings = {"jobs": _jobs(jobs), **algorithm}
     every = everything or (pareto and not algorithms)
     if sweep is not None:
-        _answer_sweep(_swept(sweep, problem, algorithms, settings, every=every), target, screen)
+        _answer_sweep(_swept(sweep, problem, algorithms, settings, every=every), show, target, screen)
         return
     config = given_config(problem)
     comparison = _compared(config, algorithms, algorithm, settings, every=every)
+    if only is not None:
+        comparison = comparison.only(only)
     if pareto:
         _answer_pareto(comparison, target, screen)
         return
@@ -98,11 +119,18 @@ def _refuse_pointless(
     everything: bool,
     pareto: bool,
     sweep: str | None,
+    show: str | None,
 ) -> None:
     """Raise ConfigError for options that contradict each other, and for those that would change nothing."""
     from pipesched.cli.output import refuse_chart_options
     from pipesched.errors import ConfigError
+    from pipesched.names import look_up
+    from pipesched.render.sweep import MEASURES
 
+    if show is not None and sweep is None:
+        raise ConfigError("--show: says what --sweep prints; give --sweep too")
+    if show is not None:
+        look_up(MEASURES, show, "measure", "show")
     if everything and algorithms:
         raise ConfigError("--all: compares every algorithm; give either it or names")
     if pareto and sweep is not None:
@@ -174,18 +202,18 @@ def _swept(
         return read_sweep(text, values, names, each=_own_options(configured, names), **settings)
 
 
-def _answer_sweep(sweep: Sweep, target: Target, screen: Screen) -> None:
-    """Write a sweep to the target file, if there is one, and print its document, or a table of bubbles."""
+def _answer_sweep(sweep: Sweep, show: str | None, target: Target, screen: Screen) -> None:
+    """Write a sweep to the target file, if there is one, and print its document, or a table of what `show` names."""
     from pipesched.cli.output import console_for, print_json, save
     from pipesched.file_formats.comparison_json import sweep_document
     from pipesched.file_formats.registry import SWEEP
-    from pipesched.render.comparison import sweep_table
+    from pipesched.render.sweep import BUBBLE, sweep_table
 
     save(sweep, SWEEP, target)
     if screen.as_json:
         print_json(sweep_document(sweep))
     else:
-        console_for(screen).print(sweep_table(sweep))
+        console_for(screen).print(sweep_table(sweep, BUBBLE if show is None else show))
 
 
 def _answer_pareto(comparison: Comparison, target: Target, screen: Screen) -> None:

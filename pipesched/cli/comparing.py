@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
 from pipesched.cli.flags import PROBLEM_FLAGS
@@ -24,6 +24,7 @@ FEW = 4  # algorithms that are all drawn, above the table; of more, the best one
 BEST = 3
 LONGEST = 2  # times the best makespan: what is longer is cut there
 MANY_DEVICES, SHOWN_DEVICES = 16, 8
+MOST_VALUES, MOST_DIGITS = 1_000, 12  # of a range
 
 Charts = int | str | None  # so many, "all", or None for the default
 
@@ -147,7 +148,7 @@ def read_sweep(text: str, values: Values, algorithms: str | Sequence[str], **set
 
     name, _, listed = text.partition("=")
     field = numeric_field(_parameter(name.strip()))
-    parts = [part.strip() for part in listed.split(",") if part.strip()]
+    parts = [value for part in listed.split(",") if part.strip() for value in _range(part.strip())]
     for part in parts:
         if isinstance(typed(part), str):
             raise ConfigError(f"--sweep: {part!r} is no number; write for instance microbatches=4,8,16,32")
@@ -157,6 +158,24 @@ def read_sweep(text: str, values: Values, algorithms: str | Sequence[str], **set
         points = sweep_points(values, field, [typed(part) for part in parts])
     compared = tuple(SweepPoint(value, compare(problem, algorithms, **settings)) for value, problem in points)
     return Sweep(field.key, compared)
+
+
+def _range(text: str) -> Iterator[str]:
+    """Yield the values of a range of whole numbers, such as 8:96 or 8:96:8, both ends included; else the text itself.
+
+    Raises ConfigError.
+    """
+    ends = text.split(":")
+    if len(ends) == 1:
+        yield text
+        return
+    numbers = [int(end) for end in ends if end.strip().isdecimal() and len(end) < MOST_DIGITS]
+    if len(numbers) != len(ends) or len(ends) > 3 or (len(ends) == 3 and not numbers[2]):
+        raise ConfigError(f"--sweep: {text!r} is no range; write for instance microbatches=8:96:8")
+    first, last, step = (*numbers, 1)[:3]
+    if not 0 <= last - first < MOST_VALUES * step:
+        raise ConfigError(f"--sweep: {text!r} must rise, to at most {MOST_VALUES:,} values")
+    yield from map(str, range(first, last + 1, step))
 
 
 def _parameter(name: str) -> str:

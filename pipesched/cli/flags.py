@@ -27,7 +27,7 @@ COMMAND_FLAGS = {  # parameter of any other function -> its flag
         for name in (
             "gap", "hint", "inches", "jobs", "label", "latency", "memory", "method", "offload", "pipeline",
             "pipelined", "placement", "recompute", "rows", "split_backward", "time_limit", "workers", "zoom",
-            "force", "frontier", "sweep",
+            "force", "frontier", "show", "sweep",
         )
     },
     "algorithm": "--algo",
@@ -35,7 +35,9 @@ COMMAND_FLAGS = {  # parameter of any other function -> its flag
     "field": "--sweep",
     "format": "--to",
     "path": "--output",
+    "polish": "--no-polish",
     "start": "--from",
+    "trainer": "--only",
     "units": "--unit",
     "values": "--sweep",
 }  # fmt: skip
@@ -49,7 +51,7 @@ def spell(text: str) -> str:
     def flag(match: re.Match[str]) -> str:
         return {**COMMAND_FLAGS, **KEY_FLAGS}.get(match[1], match[0])
 
-    return _PARAMETER.sub(flag, text)
+    return _PARAMETER.sub(flag, text.replace("`algorithms()`", "`pipesched list`"))
 
 
 def spelled(error: ConfigError) -> str:

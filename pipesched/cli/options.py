@@ -94,6 +94,7 @@ SEARCH: Group = (
     _text("hint", "--hint", "a schedule (JSON) to begin from", _SEARCH, "FILE"),
     _text("method", "--method", "auto (default), portfolio, cpsat or improve", _SEARCH, "NAME"),
     _flag("frontier", "--frontier", "the best at every budget instead: makespan against memory", _SEARCH),
+    _flag("no_polish", "--no-polish", "do not lower the memory of what was found at the same value", _SEARCH),
     _flag("quiet", "--quiet", "no progress, no timing", _SEARCH),
 )
 RULES: Group = (
@@ -234,6 +235,7 @@ def search_values(values: Mapping[str, Any]) -> SearchOptions:
     settings |= {name: _number(f"--{name.replace('_', '-')}", values[name]) for name in ("time_limit", "gap")}
     settings["seed"] = None if values["seed"] is None else typed(values["seed"])
     settings["workers"] = None if values["workers"] is None else whole_number("--workers", values["workers"], 1, MOST)
+    settings["polish"] = False if values["no_polish"] else None
     given = {name: value for name, value in settings.items() if value is not None}
     return SearchOptions(given, values["hint"], values["frontier"], values["quiet"])
 

@@ -88,7 +88,7 @@ def print_schedule(
 
         print_json(document(outcome))
         return
-    from pipesched.render.summary import heading, summary
+    from pipesched.render.summary import heading, sentence, summary
 
     view, console = chart.view(), console_for(screen)
     drawing = chart_of(outcome, view, screen)
@@ -97,6 +97,8 @@ def print_schedule(
     console.print()
     memory = bool(view.memory)
     console.print(summary(outcome, brief=console.width < 80, timing=timing, memory=memory, spell=spell))
+    console.print()
+    console.print(sentence(outcome.metrics, outcome.problem.time_unit))
     if outcome.schedule.plan.note:
         console.print(f"note: {spell(outcome.schedule.plan.note)}")
 

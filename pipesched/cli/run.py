@@ -10,13 +10,17 @@ from pipesched.cli.options import ChartOptions, ProblemSource, Screen, Target
 
 
 def command(
+    words: Annotated[
+        list[str] | None,
+        typer.Argument(help="An algorithm of `pipesched list`, and the YAML file of the problem.", metavar="NAME|FILE"),
+    ] = None,
     *,
     algo: Annotated[
         str | None,
         typer.Option(
             "--algo",
             "-a",
-            help="The algorithm, one of `pipesched list`; default: the config's, else 1f1b.",
+            help="The algorithm, as a word does too; default: the config's, else 1f1b.",
             metavar="NAME",
             show_default=False,
         ),
@@ -33,10 +37,13 @@ def command(
     """
     from pipesched.cli.output import answer_schedule, target_format, working
     from pipesched.cli.reading import given_config, made_schedule
+    from pipesched.cli.words import only_name, split_words
     from pipesched.file_formats.registry import SCHEDULE
 
     target_format(target, SCHEDULE)  # raises for a bad target before anything takes long
-    config = given_config(problem)
+    names, source = split_words(words, problem)
+    name = only_name(names, algo)
+    config = given_config(source)
     with working(config.problem):
-        outcome = made_schedule(config, algo, algorithm)
+        outcome = made_schedule(config, name, algorithm)
     answer_schedule(outcome, chart, target, screen, config.problem)

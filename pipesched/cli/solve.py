@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
 
 from pipesched.cli.options import ChartOptions, ProblemSource, Screen, SearchOptions, Target
 
@@ -13,6 +15,9 @@ if TYPE_CHECKING:
 
 
 def command(
+    file: Annotated[
+        str | None, typer.Argument(help="YAML file of the problem, as -c; - reads standard input.", metavar="FILE")
+    ] = None,
     *,
     problem: ProblemSource,
     search: SearchOptions,
@@ -26,7 +31,9 @@ def command(
     which keeps two copies of the weights. Ctrl-C ends the search with the best schedule so far.
     """
     from pipesched.cli.output import answer_schedule, refuse_chart_options
+    from pipesched.cli.words import with_config
 
+    problem = with_config(problem, file)
     _check_target(target, search)  # before anything takes long
     given, settings = _given(problem, search)
     if search.frontier:

@@ -36,15 +36,22 @@ def head_work_tail(jobs: Sequence[Job], units: int = 1) -> int:
     Every pair of a head and a tail that occur is tried. With several units this is the energy bound of high-level
     synthesis. O(jobs x distinct tails).
     """
-    best = 0
+    return sum(longest_stretch(jobs, units))
+
+
+def longest_stretch(jobs: Sequence[Job], units: int = 1) -> Job:
+    """Return the head, the work and the tail of which `head_work_tail` is the sum."""
+    best, parts = 0, Job(0, 0, 0)
     by_head = sorted(jobs, reverse=True)
-    for tail in {job.tail for job in by_head}:
+    for tail in sorted({job.tail for job in by_head}):
         work = 0
         for job in by_head:
             if job.tail >= tail:
                 work += job.work
-                best = max(best, job.head - (-work // units) + tail)  # rounded up; ceil_div would cost as much again
-    return best
+                length = -(-work // units)  # rounded up; ceil_div would cost as much again
+                if job.head + length + tail > best:
+                    best, parts = job.head + length + tail, Job(job.head, length, tail)
+    return parts
 
 
 def jackson_preemptive(jobs: Sequence[Job]) -> int:

@@ -15,15 +15,16 @@ from pipesched.file_formats.json_text import VERSION, get
 from pipesched.outcome import Outcome
 from pipesched.pareto import Standing
 from pipesched.pipeline.quantities import plain
+from pipesched.runs_in import runs_in, weight_copies
 from pipesched.sweeping import Sweep, SweepPoint
 
 NUMBERS = ("makespan", "span", "ideal", "bubble", "bubble_over_ideal", "bubble_span", "lower_bound", "gap")
 MOST = float_info.max
 
 
-def comparison_document(comparison: Iterable[Entry]) -> dict[str, Any]:
+def comparison_document(comparison: Comparison) -> dict[str, Any]:
     """Return format "pipesched.comparison": a row an algorithm, in the order asked for."""
-    return rows_document("comparison", map(_row, comparison))
+    return {**rows_document("comparison", map(_row, comparison)), "time_unit": comparison.time_unit}
 
 
 def sweep_document(sweep: Sweep) -> dict[str, Any]:
@@ -35,7 +36,8 @@ def sweep_document(sweep: Sweep) -> dict[str, Any]:
 def pareto_document(comparison: Comparison, standings: Sequence[Standing]) -> dict[str, Any]:
     """Return format "pipesched.pareto": a row a schedule, ranked, and last those that do not apply."""
     refused = (_row(entry) for entry in comparison if not entry.applicable)
-    return rows_document("pareto", [*map(_pareto_row, standings), *refused])
+    rows = [*map(_pareto_row, standings), *refused]
+    return {**rows_document("pareto", rows), "time_unit": comparison.time_unit}
 
 
 def check_document(outcome: Outcome | None, found: Sequence[str]) -> dict[str, Any]:
@@ -61,7 +63,13 @@ def rows_document(name: str, rows: Iterable[Mapping[str, Any]]) -> dict[str, Any
 def _row(entry: Entry) -> dict[str, Any]:
     if entry.metrics is None:
         return {"algorithm": entry.algorithm, "applicable": False, "reason": entry.reason}
-    return {"algorithm": entry.algorithm, "applicable": True, "metrics": dict(entry.metrics)}
+    return {
+        "algorithm": entry.algorithm,
+        "applicable": True,
+        "runs_in": entry.runs_in,
+        "weights": entry.weights,
+        "metrics": dict(entry.metrics),
+    }
 
 
 def _pareto_row(standing: Standing) -> dict[str, Any]:
@@ -69,6 +77,8 @@ def _pareto_row(standing: Standing) -> dict[str, Any]:
         "algorithm": standing.outcome.algorithm,
         **{option: _plain(value) for option, value in standing.options.items()},
         "applicable": True,
+        "runs_in": runs_in(standing.outcome.schedule),
+        "weights": weight_copies(standing.outcome.schedule),
         "metrics": standing.outcome.metrics,
         "dominated": standing.dominated_by is not None,
     }
@@ -83,7 +93,9 @@ def _plain(value: Any) -> Any:
 
 def comparison_of(content: dict[str, Any]) -> Comparison:
     """Return the comparison in a document: its rows with their metrics, without schedules. Raises ConfigError."""
-    return Comparison(tuple(_entry(row, number) for number, row in enumerate(get(content, "rows", list))))
+    entries = tuple(_entry(row, number) for number, row in enumerate(get(content, "rows", list)))
+    unit = content.get("time_unit", "")
+    return Comparison(entries, unit if isinstance(unit, str) and unit.isprintable() else "")
 
 
 def sweep_of(content: dict[str, Any]) -> Sweep:
@@ -99,7 +111,7 @@ def sweep_of(content: dict[str, Any]) -> Sweep:
     return Sweep(field, tuple(SweepPoint(value, Comparison(tuple(entries))) for value, entries in points.items()))
 
 
-_ENTRY_KEYS = ("algorithm", "applicable", "metrics", "reason", "dominated")
+_ENTRY_KEYS = ("algorithm", "applicable", "runs_in", "weights", "metrics", "reason", "dominated")
 
 
 def _entry(row: Any, number: int) -> Entry:
@@ -117,7 +129,10 @@ def _entry(row: Any, number: int) -> Entry:
         raise ConfigError(f"rows[{number}]: metrics must hold peak_memory, one a device, and fits")
     for peak in peaks:
         require_finite(peak, "metrics.peak_memory", number)
-    return Entry(name, document=metrics)
+    trainers, copies = row.get("runs_in", []), row.get("weights", 1)
+    if not isinstance(trainers, list) or not all(isinstance(trainer, str) for trainer in trainers):
+        raise ConfigError(f"rows[{number}]: runs_in must be a list of names, not {shown(trainers)}")
+    return Entry(name, document=metrics, trainers=tuple(trainers), copies=require_finite(copies, "weights", number))
 
 
 def require_finite(value: Any, name: str, row: int) -> Any:

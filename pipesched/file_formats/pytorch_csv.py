@@ -14,17 +14,11 @@ from pipesched.errors import InvalidSchedule, NotApplicable
 from pipesched.file_formats.pytorch_cells import COMPUTATIONS, Cell, read_cells
 from pipesched.file_formats.pytorch_rules import mistakes, unscaled
 from pipesched.file_formats.pytorch_sheet import Sheet
-from pipesched.pipeline.kinds import KINDS
 from pipesched.pipeline.ops import Op, Pair, Slot
 from pipesched.pipeline.placement import Placement
 from pipesched.pipeline.plan import Plan, plan_from_slots
 from pipesched.pipeline.schedule import Schedule
-
-ADVICE = {  # what to do about a kind of operation that PyTorch lacks
-    "recompute": "; there the model does that itself (torch.utils.checkpoint): solve without `recompute`, with its cost"
-    " in the backward",
-    "offload": "; there the model does that itself (torch.autograd.graph.save_on_cpu): solve without `offload`",
-}
+from pipesched.runs_in import refused_by_pytorch
 
 
 class Imported(NamedTuple):
@@ -41,17 +35,9 @@ def dump(schedule: Schedule) -> str:
     to make that 0, 1, 2, ...; they are all alike. Raises NotApplicable for a bidirectional placement, and for a plan
     with operations that PyTorch lacks.
     """
-    for letter in schedule.plan.index.letters:
-        if letter not in COMPUTATIONS and (count := schedule.plan.count(letter)):
-            name = KINDS[letter].name
-            raise NotApplicable(
-                f"PyTorch's schedules have no operation {letter} ({name}), and {count} stand here{ADVICE.get(name, '')}"
-            )
-    if schedule.problem.settled_placement.mirrored:
-        raise NotApplicable(
-            "PyTorch keeps each stage on one rank, and this bidirectional placement has two copies of each;"
-            " dualpipe-v runs DualPipe's steps with one copy"
-        )
+    refusal = refused_by_pytorch(schedule)
+    if refusal:
+        raise NotApplicable(refusal)
     names = _renumbering(schedule.plan)
     return "".join(
         ",".join(str(_renamed(slot, names)) for slot in schedule.plan.slots(rank)) + "\n"

@@ -35,6 +35,7 @@ def solver_document(report: SolveReport) -> dict[str, Any]:
         "source": report.source,
         "heuristic": None if best is None else {"source": best.source, "objective": best.value},
         "placements": list(report.placements),
+        "equal": list(report.equal),
     }
 
 
@@ -60,7 +61,8 @@ def report_of(content: Mapping[str, Any], metrics: object, schedule: Schedule) -
         stopped_by=StoppedBy(_word(content, "stopped_by", [*map(str, StoppedBy)], "search")),
         source=_text(content, "source", "unknown"),
         heuristic=_heuristic(content.get("heuristic")),
-        placements=_placements(content.get("placements", [name])),
+        placements=_names(content, "placements", [name]),
+        equal=dict.fromkeys(_names(content, "equal", []), 0),
     )
 
 
@@ -120,7 +122,8 @@ def _heuristic(content: object) -> BestHeuristic | None:
     return BestHeuristic(_text(content, "source", ""), plain(Fraction(_number(content, "objective"))))
 
 
-def _placements(content: object) -> tuple[str, ...]:
-    if not isinstance(content, list) or not all(isinstance(name, str) and name.isprintable() for name in content):
-        raise ConfigError(f"solver: 'placements' must be a list of names, not {shown(content)}")
-    return tuple(content)
+def _names(content: Mapping[str, Any], key: str, default: list[str]) -> tuple[str, ...]:
+    names = content.get(key, default)
+    if not isinstance(names, list) or not all(isinstance(name, str) and name.isprintable() for name in names):
+        raise ConfigError(f"solver: {key!r} must be a list of names, not {shown(names)}")
+    return tuple(names)

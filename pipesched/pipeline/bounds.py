@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 from math import gcd
 
 from pipesched.checks import require_label, require_whole
-from pipesched.core.bounds import Job, critical_path, head_work_tail, jackson_preemptive, memory_area
+from pipesched.core.bounds import Job, critical_path, jackson_preemptive, longest_stretch, memory_area
 from pipesched.core.integers import round_up
 from pipesched.core.paths import heads, longest_path, tails
 from pipesched.core.tasks import TaskGraph
@@ -86,7 +86,8 @@ def work_bounds(problem: Problem, letters: str, *, paired: bool) -> Iterator[Bou
 def _bounds(single: _Single, *, within_budget: bool) -> Iterator[Bound]:
     yield Bound(critical_path(single.path_graph), "critical path of one microbatch")
     for device, jobs in enumerate(single.jobs()):
-        yield Bound(head_work_tail(jobs), f"head + work + tail of device {device}")
+        stretch = longest_stretch(jobs)
+        yield Bound(sum(stretch), single.in_words(device, stretch))
         yield Bound(jackson_preemptive(jobs), f"Jackson's preemptive schedule of device {device}")
     if within_budget:
         for device, capacity in enumerate(single.problem.capacity_grains):
@@ -136,6 +137,17 @@ class _Single:
                 path[backward] = work[backward] = min(path[backward], left)
                 left -= path[backward]
         return replace(self.work_graph, durations=work), replace(self.work_graph, durations=path)
+
+    def in_words(self, device: int, stretch: Job) -> str:
+        """Return the bound by the work of a device in words: what comes before its work, the work, what follows."""
+        scale = self.problem.ticks.per_unit
+        head, work, tail = (in_units(ticks, scale) for ticks in stretch)
+        parts = [f"work {work}"]
+        if head:
+            parts.insert(0, f"first input after {head}")
+        if tail:
+            parts.append(f"then {tail} until the last gradient is home")
+        return f"device {device}: {', '.join(parts)}"
 
     def jobs(self) -> list[list[Job]]:
         """Return for each device its operations with heads and tails; one of a stage stands for all microbatches."""

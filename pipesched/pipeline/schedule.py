@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from fractions import Fraction
 from functools import cached_property
 from itertools import accumulate, chain
 from numbers import Integral
@@ -26,7 +27,7 @@ from pipesched.pipeline.ops import Slot
 from pipesched.pipeline.plan import Plan, mismatch, require_device
 from pipesched.pipeline.plan_placement import settled
 from pipesched.pipeline.problem import Problem, require_problem
-from pipesched.pipeline.quantities import in_units
+from pipesched.pipeline.quantities import in_units, plain
 
 
 class TimedSlot(NamedTuple):
@@ -155,18 +156,43 @@ class Schedule(Displayable):
         return [*map(self._time, self.idle_ticks)]
 
     @cached_property
-    def ideal_ticks(self) -> int:
-        """The largest busy time of a device, without what it recomputes."""
-        extra = self._extra
+    def useful_ticks(self) -> list[int]:
+        """The useful work of each device: its busy time without what it recomputes."""
+        extra, durations = self._extra, self.graph.durations
         if not extra:
-            return max(self.busy_ticks)
-        durations = self.graph.durations
-        return max(sum(durations[task] for task in order if task not in extra) for order in self.plan.orders)
+            return self.busy_ticks
+        pairs = zip(self.busy_ticks, self.plan.orders, strict=True)
+        return [busy - sum(durations[task] for task in order if task in extra) for busy, order in pairs]
+
+    @property
+    def useful(self) -> list[int | float]:
+        """The useful work of each device: its busy time without what it recomputes, in the user's time unit."""
+        return [*map(self._time, self.useful_ticks)]
+
+    @property
+    def ideal_ticks(self) -> int:
+        """The largest useful work of a device."""
+        return max(self.useful_ticks)
 
     @property
     def ideal(self) -> int | float:
-        """The largest busy time of a device, without what it recomputes, in the user's time unit."""
+        """The largest useful work of a device (its busy time without what it recomputes), in the user's time unit."""
         return self._time(self.ideal_ticks)
+
+    @property
+    def bottleneck(self) -> int:
+        """The device with the most useful work, the first of several."""
+        return self.useful_ticks.index(self.ideal_ticks)
+
+    @property
+    def balanced_ticks(self) -> Fraction:
+        """The mean useful work of a device: the time of a step in which no device ever waits for another."""
+        return Fraction(sum(self.useful_ticks), self.problem.devices)
+
+    @property
+    def balanced(self) -> int | float:
+        """The mean useful work of a device: the time of a step in which no device ever waits, in the user's unit."""
+        return plain(self.balanced_ticks / self.problem.ticks.per_unit)
 
     @cached_property
     def _extra(self) -> set[int]:
@@ -189,6 +215,17 @@ class Schedule(Displayable):
     def bubble(self) -> float:
         """Idle device-time / (devices x makespan). 1F1B with equal stages: (P-1)/(M+P-1)."""
         return _ratio(sum(self.idle_ticks), self.problem.devices * self.makespan_ticks)
+
+    @property
+    def imbalance(self) -> float:
+        """The part of the bubble that uneven work makes: (P x largest useful work - its sum) / (P x makespan)."""
+        uneven = self.problem.devices * self.ideal_ticks - sum(self.useful_ticks)
+        return _ratio(uneven, self.problem.devices * self.makespan_ticks)
+
+    @property
+    def utilization(self) -> float:
+        """Useful work / (devices x makespan): 1 - bubble, less what is recomputed."""
+        return _ratio(sum(self.useful_ticks), self.problem.devices * self.makespan_ticks)
 
     @property
     def bubble_over_ideal(self) -> float:
@@ -216,6 +253,16 @@ class Schedule(Displayable):
     def peak_memory(self) -> list[int | float]:
         """The largest activation memory of each device over time, in the user's memory unit."""
         return [in_units(peak, self.problem.grains.per_unit) for peak in self.peak_grains]
+
+    @property
+    def memory_grains(self) -> list[int]:
+        """What each device holds at most: its peak of activations and its static memory, in grains."""
+        return [peak + self.problem.static_grains(device) for device, peak in enumerate(self.peak_grains)]
+
+    @property
+    def memory(self) -> list[int | float]:
+        """What each device holds at most: its peak of activations and its static memory, in the user's memory unit."""
+        return [in_units(held, self.problem.grains.per_unit) for held in self.memory_grains]
 
     def _highest_at_starts(self, device: int) -> int:
         """Return the largest level as slots start, which is the peak where every slot takes time."""

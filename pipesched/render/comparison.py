@@ -5,22 +5,32 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from rich.console import Console, ConsoleOptions, Group, RenderResult
+from rich.console import Console, ConsoleOptions, RenderResult
 from rich.table import Table
 from rich.text import Text
 
-from pipesched.comparison import Comparison, Entry
-from pipesched.render.summary import BAD, GOOD
+from pipesched.comparison import Comparison, Entry, memory_of
+from pipesched.render.summary import BAD, GOOD, sentence
 from pipesched.render.timescale import number
-from pipesched.sweeping import Sweep
+from pipesched.runs_in import PYTORCH
 
-COLUMNS = ("\nmakespan", "vs\nbest", "\nbubble", "over\nideal", "of\nspan", "peak\nmemory", "vs\nbound")
-KEPT_LONGEST = ("\nmakespan", "peak\nmemory", "vs\nbound", "vs\nbest", "\nbubble", "of\nspan", "over\nideal")
+COLUMNS = ("\nmakespan", "vs\nbest", "\nbubble", "over\nideal", "of\nspan", "peak\nmemory", "vs\nbound", "runs\nin")
+KEPT_LONGEST = (
+    "\nmakespan",
+    "peak\nmemory",
+    "vs\nbound",
+    "vs\nbest",
+    "runs\nin",
+    "\nbubble",
+    "of\nspan",
+    "over\nideal",
+)
 MEANINGS = {
     "\nbubble": "bubble: idle device-time / (devices x makespan)",
     "over\nideal": "over ideal: Megatron's",
     "of\nspan": "of span: Zero Bubble's",
 }
+NAMES = {PYTORCH: "PyTorch"}  # of trainers
 GAP = 2  # columns between those of a table
 
 
@@ -36,9 +46,16 @@ class ComparisonTable:
 
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
         """Yield the table, the meaning of its columns, and why algorithms do not apply."""
-        best = self.comparison.best
-        star = "*" if self.ascii_only or options.ascii_only else "★"
+        ascii_only = self.ascii_only or options.ascii_only
+        best, runnable = self.comparison.best, self.comparison.best_in(PYTORCH)
+        star, second = "*+" if ascii_only else "★☆"
         rows = [_cells(entry, best, star) for entry in self.comparison if entry.applicable]
+        is_apart = best is not None and runnable is not None and not _is_as_good(runnable, best)
+        if is_apart:
+            rows = [
+                (name.append(f" {second}") if entry is runnable else name, cells)
+                for entry, (name, cells) in zip(_applicable(self.comparison), rows, strict=True)
+            ]
         if rows:
             columns = _columns_that_fit(rows, options.max_width)
             table = grid()
@@ -49,9 +66,24 @@ class ComparisonTable:
                 table.add_row(name, *(cells[column] for column in columns))
             yield table
             meaning = "; ".join(text for column, text in MEANINGS.items() if column in columns)
+            if is_apart:
+                meaning = f"{meaning}; {second}: the best that PyTorch runs"
             if meaning:
-                yield Text(meaning, style="dim")
+                yield Text(meaning.removeprefix("; "), style="dim")
+            if best is not None and best.metrics is not None and "utilization" in best.metrics:
+                said = sentence(best.metrics, self.comparison.time_unit).plain
+                yield Text("")
+                yield Text(f"{best.algorithm}: ", style="bold").append(said, style="not bold")
         yield from refusals(self.comparison)
+
+
+def _applicable(comparison: Comparison) -> list[Entry]:
+    return [entry for entry in comparison if entry.applicable]
+
+
+def _is_as_good(entry: Entry, best: Entry) -> bool:
+    """Return whether an entry has the makespan of the best one, and so its star."""
+    return entry.rank[:3] == best.rank[:3]
 
 
 def refusals(comparison: Comparison) -> list[Text]:
@@ -81,7 +113,7 @@ def _cells(entry: Entry, best: Entry | None, star: str) -> tuple[Text, dict[str,
     least = best.metrics["makespan"] if best is not None and best.metrics else None
     is_best = metrics["makespan"] == least and metrics["fits"]
     name = Text(f"{entry.algorithm} {star}" if is_best else entry.algorithm, style=GOOD if is_best else "")
-    peak = number(max(metrics["peak_memory"]))
+    peak = number(max(memory_of(metrics)))
     apart = (metrics["makespan"] - least) / least if least else 0.0
     optimal = metrics["makespan"] == metrics["lower_bound"] and metrics["fits"]
     cells = (
@@ -92,31 +124,12 @@ def _cells(entry: Entry, best: Entry | None, star: str) -> tuple[Text, dict[str,
         Text(f"{metrics['bubble_span']:.1%}"),
         Text(peak if metrics["fits"] else f"{peak} over", style="" if metrics["fits"] else BAD),
         Text("optimal", style=GOOD) if optimal else Text(f"{metrics['gap']:+.1%}"),
+        Text(_trainers(entry)),
     )
     return name, dict(zip(COLUMNS, cells, strict=True))
 
 
-def sweep_table(sweep: Sweep) -> Group:
-    """Return the bubble of each algorithm by the value of the field, with the best marked, and why others have none."""
-    table = grid()
-    table.add_column(sweep.field, justify="right", no_wrap=True)
-    for entry in sweep.points[0].comparison if sweep.points else ():
-        table.add_column(entry.algorithm, justify="right")
-    notes: dict[str, None] = {}  # in order, each once
-    for point in sweep.points:
-        rows = [entry.metrics for entry in point.comparison if entry.metrics]
-        least = min((metrics["bubble"] for metrics in rows if metrics["fits"]), default=None)
-        table.add_row(number(point.value), *(_sweep_cell(entry, least) for entry in point.comparison))
-        for entry in point.comparison:
-            if entry.metrics is None:
-                notes[f"{entry.algorithm} at {sweep.field} {number(point.value)}: {entry.reason}"] = None
-            elif not entry.metrics["fits"]:
-                notes["! over budget"] = None
-    return Group("bubble: idle device-time / (devices x makespan)", table, *notes)
-
-
-def _sweep_cell(entry: Entry, least: float | None) -> Text:
-    if entry.metrics is None:
-        return Text("n/a", style="dim")
-    bubble, fits = entry.metrics["bubble"], entry.metrics["fits"]
-    return Text(f"{bubble:.2%}{'' if fits else '!'}", style=GOOD if fits and bubble == least else "")
+def _trainers(entry: Entry) -> str:
+    """Return what runs a schedule, and that it needs a second copy of the weights."""
+    names = ", ".join(NAMES[trainer] for trainer in entry.runs_in if trainer in NAMES) or "none"
+    return names if entry.weights == 1 else f"{names}, weights x{entry.weights}"

@@ -25,7 +25,7 @@ from pipesched.render.legend import Key, Look, wrap
 from pipesched.render.palette import DIM, OVER
 from pipesched.render.rows import Run
 from pipesched.render.schedule_rows import device_row, lane_rows, rows_of
-from pipesched.render.strip import memory_strip, peak_text
+from pipesched.render.strip import full_scale, memory_strip, peak_text
 from pipesched.render.timescale import TimeScale, fit, operation_times, quantum
 from pipesched.render.view import View
 
@@ -133,7 +133,12 @@ class Gantt(Displayable):
                 yield from line([head, *cell_line, *([share] if share else [])])
         if self.memory:
             strip = memory_strip(
-                self.schedule, device, layout.scale, colour=layout.colour, ascii_only=layout.ascii_only
+                self.schedule,
+                device,
+                layout.scale,
+                full_scale(self.together),
+                colour=layout.colour,
+                ascii_only=layout.ascii_only,
             )
             peak = Segment(peak_text(self.schedule, device).rjust(layout.tail), OVER if over else DIM)
             yield from line([Segment("mem".ljust(layout.gutter), DIM), *strip, peak])

@@ -91,8 +91,9 @@ class Key:
 
     def _memory_items(self) -> Iterator[Item]:
         problem = self.schedules[0].problem
-        top = number(in_units(max(map(full_scale, self.schedules)), problem.grains.per_unit))
-        yield [Segment(f"mem: {'9' if self.ascii_only else '█'} = {top} {problem.memory.unit}".rstrip())]
+        top = number(in_units(full_scale(self.schedules), problem.grains.per_unit))
+        above = " above static memory" if any(problem.memory.static) else ""
+        yield [Segment(f"mem: {'9' if self.ascii_only else '█'} = {top} {problem.memory.unit}".rstrip() + above)]
         if problem.memory.budget is not None:
             yield [Segment("█" if self.colour else "!", OVER), Segment(" over budget")]
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from fractions import Fraction
 from string import ascii_lowercase, digits
 
 from rich.console import Group, RenderableType
@@ -13,7 +12,7 @@ from rich.text import Text
 
 from pipesched.comparison import Comparison
 from pipesched.pareto import Standing
-from pipesched.pipeline.quantities import plain
+from pipesched.pipeline.quantities import plain, to_fraction
 from pipesched.render.comparison import refusals
 from pipesched.render.palette import DIM, OVER
 from pipesched.render.scatter import Point, Scatter, Wall
@@ -21,9 +20,7 @@ from pipesched.render.summary import BAD
 from pipesched.render.timescale import number
 
 BOLD = Style(bold=True)
-MEANING = (
-    "peak memory: activations of the device that holds most; dominated: another is no worse in both, better in one"
-)
+MEANING = "peak memory: {} of the device that holds most; dominated: another is no worse in both, better in one"
 
 
 def pareto(
@@ -34,7 +31,9 @@ def pareto(
     if not standings:
         return Group(*refused)
     parts: list[RenderableType] = [plot(standings, ascii_only=ascii_only), "", _table(standings, narrow=narrow)]
-    return Group(*parts, Text(MEANING, style="dim"), *refused)
+    has_static = any(standings[0].outcome.problem.memory.static)
+    held = "activations and static memory" if has_static else "activations"
+    return Group(*parts, Text(MEANING.format(held), style="dim"), *refused)
 
 
 def plot(standings: Sequence[Standing], *, ascii_only: bool = False) -> Scatter:
@@ -47,10 +46,10 @@ def plot(standings: Sequence[Standing], *, ascii_only: bool = False) -> Scatter:
     marked = sorted(zip(standings, marks(standings), strict=True), key=lambda pair: pair[0].dominated_by is not None)
     undominated = [standing for standing in standings if standing.fits and standing.dominated_by is None]
     return Scatter(
-        [Point(standing.peak, standing.makespan, mark, _style(standing)) for standing, mark in marked],
+        [Point(standing.memory, standing.makespan, mark, _style(standing)) for standing, mark in marked],
         x_title=f"peak memory of the largest device{memory}",
         y_title=f"makespan{time}",
-        steps=sorted({(standing.peak, standing.makespan) for standing in undominated}),
+        steps=sorted({(standing.memory, standing.makespan) for standing in undominated}),
         walls=_walls(standings),
         ceiling=2 * min(standing.makespan for standing in standings),
         ascii_only=ascii_only,
@@ -74,27 +73,14 @@ def _style(standing: Standing) -> Style:
 
 
 def _walls(standings: Sequence[Standing]) -> list[Wall]:
-    """Return the budget less static memory; where that differs by device or schedule, the least and the most of it."""
-    problems = [standing.outcome.schedule.problem for standing in standings]
-    limits = activation_limits(standings)
-    if not limits:
+    """Return the budget; where it differs by device, the least and the most of it."""
+    problem = standings[0].outcome.schedule.problem
+    limits = problem.memory.budget
+    if limits is None:
         return []
-    static = any(problem.static_grains(device) for problem in problems for device in range(problem.devices))
-    name = "budget less static memory" if static else "budget"
-    ends = [("", min(limits))] if len(limits) == 1 else [("least ", min(limits)), ("most ", max(limits))]
-    unit = problems[0].memory.unit
-    return [Wall(limit, f"{which}{name} {number(plain(limit))} {unit}".rstrip()) for which, limit in ends]
-
-
-def activation_limits(standings: Sequence[Standing]) -> set[Fraction]:
-    """Return the different capacities of all devices, in the user's memory unit; empty without a budget."""
-    problems = [standing.outcome.schedule.problem for standing in standings]
-    return {
-        Fraction(capacity, problem.grains.per_unit)
-        for problem in problems
-        for capacity in problem.capacity_grains
-        if capacity is not None
-    }
+    ends = [("", limits[0])] if len(set(limits)) == 1 else [("least ", min(limits)), ("most ", max(limits))]
+    unit = problem.memory.unit
+    return [Wall(to_fraction(limit), f"{which}budget {number(plain(limit))} {unit}".rstrip()) for which, limit in ends]
 
 
 def _table(standings: Sequence[Standing], *, narrow: bool) -> Table:
@@ -116,7 +102,7 @@ def _table(standings: Sequence[Standing], *, narrow: bool) -> Table:
 def _cells(standing: Standing, best: Standing) -> tuple[str, str, str, Text]:
     apart = float(standing.makespan / best.makespan - 1) if best.makespan else 0.0
     behind = "best" if standing.fits and standing.makespan == best.makespan else f"{apart:+.1%}"
-    peak = number(plain(standing.peak))
+    peak = number(plain(standing.memory))
     memory = Text(peak) if standing.fits else Text(f"{peak} over", style=BAD)
     return number(plain(standing.makespan)), behind, f"{standing.outcome.schedule.bubble:.1%}", memory
 

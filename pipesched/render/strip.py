@@ -1,4 +1,4 @@
-"""The strip under a device: its activation memory over time, with the peak and the budget."""
+"""The strip under a device: its memory over time, from its static memory up, with the peak and the budget."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from itertools import pairwise
 from rich.segment import Segment
 
 from pipesched.core.integers import ceil_div
-from pipesched.pipeline.quantities import in_units
+from pipesched.pipeline.quantities import plain
 from pipesched.pipeline.schedule import Schedule
 from pipesched.render.palette import DIM, OVER
 from pipesched.render.timescale import TimeScale, number
@@ -17,11 +17,16 @@ BLOCKS = " ▁▂▃▄▅▆▇█"
 ASCII_LEVELS = " 123456789"
 
 
-def memory_strip(schedule: Schedule, device: int, scale: TimeScale, *, colour: bool, ascii_only: bool) -> list[Segment]:
-    """Return a mark for each column: the level as a share of the full scale; `!` or red where it is over the budget."""
+def memory_strip(
+    schedule: Schedule, device: int, scale: TimeScale, full: int, *, colour: bool, ascii_only: bool
+) -> list[Segment]:
+    """Return a mark for each column: the activations as a share of `full` grains.
+
+    The mark is `!`, or red, where they are over what the budget leaves beside static memory.
+    """
     levels = column_levels(schedule.memory_steps(device), scale)
     capacity = schedule.problem.capacity_grains[device]
-    return level_marks(levels, full_scale(schedule), capacity, colour=colour, ascii_only=ascii_only)
+    return level_marks(levels, full, capacity, colour=colour, ascii_only=ascii_only)
 
 
 def level_marks(
@@ -51,17 +56,21 @@ def column_levels(steps: Iterable[tuple[int, int]], scale: TimeScale) -> list[in
     return levels
 
 
-def full_scale(schedule: Schedule) -> int:
-    """Return the grains of the highest mark: the largest capacity for activations, or without a budget the peak.
+def full_scale(schedules: Iterable[Schedule]) -> int:
+    """Return the grains of activations of the highest mark: the largest peak of all, at most the largest capacity.
 
-    So charts of the same problem under a budget share one scale.
+    So charts that are drawn together share a scale on which the shape of their strips shows.
     """
-    capacities = [capacity for capacity in schedule.problem.capacity_grains if capacity is not None and capacity > 0]
-    return max(capacities or schedule.peak_grains)
+    peaks, capacities = [0], []
+    for schedule in schedules:
+        peaks += schedule.peak_grains
+        capacities += [capacity for capacity in schedule.problem.capacity_grains if capacity is not None]
+    most = max(capacities, default=0)
+    return min(max(peaks), most) if most > 0 else max(peaks)
 
 
 def peak_text(schedule: Schedule, device: int) -> str:
-    """Return the peak of a device's activations with its capacity, if it has one: `4/6`."""
-    scale, capacity = schedule.problem.grains.per_unit, schedule.problem.capacity_grains[device]
-    peak = number(schedule.peak_memory[device])
-    return peak if capacity is None else f"{peak}/{number(in_units(capacity, scale))}"
+    """Return the most that a device holds, static memory included, with its budget, if it has one: `4/6`."""
+    budget = schedule.problem.memory.budget
+    held = number(schedule.memory[device])
+    return held if budget is None else f"{held}/{number(plain(budget[device]))}"

@@ -2,29 +2,36 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from fractions import Fraction
+from typing import Any
 
 from rich.table import Table
 from rich.text import Text
 
 from pipesched.outcome import Outcome, SolveReport
-from pipesched.pipeline.kinds import Allowed
+from pipesched.pipeline.kinds import KEEP_ONLY, Allowed
 from pipesched.pipeline.problem import Problem
-from pipesched.pipeline.quantities import in_units, plain
+from pipesched.pipeline.quantities import plain
+from pipesched.pipeline.schedule import Schedule
 from pipesched.render.labels import Spelling, as_parameters, counted
 from pipesched.render.timescale import number
 from pipesched.words import Status, StoppedBy
 
 GOOD, BAD = "bold green", "bold red"
+LEAST_SHOWN = 0.0005  # of the makespan: less imbalance is not mentioned
+DIGITS = 6  # behind the point, of a time that follows from a fraction
+MUCH = 0.03  # of the makespan: with more imbalance it is said what moving work would give
 FEW_DEVICES = 7  # whose peaks are listed; of more, the largest and the smallest
 ENDS = {StoppedBy.INTERRUPT: "interrupted"}  # what is said instead of feasible
 FORMULAS = {
     "makespan": "last end - first start, over all devices",
     "span": "largest (last end - first start) of a device",
-    "ideal": "largest busy time of a device",
+    "ideal": "largest useful work of a device",
     "recomputed": "of stages x microbatches; runs a forward again, which is busy time but no part of ideal",
     "offloaded": "of stages x microbatches; to host memory and back, beside the work of the devices",
     "bubble": "idle device-time / (devices x makespan)",
+    "utilization": "useful work / (devices x makespan); recomputation is busy, and not useful",
     "bubble over ideal": "(makespan - ideal) / ideal; Megatron's",
     "bubble of span": "1 - ideal / span; Zero Bubble's",
 }
@@ -74,7 +81,7 @@ def _rows(outcome: Outcome, timing: bool, memory: bool, spell: Spelling) -> Iter
         return number(value) + unit
 
     if outcome.report is not None:
-        yield from _solve_rows(outcome.report, time, timing)
+        yield from _solve_rows(outcome.report, time, timing, problem.memory.unit)
         if not problem.costs.split:
             yield "backward", "whole", spell("`split_backward` lets its halves I and W run apart")
     yield "makespan", Text(time(schedule.makespan), style="bold"), ""
@@ -85,16 +92,19 @@ def _rows(outcome: Outcome, timing: bool, memory: bool, spell: Spelling) -> Iter
     yield "span", time(schedule.span), ""
     yield "ideal", time(schedule.ideal), f"{FORMULAS['ideal']}, without recompute" if schedule.recomputed else ""
     yield "bubble", f"{schedule.bubble:.2%}", ""
+    yield from _imbalance(schedule, time)
+    if Allowed.of(schedule.plan.index.letters) != KEEP_ONLY:
+        yield "utilization", f"{schedule.utilization:.2%}", ""
     yield "bubble over ideal", f"{schedule.bubble_over_ideal:.2%}", ""
     yield "bubble of span", f"{schedule.bubble_span:.2%}", ""
-    yield "peak memory", *_peak(outcome, memory)
+    yield "memory" if any(problem.memory.static) else "peak memory", *_peak(outcome, memory)
     yield from _saved(outcome)
     if problem.memory.budget is not None:
         yield "budget", *_budget(outcome, memory)
 
 
 def _solve_rows(
-    report: SolveReport, time: Callable[[int | float], str], timing: bool
+    report: SolveReport, time: Callable[[int | float], str], timing: bool, unit: str
 ) -> Iterator[tuple[str, Text | str, str]]:
     """Yield what a solve found and proved, and the best that heuristics have."""
     tried = f"within the budget, over placements tried: {', '.join(report.placements)}"
@@ -105,12 +115,19 @@ def _solve_rows(
     yield f"bound on {report.objective}", time(report.bound.value), report.bound.reason
     yield "gap", f"{report.gap:.2%}", f"({report.objective} - bound) / bound"
     yield "found by", report.source, ""
+    if report.equal:
+        yield "equal", "", ", ".join(_equal(name, held, unit) for name, held in report.equal.items())
     if report.heuristic is not None:
         source, value = report.heuristic
         better = f"; {1 - report.value / value:.2%} shorter than that" if report.value < value else ""
         yield "best heuristic", time(value), f"{source}, of those that fit{better}"
     if timing:
         yield "time", f"{report.seconds:.2f} s", f"stopped by {report.stopped_by}"
+
+
+def _equal(name: str, held: int | float, unit: str) -> str:
+    """Return a named schedule of the same value with what its largest device holds, where that is known."""
+    return f"{name} at {number(held)} {unit}".rstrip() if held else name
 
 
 def _gap(outcome: Outcome) -> tuple[Text, str]:
@@ -120,13 +137,70 @@ def _gap(outcome: Outcome) -> tuple[Text, str]:
     return Text(f"{outcome.gap:.2%}"), "(makespan - lower bound) / lower bound"
 
 
+def _imbalance(schedule: Schedule, time: Callable[[int | float], str]) -> Iterator[tuple[str, str, str]]:
+    """Yield the two parts of the bubble where devices have uneven work, and what makes the larger part of it."""
+    share = schedule.imbalance
+    if share < LEAST_SHOWN:
+        return
+    above = schedule.ideal / schedule.balanced - 1 if schedule.balanced else 0.0
+    note = f"device {schedule.bottleneck} works {above:.0%} more than the mean"
+    if share > MUCH:
+        note += f"; {at_best(schedule, time)}"
+    yield "  imbalance", f"{share:.2%}", note
+    yield (
+        "  the rest",
+        f"{schedule.bubble - share:.2%}",
+        "fill, drain and waiting" + (", less what is recomputed meanwhile" if schedule.recomputed else ""),
+    )
+
+
+def at_best(schedule: Schedule, time: Callable[[int | float], str]) -> str:
+    """Return what moving the work of one stage away from the bottleneck would save of the makespan at best.
+
+    The bottleneck then works as long as the next device, as the mean, or as without its smallest stage: the longest of
+    these.
+    """
+    saved = moved_ticks(schedule)
+    problem = schedule.problem
+    stages = problem.settled_placement.stages_on(schedule.bottleneck)
+    what = "its smallest stage" if len(stages) > 1 else "part of its stage"
+    share = float(saved / schedule.makespan_ticks) if schedule.makespan_ticks else 0.0
+    return f"moving {what} elsewhere would save {time(plain(saved / problem.ticks.per_unit))} ({share:.1%}) at best"
+
+
+def moved_ticks(schedule: Schedule) -> Fraction:
+    """Return by how much less the busiest device works at best once the work of one stage has moved away from it."""
+    works, device, problem = schedule.useful_ticks, schedule.bottleneck, schedule.problem
+    others = [work for there, work in enumerate(works) if there != device]
+    stages = problem.settled_placement.stages_on(device)
+    ticks = problem.ticks
+    smallest = min(ticks.forward[stage] + ticks.backward[stage] for stage in stages) * problem.microbatches
+    left = works[device] - smallest if len(stages) > 1 else 0
+    return works[device] - max(Fraction(max([left, *others])), schedule.balanced_ticks)
+
+
+def sentence(metrics: Mapping[str, Any], unit: str = "") -> Text:
+    """Return what a schedule means, in one sentence: the time of a step, its useful part, and the ideal.
+
+    `metrics` are those of an outcome, `unit` is the label of times.
+    """
+    step, useful = metrics["makespan"], metrics["utilization"]
+    balanced = round(step * useful, DIGITS)  # the mean useful work of a device
+    times = [f"{number(int(time) if float(time).is_integer() else time)} {unit}".rstrip() for time in (step, balanced)]
+    return Text(
+        f"A step takes {times[0]}; devices do useful work {useful:.0%} of it;"
+        f" perfectly balanced, without waiting, it would take {times[1]}."
+    )
+
+
 def _peak(outcome: Outcome, every: bool) -> tuple[str, str]:
-    """Return the largest peak, and a note of the peaks of all devices, or of many the largest and the smallest."""
-    peaks, unit = outcome.schedule.peak_memory, outcome.problem.memory.unit
-    value = f"{number(max(peaks))} {unit}".strip()
-    if every or len(peaks) <= FEW_DEVICES:
-        return value, f"activations of devices 0..{len(peaks) - 1}: {', '.join(map(number, peaks))}"
-    return value, f"activations: {_extremes(peaks)}"
+    """Return the most that a device holds, and a note of all devices, or of many the largest and the smallest."""
+    held, memory = outcome.schedule.memory, outcome.problem.memory
+    what = "activations and static memory" if any(memory.static) else "activations"
+    value = f"{number(max(held))} {memory.unit}".strip()
+    if every or len(held) <= FEW_DEVICES:
+        return value, f"{what} of devices 0..{len(held) - 1}: {', '.join(map(number, held))}"
+    return value, f"{what}: {_extremes(held)}"
 
 
 def _extremes(values: Sequence[int | float]) -> str:
@@ -150,17 +224,16 @@ def _saved(outcome: Outcome) -> Iterator[tuple[str, str, str]]:
 
 
 def _budget(outcome: Outcome, every: bool) -> tuple[Text, str]:
-    """Return whether the schedule fits its budget, and a note of what devices use of it, static memory included."""
-    schedule, problem = outcome.schedule, outcome.problem
-    scale = problem.grains.per_unit
-    used = [in_units(peak + problem.static_grains(device), scale) for device, peak in enumerate(schedule.peak_grains)]
-    budget = [*map(plain, problem.memory.budget or ())]
-    if every or len(used) <= FEW_DEVICES:
-        limits = ", ".join(map(number, budget[:1] if len(set(budget)) == 1 else budget))
-        note = f"with static memory {', '.join(map(number, used))} of {limits}"
+    """Return whether the schedule fits its budget, and a note of the budget and of what exceeds it."""
+    schedule = outcome.schedule
+    budget = [*map(plain, outcome.problem.memory.budget or ())]
+    unit = outcome.problem.memory.unit
+    if len(set(budget)) == 1:
+        note = f"{number(budget[0])} {unit}".rstrip() + " on every device"
+    elif every or len(budget) <= FEW_DEVICES:
+        note = f"{', '.join(map(number, budget))} {unit}".rstrip()
     else:
-        limits = number(budget[0]) if len(set(budget)) == 1 else f"{number(min(budget))} to {number(max(budget))}"
-        note = f"with static memory {_extremes(used)}, of {limits}"
+        note = f"{number(min(budget))} to {number(max(budget))} {unit}".rstrip()
     if schedule.fits:
         return Text("fits", style=GOOD), note
     return Text("over budget", style=BAD), f"{note}; exceeded on {_devices(schedule.over_budget)}"

@@ -17,10 +17,11 @@ from pipesched.pipeline.plan import Plan
 from pipesched.pipeline.problem import Problem
 from pipesched.pipeline.schedule import Schedule
 from pipesched.render.catalogue import CatalogueTable, catalogue_details
-from pipesched.render.comparison import ComparisonTable, grid, sweep_table
+from pipesched.render.comparison import ComparisonTable, grid
 from pipesched.render.frontier import frontier_table, frontier_view
 from pipesched.render.gantt import Gantt
 from pipesched.render.summary import heading, summary
+from pipesched.render.sweep import sweep_table
 from pipesched.schedulers.family import Family
 from pipesched.schedulers.registry import Catalogue
 from pipesched.solver.frontier import Frontier

@@ -55,11 +55,14 @@ class Catalogue(tuple[Family, ...], Displayable):
         return f"Catalogue({joined([algorithm.name for algorithm in self])})"
 
 
+REST = "`algorithms()` has them all"
+
+
 def family(name: str) -> Family:
     """Return the family of that name or alias. Raises ConfigError with the nearest names for an unknown one."""
     modules = FAMILIES | {alias: FAMILIES[target] for alias, target in ALIASES.items()}
-    known = require_type(name, str, f"the name of an algorithm, one of {', '.join(modules)}", "algorithm").lower()
-    module, _, attribute = look_up(modules, known, "algorithm", "algorithm").partition(".")
+    known = require_type(name, str, "the name of an algorithm", "algorithm").lower()
+    module, _, attribute = look_up(modules, known, "algorithm", "algorithm", REST).partition(".")
     loaded: Family = getattr(import_module(f"pipesched.schedulers.{module}"), attribute)
     return loaded
 

@@ -107,6 +107,7 @@ def frontier(
     offload: bool = False,
     recompute: bool = False,
     method: str = "auto",
+    polish: bool = True,
     listener: Listener | None = None,
     stop: StopEvent | None = None,
 ) -> Frontier:
@@ -115,7 +116,7 @@ def frontier(
     Args:
         problem: What to schedule. A budget of its own is the upper end.
         objective: "makespan", or "span"; like `gap`, `workers`, `seed`, `placement`, `split_backward`, `offload`,
-            `recompute`, `method` and `listener` as for `solve`, at each point.
+            `recompute`, `method`, `polish` and `listener` as for `solve`, at each point.
         time_limit: Seconds for all points together.
         stop: Set it, from any thread, to end the search with the points so far, as Ctrl-C does.
 
@@ -133,7 +134,8 @@ def frontier(
     clock = Clock(require_number(time_limit, "time_limit", most=MOST_SECONDS, above=True), stop)
     settings: dict[str, Any] = {
         "objective": objective, "gap": gap, "workers": workers, "seed": seed, "placement": placement,
-        "split_backward": split_backward, "offload": offload, "recompute": recompute, "method": method, "stop": stop,
+        "split_backward": split_backward, "offload": offload, "recompute": recompute, "method": method,
+        "polish": polish, "stop": stop,
     }  # fmt: skip
     floor = min(least_budget(tried, allowed) for tried in placed(require_problem(problem), placement))
     step, budget, most = _step(problem, allowed), None, max(problem.grains.budget or (0,))

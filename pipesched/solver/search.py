@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
+from fractions import Fraction
 from typing import NamedTuple
 
 from pipesched.core.clock import Clock, TimeIsUp, under
@@ -12,7 +13,8 @@ from pipesched.errors import InvalidSchedule
 from pipesched.outcome import BestHeuristic
 from pipesched.pipeline.bounds import Bound
 from pipesched.pipeline.check import checked
-from pipesched.pipeline.quantities import in_units
+from pipesched.pipeline.quantities import in_units, plain
+from pipesched.schedulers.registry import FAMILIES
 from pipesched.solver.candidate import Candidate
 from pipesched.solver.case import Case
 from pipesched.solver.portfolio import warn_of_bug
@@ -39,6 +41,24 @@ class Event(NamedTuple):
 Listener = Callable[[Event], None]
 
 
+class Rank(NamedTuple):
+    """What makes a schedule better than another one, in this order.
+
+    Its value, in ticks; what its largest device holds, in the user's memory unit; that it has the name of a family;
+    that its placement is tried before the other's.
+    """
+
+    value: int
+    memory: Fraction
+    is_anonymous: bool
+    placement: int
+
+    @property
+    def is_named(self) -> bool:
+        """Whether the schedule is one of a family."""
+        return not self.is_anonymous
+
+
 class Search:
     """The state of a solve over several cases of one model. `listener` is called with every better schedule or bound.
 
@@ -53,7 +73,9 @@ class Search:
         self.candidates: list[Candidate | None] = [None for _ in cases]  # the best of each case
         self.best: Candidate | None = None
         self.value = 0  # of the best, in ticks
-        self.heuristic: tuple[str, int] | None = None  # the best one that no search made, and its value
+        self.rank: Rank | None = None  # of the best
+        self.heuristic: tuple[Rank, str] | None = None  # the best one that no search made
+        self.named: dict[str, Fraction] = {}  # the memory of named schedules whose value is that of the best
         self.step = ""
 
     @property
@@ -81,15 +103,24 @@ class Search:
         self.step = step
         self._tell()
 
-    def try_all(self, number: int, candidates: Iterable[Candidate], clock: Clock, *, heuristic: bool = False) -> None:
-        """Offer candidates of a case until it is settled, or `clock` is over; begin with none once it is."""
+    def try_all(
+        self,
+        number: int,
+        candidates: Iterable[Candidate],
+        clock: Clock,
+        *,
+        heuristic: bool = False,
+        to_the_end: bool = False,
+    ) -> None:
+        """Offer candidates of a case until it is closed (or `to_the_end`), or `clock` is over; none once it is."""
         if clock.left <= 0:
             return
         try:
             with under(clock):
                 for candidate in candidates:
                     self.offer(number, candidate, heuristic=heuristic)
-                    if clock.is_over or (self.best is not None and number not in self.open):
+                    is_closed = self.best is not None and number not in self.open
+                    if clock.is_over or (is_closed and not to_the_end):
                         return
         except TimeIsUp:
             return
@@ -100,25 +131,50 @@ class Search:
         `heuristic` says that no search made it. A schedule that breaks a rule is a bug of its source: it is left out,
         with a warning.
         """
-        value = self.cases[number].value(candidate.schedule)
         if not candidate.schedule.fits:
             return False
-        is_better = self.best is None or value < self.value
+        rank = self._rank(number, candidate)
+        is_better = self.rank is None or rank < self.rank
         if is_better:
             try:
                 checked(candidate.schedule)
             except InvalidSchedule as error:
                 warn_of_bug(candidate.source, error)
                 return False
-        if heuristic and (self.heuristic is None or value < self.heuristic[1]):
-            self.heuristic = candidate.source, value
-        if value >= self.value_of(number):
-            return False
-        self.candidates[number] = candidate
+        if heuristic and (self.heuristic is None or rank < self.heuristic[0]):
+            self.heuristic = rank, candidate.source
+        own = self.candidates[number]
+        is_best_of_case = own is None or rank < self._rank(number, own)
+        if is_best_of_case:
+            self.candidates[number] = candidate
         if is_better:
-            self.best, self.value = candidate, value
-            self._tell()
-        return True
+            self._take(rank, candidate)
+        if rank.is_named and rank.value == self.value:
+            self.named[candidate.source] = min(rank.memory, self.named.get(candidate.source, rank.memory))
+        return is_best_of_case
+
+    def _take(self, rank: Rank, candidate: Candidate) -> None:
+        """Take a candidate for the best."""
+        if self.best is None or rank.value < self.value:
+            self.named.clear()
+        self.best, self.value, self.rank = candidate, rank.value, rank
+        self._tell()
+
+    def _rank(self, number: int, candidate: Candidate) -> Rank:
+        schedule = candidate.schedule
+        return Rank(
+            self.cases[number].value(schedule),
+            Fraction(max(schedule.memory_grains), schedule.problem.grains.per_unit),
+            candidate.source not in FAMILIES,
+            number,
+        )
+
+    @property
+    def equal(self) -> dict[str, int | float]:
+        """The named schedules with the value of the best, but for itself: what their largest device holds."""
+        names = sorted(self.named, key=lambda name: (self.named[name], name))
+        best = self.best.source if self.best else ""
+        return {name: plain(self.named[name]) for name in names if name != best}
 
     def raise_bound(self, number: int, bound: Bound) -> None:
         """Take note of a bound on the objective of a case."""
@@ -133,8 +189,8 @@ class Search:
         """The best schedule that no search made, with its value in the user's time unit."""
         if self.heuristic is None:
             return None
-        source, ticks = self.heuristic
-        return BestHeuristic(source, in_units(ticks, self.per_unit))
+        rank, source = self.heuristic
+        return BestHeuristic(source, in_units(rank.value, self.per_unit))
 
     def _tell(self) -> None:
         if self.listener is not None:

@@ -25,6 +25,8 @@ from pipesched.solver.exact import prove
 from pipesched.solver.feasible import feasible
 from pipesched.solver.keeping import KeepingCase
 from pipesched.solver.placements import placed
+from pipesched.solver.polish import SOURCE as POLISHING
+from pipesched.solver.polish import polish as lower_memory
 from pipesched.solver.saving import SavingCase
 from pipesched.solver.search import Listener, Search
 from pipesched.words import Status, StoppedBy
@@ -33,6 +35,7 @@ MOST_SECONDS = 1_000_000
 MOST_WORKERS, MOST_SEED = 1_000, 2**31 - 1
 BOUND_PART = 0.3  # of the time limit, at most, before there is a schedule
 PORTFOLIO_PART = 0.25  # of the time limit, at most
+TIES_PART, POLISH_PART = 0.1, 0.1  # of the time limit, at most, once the best value is known
 SLOW = 1_000  # operations from which some algorithms take seconds
 SMALL, LARGE = 300, 3_500  # operations: up to which CP-SAT needs no better schedule first; from which it cannot prove
 END_OF_TIME = 0.02  # of the time limit: with less than that left, it was the limit that ended a search
@@ -54,6 +57,7 @@ def solve(
     recompute: bool = False,
     hint: Schedule | Outcome | None = None,
     method: str = "auto",
+    polish: bool = True,
     listener: Listener | None = None,
     stop: StopEvent | None = None,
 ) -> Outcome:
@@ -73,6 +77,8 @@ def solve(
         recompute: Whether forwards may run again before their backwards.
         hint: A schedule of the same model to begin from.
         method: "auto"; "portfolio" (heuristics only), "cpsat" (no local search), "improve" (no proof).
+        polish: Whether a schedule without a name, once found, is searched again for one of the same value that holds
+            less memory.
         listener: Called with an Event whenever something better is known; never twice at once. What it raises ends the
             search, and is raised here.
         stop: Set it, from any thread, to end the search with the best schedule so far.
@@ -105,7 +111,7 @@ def solve(
         for settled in fitting
     ]
     search = Search(cases, limits, Clock(limits.seconds, stop), listener)
-    stopped_by = _run(search, method, start)
+    stopped_by = _run(search, method, start, is_polished=require_flag(polish, "polish"))
     if search.best is None:
         raise NoSchedule(_nothing_found(search))
     return _outcome(search, stopped_by)
@@ -145,16 +151,24 @@ def _nothing_found(search: Search) -> str:
     return f"no schedule was found within {search.limits.seconds:g} s"
 
 
-def _run(search: Search, method: str, hint: Schedule | None) -> StoppedBy:
-    """Go through all steps until one of them closes the gap; return what ended them."""
+def _run(search: Search, method: str, hint: Schedule | None, *, is_polished: bool) -> StoppedBy:
+    """Go through all steps until one of them closes the gap, then lower the memory; return what ended them."""
     try:
-        _heuristics(search, hint)
+        left = _heuristics(search, hint)
         if method != "portfolio":
             _go_on(search, method)
+        stopped_by = _stopped_by(search)
+        _break_ties(search, left)
+        if is_polished and method != "portfolio":
+            _polish(search)
     except KeyboardInterrupt:
         if search.best is None or search.clock.is_stopped:
             raise
         return StoppedBy.INTERRUPT
+    return stopped_by
+
+
+def _stopped_by(search: Search) -> StoppedBy:
     if search.best is not None and not search.open:
         return StoppedBy.PROOF if search.value == search.bound.ticks else StoppedBy.GAP
     if search.clock.is_stopped:
@@ -162,11 +176,13 @@ def _run(search: Search, method: str, hint: Schedule | None) -> StoppedBy:
     return StoppedBy.SEARCH if search.clock.left > END_OF_TIME * search.limits.seconds else StoppedBy.TIME_LIMIT
 
 
-def _heuristics(search: Search, hint: Schedule | None) -> None:
+def _heuristics(search: Search, hint: Schedule | None) -> list[tuple[int, Iterator[Candidate]]]:
     """Bound every case, then try the hint, then the portfolio until a bound is met or its time is up.
 
-    The named algorithms may take all the time: if it is enough for them, no answer is worse than one of theirs.
+    The named algorithms may take all the time: if it is enough for them, no answer is worse than one of theirs. Return
+    the named candidates that were not tried, each with the number of its case.
     """
+    left: list[tuple[int, Iterator[Candidate]]] = []
     search.at("bounds")
     _raise_bounds(search)
     if hint is not None:
@@ -174,13 +190,40 @@ def _heuristics(search: Search, hint: Schedule | None) -> None:
     for number in _heuristic_order(search):
         case = search.cases[number]
         if search.clock.is_over:
-            return
+            break
+        named = case.named_candidates()
+        left.append((number, named))
         if search.best is None or number in search.open:
             search.at(f"portfolio, {case.name}")
-            search.try_all(number, case.named_candidates(), search.clock, heuristic=True)
-            left = PORTFOLIO_PART * search.limits.seconds - search.clock.seconds
-            seconds = search.clock.left if search.best is None else left
+            search.try_all(number, named, search.clock, heuristic=True)
+            seconds = PORTFOLIO_PART * search.limits.seconds - search.clock.seconds
+            if search.best is None:
+                seconds = search.clock.left
             search.try_all(number, case.ruled_candidates(), search.clock.part(seconds), heuristic=True)
+    return left
+
+
+def _break_ties(search: Search, left: list[tuple[int, Iterator[Candidate]]]) -> None:
+    """Offer the named schedules that were not tried, because a bound was met, where one may have the value of the best.
+
+    Of schedules of the same value, the one whose largest device holds least is taken.
+    """
+    clock = search.clock.part(TIES_PART * search.limits.seconds)
+    for number, candidates in left:
+        if search.best is None or clock.is_over:
+            return
+        if search.bounds[number].ticks <= search.value:
+            search.at(f"ties, {search.cases[number].name}")
+            search.try_all(number, candidates, clock, heuristic=True, to_the_end=True)
+
+
+def _polish(search: Search) -> None:
+    """Lower the memory of the best schedule, unless it has a name."""
+    if search.best is None or (search.rank is not None and search.rank.is_named):
+        return
+    number = search.candidates.index(search.best)
+    search.at(f"{POLISHING}, {search.cases[number].name}")
+    lower_memory(search, number, search.clock.part(POLISH_PART * search.limits.seconds))
 
 
 def _raise_bounds(search: Search) -> None:
@@ -299,5 +342,6 @@ def _outcome(search: Search, stopped_by: StoppedBy) -> Outcome:
             source=search.best.source,
             heuristic=search.best_heuristic,
             placements=tuple(case.name for case in search.cases),
+            equal=search.equal,
         ),
     )

@@ -119,4 +119,4 @@ def _bar_colour(outcome: Outcome, best: int | float | None) -> tuple[float, floa
 
 
 def _peak(outcome: Outcome) -> float:
-    return max(outcome.schedule.peak_memory)
+    return max(outcome.schedule.memory)

@@ -1,4 +1,4 @@
-"""The activation memory of each device over time, under its row: its steps, its peak, and its budget."""
+"""The memory of each device over time, from its static memory up, under its row: its steps, its peak, its budget."""
 
 from __future__ import annotations
 
@@ -10,11 +10,10 @@ from matplotlib.collections import LineCollection, PolyCollection
 from matplotlib.lines import Line2D
 from matplotlib.patches import Patch
 
-from pipesched.pipeline.quantities import in_units
+from pipesched.pipeline.quantities import plain
 from pipesched.pipeline.schedule import Schedule
 from pipesched.render.figure.page import FONT, GREY, RED, Key, with_unit
 from pipesched.render.figure.rows import STRIP, ChartRow, Polygon
-from pipesched.render.strip import full_scale
 from pipesched.render.timescale import Window, number
 
 FILL = "0.62"
@@ -25,7 +24,8 @@ HEADROOM = 1.25  # a strip is this much higher than the most that it shows
 def draw_memory(axes: Axes, schedule: Schedule, rows: Mapping[int, ChartRow], window: Window) -> None:
     """Draw the memory of devices in strips below their `rows`, on one scale; what is over a budget is red."""
     unit = schedule.problem.ticks.per_unit
-    grain = STRIP / (HEADROOM * max(full_scale(schedule), *schedule.peak_grains, 1))
+    highest = _highest(schedule)
+    grain = STRIP / highest
     held, over, limits, floors = [], [], [], []
     for device, row in rows.items():
         capacity = schedule.problem.capacity_grains[device]
@@ -33,16 +33,21 @@ def draw_memory(axes: Axes, schedule: Schedule, rows: Mapping[int, ChartRow], wi
         steps = [*schedule.memory_steps(device), (max(schedule.last_end_ticks), 0)]
         held.append(_area(steps, unit, floor, grain))
         floors.append(_line(window, unit, floor))
-        if capacity is not None:
+        _peak(axes, schedule, device, floor - STRIP / 2)
+        if capacity is not None and capacity <= highest:
             limit = max(capacity, 0)
             above = [(time, max(level - limit, 0)) for time, level in steps]
             over.append(_area(above, unit, floor - grain * limit, grain))
             limits.append(_line(window, unit, floor - grain * limit))
-        _peak(axes, schedule, device, floor - STRIP / 2)
     for areas, colour in ((held, FILL), (over, RED)):
         axes.add_collection(PolyCollection(areas, facecolors=colour, edgecolors="none"), autolim=False)
     axes.add_collection(LineCollection(floors, colors=GREY, linewidths=0.3), autolim=False)
     axes.add_collection(LineCollection(limits, colors="black", linewidths=0.6, linestyles=DASHES), autolim=False)
+
+
+def _highest(schedule: Schedule) -> float:
+    """Return the grains at the upper edge of a strip, on which the shape of the largest peak shows."""
+    return HEADROOM * max(*schedule.peak_grains, 1)
 
 
 def _area(steps: Sequence[tuple[int, int]], unit: int, floor: float, grain: float) -> Polygon:
@@ -59,8 +64,8 @@ def _line(window: Window, unit: int, height: float) -> Polygon:
 
 
 def _peak(axes: Axes, schedule: Schedule, device: int, height: float) -> None:
-    """Write the peak of a device to the right of its strip."""
-    peak = number(schedule.peak_memory[device])
+    """Write the most that a device holds to the right of its strip."""
+    peak = number(schedule.memory[device])
     axes.annotate(
         f"peak {peak}",
         (1.005, height),
@@ -74,11 +79,13 @@ def _peak(axes: Axes, schedule: Schedule, device: int, height: float) -> None:
 def memory_key(schedule: Schedule) -> Iterator[Key]:
     """Yield the entries of the legend: what the strips show."""
     problem = schedule.problem
-    yield Patch(facecolor=FILL), with_unit("memory", problem.memory.unit)
+    above = " above static memory" if any(problem.memory.static) else ""
+    yield Patch(facecolor=FILL), with_unit("memory", problem.memory.unit) + above
     if schedule.over_budget:
         yield Patch(facecolor=RED), "over budget"
-    capacities = {capacity for capacity in problem.capacity_grains if capacity is not None}
-    if capacities:
-        name = "budget less static memory" if any(problem.memory.static) else "budget"
-        limit = f" {number(in_units(min(capacities), problem.grains.per_unit))}" if len(capacities) == 1 else ""
-        yield Line2D([], [], color="black", linewidth=0.6, linestyle=DASHES), name + limit
+    if problem.memory.budget is not None:
+        limits = {plain(limit) for limit in problem.memory.budget}
+        name = f"budget {number(min(limits))}" if len(limits) == 1 else "budget"
+        drawn = any(capacity is not None and capacity <= _highest(schedule) for capacity in problem.capacity_grains)
+        line = Line2D([], [], color="black", linewidth=0.6 if drawn else 0, linestyle=DASHES)
+        yield line, name if drawn else f"{name}, above the strips"

@@ -6,14 +6,14 @@ from collections.abc import Sequence
 
 from pipesched.errors import ConfigError
 from pipesched.pareto import Standing
+from pipesched.pipeline.quantities import plain
 from pipesched.render.figure.frontier import Trade, frontier_figure
 from pipesched.render.figure.page import Drawing
-from pipesched.render.pareto import activation_limits
 from pipesched.render.view import PAGE
 
 
 def pareto_figure(standings: Sequence[Standing], inches: float = PAGE) -> Drawing:
-    """Draw the schedules of a comparison, with the capacity of the devices where all have the same.
+    """Draw the schedules of a comparison, with the budget of the devices where all have the same.
 
     Raises ConfigError if there is none.
     """
@@ -23,16 +23,17 @@ def pareto_figure(standings: Sequence[Standing], inches: float = PAGE) -> Drawin
         Trade(
             standing.outcome.algorithm,
             float(standing.makespan),
-            float(standing.peak),
+            float(standing.memory),
             dominated=standing.dominated_by is not None,
         )
         for standing in standings
     ]
-    problem, limits = standings[0].outcome.problem, activation_limits(standings)
+    problem = standings[0].outcome.problem
+    limits = set(problem.memory.budget or ())
     return frontier_figure(
         points,
         time_unit=problem.time_unit,
         memory_unit=problem.memory.unit,
-        limit=float(limits.pop()) if len(limits) == 1 else None,
+        limit=float(plain(limits.pop())) if len(limits) == 1 else None,
         inches=inches,
     )

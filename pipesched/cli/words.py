@@ -1,0 +1,46 @@
+"""Words without a flag: names of algorithms, and the config file."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+from pipesched.cli.options import ProblemSource
+from pipesched.errors import ConfigError
+
+CONFIG_SUFFIXES = (".yaml", ".yml")
+
+
+class Words(NamedTuple):
+    """The algorithms that were named, and the source of the problem with the config that was."""
+
+    names: list[str]
+    problem: ProblemSource
+
+
+def split_words(words: Sequence[str] | None, problem: ProblemSource) -> Words:
+    """Tell names of algorithms (`1f1b zb-h1`, or `1f1b,zb-h1`) from the config file. Raises ConfigError."""
+    names: list[str] = []
+    for word in words or ():
+        if word.lower().endswith(CONFIG_SUFFIXES) and "=" not in word:
+            problem = with_config(problem, word)
+        else:
+            names += [name.strip() for name in word.split(",") if name.strip()]
+    return Words(names, problem)
+
+
+def with_config(problem: ProblemSource, file: str | None) -> ProblemSource:
+    """Return the source with a config file that was named without a flag. Raises ConfigError for a second one."""
+    if file is None:
+        return problem
+    if problem.config is not None:
+        raise ConfigError(f"{file}: one config is enough; there is {problem.config} already")
+    return problem._replace(config=file)
+
+
+def only_name(names: Sequence[str], algo: str | None) -> str | None:
+    """Return the one algorithm that was named, as a word or by --algo. Raises ConfigError for several."""
+    named = [*names, *([] if algo is None else [algo])]
+    if len(named) > 1:
+        raise ConfigError(f"{' '.join(named)}: one algorithm at a time; `pipesched compare` takes several")
+    return named[0] if named else None

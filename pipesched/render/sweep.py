@@ -1,0 +1,128 @@
+"""A sweep as a table: one measure of each algorithm by the value of the field that is varied."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from itertools import pairwise
+from typing import Any, NamedTuple
+
+from rich.console import Group
+from rich.text import Text
+
+from pipesched.comparison import Entry, memory_of
+from pipesched.names import look_up
+from pipesched.render.comparison import grid
+from pipesched.render.summary import GOOD
+from pipesched.render.timescale import number
+from pipesched.sweeping import Sweep, SweepPoint
+
+BUBBLE = "bubble"
+LITTLE = 0.01  # of the time a microbatch: what one more microbatch gains beyond the elbow
+MICROBATCHES = "microbatches"
+
+
+class Measure(NamedTuple):
+    """What a cell of the table shows: its meaning, its number, its text, and whether more of it is better."""
+
+    meaning: str
+    value: Callable[[Mapping[str, Any], float], float]
+    text: Callable[[float], str]
+    more_is_better: bool = False
+
+
+def _percent(value: float) -> str:
+    return f"{value:.2%}"
+
+
+def _plain(value: float) -> str:
+    return number(int(value) if value.is_integer() else value)
+
+
+def _makespan(metrics: Mapping[str, Any], _microbatches: float) -> float:
+    return float(metrics["makespan"])
+
+
+def _microbatch(metrics: Mapping[str, Any], microbatches: float) -> float:
+    return float(metrics["makespan"] / microbatches)
+
+
+def _memory(metrics: Mapping[str, Any], _microbatches: float) -> float:
+    return float(max(memory_of(metrics)))
+
+
+MEASURES = {
+    "makespan": Measure("makespan", _makespan, _plain),
+    "microbatch": Measure("time a microbatch: makespan / microbatches", _microbatch, _plain),
+    BUBBLE: Measure("bubble: idle device-time / (devices x makespan)", lambda metrics, _: metrics["bubble"], _percent),
+    "utilization": Measure(
+        "utilization: useful work / (devices x makespan)", lambda metrics, _: metrics["utilization"], _percent, True
+    ),
+    "memory": Measure("memory of the device that holds most", _memory, _plain),
+}
+
+
+def sweep_table(sweep: Sweep, show: str = BUBBLE) -> Group:
+    """Return a measure of each algorithm by the value of the field, with the best marked, and why others have none.
+
+    `show` is one of MEASURES. Raises ConfigError for another.
+    """
+    measure = look_up(MEASURES, show, "measure", "show")
+    table = grid()
+    table.add_column(sweep.field, justify="right", no_wrap=True)
+    for entry in sweep.points[0].comparison if sweep.points else ():
+        table.add_column(entry.algorithm, justify="right")
+    notes: dict[str, None] = {}  # in order, each once
+    for point in sweep.points:
+        values = [_value(entry, point, sweep, measure) for entry in point.comparison]
+        fitting = [value for value, entry in zip(values, point.comparison, strict=True) if _fits(entry)]
+        known = [value for value in fitting if value is not None]
+        best = (max if measure.more_is_better else min)(known, default=None)
+        cells = [_cell(entry, value, best, measure) for entry, value in zip(point.comparison, values, strict=True)]
+        table.add_row(number(point.value), *cells)
+        notes |= dict.fromkeys(_notes(sweep, point))
+    elbow = [_elbow(sweep)] if show == "microbatch" and sweep.field == MICROBATCHES else []
+    return Group(measure.meaning, table, *[line for line in elbow if line], *notes)
+
+
+def _fits(entry: Entry) -> bool:
+    return entry.metrics is not None and bool(entry.metrics["fits"])
+
+
+def _value(entry: Entry, point: SweepPoint, sweep: Sweep, measure: Measure) -> float | None:
+    if entry.metrics is None:
+        return None
+    count: float = point.value if sweep.field == MICROBATCHES else 1
+    if entry.outcome is not None:
+        count = entry.outcome.problem.microbatches
+    return measure.value(entry.metrics, count)
+
+
+def _cell(entry: Entry, value: float | None, best: float | None, measure: Measure) -> Text:
+    if value is None:
+        return Text("n/a", style="dim")
+    fits = _fits(entry)
+    return Text(f"{measure.text(value)}{'' if fits else '!'}", style=GOOD if fits and value == best else "")
+
+
+def _notes(sweep: Sweep, point: SweepPoint) -> Iterator[str]:
+    for entry in point.comparison:
+        if entry.metrics is None:
+            yield f"{entry.algorithm} at {sweep.field} {number(point.value)}: {entry.reason}"
+        elif not entry.metrics["fits"]:
+            yield "! over budget"
+
+
+def _elbow(sweep: Sweep) -> str | None:
+    """Return from how many microbatches on one more of them gains little, by the best algorithm at each point."""
+    times = [
+        (point.value, min(entry.metrics["makespan"] / point.value for entry in point.comparison if entry.metrics))
+        for point in sweep.points
+        if any(entry.applicable for entry in point.comparison)
+    ]
+    elbow = None
+    for (here, time), (there, later) in reversed([*pairwise(times)]):
+        gained = (time - later) / time / (there - here) if time and there > here else 0.0
+        if gained >= LITTLE:
+            break
+        elbow = here
+    return None if elbow is None else f"beyond {number(elbow)}: one more microbatch gains less than {LITTLE:.0%}"
