@@ -45,7 +45,7 @@ def test_help_of_a_command(cli: Cli, command: str) -> None:
     "args",
     [
         ["nosuch"],
-        ["run", "extra"],
+        ["check", "a", "b"],
         ["run", "--nosuch"],
         ["run", "--devices"],
         ["run", "--json=yes"],

@@ -24,8 +24,11 @@ BAD = [  # the command line, what the message holds
     (["run", "-c", "missing.yaml"], ["missing.yaml", "No such file"]),
     (["run", "-c", "."], ["directory"]),
     (["run", "-c", "bad.yaml"], ["bad.yaml:2: ", "'microbatch'", "did you mean 'microbatches'?"]),
-    (["run", "--algo", "1f1c"], ["unknown algorithm '1f1c'", "did you mean '1f1b'?", "naive", "interleaved"]),
-    (["run", "--algo", ""], ["unknown algorithm ''", "1f1b"]),
+    (
+        ["run", "--algo", "1f1c"],
+        ["unknown algorithm '1f1c'", "did you mean '1f1b'?", "1f1b, 1f1b-v, eager-1f1b", "`pipesched list`"],
+    ),
+    (["run", "--algo", ""], ["unknown algorithm ''", "`pipesched list`"]),
     (["run", "--algo", "interleaved", "--stages", "5"], ["interleaved", "4 or 8", "has 5"]),
     (["run", "--algo", "1f1b", "--stages", "6"], ["1f1b", "4 or 8", "has 6"]),
     (["run", "--algo", "1f1b", "--placement", "loop"], ["1f1b", "linear", "placement: auto"]),

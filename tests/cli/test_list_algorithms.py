@@ -105,7 +105,7 @@ def test_an_unknown_name(cli: Cli) -> None:
     """A name that is none is refused with the nearest, and without a flag that the command has not."""
     result = cli("list", "1f1b", "zbv")
     assert (result.returncode, result.stdout) == (2, "")
-    assert result.stderr.startswith("pipesched: unknown algorithm 'zbv'; did you mean 'zb-v'? known are ")
+    assert result.stderr.startswith("pipesched: unknown algorithm 'zbv'; did you mean 'zb-v'? the nearest are ")
 
 
 @pytest.mark.parametrize("options", [["-c", "c.yaml"], ["--stages", "5"]], ids=["config", "option"])

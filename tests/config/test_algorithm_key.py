@@ -82,7 +82,7 @@ def test_a_sweep_keeps_the_algorithm() -> None:
 
 
 BAD = [  # what the file says, the message
-    ("algorithm: zbv", "c.yaml:2: algorithm: unknown algorithm 'zbv'; did you mean 'zb-v'? known are "),
+    ("algorithm: zbv", "c.yaml:2: algorithm: unknown algorithm 'zbv'; did you mean 'zb-v'? the nearest are "),
     ("algorithm: 5", "c.yaml:2: algorithm: must be a name, or one name with its options: {interleaved: {group_size"),
     ("algorithm: [1f1b]", "c.yaml:2: algorithm: must be a name, or one name with its options"),
     ("algorithm: {}", "c.yaml:2: algorithm: must be a name, or one name with its options"),

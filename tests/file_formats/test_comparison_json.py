@@ -23,7 +23,13 @@ def test_comparison() -> None:
     listed, refused = content["rows"]
     assert (content["format"], content["version"]) == ("pipesched.comparison", 1)
     assert entries[0].outcome is not None
-    assert listed == {"algorithm": "list", "applicable": True, "metrics": entries[0].outcome.metrics}
+    assert listed == {
+        "algorithm": "list",
+        "applicable": True,
+        "runs_in": ["pytorch"],
+        "weights": 1,
+        "metrics": entries[0].outcome.metrics,
+    }
     assert refused == {"algorithm": "1f1b", "applicable": False, "reason": entries[1].reason}
     assert "multiple of 2 stages" in refused["reason"]
 
@@ -34,7 +40,7 @@ def test_sweep_value_is_a_number(text: str | float, value: float) -> None:
     content = sweep_document(pipesched.sweep("devices: 2\nmicrobatches: 3\n", "p2p", [text], ["naive"]))
     assert (content["format"], content["version"]) == ("pipesched.sweep", 1)
     (row,) = content["rows"]
-    assert list(row) == ["costs.p2p", "algorithm", "applicable", "metrics"]
+    assert list(row) == ["costs.p2p", "algorithm", "applicable", "runs_in", "weights", "metrics"]
     assert row["costs.p2p"] == value
 
 

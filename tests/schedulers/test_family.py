@@ -58,8 +58,8 @@ def test_aliases(alias: str, name: str) -> None:
 
 @pytest.mark.parametrize(("name", "near"), [("1f1", "1f1b"), ("interleave", "interleaved"), ("gpip", "gpipe")])
 def test_unknown_algorithm(name: str, near: str) -> None:
-    """An unknown name is answered with the nearest one and with all."""
-    with pytest.raises(ConfigError, match=f"did you mean '{near}'.*sequential"):
+    """An unknown name is answered with the nearest one, the three nearest, and what has all."""
+    with pytest.raises(ConfigError, match=f"did you mean '{near}'.*nearest are {near}, .*algorithms"):
         family(name)
 
 

@@ -1,0 +1,86 @@
+"""Words without a flag: algorithms, one config file, and what is said of too many."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from subprocess import CompletedProcess
+
+import pytest
+
+Cli = Callable[..., "CompletedProcess[str]"]
+MODEL = "devices: 2\nmicrobatches: 3\n"
+
+
+@pytest.fixture(autouse=True)
+def model(cli: Cli) -> None:
+    Path("model.yaml").write_text(MODEL)
+
+
+@pytest.mark.parametrize(
+    ("words", "flags"),
+    [
+        (["run", "zb-h1"], ["run", "--algo", "zb-h1"]),
+        (["run", "model.yaml"], ["run", "-c", "model.yaml"]),
+        (["run", "zb-h1", "model.yaml"], ["run", "--algo", "zb-h1", "-c", "model.yaml"]),
+        (["run", "model.yaml", "zb-h1"], ["run", "--algo", "zb-h1", "-c", "model.yaml"]),
+        (["compare", "1f1b,zb-h1"], ["compare", "1f1b", "zb-h1"]),
+        (["compare", "naive, 1f1b", "zb-h1", "model.yaml"], ["compare", "naive", "1f1b", "zb-h1", "-c", "model.yaml"]),
+        (["solve", "model.yaml", "--quiet"], ["solve", "-c", "model.yaml", "--quiet"]),
+    ],
+)
+def test_words_are_what_flags_are(cli: Cli, words: list[str], flags: list[str]) -> None:
+    assert cli(*words).stdout == cli(*flags).stdout != ""
+
+
+@pytest.mark.parametrize(
+    ("args", "message"),
+    [
+        (["run", "1f1b", "zb-h1"], "1f1b zb-h1: one algorithm at a time; `pipesched compare` takes several"),
+        (["run", "1f1b", "--algo", "naive"], "1f1b naive: one algorithm at a time; `pipesched compare` takes several"),
+        (["run", "model.yaml", "-c", "other.yaml"], "model.yaml: one config is enough; there is other.yaml already"),
+        (["compare", "a.yaml", "b.yaml"], "b.yaml: one config is enough; there is a.yaml already"),
+        (["solve", "model.yaml", "-c", "-"], "model.yaml: one config is enough; there is - already"),
+        (["compare", "1f1b", "--only", "torch"], "--only: unknown trainer 'torch'; did you mean 'pytorch'?"),
+        (["compare", "1f1b", "--show", "memory"], "--show: says what --sweep prints; give --sweep too"),
+        (["compare", "--sweep", "p2p=1", "--show", "x"], "--show: unknown measure 'x'; known are makespan, microbatch"),
+        (["compare", "--sweep", "microbatches=8:4"], "--sweep: '8:4' must rise, to at most 1,000 values"),
+        (["compare", "--sweep", "microbatches=1:2:0"], "--sweep: '1:2:0' is no range"),
+        (["compare", "--sweep", "microbatches=a:b"], "--sweep: 'a:b' is no range"),
+    ],
+)
+def test_what_is_refused(cli: Cli, args: list[str], message: str) -> None:
+    """One line, exit code 2."""
+    result = cli(*args)
+    assert (result.returncode, result.stdout) == (2, "")
+    assert result.stderr.startswith(f"pipesched: {message}")
+    assert result.stderr.count("\n") == 1
+
+
+def test_only_what_pytorch_runs(cli: Cli) -> None:
+    """--only leaves out what needs two copies of the weights, and says in every row what runs it."""
+    listed = json.loads(cli("compare", "--all", "--json", "--only", "pytorch").stdout)["rows"]
+    every = json.loads(cli("compare", "--all", "--json").stdout)["rows"]
+    left = {row["algorithm"] for row in every} - {row["algorithm"] for row in listed}
+    assert left == {"dualpipe", "chimera"}
+    assert {row["weights"] for row in every if row["algorithm"] in left} == {2}
+    assert all(row["runs_in"] == ["pytorch"] and row["weights"] == 1 for row in listed)
+    drawn = cli("compare", "dualpipe", "1f1b", "zb-h1", "--devices", "8", "--stages", "8", "--charts", "none").stdout
+    assert "none, weights x2" in drawn
+    assert "the best that PyTorch runs" in drawn
+
+
+def test_ranges_and_measures(cli: Cli) -> None:
+    """A range has both its ends; the time a microbatch falls, and the table says from where on it hardly does."""
+    result = cli("compare", "1f1b", "--sweep", "microbatches=8:32:8", "--show", "microbatch")
+    assert result.stderr == ""
+    assert [line.split() for line in result.stdout.splitlines()] == [
+        ["time", "a", "microbatch:", "makespan", "/", "microbatches"],
+        ["microbatches", "1f1b"],
+        ["8", "41.25"],
+        ["16", "35.625"],
+        ["24", "33.75"],
+        ["32", "32.8125"],
+        ["beyond", "16:", "one", "more", "microbatch", "gains", "less", "than", "1%"],
+    ]

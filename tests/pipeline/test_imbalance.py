@@ -1,0 +1,65 @@
+"""What a device holds and how useful its time is: totals, imbalance, utilization, bottleneck."""
+
+from __future__ import annotations
+
+from fractions import Fraction
+from random import Random
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+import pipesched
+from pipesched.pipeline.problem import Problem
+from pipesched.pipeline.schedule import schedule_plan
+from tests.strategies import SETTLED, plan_of, problems, random_plan, random_saving_plan, saving_plan_of
+
+# The last of eight devices has a heavy head.
+HEAVY: dict[str, Any] = {
+    "forward": [17] * 7 + [25],
+    "backward_input": [17] * 7 + [25],
+    "backward_weight": [15] * 7 + [23],
+}
+REAL = pipesched.make_problem(
+    devices=8, microbatches=48, **HEAVY, p2p=0.8, activation=0.9, static=22, budget=80, time_unit="ms"
+)
+
+
+def test_a_heavy_head_is_named() -> None:
+    """Device 7 works 40 % more than the mean, which is most of the bubble of a zero-bubble schedule."""
+    schedule = pipesched.run(REAL, "zb-h1").schedule
+    assert schedule.bottleneck == 7
+    assert (schedule.ideal, schedule.balanced) == (3504, 2496)
+    assert schedule.imbalance == pytest.approx(8 * (3504 - 2496) / (8 * 3628.6))
+    assert schedule.utilization == pytest.approx(2496 / 3628.6)
+    assert schedule.memory == [29.2] * 8
+
+
+@given(problems(SETTLED), st.randoms(use_true_random=False))
+def test_parts_of_the_bubble(problem: Problem, random: Random) -> None:
+    """With whole forwards and backwards the rest is 1 - largest work / makespan, and both parts are the bubble."""
+    schedule = schedule_plan(problem, plan_of(problem, random_plan(problem, random)))
+    whole = problem.devices * schedule.makespan_ticks
+    if not whole:
+        assert (schedule.imbalance, schedule.utilization) == (0, 0)
+        return
+    rest = 1 - schedule.ideal_ticks / schedule.makespan_ticks
+    assert schedule.imbalance + rest == pytest.approx(schedule.bubble)
+    assert schedule.utilization == pytest.approx(1 - schedule.bubble)
+    assert schedule.useful_ticks[schedule.bottleneck] == schedule.ideal_ticks == max(schedule.useful_ticks)
+    assert schedule.balanced_ticks == Fraction(sum(schedule.useful_ticks), problem.devices)
+
+
+@given(problems(SETTLED, saving=True), st.randoms(use_true_random=False))
+def test_recomputation_is_busy_and_not_useful(problem: Problem, random: Random) -> None:
+    """Useful work is what F, B, I and W take, however much is recomputed beside it."""
+    texts = random_saving_plan(problem, random, split=0.3, pair=0, recompute=0.5, offload=0, wait=0)
+    schedule = schedule_plan(problem, saving_plan_of(problem, texts))
+    index, durations = schedule.plan.index, schedule.graph.durations
+    for device, order in enumerate(schedule.plan.orders):
+        useful = sum(durations[number] for number in order if index.op(number).kind != "R")
+        assert schedule.useful_ticks[device] == useful
+    assert [held - peak for held, peak in zip(schedule.memory_grains, schedule.peak_grains, strict=True)] == [
+        problem.static_grains(device) for device in range(problem.devices)
+    ]
