@@ -60,6 +60,15 @@ def command(
             metavar="N|all|none",
         ),
     ] = None,
+    all_rows: Annotated[
+        bool,
+        typer.Option(
+            "--all-rows",
+            help="With --all: a row for each algorithm, also where several take the same time.",
+            show_default=False,
+            metavar="",
+        ),
+    ] = False,
     only: Annotated[
         str | None,
         typer.Option(help="Show only what a trainer can run as it is: pytorch.", metavar="TRAINER"),
@@ -86,7 +95,9 @@ def command(
     from pipesched.file_formats.registry import COMPARISON, SWEEP
 
     algorithms, problem = split_words(words, problem)
-    _refuse_pointless(algorithms, chart, charts, everything=everything, pareto=pareto, sweep=sweep, show=show)
+    _refuse_pointless(
+        algorithms, chart, charts, everything=everything, pareto=pareto, sweep=sweep, show=show, all_rows=all_rows
+    )
     wanted: Charts = wanted_charts(charts)
     target_format(target, COMPARISON if sweep is None else SWEEP)
     settings = {"jobs": _jobs(jobs), **algorithm}
@@ -108,7 +119,7 @@ def command(
     if screen.as_json:
         print_json(comparison_document(shown))
     else:
-        print_comparison(shown, config.problem, wanted, chart, screen)
+        print_comparison(shown, config.problem, wanted, chart, screen, fold=everything and not all_rows)
 
 
 def _refuse_pointless(
@@ -120,6 +131,7 @@ def _refuse_pointless(
     pareto: bool,
     sweep: str | None,
     show: str | None,
+    all_rows: bool,
 ) -> None:
     """Raise ConfigError for options that contradict each other, and for those that would change nothing."""
     from pipesched.cli.output import refuse_chart_options
@@ -127,6 +139,8 @@ def _refuse_pointless(
     from pipesched.names import look_up
     from pipesched.render.sweep import MEASURES
 
+    if all_rows and not everything:
+        raise ConfigError("--all-rows: has no effect without --all, which alone folds rows")
     if show is not None and sweep is None:
         raise ConfigError("--show: says what --sweep prints; give --sweep too")
     if show is not None:

@@ -40,15 +40,15 @@ def wanted_charts(text: str | None) -> Charts:
 
 
 def print_comparison(
-    comparison: Comparison, given: Problem, wanted: Charts, chart: ChartOptions, screen: Screen
+    comparison: Comparison, given: Problem, wanted: Charts, chart: ChartOptions, screen: Screen, *, fold: bool
 ) -> None:
     """Print a chart for each algorithm and the table; of many algorithms the table first, and the best charts."""
     from pipesched.cli.output import console_for
     from pipesched.render.comparison import ComparisonTable
 
     console = console_for(screen)
-    table = ComparisonTable(comparison, ascii_only=screen.ascii_only)
     few = _are_few(comparison)
+    table = ComparisonTable(comparison, ascii_only=screen.ascii_only, fold=fold)
     drawn = _drawn(comparison, wanted, few=few)
     if few:
         _print_charts(console, drawn, comparison, given, chart, screen)

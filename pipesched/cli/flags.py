@@ -42,7 +42,7 @@ COMMAND_FLAGS = {  # parameter of any other function -> its flag
     "values": "--sweep",
 }  # fmt: skip
 ARGUMENTS = ("algorithms",)  # parameters that are no flags: what is wrong with them says so itself
-_PARAMETER = re.compile(r"`([a-z][a-z_0-9]*(?:\.[a-z_]+)?)`")
+_PARAMETER = re.compile(r"`([a-z][a-z_0-9]*(?:\.[a-z_0-9]+)?)`")
 
 
 def spell(text: str) -> str:

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
-from pipesched.cli.flags import about_problem
+from pipesched.cli.flags import about_problem, spell
 from pipesched.cli.options import ProblemSource
 from pipesched.errors import ConfigError
 
@@ -36,9 +36,13 @@ def flags_of_problem() -> Iterator[None]:
 def given_config(source: ProblemSource) -> Config:
     """Return the problem of a config with options on top, and its algorithm, if any. Raises ConfigError."""
     from pipesched.config.load import load_config
+    from pipesched.pipeline.doubts import doubts
 
     with flags_of_problem():
-        return load_config(config_source(source.config), source.overrides)
+        config = load_config(config_source(source.config), source.overrides)
+    for doubt in doubts(config.problem):
+        print(f"pipesched: warning: {spell(doubt) if source.config is None else doubt}", file=sys.stderr)
+    return config
 
 
 def config_source(config: str | None) -> Source | None:

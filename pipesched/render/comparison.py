@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from itertools import groupby
 from typing import Any
 
 from rich.console import Console, ConsoleOptions, RenderResult
@@ -38,24 +39,27 @@ class ComparisonTable:
     """A row for each algorithm, in the order asked for, and below the table why others do not apply.
 
     The best makespan among the schedules that fit the budget is marked. Names are never cut: a narrow table has fewer
-    columns.
+    columns. With `fold`, rows one below the other that differ in nothing but memory and bubble of the span are one row,
+    the first, which says how many more there are.
     """
 
-    def __init__(self, comparison: Comparison, *, ascii_only: bool = False) -> None:
-        self.comparison, self.ascii_only = comparison, ascii_only
+    def __init__(self, comparison: Comparison, *, ascii_only: bool = False, fold: bool = False) -> None:
+        self.comparison, self.ascii_only, self.fold = comparison, ascii_only, fold
 
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
         """Yield the table, the meaning of its columns, and why algorithms do not apply."""
         ascii_only = self.ascii_only or options.ascii_only
         best, runnable = self.comparison.best, self.comparison.best_in(PYTORCH)
         star, second = "*+" if ascii_only else "★☆"
-        rows = [_cells(entry, best, star) for entry in self.comparison if entry.applicable]
         is_apart = best is not None and runnable is not None and not _is_as_good(runnable, best)
-        if is_apart:
-            rows = [
-                (name.append(f" {second}") if entry is runnable else name, cells)
-                for entry, (name, cells) in zip(_applicable(self.comparison), rows, strict=True)
-            ]
+        rows = []
+        for entry, others in _folded(self.comparison, fold=self.fold):
+            name, cells = _cells(entry, best, star)
+            if others:
+                name.append(f" and {others} more")
+            if is_apart and entry is runnable:
+                name.append(f" {second}")
+            rows.append((name, cells))
         if rows:
             columns = _columns_that_fit(rows, options.max_width)
             table = grid()
@@ -77,8 +81,15 @@ class ComparisonTable:
         yield from refusals(self.comparison)
 
 
-def _applicable(comparison: Comparison) -> list[Entry]:
-    return [entry for entry in comparison if entry.applicable]
+def _folded(comparison: Comparison, *, fold: bool) -> list[tuple[Entry, int]]:
+    """Return the entries that apply, each with the number of those below that are folded into it."""
+    entries = [entry for entry in comparison if entry.applicable]
+    if not fold:
+        return [(entry, 0) for entry in entries]
+    groups = [
+        list(group) for _, group in groupby(entries, lambda entry: (entry.rank[:3], entry.runs_in, entry.weights))
+    ]
+    return [(group[0], len(group) - 1) for group in groups]
 
 
 def _is_as_good(entry: Entry, best: Entry) -> bool:

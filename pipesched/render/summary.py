@@ -208,7 +208,9 @@ def _extremes(values: Sequence[int | float]) -> str:
     texts = []
     for word, extreme in (("largest", max(values)), ("smallest", min(values))):
         devices = [device for device, value in enumerate(values) if value == extreme]
-        where = f"device {devices[0]}" if len(devices) == 1 else f"{len(devices)} devices, {devices[0]} the first"
+        where = f"{len(devices)} devices, {devices[0]} the first"
+        if len(devices) in (1, len(values)):
+            where = f"device {devices[0]}" if len(values) > 1 and len(devices) == 1 else "every device"
         texts.append(f"{word} {number(extreme)} on {where}")
     return texts[0].replace("largest ", "") if max(values) == min(values) else ", ".join(texts)
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Callable
 from pathlib import Path
 from subprocess import CompletedProcess
@@ -45,6 +46,7 @@ def test_words_are_what_flags_are(cli: Cli, words: list[str], flags: list[str]) 
         (["compare", "1f1b", "--only", "torch"], "--only: unknown trainer 'torch'; did you mean 'pytorch'?"),
         (["compare", "1f1b", "--show", "memory"], "--show: says what --sweep prints; give --sweep too"),
         (["compare", "--sweep", "p2p=1", "--show", "x"], "--show: unknown measure 'x'; known are makespan, microbatch"),
+        (["compare", "1f1b", "--all-rows"], "--all-rows: has no effect without --all, which alone folds rows"),
         (["compare", "--sweep", "microbatches=8:4"], "--sweep: '8:4' must rise, to at most 1,000 values"),
         (["compare", "--sweep", "microbatches=1:2:0"], "--sweep: '1:2:0' is no range"),
         (["compare", "--sweep", "microbatches=a:b"], "--sweep: 'a:b' is no range"),
@@ -84,3 +86,24 @@ def test_ranges_and_measures(cli: Cli) -> None:
         ["32", "32.8125"],
         ["beyond", "16:", "one", "more", "microbatch", "gains", "less", "than", "1%"],
     ]
+
+
+def test_rows_of_the_same_time_are_folded(cli: Cli) -> None:
+    """--all counts what takes the same time and runs in the same trainers; --all-rows lists it."""
+    folded = cli("compare", "--all", "--stages", "4", "--charts", "none").stdout
+    assert re.search(r"^\S+ and \d+ more ", folded, re.MULTILINE)
+    listed = cli("compare", "--all", "--stages", "4", "--charts", "none", "--all-rows").stdout
+    assert " more " not in listed
+    counts = sum(int(number) for number in re.findall(r" and (\d+) more", folded))
+    rows = [line for line in folded.splitlines() if "%" in line]
+    assert len(rows) + counts == len([line for line in listed.splitlines() if "%" in line])
+
+
+def test_a_latency_above_every_forward_is_doubted(cli: Cli) -> None:
+    """A warning on stderr, about the flag or the key; the answer stands."""
+    result = cli("run", "1f1b", "--p2p", "20")
+    assert result.returncode == 0
+    assert result.stderr == "pipesched: warning: --p2p 20 is longer than a forward (5): is it in the same unit?\n"
+    Path("slow.yaml").write_text(f"{MODEL}costs: {{p2p: 3}}\n")
+    result = cli("run", "slow.yaml")
+    assert result.stderr == "pipesched: warning: `costs.p2p` 3 is longer than a forward (1): is it in the same unit?\n"
