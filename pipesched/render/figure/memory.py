@@ -87,5 +87,5 @@ def memory_key(schedule: Schedule) -> Iterator[Key]:
         limits = {plain(limit) for limit in problem.memory.budget}
         name = f"budget {number(min(limits))}" if len(limits) == 1 else "budget"
         drawn = any(capacity is not None and capacity <= _highest(schedule) for capacity in problem.capacity_grains)
-        line = Line2D([], [], color="black", linewidth=0.6 if drawn else 0, linestyle=DASHES)
+        line = Line2D([], [], color="black", linewidth=0.6, linestyle=DASHES if drawn else "none")
         yield line, name if drawn else f"{name}, above the strips"
