@@ -53,7 +53,7 @@ class SolveReport:
     source: str
     heuristic: BestHeuristic | None
     placements: tuple[str, ...]
-    equal: Mapping[str, int | float] = field(default_factory=dict)
+    equal: Mapping[str, int | float] = field(default_factory=dict, hash=False)
 
     def __post_init__(self) -> None:
         require_name(OBJECTIVES, self.objective, "objective", "objective")

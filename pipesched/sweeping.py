@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from pipesched.checks import cut, require_label, require_mapping, require_number, require_sequence, require_type, shown
-from pipesched.comparison import DEFAULT, Comparison, compare
+from pipesched.comparison import DEFAULT, Comparison, Entry, compare
 from pipesched.display import Displayable
 from pipesched.errors import ConfigError
 from pipesched.pipeline.arguments import first_entries, is_several
@@ -58,6 +58,22 @@ class Sweep(Displayable):
 
     def __iter__(self) -> Iterator[SweepPoint]:
         return iter(self.points)
+
+    def only(self, trainer: str) -> Sweep:
+        """Return the algorithms whose schedules a trainer of `TRAINERS` can run, at some value at least.
+
+        Raises ConfigError for another name.
+        """
+        names = {entry.algorithm for point in self.points for entry in point.comparison.only(trainer)}
+        points = (
+            replace(point, comparison=replace(point.comparison, entries=_named(point.comparison, names)))
+            for point in self.points
+        )
+        return replace(self, points=tuple(points))
+
+
+def _named(comparison: Comparison, names: Collection[str]) -> tuple[Entry, ...]:
+    return tuple(entry for entry in comparison if entry.algorithm in names)
 
 
 def sweep(

@@ -56,7 +56,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser.add_argument("--write", action="store_true", help="put the values into the files")
     given = parser.parse_args(arguments)
     sys.path.insert(0, str(ROOT))
-    importlib.import_module("tests.quality_cases").Table.takes_gaps = True
+    importlib.import_module("tests.quality_table").Table.takes_gaps = True
     for path in given.files or sorted(ROOT.glob("tests/*/test_quality_*.py")):
         text = renewed(path.resolve())
         if given.write:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from pipesched.cli.options import MOST, ChartOptions, ProblemSource, Screen, Target, whole_number
+from pipesched.cli.options import ChartOptions, ComparisonOptions, ProblemSource, Screen, Target
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -27,56 +27,7 @@ def command(
         ),
     ] = None,
     *,
-    everything: Annotated[
-        bool, typer.Option("--all", help="Every algorithm that applies, best first.", show_default=False, metavar="")
-    ] = False,
-    sweep: Annotated[
-        str | None,
-        typer.Option(
-            help="Vary a field: microbatches=4,8,16,32, or a range 8:96:8, prints the bubble against it.",
-            metavar="FIELD=VALUES",
-        ),
-    ] = None,
-    show: Annotated[
-        str | None,
-        typer.Option(
-            help="What --sweep prints: bubble, makespan, microbatch (time of one), utilization, memory.",
-            metavar="MEASURE",
-        ),
-    ] = None,
-    pareto: Annotated[
-        bool,
-        typer.Option(
-            "--pareto",
-            help="Makespan against peak memory, plotted; without names of every algorithm.",
-            show_default=False,
-            metavar="",
-        ),
-    ] = False,
-    charts: Annotated[
-        str | None,
-        typer.Option(
-            help="How many charts: all, none, or the best N; default: all of up to 4 algorithms, of more the best 3.",
-            metavar="N|all|none",
-        ),
-    ] = None,
-    all_rows: Annotated[
-        bool,
-        typer.Option(
-            "--all-rows",
-            help="With --all: a row for each algorithm, also where several take the same time.",
-            show_default=False,
-            metavar="",
-        ),
-    ] = False,
-    only: Annotated[
-        str | None,
-        typer.Option(help="Show only what a trainer can run as it is: pytorch.", metavar="TRAINER"),
-    ] = None,
-    jobs: Annotated[
-        str | None,
-        typer.Option(help="Processes that run algorithms side by side; default: one a core.", metavar="N"),
-    ] = None,
+    comparison: ComparisonOptions,
     problem: ProblemSource,
     algorithm: dict[str, Any],
     chart: ChartOptions,
@@ -87,77 +38,43 @@ def command(
 
     What does not apply says why, and the rest goes on.
     """
-    from pipesched.cli.comparing import Charts, print_comparison, require_drawable, wanted_charts
+    from pipesched.cli.comparing import print_comparison, require_drawable, wanted_charts
     from pipesched.cli.output import print_json, save, target_format
     from pipesched.cli.reading import given_config
     from pipesched.cli.words import split_words
     from pipesched.file_formats.comparison_json import comparison_document
     from pipesched.file_formats.registry import COMPARISON, SWEEP
 
-    algorithms, problem = split_words(words, problem)
-    _refuse_pointless(
-        algorithms, chart, charts, everything=everything, pareto=pareto, sweep=sweep, show=show, all_rows=all_rows
-    )
-    wanted: Charts = wanted_charts(charts)
-    target_format(target, COMPARISON if sweep is None else SWEEP)
-    settings = {"jobs": _jobs(jobs), **algorithm}
-    every = everything or (pareto and not algorithms)
-    if sweep is not None:
-        _answer_sweep(_swept(sweep, problem, algorithms, settings, every=every), show, target, screen)
+    names, problem = split_words(words, problem)
+    _require_effect(comparison, names, chart)
+    wanted = wanted_charts(comparison.charts)
+    target_format(target, COMPARISON if comparison.sweep is None else SWEEP)
+    if comparison.sweep is not None:
+        _answer_sweep(_swept(comparison, names, problem, algorithm), comparison.show, target, screen)
         return
     config = given_config(problem)
-    comparison = _compared(config, algorithms, algorithm, settings, every=every)
-    if only is not None:
-        comparison = comparison.only(only)
-    if pareto:
-        _answer_pareto(comparison, target, screen)
+    compared = _compared(comparison, names, config, algorithm)
+    if comparison.pareto:
+        _answer_pareto(compared, target, screen)
         return
-    shown = comparison.ranked() if everything else comparison
+    shown = compared.ranked() if comparison.everything else compared
     if chart.given():
         require_drawable(shown, wanted, chart)  # bad options are said before anything is written
     save(shown, COMPARISON, target, chart.view() if target.path else None)
     if screen.as_json:
         print_json(comparison_document(shown))
     else:
-        print_comparison(shown, config.problem, wanted, chart, screen, fold=everything and not all_rows)
+        fold = comparison.everything and not comparison.all_rows
+        print_comparison(shown, config.problem, wanted, chart, screen, fold=fold)
 
 
-def _refuse_pointless(
-    algorithms: Sequence[str] | None,
-    chart: ChartOptions,
-    charts: str | None,
-    *,
-    everything: bool,
-    pareto: bool,
-    sweep: str | None,
-    show: str | None,
-    all_rows: bool,
-) -> None:
-    """Raise ConfigError for options that contradict each other, and for those that would change nothing."""
+def _require_effect(comparison: ComparisonOptions, names: Sequence[str], chart: ChartOptions) -> None:
+    """Raise ConfigError for options that have no effect."""
     from pipesched.cli.output import refuse_chart_options
-    from pipesched.errors import ConfigError
-    from pipesched.names import look_up
-    from pipesched.render.sweep import MEASURES
 
-    if all_rows and not everything:
-        raise ConfigError("--all-rows: has no effect without --all, which alone folds rows")
-    if show is not None and sweep is None:
-        raise ConfigError("--show: says what --sweep prints; give --sweep too")
-    if show is not None:
-        look_up(MEASURES, show, "measure", "show")
-    if everything and algorithms:
-        raise ConfigError("--all: compares every algorithm; give either it or names")
-    if pareto and sweep is not None:
-        raise ConfigError("--pareto: plots one problem; give either it or --sweep")
-    for flag in ("--sweep",) * (sweep is not None) + ("--pareto",) * pareto:
+    comparison.require_effect(names)
+    for flag in ("--sweep",) * (comparison.sweep is not None) + ("--pareto",) * comparison.pareto:
         refuse_chart_options(chart, flag)
-        if charts is not None:
-            raise ConfigError(f"--charts: has no effect with {flag}, which draws no chart")
-
-
-def _jobs(text: str | None) -> int:
-    """Read the number of processes; 0 means one a core. Raises ConfigError."""
-    return 0 if text is None else whole_number("--jobs", text, 1, MOST)
 
 
 def _own_options(configured: Algorithm | None, names: str | Sequence[str]) -> dict[str, Mapping[str, Any]]:
@@ -170,11 +87,12 @@ def _own_options(configured: Algorithm | None, names: str | Sequence[str]) -> di
     return {configured.name: configured.options}
 
 
-def _names(names: Sequence[str] | None, configured: Algorithm | None, *, every: bool) -> str | Sequence[str]:
-    """Return the algorithms to compare; without names these are the default ones and the config's."""
+def _names(comparison: ComparisonOptions, names: Sequence[str], configured: Algorithm | None) -> str | Sequence[str]:
+    """Return the algorithms to compare; without names these are the default ones and the config's, in a plot all."""
     from pipesched.comparison import ALL, DEFAULT
 
     own = [configured.name] if configured else []
+    every = comparison.everything or (comparison.pareto and not names)
     return ALL if every else names or list(dict.fromkeys([*DEFAULT, *own]))
 
 
@@ -184,24 +102,21 @@ def _located(configured: Algorithm | None, options: Mapping[str, Any]) -> Abstra
 
 
 def _compared(
-    config: Config,
-    algorithms: Sequence[str] | None,
-    options: Mapping[str, Any],
-    settings: Mapping[str, Any],
-    *,
-    every: bool,
+    comparison: ComparisonOptions, names: Sequence[str], config: Config, options: Mapping[str, Any]
 ) -> Comparison:
     from pipesched.cli.output import working
     from pipesched.comparison import compare
 
-    names = _names(algorithms, config.algorithm, every=every)
-    count = 20 if isinstance(names, str) else len(names)
+    chosen = _names(comparison, names, config.algorithm)
+    own = _own_options(config.algorithm, chosen)
+    count = 20 if isinstance(chosen, str) else len(chosen)
     with working(config.problem, count), _located(config.algorithm, options):
-        return compare(config.problem, names, each=_own_options(config.algorithm, names), **settings)
+        compared = compare(config.problem, chosen, each=own, jobs=comparison.jobs, **options)
+    return compared if comparison.only is None else compared.only(comparison.only)
 
 
 def _swept(
-    text: str, source: ProblemSource, algorithms: Sequence[str] | None, settings: Mapping[str, Any], *, every: bool
+    comparison: ComparisonOptions, names: Sequence[str], source: ProblemSource, options: Mapping[str, Any]
 ) -> Sweep:
     """Return the comparison at each value of a field, given as FIELD=VALUES."""
     from pipesched.cli.comparing import read_sweep
@@ -211,9 +126,11 @@ def _swept(
     with flags_of_problem():
         values = load_values(config_source(source.config), source.overrides)
     configured = algorithm_of(values)
-    names = _names(algorithms, configured, every=every)
-    with _located(configured, settings):
-        return read_sweep(text, values, names, each=_own_options(configured, names), **settings)
+    chosen = _names(comparison, names, configured)
+    own = _own_options(configured, chosen)
+    with _located(configured, options):
+        swept = read_sweep(str(comparison.sweep), values, chosen, each=own, jobs=comparison.jobs, **options)
+    return swept if comparison.only is None else swept.only(comparison.only)
 
 
 def _answer_sweep(sweep: Sweep, show: str | None, target: Target, screen: Screen) -> None:

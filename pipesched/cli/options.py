@@ -8,7 +8,7 @@ message has the same form.
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 
 import typer
@@ -16,6 +16,7 @@ import typer
 from pipesched.cli.flags import ALGORITHM_FLAGS, PROBLEM_FLAGS
 from pipesched.config.fields import BY_NAME, COUNT, FRACTION, PER_BOUNDARY, PER_DEVICE, PER_STAGE, PLACEMENT
 from pipesched.errors import ConfigError
+from pipesched.names import require_name
 from pipesched.pipeline.quantities import parse_number
 from pipesched.schedulers.options import COUNT as OPTION_COUNT
 from pipesched.schedulers.options import FLAG, OPTIONS, WHOLE, WORD
@@ -55,10 +56,11 @@ def _flag(name: str, option: str, text: str, panel: str, default: bool | None = 
     return inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=default, annotation=Annotated[kind, info])
 
 
-_PROBLEM, _ALGORITHM, _SEARCH, _CHART, _OUTPUT = (
+_PROBLEM, _ALGORITHM, _SEARCH, _COMPARISON, _CHART, _OUTPUT = (
     "The problem",
     "The algorithm",
     "The search",
+    "The comparison",
     "The chart",
     "Output",
 )
@@ -96,6 +98,34 @@ SEARCH: Group = (
     _flag("frontier", "--frontier", "the best at every budget instead: makespan against memory", _SEARCH),
     _flag("no_polish", "--no-polish", "do not lower the memory of what was found at the same value", _SEARCH),
     _flag("quiet", "--quiet", "no progress, no timing", _SEARCH),
+)
+COMPARISON: Group = (
+    _flag("everything", "--all", "every algorithm that applies, best first", _COMPARISON),
+    _flag("all_rows", "--all-rows", "with --all: a row for each, also where several take the same time", _COMPARISON),
+    _text("only", "--only", "only what a trainer can run as it is: pytorch", _COMPARISON, "TRAINER"),
+    _flag("pareto", "--pareto", "makespan against memory, plotted; without names of every algorithm", _COMPARISON),
+    _text(
+        "sweep",
+        "--sweep",
+        "vary a field: microbatches=4,8,16,32, or a range 8:96:8, prints the bubble against it",
+        _COMPARISON,
+        "FIELD=VALUES",
+    ),
+    _text(
+        "show",
+        "--show",
+        "what --sweep prints: bubble, makespan, microbatch (time of one), utilization, memory",
+        _COMPARISON,
+        "MEASURE",
+    ),
+    _text(
+        "charts",
+        "--charts",
+        "how many: all, none, or the best N; default: all of up to 4 algorithms, of more the best 3",
+        _COMPARISON,
+        "N|all|none",
+    ),
+    _text("jobs", "--jobs", "processes that run algorithms side by side; default: one a core", _COMPARISON, "N"),
 )
 RULES: Group = (
     *(option for option in ALGORITHM if option.name in {"priority", "tie", "seed"}),
@@ -204,6 +234,35 @@ class ChartOptions(NamedTuple):
         return [flag for flag, value in zip(flags, self, strict=True) if value is not None]
 
 
+class ComparisonOptions(NamedTuple):
+    """What `pipesched compare` compares, and what it prints; `jobs` is the number of processes (0: one a core)."""
+
+    everything: bool
+    all_rows: bool
+    only: str | None
+    pareto: bool
+    sweep: str | None
+    show: str | None
+    charts: str | None
+    jobs: int
+
+    def require_effect(self, names: Sequence[str]) -> None:
+        """Raise ConfigError for options that contradict each other or `names`, and for those that change nothing."""
+        if self.everything and names:
+            raise ConfigError("--all: compares every algorithm; give either it or names")
+        if self.pareto and self.sweep is not None:
+            raise ConfigError("--pareto: plots one problem; give either it or --sweep")
+        if self.all_rows and not self.everything:
+            raise ConfigError("--all-rows: has no effect without --all, which alone folds rows")
+        if self.show is not None and self.sweep is None:
+            raise ConfigError("--show: says what --sweep prints; give --sweep too")
+        for flag in ("--sweep",) * (self.sweep is not None) + ("--pareto",) * self.pareto:
+            if self.charts is not None:
+                raise ConfigError(f"--charts: has no effect with {flag}, which draws no chart")
+            if self.all_rows:
+                raise ConfigError(f"--all-rows: has no effect with {flag}, which folds no rows")
+
+
 def problem_values(values: Mapping[str, Any]) -> ProblemSource:
     """Read the config file and the options that override it."""
     texts = {name: values[f"problem_{name}"] for name in PROBLEM_FLAGS}
@@ -238,6 +297,21 @@ def search_values(values: Mapping[str, Any]) -> SearchOptions:
     settings["polish"] = False if values["no_polish"] else None
     given = {name: value for name, value in settings.items() if value is not None}
     return SearchOptions(given, values["hint"], values["frontier"], values["quiet"])
+
+
+def comparison_values(values: Mapping[str, Any]) -> ComparisonOptions:
+    """Read the options of a comparison; unknown names are refused before anything takes long."""
+    if values["only"] is not None:
+        from pipesched.runs_in import TRAINERS
+
+        require_name(TRAINERS, values["only"], "trainer", "trainer")
+    if values["show"] is not None:
+        from pipesched.render.sweep import MEASURES
+
+        require_name(MEASURES, values["show"], "measure", "show")
+    given = {name: values[name] for name in ComparisonOptions._fields if name != "jobs"}
+    jobs = 0 if values["jobs"] is None else whole_number("--jobs", values["jobs"], 1, MOST)
+    return ComparisonOptions(**given, jobs=jobs)
 
 
 def rule_values(values: Mapping[str, Any]) -> Rules:
@@ -288,6 +362,7 @@ _READERS: dict[str, tuple[Group, Callable[[Mapping[str, Any]], Any]]] = {
     "algorithm": (ALGORITHM, algorithm_values),
     "search": (SEARCH, search_values),
     "rules": (RULES, rule_values),
+    "comparison": (COMPARISON, comparison_values),
     "screen": (SCREEN, screen_values),
     "target": (FILE, file_values),
     "chart": (CHART, chart_values),

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from fractions import Fraction
 from typing import Any
 
 from rich.table import Table
 from rich.text import Text
 
 from pipesched.outcome import Outcome, SolveReport
+from pipesched.pipeline.balance import saved_by_moving
 from pipesched.pipeline.kinds import KEEP_ONLY, Allowed
 from pipesched.pipeline.problem import Problem
 from pipesched.pipeline.quantities import plain
@@ -145,7 +145,7 @@ def _imbalance(schedule: Schedule, time: Callable[[int | float], str]) -> Iterat
     above = schedule.ideal / schedule.balanced - 1 if schedule.balanced else 0.0
     note = f"device {schedule.bottleneck} works {above:.0%} more than the mean"
     if share > MUCH:
-        note += f"; {at_best(schedule, time)}"
+        note += f"; {_at_best(schedule, time)}"
     yield "  imbalance", f"{share:.2%}", note
     yield (
         "  the rest",
@@ -154,29 +154,13 @@ def _imbalance(schedule: Schedule, time: Callable[[int | float], str]) -> Iterat
     )
 
 
-def at_best(schedule: Schedule, time: Callable[[int | float], str]) -> str:
-    """Return what moving the work of one stage away from the bottleneck would save of the makespan at best.
-
-    The bottleneck then works as long as the next device, as the mean, or as without its smallest stage: the longest of
-    these.
-    """
-    saved = moved_ticks(schedule)
-    problem = schedule.problem
+def _at_best(schedule: Schedule, time: Callable[[int | float], str]) -> str:
+    """Return what moving the work of one stage away from the bottleneck would save of the makespan at best."""
+    saved, problem = saved_by_moving(schedule), schedule.problem
     stages = problem.settled_placement.stages_on(schedule.bottleneck)
     what = "its smallest stage" if len(stages) > 1 else "part of its stage"
     share = float(saved / schedule.makespan_ticks) if schedule.makespan_ticks else 0.0
     return f"moving {what} elsewhere would save {time(plain(saved / problem.ticks.per_unit))} ({share:.1%}) at best"
-
-
-def moved_ticks(schedule: Schedule) -> Fraction:
-    """Return by how much less the busiest device works at best once the work of one stage has moved away from it."""
-    works, device, problem = schedule.useful_ticks, schedule.bottleneck, schedule.problem
-    others = [work for there, work in enumerate(works) if there != device]
-    stages = problem.settled_placement.stages_on(device)
-    ticks = problem.ticks
-    smallest = min(ticks.forward[stage] + ticks.backward[stage] for stage in stages) * problem.microbatches
-    left = works[device] - smallest if len(stages) > 1 else 0
-    return works[device] - max(Fraction(max([left, *others])), schedule.balanced_ticks)
 
 
 def sentence(metrics: Mapping[str, Any], unit: str = "") -> Text:

@@ -7,8 +7,7 @@ below that peak. A schedule fits all larger budgets too, and a bound holds at al
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
-from math import gcd
+from dataclasses import dataclass, field
 from threading import Event as StopEvent
 from typing import Any, overload
 
@@ -22,7 +21,8 @@ from pipesched.pipeline.bounds import Bound
 from pipesched.pipeline.kinds import Allowed
 from pipesched.pipeline.placement import placement_name
 from pipesched.pipeline.problem import Problem, require_problem
-from pipesched.pipeline.quantities import canonical, in_units, to_fraction
+from pipesched.pipeline.quantities import in_units
+from pipesched.solver.budgets import least_step, within
 from pipesched.solver.case import OBJECTIVES
 from pipesched.solver.feasible import least_budget
 from pipesched.solver.placements import placed
@@ -138,12 +138,12 @@ def frontier(
         "polish": polish, "stop": stop,
     }  # fmt: skip
     floor = min(least_budget(tried, allowed) for tried in placed(require_problem(problem), placement))
-    step, budget, most = _step(problem, allowed), None, max(problem.grains.budget or (0,))
+    step, budget, most = least_step(problem, allowed), None, max(problem.grains.budget or (0,))
     solved: list[tuple[int, Outcome]] = []  # the memory used, in grains, and the outcome
     while (budget is None or budget >= floor) and not (solved and clock.is_over):
         left = max(((budget or most) - floor) // step + 1, 1)  # points, at most
         left = min(left, MOST_POINTS) if budget is None else left
-        limited = problem if budget is None else _within(problem, budget)
+        limited = problem if budget is None else within(problem, budget)
         try:
             heard = _labelled(listener, limited)
             outcome = _solved(limited, clock, left, listener=heard, **settings)
@@ -179,12 +179,6 @@ def _solved(problem: Problem, clock: Clock, points: int, **settings: Any) -> Out
         return solve(problem, time_limit=max(clock.left, LEAST), **settings)
 
 
-def _step(problem: Problem, allowed: Allowed) -> int:
-    """Return the least difference in grains that two peaks can have."""
-    kept = problem.grains.checkpointed if allowed.recompute else ()
-    return gcd(*problem.grains.activation, *problem.grains.retained, *kept) or 1
-
-
 def _labelled(listener: Listener | None, problem: Problem) -> Listener | None:
     """Return a listener whose events name the budget of the solve."""
     if listener is None:
@@ -198,21 +192,12 @@ def _labelled(listener: Listener | None, problem: Problem) -> Listener | None:
     return hear
 
 
-def _within(problem: Problem, budget: int) -> Problem:
-    """Return the problem under a budget in grains, or its own where that is lower."""
-    limit = canonical(to_fraction(budget) / problem.grains.per_unit)
-    own = problem.memory.budget or (limit,) * problem.devices
-    return replace(problem, memory=replace(problem.memory, budget=tuple(min(limit, most) for most in own)))
-
-
 def _used(outcome: Outcome, problem: Problem) -> int:
     """Return the most memory of a device, static memory included, in grains of `problem`.
 
     The grains of the schedule's own problem may have another size, because its budget differs.
     """
-    schedule, solved = outcome.schedule, outcome.problem
-    used = max(peak + solved.static_grains(device) for device, peak in enumerate(schedule.peak_grains))
-    return used * problem.grains.per_unit // solved.grains.per_unit
+    return max(outcome.schedule.memory_grains) * problem.grains.per_unit // outcome.problem.grains.per_unit
 
 
 def _joined(solved: Sequence[tuple[int, Outcome]], problem: Problem) -> tuple[FrontierPoint, ...]:

@@ -4,18 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import replace
-from math import gcd
 
 from pipesched.core.clock import Clock, TimeIsUp, look, under
 from pipesched.errors import NoSchedule
-from pipesched.pipeline.problem import Problem
-from pipesched.pipeline.quantities import canonical, to_fraction
+from pipesched.pipeline.kinds import Allowed
 from pipesched.pipeline.schedule import Schedule
+from pipesched.solver.budgets import least_step, within
 from pipesched.solver.candidate import Candidate
 from pipesched.solver.case import Case
 from pipesched.solver.search import Search
 
 SOURCE = "polishing"
+RECOMPUTED = Allowed(recompute=True)  # peaks may differ by as little as a checkpoint
 LARGE = 3_500  # operations from which CP-SAT finds no other schedule of the same objective in time
 MOST_ROUNDS = 24
 PART = 0.34  # of the time left that one round may take
@@ -24,14 +24,14 @@ PART = 0.34  # of the time left that one round may take
 def polish(search: Search, number: int, clock: Clock) -> None:
     """Look for schedules of a case with the best value known and less memory on the largest device.
 
-    Budgets are halved between the floor and what the best schedule holds; each is tried by list scheduling, and on
+    Budgets are halved between static memory and what the best schedule holds; each is tried by list scheduling, and on
     small cases by CP-SAT.
     """
     best = search.best
     if best is None:
         return
     case, most = search.cases[number], max(best.schedule.memory_grains)
-    step = _step(case.problem)
+    step = least_step(case.problem, RECOMPUTED)
     least = max(1, *map(case.problem.static_grains, range(case.problem.devices)))
     for _ in range(MOST_ROUNDS):
         middle = most - max((most - least) // (2 * step), 1) * step
@@ -45,15 +45,10 @@ def polish(search: Search, number: int, clock: Clock) -> None:
         most = min(max(found.memory_grains), middle)
 
 
-def _step(problem: Problem) -> int:
-    """Return the least difference in grains that two peaks can have."""
-    return gcd(*problem.grains.activation, *problem.grains.retained, *problem.grains.checkpointed) or 1
-
-
 def _within(search: Search, case: Case, budget: int, clock: Clock) -> Schedule | None:
     """Return a schedule of the case with the best value known that holds at most `budget` grains on every device."""
     try:
-        limited = replace(case, problem=_limited(case.problem, budget))
+        limited = replace(case, problem=within(case.problem, budget))
         with under(clock):
             for schedule in _tries(search, limited, clock):
                 look()
@@ -73,10 +68,3 @@ def _tries(search: Search, case: Case, clock: Clock) -> Iterator[Schedule]:
         answer = model.solve(search.limits._replace(seconds=clock.left, gap=1.0))
         if answer.starts:
             yield case.replay([start * case.quantum for start in answer.starts])
-
-
-def _limited(problem: Problem, budget: int) -> Problem:
-    """Return the problem under a budget in grains on every device, or its own where that is lower."""
-    limit = canonical(to_fraction(budget) / problem.grains.per_unit)
-    own = problem.memory.budget or (limit,) * problem.devices
-    return replace(problem, memory=replace(problem.memory, budget=tuple(min(limit, most) for most in own)))

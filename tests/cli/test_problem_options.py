@@ -18,35 +18,10 @@ from pipesched.cli.reading import given_config
 from pipesched.errors import ConfigError
 from pipesched.pipeline.arguments import make_problem
 from pipesched.pipeline.problem import Problem
+from tests.every_number import FILE, GIVEN
 
 Cli = Callable[..., "CompletedProcess[str]"]
 
-FILE = """\
-devices: 2
-stages: 4
-microbatches: 3
-placement: loop
-costs: {forward: 7, backward: 8, recompute: 9, overlap: 10, p2p: 11, offload: 12, reload: 13}
-memory: {activation: 14, retain: 0.5, checkpoint: 0.6, static: 15, budget: 100}
-"""
-GIVEN: dict[str, Any] = {
-    "devices": 2,
-    "stages": 4,
-    "microbatches": 3,
-    "placement": "loop",
-    "forward": 7,
-    "backward": 8,
-    "recompute": 9,
-    "overlap": 10,
-    "p2p": 11,
-    "offload": 12,
-    "reload": 13,
-    "activation": 14,
-    "retain": 0.5,
-    "checkpoint": 0.6,
-    "static": 15,
-    "budget": 100,
-}
 OVERRIDES = [  # an option, its text, the argument of make_problem it stands for
     ("--devices", "4", {"devices": 4}),
     ("--stages", "6", {"stages": 6}),

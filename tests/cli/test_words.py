@@ -47,6 +47,10 @@ def test_words_are_what_flags_are(cli: Cli, words: list[str], flags: list[str]) 
         (["compare", "1f1b", "--show", "memory"], "--show: says what --sweep prints; give --sweep too"),
         (["compare", "--sweep", "p2p=1", "--show", "x"], "--show: unknown measure 'x'; known are makespan, microbatch"),
         (["compare", "1f1b", "--all-rows"], "--all-rows: has no effect without --all, which alone folds rows"),
+        (
+            ["compare", "--all", "--all-rows", "--pareto"],
+            "--all-rows: has no effect with --pareto, which folds no rows",
+        ),
         (["compare", "--sweep", "microbatches=8:4"], "--sweep: '8:4' must rise, to at most 1,000 values"),
         (["compare", "--sweep", "microbatches=1:2:0"], "--sweep: '1:2:0' is no range"),
         (["compare", "--sweep", "microbatches=a:b"], "--sweep: 'a:b' is no range"),
@@ -71,6 +75,15 @@ def test_only_what_pytorch_runs(cli: Cli) -> None:
     drawn = cli("compare", "dualpipe", "1f1b", "zb-h1", "--devices", "8", "--stages", "8", "--charts", "none").stdout
     assert "none, weights x2" in drawn
     assert "the best that PyTorch runs" in drawn
+
+
+def test_only_holds_for_sweeps(cli: Cli) -> None:
+    """What no trainer runs has no column in a sweep either."""
+    arguments = ("compare", "dualpipe", "1f1b", "--stages", "4", "--sweep", "microbatches=8,16", "--json")
+    every = json.loads(cli(*arguments).stdout)["rows"]
+    listed = json.loads(cli(*arguments, "--only", "pytorch").stdout)["rows"]
+    assert [row["algorithm"] for row in every] == ["dualpipe", "1f1b"] * 2
+    assert listed == [row for row in every if row["algorithm"] == "1f1b"]
 
 
 def test_ranges_and_measures(cli: Cli) -> None:

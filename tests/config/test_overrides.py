@@ -15,35 +15,10 @@ from pipesched.config.load import load as load_problem
 from pipesched.errors import ConfigError
 from pipesched.pipeline.arguments import make_problem
 from pipesched.pipeline.problem import Problem
+from tests.every_number import FILE, GIVEN
 
 Load = Callable[..., Problem]
 
-FILE = """\
-devices: 2
-stages: 4
-microbatches: 3
-placement: loop
-costs: {forward: 7, backward: 8, recompute: 9, overlap: 10, p2p: 11, offload: 12, reload: 13}
-memory: {activation: 14, retain: 0.5, checkpoint: 0.6, static: 15, budget: 100}
-"""
-GIVEN: dict[str, Any] = {
-    "devices": 2,
-    "stages": 4,
-    "microbatches": 3,
-    "placement": "loop",
-    "forward": 7,
-    "backward": 8,
-    "recompute": 9,
-    "overlap": 10,
-    "p2p": 11,
-    "offload": 12,
-    "reload": 13,
-    "activation": 14,
-    "retain": Fraction(1, 2),
-    "checkpoint": Fraction(3, 5),
-    "static": 15,
-    "budget": 100,
-}
 OVERRIDES = [  # a parameter, its value, the same value for make_problem, in another spelling where there is one
     ("name", "mine", "mine"),
     ("devices", 4, 4),

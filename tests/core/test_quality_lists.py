@@ -19,7 +19,9 @@ from pipesched.core.lists import (
 from pipesched.core.optimum import lower_bound
 from pipesched.core.paths import heads, tails
 from pipesched.core.tasks import TaskGraph
-from tests.quality_cases import PROGRAMS, RANDOM_GRAPHS, Table, graph_of
+from tests.quality_cases import graph_of
+from tests.quality_problems import PROGRAMS, RANDOM_GRAPHS
+from tests.quality_table import Table
 
 
 def by_sharpened_tails(graph: TaskGraph) -> Iterator[Listing]:

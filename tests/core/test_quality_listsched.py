@@ -9,7 +9,9 @@ from pipesched.core.listsched import list_schedule
 from pipesched.core.optimum import lower_bound
 from pipesched.core.priorities import PRIORITIES
 from pipesched.core.ties import TIES
-from tests.quality_cases import PROGRAMS, RANDOM_GRAPHS, Table, graph_of
+from tests.quality_cases import graph_of
+from tests.quality_problems import PROGRAMS, RANDOM_GRAPHS
+from tests.quality_table import Table
 
 
 def reached(rule: str, case: str) -> int:

@@ -9,7 +9,9 @@ from pipesched.core.horizon import Margins
 from pipesched.core.lists import back_and_forth, length_of
 from pipesched.core.paths import heads, tails
 from pipesched.core.relaxation import Impossible, Relaxation
-from tests.quality_cases import DEADLINE, PROGRAMS, RANDOM_GRAPHS, Table, graph_of
+from tests.quality_cases import DEADLINE, graph_of
+from tests.quality_problems import PROGRAMS, RANDOM_GRAPHS
+from tests.quality_table import Table
 
 
 def by_relaxation(case: str) -> int:

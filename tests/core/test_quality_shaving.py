@@ -11,7 +11,8 @@ from pipesched.core.horizon import Margins
 from pipesched.core.paths import heads, tails
 from pipesched.core.shaving import Bounds, Windows
 from pipesched.core.tasks import TaskGraph
-from tests.quality_cases import DEADLINE, Table, graph_of
+from tests.quality_cases import DEADLINE, graph_of
+from tests.quality_table import Table
 
 pytestmark = pytest.mark.slow
 

@@ -18,7 +18,7 @@ from pipesched.hls.outcome import HardwareOutcome, list_outcome
 from pipesched.hls.program import parse_program
 from pipesched.hls.schedule import HardwareSchedule, bound_to_units
 from pipesched.hls.units import Units, assign_classes, make_units
-from tests.quality_cases import Table
+from tests.quality_table import Table
 
 FOLDER = Path(__file__).parents[2] / "configs" / "hls"
 

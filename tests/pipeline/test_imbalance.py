@@ -11,6 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import pipesched
+from pipesched.pipeline.balance import saved_by_moving
 from pipesched.pipeline.problem import Problem
 from pipesched.pipeline.schedule import schedule_plan
 from tests.strategies import SETTLED, plan_of, problems, random_plan, random_saving_plan, saving_plan_of
@@ -63,3 +64,15 @@ def test_recomputation_is_busy_and_not_useful(problem: Problem, random: Random) 
     assert [held - peak for held, peak in zip(schedule.memory_grains, schedule.peak_grains, strict=True)] == [
         problem.static_grains(device) for device in range(problem.devices)
     ]
+
+
+def test_what_moving_work_saves() -> None:
+    """Worked out by hand: of several stages the smallest moves, of one any part, and no device falls below the mean."""
+    two: dict[str, Any] = {"devices": 2, "microbatches": 2}
+    several = pipesched.make_problem(**two, stages=4, placement="linear", forward=[3, 1, 1, 1], backward=[6, 2, 2, 2])
+    assert saved_by_moving(pipesched.run(several, "list").schedule) == 24 - 18  # 24 and 12: all of stage 1 is too much
+    small = pipesched.make_problem(**two, stages=4, placement="linear", forward=[9, 1, 1, 1], backward=[6, 2, 2, 2])
+    assert saved_by_moving(pipesched.run(small, "list").schedule) == 2 * 3  # stage 1, twice 1 + 2
+    one = pipesched.make_problem(**two, forward=[3, 1], backward=[6, 2])
+    assert saved_by_moving(pipesched.run(one, "1f1b").schedule) == 18 - 12
+    assert saved_by_moving(pipesched.run(pipesched.make_problem(**two), "1f1b").schedule) == 0

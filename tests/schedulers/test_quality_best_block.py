@@ -7,7 +7,9 @@ import pytest
 from pipesched.pipeline.schedule import schedule_plan
 from pipesched.schedulers.family import prepare
 from pipesched.schedulers.registry import family
-from tests.quality_cases import ON_V, Table, on_v, work_of
+from tests.quality_cases import on_v, work_of
+from tests.quality_problems import ON_V
+from tests.quality_table import Table
 
 FAMILIES = ("1f1b-v", "zb-v", "v-half", "v-min")
 

@@ -11,7 +11,9 @@ from pipesched.pipeline.plan import Plan
 from pipesched.pipeline.schedule import Schedule, schedule_plan
 from pipesched.schedulers.critical_blocks import CriticalBlockSearch
 from pipesched.schedulers.zb_greedy import Switches, greedy_orders
-from tests.quality_cases import SPLIT, Table, split, split_trial, work_of
+from tests.quality_cases import split, split_trial, work_of
+from tests.quality_problems import SPLIT
+from tests.quality_table import Table
 
 ROUNDS, SLACK = 150, Fraction(1, 20)
 

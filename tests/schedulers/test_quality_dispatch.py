@@ -8,7 +8,9 @@ import pytest
 
 from pipesched.schedulers.best_block import POLICIES
 from pipesched.schedulers.dispatch import Policy, dispatch
-from tests.quality_cases import ON_V, Table, on_v, v_trial, work_of
+from tests.quality_cases import on_v, v_trial, work_of
+from tests.quality_problems import ON_V
+from tests.quality_table import Table
 
 NAMED = {
     f"patience {policy.patience}, ahead {policy.ahead}{'' if policy.weight_first else ', I before W'}": policy

@@ -9,7 +9,9 @@ from pipesched.errors import NotApplicable
 from pipesched.outcome import run
 from pipesched.pipeline.bounds import lower_bound
 from pipesched.schedulers.registry import algorithms
-from tests.quality_cases import FREE, Table, free
+from tests.quality_cases import free
+from tests.quality_problems import FREE
+from tests.quality_table import Table
 
 NAMES = [algorithm.name for algorithm in algorithms() if not algorithm.required]
 

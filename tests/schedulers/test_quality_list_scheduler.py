@@ -8,7 +8,9 @@ from pipesched.core.priorities import PRIORITIES
 from pipesched.core.ties import TIES
 from pipesched.pipeline.schedule import schedule_plan
 from pipesched.schedulers.list_scheduler import list_scheduler
-from tests.quality_cases import PROBLEMS, Table, bound_of, problem_of
+from tests.quality_cases import bound_of, problem_of
+from tests.quality_problems import PROBLEMS
+from tests.quality_table import Table
 
 
 def reached(rule: str, case: str) -> int:

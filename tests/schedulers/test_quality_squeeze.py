@@ -5,7 +5,9 @@ from __future__ import annotations
 import pytest
 
 from pipesched.schedulers.squeeze import squeeze
-from tests.quality_cases import DRAWN_BLOCKS, ON_V, Table, on_v, v_trial, work_of
+from tests.quality_cases import DRAWN_BLOCKS, on_v, v_trial, work_of
+from tests.quality_problems import ON_V
+from tests.quality_table import Table
 
 
 def reached(design: str, case: str) -> int | None:

@@ -7,7 +7,9 @@ import pytest
 from pipesched.pipeline.schedule import schedule_plan
 from pipesched.schedulers.trials import Effort
 from pipesched.schedulers.zb_auto import EFFORT, zb_auto
-from tests.quality_cases import SPLIT, Table, split, work_of
+from tests.quality_cases import split, work_of
+from tests.quality_problems import SPLIT
+from tests.quality_table import Table
 
 NO_EFFORT = Effort(operations=0, rounds=0, slack=EFFORT.slack)
 

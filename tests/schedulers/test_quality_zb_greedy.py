@@ -5,7 +5,9 @@ from __future__ import annotations
 import pytest
 
 from pipesched.schedulers.zb_greedy import Switches, greedy_orders
-from tests.quality_cases import SPLIT, Table, split, split_trial, work_of
+from tests.quality_cases import split, split_trial, work_of
+from tests.quality_problems import SPLIT
+from tests.quality_table import Table
 
 # Turns, the patience before the first I, later, and of a weight gradient; any number of forwards in flight, or few.
 SWITCHES = {

@@ -8,7 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from mutants import MUTATIONS, Mutation, chosen, main
+from mutants import chosen, main
+from mutations import MUTATIONS, Mutation
 
 ROOT = Path(__file__).parents[2]
 

@@ -7,7 +7,7 @@ import ast
 import pytest
 
 from quality import golden_nodes
-from tests.quality_cases import Table
+from tests.quality_table import Table
 
 REACHED: dict[str, dict[str, int | None]] = {"quick": {"a": 5, "b": 7}, "slow": {"a": 4, "b": None}}
 

@@ -5,7 +5,9 @@ from __future__ import annotations
 import pytest
 
 from pipesched.solver.portfolio import ruled_candidates
-from tests.quality_cases import PROBLEMS, SAVING, TIGHT, Table, best_value, keeping, saving
+from tests.quality_cases import best_value, keeping, saving
+from tests.quality_problems import PROBLEMS, SAVING, TIGHT
+from tests.quality_table import Table
 
 OBJECTIVES = ("makespan", "span")
 

@@ -10,7 +10,9 @@ from pipesched.core.cpsat import Limits
 from pipesched.pipeline.check import checked
 from pipesched.solver.case import Case
 from pipesched.solver.model import full_model, plain_model
-from tests.quality_cases import SMALL, SMALL_SAVING, Table, keeping, saving
+from tests.quality_cases import keeping, saving
+from tests.quality_problems import SMALL, SMALL_SAVING
+from tests.quality_table import Table
 
 MODELS = {"full": full_model, "plain": plain_model}
 

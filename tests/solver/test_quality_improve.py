@@ -10,7 +10,8 @@ import pytest
 from pipesched.core.clock import Clock
 from pipesched.core.cpsat import Limits
 from pipesched.solver.improve import improve
-from tests.quality_cases import Table, keeping
+from tests.quality_cases import keeping
+from tests.quality_table import Table
 
 pytestmark = pytest.mark.slow
 

@@ -10,7 +10,9 @@ from pipesched.core.clock import Clock
 from pipesched.core.cpsat import Limits
 from pipesched.solver.justify import justify
 from pipesched.solver.portfolio import pools
-from tests.quality_cases import PROBLEMS, Table, best_value, bound_of, keeping
+from tests.quality_cases import best_value, bound_of, keeping
+from tests.quality_problems import PROBLEMS
+from tests.quality_table import Table
 
 
 def reached(seed: str, case: str) -> int | None:

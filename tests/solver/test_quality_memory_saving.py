@@ -10,7 +10,9 @@ from pipesched.pipeline.kinds import Allowed
 from pipesched.pipeline.schedule import schedule_plan
 from pipesched.solver.candidate import Candidate
 from pipesched.solver.memory_saving import saving_rules, with_savings
-from tests.quality_cases import SAVING, Table, best_value, limit_of_saving, roomy, saving
+from tests.quality_cases import best_value, limit_of_saving, roomy, saving
+from tests.quality_problems import SAVING
+from tests.quality_table import Table
 
 EVERY_RULE = {str(rule): rule for rule in saving_rules(Allowed(True, True))}
 

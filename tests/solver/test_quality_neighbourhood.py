@@ -7,7 +7,9 @@ import pytest
 from pipesched.core.cpsat import Limits
 from pipesched.solver.candidate import Candidate
 from pipesched.solver.neighbourhood import TimeWindow, WindowModel
-from tests.quality_cases import PROBLEMS, Table, best_value, keeping
+from tests.quality_cases import best_value, keeping
+from tests.quality_problems import PROBLEMS
+from tests.quality_table import Table
 
 PARTS = {"first quarter": (0, 1), "second quarter": (1, 2), "third quarter": (2, 3), "last quarter": (3, 4)}
 

@@ -5,7 +5,9 @@ from __future__ import annotations
 import pytest
 
 from pipesched.solver.portfolio import PLAIN_RULES, named_candidates, ruled_candidates
-from tests.quality_cases import PROBLEMS, Table, best_value, bound_of, keeping
+from tests.quality_cases import best_value, bound_of, keeping
+from tests.quality_problems import PROBLEMS
+from tests.quality_table import Table
 
 
 def reached(part: str, case: str) -> int | None:

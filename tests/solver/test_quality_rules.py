@@ -6,7 +6,9 @@ import pytest
 
 from pipesched.solver.portfolio import listed, pools
 from pipesched.solver.rules import RULES
-from tests.quality_cases import PROBLEMS, Table, best_value, bound_of, keeping
+from tests.quality_cases import best_value, bound_of, keeping
+from tests.quality_problems import PROBLEMS
+from tests.quality_table import Table
 
 
 def reached(rule: str, case: str) -> int | None:

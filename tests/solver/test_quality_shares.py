@@ -9,7 +9,8 @@ import pytest
 from pipesched.solver.candidate import Candidate
 from pipesched.solver.portfolio import PAUSES, listed, pools
 from pipesched.solver.rules import RULES
-from tests.quality_cases import Table, best_value, bound_of, keeping
+from tests.quality_cases import best_value, bound_of, keeping
+from tests.quality_table import Table
 
 SEVERAL_STAGES = ("v", "uneven v", "loop", "uneven loop", "wave", "scattered")
 

@@ -32,6 +32,7 @@ def test_the_equal_ones_are_in_the_document() -> None:
     assert report is not None
     assert report.source == "zb-h1"
     assert list(report.equal) == ["interleaved-zb", "zb-auto", "zb-h2"]
+    assert len({report, pipesched.solve(REAL).report}) == 2  # reports can stand in sets
 
 
 @given(problems(("linear", "loop", "v", "auto"), most_devices=3, most_microbatches=5, least=1))

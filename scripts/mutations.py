@@ -1,0 +1,518 @@
+"""The mutations that the tests must kill: each makes a heuristic or a bound of pipesched worse.
+
+`scripts/mutants.py` applies them. To add one: a text that occurs once in its file, what it becomes, and the tests that
+claim to notice.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+
+class Mutation(NamedTuple):
+    """A change that makes pipesched worse: `old`, which occurs once in `file`, becomes `new`.
+
+    `file` is a path in pipesched/, and `tests` are paths in tests/, without the .py that all end in.
+    """
+
+    name: str
+    file: str
+    old: str
+    new: str
+    tests: tuple[str, ...]
+
+    @property
+    def path(self) -> str:
+        """The path of the file from the root of the repository."""
+        return f"pipesched/{self.file}.py"
+
+    @property
+    def test_paths(self) -> list[str]:
+        """The paths of the test files from the root of the repository."""
+        return [f"tests/{name}.py" for name in self.tests]
+
+    def applied(self, text: str) -> str:
+        """Return the text of the file with the mutation. Raises ValueError unless `old` occurs once in it."""
+        if text.count(self.old) != 1:
+            raise ValueError(f"{self.name}: its text occurs {text.count(self.old)} times in {self.path}")
+        return text.replace(self.old, self.new)
+
+
+MUTATIONS = [
+    Mutation(
+        name="evict what is needed first",
+        file="solver/memory_saving",
+        old="evicted = max(held - {own}, key=",
+        new="evicted = min(held - {own}, key=",
+        tests=("solver/test_quality_memory_saving",),
+    ),
+    Mutation(
+        name="loads not just in time",
+        file="solver/memory_saving",
+        old="latest = min(latest, self._time(self.backward[activation])) - reload[activation[0]]",
+        new="latest = min(latest, self._time(self.backward[activation]))",
+        tests=("solver/test_quality_memory_saving",),
+    ),
+    Mutation(
+        name="equal shares of the budget",
+        file="solver/shares",
+        old="weights[number] / counts[number]",
+        new="1 / counts[number]",
+        tests=("solver/test_quality_shares",),
+    ),
+    Mutation(
+        name="scrambled rule keys",
+        file="solver/rules",
+        old="return [number[key] for key in keys]",
+        new="return [number[key] * 7919 % (len(number) + 1) for key in keys]",
+        tests=("solver/test_quality_rules",),
+    ),
+    Mutation(
+        name="no objective of windows",
+        file="solver/neighbourhood",
+        old="self.model.minimize(goal * (len(ends) + 1) * 4 + sum(ends))",
+        new="self.model.minimize(0 * goal)",
+        tests=("solver/test_quality_neighbourhood",),
+    ),
+    Mutation(
+        name="no noise in justification",
+        file="solver/justify",
+        old="noise = 0 if fruitless < len(every) else longest * random.randint(1, 8)",
+        new="noise = 0",
+        tests=("solver/test_quality_justify",),
+    ),
+    Mutation(
+        name="loads as early as memory allows",
+        file="solver/memory_saving",
+        old="while position > earliest and ends[position - 1] > begin:",
+        new="while position > earliest:",
+        tests=("solver/test_quality_memory_saving",),
+    ),
+    Mutation(
+        name="no spare memory",
+        file="solver/memory_saving",
+        old="spare = self.rule.spare * max(",
+        new="spare = 0 * max(",
+        tests=("solver/test_quality_memory_saving",),
+    ),
+    Mutation(
+        name="no looser limits",
+        file="solver/saving_portfolio",
+        old="LOOSER = (1.5, 2, 3, None)",
+        new="LOOSER = (1,)",
+        tests=("solver/test_quality_saving_portfolio",),
+    ),
+    Mutation(
+        name="no device runs ahead",
+        file="solver/saving_portfolio",
+        old="tuple(count if device < ahead else devices - device for device in range(devices))",
+        new="tuple(devices - device for device in range(devices))",
+        tests=("solver/test_quality_saving_portfolio",),
+    ),
+    Mutation(
+        name="warm-ups of no device changed",
+        file="solver/saving_portfolio",
+        old="changed = (*counts[:device], warm_up, *counts[device + 1 :])",
+        new="changed = counts",
+        tests=("solver/test_quality_saving_portfolio",),
+    ),
+    Mutation(
+        name="no shares of the budget",
+        file="solver/portfolio",
+        old="return [*shares, whole] if",
+        new="return [whole] if",
+        tests=("solver/test_quality_portfolio",),
+    ),
+    Mutation(
+        name="one plain rule",
+        file="solver/portfolio",
+        old='PLAIN_RULES = ("none", "mobility", "descendants")',
+        new='PLAIN_RULES = ("none",)',
+        tests=("solver/test_quality_portfolio",),
+    ),
+    Mutation(
+        name="shortest tail first",
+        file="solver/rules",
+        old="return [-length for length in map(add",
+        new="return [length for length in map(add",
+        tests=("solver/test_quality_rules",),
+    ),
+    Mutation(
+        name="slack without heads",
+        file="solver/rules",
+        old="return list(map(add, case.heads, longest_tail(case)))",
+        new="return longest_tail(case)",
+        tests=("solver/test_quality_rules",),
+    ),
+    Mutation(
+        name="youngest microbatch first",
+        file="solver/rules",
+        old="return [(_rank(kinds, kind), microbatch, deep * stage)",
+        new="return [(_rank(kinds, kind), -microbatch, deep * stage)",
+        tests=("solver/test_quality_rules",),
+    ),
+    Mutation(
+        name="justification within one choice of pools",
+        file="solver/justify",
+        old="every[fruitless % len(every)]",
+        new="every[-1]",
+        tests=("solver/test_quality_justify",),
+    ),
+    Mutation(
+        name="justification from the first schedule always",
+        file="solver/justify",
+        old="best, least, fruitless = list(candidate.schedule.start_ticks), value, 0",
+        new="least, fruitless = value, 0",
+        tests=("solver/test_quality_justify",),
+    ),
+    Mutation(
+        name="windows that forget what comes after",
+        file="solver/neighbourhood",
+        old="self.end(self.number[task]) + self.tails[task] // self.quantum <= end",
+        new="self.end(self.number[task]) <= end",
+        tests=("solver/test_quality_neighbourhood",),
+    ),
+    Mutation(
+        name="windows without the sum of their devices",
+        file="solver/neighbourhood",
+        old="goal * (len(ends) + 1) * 4 + sum(ends)",
+        new="goal",
+        tests=("solver/test_quality_improve",),
+    ),
+    Mutation(
+        name="windows that shrink when they are solved",
+        file="solver/improve",
+        old="size = min(size * 1.15, MOST_SIZE)",
+        new="size = max(size * 0.5, LEAST_SIZE)",
+        tests=("solver/test_quality_improve",),
+    ),
+    Mutation(
+        name="no windows at pauses",
+        file="solver/improve",
+        old="(pauses := _pauses(schedule))",
+        new="(pauses := list[int]())",
+        tests=("solver/test_quality_improve",),
+    ),
+    Mutation(
+        name="all of an activation kept until W",
+        file="solver/residence",
+        old="if retained == size or last == freeing:",
+        new="if size:",
+        tests=("solver/test_quality_neighbourhood",),
+    ),
+    Mutation(
+        name="no bounds by the budget",
+        file="solver/bounds",
+        old="else _budget_bounds(case)",
+        new="else ()",
+        tests=("solver/test_quality_bounds",),
+    ),
+    Mutation(
+        name="span bounded on one device",
+        file="solver/bounds",
+        old="(every or device == 0)",
+        new="device == 0",
+        tests=("solver/test_quality_bounds",),
+    ),
+    Mutation(
+        name="bounds not rounded up",
+        file="pipeline/bounds",
+        old="return max(bounds, key=lambda bound: bound.ticks).rounded_up(quantum)",
+        new="return max(bounds, key=lambda bound: bound.ticks)",
+        tests=("solver/test_quality_bounds",),
+    ),
+    Mutation(
+        name="no area of memory",
+        file="pipeline/bounds",
+        old="yield Bound(single.area_bound(device, capacity)",
+        new="yield Bound(0",
+        tests=("solver/test_quality_bounds",),
+    ),
+    Mutation(
+        name="area with everything recomputed for free",
+        file="pipeline/bounds",
+        old="areas.append(kept * long + (whole - kept) * min(long, short + ticks.recompute[stage]))",
+        new="areas.append(kept * long)",
+        tests=("solver/test_quality_bounds",),
+    ),
+    Mutation(
+        name="area without what W retains",
+        file="pipeline/bounds",
+        old="residence += memory.retained[stage] * graph.durations[freeing]",
+        new="residence += 0",
+        tests=("solver/test_quality_bounds",),
+    ),
+    Mutation(
+        name="capacity edges a microbatch too late",
+        file="pipeline/capacity",
+        old="behind = 1 + left // size",
+        new="behind = 2 + left // size",
+        tests=("solver/test_quality_bounds",),
+    ),
+    Mutation(
+        name="capacity edges a microbatch too soon",
+        file="pipeline/capacity",
+        old="behind = 1 + left // size",
+        new="behind = max(left // size, 1)",
+        tests=("solver/test_quality_bounds",),
+    ),
+    Mutation(
+        name="Jackson's bound without tails",
+        file="core/bounds",
+        old="heappush(released, (-job.tail, job.work))",
+        new="heappush(released, (0, job.work))",
+        tests=("solver/test_quality_bounds",),
+    ),
+    Mutation(
+        name="energy of longer tails alone",
+        file="core/bounds",
+        old="if job.tail >= tail:",
+        new="if job.tail > tail:",
+        tests=("core/test_quality_relaxation",),
+    ),
+    Mutation(
+        name="sharpened heads without resources",
+        file="core/bounds",
+        old="head[task] = max(head[task], *map(head_work_tail, jobs, graph.unit_counts), 0)",
+        new="head[task] = max(head[task], 0)",
+        tests=("core/test_quality_relaxation",),
+    ),
+    Mutation(
+        name="relaxation without lags",
+        file="core/relaxation",
+        old="self._precedence(before, after, graph.durations[before] + lag)",
+        new="self._precedence(before, after, graph.durations[before])",
+        tests=("core/test_quality_relaxation", "core/test_quality_shaving"),
+    ),
+    Mutation(
+        name="relaxation with tasks a tick too long",
+        file="core/relaxation",
+        old="over = [(task, tick - graph.durations[task]) for task in users]",
+        new="over = [(task, tick - graph.durations[task] - 1) for task in users]",
+        tests=("core/test_quality_relaxation",),
+    ),
+    Mutation(
+        name="claims of floating point",
+        file="core/relaxation",
+        old="return total > limit * SCALE",
+        new="return True",
+        tests=("core/test_relaxation",),
+    ),
+    Mutation(
+        name="few tasks shaved",
+        file="core/shaving",
+        old="MOST_SHAVED = 30",
+        new="MOST_SHAVED = 3",
+        tests=("core/test_quality_shaving",),
+    ),
+    Mutation(
+        name="the least waited for split first",
+        file="core/branching",
+        old="task = max(wide, key=lambda task: (len(self.graph.successors[task]), slack(task)))",
+        new="task = min(wide, key=lambda task: (len(self.graph.successors[task]), slack(task)))",
+        tests=("core/test_quality_shaving",),
+    ),
+    Mutation(
+        name="back and forth by starts",
+        file="core/lists",
+        old="late = [-start - time for start, time",
+        new="late = [start + 0 * time for start, time",
+        tests=("core/test_quality_lists",),
+    ),
+    Mutation(
+        name="shortest sharpened tail first",
+        file="core/lists",
+        old="late = [-tail - duration for tail, duration",
+        new="late = [tail + duration for tail, duration",
+        tests=("core/test_quality_lists",),
+    ),
+    Mutation(
+        name="reversed priority keys",
+        file="core/priorities",
+        old="return [-tail - duration for tail, duration",
+        new="return [tail + duration for tail, duration",
+        tests=("core/test_quality_listsched",),
+    ),
+    Mutation(
+        name="fewest descendants first",
+        file="core/ties",
+        old="return -self.count[task]",
+        new="return self.count[task]",
+        tests=("core/test_quality_listsched",),
+    ),
+    Mutation(
+        name="no task completes a pair",
+        file="core/ties",
+        old="return bool(others) and all(",
+        new="return not others and all(",
+        tests=("core/test_quality_listsched",),
+    ),
+    Mutation(
+        name="one job in memory at a time",
+        file="core/memory",
+        old="return all(self._is_safe(p, begun",
+        new="return not self.begun and all(self._is_safe(p, begun",
+        tests=("solver/test_quality_rules",),
+    ),
+    Mutation(
+        name="no moves of critical blocks",
+        file="schedulers/critical_blocks",
+        old="self.random.shuffle(moves)",
+        new="moves.clear()",
+        tests=("schedulers/test_quality_critical_blocks",),
+    ),
+    Mutation(
+        name="no threshold in the local search",
+        file="schedulers/critical_blocks",
+        old="best.length + self.slack * (best.length - busy) * left // rounds",
+        new="best.length + self.slack * 0 * (left - busy) // rounds",
+        tests=("schedulers/test_quality_critical_blocks",),
+    ),
+    Mutation(
+        name="no squeeze",
+        file="schedulers/squeeze",
+        old="position = bisect_right(runs, (start, start + 1, -1))",
+        new="position = len(runs)",
+        tests=("schedulers/test_quality_squeeze",),
+    ),
+    Mutation(
+        name="no patience of weights",
+        file="schedulers/dispatch",
+        old="device.coming[0] + self.grace[length]",
+        new="device.coming[0]",
+        tests=("schedulers/test_quality_dispatch",),
+    ),
+    Mutation(
+        name="weights at once",
+        file="schedulers/dispatch",
+        old="return not device.coming or now + length <= device.coming[0] + self.grace[length]",
+        new="return True",
+        tests=("schedulers/test_quality_dispatch",),
+    ),
+    Mutation(
+        name="no forward overtakes",
+        file="schedulers/dispatch",
+        old="self._overtaking(device) if self.policy.ahead else None",
+        new="None",
+        tests=("schedulers/test_quality_dispatch",),
+    ),
+    Mutation(
+        name="backwards always first",
+        file="schedulers/dispatch",
+        old="and not (device.inputs and device.inputs[0] < (self.times[forward], forward))",
+        new="and not device.inputs",
+        tests=("schedulers/test_quality_dispatch",),
+    ),
+    Mutation(
+        name="forwards and inputs not in turn",
+        file="schedulers/zb_greedy",
+        old="takes_turns = self.switches.alternate and not self.after_forward",
+        new="takes_turns = False",
+        tests=("schedulers/test_quality_zb_greedy",),
+    ),
+    Mutation(
+        name="weights in every gap",
+        file="schedulers/zb_greedy",
+        old="if weights < inputs and 2 * gap >= self.switches.weight_patience * self.durations[WEIGHT]:",
+        new="if weights < inputs and gap >= 0:",
+        tests=("schedulers/test_quality_zb_greedy",),
+    ),
+    Mutation(
+        name="no local search in zb-auto",
+        file="schedulers/zb_auto",
+        old="rounds=400",
+        new="rounds=0",
+        tests=("schedulers/test_quality_zb_auto",),
+    ),
+    Mutation(
+        name="no handcrafted schedules in zb-auto",
+        file="schedulers/zb_auto",
+        old="depths = ((1, 1), (2, 2), (1, 0))",
+        new="depths = ((1, 0),)",
+        tests=("schedulers/test_quality_zb_auto",),
+    ),
+    Mutation(
+        name="the worst trial",
+        file="schedulers/trials",
+        old="return min(schedules, key=",
+        new="return max(schedules, key=",
+        tests=("schedulers/test_quality_best_block",),
+    ),
+    Mutation(
+        name="one policy for blocks",
+        file="schedulers/best_block",
+        old="product(POLICIES, designs)",
+        new="product(POLICIES[:1], designs)",
+        tests=("schedulers/test_quality_best_block",),
+    ),
+    Mutation(
+        name="no local search on blocks",
+        file="schedulers/best_block",
+        old="rounds=800",
+        new="rounds=0",
+        tests=("schedulers/test_quality_best_block",),
+    ),
+    Mutation(
+        name="blocks for unit costs alone",
+        file="schedulers/v_block",
+        old="designs = [(unit, False), (problem, True), (problem, False), (between, False)]",
+        new="designs = [(unit, False)]",
+        tests=("schedulers/test_quality_best_block",),
+    ),
+    Mutation(
+        name="one group of all microbatches",
+        file="schedulers/interleaved",
+        old="return grouped_by(problem, rule, problem.devices,",
+        new="return grouped_by(problem, rule, problem.microbatches,",
+        tests=("schedulers/test_quality_families",),
+    ),
+    Mutation(
+        name="loops repeated one at a time",
+        file="hls/modulo",
+        old="for period in count(bound)\n        if _are_free",
+        new="for period in count(once.latency)\n        if _are_free",
+        tests=("hls/test_quality_hls",),
+    ),
+    Mutation(
+        name="units rounded down",
+        file="hls/modulo",
+        old="ceil_div(cycles, units[number].count) for",
+        new="max(cycles // units[number].count, 1) for",
+        tests=("hls/test_quality_hls",),
+    ),
+    Mutation(
+        name="no recurrences",
+        file="hls/modulo",
+        old="return high if graph.is_loop else 1",
+        new="return 1",
+        tests=("hls/test_quality_hls",),
+    ),
+    Mutation(
+        name="hardware's last operation first",
+        file="hls/outcome",
+        old='PRIORITY, TIE = "alap", "pairing"',
+        new='PRIORITY, TIE = "alap", "reverse"',
+        tests=("hls/test_quality_hls",),
+    ),
+    Mutation(
+        name="units without another try",
+        file="hls/schedule",
+        old="for turn in range(len(order)):",
+        new="for turn in range(1):",
+        tests=("hls/test_quality_hls",),
+    ),
+    Mutation(
+        name="bounds of CP-SAT too high",
+        file="core/cpsat",
+        old="return ceil(bound - 1e-6)",
+        new="return ceil(bound + 0.5)",
+        tests=("solver/test_quality_exact",),
+    ),
+    Mutation(
+        name="alike weights that retain more or less",
+        file="solver/symmetry",
+        old="same = device, problem.ticks.of(index.last)[stage], problem.grains.retained[stage]",
+        new="same = device, problem.ticks.of(index.last)[stage], 0",
+        tests=("solver/test_quality_exact",),
+    ),
+]
