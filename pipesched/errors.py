@@ -24,12 +24,12 @@ class ConfigError(PipeschedError):
     """Bad input: the text says what is wrong, where it stands, and what is allowed.
 
     `message` is the text alone. `key` is the parameter at fault, if there is one (`forward`, `group_size`), and `entry`
-    the index at fault where that is a list. `where` says where the value was given: in a file
-    (`model.yaml:3: costs.forward`), or by an option of the command line.
+    the index at fault where that is a list, the name where it is a mapping. `where` says where the value was given: in
+    a file (`model.yaml:3: costs.forward`), or by an option of the command line.
     """
 
     def __init__(
-        self, message: str, key: str | None = None, *, entry: int | None = None, where: str | None = None
+        self, message: str, key: str | None = None, *, entry: int | str | None = None, where: str | None = None
     ) -> None:
         super().__init__(message)
         self.message = message
@@ -41,7 +41,7 @@ class ConfigError(PipeschedError):
         subject = self.where or self.key
         if not subject:
             return self.message
-        entry = "" if self.entry is None else f"[{self.entry}]"
+        entry = "" if self.entry is None else f".{self.entry}" if isinstance(self.entry, str) else f"[{self.entry}]"
         return f"{subject}{entry}: {self.message}"
 
     def at(self, where: str) -> ConfigError:

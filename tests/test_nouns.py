@@ -42,6 +42,7 @@ PROBLEM = pipesched.make_problem(
     budget=7,
     name="mine",
 )
+LAYERS = pipesched.make_problem(devices=2, layers=4).layers
 OUTCOME = pipesched.run(PROBLEM, "interleaved")
 SOLVED = pipesched.solve(pipesched.make_problem(devices=2, budget=1), time_limit=10)
 COMPARISON = pipesched.compare(PROBLEM, ["1f1b", "interleaved", "list"])
@@ -52,6 +53,8 @@ NOUNS: dict[str, Any] = {
     "problem": PROBLEM,
     "costs": PROBLEM.costs,
     "memory": PROBLEM.memory,
+    "layers": LAYERS,
+    "part": LAYERS and LAYERS.layer,
     "placement": PROBLEM.placement,
     "op": pipesched.Op(0, "F", 1),
     "pair": pipesched.Pair(pipesched.Op(0, "F", 1), pipesched.Op(0, "B", 0)),
@@ -88,6 +91,15 @@ WRONG: dict[tuple[str, str], list[Any]] = {
     ("problem", "memory"): [None, 7, pipesched.make_problem(devices=2).memory],
     **{("problem", key): [None, 7, "two\nlines", "\x1b[0m"] for key in ("name", "time_unit")},
     ("problem", "lanes"): [None, "none", "", 2],
+    ("problem", "layers"): [4, (1, 1, 1, 1), LAYERS],
+    **{("layers", key): [None, 4, {}] for key in ("layer", "first", "last")},
+    ("layers", "layout"): [None, (), (1, 0), (1, -1), (1.5, 1), "11"],
+    ("layers", "rule"): [None, "even", 5],
+    **{("part", key): ["x", -1, nan, ALIEN] for key in ("overlap", "offload", "reload")},
+    **{
+        ("part", key): [None, "x", -1, nan, ALIEN]
+        for key in ("forward", "backward_input", "backward_weight", "recompute", "activation", "static")
+    },
     **{
         ("costs", key): [5, "1111", (1, 1), (1, 1, 1, -1), (1, 1, 1, nan), (1, 1, 1, inf), (1, 1, 1, ALIEN)]
         for key in ("forward", "backward_input", "backward_weight", "recompute", "overlap", "offload", "reload")
@@ -182,8 +194,8 @@ def blamed(noun: str, field: str, value: Any) -> str:
 
 def test_every_field_of_a_noun_is_refused_something() -> None:
     """The table above has a row for each field of each noun that is made by hand."""
-    made = ("problem", "costs", "memory", "placement", "plan", "schedule", "bound", "outcome", "report", "entry",
-            "comparison", "varied", "sweep", "frontier", "family")  # fmt: skip
+    made = ("problem", "costs", "memory", "layers", "part", "placement", "plan", "schedule", "bound", "outcome",
+            "report", "entry", "comparison", "varied", "sweep", "frontier", "family")  # fmt: skip
     assert {(noun, field.name) for noun in made for field in fields(NOUNS[noun])} == set(WRONG)
 
 

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from pipesched.cli.options import ChartOptions, ComparisonOptions, ProblemSource, Screen, Target
+from pipesched.errors import ConfigError
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -46,6 +47,7 @@ def command(
     from pipesched.file_formats.registry import COMPARISON, SWEEP
 
     names, problem = split_words(words, problem)
+    comparison, problem = _chunks_swept(comparison, problem)
     _require_effect(comparison, names, chart)
     wanted = wanted_charts(comparison.charts)
     target_format(target, COMPARISON if comparison.sweep is None else SWEEP)
@@ -66,6 +68,17 @@ def command(
     else:
         fold = comparison.everything and not comparison.all_rows
         print_comparison(shown, config.problem, wanted, chart, screen, fold=fold)
+
+
+def _chunks_swept(comparison: ComparisonOptions, problem: ProblemSource) -> tuple[ComparisonOptions, ProblemSource]:
+    """Read a list of --chunks as a sweep over them. Raises ConfigError beside another sweep."""
+    chunks = problem.overrides.get("chunks")
+    if not isinstance(chunks, list):
+        return comparison, problem
+    if comparison.sweep is not None:
+        raise ConfigError(f"--chunks: a list is a sweep of its own; give one number beside --sweep {comparison.sweep}")
+    others = {name: value for name, value in problem.overrides.items() if name != "chunks"}
+    return comparison._replace(sweep=f"chunks={','.join(map(str, chunks))}"), problem._replace(overrides=others)
 
 
 def _require_effect(comparison: ComparisonOptions, names: Sequence[str], chart: ChartOptions) -> None:

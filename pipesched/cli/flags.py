@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 
-from pipesched.config.fields import ALGORITHM, FIELDS, LANES, TEXT
+from pipesched.config.fields import ALGORITHM, FIELDS, LANES, PART, TEXT
 from pipesched.errors import ConfigError
 from pipesched.schedulers.options import OPTIONS
 
@@ -16,7 +16,7 @@ IN_FILE_ONLY = ("reload", "static")  # of the numbers of a config
 PROBLEM_FLAGS = {  # parameter of make_problem -> its flag
     field.name: f"--{field.name.replace('_', '-')}"
     for field in FIELDS
-    if field.shape not in (TEXT, LANES, ALGORITHM) and field.name not in IN_FILE_ONLY
+    if field.shape not in (TEXT, LANES, ALGORITHM, PART) and field.name not in IN_FILE_ONLY
 } | {"budget": "--mem-budget", "recompute": "--recompute-cost", "offload": "--offload-cost"}
 ALGORITHM_FLAGS = {key: f"--{key.replace('_', '-')}" for key, option in OPTIONS.items() if not option.in_config}
 KEY_FLAGS = {field.key: PROBLEM_FLAGS[field.name] for field in FIELDS if field.name in PROBLEM_FLAGS}

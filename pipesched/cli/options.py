@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 import typer
 
 from pipesched.cli.flags import ALGORITHM_FLAGS, PROBLEM_FLAGS
-from pipesched.config.fields import BY_NAME, COUNT, FRACTION, PER_BOUNDARY, PER_DEVICE, PER_STAGE, PLACEMENT
+from pipesched.config.fields import BY_NAME, COUNT, FRACTION, LAYOUT, PER_BOUNDARY, PER_DEVICE, PER_STAGE, PLACEMENT
 from pipesched.errors import ConfigError
 from pipesched.names import require_name
 from pipesched.pipeline.quantities import parse_number
@@ -38,6 +38,7 @@ METAVARS = {
     PER_DEVICE: "X[,X..]",
     FRACTION: "X[,X..]",
     PLACEMENT: "NAME|D,D..",
+    LAYOUT: "NAME|N,N..",
     OPTION_COUNT: "N",
     WHOLE: "N",
     WORD: "NAME",

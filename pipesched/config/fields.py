@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-COUNT, PER_STAGE, PER_BOUNDARY, PER_DEVICE, FRACTION, PLACEMENT, LANES, TEXT, ALGORITHM = (
+COUNT, PER_STAGE, PER_BOUNDARY, PER_DEVICE, FRACTION, PLACEMENT, LANES, TEXT, ALGORITHM, PART, LAYOUT = (
     "count",
     "per stage",
     "per boundary",
@@ -17,6 +17,8 @@ COUNT, PER_STAGE, PER_BOUNDARY, PER_DEVICE, FRACTION, PLACEMENT, LANES, TEXT, AL
     "lanes",
     "text",
     "algorithm",
+    "costs of a layer",
+    "layout",
 )
 
 
@@ -41,6 +43,7 @@ FIELDS = (
     Field("name", TEXT, "a title for charts and tables"),
     Field("devices", COUNT, "P, the pipeline ranks"),
     Field("stages", COUNT, "S, the contiguous parts of the model; default: one a device (two without a config)"),
+    Field("chunks", COUNT, "V, stages a device, instead of stages"),
     Field("microbatches", COUNT, "M; default 2P"),
     Field(
         "placement",
@@ -55,6 +58,15 @@ FIELDS = (
     ),
     Field("time_unit", TEXT, "a label for times, for instance ms"),
     Field("lanes", LANES, "transfer lanes: each device its own, or a pair of devices shares both"),
+    Field("layers", COUNT, "of the model, alike; cut into the stages, whose costs then follow from `layer`"),
+    Field(
+        "layer",
+        PART,
+        "costs of a layer: forward, backward (or its halves), recompute, overlap, offload, reload, activation, static",
+    ),
+    Field("first", PART, "what the first stage has beside its layers (the embedding), by the keys of `layer`"),
+    Field("last", PART, "what the last stage has beside its layers (the head, the loss), by the keys of `layer`"),
+    Field("layout", LAYOUT, "of the layers: balanced (default), equal, or the layers of each stage"),
     Field("costs.forward", PER_STAGE, "time of a forward; default 1 (5 without a config)"),
     Field("costs.backward", PER_STAGE, "time of a full backward; default twice forward (10 without a config)"),
     Field("costs.backward_input", PER_STAGE, "its half for the input gradient"),
@@ -74,7 +86,7 @@ FIELDS = (
 
 BY_KEY = {field.key: field for field in FIELDS}
 BY_NAME = {field.name: field for field in FIELDS}
-NUMERIC = tuple(field for field in FIELDS if field.shape not in (PLACEMENT, LANES, TEXT, ALGORITHM))
+NUMERIC = tuple(field for field in FIELDS if field.shape not in (PLACEMENT, LANES, TEXT, ALGORITHM, PART, LAYOUT))
 SECTIONS = ("costs", "memory")
 
 

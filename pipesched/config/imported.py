@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import replace
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -11,10 +10,10 @@ from pipesched.checks import shown
 from pipesched.config.load import load_values
 from pipesched.config.values import Given, Source, Values, default_values, located, override, problem_of
 from pipesched.errors import ConfigError
-from pipesched.pipeline.fuse import fuse
 from pipesched.pipeline.placement import Placement
 from pipesched.pipeline.plan import Plan
 from pipesched.pipeline.problem import Problem
+from pipesched.pipeline.recut import can_be_cut, fitted_to
 
 SIZES = ("devices", "stages", "microbatches")
 
@@ -43,19 +42,26 @@ def imported_problem(
         override(values, overrides)
     else:
         values = load_values(config, overrides)
+    is_open = "layers" in values or "chunks" in values  # the stages are known once there is a problem
     for name, size in _sizes(plan).items():
-        _require_agreement(values.setdefault(name, Given(size)), name, size, file)
-    return _fitted(problem_of(values), plan, placement, values, file)
+        if name != "stages" or not is_open:
+            _require_agreement(values.setdefault(name, Given(size)), name, size, file)
+    problem = problem_of(values)
+    if not can_be_cut(problem):
+        _require_agreement(Given(problem.stages), "stages", plan.index.stages, file)
+    return _fitted(problem, placement, values, file)
 
 
 def timed_by(plan: Plan, placement: Placement, problem: Problem, file: str) -> ImportedProblem:
     """Return the problem of `plan` with the costs of `problem`, whose sizes must agree with it. Raises ConfigError."""
     for name, size in _sizes(plan).items():
+        if name == "stages" and can_be_cut(problem):
+            continue
         try:
             _require_agreement(Given(getattr(problem, name)), name, size, file)
         except ConfigError as error:
             raise ConfigError(error.message, "problem") from None
-    return _fitted(problem, plan, placement, {}, file)
+    return _fitted(problem, placement, {}, file)
 
 
 def _sizes(plan: Plan) -> dict[str, int]:
@@ -66,10 +72,12 @@ def _sizes(plan: Plan) -> dict[str, int]:
     }
 
 
-def _fitted(given: Problem, plan: Plan, placement: Placement, values: Values, file: str) -> ImportedProblem:
-    fitted = replace(fuse(given, plan.index.stages), placement=placement)
+def _fitted(given: Problem, placement: Placement, values: Values, file: str) -> ImportedProblem:
+    fitted = fitted_to(given, placement)
+    if given.placement is None:
+        return ImportedProblem(fitted, given)
     actual = placement.in_blocks(given.stages)
-    if given.placement is not None and given.placement != actual:
+    if given.placement != actual:
         error = ConfigError(
             f"{file} has its stages on devices {shown(actual.devices)}, not"
             f" {shown(given.placement.devices)}{' in both directions' * given.placement.mirrored}",

@@ -10,12 +10,16 @@ from pipesched.config.fields import (
     FIELDS,
     FRACTION,
     LANES,
+    LAYOUT,
+    PART,
     PER_DEVICE,
     PLACEMENT,
     SECTIONS,
     TEXT,
     Field,
 )
+from pipesched.pipeline.layer_arguments import KEYS
+from pipesched.pipeline.layers import BALANCED, EQUAL
 from pipesched.pipeline.placement import PLACEMENTS
 from pipesched.pipeline.problem import LANES as LANE_KINDS
 from pipesched.schedulers.options import FLAG, OPTIONS, PERIOD, STARTS, WHOLE, WORD, Option
@@ -26,6 +30,7 @@ STARTER = """\
 #   pipesched run -c THIS_FILE
 #   pipesched compare naive 1f1b interleaved -c THIS_FILE
 # Only `devices` is required; lines that are commented out show what else there is.
+# With `layers`, the costs stand in `layer`, and pipesched cuts the layers into stages: see the end.
 
 name: my-model
 devices: 4                     # pipeline ranks, P
@@ -53,6 +58,14 @@ memory:
   # checkpoint: 0.1            # fraction that a recomputed microbatch keeps
   # static: 0                  # weights, gradients, optimizer, for each stage
   # budget: 4                  # limit of a device; a number, or one for each device
+
+# Instead of stages, and of costs one a stage, the model by its layers:
+# layers: 32
+# chunks: 1                    # stages a device, V
+# layer: {forward: 1.25, backward: 2.5, activation: 0.125, static: 0}
+# first: {static: 0}           # what the first stage has beside its layers: the embedding
+# last: {forward: 2, backward: 4}  # what the last stage has beside them: the head and the loss
+# layout: balanced             # or equal, or the layers of each stage: [8, 8, 9, 7]
 """
 
 
@@ -122,5 +135,7 @@ def _shapes(field: Field | Option) -> list[dict[str, Any]]:
         WORD: [{"enum": list(field.names)}] if isinstance(field, Option) else [],
         LANES: [{"enum": list(LANE_KINDS)}],
         PLACEMENT: [{"enum": ["auto", *PLACEMENTS]}, devices],
+        LAYOUT: [{"enum": [BALANCED, EQUAL]}, devices],
+        PART: [_object({key: {"anyOf": [number, {"type": "null"}]} for key in KEYS})],
     }
     return shapes.get(field.shape, [number, {"type": "array", "items": number}])

@@ -16,7 +16,9 @@ class TextForNumber:
 
 
 def only_numbers(plain: Any) -> Any:
-    """Return a value of a file, or a list of them, in which no text counts as the number that it spells."""
+    """Return a value of a file, or a list or mapping of them, in which no text counts as the number that it spells."""
+    if isinstance(plain, dict):
+        return {key: only_numbers(entry) for key, entry in plain.items()}
     if isinstance(plain, list):
         return [only_numbers(entry) for entry in plain]
     return TextForNumber(plain) if isinstance(plain, str) else plain

@@ -5,10 +5,23 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from difflib import get_close_matches
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any, NamedTuple
 
 from pipesched.checks import shown
-from pipesched.config.fields import ALGORITHM, BY_KEY, BY_NAME, FIELDS, NUMERIC, PLACEMENT, SECTIONS, Field, keys_of
+from pipesched.config.fields import (
+    ALGORITHM,
+    BY_KEY,
+    BY_NAME,
+    FIELDS,
+    LAYOUT,
+    NUMERIC,
+    PART,
+    PLACEMENT,
+    SECTIONS,
+    Field,
+    keys_of,
+)
 from pipesched.config.text_numbers import only_numbers
 from pipesched.errors import ConfigError
 from pipesched.names import look_up
@@ -20,10 +33,15 @@ TWO_A_DEVICE = object()  # the built-in default's stages, until the devices are 
 
 
 class Given(NamedTuple):
-    """A value that a user gave, and where it stands in a file (`file:line: key`), if it does."""
+    """A value that a user gave, and where it stands in a file (`file:line: key`), if it does.
+
+    `inside` says of a mapping where each of its entries stands, by name; `built_in` that it is of the built-in default.
+    """
 
     value: Any
     where: str | None = None
+    inside: Mapping[str, str] = MappingProxyType({})
+    built_in: bool = False
 
 
 class Source(NamedTuple):
@@ -52,7 +70,7 @@ def source_of(config: str | Path) -> Source:
 def default_values() -> Values:
     """Return the built-in default: 4 devices with two stages each. Stages follow the devices."""
     numbers = {"devices": 4, "microbatches": 8, "forward": 5, "backward": 10}
-    return {**{name: Given(value) for name, value in numbers.items()}, "stages": Given(TWO_A_DEVICE)}
+    return {name: Given(value, built_in=True) for name, value in {**numbers, "stages": TWO_A_DEVICE}.items()}
 
 
 def values_of(source: Source | None) -> Values:
@@ -63,14 +81,14 @@ def values_of(source: Source | None) -> Values:
 
     name = source.name
     root = parse_yaml(source.text, name)
-    values = {field.name: Given(value, where) for field, value, where in _fields(root, name)}
+    values = {field.name: given for field, given in _fields(root, name)}
     if "devices" not in values:
         raise ConfigError("`devices` is missing; a config needs at least `devices: 4`", "devices", where=name)
     return values
 
 
-def _fields(root: Any, name: str, section: str = "") -> Iterator[tuple[Field, Any, str]]:
-    """Yield each value of the file with its field and where it stands. Raises ConfigError for an unknown key."""
+def _fields(root: Any, name: str, section: str = "") -> Iterator[tuple[Field, Given]]:
+    """Yield each field of the file with its value, and where that stands. Raises ConfigError for an unknown key."""
     if not isinstance(root.data, dict):
         what = f"`{section}`" if section else "a config"
         raise ConfigError(f"{name}:{root.line}: {what} must hold `key: value` lines, not {shown(root.plain())}")
@@ -81,9 +99,16 @@ def _fields(root: Any, name: str, section: str = "") -> Iterator[tuple[Field, An
                 yield from _fields(value, name, key)
         elif full in BY_KEY:
             if value.data is not None:
-                yield BY_KEY[full], _read(value, name, full), f"{name}:{value.line}: {full}"
+                yield BY_KEY[full], _given(value, name, full)
         else:
             raise ConfigError(f"{name}:{value.line}: unknown key {shown(full)}; {_suggestion(key, section)}")
+
+
+def _given(value: Any, name: str, key: str) -> Given:
+    """Return the value of a key, with the places of its entries if it is a mapping."""
+    entries = value.data if isinstance(value.data, dict) else {}
+    inside = {entry: f"{name}:{held.line}: {key}" for entry, held in entries.items()}
+    return Given(_read(value, name, key), f"{name}:{value.line}: {key}", inside)
 
 
 def _read(value: Any, name: str, key: str) -> Any:
@@ -98,7 +123,8 @@ def _read(value: Any, name: str, key: str) -> Any:
 
 def in_file(field: Field, plain: Any) -> Any:
     """Return the value that a file gives to a field, in which no text counts as the number that it spells."""
-    is_number = field in NUMERIC or (field.shape == PLACEMENT and isinstance(plain, list))
+    is_number = field in NUMERIC or field.shape == PART
+    is_number = is_number or (field.shape in (PLACEMENT, LAYOUT) and isinstance(plain, list))
     return only_numbers(plain) if is_number else plain
 
 
@@ -121,6 +147,8 @@ def override(values: Values, overrides: Mapping[str, Any]) -> None:
     """
     given = {name: value for name, value in overrides.items() if value is not None or name == "devices"}
     halves = [name for name in ("backward_input", "backward_weight") if name in given]
+    if "chunks" in given and "stages" in given:
+        raise ConfigError("give either `stages`, or the `chunks` of a device", "chunks")
     if halves and "backward" in given:
         raise ConfigError(f"give either the whole or its halves, not also `{halves[0]}`", "backward")
     known = {name: field for name, field in BY_NAME.items() if field.shape != ALGORITHM}
@@ -133,12 +161,18 @@ def override(values: Values, overrides: Mapping[str, Any]) -> None:
 
 
 def put(values: Values, field: Field, given: Given) -> None:
-    """Set one value. One way of giving the backward replaces the other."""
+    """Set one value. One way of giving the backward, or the stages, replaces the other."""
     if field.name == "backward":
         values.pop("backward_input", None)
         values.pop("backward_weight", None)
     elif field.name in ("backward_input", "backward_weight"):
         values.pop("backward", None)
+    elif field.name in ("stages", "chunks"):
+        values.pop("chunks" if field.name == "stages" else "stages", None)
+    elif field.name == "layers":  # a default that is one a stage does not stand beside them
+        for name in ("stages", "forward", "backward"):
+            if name in values and values[name].built_in:
+                del values[name]
     values[field.name] = given
 
 
@@ -165,4 +199,6 @@ def _two_a_device(devices: Any) -> int | None:
 def located(error: ConfigError, values: Mapping[str, Given]) -> ConfigError:
     """Return an error that says where the value at fault stands, if it stands in a file."""
     given = values.get(error.key or "")
-    return error.at(given.where) if given and given.where else error
+    if given is None or given.where is None:
+        return error
+    return error.at(given.inside.get(str(error.entry), given.where))

@@ -20,9 +20,9 @@ from pipesched.config.values import in_file
 from pipesched.core.timing import UNTIMED
 from pipesched.errors import ConfigError, InvalidSchedule
 from pipesched.file_formats.json_text import VERSION, get, parse_document, require_version
+from pipesched.file_formats.layers_json import layers_document, problem_of
 from pipesched.file_formats.solver_json import report_of, solver_document, wrong_solver_claims
 from pipesched.outcome import Outcome
-from pipesched.pipeline.arguments import make_problem
 from pipesched.pipeline.ops import Op, Pair, Slot, parse_op, parse_slot, parse_transfer
 from pipesched.pipeline.plan import plan_from_slots
 from pipesched.pipeline.problem import Problem
@@ -31,6 +31,7 @@ from pipesched.pipeline.schedule import Schedule, schedule_plan
 from pipesched.words import Status
 
 FORMAT = "pipesched.schedule"
+NEVER_NULL = ("costs.forward", "memory.static")  # in a document no default stands for them
 MOST_PLACES = 30  # digits before or behind the point
 UNPROVED = (Status.HEURISTIC, Status.FEASIBLE)  # what may be said of any schedule
 
@@ -69,6 +70,7 @@ def problem_document(problem: Problem) -> dict[str, Any]:
         else list(placement.devices),
         "time_unit": problem.time_unit,
         "lanes": problem.lanes,
+        **({} if problem.layers is None else layers_document(problem.layers, split=problem.costs.split)),
         "costs": {key: _one_or_list(getattr(problem.costs, key)) for key in keys_of("costs") if key not in unused},
         "memory": {
             key: problem.memory.unit if key == "unit" else _one_or_list(getattr(problem.memory, key))
@@ -187,17 +189,27 @@ def _problem(content: dict[str, Any]) -> Problem:
         part = get(content, section, dict) if section else content
         for key, value in part.items():
             full = f"{section}.{key}" if section else key
+            if full in NEVER_NULL and value is None:
+                raise ConfigError(f"problem.{full}: must be a number or a list, not null")
             if full in BY_KEY:
-                values[BY_KEY[full].name] = in_file(BY_KEY[full], _numbers(value, read))
+                values[BY_KEY[full].name] = in_file(BY_KEY[full], _entries_or_numbers(value, read))
             elif section or key not in SECTIONS:
                 raise ConfigError(f"problem.{full}: unknown key; known here are {', '.join(keys_of(section))}")
     if "devices" not in values:
         raise ConfigError("'devices' is missing in 'problem'")
     try:
-        return make_problem(**values)
+        return problem_of(values)
     except ConfigError as error:
         field = BY_NAME.get(error.key or "")
         raise error.at(f"problem.{field.key}" if field else "problem") from None
+
+
+def _entries_or_numbers(value: Any, read: Callable[[int | Decimal], Any]) -> Any:
+    """Return a value with its numbers exact: of a mapping, by what each of its entries is."""
+    if not isinstance(value, dict):
+        return _numbers(value, read)
+    sizes = ("activation", "static")
+    return {key: _numbers(entry, _exact_size if key in sizes else _exact_time) for key, entry in value.items()}
 
 
 def _numbers(value: Any, read: Callable[[int | Decimal], Any]) -> Any:

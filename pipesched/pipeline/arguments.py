@@ -10,10 +10,13 @@ from typing import Any
 from pipesched.checks import shown
 from pipesched.errors import ConfigError
 from pipesched.pipeline.costs import Costs
+from pipesched.pipeline.layer_arguments import GivenLayers, read_layers
+from pipesched.pipeline.layers import GIVEN, Layers
 from pipesched.pipeline.memory import Memory
 from pipesched.pipeline.placement import Placement, explicit_placement, named_placement
-from pipesched.pipeline.problem import Problem, require_size
+from pipesched.pipeline.problem import MOST_OPERATIONS, Problem, require_size
 from pipesched.pipeline.quantities import Exact, Number, canonical, exact, is_scalar, ticks_per_unit, to_fraction
+from pipesched.pipeline.recut import balanced_for
 
 Numbers = Number | Sequence[Number]  # one for all, or a list
 NOT_SEVERAL = (str, bytes, bytearray, Mapping, Set)  # these can be looped over, and are no lists
@@ -25,7 +28,7 @@ def make_problem(
     stages: Number | None = None,
     microbatches: Number | None = None,
     placement: str | Sequence[int] | Placement | None = "auto",
-    forward: Numbers = 1,
+    forward: Numbers | None = None,
     backward: Numbers | None = None,
     backward_input: Numbers | None = None,
     backward_weight: Numbers | None = None,
@@ -37,12 +40,18 @@ def make_problem(
     activation: Numbers | None = None,
     retain: Numbers = 1,
     checkpoint: Numbers = 0,
-    static: Numbers = 0,
+    static: Numbers | None = None,
     budget: Numbers | None = None,
     unit: str = "microbatch",
     name: str = "",
     time_unit: str = "",
     lanes: str = "device",
+    chunks: Number | None = None,
+    layers: Number | None = None,
+    layer: Mapping[str, Number] | None = None,
+    first: Mapping[str, Number] | None = None,
+    last: Mapping[str, Number] | None = None,
+    layout: str | Sequence[int] | None = None,
 ) -> Problem:
     """Build a problem, every default filled in.
 
@@ -56,7 +65,7 @@ def make_problem(
         microbatches: M; default 2P.
         placement: "auto" (the algorithm's own), "linear", "loop", "v", "wave", "bidirectional", or the device of each
             stage.
-        forward: Time of a forward, per stage.
+        forward: Time of a forward, per stage; default 1.
         backward: Time of a full backward, per stage; default twice forward. Each half is half of it.
         backward_input: Instead of backward: time of the input gradient, per stage. The backward may then be split.
         backward_weight: Time of the weight gradient, per stage.
@@ -68,52 +77,134 @@ def make_problem(
         activation: Memory of one stage and microbatch, per stage; default P/S.
         retain: Part of an activation that is held from the end of I to the end of W, per stage.
         checkpoint: Part of an activation that a recomputed microbatch keeps, per stage.
-        static: Weights, gradients, optimizer, per stage.
+        static: Weights, gradients, optimizer, per stage; default 0.
         budget: Limit of activations and static memory, per device; default: none.
         unit: Label for memory, for instance "GB".
         name: Title for charts and tables.
         time_unit: Label for times, for instance "ms".
         lanes: "device" (each device has its own lanes to host memory) or "pair" (two devices share both).
+        chunks: V, stages a device, instead of stages: S = P x V.
+        layers: The number of alike layers, which are cut into the stages; their costs follow from `layer`, `first` and
+            `last`, and cannot be given too. A family that runs another number of stages cuts anew.
+        layer: What a layer costs: forward, backward (or backward_input and backward_weight), recompute, overlap,
+            offload, reload, activation (default P/layers) and static, with defaults as for stages.
+        first: What the first stage has beside its layers, by the same keys; default nothing.
+        last: What the last stage has beside its layers, by the same keys; default nothing.
+        layout: "balanced" (default: the least largest work of a device), "equal", or the layers of each stage.
 
     Raises:
         ConfigError: For a bad value; its `key` is the parameter.
     """
     p = _count("devices", devices)
-    s = p if stages is None else _count("stages", stages)
+    s = _stages(p, stages, chunks, layout)
     m = 2 * p if microbatches is None else _count("microbatches", microbatches)
+    given = {
+        "forward": forward, "backward": backward, "backward_input": backward_input, "backward_weight": backward_weight,
+        "recompute": recompute, "overlap": overlap, "offload": offload, "reload": reload,
+        "activation": activation, "static": static,
+    }  # fmt: skip
     split = backward_input is not None or backward_weight is not None
+    model = _layers(p, s, GivenLayers(layers, layer, first, last, layout))
+    if model is not None:
+        _require_numbers(model, {"p2p": p2p, "retain": retain, "checkpoint": checkpoint})
+        split = layer is not None and "backward_input" in layer
+        given = _stage_values(model, given)
     require_size(s, m, split=split)
     settled = _placement(placement, p, s)
+    memory = Memory(
+        activation=_numbers("activation", _or(given["activation"], Fraction(p, s)), s, "one a stage"),
+        retain=_numbers("retain", retain, s, "one a stage", most=1),
+        checkpoint=_numbers("checkpoint", checkpoint, s, "one a stage", most=1),
+        static=_numbers("static", _or(given["static"], 0), s, "one a stage"),
+        budget=None if budget is None else _numbers("budget", budget, p, "one a device", positive=True),
+        unit=unit,
+    )
+    costs = _costs(given, s, p2p, split=split)
+    return balanced_for(Problem(p, s, m, settled, costs, memory, name, time_unit, lanes, model))
+
+
+def _or(value: Any, default: Any) -> Any:
+    return default if value is None else value
+
+
+def _costs(given: Mapping[str, Any], stages: int, p2p: Any, *, split: bool) -> Costs:
+    """Return the costs of the stages, by the parameters of make_problem, every default filled in."""
     times = {
-        key: None if value is None else _numbers(key, value, s, "one a stage")
-        for key, value in (("recompute", recompute), ("overlap", overlap), ("offload", offload), ("reload", reload))
+        key: None if given[key] is None else _numbers(key, given[key], stages, "one a stage")
+        for key in ("recompute", "overlap", "offload", "reload")
     }
-    if reload is not None and offload is None:
+    if times["reload"] is not None and times["offload"] is None:
         raise ConfigError("the way back from host memory; `offload` is needed too", "reload")
-    forwards = _numbers("forward", forward, s, "one a stage")
-    half_input, half_weight = _halves(s, forwards, backward, backward_input, backward_weight)
-    costs = Costs(
+    forwards = _numbers("forward", _or(given["forward"], 1), stages, "one a stage")
+    halves = _halves(stages, forwards, *(given[key] for key in ("backward", "backward_input", "backward_weight")))
+    return Costs(
         forward=forwards,
-        backward_input=half_input,
-        backward_weight=half_weight,
+        backward_input=halves[0],
+        backward_weight=halves[1],
         recompute=times["recompute"] or forwards,
         overlap=times["overlap"],
-        p2p=_numbers("p2p", p2p, s - 1, "one a boundary between stages"),
+        p2p=_numbers("p2p", p2p, stages - 1, "one a boundary between stages"),
         offload=times["offload"],
         reload=times["reload"] or times["offload"],
         split=split,
     )
-    memory = Memory(
-        activation=(canonical(Fraction(p, s)),) * s
-        if activation is None
-        else _numbers("activation", activation, s, "one a stage"),
-        retain=_numbers("retain", retain, s, "one a stage", most=1),
-        checkpoint=_numbers("checkpoint", checkpoint, s, "one a stage", most=1),
-        static=_numbers("static", static, s, "one a stage"),
-        budget=None if budget is None else _numbers("budget", budget, p, "one a device", positive=True),
-        unit=unit,
-    )
-    return Problem(p, s, m, settled, costs, memory, name, time_unit, lanes)
+
+
+def _stages(devices: int, stages: Any, chunks: Any, layout: Any) -> int:
+    """Return the number of stages: as given, by the chunks of a device, by a layout, or else one a device."""
+    if chunks is not None and stages is not None:
+        raise ConfigError("give either `stages`, or the `chunks` of a device", "chunks")
+    if chunks is not None:
+        return devices * _count("chunks", chunks)
+    if stages is not None:
+        return _count("stages", stages)
+    return len(first_entries(layout, MOST_OPERATIONS)) if is_several(layout) else devices
+
+
+def _layers(devices: int, stages: int, given: GivenLayers) -> Layers | None:
+    """Return the layers of the model, if it is given by layers."""
+    if given.layers is None:
+        given.require_layers()
+        return None
+    count = _count("layers", given.layers)
+    if is_several(given.layout):
+        given = given._replace(layout=[_whole("layout", value) for value in _entries_of(given.layout, stages)])
+    return read_layers(given, count, stages, Fraction(devices, count), _number)
+
+
+def _entries_of(layout: Any, stages: int) -> list[Any]:
+    entries = first_entries(layout, stages)
+    if len(entries) != stages:
+        found = length_text(layout, entries, stages)
+        raise ConfigError(f"lists the layers of {found} stages; there are {stages}", "layout")
+    return entries
+
+
+def _whole(key: str, value: Any) -> int:
+    number = _number(key, value)
+    if number.denominator != 1:
+        raise ConfigError(f"must be whole numbers, not {shown(value)}", key)
+    return int(number)
+
+
+def _require_numbers(model: Layers, values: Mapping[str, Any]) -> None:
+    """Raise ConfigError for a list that holds for one number of stages, where others may be cut."""
+    for key, value in values.items():
+        if model.rule != GIVEN and is_several(value):
+            raise ConfigError("must be one number: a list holds for one layout, and none is given", key)
+
+
+def _stage_values(model: Layers, given: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the values of the stages that layers make. Raises ConfigError for one that is given by stages too."""
+    for key, value in given.items():
+        if value is not None:
+            raise ConfigError("is one a stage; with `layers`, give it in `layer`, `first` and `last`", key)
+    values: dict[str, Any] = {"backward": None}
+    for key in given:
+        if key != "backward":
+            absent = getattr(model.layer, key) is None
+            values[key] = None if absent else [*map(to_fraction, model.amounts(key))]
+    return values
 
 
 def _count(key: str, value: Any) -> int:

@@ -2,22 +2,38 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from fractions import Fraction
+from typing import NamedTuple
 
+from pipesched.pipeline.layers import Layers, least_counts
+from pipesched.pipeline.layout import equal_layout, largest_work
+from pipesched.pipeline.problem import Problem
 from pipesched.pipeline.schedule import Schedule
 
 
 def saved_by_moving(schedule: Schedule) -> Fraction:
-    """Return by how many ticks less the bottleneck works at best, once the work of one stage has moved away from it.
+    """Return by how many ticks less the bottleneck works at best, once work of one stage has moved away from it.
 
-    It then works as long as the next device, as the mean of all, or as without its smallest stage: the longest of
-    these. Of a single stage, any part may move.
+    That is one layer, where the layers are known, which goes to the device with the least work. Else it is its smallest
+    stage, and of a single stage any part of it; the bottleneck then works as long as the next device, as the mean of
+    all, or as without that stage: the longest of these.
     """
     problem, device, works = schedule.problem, schedule.bottleneck, schedule.useful_ticks
     others = [work for there, work in enumerate(works) if there != device]
+    if problem.layers is not None:
+        layer = _ticks_of_layer(problem, problem.layers)
+        after = max([works[device] - layer, *others, min(others) + layer]) if others else works[device]
+        return Fraction(max(works[device] - after, 0))
     stages = problem.settled_placement.stages_on(device)
     left = works[device] - min(_work(schedule, stage, device) for stage in stages) if len(stages) > 1 else 0
     return works[device] - max(Fraction(max([left, *others])), schedule.balanced_ticks)
+
+
+def _ticks_of_layer(problem: Problem, layers: Layers) -> int:
+    """Return the ticks that a device works on one layer; in a mirrored placement it runs half of the microbatches."""
+    count = problem.microbatches // 2 if problem.settled_placement.mirrored else problem.microbatches
+    return int(layers.layer.work * problem.ticks.per_unit) * count
 
 
 def _work(schedule: Schedule, stage: int, device: int) -> int:
@@ -26,3 +42,27 @@ def _work(schedule: Schedule, stage: int, device: int) -> int:
     copies = problem.settled_placement.copies(stage, problem.microbatches)
     count = sum(microbatches for there, microbatches in copies if there == device)
     return count * (problem.ticks.forward[stage] + problem.ticks.backward[stage])
+
+
+class Balance(NamedTuple):
+    """The largest work of a device on one microbatch, in the user's time unit: of a layout, and with equal counts."""
+
+    device: int
+    work: Fraction
+    equal: Fraction
+
+    @property
+    def gain(self) -> float:
+        """The part of the largest work that the layout saves over equal counts; negative where it has more."""
+        return float(1 - self.work / self.equal) if self.equal else 0.0
+
+
+def balance(problem: Problem) -> Balance | None:
+    """Return how even the layout of a problem on its placement is; None where it is not given by layers."""
+    layers = problem.layers
+    if layers is None:
+        return None
+    placement = problem.settled_placement
+    device, work = largest_work(layers, placement)
+    counts = equal_layout(layers.count, least_counts(problem.stages, layers.first, layers.last))
+    return Balance(device, work, largest_work(replace(layers, layout=counts), placement)[1])

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from fractions import Fraction
 from functools import cached_property
 from typing import Any, NamedTuple
@@ -62,7 +62,7 @@ class Costs:
     offload: tuple[Exact, ...] | None = None
     reload: tuple[Exact, ...] | None = None
     split: bool = False
-    resolution: int = 1
+    resolution: int = field(default=1, compare=False)
 
     def __post_init__(self) -> None:
         stages = len(require_sequence(self.forward, "forward"))

@@ -9,6 +9,7 @@ from typing import Any
 
 from pipesched.errors import NotApplicable
 from pipesched.pipeline.costs import PER_STAGE, Costs
+from pipesched.pipeline.layers import Layers
 from pipesched.pipeline.memory import Memory
 from pipesched.pipeline.problem import Problem
 from pipesched.pipeline.quantities import Exact, canonical, to_fraction
@@ -33,7 +34,13 @@ def fuse(problem: Problem, stages: int) -> Problem:
         placement=None,
         costs=_fuse_costs(problem.costs, size),
         memory=_fuse_memory(problem.memory, size),
+        layers=None if problem.layers is None else _fuse_layers(problem.layers, size),
     )
+
+
+def _fuse_layers(layers: Layers, size: int) -> Layers:
+    groups = (layers.layout[start : start + size] for start in range(0, len(layers.layout), size))
+    return replace(layers, layout=tuple(map(sum, groups)))
 
 
 def _sums(values: Sequence[Exact], size: int) -> tuple[Exact, ...]:

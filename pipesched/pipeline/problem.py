@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from pipesched.checks import cut, require_label, require_text, require_type, require_whole, shown
@@ -10,6 +10,7 @@ from pipesched.display import Displayable
 from pipesched.errors import ConfigError
 from pipesched.pipeline.costs import BRIEF, Costs, Ticks, fields_of
 from pipesched.pipeline.kinds import Resource, computation_letters
+from pipesched.pipeline.layers import GIVEN, Layers
 from pipesched.pipeline.memory import Grains, Memory
 from pipesched.pipeline.placement import Placement, placement_name
 
@@ -22,7 +23,8 @@ class Problem(Displayable):
     """A training step to schedule: P devices, S stages, M microbatches, the costs of operations, and memory.
 
     `placement` is None while it is left to the algorithm. `name` is a title, `time_unit` a label; `lanes` says whether
-    each device has its own lanes to host memory ("device") or a pair of devices shares both ("pair").
+    each device has its own lanes to host memory ("device") or a pair of devices shares both ("pair"). `layers` says how
+    the stages were cut, where the problem was given by layers; the costs and the memory follow from it.
     `make_problem` builds one from plain numbers, and fills in defaults. Raises ConfigError, about the field at fault,
     for values that do not go together.
     """
@@ -36,6 +38,7 @@ class Problem(Displayable):
     name: str = ""
     time_unit: str = ""
     lanes: str = "device"
+    layers: Layers | None = field(default=None, compare=False)
 
     def __post_init__(self) -> None:
         for key in ("devices", "stages", "microbatches"):
@@ -50,6 +53,9 @@ class Problem(Displayable):
             require_label(getattr(self, key), key)
         if require_text(self.lanes, "lanes") not in LANES:
             raise ConfigError(f"must be one of {', '.join(LANES)}, not {shown(self.lanes)}", "lanes")
+        require_type(self.layers, (Layers, type(None)), "Layers or None", "layers")
+        if self.layers is not None:
+            self._require_layout(self.layers)
 
     def _require_lengths(self) -> None:
         require_type(self.costs, Costs, "Costs", "costs")
@@ -59,6 +65,13 @@ class Problem(Displayable):
                 raise ConfigError(f"are for {stages} stages; the problem has {self.stages}", key)
         if self.memory.budget is not None and len(self.memory.budget) != self.devices:
             raise ConfigError(f"is for {len(self.memory.budget)} devices; the problem has {self.devices}", "budget")
+
+    def _require_layout(self, layers: Layers) -> None:
+        """Raise ConfigError for layers of other stages, and where costs would change if the stages were cut anew."""
+        if len(layers.layout) != self.stages:
+            raise ConfigError(f"are cut into {len(layers.layout)} stages; the problem has {self.stages}", "layers")
+        if self.placement is None and layers.rule != GIVEN and not layers.make(self.costs, self.memory):
+            raise ConfigError("do not make these costs and this memory; set them without layers", "layers")
 
     def _require_placement(self, placement: Placement) -> None:
         if len(placement.devices) != self.stages:

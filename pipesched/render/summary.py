@@ -9,8 +9,9 @@ from rich.table import Table
 from rich.text import Text
 
 from pipesched.outcome import Outcome, SolveReport
-from pipesched.pipeline.balance import saved_by_moving
+from pipesched.pipeline.balance import balance, saved_by_moving
 from pipesched.pipeline.kinds import KEEP_ONLY, Allowed
+from pipesched.pipeline.layers import BALANCED
 from pipesched.pipeline.problem import Problem
 from pipesched.pipeline.quantities import plain
 from pipesched.pipeline.schedule import Schedule
@@ -22,6 +23,7 @@ GOOD, BAD = "bold green", "bold red"
 LEAST_SHOWN = 0.0005  # of the makespan: less imbalance is not mentioned
 DIGITS = 6  # behind the point, of a time that follows from a fraction
 MUCH = 0.03  # of the makespan: with more imbalance it is said what moving work would give
+FEW_STAGES = 16  # whose layers are listed
 FEW_DEVICES = 7  # whose peaks are listed; of more, the largest and the smallest
 ENDS = {StoppedBy.INTERRUPT: "interrupted"}  # what is said instead of feasible
 FORMULAS = {
@@ -93,6 +95,7 @@ def _rows(outcome: Outcome, timing: bool, memory: bool, spell: Spelling) -> Iter
     yield "ideal", time(schedule.ideal), f"{FORMULAS['ideal']}, without recompute" if schedule.recomputed else ""
     yield "bubble", f"{schedule.bubble:.2%}", ""
     yield from _imbalance(schedule, time)
+    yield from _layers(problem, time)
     if Allowed.of(schedule.plan.index.letters) != KEEP_ONLY:
         yield "utilization", f"{schedule.utilization:.2%}", ""
     yield "bubble over ideal", f"{schedule.bubble_over_ideal:.2%}", ""
@@ -154,11 +157,29 @@ def _imbalance(schedule: Schedule, time: Callable[[int | float], str]) -> Iterat
     )
 
 
+def _layers(problem: Problem, time: Callable[[int | float], str]) -> Iterator[tuple[str, str, str]]:
+    """Yield how the layers are cut, and how much less the device with the most of them works than with equal counts."""
+    found = balance(problem)
+    if problem.layers is None or found is None:
+        return
+    layout = problem.layers.layout
+    counts = f"{layout[0]} a stage" if min(layout) == max(layout) else f"{min(layout)} to {max(layout)} a stage"
+    listed = ", ".join(map(str, layout)) if len(layout) <= FEW_STAGES else ""
+    saved = plain((found.equal - found.work) * problem.microbatches)
+    gained = "" if not saved else f"; device {found.device} works {time(abs(saved))} ({abs(found.gain):.1%}) "
+    if gained:
+        gained += f"{'less' if saved > 0 else 'more'} than the largest with equal counts"
+    rule = problem.layers.rule if saved or problem.layers.rule != BALANCED else "balanced, as equal counts are"
+    yield "layers", counts, f"{rule}{': ' * bool(listed)}{listed}{gained}"
+
+
 def _at_best(schedule: Schedule, time: Callable[[int | float], str]) -> str:
     """Return what moving the work of one stage away from the bottleneck would save of the makespan at best."""
     saved, problem = saved_by_moving(schedule), schedule.problem
+    if problem.layers is not None and not saved:
+        return "no move of one layer lowers that"
     stages = problem.settled_placement.stages_on(schedule.bottleneck)
-    what = "its smallest stage" if len(stages) > 1 else "part of its stage"
+    what = "one layer" if problem.layers else "its smallest stage" if len(stages) > 1 else "part of its stage"
     share = float(saved / schedule.makespan_ticks) if schedule.makespan_ticks else 0.0
     return f"moving {what} elsewhere would save {time(plain(saved / problem.ticks.per_unit))} ({share:.1%}) at best"
 

@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 from pipesched.checks import require_callable, require_label, require_sequence, require_type, shown
 from pipesched.display import Displayable
 from pipesched.errors import ConfigError, NotApplicable
 from pipesched.names import require_name
-from pipesched.pipeline.fuse import fuse
 from pipesched.pipeline.placement import PLACEMENTS, named_placement
 from pipesched.pipeline.plan import Plan
 from pipesched.pipeline.problem import Problem
+from pipesched.pipeline.recut import can_be_cut, fitted_to
 
 ANY = "any"
 STAGES = ("P", "2P", "kP", "2kP")
@@ -83,8 +83,12 @@ def prepare(problem: Problem, family: Family) -> Problem:
 def _fitted(problem: Problem, family: Family) -> Problem:
     """Return `problem` with the stages and the placement of a family."""
     if family.placement == ANY:
-        return problem if problem.placement else _placed(problem, "linear")
+        return problem if problem.placement else _placed(problem, problem.stages, "linear")
     unit = 2 * problem.devices if "2" in family.stages else problem.devices
+    if can_be_cut(problem):
+        return _placed(
+            problem, max(problem.stages // unit, 1) * unit if "k" in family.stages else unit, family.placement
+        )
     if problem.stages % unit:
         low = problem.stages // unit * unit
         nearest = f"{low} or {low + unit}" if low else f"{unit}"
@@ -93,13 +97,14 @@ def _fitted(problem: Problem, family: Family) -> Problem:
             f" the config has {problem.stages}",
             "stages",
         )
-    fitted = _placed(fuse(problem, problem.stages if "k" in family.stages else unit), family.placement)
+    fitted = _placed(problem, problem.stages if "k" in family.stages else unit, family.placement)
     _require_agreement(problem, fitted, family)
     return fitted
 
 
-def _placed(problem: Problem, name: str) -> Problem:
-    return replace(problem, placement=named_placement(name, problem.devices, problem.stages))
+def _placed(problem: Problem, stages: int, name: str) -> Problem:
+    """Return `problem` fused to a number of stages, or cut anew for it, on a placement."""
+    return fitted_to(problem, named_placement(name, problem.devices, stages))
 
 
 def _require_agreement(problem: Problem, fitted: Problem, family: Family) -> None:

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import replace
 
 from pipesched.checks import require_sequence, shown
 from pipesched.errors import ConfigError, NotApplicable
 from pipesched.names import require_name
 from pipesched.pipeline.placement import PLACEMENTS, Placement, named_placement
 from pipesched.pipeline.problem import Problem
+from pipesched.pipeline.recut import settled
 
 AUTO = "auto"
 
@@ -36,7 +36,7 @@ def placed(problem: Problem, names: str | Sequence[str] | None) -> list[Problem]
         require_name((AUTO, *PLACEMENTS), name, "placement", "placement")
         try:
             for placement in _called(problem, name):
-                problems.setdefault(placement, replace(problem, placement=placement))
+                problems.setdefault(placement, settled(problem, placement))
         except ConfigError as error:
             reasons.append(error.message)
     if not problems:

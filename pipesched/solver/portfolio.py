@@ -7,13 +7,13 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Iterator, Sequence
-from dataclasses import replace
 from typing import NamedTuple
 
 from pipesched.core.listsched import list_schedule
 from pipesched.core.tasks import TaskGraph
 from pipesched.errors import ConfigError, InvalidSchedule, NoSchedule, PipeschedWarning
 from pipesched.pipeline.plan import Plan
+from pipesched.pipeline.recut import opened
 from pipesched.pipeline.schedule import Schedule, schedule_plan
 from pipesched.schedulers.family import ANY, Family, prepare
 from pipesched.schedulers.registry import algorithms
@@ -69,7 +69,7 @@ def family_schedule(case: Case, family: Family) -> Schedule | None:
     """
     problem = case.problem
     try:
-        fused = prepare(replace(problem, placement=None), family)
+        fused = prepare(opened(problem), family)
         if problem.stages % fused.stages:
             return None
         if fused.settled_placement.in_blocks(problem.stages) != problem.settled_placement:

@@ -34,7 +34,7 @@ FLAG = re.compile(r"(?<![\w-])--[a-z]")
 BACKTICKED = re.compile(r"`([a-z][a-z_0-9]*(?:\.[a-z_]+)?)`")
 # Of these three messages speak that are about the problem, where `about_problem` has the flags, or about a block, which
 # stands in a config.
-WITHOUT_FLAG = {"backward", "backward_input", "backward_weight"}
+WITHOUT_FLAG = {"backward", "backward_input", "backward_weight", "layer", "first", "last"}
 
 
 def library_modules() -> list[Path]:

@@ -10,12 +10,12 @@ import pytest
 from pipesched.cli.comparing import read_sweep
 from pipesched.cli.flags import PROBLEM_FLAGS
 from pipesched.comparison import compare
-from pipesched.config.fields import BY_NAME, PLACEMENT
+from pipesched.config.fields import BY_NAME, LAYOUT, PLACEMENT
 from pipesched.config.load import load, load_values
 
 Cli = Callable[..., "CompletedProcess[str]"]
 
-NUMERIC = sorted(flag for name, flag in PROBLEM_FLAGS.items() if BY_NAME[name].shape != PLACEMENT)
+NUMERIC = sorted(flag for name, flag in PROBLEM_FLAGS.items() if BY_NAME[name].shape not in (PLACEMENT, LAYOUT))
 
 
 @pytest.mark.parametrize(
@@ -49,7 +49,7 @@ def test_field_by_any_of_its_names(sweep: str, name: str) -> None:
 def test_every_numeric_flag_can_be_swept(cli: Cli, flag: str) -> None:
     """Each flag that takes numbers can be swept, a half of the backward together with the other half."""
     given = ["--backward-input", "1", "--backward-weight", "1"] if flag.startswith("--backward-") else []
-    value = "8" if flag in ("--stages", "--microbatches") else "1"
+    value = "8" if flag in ("--stages", "--microbatches", "--layers") else "1"
     result = cli("compare", "list", "--sweep", f"{flag.strip('-')}={value}", *given)
     (name,) = [name for name, known in PROBLEM_FLAGS.items() if known == flag]
     assert (result.returncode, result.stderr) == (0, "")

@@ -55,6 +55,12 @@ READERS: dict[str, Callable[[Problem], Any]] = {
     "placement": lambda p: p.placement and p.placement.devices,
     "time_unit": lambda p: p.time_unit,
     "lanes": lambda p: p.lanes,
+    "chunks": lambda p: p.stages,
+    "layers": lambda p: p.layers and p.layers.count,
+    "layer": lambda p: p.layers and p.layers.layer.forward,
+    "first": lambda p: p.layers and p.layers.first.static,
+    "last": lambda p: p.layers and p.layers.last.backward_input,
+    "layout": lambda p: p.layers and p.layers.layout,
     "costs.forward": times("forward"),
     "costs.backward": times("backward"),
     "costs.backward_input": times("backward_input"),
@@ -87,6 +93,13 @@ VALUES = [  # key, the text of its value in a file with 3 devices, what it means
     ("placement", "[2, 1, 0]", (2, 1, 0)),
     ("time_unit", "ms", "ms"),
     ("lanes", "pair", "pair"),
+    ("chunks", "2", 6),
+    ("layers", "7", 7),
+    ("layer", "{forward: 2.5}", 2.5),
+    ("first", "{static: 3, forward: }", 3),
+    ("last", "{backward: 3}", 1.5),
+    ("layout", "equal", (2, 2, 2)),
+    ("layout", "[1, 3, 2]", (1, 3, 2)),
     ("costs.forward", "2", [2, 2, 2]),
     ("costs.forward", "[1, 0, 2.5]", [1, 0, Fraction(5, 2)]),
     ("costs.backward", ".3", [3 * TENTH] * 3),
@@ -115,6 +128,8 @@ def config_with(key: str, text: str) -> str:
         values |= {"costs.backward_input": "1", "costs.backward_weight": "1"}
     if key == "costs.reload":
         values |= {"costs.offload": "9"}
+    if key in ("layer", "first", "last", "layout"):
+        values |= {"layers": "6", "layer": "{backward: 1}"}
     sections: dict[str, list[str]] = {"": []}
     for full, value in {**values, key: text}.items():
         section, _, name = full.rpartition(".")
@@ -303,7 +318,7 @@ UNKNOWN = [  # the config, the key as the message names it, what it suggests
     ("devices: 4\nbudget: 3", "'budget'", "did you mean 'memory.budget'?"),
     ("devices: 4\ncosts: {budget: 3}", "'costs.budget'", "did you mean 'memory.budget'?"),
     ("devices: 4\nmemory: {devices: 3}", "'memory.devices'", "did you mean 'devices'?"),
-    ("devices: 4\nxyzzy: 3", "'xyzzy'", "name, devices, stages, microbatches, placement"),
+    ("devices: 4\nxyzzy: 3", "'xyzzy'", "name, devices, stages, chunks, microbatches, placement"),
     ("devices: 4\ncosts: {xyzzy: 3}", "'costs.xyzzy'", "forward, backward, backward_input"),
     ("devices: 4\n<<: {stages: 4}", "'<<'", "known here are name, devices"),
     ("devices: 4\nnull: 4", "'null'", "known here are name, devices"),

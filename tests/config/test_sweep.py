@@ -44,7 +44,13 @@ def test_every_numeric_field_can_be_swept(field: Field) -> None:
         given = {"backward_input": 3, "backward_weight": 3}
     elif field.name == "reload":
         given = {"offload": 3}
-    values = [8, 16] if field.name in ("stages", "microbatches") else [0.5, 1] if field.shape != "count" else [1, 2]
+    values = (
+        [8, 16]
+        if field.name in ("stages", "microbatches", "layers")
+        else [0.5, 1]
+        if field.shape != "count"
+        else [1, 2]
+    )
     points = sweep_points(load_values(None, given), field, values)
     assert points == [(value, load(None, **{**given, field.name: value})) for value in values]
     others = {name: value for name, value in given.items() if name != field.name}

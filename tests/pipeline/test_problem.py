@@ -138,7 +138,7 @@ NO_NUMBERS = [None, True, "x", "", "1/0", "nan", "0x10", "1_000", "１", [], {},
 @pytest.mark.parametrize("key", ["forward", "p2p", "activation", "retain", "devices", "microbatches"])
 def test_what_is_no_number(key: str, value: Any) -> None:
     """Everything else is a ConfigError about its parameter; None is the default where there is one."""
-    if value is None and key in ("activation", "microbatches"):
+    if value is None and key in ("activation", "forward", "microbatches"):
         defaults: dict[str, Any] = {key: None}
         assert make_problem(devices=2, **defaults) == make_problem(devices=2)
         return

@@ -1,0 +1,154 @@
+"""Layouts: how many of a model's layers each stage has. Equal counts, or the exact least largest work of a device."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from fractions import Fraction
+from heapq import heapify, heappop, heappush
+from typing import NamedTuple
+
+from pipesched.pipeline.layers import Layers, least_counts
+from pipesched.pipeline.memory import Memory
+from pipesched.pipeline.placement import Placement
+from pipesched.pipeline.quantities import to_fraction
+
+WORK = ("forward", "backward_input", "backward_weight")
+
+
+class Group(NamedTuple):
+    """The stages that share devices, those of one device, or of two that mirror each other; and those devices."""
+
+    stages: Sequence[int]
+    devices: Sequence[int]
+
+
+def equal_layout(count: int, least: Sequence[int]) -> tuple[int, ...]:
+    """Return `count` layers in equal numbers; where these cannot be, the first stages have one more.
+
+    `least` are the fewest layers of each stage (see least_counts), which are no more than `count` together.
+    """
+    each, more = divmod(count, len(least))
+    if each:
+        return tuple(each + (stage < more) for stage in range(len(least)))
+    spare = count - sum(least)
+    return tuple(1 if number or (stage == 0 and spare) else 0 for stage, number in enumerate(least))
+
+
+def balanced_layout(layers: Layers, placement: Placement, microbatches: int, memory: Memory) -> tuple[int, ...]:
+    """Return the layout with the least largest work of a device, and of these one with the least largest stage.
+
+    Memory is kept where it can be: with one stage a device, the best layout is taken with which 1F1B fits the budget;
+    if there is none, or for other placements, the best with which every device has memory for one microbatch; if there
+    is none, the best of all. Of alike stages the first ones have more layers: they begin first and end last. There must
+    be enough layers for every stage to have something to do.
+    """
+    groups = _groups(placement)
+    for in_flight in _in_flight(placement, microbatches):
+        layout = _least_largest(layers, groups, _rooms(layers, groups, memory, in_flight))
+        if layout is not None:
+            return layout
+    return _least_largest(layers, groups, [layers.count] * len(groups)) or layers.layout
+
+
+def largest_work(layers: Layers, placement: Placement) -> tuple[int, Fraction]:
+    """Return the device with the most work, and how long it works on a microbatch (mirrored: the mean of its two)."""
+    groups, stages = _groups(placement), len(layers.layout)
+    works = [
+        sum((layers.layout[stage] * layers.layer.work + _beside(layers, stage, stages) for stage in group), Fraction(0))
+        for group, _ in groups
+    ]
+    most = max(range(len(groups)), key=works.__getitem__)
+    return groups[most].devices[0], works[most] / len(groups[most].devices)
+
+
+def _groups(placement: Placement) -> list[Group]:
+    if not placement.mirrored:
+        return [Group(placement.stages_on(device), [device]) for device in range(placement.last + 1)]
+    pairs = ((device, placement.last - device) for device in range((placement.last + 2) // 2))
+    return [Group(placement.stages_on(pair[0]), sorted({*pair})) for pair in pairs]
+
+
+def _in_flight(placement: Placement, microbatches: int) -> list[list[int]]:
+    """Return the microbatches that each stage holds, for each way to count them: those of 1F1B, and a single one."""
+    stages = len(placement.devices)
+    single = [1] * stages
+    if placement.mirrored or placement.devices != tuple(range(stages)):
+        return [single]
+    return [[min(stages - stage, microbatches) for stage in range(stages)], single]
+
+
+def _beside(layers: Layers, stage: int, stages: int) -> Fraction:
+    """Return the work that a stage has beside its layers."""
+    return sum((layers.beside(stage, stages, key) for key in WORK), Fraction(0))
+
+
+def _rooms(layers: Layers, groups: Sequence[Group], memory: Memory, in_flight: Sequence[int]) -> list[int]:
+    """Return how many layers each group has memory for; -1 where not even what is beside the layers fits."""
+    if memory.budget is None:
+        return [layers.count] * len(groups)
+    stages, rooms = len(layers.layout), []
+    for group, devices in groups:
+        left = min(to_fraction(memory.budget[device]) for device in devices)
+        for stage in group:
+            left -= layers.beside(stage, stages, "static")
+            left -= in_flight[stage] * layers.beside(stage, stages, "activation")
+        held = max(in_flight[stage] for stage in group)
+        each = layers.layer.amount("static") + held * layers.layer.amount("activation")
+        rooms.append(-1 if left < 0 else _times(left, each, layers.count))
+    return rooms
+
+
+def _times(amount: Fraction, each: Fraction, most: int) -> int:
+    """Return how often `each` goes into an amount, at most `most` times."""
+    return min(most, int(amount / each)) if each else most
+
+
+def _least_largest(layers: Layers, groups: Sequence[Group], rooms: Sequence[int]) -> tuple[int, ...] | None:
+    """Return the best layout within the rooms of the groups; None if there is none.
+
+    First whole groups are filled, which gives the largest work; then their stages, with no more than that in any group.
+    """
+    stages, each = len(layers.layout), layers.layer.work
+    least = least_counts(stages, layers.first, layers.last)
+    beside = [_beside(layers, stage, stages) for stage in range(stages)]
+    start = [sum(least[stage] for stage in group) for group, _ in groups]
+    own = [sum((beside[stage] for stage in group), Fraction(0)) for group, _ in groups]
+    filled = _spread(layers.count, start, own, each, [*range(len(groups))], rooms)
+    if filled is None:
+        return None
+    largest = max(work + count * each for work, count in zip(own, filled, strict=True))
+    most = [_times(largest - work, each, room) for work, room in zip(own, rooms, strict=True)]
+    group_of = {stage: number for number, (group, _) in enumerate(groups) for stage in group}
+    shared = _spread(layers.count, least, beside, each, [group_of[stage] for stage in range(stages)], most)
+    return None if shared is None else tuple(shared)
+
+
+def _spread(
+    count: int,
+    start: Sequence[int],
+    beside: Sequence[Fraction],
+    each: Fraction,
+    group_of: Sequence[int],
+    most: Sequence[int],
+) -> list[int] | None:
+    """Return `count` layers over parts that have `start` of them, each next one to where the least work is with it.
+
+    No group has more than its `most`; None where that cannot be. Since the layers are alike, the largest part is the
+    least possible: an exchange of layers between two parts cannot lower it.
+    """
+    counts, totals = [*start], [0] * len(most)
+    for part, number in enumerate(counts):
+        totals[group_of[part]] += number
+    if any(total > limit for total, limit in zip(totals, most, strict=True)):
+        return None
+    heap = [(beside[part] + (number + 1) * each, number, part) for part, number in enumerate(counts)]
+    heapify(heap)
+    left = count - sum(counts)
+    while left and heap:
+        part = heappop(heap)[2]
+        if totals[group_of[part]] < most[group_of[part]]:
+            counts[part] += 1
+            totals[group_of[part]] += 1
+            left -= 1
+            heappush(heap, (beside[part] + (counts[part] + 1) * each, counts[part], part))
+    return None if left else counts

@@ -1,0 +1,100 @@
+"""Cutting a model of layers into stages: the costs and the memory of a problem by its layout."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+from pipesched.errors import NotApplicable
+from pipesched.pipeline.costs import PER_STAGE, Costs
+from pipesched.pipeline.fuse import fuse
+from pipesched.pipeline.layers import BALANCED, GIVEN, Layers, least_counts
+from pipesched.pipeline.layout import balanced_layout, equal_layout
+from pipesched.pipeline.memory import Memory
+from pipesched.pipeline.placement import Placement, named_placement
+from pipesched.pipeline.problem import Problem
+
+
+def can_be_cut(problem: Problem) -> bool:
+    """Return whether the stages of a problem may be cut anew: it has layers, no given layout, and no placement yet."""
+    return problem.layers is not None and problem.layers.rule != GIVEN and problem.placement is None
+
+
+def recut(problem: Problem, placement: Placement) -> Problem:
+    """Return `problem`, whose layers have a rule, cut for a placement, which it then has.
+
+    Raises NotApplicable where some stage would have nothing to do.
+    """
+    layers, stages = problem.layers, len(placement.devices)
+    assert layers is not None  # can_be_cut
+    least = least_counts(stages, layers.first, layers.last)
+    if layers.count < sum(least):
+        raise NotApplicable(
+            f"{stages} stages need at least {sum(least)} layers; the model has {layers.count}", "layers"
+        )
+    layers = replace(layers, layout=equal_layout(layers.count, least))
+    if layers.rule == BALANCED:
+        layout = balanced_layout(layers, placement, problem.microbatches, problem.memory)
+        layers = replace(layers, layout=layout)
+    return replace(
+        problem,
+        stages=stages,
+        placement=placement,
+        costs=costs_of(problem.costs, layers),
+        memory=memory_of(problem.memory, layers),
+        layers=layers,
+    )
+
+
+def fitted_to(problem: Problem, placement: Placement) -> Problem:
+    """Return `problem` on a placement: cut for it if its layers may be cut anew, else fused to its number of stages.
+
+    Raises NotApplicable where the groups of stages cannot be equal, or some stage would have nothing to do.
+    """
+    if can_be_cut(problem):
+        return recut(problem, placement)
+    return replace(fuse(problem, len(placement.devices)), placement=placement)
+
+
+def settled(problem: Problem, placement: Placement) -> Problem:
+    """Return `problem` with its number of stages on a placement, for which they are cut anew if they may be."""
+    return recut(problem, placement) if can_be_cut(problem) else replace(problem, placement=placement)
+
+
+def opened(problem: Problem) -> Problem:
+    """Return `problem` with its placement left open, and the stages that it has, for which no other cut is found."""
+    layers = None if problem.layers is None else replace(problem.layers, rule=GIVEN)
+    return replace(problem, placement=None, layers=layers)
+
+
+def balanced_for(problem: Problem) -> Problem:
+    """Return `problem` with the layout that its rule finds for its placement (left open: for loop, or linear).
+
+    The placement stays open where it was. Layers without a rule stay as they are.
+    """
+    if problem.layers is None or problem.layers.rule == GIVEN:
+        return problem
+    name = "loop" if problem.stages % problem.devices == 0 else "linear"
+    placement = problem.placement or named_placement(name, problem.devices, problem.stages)
+    return replace(recut(problem, placement), placement=problem.placement)
+
+
+def costs_of(costs: Costs, layers: Layers) -> Costs:
+    """Return the costs of the stages of a layout; of `costs` the latency and the split of the backward stay."""
+    times: dict[str, Any] = {
+        key: None if getattr(layers.layer, key) is None else layers.amounts(key) for key in PER_STAGE
+    }
+    latency = costs.p2p[0] if costs.p2p else 0
+    return replace(costs, **times, p2p=(latency,) * (len(layers.layout) - 1), resolution=layers.resolution)
+
+
+def memory_of(memory: Memory, layers: Layers) -> Memory:
+    """Return the memory of the stages of a layout; of `memory` the parts, the budget and the unit stay."""
+    stages = len(layers.layout)
+    return replace(
+        memory,
+        activation=layers.amounts("activation"),
+        static=layers.amounts("static"),
+        retain=(memory.retain[0],) * stages,
+        checkpoint=(memory.checkpoint[0],) * stages,
+    )
