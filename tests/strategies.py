@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 
 from hypothesis import strategies as st
 
-from pipesched.hls.graph import DataflowGraph, Dependence, Operation
+from pipesched.hls.graph import DataflowGraph, Delay, Dependence, Operation
 from pipesched.hls.units import Units, make_units
 from pipesched.pipeline.arguments import make_problem
 from pipesched.pipeline.floor import activation_floor
@@ -276,7 +276,10 @@ def texts_of(plan: Plan) -> list[list[str]]:
 
 @st.composite
 def dataflows(draw: st.DrawFn, *, least: int = 1, most: int = 8, loop: bool = False) -> DataflowGraph:
-    """A random dataflow graph of additions, subtractions and multiplications; a loop also feeds results back."""
+    """A random dataflow graph of additions, subtractions and multiplications.
+
+    A loop also feeds results back, and needs inputs of earlier iterations.
+    """
     size = draw(st.integers(least, most))
     types = draw(st.lists(st.sampled_from(["add", "sub", "mul"]), min_size=size, max_size=size))
     edges = {
@@ -284,12 +287,14 @@ def dataflows(draw: st.DrawFn, *, least: int = 1, most: int = 8, loop: bool = Fa
         for after in range(1, size)
         for before in draw(st.sets(st.integers(0, after - 1), max_size=2))
     }
+    delays: set[Delay] = set()
     if loop:
         tasks = st.integers(0, size - 1)
         edges |= draw(st.sets(st.builds(Dependence, tasks, tasks, st.integers(1, 2)), max_size=3))
-    return DataflowGraph(
-        tuple(Operation(f"op{n}", type_) for n, type_ in enumerate(types)), tuple(sorted(edges)), "drawn"
-    )
+        delay = st.builds(Delay, st.sampled_from("xz"), tasks, st.integers(1, 3))
+        delays = draw(st.sets(delay, max_size=3))
+    operations = tuple(Operation(f"op{n}", type_) for n, type_ in enumerate(types))
+    return DataflowGraph(operations, tuple(sorted(edges)), "drawn", delays=tuple(sorted(delays)))
 
 
 @st.composite

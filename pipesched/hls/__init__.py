@@ -9,7 +9,7 @@
 """
 
 from pipesched.hls.compare import RuleTable
-from pipesched.hls.graph import DataflowGraph, Dependence, Operation
+from pipesched.hls.graph import DataflowGraph, Delay, Dependence, Operation
 from pipesched.hls.modulo import interval_bounds
 from pipesched.hls.outcome import HardwareOutcome, list_outcome
 from pipesched.hls.program import parse_program
@@ -19,6 +19,7 @@ from pipesched.hls.units import UnitClass, make_units
 
 __all__ = [
     "DataflowGraph",
+    "Delay",
     "Dependence",
     "HardwareOutcome",
     "HardwareSchedule",

@@ -36,6 +36,17 @@ class Dependence(NamedTuple):
     distance: int = 0
 
 
+class Delay(NamedTuple):
+    """`after` needs the value that an input of the program had `distance` iterations of the loop earlier.
+
+    An input is there during its own iteration; from the start of the next one on a register holds it.
+    """
+
+    input: str
+    after: int
+    distance: int
+
+
 class Mark(NamedTuple):
     """A position in a program: its name, the line (from 1) and the column (from 0), and the text of the line."""
 
@@ -57,7 +68,7 @@ class Mark(NamedTuple):
 
 @dataclass(frozen=True, repr=False)
 class DataflowGraph:
-    """Operations and their dependences, each once.
+    """Operations, their dependences, and what they need of inputs of earlier iterations, each once.
 
     Raises ConfigError, about the field at fault, for what is no operation or dependence, for a dependence on an
     operation that is not there, and for a cycle of dependences of distance 0.
@@ -67,6 +78,7 @@ class DataflowGraph:
     dependences: tuple[Dependence, ...] = ()
     name: str = ""
     marks: tuple[Mark, ...] = ()  # where a program has each operation
+    delays: tuple[Delay, ...] = ()  # of inputs
 
     def __post_init__(self) -> None:
         self._require_types()
@@ -83,7 +95,7 @@ class DataflowGraph:
 
     def _require_types(self) -> None:
         require_text(self.name, "name")
-        for key, kind in (("operations", Operation), ("dependences", Dependence), ("marks", Mark)):
+        for key, kind in (("operations", Operation), ("dependences", Dependence), ("marks", Mark), ("delays", Delay)):
             object.__setattr__(self, key, tuple(require_sequence(getattr(self, key), key)))
             for entry, value in enumerate(getattr(self, key)):
                 if not isinstance(value, kind):
@@ -95,6 +107,10 @@ class DataflowGraph:
             for task in (before, after):
                 require_whole(task, "dependences", most=len(self.operations) - 1, entry=entry)
             require_whole(distance, "dependences", entry=entry)
+        for entry, delay in enumerate(self.delays):
+            require_text(delay.input, "delays")
+            require_whole(delay.after, "delays", most=len(self.operations) - 1, entry=entry)
+            require_whole(delay.distance, "delays", least=1, entry=entry)
         if len(self.marks) not in (0, len(self.operations)):
             raise ConfigError("must be one for each operation, or none", "marks")
 
@@ -129,8 +145,8 @@ class DataflowGraph:
 
     @property
     def is_loop(self) -> bool:
-        """Whether something needs a result of an earlier iteration."""
-        return any(edge.distance for edge in self.dependences)
+        """Whether something needs a value of an earlier iteration."""
+        return bool(self.delays) or any(edge.distance for edge in self.dependences)
 
     def wrong(self, task: int, what: str) -> ConfigError:
         """Return the error that says why no unit runs an operation, and shows its position in a program."""

@@ -1,7 +1,8 @@
 """From text to a dataflow graph: an expression, or assignments line by line. Python's parser reads it; nothing is run.
 
 Every operator is an operation; a name that nothing assigns is an input. Equal subexpressions stay apart. As the body of
-a loop, a name that is read before its assignment has the value of the previous iteration.
+a loop, `x@k` is the value that x has at the end of the iteration k earlier, and a name that is read before its
+assignment is its `x@1`. So copies such as `x2 = x1` above `x1 = x` are a line of delays.
 """
 
 from __future__ import annotations
@@ -11,7 +12,8 @@ from collections.abc import Iterator
 from typing import NamedTuple, NoReturn
 
 from pipesched.checks import require_flag, require_text
-from pipesched.hls.graph import DataflowGraph, Dependence, GraphError, Mark, Operation
+from pipesched.hls.earlier import MOST_ITERATIONS, Earlier, rewrite
+from pipesched.hls.graph import DataflowGraph, Delay, Dependence, GraphError, Mark, Operation
 
 TYPES: dict[type[ast.AST], tuple[str, str]] = {  # operator -> (type of the operation, its sign)
     ast.Add: ("add", "+"),
@@ -36,7 +38,6 @@ TYPES: dict[type[ast.AST], tuple[str, str]] = {  # operator -> (type of the oper
 SPOKEN: dict[type[ast.AST], str] = {
     ast.Pow: "`**`",
     ast.Mod: "`%`",
-    ast.MatMult: "`@`",
     ast.BoolOp: "`and`, `or`",
     ast.Not: "`not`",
     ast.IfExp: "a condition",
@@ -55,21 +56,28 @@ class Result(NamedTuple):
     distance: int = 0
 
 
+class Input(NamedTuple):
+    """What a name stands for: an input of the program, `distance` iterations ago."""
+
+    name: str
+    distance: int = 0
+
+
 class Fed(NamedTuple):
-    """What a name stands for at the start of a loop body: what it has at the end, `distance` iterations ago."""
+    """What a name stands for in a loop: what it has at the end of its body, `distance` iterations ago."""
 
     name: str
     distance: int = 1
 
 
-Value = Result | Fed | None  # None: an input or a constant
+Value = Result | Input | Fed | None  # None: a constant
 
 
 def parse_program(text: str, name: str = "expression", *, loop: bool = False) -> DataflowGraph:
     """Return the dataflow graph of a program; `name` stands in messages.
 
-    As the body of a `loop`, the program may read a name before its assignment. Raises ConfigError; for a mistake in the
-    program with the line, the column and a caret under it.
+    As the body of a `loop`, the program may read a name before its assignment, and values of earlier iterations: `x@2`.
+    Raises ConfigError; for a mistake in the program with the line, the column and a caret under it.
     """
     require_text(text, "text")
     require_text(name, "name")
@@ -84,7 +92,9 @@ class _Reader:
     """A program while it is read: the operations so far, and the value of each name."""
 
     def __init__(self, text: str, name: str, loop: bool) -> None:
-        self.lines, self.name, self.loop, self.text = text.splitlines(), name, loop, text
+        self.name, self.loop = name, loop
+        self.lines = text.replace("\r\n", "\n").replace("\r", "\n").split("\n")  # as Python's parser counts them
+        self.earlier: dict[tuple[int, int], Earlier] = {}
         self.values: dict[str, Value] = {}
         self.assigned: dict[str, ast.Name] = {}  # the first assignment of each name
         self.operations: list[Operation] = []
@@ -94,8 +104,9 @@ class _Reader:
 
     def statements(self) -> list[ast.stmt]:
         """Parse the program, and note every name that it assigns."""
+        text, self.earlier = rewrite(self.lines)
         try:
-            body = ast.parse(self.text, self.name).body
+            body = ast.parse(text, self.name).body
         except SyntaxError as error:
             line, column = error.lineno or 1, max((error.offset or 1) - 1, 0)
             text = self.lines[line - 1] if line <= len(self.lines) else ""
@@ -112,7 +123,7 @@ class _Reader:
         """Read an assignment `x = ...` or `x += ...`, or an expression by itself."""
         targets = _targets(statement)
         for target in targets:
-            if not isinstance(target, ast.Name):
+            if not isinstance(target, ast.Name) or self._earlier(target):
                 self._refuse(target, "only a name can be assigned")
         names = [target.id for target in targets if isinstance(target, ast.Name)]
         if isinstance(statement, ast.Assign | ast.Expr):
@@ -143,11 +154,18 @@ class _Reader:
                 values[node] = self._operation(node, operands, names if node is root else [])
         return values[root]
 
+    def _earlier(self, node: ast.Name) -> Earlier | None:
+        """Return how far back a name stands for its value; None for the name itself."""
+        return self.earlier.get((node.lineno, node.col_offset))
+
     def _read(self, node: ast.Name) -> Value:
+        earlier = self._earlier(node)
+        if earlier:
+            return self._read_earlier(node, *earlier)
         if node.id in self.values:
             return self.values[node.id]
         if node.id not in self.assigned:
-            return None
+            return Input(node.id)
         if not self.loop:
             line = self.assigned[node.id].lineno
             self._refuse(
@@ -157,8 +175,22 @@ class _Reader:
             )
         return Fed(node.id)
 
+    def _read_earlier(self, node: ast.Name, distance: int, letters: int) -> Value:
+        name = node.id[:-letters]
+        text = f"{name}@{distance}"
+        if not 1 <= distance <= MOST_ITERATIONS:
+            nearest = f"{name}@{min(max(distance, 1), MOST_ITERATIONS)}"
+            limits = f"1 to {MOST_ITERATIONS:,} iterations"
+            self._refuse(node, f"{text!r} must be a value of {limits} earlier; the nearest is {nearest!r}")
+        if not self.loop:
+            self._refuse(node, f"{text!r}, a value of an earlier iteration, needs a loop (`pipeline`)")
+        return Fed(name, distance) if name in self.assigned else Input(name, distance)
+
     def _operation(self, node: ast.AST, operands: tuple[Value, ...], names: list[str]) -> Result:
         operator, column = self._operator(node)
+        if isinstance(operator, ast.MatMult):
+            what = f"`@` takes a name and a number of iterations, 1 to {MOST_ITERATIONS:,}: x@1"
+            self._refuse(node, what, column)
         if type(operator) not in TYPES:
             what = SPOKEN.get(type(operator), type(operator).__name__.lower())
             self._refuse(node, f"{what} is no arithmetic of the hardware; known are names, numbers and {KNOWN}", column)
@@ -210,25 +242,32 @@ class _Reader:
     def graph(self) -> DataflowGraph:
         """Return the graph of all that was read."""
         dependences: dict[Dependence, None] = {}  # in order, each once
+        delays: dict[Delay, None] = {}
         for task, operands in enumerate(self.operands):
-            for value in operands:
-                result = self._settled(value)
-                if result is not None:
-                    dependences[Dependence(result.operation, task, result.distance)] = None
+            for value in map(self._settled, operands):
+                if value is not None and value.distance > MOST_ITERATIONS:
+                    what = f"reaches back {value.distance:,} iterations through copies; {MOST_ITERATIONS:,} is the most"
+                    raise self.marks[task].error(what, "text")
+                if isinstance(value, Result):
+                    dependences[Dependence(value.operation, task, value.distance)] = None
+                elif value is not None and value.distance:
+                    delays[Delay(value.name, task, value.distance)] = None
         if not self.operations:
             raise GraphError(f"{self.name} has no operation to schedule", "text")
-        return DataflowGraph(tuple(self.operations), tuple(dependences), self.name, tuple(self.marks))
+        return DataflowGraph(
+            tuple(self.operations), tuple(dependences), self.name, tuple(self.marks), delays=tuple(delays)
+        )
 
-    def _settled(self, value: Value) -> Result | None:
-        """Return the operation behind a value; follow what is fed back through copies such as `x1 = x`."""
+    def _settled(self, value: Value) -> Result | Input | None:
+        """Return the operation or the input behind a value; follow what is fed back through copies: `x1 = x`."""
         distance, seen = 0, set()
         while isinstance(value, Fed):
             if value.name in seen:
-                return None  # copies in a cycle: no operation ever makes it
+                return None  # copies in a cycle: neither an operation nor an input ever makes it
             seen.add(value.name)
             distance += value.distance
             value = self.values[value.name]
-        return None if value is None else Result(value.operation, value.distance + distance)
+        return None if value is None else value._replace(distance=value.distance + distance)
 
 
 def _targets(statement: ast.stmt) -> list[ast.expr]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from heapq import heappop, heappush
@@ -76,18 +76,30 @@ class HardwareSchedule:
         """Registers at each cycle boundary 0, 1, ..: values produced that a consumer, not yet started, still needs.
 
         There is no chaining: a value sits in a register also when its consumer starts at once. In a loop the values of
-        all iterations that run at once count, and boundary t stands for t, t + interval, t + 2 interval, ...
+        all iterations that run at once count, and boundary t stands for t, t + interval, t + 2 interval, ... Of an
+        input, the values of earlier iterations count, from the start of the iteration after their own.
         """
         period = self.interval or self.latency + 1
         changes = [0] * (period + 1)
-        for task, end in enumerate(self.ends):
-            last = max((self._needed(edge.after, edge.distance) for edge in self.graph.uses(task)), default=end - 1)
-            whole, rest = divmod(last - end + 1, period)
-            begin = end % period
+        for first, last in self._held():
+            whole, rest = divmod(last - first + 1, period)
+            begin = first % period
             changes[0] += whole + (begin + rest >= period)
             changes[begin] += 1
             changes[(begin + rest) % period] -= 1
         return list(accumulate(changes))[:period]
+
+    def _held(self) -> Iterator[tuple[int, int]]:
+        """Yield the first and the last boundary at which a register holds each value of one iteration."""
+        for task, end in enumerate(self.ends):
+            uses = [edge for edge in self.graph.uses(task) if self.interval or not edge.distance]
+            if uses:
+                yield end, max(self._needed(edge.after, edge.distance) for edge in uses)
+        if self.interval:
+            last: dict[str, int] = {}
+            for name, task, distance in self.graph.delays:
+                last[name] = max(last.get(name, 0), self._needed(task, distance))
+            yield from ((self.interval, boundary) for boundary in last.values())
 
     def _needed(self, task: int, distance: int) -> int:
         """Return the start of a consumer `distance` iterations later."""

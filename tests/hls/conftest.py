@@ -85,7 +85,10 @@ def least_latency(graph: DataflowGraph, units: Units, classes: Sequence[int], mo
 
 
 def most_alive(schedule: HardwareSchedule, iterations: int) -> int:
-    """The most values alive at a boundary, by listing them: in a loop, of all `iterations` in the steady state."""
+    """The most values alive at a boundary, by listing them: in a loop, of all `iterations` in the steady state.
+
+    An input is there from the start of the iteration after its own, for operations that need it of an earlier one.
+    """
     starts, _ = schedule.unrolled(iterations)
     size = len(schedule.graph)
     spans = []
@@ -98,4 +101,13 @@ def most_alive(schedule: HardwareSchedule, iterations: int) -> int:
             ]
             if uses:
                 spans.append((starts[iteration * size + task] + schedule.unit(task).latency, max(uses)))
+    for name in {delay.input for delay in schedule.graph.delays}:
+        for iteration in range(iterations):
+            uses = [
+                starts[(iteration + delay.distance) * size + delay.after]
+                for delay in schedule.graph.delays
+                if delay.input == name and iteration + delay.distance < iterations
+            ]
+            if uses:
+                spans.append(((iteration + 1) * (schedule.interval or 0), max(uses)))
     return max((sum(a <= t <= b for a, b in spans) for t in range(max(starts) + 2)), default=0)
