@@ -21,6 +21,11 @@ if TYPE_CHECKING:
 Texts = list[str] | None
 
 
+def _short(name: str) -> Any:
+    """Return the option that says how many units of one class there are."""
+    return typer.Option(f"--{name}", help=f"Short for --unit {name}=N.", metavar="N")
+
+
 def command(
     source: Annotated[
         str,
@@ -34,6 +39,11 @@ def command(
     unit: Annotated[
         Texts, typer.Option("--unit", help="Units of a class; default: mul=1 and add=2.", metavar="CLASS=N")
     ] = None,
+    mul: Annotated[str | None, _short("mul")] = None,
+    add: Annotated[str | None, _short("add")] = None,
+    sub: Annotated[str | None, _short("sub")] = None,
+    div: Annotated[str | None, _short("div")] = None,
+    cmp: Annotated[str | None, _short("cmp")] = None,
     latency: Annotated[
         Texts, typer.Option("--latency", help="Cycles until its results are usable; default 1.", metavar="CLASS=N")
     ] = None,
@@ -63,7 +73,8 @@ def command(
     if (solve or compare or pipeline) and (rules.priority or rules.tie):
         raise ConfigError("--priority, --tie: for the list scheduler, without --solve, --compare or --pipeline")
     _require_json(target)  # before anything takes long
-    counts, latencies = _pairs("--unit", unit or ()), _pairs("--latency", latency or ())
+    counts = _counts({"mul": mul, "add": add, "sub": sub, "div": div, "cmp": cmp}, unit or ())
+    latencies = _pairs("--latency", latency or ())
     graph, units = load_hardware(
         _source(source), units=counts, latency=latencies, pipelined=pipelined or (), loop=pipeline
     )
@@ -107,6 +118,21 @@ def _source(source: str) -> str | Source:
     from pipesched.cli.reading import config_source
 
     return config_source("-") or source
+
+
+def _counts(short: Mapping[str, str | None], texts: Sequence[str]) -> dict[str, int]:
+    """Read how many units each class has, in options of their own and in those of --unit. Raises ConfigError."""
+    from pipesched.cli.options import whole_number
+    from pipesched.errors import ConfigError
+    from pipesched.hls.units import MOST_UNITS
+
+    counts, given = {}, _pairs("--unit", texts)
+    for name, text in short.items():
+        if text is not None and name in given:
+            raise ConfigError(f"--{name} {text} is short for --unit {name}={text}; give it or --unit {name}, not both")
+        if text is not None:
+            counts[name] = whole_number(f"--{name}", text, 0, MOST_UNITS)
+    return {**counts, **given}
 
 
 def _pairs(option: str, texts: Sequence[str]) -> dict[str, int]:

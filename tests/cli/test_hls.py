@@ -175,6 +175,65 @@ def test_several_units_in_one_option(cli: Cli) -> None:
     assert joined != document(cli, ARTICLE, "--unit", "mul=1,add=4", "--latency", "mul=3")
 
 
+def test_short_forms_of_units(cli: Cli) -> None:
+    """A number after the name of a class is what --unit says of it; other classes stay with --unit."""
+    long = ("--unit", "mul=2,add=1,sub=1,div=1,cmp=1,neg=1")
+    short = ("--cmp", "1", "--div=1", "--sub", "1", "--add", "1", "--mul", "2", "--unit", "neg=1")
+    source = "y = a*b + c*d - e/f\nz = y < -e\n"
+    assert cli("hls", "-", *short, stdin=source).stdout == cli("hls", "-", *long, stdin=source).stdout
+    assert document(cli, ARTICLE, "--mul", "2", "--add", "4") == document(cli, ARTICLE, "--unit", "mul=2,add=4")
+
+
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        (("--mul", "2", "--unit", "mul=3"), "--mul 2 is short for --unit mul=2; give it or --unit mul, not both\n"),
+        (("--unit", "MUL=2,add=1", "--mul=2"), "--mul 2 is short for --unit mul=2; give it or --unit mul, not both\n"),
+        (("--add", "two"), "--add: must be a number, not 'two'\n"),
+        (("--add", "1.5"), "--add: must be a whole number of at least 0 (at most 10,000), not '1.5'\n"),
+        (("--sub", "10001"), "--sub: must be a whole number of at least 0 (at most 10,000), not '10001'\n"),
+        (("--add", "1"), "expression:1:2: no unit runs 'mul'; give one, for instance --unit mul=1\n  a*b + c\n   ^\n"),
+    ],
+)
+def test_bad_short_forms_of_units(cli: Cli, options: tuple[str, ...], said: str) -> None:
+    """A class that is told twice, a number that is none, and a class that is missing, each in one message."""
+    result = cli("hls", "a*b + c", *options)
+    assert (result.returncode, result.stdout, result.stderr) == (2, "", f"pipesched: {said}")
+
+
+def test_a_filter_as_a_loop(cli: Cli) -> None:
+    """Inputs of earlier iterations, written as x@k or copied by hand: the same times and registers."""
+    Path("fir.txt").write_text("y = c0*x + c1*x@1 + c2*x@2\n")
+    Path("by-hand.txt").write_text("y = c0*x + c1*x1 + c2*x2\nx2 = x1\nx1 = x\n")
+    short, by_hand = (
+        document(cli, name, "--pipeline", "--mul", "3", "--add", "2") for name in ("fir.txt", "by-hand.txt")
+    )
+    keys = ("initiation_interval", "latency", "registers", "status")
+    assert [short[key] for key in keys] == [by_hand[key] for key in keys] == [1, 3, 7, "optimal"]
+
+
+@pytest.mark.parametrize(
+    ("args", "said"),
+    [
+        (("c*x@1",), "expression:1:3: 'x@1', a value of an earlier iteration, needs a loop (--pipeline)\n"),
+        (
+            ("c*x@0", "--pipeline"),
+            "expression:1:3: 'x@0' must be a value of 1 to 1,000 iterations earlier; the nearest is 'x@1'\n",
+        ),
+    ],
+)
+def test_earlier_iterations_that_are_refused(cli: Cli, args: tuple[str, ...], said: str) -> None:
+    result = cli("hls", *args)
+    assert (result.returncode, result.stdout) == (2, "")
+    assert result.stderr == f"pipesched: {said}  c*{args[0][2:]}\n    ^\n"
+
+
+@pytest.mark.parametrize("options", [(), ("--ascii",), ("--no-color",), ("--compare",)])
+def test_labels_that_are_numbers_are_explained(cli: Cli, options: tuple[str, ...]) -> None:
+    output = cli("hls", ARTICLE, "--width", "80", *options).stdout
+    assert "\n+7 = (a+b)*(c+d)+(e+f)*(g+h)\n" in output
+
+
 @pytest.mark.parametrize(
     ("options", "said"),
     [
