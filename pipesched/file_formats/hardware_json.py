@@ -12,8 +12,9 @@ from pipesched.hls.outcome import HardwareOutcome
 def hardware_document(outcome: HardwareOutcome, bounds: Intervals | None = None) -> dict[str, Any]:
     """Return format "pipesched.hls"; `end` of an operation is when its result is usable, `unit` is [class, instance].
 
-    A loop (with its `bounds`) also has its initiation interval, to which `lower_bound` and `status` then refer; its
-    operations are those of the first iteration.
+    An operation to which the program gives no name has its expression as `text`. A loop (with its `bounds`) also has
+    its initiation interval, to which `lower_bound` and `status` then refer; its operations are those of the first
+    iteration.
     """
     schedule = outcome.schedule
     _, instances = schedule.unrolled(1)
@@ -35,6 +36,7 @@ def hardware_document(outcome: HardwareOutcome, bounds: Intervals | None = None)
                 "unit": [schedule.unit(task).name, instances[task]],
                 "start": schedule.starts[task],
                 "end": schedule.ends[task],
+                **({"text": operation.text} if operation.text else {}),
             }
             for task, operation in enumerate(schedule.graph.operations)
         ],

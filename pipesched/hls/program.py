@@ -224,11 +224,12 @@ class _Reader:
         return left.end_col_offset + len(blank) - len(blank.lstrip(b" )\t"))
 
     def _source(self, node: ast.AST) -> str:
-        """Return the text of an expression; empty if it is not on one line."""
-        line, end = getattr(node, "lineno", 0), getattr(node, "end_lineno", -1)
-        if line != end:
-            return ""
-        return self.lines[line - 1].encode()[_column(node) : getattr(node, "end_col_offset", None)].decode()
+        """Return the text of an expression, on one line without comments."""
+        first, last = getattr(node, "lineno", 1), getattr(node, "end_lineno", 1)
+        lines = [line.encode() for line in self.lines[first - 1 : last]]
+        lines[-1] = lines[-1][: getattr(node, "end_col_offset", None)]
+        lines[0] = lines[0][_column(node) :]
+        return " ".join(" ".join(line.decode().partition("#")[0] for line in lines).split())
 
     def _mark(self, node: ast.AST, column: int | None = None) -> Mark:
         line: int = getattr(node, "lineno", 1)

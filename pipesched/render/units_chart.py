@@ -1,7 +1,8 @@
 """The chart of a hardware schedule: a row for each unit, cycles to the right, and the registers in use below.
 
 With colours an operation is filled with the hue of its type (in a loop, of its iteration), lighter every other time;
-without them a unit takes a line of types, a line of names and, in a loop, a line of iterations.
+without them a unit takes a line of types, a line of names and, in a loop, a line of iterations. Where an
+expression does not fit, its label is a number, which the end of the legend explains.
 """
 
 from __future__ import annotations
@@ -23,6 +24,7 @@ from pipesched.render.palette import DIM, HUES, fill, ink
 from pipesched.render.rows import FULL, Row, Run
 from pipesched.render.strip import column_levels, level_marks
 from pipesched.render.timescale import Window, describe, fit
+from pipesched.render.unnamed import explained
 
 MOST_ITERATIONS = 4  # of a loop
 MOST_IDLE = 16  # units of a class, from which those without work are left out
@@ -40,6 +42,7 @@ class UnitChart:
         self.end = (self.iterations - 1) * self.period + schedule.latency
         self.types = sorted({operation.type for operation in schedule.graph.operations})
         self.names: list[str] = []
+        self.numbered: set[int] = set()  # operations without a name whose expression did not fit
         self.positions: dict[int, int] = {}  # of each operation, its position in its row
 
     def __rich_measure__(self, console: Console, options: ConsoleOptions) -> Measurement:
@@ -50,6 +53,7 @@ class UnitChart:
         """Yield lines of segments, none wider than the options allow."""
         layout = self._layout(console, options)
         self.names = short_names(self.schedule.graph.operations, layout.scale.columns // self.end)
+        self.numbered = set()
         yield from axis(layout, 1)
         look = Look()
         for name, row, busy in self._rows():
@@ -61,6 +65,9 @@ class UnitChart:
                 yield from line([head, *cells, share] if not number else [Segment(" " * layout.gutter), *cells])
         yield from self._registers(layout)
         for items in wrap(self._legend(look, layout), options.max_width):
+            yield from line(items)
+        numbered = [self.schedule.graph.operations[task] for task in sorted(self.numbered)]
+        for items in wrap(explained(numbered, options.max_width, layout.ascii_only), options.max_width):
             yield from line(items)
 
     def _layout(self, console: Console, options: ConsoleOptions) -> Layout:
@@ -123,7 +130,11 @@ class UnitChart:
             return ""
         task = run.slot % len(self.schedule.graph)
         text = self.schedule.graph.operations[task].text
-        return text if text and len(text) < run.width else self.names[task][-run.width :]
+        if text and len(text) < run.width:
+            return text
+        if text:
+            self.numbered.add(task)
+        return self.names[task][-run.width :]
 
     def _iteration(self, run: Run) -> str:
         return "" if run.slot is None or run.shared else str(run.slot // len(self.schedule.graph))

@@ -37,6 +37,11 @@ def test_a_schedule() -> None:
     }
 
 
+def test_an_operation_without_a_name_has_its_expression() -> None:
+    ops = hardware_document(list_outcome(parse_program("y = a*b + c"), UNITS))["ops"]
+    assert [(one["op"], one.get("text")) for one in ops] == [("*1", "a*b"), ("y", None)]
+
+
 def test_a_loop_says_its_interval_too() -> None:
     graph = parse_program("x = x * a", loop=True)
     content = hardware_document(pipeline(graph, UNITS, Limits(seconds=10)), interval_bounds(graph, UNITS))
