@@ -55,7 +55,12 @@ def command(
         bool, typer.Option("--compare", help="Every priority with every tie, beside the optimum.", metavar="")
     ] = False,
     pipeline: Annotated[
-        bool, typer.Option("--pipeline", help="As the body of a loop: the smallest initiation interval.", metavar="")
+        bool,
+        typer.Option(
+            "--pipeline",
+            help="As the body of a loop, where x@1 is x one iteration earlier: the smallest initiation interval.",
+            metavar="",
+        ),
     ] = False,
     rules: Rules,
     target: Target,

@@ -45,7 +45,7 @@ def load_hardware(
 
     `source` is the name of a file, or else an expression. `units` (how many), `latency` (in cycles) and `pipelined` are
     by unit class, and replace what a file says of it. In a `loop`, a variable that is read before its assignment has
-    its value of the previous iteration. Raises ConfigError.
+    its value of the previous iteration, and `x@2` is the value of x two iterations earlier. Raises ConfigError.
     """
     text, name = _source(source) if isinstance(source, str) else source
     content = _content(text, name)
