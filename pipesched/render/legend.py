@@ -112,7 +112,7 @@ def wrap(items: Iterator[Item], width: int) -> Iterator[Line]:
     line: Line = []
     used = 0
     for item in items:
-        length = sum(len(segment.text) for segment in item)
+        length = sum(segment.cell_length for segment in item)
         if line and used + 2 + length > width:
             yield line
             line, used = [], 0

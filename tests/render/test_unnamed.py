@@ -49,6 +49,12 @@ def test_an_expression_on_several_lines_is_one_line(draw: Renderer) -> None:
     assert below(drawn) == ["+1 = first_value + second_value"]
 
 
+def test_names_of_wide_letters_are_not_cut(draw: Renderer) -> None:
+    """They take two columns each."""
+    drawn = draw(chart("y = (first_value + second_value日本) * c"), 60)
+    assert below(drawn) == ["+1 = first_value + second_value日本"]
+
+
 def test_of_many_the_first_are_explained(draw: Renderer) -> None:
     """And how many more there are; letters stay in ASCII where they must."""
     schedule = list_outcome(parse_program("+".join(["value"] * 60)), make_units()).schedule
