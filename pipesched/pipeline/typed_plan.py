@@ -4,19 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
-from itertools import chain, pairwise
+from itertools import chain
 from typing import Any
 
 from pipesched.checks import shown
-from pipesched.core.paths import heads, topological_order
-from pipesched.errors import ConfigError, InvalidSchedule
+from pipesched.errors import ConfigError
 from pipesched.pipeline.arguments import first_entries, is_several, length_text
 from pipesched.pipeline.kinds import KINDS
-from pipesched.pipeline.lowering import lower_plan
 from pipesched.pipeline.ops import Op, Pair, Slot, parse_op, parse_slot, parse_transfer
-from pipesched.pipeline.plan import LanePair, Plan, plan_from_slots, require_each_once
-from pipesched.pipeline.plan_placement import settled
+from pipesched.pipeline.plan import Plan, plan_from_slots, require_each_once
 from pipesched.pipeline.problem import Problem, require_problem
+from pipesched.pipeline.shared_lanes import shared_lanes
 
 Texts = str | Sequence[str | Op | Pair]  # a list of operations, or one text with blanks between them
 
@@ -55,7 +53,7 @@ def plan(
         given = plan_from_slots(rows, problem.stages, problem.microbatches, moves, pairs)
     except ConfigError as error:
         raise error.about("orders") from None
-    return replace(given, lanes=_shared_lanes(problem, given)) if moves and problem.lanes == "pair" else given
+    return replace(given, lanes=shared_lanes(problem, given)) if moves and problem.lanes == "pair" else given
 
 
 def _moves(transfers: Any, problem: Problem) -> list[list[Op]]:
@@ -69,36 +67,6 @@ def _moves(transfers: Any, problem: Problem) -> list[list[Op]]:
     except ConfigError as error:
         raise error.about("transfers") from None
     return moves
-
-
-def _shared_lanes(problem: Problem, plan: Plan) -> list[LanePair]:
-    """Return the lanes of pairs of devices for a plan in which each device has its own.
-
-    The transfers of both devices are in the order of their earliest starts, and at one instant each stands behind all
-    that it waits for: so a plan that runs with lanes of its own for each device also runs with these.
-    """
-    place = _places(problem, plan)
-
-    def merged(lanes: Sequence[Sequence[int]]) -> list[int]:
-        return sorted(chain.from_iterable(lanes), key=lambda number: place.get(number, (0, 0)))
-
-    pairs = ([plan.lanes[device] for device in problem.devices_of_lanes(lane)] for lane in range(problem.lane_pairs))
-    return [LanePair(*map(merged, zip(*own, strict=True))) for own in pairs]
-
-
-def _places(problem: Problem, plan: Plan) -> dict[int, tuple[int, int]]:
-    """Return the earliest start of each operation, each device with its own lanes, and its place among equal starts.
-
-    Empty for a plan that does not run, which is for `schedule_plan` to say.
-    """
-    in_order = chain.from_iterable(map(pairwise, plan.machines))
-    try:
-        own = replace(settled(problem, plan), lanes="device")
-        graph = lower_plan(own, replace(plan, waits=[*plan.waits, *in_order]))
-        starts = heads(graph)
-    except (ConfigError, InvalidSchedule):
-        return {}
-    return {task: (starts[task], place) for place, task in enumerate(topological_order(graph))}
 
 
 def _rows(texts: Any, problem: Problem, key: str, parse: Any) -> list[list[Slot]]:
