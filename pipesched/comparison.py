@@ -25,7 +25,7 @@ from pipesched.parallel import in_processes
 from pipesched.pipeline.costs import BRIEF
 from pipesched.pipeline.problem import Problem, require_problem
 from pipesched.runs_in import TRAINERS, runs_in, weight_copies
-from pipesched.schedulers.options import checked_option, checked_options
+from pipesched.schedulers.options import checked_option, checked_options, labelled, options_of
 from pipesched.schedulers.registry import algorithms as all_algorithms
 from pipesched.schedulers.registry import family, own_name
 
@@ -64,6 +64,11 @@ class Entry:
     def __repr__(self) -> str:
         what = shown(self.reason) if self.metrics is None else f"makespan {self.metrics['makespan']}"
         return f"Entry({shown(self.algorithm, BRIEF)}, {what})"
+
+    @property
+    def label(self) -> str:
+        """The name of the algorithm, with what it recomputes and offloads: "1f1b, recompute full"."""
+        return labelled(self.algorithm, self.options)
 
     @property
     def applicable(self) -> bool:
@@ -204,7 +209,7 @@ def compare(
     _require_known(names, options)
     calls = []
     for name in names:
-        given = {key: value for key, value in options.items() if key in family(name).options and value is not None}
+        given = {key: value for key, value in options.items() if key in options_of(family(name)) and value is not None}
         calls.append((problem, name, {**own.get(name, {}), **given}))
     entries = in_processes(_entry, calls, jobs, work=2 * problem.stages * problem.microbatches)
     return Comparison(tuple(entries), problem.time_unit)
@@ -253,7 +258,7 @@ def _require_known(names: Sequence[str], options: Mapping[str, Any]) -> None:
     """Raise ConfigError for an option that no algorithm takes, and for a bad value of one that some take."""
     families = [family(name) for name in names]
     for key, value in options.items():
-        takers = [algorithm for algorithm in families if key in algorithm.options]
+        takers = [algorithm for algorithm in families if key in options_of(algorithm)]
         if not takers:
             raise ConfigError(f"none of {', '.join(names)} takes the option `{key}`", key)
         checked_option(takers[0], key, value)

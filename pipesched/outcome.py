@@ -14,12 +14,13 @@ from pipesched.names import require_name
 from pipesched.pipeline.bounds import Bound, lower_bound
 from pipesched.pipeline.check import checked
 from pipesched.pipeline.costs import fields_of
+from pipesched.pipeline.plan import Plan
 from pipesched.pipeline.problem import Problem, require_problem
 from pipesched.pipeline.quantities import in_units
 from pipesched.pipeline.schedule import Schedule, schedule_plan
 from pipesched.schedulers.family import Family, prepare
 from pipesched.schedulers.objectives import OBJECTIVES
-from pipesched.schedulers.options import checked_options
+from pipesched.schedulers.options import COMMON, OFFLOAD, RECOMPUTE, checked_options
 from pipesched.schedulers.registry import family
 from pipesched.words import Status, StoppedBy
 
@@ -168,10 +169,11 @@ def run(problem: Problem, algorithm: str, **options: Any) -> Outcome:
         algorithm: A name or alias of `algorithms()`.
         **options: Options of the algorithm: `group_size` (interleaved and its relatives), `lifo` (naive), `priority`,
             `tie` and `seed` (list), `objective` (zb-auto and the V schedules), `period`, `forward`, `backward`, ..
-            (block). One that is None is not given: it has its default.
+            (block). Every algorithm takes `recompute` and `offload`: "full" is all stages, a number so many of the
+            first. One that is None is not given: it has its default.
 
     Raises:
-        NotApplicable: The algorithm does not suit the problem, or has no such option.
+        NotApplicable: The algorithm does not suit the problem, has no such option, or fewer stages than that.
         ConfigError: An unknown name, or a bad value.
         NoSchedule: The algorithm obeys the budget, and finds no schedule within it.
     """
@@ -182,9 +184,21 @@ def run(problem: Problem, algorithm: str, **options: Any) -> Outcome:
 
 
 def _schedule(problem: Problem, chosen: Family, options: dict[str, Any]) -> Schedule:
-    plan = chosen.plan(problem, **options)
+    plan = _plan(problem, chosen, options)
     try:
         return checked(schedule_plan(problem, plan))
     except Deadlock as error:
-        given = ", ".join(f"`{name}` {value}" for name, value in options.items())
-        raise NotApplicable(f"{chosen.name} with {given or 'these numbers'} has no valid order here: {error}") from None
+        said = ", ".join(f"`{name}` {value}" for name, value in options.items())
+        raise NotApplicable(f"{chosen.name} with {said or 'these numbers'} has no valid order here: {error}") from None
+
+
+def _plan(problem: Problem, chosen: Family, options: dict[str, Any]) -> Plan:
+    """Return the plan of a family, with recompute and offload where its options ask for them."""
+    own = {key: value for key, value in options.items() if key not in COMMON}
+    if len(own) == len(options):
+        return chosen.plan(problem, **own)
+    from pipesched.schedulers.saved_plan import saved_plan
+    from pipesched.schedulers.savings import savings
+
+    asked = savings(problem, chosen, options.get(RECOMPUTE), options.get(OFFLOAD))
+    return saved_plan(problem, chosen.plan(problem, **own), asked)

@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 
 from pipesched.comparison import Comparison, Entry
 from pipesched.outcome import Outcome
+from pipesched.schedulers.options import labelled
 
 
 class Standing(NamedTuple):
@@ -22,6 +23,11 @@ class Standing(NamedTuple):
     makespan: Fraction
     memory: Fraction
     dominated_by: int | None = None
+
+    @property
+    def label(self) -> str:
+        """The name of the algorithm, with what it recomputes and offloads."""
+        return labelled(self.outcome.algorithm, self.options)
 
     @property
     def fits(self) -> bool:

@@ -8,9 +8,9 @@ from pipesched.pipeline.schedule import Schedule
 PYTORCH = "pytorch"
 TRAINERS = (PYTORCH,)
 ADVICE = {  # what to do about a kind of operation that PyTorch lacks
-    "recompute": "; there the model does that itself (torch.utils.checkpoint): solve without `recompute`, with its cost"
-    " in the backward",
-    "offload": "; there the model does that itself (torch.autograd.graph.save_on_cpu): solve without `offload`",
+    "recompute": "; there the model does that itself (torch.utils.checkpoint): schedule without `recompute`, with its"
+    " cost in the backward",
+    "offload": "; there the model does that itself (torch.autograd.graph.save_on_cpu): schedule without `offload`",
 }
 
 

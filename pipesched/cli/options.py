@@ -19,7 +19,7 @@ from pipesched.errors import ConfigError
 from pipesched.names import require_name
 from pipesched.pipeline.quantities import parse_number
 from pipesched.schedulers.options import COUNT as OPTION_COUNT
-from pipesched.schedulers.options import FLAG, OPTIONS, WHOLE, WORD
+from pipesched.schedulers.options import FLAG, OPTIONS, STAGES, WHOLE, WORD
 
 if TYPE_CHECKING:
     from pipesched.core.cpsat import Limits
@@ -42,6 +42,7 @@ METAVARS = {
     OPTION_COUNT: "N",
     WHOLE: "N",
     WORD: "NAME",
+    STAGES: "full|N",
 }
 
 
@@ -284,7 +285,10 @@ def typed(text: str) -> Any:
 def algorithm_values(values: Mapping[str, Any]) -> dict[str, Any]:
     """Read the algorithm options that were given."""
     given = {key: values[key] for key in ALGORITHM_FLAGS if values[key] not in (None, False)}
-    return {key: typed(value) if OPTIONS[key].shape in (OPTION_COUNT, WHOLE) else value for key, value in given.items()}
+    return {
+        key: typed(value) if OPTIONS[key].shape in (OPTION_COUNT, WHOLE, STAGES) else value
+        for key, value in given.items()
+    }
 
 
 def search_values(values: Mapping[str, Any]) -> SearchOptions:

@@ -11,7 +11,7 @@ from pipesched.checks import shown
 from pipesched.config.text_numbers import only_numbers
 from pipesched.errors import ConfigError
 from pipesched.schedulers.family import Family
-from pipesched.schedulers.options import COUNT, OPTIONS, PERIOD, STARTS, WHOLE, checked_option
+from pipesched.schedulers.options import COUNT, FULL, OPTIONS, PERIOD, STAGES, STARTS, WHOLE, checked_option
 from pipesched.schedulers.registry import family
 
 if TYPE_CHECKING:
@@ -78,7 +78,8 @@ def read_algorithm(value: Value, file: str) -> Algorithm:
 
 def _option(key: str, plain: Any) -> Any:
     """Return the value of an option; an unknown option is left to its check."""
-    is_number = key in OPTIONS and OPTIONS[key].shape in (COUNT, WHOLE, PERIOD, STARTS)
+    shape = OPTIONS[key].shape if key in OPTIONS else None
+    is_number = shape in (COUNT, WHOLE, PERIOD, STARTS) or (shape == STAGES and plain != FULL)
     return only_numbers(plain) if is_number else plain
 
 

@@ -22,7 +22,18 @@ from pipesched.pipeline.layer_arguments import KEYS
 from pipesched.pipeline.layers import BALANCED, EQUAL
 from pipesched.pipeline.placement import PLACEMENTS
 from pipesched.pipeline.problem import LANES as LANE_KINDS
-from pipesched.schedulers.options import FLAG, OPTIONS, PERIOD, STARTS, WHOLE, WORD, Option
+from pipesched.schedulers.options import (
+    FLAG,
+    FULL,
+    OPTIONS,
+    PERIOD,
+    STAGES,
+    STARTS,
+    WHOLE,
+    WORD,
+    Option,
+    options_of,
+)
 from pipesched.schedulers.registry import ALIASES, FAMILIES, family
 
 STARTER = """\
@@ -110,7 +121,7 @@ def _algorithms() -> list[dict[str, Any]]:
     """Return the schemas of the key `algorithm`: a name, or one name with its options."""
     families = {name: family(name) for name in (*FAMILIES, *ALIASES)}
     options = {
-        name: {**_object({key: _schema(OPTIONS[key]) for key in known.options}), "type": ["object", "null"]}
+        name: {**_object({key: _schema(OPTIONS[key]) for key in options_of(known)}), "type": ["object", "null"]}
         for name, known in families.items()
     }
     return [{"enum": list(families)}, {**_object(options), "minProperties": 1, "maxProperties": 1}]
@@ -130,6 +141,7 @@ def _shapes(field: Field | Option) -> list[dict[str, Any]]:
         WHOLE: [{"type": "integer", "minimum": 0}],
         FLAG: [{"type": "boolean"}],
         PERIOD: [number],
+        STAGES: [{"enum": [FULL]}, {"type": "integer", "minimum": 1}],
         STARTS: [{"type": "array", "items": number}],
         TEXT: [{"type": "string"}],
         WORD: [{"enum": list(field.names)}] if isinstance(field, Option) else [],

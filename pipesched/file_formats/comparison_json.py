@@ -16,6 +16,7 @@ from pipesched.outcome import Outcome
 from pipesched.pareto import Standing
 from pipesched.pipeline.quantities import plain
 from pipesched.runs_in import runs_in, weight_copies
+from pipesched.schedulers.options import OPTIONS
 from pipesched.sweeping import Sweep, SweepPoint
 
 NUMBERS = ("makespan", "span", "ideal", "bubble", "bubble_over_ideal", "bubble_span", "lower_bound", "gap")
@@ -65,6 +66,7 @@ def _row(entry: Entry) -> dict[str, Any]:
         return {"algorithm": entry.algorithm, "applicable": False, "reason": entry.reason}
     return {
         "algorithm": entry.algorithm,
+        **_options(entry.options),
         "applicable": True,
         "runs_in": entry.runs_in,
         "weights": entry.weights,
@@ -75,13 +77,17 @@ def _row(entry: Entry) -> dict[str, Any]:
 def _pareto_row(standing: Standing) -> dict[str, Any]:
     return {
         "algorithm": standing.outcome.algorithm,
-        **{option: _plain(value) for option, value in standing.options.items()},
+        **_options(standing.options),
         "applicable": True,
         "runs_in": runs_in(standing.outcome.schedule),
         "weights": weight_copies(standing.outcome.schedule),
         "metrics": standing.outcome.metrics,
         "dominated": standing.dominated_by is not None,
     }
+
+
+def _options(options: Mapping[str, Any]) -> dict[str, Any]:
+    return {option: _plain(value) for option, value in options.items()}
 
 
 def _plain(value: Any) -> Any:
@@ -111,7 +117,7 @@ def sweep_of(content: dict[str, Any]) -> Sweep:
     return Sweep(field, tuple(SweepPoint(value, Comparison(tuple(entries))) for value, entries in points.items()))
 
 
-_ENTRY_KEYS = ("algorithm", "applicable", "runs_in", "weights", "metrics", "reason", "dominated")
+_ENTRY_KEYS = ("algorithm", "applicable", "runs_in", "weights", "metrics", "reason", "dominated", *OPTIONS)
 
 
 def _entry(row: Any, number: int) -> Entry:
@@ -132,7 +138,13 @@ def _entry(row: Any, number: int) -> Entry:
     trainers, copies = row.get("runs_in", []), row.get("weights", 1)
     if not isinstance(trainers, list) or not all(isinstance(trainer, str) for trainer in trainers):
         raise ConfigError(f"rows[{number}]: runs_in must be a list of names, not {shown(trainers)}")
-    return Entry(name, document=metrics, trainers=tuple(trainers), copies=require_finite(copies, "weights", number))
+    return Entry(
+        name,
+        options={option: plain_numbers(row[option]) for option in OPTIONS if option in row},
+        document=metrics,
+        trainers=tuple(trainers),
+        copies=require_finite(copies, "weights", number),
+    )
 
 
 def require_finite(value: Any, name: str, row: int) -> Any:

@@ -12,6 +12,7 @@ from rich.text import Text
 from pipesched.render.comparison import GAP, grid
 from pipesched.render.labels import Spelling, as_parameters
 from pipesched.schedulers.family import Family
+from pipesched.schedulers.options import COMMON
 from pipesched.schedulers.registry import aliases
 
 WIDE = 120  # columns from which bubble and memory stand in columns of their own
@@ -70,8 +71,9 @@ class CatalogueTable:
 
 
 def catalogue_details(families: Iterable[Family], spell: Spelling = as_parameters) -> Group:
-    """Return a paragraph for each family, with all that there is to know before using it."""
-    return Group(*(_paragraph(family, spell) for family in families))
+    """Return a paragraph for each family, with all that there is to know before using it, and what all have."""
+    common = f"\nevery algorithm also takes {' and '.join(spell(f'`{option}`') for option in COMMON)}"
+    return Group(*(_paragraph(family, spell) for family in families), Text(common, style="dim"))
 
 
 def catalogue_rows(families: Iterable[Family], applies: Mapping[str, str] | None = None) -> Iterator[dict[str, Any]]:

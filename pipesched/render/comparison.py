@@ -123,7 +123,7 @@ def _cells(entry: Entry, best: Entry | None, star: str) -> tuple[Text, dict[str,
     metrics: Mapping[str, Any] = entry.metrics or {}
     least = best.metrics["makespan"] if best is not None and best.metrics else None
     is_best = metrics["makespan"] == least and metrics["fits"]
-    name = Text(f"{entry.algorithm} {star}" if is_best else entry.algorithm, style=GOOD if is_best else "")
+    name = Text(f"{entry.label} {star}" if is_best else entry.label, style=GOOD if is_best else "")
     peak = number(max(memory_of(metrics)))
     apart = (metrics["makespan"] - least) / least if least else 0.0
     optimal = metrics["makespan"] == metrics["lower_bound"] and metrics["fits"]

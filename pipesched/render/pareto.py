@@ -95,7 +95,7 @@ def _table(standings: Sequence[Standing], *, narrow: bool) -> Table:
         cells = _cells(standing, standings[0])
         style = DIM if standing.dominated_by is not None else BOLD
         middle = (cells[0], cells[-1]) if narrow else cells
-        table.add_row(mark, standing.outcome.algorithm, *middle, _words(standing, letters), style=style)
+        table.add_row(mark, standing.label, *middle, _words(standing, letters), style=style)
     return table
 
 

@@ -101,7 +101,7 @@ def _rows(outcome: Outcome, timing: bool, memory: bool, spell: Spelling) -> Iter
     yield "bubble over ideal", f"{schedule.bubble_over_ideal:.2%}", ""
     yield "bubble of span", f"{schedule.bubble_span:.2%}", ""
     yield "memory" if any(problem.memory.static) else "peak memory", *_peak(outcome, memory)
-    yield from _saved(outcome)
+    yield from _saved(outcome, spell)
     if problem.memory.budget is not None:
         yield "budget", *_budget(outcome, memory)
 
@@ -220,14 +220,21 @@ def _extremes(values: Sequence[int | float]) -> str:
     return texts[0].replace("largest ", "") if max(values) == min(values) else ", ".join(texts)
 
 
-def _saved(outcome: Outcome) -> Iterator[tuple[str, str, str]]:
+def _saved(outcome: Outcome, spell: Spelling) -> Iterator[tuple[str, str, str]]:
     """Yield how many activations are recomputed and offloaded, where a schedule may do that."""
     schedule, allowed = outcome.schedule, Allowed.of(outcome.schedule.plan.index.letters)
     whole = schedule.problem.stages * schedule.problem.microbatches
     if allowed.recompute:
-        yield "recomputed", f"{number(schedule.recomputed)} of {number(whole)}", ""
+        yield "recomputed", f"{number(schedule.recomputed)} of {number(whole)}", _checkpoint(schedule.problem, spell)
     if allowed.offload:
         yield "offloaded", f"{number(schedule.offloaded)} of {number(whole)}", ""
+
+
+def _checkpoint(problem: Problem, spell: Spelling) -> str:
+    """Return a note where nothing of a recomputed activation stays, which may be because nobody said how much does."""
+    if any(problem.memory.checkpoint):
+        return ""
+    return f"{FORMULAS['recomputed']}; {spell('nothing stays meanwhile: `memory.checkpoint` is 0, the default')}"
 
 
 def _budget(outcome: Outcome, every: bool) -> tuple[Text, str]:

@@ -70,7 +70,7 @@ def sweep_table(sweep: Sweep, show: str = BUBBLE) -> Group:
     table = grid()
     table.add_column(sweep.field, justify="right", no_wrap=True)
     for entry in sweep.points[0].comparison if sweep.points else ():
-        table.add_column(entry.algorithm, justify="right")
+        table.add_column(entry.label, justify="right")
     notes: dict[str, None] = {}  # in order, each once
     for point in sweep.points:
         values = [_value(entry, point, sweep, measure) for entry in point.comparison]

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from pipesched.checks import require_callable, require_label, require_sequence, require_type, shown
+from pipesched.checks import require_callable, require_flag, require_label, require_sequence, require_type, shown
 from pipesched.display import Displayable
 from pipesched.errors import ConfigError, NotApplicable
 from pipesched.names import require_name
@@ -27,8 +27,8 @@ class Family(Displayable):
     `bubble` and `memory` describe it in words and formulas, `paper` is where it was published, `elsewhere` other
     software that has it. `options` are the keys that `plan` takes; `required` those without a default: a family that
     has any is left out of a comparison of all, unless they are given. `requires` raises NotApplicable for a problem
-    that does not suit it for other reasons than its stages. Raises ConfigError, about the field at fault, for what is
-    none of these.
+    that does not suit it for other reasons than its stages. `obeys_budget` says that it makes another plan under a
+    budget. Raises ConfigError, about the field at fault, for what is none of these.
     """
 
     name: str
@@ -43,12 +43,14 @@ class Family(Displayable):
     options: tuple[str, ...] = ()
     required: tuple[str, ...] = ()
     requires: Callable[[Problem], None] | None = None
+    obeys_budget: bool = False
 
     def __post_init__(self) -> None:
         for key in ("name", "needs", "bubble", "memory", "paper", "elsewhere"):
             require_label(getattr(self, key), key)
         require_type(self.plan, Callable, "a function", "plan")
         require_callable(self.requires, "requires")
+        require_flag(self.obeys_budget, "obeys_budget")
         require_name((ANY, *PLACEMENTS), self.placement, "placement", "placement")
         require_name((ANY, *STAGES), self.stages, "stages", "stages")
         for key in ("options", "required"):

@@ -38,4 +38,5 @@ FAMILY = Family(
     memory="at most the budget",
     paper="Graham 1969; as in high-level synthesis",
     options=("priority", "tie", "seed"),
+    obeys_budget=True,
 )

@@ -16,6 +16,9 @@ from pipesched.schedulers.family import Family
 from pipesched.schedulers.objectives import OBJECTIVES
 
 COUNT, WHOLE, FLAG, WORD, PERIOD, STARTS = "count", "whole number", "flag", "word", "period", "starts"
+STAGES, FULL = "stages", "full"  # so many of the first stages, or all
+RECOMPUTE, OFFLOAD = "recompute", "offload"
+COMMON = (RECOMPUTE, OFFLOAD)  # what every family takes
 
 
 class Option(NamedTuple):
@@ -64,8 +67,26 @@ OPTIONS: dict[str, Option] = {
             "block: move operations up where time and memory allow (default), or keep its order",
             in_config=True,
         ),
+        Option(
+            RECOMPUTE, STAGES, "every algorithm: run the forwards of all or the first N stages again (costs.recompute)"
+        ),
+        Option(
+            OFFLOAD,
+            STAGES,
+            "every algorithm: move the activations of all or the first N stages to host memory (costs.offload)",
+        ),
     )
 }
+
+
+def options_of(family: Family) -> tuple[str, ...]:
+    """Return the keys of all options that a family takes: its own, and those of every family."""
+    return (*family.options, *COMMON)
+
+
+def labelled(name: str, options: Mapping[str, Any]) -> str:
+    """Return the name of an algorithm with what it recomputes and offloads: `1f1b, recompute full`."""
+    return ", ".join([name, *(f"{key} {options[key]}" for key in COMMON if options.get(key) is not None)])
 
 
 def checked_options(family: Family, options: Mapping[str, Any]) -> dict[str, Any]:
@@ -80,9 +101,10 @@ def checked_options(family: Family, options: Mapping[str, Any]) -> dict[str, Any
 
 def checked_option(family: Family, key: str, value: Any) -> Any:
     """Return the value of one option of a family. Raises as `checked_options` does."""
-    if key not in family.options:
-        takes = ", ".join(f"`{option}`" for option in family.options) or "no options"
-        near = get_close_matches(key, family.options, n=1)
+    known = options_of(family)
+    if key not in known:
+        takes = ", ".join(f"`{option}`" for option in known)
+        near = get_close_matches(key, known, n=1)
         hint = f"did you mean `{near[0]}`? " if near else ""
         raise NotApplicable(f"{family.name} has no option `{key}`; {hint}it takes {takes}", key)
     option = OPTIONS[key]
@@ -94,14 +116,16 @@ def checked_option(family: Family, key: str, value: Any) -> Any:
         return require_name(option.names, value, key, key)
     if option.shape in (COUNT, WHOLE):
         return _whole(value, key, least=int(option.shape == COUNT))
+    if option.shape == STAGES:
+        return value if value == FULL else _whole(value, key, least=1, also=f"{FULL} or ")
     return value  # the block checks periods and starts, because it knows the stages
 
 
-def _whole(value: Any, key: str, least: int) -> int:
+def _whole(value: Any, key: str, least: int, also: str = "") -> int:
     try:
         number = exact(value)
     except ValueError:
         number = None
     if number is None or number.denominator != 1 or number < least:
-        raise ConfigError(f"must be a whole number of at least {least}, not {shown(value)}", key)
+        raise ConfigError(f"must be {also}a whole number of at least {least}, not {shown(value)}", key)
     return int(number)

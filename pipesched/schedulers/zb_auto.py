@@ -73,4 +73,5 @@ FAMILY = Family(
     paper="Zero Bubble Pipeline Parallelism (Qi et al. 2024, arXiv 2401.10241)",
     elsewhere="the authors' Megatron fork, by another greedy",
     options=("objective",),
+    obeys_budget=True,
 )

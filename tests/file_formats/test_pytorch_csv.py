@@ -73,7 +73,7 @@ def test_two_copies_of_a_stage_cannot_be_written(algorithm: str) -> None:
         (
             [["0F0", "0F1", "0B1", "0B0"]],
             [["0O0"], ["0L0"]],
-            "no operation O .offload., and 1 stand here; .*solve without `offload`",
+            "no operation O .offload., and 1 stand here; .*schedule without `offload`",
         ),
     ],
 )
