@@ -151,6 +151,7 @@ WRONG: dict[tuple[str, str], list[Any]] = {
     ("family", "options"): [None, 5, "lifo", [1], [None]],
     ("family", "required"): [None, 5, "lifo", [1], ["lifo"]],
     ("family", "requires"): [5, "x"],
+    ("family", "obeys_budget"): [None, 1, "yes"],
     ("bound", "ticks"): [None, -1, 1.5, "x", True],
     ("bound", "reason"): [None, 1, "two\nlines"],
     ("bound", "per_unit"): [None, 0, 1.5],

@@ -72,7 +72,7 @@ class CatalogueTable:
 
 def catalogue_details(families: Iterable[Family], spell: Spelling = as_parameters) -> Group:
     """Return a paragraph for each family, with all that there is to know before using it, and what all have."""
-    common = f"\nevery algorithm also takes {' and '.join(spell(f'`{option}`') for option in COMMON)}"
+    common = f"\nevery family also takes {' and '.join(spell(f'`{option}`') for option in COMMON)}"
     return Group(*(_paragraph(family, spell) for family in families), Text(common, style="dim"))
 
 

@@ -32,7 +32,7 @@ BAD = [  # the command line, what the message holds
     (["run", "--algo", "interleaved", "--stages", "5"], ["interleaved", "4 or 8", "has 5"]),
     (["run", "--algo", "1f1b", "--stages", "6"], ["1f1b", "4 or 8", "has 6"]),
     (["run", "--algo", "1f1b", "--placement", "loop"], ["1f1b", "linear", "placement: auto"]),
-    (["run", "--algo", "1f1b", "--lifo"], ["1f1b", "lifo", "no options"]),
+    (["run", "--algo", "1f1b", "--lifo"], ["1f1b", "lifo", "takes --recompute, --offload"]),
     (["run", "--algo", "interleaved", "--lifo"], ["interleaved", "lifo", "group"]),
     (["run", "--algo", "interleaved", "--group-size", "0"], ["--group-size", "whole number", "0"]),
     (["run", "--algo", "interleaved", "--group-size", "2.5"], ["--group-size", "whole number", "2.5"]),

@@ -11,7 +11,7 @@ import pytest
 
 from pipesched.cli.flags import ALGORITHM_FLAGS
 from pipesched.comparison import every_name
-from pipesched.schedulers.options import OPTIONS
+from pipesched.schedulers.options import COMMON, OPTIONS
 from pipesched.schedulers.registry import ALIASES, FAMILIES, aliases, family
 
 Cli = Callable[..., subprocess.CompletedProcess[str]]
@@ -38,7 +38,7 @@ def test_json_options_work(cli: Cli) -> None:
         for key in (key for key in row["options"] if not OPTIONS[key].in_config):
             assert cli("run", "-a", row["name"], ALGORITHM_FLAGS[key], *values.get(key, ["8"])).returncode == 0
             tried.add(key)
-    assert tried == set(ALGORITHM_FLAGS)
+    assert tried == set(ALGORITHM_FLAGS) - set(COMMON)
 
 
 def test_json_aliases(cli: Cli) -> None:
@@ -88,10 +88,13 @@ def test_the_formulas_are_cut_and_the_names_are_not(cli: Cli) -> None:
 
 
 def test_all_about_some(cli: Cli) -> None:
-    """Named algorithms, by aliases too, have a paragraph each, in their order, with flags for options."""
+    """Named algorithms, by aliases too, have a paragraph each, in their order, with flags for options; what all take
+    is said once."""
     result = cli("list", "interleaved", "GPipe", "--width", "200")
     assert (result.returncode, result.stderr) == (0, "")
-    first, second = result.stdout.split("naive (gpipe, afab, fill-drain)")
+    about, _, common = result.stdout.rstrip().rpartition("\n\n")
+    assert common == "every family also takes --recompute and --offload"
+    first, second = about.split("naive (gpipe, afab, fill-drain)")
     assert first.splitlines()[0].strip() == "interleaved"
     for text, name in ((first, "interleaved"), (second, "naive")):
         rows = {line.split("  ")[0]: line.partition("  ")[2].strip() for line in text.splitlines()[1:]}

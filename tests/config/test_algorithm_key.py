@@ -12,7 +12,7 @@ import pytest
 from pipesched.config.algorithm import Algorithm
 from pipesched.config.load import algorithm_of, load, load_config, load_values
 from pipesched.errors import ConfigError, NotApplicable
-from pipesched.schedulers.options import OPTIONS
+from pipesched.schedulers.options import OPTIONS, options_of
 from pipesched.schedulers.registry import algorithms
 from pipesched.sweeping import numeric_field, sweep_points
 
@@ -98,7 +98,7 @@ BAD = [  # what the file says, the message
     ),
     (
         "algorithm: {1f1b: {lifo: true}}",
-        "c.yaml:2: algorithm.1f1b.lifo: 1f1b has no option `lifo`; it takes no options",
+        "c.yaml:2: algorithm.1f1b.lifo: 1f1b has no option `lifo`; it takes `recompute`, `offload`",
     ),
     ("algorithm: {interleaved: 8}", "c.yaml:2: algorithm.interleaved: must hold `option: value` lines, not 8"),
     (
@@ -166,4 +166,4 @@ def test_other_errors_stay_as_they_are(key: str | None) -> None:
 
 def test_every_option_of_a_family_has_a_field() -> None:
     """The table of options, from which come the command line, the schema and the reader, knows all of them."""
-    assert {option for one in algorithms() for option in one.options} == set(OPTIONS)
+    assert {option for one in algorithms() for option in options_of(one)} == set(OPTIONS)
