@@ -38,18 +38,19 @@ def with_recompute(plan: Plan, stages: range) -> Plan:
     That is B, I, or the pair which holds it. The recompute waits for the input gradient of the next stage.
     """
     index = plan.index.with_letters(AGAIN)
-    again = {
-        backward: index.counterpart(backward, AGAIN)
-        for kind in index.gradients
-        for stage in stages
-        for backward in index.row(kind, stage)
-    }
+    again = _by_backward(index, stages, AGAIN)
     return replace(
         plan,
         index=index,
         orders=[[*_with_each_before(order, plan.pairs, again)] for order in plan.orders],
         waits=[*plan.waits, *_after_gradients(plan, index, stages)],
     )
+
+
+def _by_backward(index: OpIndex, stages: range, kind: str) -> dict[int, int]:
+    """Return for each B and I of `stages` the operation of a kind on the same stage and microbatch."""
+    rows = ((index.row(gradient, stage), index.row(kind, stage)) for gradient in index.gradients for stage in stages)
+    return {backward: number for pair in rows for backward, number in zip(*pair, strict=True)}
 
 
 def _with_each_before(order: Sequence[int], pairs: Mapping[int, int], again: Mapping[int, int]) -> Iterator[int]:
@@ -62,17 +63,17 @@ def _with_each_before(order: Sequence[int], pairs: Mapping[int, int], again: Map
 
 
 def _after_gradients(plan: Plan, index: OpIndex, stages: range) -> Iterator[tuple[int, int]]:
-    """Yield the wait edge from each backward of the stages behind `stages` to the recompute of the stage before."""
-    behind = {
-        backward: index.row(AGAIN, stage)[index.owner_of(backward)]
+    """Yield a wait edge (before, after) for each recompute that has a next stage: from the B or I there."""
+    waiting = {
+        backward: again
         for kind in index.gradients
         for stage in stages
         if stage + 1 < index.stages
-        for backward in index.row(kind, stage + 1)
+        for backward, again in zip(index.row(kind, stage + 1), index.row(AGAIN, stage), strict=True)
     }
     for number in chain(*plan.orders, plan.pairs.values()):
-        if number in behind:
-            yield number, behind[number]
+        if number in waiting:
+            yield number, waiting[number]
 
 
 class _Transfers(NamedTuple):
@@ -88,7 +89,8 @@ def with_offload(problem: Problem, plan: Plan, stages: range) -> Plan:
     Where fewer than two slots lie between forward and backward, the activation stays: nothing would be gained.
     """
     index = plan.index.with_letters(OUT + BACK)
-    devices = [_transfers(order, plan.pairs, index, stages) for order in plan.orders]
+    forward_of = _by_backward(index, stages, "F")
+    devices = [_transfers(order, plan.pairs, index, forward_of) for order in plan.orders]
     waits = [*plan.waits, *chain.from_iterable(device.waits for device in devices)]
     own = replace(plan, index=index, lanes=(), waits=waits)
     lanes = [device.lanes for device in devices]
@@ -97,14 +99,10 @@ def with_offload(problem: Problem, plan: Plan, stages: range) -> Plan:
     return replace(own, lanes=lanes)
 
 
-def _transfers(order: Sequence[int], pairs: Mapping[int, int], index: OpIndex, stages: range) -> _Transfers:
+def _transfers(
+    order: Sequence[int], pairs: Mapping[int, int], index: OpIndex, forward_of: Mapping[int, int]
+) -> _Transfers:
     """Return the offloads of a device in the order of the forwards, the loads in that of the backwards."""
-    forward_of = {
-        backward: index.counterpart(backward, "F")
-        for kind in index.gradients
-        for stage in stages
-        for backward in index.row(kind, stage)
-    }
     place = {number: position for position, number in enumerate(order)}
     gone, waits = [], []
     for position, number in enumerate(order):
