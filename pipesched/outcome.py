@@ -170,7 +170,8 @@ def run(problem: Problem, algorithm: str, **options: Any) -> Outcome:
         **options: Options of the algorithm: `group_size` (interleaved and its relatives), `lifo` (naive), `priority`,
             `tie` and `seed` (list), `objective` (zb-auto and the V schedules), `period`, `forward`, `backward`, ..
             (block). Every algorithm takes `recompute` and `offload`: "full" is all stages, a number so many of the
-            first. One that is None is not given: it has its default.
+            first; of a problem by layers, `recompute` takes so many layers of each stage. One that is None is not
+            given: it has its default.
 
     Raises:
         NotApplicable: The algorithm does not suit the problem, has no such option, or fewer stages than that.
@@ -180,7 +181,12 @@ def run(problem: Problem, algorithm: str, **options: Any) -> Outcome:
     chosen = family(algorithm)
     given = checked_options(chosen, options)
     require_problem(problem)
-    return Outcome(chosen.name, _schedule(prepare(problem, chosen), chosen, given))
+    fitted = prepare(problem, chosen)
+    if given.get(RECOMPUTE) is not None:
+        from pipesched.schedulers.savings import with_fewer_layers
+
+        fitted = with_fewer_layers(fitted, chosen, given[RECOMPUTE])
+    return Outcome(chosen.name, _schedule(fitted, chosen, given))
 
 
 def _schedule(problem: Problem, chosen: Family, options: dict[str, Any]) -> Schedule:

@@ -38,8 +38,10 @@ def problem_of(values: Mapping[str, Any]) -> Problem:
     by_stage = make_problem(**{key: value for key, value in values.items() if key not in BY_LAYER})
     if "layers" not in values:
         return by_stage
+
     sizes = {key: value for key, value in values.items() if key not in (*BY_STAGE, "activation", "static")}
     problem = make_problem(**sizes)
-    if problem != by_stage or problem.layers is None:
+    costs = replace(problem.costs, recompute=by_stage.costs.recompute)
+    if replace(problem, costs=costs) != by_stage or problem.layers is None:
         raise ConfigError("do not make the costs and the memory of the stages", "layers")
     return replace(by_stage, layers=problem.layers)

@@ -68,7 +68,9 @@ OPTIONS: dict[str, Option] = {
             in_config=True,
         ),
         Option(
-            RECOMPUTE, STAGES, "every algorithm: run the forwards of all or the first N stages again (costs.recompute)"
+            RECOMPUTE,
+            STAGES,
+            "every algorithm: run forwards again, of all stages or the first N; of a model by layers: N layers a stage",
         ),
         Option(
             OFFLOAD,

@@ -1,14 +1,17 @@
 """Recompute and offload as options of every family: the stages that each of them gets.
 
-`full` is all stages, a number that many of the first, whose activations are held longest.
+`full` is all stages, a number that many of the first, whose activations are held longest. Where the layers of the model
+are known, a number of recompute is one of layers: so many of each stage run again (Megatron's method "block").
 """
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any, NamedTuple
 
 from pipesched.errors import ConfigError, NotApplicable
 from pipesched.pipeline.problem import Problem
+from pipesched.pipeline.quantities import canonical, to_fraction
 from pipesched.schedulers.family import Family
 from pipesched.schedulers.options import FULL, OFFLOAD, RECOMPUTE
 
@@ -45,7 +48,9 @@ def first_stages(problem: Problem, family: Family, key: str, value: Any) -> int:
     """Return how many stages an option names: all of them for `full`, none where it is not given."""
     if value is None:
         return 0
-    number: int = problem.stages if value == FULL else value
+    if value == FULL or counts_layers(problem, key, value):
+        return problem.stages
+    number: int = value
     if number > problem.stages:
         raise NotApplicable(
             f"{family.name} runs {problem.stages} stages here, so {key} takes {FULL} or at most {problem.stages}, not"
@@ -53,6 +58,42 @@ def first_stages(problem: Problem, family: Family, key: str, value: Any) -> int:
             key,
         )
     return number
+
+
+def counts_layers(problem: Problem, key: str, value: Any) -> bool:
+    """Return whether the value of an option is a number of layers of each stage."""
+    return key == RECOMPUTE and problem.layers is not None and value is not None and value != FULL
+
+
+def with_fewer_layers(problem: Problem, family: Family, recompute: Any) -> Problem:
+    """Return `problem` as a number of layers to recompute leaves it; the same problem where that is no such number.
+
+    A recompute of a stage then runs so many of its layers again, or all that it has; of the activation everything else
+    stays. Raises NotApplicable for more layers than any stage has.
+    """
+    layers = problem.layers
+    if layers is None or not counts_layers(problem, RECOMPUTE, recompute):
+        return problem
+    if recompute > max(layers.layout):
+        raise NotApplicable(
+            f"the stages of {family.name} have at most {max(layers.layout)} layers here, so recompute takes {FULL} or"
+            f" at most {max(layers.layout)}, not {recompute}",
+            RECOMPUTE,
+        )
+    again = [min(recompute, count) for count in layers.layout]
+    each = layers.layer.amount("activation")
+    sizes, kept = (map(to_fraction, column) for column in (problem.memory.activation, problem.memory.checkpoint))
+    shares = [
+        1 - count * each * (1 - part) / size if size else part
+        for count, size, part in zip(again, sizes, kept, strict=True)
+    ]
+    return replace(
+        problem,
+        costs=replace(
+            problem.costs, recompute=tuple(canonical(count * layers.layer.amount("recompute")) for count in again)
+        ),
+        memory=replace(problem.memory, checkpoint=tuple(map(canonical, shares))),
+    )
 
 
 def _require_use(problem: Problem, family: Family, key: str) -> None:

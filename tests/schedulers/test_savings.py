@@ -294,3 +294,42 @@ def test_a_solve_is_no_worse_than_full_recompute() -> None:
     best = solve(problem, recompute=True, time_limit=3, workers=1)
     assert best.schedule.fits
     assert best.schedule.makespan < practice.schedule.makespan == 44
+
+
+LAYERS: dict[str, Any] = {
+    "devices": 2,
+    "microbatches": 3,
+    "layers": 4,
+    "layer": {"forward": 2, "backward": 4, "activation": 1, "static": 1},
+    "last": {"forward": 1, "backward": 2, "activation": 0.5},
+}
+
+
+def test_a_number_is_one_of_layers_where_these_are_known() -> None:
+    """Worked out by hand: one layer of two runs again for 2, and half of the activation of the first stage stays."""
+    schedule = run(make_problem(**LAYERS), "1f1b", recompute=1).schedule
+    assert schedule.problem.layers is not None
+    assert schedule.problem.layers.layout == (2, 2)
+    assert schedule.problem.costs.recompute == (2, 2)
+    assert schedule.problem.memory.checkpoint == (0.5, 0.6)
+    assert schedule.peak_memory == [3, 2.5]  # device 0: two activations in flight, the older one whole for its backward
+    plain = run(make_problem(**LAYERS), "1f1b").schedule
+    assert [sum(pair) for pair in zip(plain.busy, [6, 6], strict=True)] == schedule.busy
+
+
+def test_all_layers_are_whole_stages() -> None:
+    """Without anything beside the layers, as many as the largest stage has are full recompute."""
+    problem = make_problem(**{**LAYERS, "last": None, "layers": 5})
+    every, full = (run(problem, "1f1b", recompute=number) for number in (3, "full"))
+    assert (every.problem, every.metrics) == (full.problem, full.metrics)
+    with pytest.raises(NotApplicable, match="at most 3 layers here, so recompute takes full or at most 3, not 4"):
+        run(problem, "1f1b", recompute=4)
+
+
+@pytest.mark.parametrize("name", ["1f1b", "eager-1f1b", "interleaved", "dualpipe"])
+def test_more_layers_take_longer_and_hold_less(name: str) -> None:
+    """With each layer more that runs again, a step takes longer; whole backwards then leave less behind."""
+    problem = make_problem(**{**LAYERS, "layers": 16, "microbatches": 8, "chunks": 2})
+    found = [run(problem, name, recompute=number).schedule for number in (1, 2, 3)]
+    assert found[0].makespan < found[1].makespan < found[2].makespan
+    assert max(found[0].peak_memory) > max(found[2].peak_memory)
