@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from fractions import Fraction
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -14,10 +15,12 @@ from pipesched.errors import ConfigError
 from pipesched.pipeline.arguments import first_entries, is_several
 from pipesched.pipeline.costs import BRIEF
 from pipesched.pipeline.quantities import plain, to_fraction
+from pipesched.pipeline.units_of_measure import TIME, Unit, has_unit, read_number
 
 if TYPE_CHECKING:
     from pipesched.config.fields import Field
     from pipesched.config.values import Values
+    from pipesched.pipeline.problem import Problem
 
 MOST_VALUES = 10_000
 
@@ -92,7 +95,7 @@ def sweep(
     Args:
         path_or_text: As for `load`: the name of a file, YAML, or None for the built-in default.
         field: What to vary: a parameter of `make_problem` (`microbatches`), or its key in a config (`costs.forward`).
-        values: The values it takes, at most 10,000.
+        values: The values it takes, at most 10,000; texts with units too ("250us").
         algorithms: As for `compare`, like `each`, `jobs` and the `options` of families.
         overrides: Values that replace those of the config at every point, by the parameters of `make_problem`; None is
             the default. What is varied cannot stand there too.
@@ -134,21 +137,36 @@ def _require_no_conflict(varied: Field, overrides: Mapping[str, Any]) -> None:
             raise ConfigError(f"gives `{name}`, which `field` {varied.key} varies or replaces", "overrides")
 
 
-def sweep_points(base: Values, field: Field, values: Sequence[Any]) -> list[tuple[int | float, Any]]:
+def sweep_points(base: Values, field: Field, values: Sequence[Any]) -> list[tuple[int | float, Problem]]:
     """Return each value with the problem in which `field` has it. Raises ConfigError for a bad value."""
     from pipesched.config.values import Given, problem_of, put
 
     points = []
     for value in values:
-        try:
-            number = to_fraction(value)
-        except ValueError:
-            raise ConfigError(f"{shown(value)} is no number", "values") from None
+        _require_number(value, field)
         changed = dict(base)
         put(changed, field, Given(value))
         problem = problem_of(changed)
-        points.append((plain(number), problem))
+        points.append((plain(_in_unit(value, field, problem)), problem))
     return points
+
+
+def _require_number(value: Any, field: Field) -> None:
+    """Raise ConfigError for what is no number, with or without a unit."""
+    if field.dimension is not None and has_unit(value):
+        return
+    try:
+        to_fraction(value)
+    except ValueError:
+        raise ConfigError(f"{shown(value)} is no number", "values") from None
+
+
+def _in_unit(value: Any, field: Field, problem: Problem) -> Fraction:
+    """Return a value of a sweep in the problem's unit: "250us" is 0.25 where that is ms."""
+    if field.dimension is None or not has_unit(value):
+        return to_fraction(value)
+    label = problem.time_unit if field.dimension is TIME else problem.memory.unit
+    return read_number(value, Unit(field.dimension, label), field.name)
 
 
 def numeric_field(name: str) -> Field:

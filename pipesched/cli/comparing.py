@@ -144,13 +144,14 @@ def read_sweep(text: str, values: Values, algorithms: str | Sequence[str], **set
     """Return the sweep of FIELD=VALUES over the values of a config. Raises ConfigError."""
     from pipesched.cli.reading import flags_of_problem
     from pipesched.comparison import compare
+    from pipesched.pipeline.units_of_measure import has_unit
     from pipesched.sweeping import Sweep, SweepPoint, numeric_field, sweep_points
 
     name, _, listed = text.partition("=")
     field = numeric_field(_parameter(name.strip()))
     parts = [value for part in listed.split(",") if part.strip() for value in _range(part.strip())]
     for part in parts:
-        if isinstance(typed(part), str):
+        if isinstance(typed(part), str) and not has_unit(part):
             raise ConfigError(f"--sweep: {part!r} is no number; write for instance microbatches=4,8,16,32")
     if not parts:
         raise ConfigError("--sweep: no values; write for instance microbatches=4,8,16,32")

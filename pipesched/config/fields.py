@@ -7,6 +7,8 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
+from pipesched.pipeline.units_of_measure import MEMORY, TIME, Dimension
+
 COUNT, PER_STAGE, PER_BOUNDARY, PER_DEVICE, FRACTION, PLACEMENT, LANES, TEXT, ALGORITHM, PART, LAYOUT = (
     "count",
     "per stage",
@@ -38,6 +40,13 @@ class Field(NamedTuple):
         """The parameter of make_problem that takes it."""
         return self.argument or self.key.rpartition(".")[2]
 
+    @property
+    def dimension(self) -> Dimension | None:
+        """What its numbers measure, None for counts, parts and what is no number."""
+        if self.shape not in (PER_STAGE, PER_BOUNDARY, PER_DEVICE):
+            return None
+        return TIME if self.key.startswith("costs.") else MEMORY
+
 
 FIELDS = (
     Field("name", TEXT, "a title for charts and tables"),
@@ -56,7 +65,7 @@ FIELDS = (
         "what `run` takes where it is given no name: a name, or one name with its options,"
         " {interleaved: {group_size: 8}}",
     ),
-    Field("time_unit", TEXT, "a label for times, for instance ms"),
+    Field("time_unit", TEXT, "a label for times, for instance ms; beside it values may be 250us"),
     Field("lanes", LANES, "transfer lanes: each device its own, or a pair of devices shares both"),
     Field("layers", COUNT, "of the model, alike; cut into the stages, whose costs then follow from `layer`"),
     Field(
@@ -76,7 +85,11 @@ FIELDS = (
     Field("costs.p2p", PER_BOUNDARY, "latency of an edge between two devices; default 0"),
     Field("costs.offload", PER_STAGE, "time to offload one activation"),
     Field("costs.reload", PER_STAGE, "time to load it back; default offload"),
-    Field("memory.unit", TEXT, "a label for memory, for instance GB; default microbatch"),
+    Field(
+        "memory.unit",
+        TEXT,
+        "a label for memory, for instance GB; default microbatch; values may have units of their own, 500MB",
+    ),
     Field("memory.activation", PER_STAGE, "of one stage and microbatch; default P/S"),
     Field("memory.retain", FRACTION, "fraction held from the end of I to the end of W; default 1"),
     Field("memory.checkpoint", FRACTION, "fraction that a recomputed microbatch keeps; default 0"),

@@ -19,9 +19,10 @@ from pipesched.config.fields import (
     Field,
 )
 from pipesched.pipeline.layer_arguments import KEYS
-from pipesched.pipeline.layers import BALANCED, EQUAL
+from pipesched.pipeline.layers import BALANCED, EQUAL, SIZES
 from pipesched.pipeline.placement import PLACEMENTS
 from pipesched.pipeline.problem import LANES as LANE_KINDS
+from pipesched.pipeline.units_of_measure import MEMORY, MICRO, TIME, Dimension
 from pipesched.schedulers.options import (
     FLAG,
     FULL,
@@ -49,7 +50,7 @@ stages: 8                      # contiguous parts of the model, S; two a device 
 microbatches: 8                # M
 placement: auto                # the algorithm's own, or linear, loop, v, wave, bidirectional, [0, 1, 2, 3, 0, 1, 2, 3]
 algorithm: 1f1b                # what `pipesched run` runs; with options: {interleaved: {group_size: 8}}
-time_unit: ms                  # a label
+time_unit: ms                  # a label; values may have units of their own, for instance 250us
 
 costs:
   forward: 5                   # a number, or a list with one for each stage
@@ -63,7 +64,7 @@ costs:
   # reload: 5                  # default: offload
 
 memory:
-  unit: microbatch             # a label: microbatch, GB, ...
+  unit: microbatch             # a label: microbatch, GB, ...; with GB values may have units of their own, 500MB
   activation: 0.5              # of one stage and microbatch; default P/S
   # retain: 1                  # fraction held from the end of the input gradient to the end of the weight gradient
   # checkpoint: 0.1            # fraction that a recomputed microbatch keeps
@@ -135,19 +136,32 @@ def _shapes(field: Field | Option) -> list[dict[str, Any]]:
         number = {"type": "number", "exclusiveMinimum": 0}
     if field.shape == FRACTION:
         number["maximum"] = 1
+    dimension = TIME if field.shape in (PERIOD, STARTS) else field.dimension if isinstance(field, Field) else None
+    value = number if dimension is None else {"anyOf": [number, _measured(dimension)]}
     devices = {"type": "array", "items": {"type": "integer", "minimum": 0}}
     shapes: dict[str, list[dict[str, Any]]] = {
         COUNT: [{"type": "integer", "minimum": 1}],
         WHOLE: [{"type": "integer", "minimum": 0}],
         FLAG: [{"type": "boolean"}],
-        PERIOD: [number],
+        PERIOD: [value],
         STAGES: [{"enum": [FULL]}, {"type": "integer", "minimum": 1}],
-        STARTS: [{"type": "array", "items": number}],
+        STARTS: [{"type": "array", "items": value}],
         TEXT: [{"type": "string"}],
         WORD: [{"enum": list(field.names)}] if isinstance(field, Option) else [],
         LANES: [{"enum": list(LANE_KINDS)}],
         PLACEMENT: [{"enum": ["auto", *PLACEMENTS]}, devices],
         LAYOUT: [{"enum": [BALANCED, EQUAL]}, devices],
-        PART: [_object({key: {"anyOf": [number, {"type": "null"}]} for key in KEYS})],
+        PART: [_object({key: {"anyOf": [number, _measured(_of_part(key)), {"type": "null"}]} for key in KEYS})],
     }
-    return shapes.get(field.shape, [number, {"type": "array", "items": number}])
+    return shapes.get(field.shape, [value, {"type": "array", "items": value}])
+
+
+def _of_part(key: str) -> Dimension:
+    """Return what a number of a layer measures."""
+    return MEMORY if key in SIZES else TIME
+
+
+def _measured(dimension: Dimension) -> dict[str, Any]:
+    """Return the schema of the text of a number with a unit."""
+    names = "|".join([*dimension.units, *(MICRO if dimension is TIME else ())])
+    return {"type": "string", "pattern": rf"^\s*\+?([0-9]+(\.[0-9]*)?|\.[0-9]+)([eE][-+]?[0-9]+)?\s*({names})\s*$"}

@@ -18,6 +18,7 @@ from pipesched.pipeline.kinds import GRADIENT_LETTERS, KINDS, LANES, Kind, Resou
 from pipesched.pipeline.ops import Op, Pair, Slot
 from pipesched.pipeline.quantities import in_units
 from pipesched.pipeline.schedule import Schedule
+from pipesched.pipeline.units_of_measure import TIME
 
 PROCESS = 1  # viewers keep process and thread 0 for the idle task
 COLOURS = {  # a kind's name among the viewer's reserved colours; Perfetto colours by the name without its digits
@@ -33,12 +34,6 @@ COLOURS = {  # a kind's name among the viewer's reserved colours; Perfetto colou
 OTHER = "generic_work"
 ACTIVATION, GRADIENT, OFFLOAD, HOSTED, LOAD = "activation", "gradient", "offload", "in host memory", "load"
 FLOWS = {ACTIVATION: "p2p", GRADIENT: "p2p", OFFLOAD: "host", HOSTED: "host", LOAD: "host"}
-MICROSECONDS = {  # in a time unit, by the labels that people write
-    **dict.fromkeys(("s", "sec", "second", "seconds"), Fraction(1_000_000)),
-    **dict.fromkeys(("ms", "msec", "millisecond", "milliseconds"), Fraction(1000)),
-    **dict.fromkeys(("us", "µs", "μs", "usec", "microsecond", "microseconds"), Fraction(1)),
-    **dict.fromkeys(("ns", "nsec", "nanosecond", "nanoseconds"), Fraction(1, 1000)),
-}
 UNNAMED = Fraction(1000)  # a unit without a known label is drawn as a millisecond
 TraceEvent = dict[str, Any]
 
@@ -74,7 +69,8 @@ class TimeUnit(NamedTuple):
 def document(outcome: Outcome) -> dict[str, Any]:
     """Return the trace in its object form, with events in the order of their times, in microseconds."""
     problem = outcome.schedule.problem
-    unit = MICROSECONDS.get(problem.time_unit.strip().lower(), UNNAMED)
+    known = TIME.unit_of(problem.time_unit)
+    unit = UNNAMED if known is None else TIME.units[known] / TIME.units["us"]
     clock = TimeUnit(problem.ticks.per_unit, unit)
     threads = list(_threads(outcome.schedule))
     slices = list(_slices(outcome.schedule, threads))

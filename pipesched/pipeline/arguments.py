@@ -7,16 +7,17 @@ from fractions import Fraction
 from itertools import islice
 from typing import Any
 
-from pipesched.checks import shown
+from pipesched.checks import require_label, shown
 from pipesched.errors import ConfigError
 from pipesched.pipeline.costs import Costs
 from pipesched.pipeline.layer_arguments import GivenLayers, read_layers
-from pipesched.pipeline.layers import GIVEN, Layers
+from pipesched.pipeline.layers import GIVEN, SIZES, Layers
 from pipesched.pipeline.memory import Memory
 from pipesched.pipeline.placement import Placement, explicit_placement, named_placement
 from pipesched.pipeline.problem import MOST_OPERATIONS, Problem, require_size
 from pipesched.pipeline.quantities import Exact, Number, canonical, exact, is_scalar, ticks_per_unit, to_fraction
 from pipesched.pipeline.recut import balanced_for
+from pipesched.pipeline.units_of_measure import MEMORY, TIME, Unit, read_number
 
 Numbers = Number | Sequence[Number]  # one for all, or a list
 NOT_SEVERAL = (str, bytes, bytearray, Mapping, Set)  # these can be looped over, and are no lists
@@ -56,8 +57,9 @@ def make_problem(
     """Build a problem, every default filled in.
 
     Numbers may be int, float, Decimal, Fraction, the text of a number, or numpy's; a decimal has at most 9 digits.
-    Times are in the user's time unit, memory in the user's memory unit; per-stage values are one number for all, or a
-    list.
+    Times are in the user's time unit, memory in the user's memory unit, unless they name another: "250us", "80GB" (ns,
+    us, ms, s; B, kB, MB, GB, TB, KiB, MiB, GiB, TiB), which `time_unit` or `unit` makes exact numbers. Per-stage values
+    are one number for all, or a list.
 
     Args:
         devices: P, the pipeline ranks.
@@ -104,7 +106,8 @@ def make_problem(
         "activation": activation, "static": static,
     }  # fmt: skip
     split = backward_input is not None or backward_weight is not None
-    model = _layers(p, s, GivenLayers(layers, layer, first, last, layout))
+    time, size = Unit(TIME, require_label(time_unit, "time_unit")), Unit(MEMORY, require_label(unit, "unit"))
+    model = _layers(p, s, GivenLayers(layers, layer, first, last, layout), time, size)
     if model is not None:
         _require_numbers(model, {"p2p": p2p, "retain": retain, "checkpoint": checkpoint})
         split = layer is not None and "backward_input" in layer
@@ -112,14 +115,14 @@ def make_problem(
     require_size(s, m, split=split)
     settled = _placement(placement, p, s)
     memory = Memory(
-        activation=_numbers("activation", _or(given["activation"], Fraction(p, s)), s, "one a stage"),
-        retain=_numbers("retain", retain, s, "one a stage", most=1),
-        checkpoint=_numbers("checkpoint", checkpoint, s, "one a stage", most=1),
-        static=_numbers("static", _or(given["static"], 0), s, "one a stage"),
-        budget=None if budget is None else _numbers("budget", budget, p, "one a device", positive=True),
+        activation=_numbers("activation", _or(given["activation"], Fraction(p, s)), s, "one a stage", size),
+        retain=_numbers("retain", retain, s, "one a stage", None, most=1),
+        checkpoint=_numbers("checkpoint", checkpoint, s, "one a stage", None, most=1),
+        static=_numbers("static", _or(given["static"], 0), s, "one a stage", size),
+        budget=None if budget is None else _numbers("budget", budget, p, "one a device", size, positive=True),
         unit=unit,
     )
-    costs = _costs(given, s, p2p, split=split)
+    costs = _costs(given, s, p2p, time, split=split)
     return balanced_for(Problem(p, s, m, settled, costs, memory, name, time_unit, lanes, model))
 
 
@@ -127,23 +130,24 @@ def _or(value: Any, default: Any) -> Any:
     return default if value is None else value
 
 
-def _costs(given: Mapping[str, Any], stages: int, p2p: Any, *, split: bool) -> Costs:
+def _costs(given: Mapping[str, Any], stages: int, p2p: Any, time: Unit, *, split: bool) -> Costs:
     """Return the costs of the stages, by the parameters of make_problem, every default filled in."""
     times = {
-        key: None if given[key] is None else _numbers(key, given[key], stages, "one a stage")
+        key: None if given[key] is None else _numbers(key, given[key], stages, "one a stage", time)
         for key in ("recompute", "overlap", "offload", "reload")
     }
     if times["reload"] is not None and times["offload"] is None:
         raise ConfigError("the way back from host memory; `offload` is needed too", "reload")
-    forwards = _numbers("forward", _or(given["forward"], 1), stages, "one a stage")
-    halves = _halves(stages, forwards, *(given[key] for key in ("backward", "backward_input", "backward_weight")))
+    forwards = _numbers("forward", _or(given["forward"], 1), stages, "one a stage", time)
+    wholes_and_halves = (given[key] for key in ("backward", "backward_input", "backward_weight"))
+    halves = _halves(stages, time, forwards, *wholes_and_halves)
     return Costs(
         forward=forwards,
         backward_input=halves[0],
         backward_weight=halves[1],
         recompute=times["recompute"] or forwards,
         overlap=times["overlap"],
-        p2p=_numbers("p2p", p2p, stages - 1, "one a boundary between stages"),
+        p2p=_numbers("p2p", p2p, stages - 1, "one a boundary between stages", time),
         offload=times["offload"],
         reload=times["reload"] or times["offload"],
         split=split,
@@ -161,7 +165,7 @@ def _stages(devices: int, stages: Any, chunks: Any, layout: Any) -> int:
     return len(first_entries(layout, MOST_OPERATIONS)) if is_several(layout) else devices
 
 
-def _layers(devices: int, stages: int, given: GivenLayers) -> Layers | None:
+def _layers(devices: int, stages: int, given: GivenLayers, time: Unit, size: Unit) -> Layers | None:
     """Return the layers of the model, if it is given by layers."""
     if given.layers is None:
         given.require_layers()
@@ -169,7 +173,11 @@ def _layers(devices: int, stages: int, given: GivenLayers) -> Layers | None:
     count = _count("layers", given.layers)
     if is_several(given.layout):
         given = given._replace(layout=[_whole("layout", value) for value in _entries_of(given.layout, stages)])
-    return read_layers(given, count, stages, Fraction(devices, count), _number)
+
+    def read(name: str, value: Any) -> Fraction:
+        return _number(name, value, size if name in SIZES else time)
+
+    return read_layers(given, count, stages, Fraction(devices, count), read)
 
 
 def _entries_of(layout: Any, stages: int) -> list[Any]:
@@ -181,7 +189,7 @@ def _entries_of(layout: Any, stages: int) -> list[Any]:
 
 
 def _whole(key: str, value: Any) -> int:
-    number = _number(key, value)
+    number = _number(key, value, None)
     if number.denominator != 1:
         raise ConfigError(f"must be whole numbers, not {shown(value)}", key)
     return int(number)
@@ -263,12 +271,15 @@ def length_text(values: Iterable[Any], read: Sequence[Any], most: int) -> str:
 
 
 def _number(
-    key: str, value: Any, most: int | None = None, *, positive: bool = False, entry: int | None = None
+    key: str,
+    value: Any,
+    unit: Unit | None,
+    most: int | None = None,
+    *,
+    positive: bool = False,
+    entry: int | None = None,
 ) -> Fraction:
-    try:
-        number = exact(value)
-    except ValueError as error:
-        raise ConfigError(f"must be a number, not {shown(value)} ({error})", key, entry=entry) from None
+    number = read_number(value, unit, key, entry)
     if number < 0 or (positive and not number) or (most is not None and number > most):
         allowed = "more than 0" if positive else "at least 0" if most is None else f"between 0 and {most}"
         raise ConfigError(f"must be {allowed}, not {shown(value)}", key, entry=entry)
@@ -276,27 +287,27 @@ def _number(
 
 
 def _numbers(
-    key: str, value: Any, count: int, each: str, most: int | None = None, *, positive: bool = False
+    key: str, value: Any, count: int, each: str, unit: Unit | None, most: int | None = None, *, positive: bool = False
 ) -> tuple[Exact, ...]:
-    """Read a number for all, or a list of `count` numbers."""
+    """Read a number for all, or a list of `count` numbers, of this unit."""
     if not is_several(value):
-        return (canonical(_number(key, value, most, positive=positive)),) * count
+        return (canonical(_number(key, value, unit, most, positive=positive)),) * count
     entries = first_entries(value, count)
     if len(entries) != count:
         found = length_text(value, entries, count)
         raise ConfigError(f"a list here needs {count} numbers ({each}); this one has {found}", key)
-    numbers = (_number(key, given, most, positive=positive, entry=entry) for entry, given in enumerate(entries))
+    numbers = (_number(key, given, unit, most, positive=positive, entry=entry) for entry, given in enumerate(entries))
     return tuple(map(canonical, numbers))
 
 
 def _halves(
-    stages: int, forward: Sequence[Exact], backward: Any, half_input: Any, half_weight: Any
+    stages: int, time: Unit, forward: Sequence[Exact], backward: Any, half_input: Any, half_weight: Any
 ) -> tuple[tuple[Exact, ...], tuple[Exact, ...]]:
     """Return I and W of each stage: as given, or half of B each; B is twice F by default."""
     if half_input is None and half_weight is None:
         if backward is None:
             return tuple(forward), tuple(forward)
-        whole = _numbers("backward", backward, stages, "one a stage")
+        whole = _numbers("backward", backward, stages, "one a stage", time)
         _require_decimals("backward", whole)
         half = tuple(canonical(to_fraction(time) / 2) for time in whole)
         return half, half
@@ -307,8 +318,8 @@ def _halves(
     if half_weight is None:
         raise ConfigError("half of the backward; `backward_weight` is needed too", "backward_input")
     return (
-        _numbers("backward_input", half_input, stages, "one a stage"),
-        _numbers("backward_weight", half_weight, stages, "one a stage"),
+        _numbers("backward_input", half_input, stages, "one a stage", time),
+        _numbers("backward_weight", half_weight, stages, "one a stage", time),
     )
 
 

@@ -15,9 +15,11 @@ from numbers import Integral, Rational, Real
 
 MOST_DIGITS = 9
 SHORT = 12  # digits of a decimal that is no rounded fraction: those have 16 or 17
+LARGEST_BINARY = 2**40  # denominator: a B in TiB
 LARGEST = 10**100  # of the numbers of a problem: a float holds all that is made of them
 FARTHEST = 4_000  # the largest exponent: numbers beyond are mistakes, and take very long to write out
-_DECIMAL = re.compile(r"[-+]?([0-9]+(\.[0-9]*)?|\.[0-9]+)([eE][-+]?[0-9]+)?", re.ASCII)
+DECIMAL = r"[-+]?(?:[0-9]+(?:\.[0-9]*)?|\.[0-9]+)(?:[eE][-+]?[0-9]+)?"
+_DECIMAL = re.compile(DECIMAL, re.ASCII)
 _FRACTION = re.compile(r"([-+]?[0-9]{1,18})/(0*[1-9][0-9]{0,17})", re.ASCII)
 
 Number = int | float | Decimal | Fraction | str  # what a user may give: a number, or the text of one
@@ -67,6 +69,11 @@ def exact(value: object) -> Fraction:
     number = to_fraction(value)
     if isinstance(value, Fraction) or (isinstance(value, str) and "/" in value):
         return in_range(number)
+    return of_few_digits(number)
+
+
+def of_few_digits(number: Fraction) -> Fraction:
+    """Return a number that is a decimal of at most MOST_DIGITS digits. Raises ValueError for any other."""
     if number and not Fraction(1, 10**MOST_DIGITS) <= abs(number) < 10**MOST_DIGITS:
         raise ValueError(f"more than {MOST_DIGITS} digits")
     whole = len(str(abs(int(number)))) if abs(number) >= 1 else 0
@@ -99,9 +106,13 @@ def simplest(value: Decimal) -> Fraction:
     """Return the number that was written to a document as a decimal.
 
     That is the decimal itself if it is short, as users' values and their sums are; else the fraction of the smallest
-    denominator (up to 2^26) with that float: a third that was written to JSON is a third again.
+    denominator (up to 2^26) with that float: a third that was written to JSON is a third again. A part of a power of
+    two (a kB in GiB, say) is a float itself, up to 2^40.
     """
     if len(value.as_tuple().digits) > SHORT:
+        binary = Fraction(float(value))
+        if binary.denominator <= LARGEST_BINARY:
+            return binary
         near = Fraction(float(value)).limit_denominator(2**26)
         if float(near) == float(value):
             return near

@@ -15,7 +15,8 @@ from pipesched.errors import ConfigError, NotApplicable
 from pipesched.pipeline.ops import OpIndex
 from pipesched.pipeline.plan import Plan
 from pipesched.pipeline.problem import Problem
-from pipesched.pipeline.quantities import exact, plain
+from pipesched.pipeline.quantities import plain
+from pipesched.pipeline.units_of_measure import TIME, Unit, read_number
 from pipesched.schedulers.block import Block, Time, busiest, in_chunks, with_weights
 from pipesched.schedulers.family import ANY, Family
 from pipesched.schedulers.squeeze import squeeze as squeezed
@@ -92,9 +93,8 @@ def _block(problem: Problem, period: Any, starts: Mapping[str, Any]) -> Block:
         raise ConfigError("give either backward or backward_input and backward_weight", "backward")
     if "W" in starts and "I" not in starts:
         raise ConfigError("needs backward_input too", "backward_weight")
-    scale = problem.ticks.per_unit
-    offsets = {kind: _starts(KEYS[kind], times, problem.stages, scale) for kind, times in starts.items()}
-    period_ticks = _ticks("period", period, scale)
+    offsets = {kind: _starts(KEYS[kind], times, problem) for kind, times in starts.items()}
+    period_ticks = _ticks("period", period, problem)
     if not period_ticks:
         raise ConfigError(f"must be more than 0, not {shown(period)}", "period")
     if "I" in offsets and "W" not in offsets:
@@ -102,20 +102,17 @@ def _block(problem: Problem, period: Any, starts: Mapping[str, Any]) -> Block:
     return Block(offsets, period_ticks)
 
 
-def _starts(key: str, times: Any, stages: int, scale: int) -> list[Time]:
+def _starts(key: str, times: Any, problem: Problem) -> list[Time]:
     if not isinstance(times, (list, tuple)):
         raise ConfigError(f"must be a list with one start for each stage, not {shown(times)}", key)
-    if len(times) != stages:
-        each = f"one start for each of the {stages} stages"
+    if len(times) != problem.stages:
+        each = f"one start for each of the {problem.stages} stages"
         raise NotApplicable(f"a block needs {each} in {key}; this one has {len(times)}", key)
-    return [_ticks(key, time, scale, entry=stage) for stage, time in enumerate(times)]
+    return [_ticks(key, time, problem, entry=stage) for stage, time in enumerate(times)]
 
 
-def _ticks(key: str, value: Any, scale: int, entry: int | None = None) -> Time:
-    try:
-        time = exact(value) * scale
-    except ValueError as error:
-        raise ConfigError(f"must be a number, not {shown(value)} ({error})", key, entry=entry) from None
+def _ticks(key: str, value: Any, problem: Problem, entry: int | None = None) -> Time:
+    time = read_number(value, Unit(TIME, problem.time_unit), key, entry) * problem.ticks.per_unit
     if time < 0:
         raise ConfigError(f"must be at least 0, not {shown(value)}", key, entry=entry)
     return int(time) if time.denominator == 1 else time

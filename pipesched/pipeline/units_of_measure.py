@@ -1,0 +1,134 @@
+"""Units of measure: "250us" and "80GB" are exact numbers in the units of a problem, where those are known."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from difflib import get_close_matches
+from fractions import Fraction
+from typing import NamedTuple
+
+from pipesched.checks import shown
+from pipesched.errors import ConfigError
+from pipesched.pipeline.quantities import DECIMAL, exact, in_range, of_few_digits
+
+MICRO = ("µs", "μs")  # the sign, and the Greek letter
+_MEASURED = re.compile(rf"({DECIMAL})\s*([A-Za-z]+|{'|'.join(MICRO)})", re.ASCII)
+
+
+class Dimension(NamedTuple):
+    """What a number measures: a noun, the key of a config that names its unit, and the size of each known unit.
+
+    `spellings` are other labels of the units, in small letters. `few_digits`: numbers have as few digits as users'
+    decimals may have, because they become ticks.
+    """
+
+    noun: str
+    key: str
+    units: Mapping[str, Fraction]
+    spellings: Mapping[str, str]
+    few_digits: bool
+
+    def unit_of(self, label: str) -> str | None:
+        """Return the known unit that a label means, None for any other label."""
+        return label if label in self.units else self.spellings.get(label.strip().lower())
+
+
+TIME = Dimension(
+    "a time",
+    "time_unit",
+    {name: Fraction(1, 10**places) for name, places in (("ns", 9), ("us", 6), ("ms", 3), ("s", 0))},
+    {
+        **{name: name for name in ("ns", "us", "ms", "s")},
+        **dict.fromkeys(("nsec", "nanosecond", "nanoseconds"), "ns"),
+        **dict.fromkeys((*MICRO, "usec", "microsecond", "microseconds"), "us"),
+        **dict.fromkeys(("msec", "millisecond", "milliseconds"), "ms"),
+        **dict.fromkeys(("sec", "second", "seconds"), "s"),
+    },
+    few_digits=True,
+)
+MEMORY = Dimension(
+    "memory",
+    "memory.unit",
+    {
+        **{name: Fraction(1000**power) for power, name in enumerate(("B", "kB", "MB", "GB", "TB"))},
+        **{name: Fraction(1024**power) for power, name in enumerate(("KiB", "MiB", "GiB", "TiB"), 1)},
+    },
+    dict.fromkeys(("byte", "bytes"), "B"),
+    few_digits=False,
+)
+DIMENSIONS = (TIME, MEMORY)
+
+
+class Unit(NamedTuple):
+    """What the numbers of a problem measure, and the label that the problem gives to their unit."""
+
+    dimension: Dimension
+    label: str
+
+
+def has_unit(value: object) -> bool:
+    """Return whether a value is the text of a number with something like a unit behind it."""
+    return isinstance(value, str) and _MEASURED.fullmatch(value.strip()) is not None
+
+
+def read_number(value: object, unit: Unit | None, key: str, entry: int | None = None) -> Fraction:
+    """Return the exact number of a value, which may have a unit of its own: "250us" is 0.25 where the unit is ms.
+
+    Raises ConfigError, about `key` and its `entry`.
+    """
+    try:
+        if unit is None or not isinstance(value, str) or not has_unit(value):
+            return exact(value)
+        return _converted(value, unit)
+    except ValueError as error:
+        raise ConfigError(f"must be a number, not {shown(value)} ({error})", key, entry=entry) from None
+    except ConfigError as error:
+        raise ConfigError(error.message, key, entry=entry) from None
+
+
+def _converted(text: str, unit: Unit) -> Fraction:
+    """Return the number of a text with a unit, in the unit of the problem. Raises ConfigError, ValueError."""
+    dimension, label = unit
+    number, name = _split(text)
+    own = _known_unit(name, text, dimension)
+    target = dimension.unit_of(label)
+    if target is None:
+        said = f"`{dimension.key}` is {shown(label)}" if label else f"no `{dimension.key}` is given"
+        raise ConfigError(
+            f"{shown(text)} is in {own}, but {said}: give {dimension.key}: {own}, or write a plain number"
+        )
+    converted = exact(number) * dimension.units[own] / dimension.units[target]
+    if not dimension.few_digits:
+        return in_range(converted)
+    try:
+        return of_few_digits(converted)
+    except ValueError as error:
+        raise ConfigError(f"{shown(text)} has {error} in {target}; choose another `{dimension.key}`") from None
+
+
+def _split(text: str) -> tuple[str, str]:
+    """Return the number and the unit of a text that has one."""
+    parts = _MEASURED.fullmatch(text.strip())
+    return (parts[1], parts[parts.lastindex or 0]) if parts else (text, "")
+
+
+def _known_unit(name: str, text: str, dimension: Dimension) -> str:
+    """Return the unit of that name; `µs` is us. Raises ConfigError for an unknown one, and for one of another kind."""
+    if name in dimension.units:
+        return name
+    if name in MICRO and dimension is TIME:
+        return "us"
+    for other in DIMENSIONS:
+        if other is not dimension and (name in other.units or (name in MICRO and other is TIME)):
+            raise ConfigError(f"must be {dimension.noun}, not {shown(text)}, which is {other.noun}")
+    near = dimension.spellings.get(name.lower()) or _nearest(name, dimension)
+    hint = f"did you mean {near!r}? " if near else ""
+    raise ConfigError(f"{shown(text)} has the unknown unit {name!r}; {hint}known are {', '.join(dimension.units)}")
+
+
+def _nearest(name: str, dimension: Dimension) -> str | None:
+    """Return the unit that is spelled most alike, small and capital letters apart."""
+    by_letters = {unit.lower(): unit for unit in dimension.units}
+    near = get_close_matches(name.lower(), by_letters, n=1, cutoff=0.5)
+    return by_letters[near[0]] if near else None
