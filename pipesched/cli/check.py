@@ -12,6 +12,8 @@ from pipesched.cli.options import ProblemSource, Screen
 if TYPE_CHECKING:
     from pipesched.outcome import Outcome
 
+MOST_SHOWN = 20  # sentences; --json has all
+
 
 def command(
     file: Annotated[
@@ -35,8 +37,10 @@ def command(
         print_json(check_document(outcome, violations))
     else:
         console = console_for(screen)
-        for violation in violations:
+        for violation in violations[:MOST_SHOWN]:
             console.print(violation, soft_wrap=True)
+        if len(violations) > MOST_SHOWN:
+            console.print(f"and {len(violations) - MOST_SHOWN:,} more; --json has all", soft_wrap=True)
         broken = f"rules broken: {len(violations)}"
         console.print(broken if outcome is None or violations else _praise(outcome), soft_wrap=True)
     if violations:

@@ -41,7 +41,7 @@ def command(
     """
     from pipesched.cli.comparing import print_comparison, require_drawable, wanted_charts
     from pipesched.cli.output import print_json, save, target_format
-    from pipesched.cli.reading import given_config
+    from pipesched.cli.reading import given_config, note_halves
     from pipesched.cli.words import split_words
     from pipesched.file_formats.comparison_json import comparison_document
     from pipesched.file_formats.registry import COMPARISON, SWEEP
@@ -56,6 +56,7 @@ def command(
         return
     config = given_config(problem)
     compared = _compared(comparison, names, config, algorithm)
+    note_halves(problem, assumed=config.assumes_halves, outcomes=(entry.outcome for entry in compared))
     if comparison.pareto:
         _answer_pareto(compared, target, screen)
         return
@@ -133,8 +134,9 @@ def _swept(
 ) -> Sweep:
     """Return the comparison at each value of a field, given as FIELD=VALUES."""
     from pipesched.cli.comparing import read_sweep
-    from pipesched.cli.reading import config_source, flags_of_problem
+    from pipesched.cli.reading import config_source, flags_of_problem, note_halves
     from pipesched.config.load import algorithm_of, load_values
+    from pipesched.config.values import assumes_halves
 
     with flags_of_problem():
         values = load_values(config_source(source.config), source.overrides)
@@ -143,6 +145,8 @@ def _swept(
     own = _own_options(configured, chosen)
     with _located(configured, options):
         swept = read_sweep(str(comparison.sweep), values, chosen, each=own, jobs=comparison.jobs, **options)
+    outcomes = (entry.outcome for point in swept for entry in point.comparison)
+    note_halves(source, assumed=assumes_halves(values), outcomes=outcomes)
     return swept if comparison.only is None else swept.only(comparison.only)
 
 

@@ -78,7 +78,7 @@ def _outcome(file: str | None, algo: str | None, problem: ProblemSource, algorit
     """Return the schedule of the file, or of the algorithm."""
     from pipesched.cli.flags import ALGORITHM_FLAGS
     from pipesched.cli.output import working
-    from pipesched.cli.reading import given_config, made_schedule, read_schedule
+    from pipesched.cli.reading import given_config, made_schedule, note_halves, read_schedule
     from pipesched.errors import ConfigError
 
     if (file is None) == (algo is None):
@@ -86,7 +86,9 @@ def _outcome(file: str | None, algo: str | None, problem: ProblemSource, algorit
     if algo is not None:
         config = given_config(problem)
         with working(config.problem):
-            return made_schedule(config, algo, algorithm)
+            outcome = made_schedule(config, algo, algorithm)
+        note_halves(problem, assumed=config.assumes_halves, outcomes=[outcome])
+        return outcome
     if algorithm:
         flag = ALGORITHM_FLAGS[next(iter(algorithm))]
         raise ConfigError(f"{flag}: belongs to --algo; {file} is a schedule already")

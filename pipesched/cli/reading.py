@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
@@ -43,6 +43,17 @@ def given_config(source: ProblemSource) -> Config:
     for doubt in doubts(config.problem):
         print(f"pipesched: warning: {spell(doubt) if source.config is None else doubt}", file=sys.stderr)
     return config
+
+
+def note_halves(source: ProblemSource, *, assumed: bool, outcomes: Iterable[Outcome | None]) -> None:
+    """Say once on stderr that halves of the backward are `assumed`, where a schedule runs them."""
+    if not assumed:
+        return
+    from pipesched.pipeline.doubts import assumed_halves
+
+    note = assumed_halves((outcome.algorithm, outcome.schedule.plan) for outcome in outcomes if outcome is not None)
+    if note is not None:
+        print(f"pipesched: note: {spell(note) if source.config is None else note}", file=sys.stderr)
 
 
 def config_source(config: str | None) -> Source | None:

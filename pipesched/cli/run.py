@@ -36,7 +36,7 @@ def command(
     Without a config it is the built-in default: 4 devices, 8 stages, 8 microbatches, forward 5, backward 10.
     """
     from pipesched.cli.output import answer_schedule, target_format, working
-    from pipesched.cli.reading import given_config, made_schedule
+    from pipesched.cli.reading import given_config, made_schedule, note_halves
     from pipesched.cli.words import only_name, split_words
     from pipesched.file_formats.registry import SCHEDULE
 
@@ -46,4 +46,5 @@ def command(
     config = given_config(source)
     with working(config.problem):
         outcome = made_schedule(config, name, algorithm)
+    note_halves(source, assumed=config.assumes_halves, outcomes=[outcome])
     answer_schedule(outcome, chart, target, screen, config.problem)

@@ -9,6 +9,7 @@ import typer
 from pipesched.cli.options import ChartOptions, ProblemSource, Screen, SearchOptions, Target
 
 if TYPE_CHECKING:
+    from pipesched.config.load import Config
     from pipesched.outcome import Outcome
     from pipesched.pipeline.problem import Problem
     from pipesched.solver.frontier import Frontier
@@ -31,17 +32,22 @@ def command(
     which keeps two copies of the weights. Ctrl-C ends the search with the best schedule so far.
     """
     from pipesched.cli.output import answer_schedule, refuse_chart_options
+    from pipesched.cli.reading import note_halves
     from pipesched.cli.words import with_config
 
     problem = with_config(problem, file)
     _check_target(target, search)  # before anything takes long
-    given, settings = _given(problem, search)
+    config, settings = _given(problem, search)
+    assumed = config.assumes_halves and not search.quiet
     if search.frontier:
         refuse_chart_options(chart, "--frontier")
-        _show_frontier(_searched(given, settings, search), target, screen)
+        found = _searched(config.problem, settings, search)
+        note_halves(problem, assumed=assumed, outcomes=(point.outcome for point in found))
+        _show_frontier(found, target, screen)
         return
-    outcome = _searched(given, settings, search)
-    answer_schedule(outcome, chart, target, screen, given, timing=not search.quiet)
+    outcome = _searched(config.problem, settings, search)
+    note_halves(problem, assumed=assumed, outcomes=[outcome])
+    answer_schedule(outcome, chart, target, screen, config.problem, timing=not search.quiet)
 
 
 def _searched(given: Problem, settings: dict[str, Any], search: SearchOptions) -> Any:
@@ -78,8 +84,8 @@ def _check_target(target: Target, search: SearchOptions) -> None:
         )
 
 
-def _given(source: ProblemSource, search: SearchOptions) -> tuple[Problem, dict[str, Any]]:
-    """Return the problem, and the settings of the search.
+def _given(source: ProblemSource, search: SearchOptions) -> tuple[Config, dict[str, Any]]:
+    """Return the config, and the settings of the search.
 
     --placement may list several names to choose from, where a config holds one. Raises ConfigError for a hint to a
     frontier.
@@ -97,7 +103,7 @@ def _given(source: ProblemSource, search: SearchOptions) -> tuple[Problem, dict[
     if isinstance(names, list) and any(name in PLACEMENTS for name in names):
         settings["placement"] = names
         source = source._replace(overrides={**source.overrides, "placement": "auto"})
-    return given_config(source).problem, settings
+    return given_config(source), settings
 
 
 def _show_frontier(frontier: Frontier, target: Target, screen: Screen) -> None:

@@ -9,6 +9,7 @@ from pipesched.cli.options import ProblemSource
 from pipesched.errors import ConfigError
 
 CONFIG_SUFFIXES = (".yaml", ".yml")
+SCHEDULE_SUFFIXES = (".json", ".csv")
 
 
 class Words(NamedTuple):
@@ -39,8 +40,30 @@ def with_config(problem: ProblemSource, file: str | None) -> ProblemSource:
 
 
 def only_name(names: Sequence[str], algo: str | None) -> str | None:
-    """Return the one algorithm that was named, as a word or by --algo. Raises ConfigError for several."""
+    """Return the one algorithm that was named, as a word or by --algo.
+
+    Raises ConfigError for several, and for a word that names none.
+    """
     named = [*names, *([] if algo is None else [algo])]
     if len(named) > 1:
         raise ConfigError(f"{' '.join(named)}: one algorithm at a time; `pipesched compare` takes several")
+    for name in names:
+        _require_algorithm(name)
     return named[0] if named else None
+
+
+def _require_algorithm(word: str) -> None:
+    """Raise ConfigError for a word that is no algorithm. It was no flag's, so the message names none."""
+    from pipesched.schedulers.registry import family
+
+    if is_file(word):
+        raise ConfigError(f"{word} is no algorithm; `pipesched show` draws the schedule of a file")
+    try:
+        family(word)
+    except ConfigError as error:
+        raise ConfigError(error.message) from None
+
+
+def is_file(word: str) -> bool:
+    """Return whether a word names the file of a schedule."""
+    return word.lower().endswith(SCHEDULE_SUFFIXES)

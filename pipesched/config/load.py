@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from pipesched.checks import shown
-from pipesched.config.values import Source, Values, override, problem_of, source_of, values_of
+from pipesched.config.values import Source, Values, assumes_halves, override, problem_of, source_of, values_of
 from pipesched.errors import ConfigError
 from pipesched.pipeline.problem import Problem
 
@@ -16,10 +16,14 @@ if TYPE_CHECKING:
 
 
 class Config(NamedTuple):
-    """What a config says: the problem, and the algorithm that it asks for, if any."""
+    """What a config says: the problem, and the algorithm that it asks for, if any.
+
+    `assumes_halves`: the backward was given whole, and not by the built-in default, so its halves are not measured.
+    """
 
     problem: Problem
     algorithm: Algorithm | None
+    assumes_halves: bool = False
 
 
 def load(path_or_text: str | Path | None = None, **overrides: Any) -> Problem:
@@ -41,7 +45,7 @@ def load(path_or_text: str | Path | None = None, **overrides: Any) -> Problem:
 def load_config(config: str | Path | Source | None, overrides: Mapping[str, Any]) -> Config:
     """Return the problem, as `load` does, and the algorithm that the config asks for, if any. Raises ConfigError."""
     values = load_values(config, overrides)
-    return Config(problem_of(values), algorithm_of(values))
+    return Config(problem_of(values), algorithm_of(values), assumes_halves(values))
 
 
 def load_values(config: str | Path | Source | None, overrides: Mapping[str, Any]) -> Values:

@@ -26,6 +26,7 @@ from pipesched.config.text_numbers import only_numbers
 from pipesched.errors import ConfigError
 from pipesched.names import look_up
 from pipesched.pipeline.arguments import make_problem
+from pipesched.pipeline.layer_arguments import PARTS
 from pipesched.pipeline.problem import Problem
 from pipesched.pipeline.quantities import exact
 
@@ -51,9 +52,6 @@ class Source(NamedTuple):
     name: str
 
 
-Values = dict[str, Given]  # by the parameters of make_problem, and `algorithm`
-
-
 def source_of(config: str | Path) -> Source:
     """Return the text of a config, which is the name of a file or the YAML itself.
 
@@ -71,6 +69,13 @@ def default_values() -> Values:
     """Return the built-in default: 4 devices with two stages each. Stages follow the devices."""
     numbers = {"devices": 4, "microbatches": 8, "forward": 5, "backward": 10}
     return {name: Given(value, built_in=True) for name, value in {**numbers, "stages": TWO_A_DEVICE}.items()}
+
+
+def assumes_halves(values: Mapping[str, Given]) -> bool:
+    """Return whether a user gave the backward whole, so that each half of it is taken as half."""
+    parts = [values[key].value for key in PARTS if key in values]
+    by_layers = any("backward" in part for part in parts if isinstance(part, Mapping))
+    return by_layers or ("backward" in values and not values["backward"].built_in)
 
 
 def values_of(source: Source | None) -> Values:

@@ -36,12 +36,15 @@ class Sheet:
 
     @cached_property
     def rank_of(self) -> dict[int, int]:
-        """The rank of each stage that computes: that of its first computation, in the order of the stages."""
-        ranks: dict[int, int] = {}
+        """The rank of each stage that computes: that which runs most of its computations, in the order of the stages.
+
+        Of ranks with as many, it is the one that comes first in the file.
+        """
+        votes: dict[int, Counter[int]] = defaultdict(Counter)
         for action, cells in self.cells_of.items():
             if action.kind in COMPUTATIONS:
-                ranks.setdefault(action.stage, cells[0].rank)
-        return dict(sorted(ranks.items()))
+                votes[action.stage].update(cell.rank for cell in cells)
+        return {stage: max(sorted(ranks), key=ranks.__getitem__) for stage, ranks in sorted(votes.items())}
 
     @cached_property
     def stages(self) -> int:

@@ -90,7 +90,7 @@ def test_shipped_config(path: Path) -> None:
     text = path.read_text(encoding="utf-8")
     assert is_valid(text)
     assert text.startswith("#")
-    problem, configured = load_config(str(path), {})
+    problem, configured, _ = load_config(str(path), {})
     asked = configured or Algorithm("1f1b")
     assert pipesched.run(problem, asked.name, **asked.options).schedule.makespan_ticks > 0
 

@@ -57,7 +57,10 @@ def test_a_plan_of_one_direction() -> None:
     [
         (("0F0 0B0 0F1 1B1", "1F0 1B0 1F1 0B1"), "stage 0 must run on one device; this plan has it on 0 and 1"),
         (("0F0 0B0 0F1 0B1", ""), "stage 1 must run on one device; this plan has it on none"),
-        (("0F0 0B0 0F1 0B1", "1F0 1B0 1F1", "1B1"), "stage 1 must run on one device; this plan has it on 1 and 2"),
+        (
+            ("0F0 0B0 0F1 0B1", "1F0 1B0 1F1", "1B1"),
+            "stage 1 must run on one device; this plan has it on 1 and 2: 1B1 on 2, the rest on 1",
+        ),
         (("0F0 0B0", "0F1 0B1 1F0 1B0 1F1 1B1"), "on one device, or on two that mirror each other"),
         (("0F0 0B0 0F1 0B1", "1F0 1B0", "1F1 1B1"), "on one device, or on two that mirror each other"),
     ],
