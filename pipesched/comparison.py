@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
-from typing import Any, overload
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, overload
 
 from pipesched.checks import (
     joined,
@@ -29,17 +30,21 @@ from pipesched.schedulers.options import checked_option, checked_options, labell
 from pipesched.schedulers.registry import algorithms as all_algorithms
 from pipesched.schedulers.registry import family, own_name
 
+if TYPE_CHECKING:
+    from pipesched.given_plans import Contestant
+
 DEFAULT = ("naive", "1f1b", "interleaved")
 ALL = "all"
+_Call = tuple[Problem, str, Mapping[str, Any], "Contestant | None"]
 
 
 @dataclass(frozen=True)
 class Entry:
-    """One algorithm of a comparison: its outcome, or the `reason` why it does not apply.
+    """One algorithm or plan of a comparison: its outcome, or the `reason` why it does not apply.
 
-    `options` are those it was given. `metrics` are the outcome's; an entry that was read from a document has metrics
-    and no outcome, and says by `trainers` and `copies` what `runs_in` and `weights` are. Raises ConfigError, about the
-    field at fault, for a value of another type.
+    `options` are those it was given, `file` is where a plan was read. `metrics` are the outcome's; an entry that was
+    read from a document has metrics and no outcome, and says by `trainers` and `copies` what `runs_in` and `weights`
+    are. Raises ConfigError, about the field at fault, for a value of another type.
     """
 
     algorithm: str
@@ -49,6 +54,7 @@ class Entry:
     document: Mapping[str, Any] | None = field(default=None, repr=False)
     trainers: Sequence[str] = field(default=(), repr=False)
     copies: int = field(default=1, repr=False)
+    file: str = field(default="", repr=False)
 
     def __post_init__(self) -> None:
         require_text(self.algorithm, "algorithm")
@@ -60,6 +66,7 @@ class Entry:
         for trainer in require_sequence(self.trainers, "trainers"):
             require_text(trainer, "trainers")
         require_whole(self.copies, "copies", least=1)
+        require_text(self.file, "file")
 
     def __repr__(self) -> str:
         what = shown(self.reason) if self.metrics is None else f"makespan {self.metrics['makespan']}"
@@ -180,37 +187,46 @@ class Comparison(Displayable, Sequence[Entry]):
 
 def compare(
     problem: Problem,
-    algorithms: str | Sequence[str] = DEFAULT,
+    algorithms: str | Sequence[str] | None = None,
     *,
+    plans: Mapping[str, Any] | Sequence[str | Path] | None = None,
     each: Mapping[str, Mapping[str, Any]] | None = None,
     jobs: int = 1,
     **options: Any,
 ) -> Comparison:
-    """Run several algorithms on one problem, and return their outcomes in the order asked for.
+    """Run several algorithms on one problem, and plans of your own, and return their outcomes in the order asked for.
 
     Args:
         problem: What to schedule.
         algorithms: Names of `algorithms()`, or "all": every algorithm but those whose required options are not given.
             One that is listed twice, or under an alias too, has one entry. An algorithm that does not apply becomes an
-            entry with the reason.
+            entry with the reason. Default: naive, 1f1b and interleaved, or none beside `plans`.
+        plans: What else to compare, by names that are no algorithm's: a Plan, a Schedule, an Outcome, the options of a
+            building block, or the name of a file (a JSON document, a CSV of PyTorch, a block or a config with one in
+            YAML); a list of files is named by their stems. Only orders are taken: times and memory are those of
+            `problem`, with its stages fused to those of the plan. A plan that cannot be for this problem becomes an
+            entry with the reason. Entries of plans follow those of algorithms.
         each: Options of single algorithms, by the names of algorithms that are compared.
         jobs: The number of processes that run algorithms side by side; 0: one a core. The answer is the same.
         **options: Options for every algorithm that has them; they replace those of `each`. One that is None is not
             given, here and in `each`.
 
     Raises:
-        ConfigError: For an unknown algorithm, an option that none of them knows, or a bad value.
+        ConfigError: For an unknown algorithm, an option that none of them knows, a bad value, or a file that cannot be
+            read.
     """
     require_problem(problem)
     require_whole(jobs, "jobs", most=1000)
     own = _own_options({} if each is None else each)
-    names = _names(algorithms, own)
+    given_plans = read_plans(plans)
+    names = _names(algorithms, own, given_plans)
     _require_compared({} if each is None else each, names)
     _require_known(names, options)
-    calls = []
+    calls: list[_Call] = []
     for name in names:
         given = {key: value for key, value in options.items() if key in options_of(family(name)) and value is not None}
-        calls.append((problem, name, {**own.get(name, {}), **given}))
+        calls.append((problem, name, {**own.get(name, {}), **given}, None))
+    calls += [(problem, name, {}, plan) for name, plan in given_plans.items()]
     entries = in_processes(_entry, calls, jobs, work=2 * problem.stages * problem.microbatches)
     return Comparison(tuple(entries), problem.time_unit)
 
@@ -220,11 +236,24 @@ def every_name(own: Mapping[str, Mapping[str, Any]]) -> list[str]:
     return [algorithm.name for algorithm in all_algorithms() if algorithm.name in own or not algorithm.required]
 
 
-def _names(algorithms: str | Sequence[str], own: Mapping[str, Mapping[str, Any]]) -> list[str]:
+def read_plans(plans: Any) -> Mapping[str, Contestant]:
+    """Return the plans to compare, read once. Raises ConfigError."""
+    if plans is None:
+        return {}
+    from pipesched.given_plans import contestants
+
+    return contestants(plans)
+
+
+def _names(
+    algorithms: str | Sequence[str] | None, own: Mapping[str, Mapping[str, Any]], plans: Mapping[str, Contestant]
+) -> list[str]:
+    if algorithms is None:
+        algorithms = () if plans else DEFAULT
     if isinstance(algorithms, str) and algorithms == ALL:
         return every_name(own)
     listed: Sequence[str] = [algorithms] if isinstance(algorithms, str) else require_sequence(algorithms, "algorithms")
-    if not listed:
+    if not listed and not plans:
         raise ConfigError("must list at least one algorithm", "algorithms")
     try:
         return list(dict.fromkeys(family(name).name for name in listed))
@@ -260,13 +289,27 @@ def _require_known(names: Sequence[str], options: Mapping[str, Any]) -> None:
     for key, value in options.items():
         takers = [algorithm for algorithm in families if key in options_of(algorithm)]
         if not takers:
-            raise ConfigError(f"none of {', '.join(names)} takes the option `{key}`", key)
+            compared = f"none of {', '.join(names)}" if names else "no algorithm that is compared"
+            raise ConfigError(f"{compared} takes the option `{key}`", key)
         checked_option(takers[0], key, value)
 
 
-def _entry(call: tuple[Problem, str, Mapping[str, Any]]) -> Entry:
-    problem, name, options = call
+def _entry(call: _Call) -> Entry:
+    problem, name, options, plan = call
+    if plan is not None:
+        return _entry_of_plan(problem, name, plan)
     try:
         return Entry(name, run(problem, name, **options), options=options)
     except (NotApplicable, NoSchedule) as error:
         return Entry(name, None, str(error), options)
+
+
+def _entry_of_plan(problem: Problem, name: str, plan: Contestant) -> Entry:
+    from pipesched.given_plans import GivenAlgorithm
+    from pipesched.refit import scheduled
+
+    options = plan.algorithm.options if isinstance(plan, GivenAlgorithm) else {}
+    try:
+        return Entry(name, scheduled(problem, name, plan), options=options, file=plan.file)
+    except (NotApplicable, NoSchedule) as error:
+        return Entry(name, None, str(error), options, file=plan.file)

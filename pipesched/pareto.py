@@ -15,7 +15,8 @@ class Standing(NamedTuple):
     """A schedule among others, and the options of its algorithm.
 
     Makespan and memory are in the user's units; `memory` is what the largest device holds at most, static memory
-    included; `dominated_by` is the position of the first standing that dominates this one.
+    included; `dominated_by` is the position of the first standing that dominates this one; `file` is where a plan
+    was read.
     """
 
     outcome: Outcome
@@ -23,6 +24,7 @@ class Standing(NamedTuple):
     makespan: Fraction
     memory: Fraction
     dominated_by: int | None = None
+    file: str = ""
 
     @property
     def label(self) -> str:
@@ -58,4 +60,4 @@ def _standing(entry: Entry) -> Standing | None:
     if entry.outcome is None:
         return None
     _, _, makespan, memory = entry.rank
-    return Standing(entry.outcome, entry.options, makespan, memory)
+    return Standing(entry.outcome, entry.options, makespan, memory, file=entry.file)

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from pipesched.checks import cut, require_label, require_mapping, require_number, require_sequence, require_type, shown
-from pipesched.comparison import DEFAULT, Comparison, Entry, compare
+from pipesched.comparison import Comparison, Entry, compare, read_plans
 from pipesched.display import Displayable
 from pipesched.errors import ConfigError
 from pipesched.pipeline.arguments import first_entries, is_several
@@ -83,8 +83,9 @@ def sweep(
     path_or_text: str | Path | None,
     field: str,
     values: Sequence[Any],
-    algorithms: str | Sequence[str] = DEFAULT,
+    algorithms: str | Sequence[str] | None = None,
     *,
+    plans: Mapping[str, Any] | Sequence[str | Path] | None = None,
     overrides: Mapping[str, Any] | None = None,
     each: Mapping[str, Mapping[str, Any]] | None = None,
     jobs: int = 1,
@@ -96,7 +97,7 @@ def sweep(
         path_or_text: As for `load`: the name of a file, YAML, or None for the built-in default.
         field: What to vary: a parameter of `make_problem` (`microbatches`), or its key in a config (`costs.forward`).
         values: The values it takes, at most 10,000; texts with units too ("250us").
-        algorithms: As for `compare`, like `each`, `jobs` and the `options` of families.
+        algorithms: As for `compare`, like `plans`, `each`, `jobs` and the `options` of families.
         overrides: Values that replace those of the config at every point, by the parameters of `make_problem`; None is
             the default. What is varied cannot stand there too.
 
@@ -109,10 +110,11 @@ def sweep(
     varied, listed = numeric_field(field), _listed(values)
     _require_no_conflict(varied, given)
     points = sweep_points(load_values(path_or_text, given), varied, listed)
+    read = read_plans(plans)
     return Sweep(
         varied.key,
         tuple(
-            SweepPoint(value, compare(problem, algorithms, each=each, jobs=jobs, **options))
+            SweepPoint(value, compare(problem, algorithms, plans=read, each=each, jobs=jobs, **options))
             for value, problem in points
         ),
     )

@@ -124,7 +124,6 @@ def test_options_for_all_replace_those_for_each() -> None:
         ({"problem": None}, "problem", "must be a Problem"),
         ({"algorithms": []}, "algorithms", "must list at least one algorithm"),
         ({"algorithms": 5}, "algorithms", "must be a list, not 5"),
-        ({"algorithms": None}, "algorithms", "must be a list, not null"),
         ({"algorithms": ["1f1c"]}, "algorithms", "unknown algorithm '1f1c'; did you mean '1f1b'"),
         ({"algorithms": [5]}, "algorithms", "must be the name of an algorithm"),
         ({"each": [("naive", {})]}, "each", "must be options by the names of algorithms"),

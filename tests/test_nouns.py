@@ -141,6 +141,7 @@ WRONG: dict[tuple[str, str], list[Any]] = {
     ("entry", "document"): [1, [], {1: 2}],
     ("entry", "trainers"): [1, "x", [1]],
     ("entry", "copies"): [0, "x", 1.5],
+    ("entry", "file"): [None, 1],
     ("report", "equal"): [1, [], None],
     ("varied", "value"): [None, "4", -1, True, nan, [1]],
     ("varied", "comparison"): [None, [], OUTCOME],

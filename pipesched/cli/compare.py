@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from contextlib import AbstractContextManager, nullcontext
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 
 import typer
 
@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from pipesched.comparison import Comparison
     from pipesched.config.algorithm import Algorithm
     from pipesched.config.load import Config
+    from pipesched.given_plans import Contestant
     from pipesched.sweeping import Sweep
 
 
@@ -23,8 +24,9 @@ def command(
     words: Annotated[
         list[str] | None,
         typer.Argument(
-            help="Algorithms of `pipesched list`, and the YAML file of the problem; default: naive 1f1b interleaved.",
-            metavar="NAME|FILE",
+            help="Algorithms of `pipesched list`, schedules (FILE.json, FILE.csv) and building blocks (NAME=FILE.yaml),"
+            " and the YAML file of the problem; default: naive 1f1b interleaved.",
+            metavar="NAME|FILE|NAME=FILE",
         ),
     ] = None,
     *,
@@ -42,20 +44,22 @@ def command(
     from pipesched.cli.comparing import print_comparison, require_drawable, wanted_charts
     from pipesched.cli.output import print_json, save, target_format
     from pipesched.cli.reading import given_config, note_halves
-    from pipesched.cli.words import split_words
+    from pipesched.cli.words import split_files, split_words
     from pipesched.file_formats.comparison_json import comparison_document
     from pipesched.file_formats.registry import COMPARISON, SWEEP
 
-    names, problem = split_words(words, problem)
+    files, others = split_files(words)
+    names, problem = split_words(others, problem)
     comparison, problem = _chunks_swept(comparison, problem)
     _require_effect(comparison, names, chart)
     wanted = wanted_charts(comparison.charts)
     target_format(target, COMPARISON if comparison.sweep is None else SWEEP)
+    contest = Contest(names, _read_plans(files))
     if comparison.sweep is not None:
-        _answer_sweep(_swept(comparison, names, problem, algorithm), comparison.show, target, screen)
+        _answer_sweep(_swept(comparison, contest, problem, algorithm), comparison.show, target, screen)
         return
     config = given_config(problem)
-    compared = _compared(comparison, names, config, algorithm)
+    compared = _compared(comparison, contest, config, algorithm)
     note_halves(problem, assumed=config.assumes_halves, outcomes=(entry.outcome for entry in compared))
     if comparison.pareto:
         _answer_pareto(compared, target, screen)
@@ -69,6 +73,35 @@ def command(
     else:
         fold = comparison.everything and not comparison.all_rows
         print_comparison(shown, config.problem, wanted, chart, screen, fold=fold)
+
+
+class Contest(NamedTuple):
+    """What is compared: algorithms by their names, and plans of files, None where there are no files."""
+
+    names: Sequence[str]
+    plans: Mapping[str, Contestant] | None
+
+    def algorithms(self, comparison: ComparisonOptions, configured: Algorithm | None) -> str | Sequence[str]:
+        """Return the algorithms to compare.
+
+        Without names and files these are the default ones and the config's, in a plot all.
+        """
+        from pipesched.comparison import ALL, DEFAULT
+
+        alone = not self.names and self.plans is None
+        if comparison.everything or (comparison.pareto and alone):
+            return ALL
+        own = [configured.name] if configured else []
+        return list(dict.fromkeys([*DEFAULT, *own])) if alone else self.names
+
+
+def _read_plans(files: Sequence[tuple[str | None, str]]) -> Mapping[str, Contestant] | None:
+    """Return the plans and blocks in files, by their names. Raises ConfigError."""
+    if not files:
+        return None
+    from pipesched.given_plans import contestants, name_files
+
+    return contestants(name_files(files))
 
 
 def _chunks_swept(comparison: ComparisonOptions, problem: ProblemSource) -> tuple[ComparisonOptions, ProblemSource]:
@@ -101,37 +134,26 @@ def _own_options(configured: Algorithm | None, names: str | Sequence[str]) -> di
     return {configured.name: configured.options}
 
 
-def _names(comparison: ComparisonOptions, names: Sequence[str], configured: Algorithm | None) -> str | Sequence[str]:
-    """Return the algorithms to compare; without names these are the default ones and the config's, in a plot all."""
-    from pipesched.comparison import ALL, DEFAULT
-
-    own = [configured.name] if configured else []
-    every = comparison.everything or (comparison.pareto and not names)
-    return ALL if every else names or list(dict.fromkeys([*DEFAULT, *own]))
-
-
 def _located(configured: Algorithm | None, options: Mapping[str, Any]) -> AbstractContextManager[None]:
     """Return a context in which an error in an option of the config, unless `options` replace it, names its line."""
     return configured.overridden(options).located() if configured else nullcontext()
 
 
 def _compared(
-    comparison: ComparisonOptions, names: Sequence[str], config: Config, options: Mapping[str, Any]
+    comparison: ComparisonOptions, contest: Contest, config: Config, options: Mapping[str, Any]
 ) -> Comparison:
     from pipesched.cli.output import working
     from pipesched.comparison import compare
 
-    chosen = _names(comparison, names, config.algorithm)
+    chosen = contest.algorithms(comparison, config.algorithm)
     own = _own_options(config.algorithm, chosen)
-    count = 20 if isinstance(chosen, str) else len(chosen)
+    count = (20 if isinstance(chosen, str) else len(chosen)) + len(contest.plans or ())
     with working(config.problem, count), _located(config.algorithm, options):
-        compared = compare(config.problem, chosen, each=own, jobs=comparison.jobs, **options)
+        compared = compare(config.problem, chosen, plans=contest.plans, each=own, jobs=comparison.jobs, **options)
     return compared if comparison.only is None else compared.only(comparison.only)
 
 
-def _swept(
-    comparison: ComparisonOptions, names: Sequence[str], source: ProblemSource, options: Mapping[str, Any]
-) -> Sweep:
+def _swept(comparison: ComparisonOptions, contest: Contest, source: ProblemSource, options: Mapping[str, Any]) -> Sweep:
     """Return the comparison at each value of a field, given as FIELD=VALUES."""
     from pipesched.cli.comparing import read_sweep
     from pipesched.cli.reading import config_source, flags_of_problem, note_halves
@@ -141,10 +163,11 @@ def _swept(
     with flags_of_problem():
         values = load_values(config_source(source.config), source.overrides)
     configured = algorithm_of(values)
-    chosen = _names(comparison, names, configured)
+    chosen = contest.algorithms(comparison, configured)
     own = _own_options(configured, chosen)
     with _located(configured, options):
-        swept = read_sweep(str(comparison.sweep), values, chosen, each=own, jobs=comparison.jobs, **options)
+        settings = {"plans": contest.plans, "each": own, "jobs": comparison.jobs, **options}
+        swept = read_sweep(str(comparison.sweep), values, chosen, **settings)
     outcomes = (entry.outcome for point in swept for entry in point.comparison)
     note_halves(source, assumed=assumes_halves(values), outcomes=outcomes)
     return swept if comparison.only is None else swept.only(comparison.only)

@@ -41,7 +41,7 @@ COMMAND_FLAGS = {  # parameter of any other function -> its flag
     "units": "--unit",
     "values": "--sweep",
 }  # fmt: skip
-ARGUMENTS = ("algorithms",)  # parameters that are no flags: what is wrong with them says so itself
+ARGUMENTS = ("algorithms", "plans")  # parameters that are no flags: what is wrong with them says so itself
 _PARAMETER = re.compile(r"`([a-z][a-z_0-9]*(?:\.[a-z_0-9]+)?)`")
 
 

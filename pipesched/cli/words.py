@@ -1,4 +1,4 @@
-"""Words without a flag: names of algorithms, and the config file."""
+"""Words without a flag: names of algorithms, files of schedules, and the config file."""
 
 from __future__ import annotations
 
@@ -17,6 +17,34 @@ class Words(NamedTuple):
 
     names: list[str]
     problem: ProblemSource
+
+
+class Contestants(NamedTuple):
+    """The files to compare, each with its name where it was given one, and all other words."""
+
+    files: list[tuple[str | None, str]]
+    words: list[str]
+
+
+def split_files(words: Sequence[str] | None) -> Contestants:
+    """Tell files to compare (`mine.json`, `wave=block.yaml`) from other words, also in a list with commas.
+
+    A YAML file without a name is the config. Raises ConfigError for a name or a file that is empty.
+    """
+    files: list[tuple[str | None, str]] = []
+    others: list[str] = []
+    for word in words or ():
+        for part in [word] if "=" in word or word.lower().endswith(CONFIG_SUFFIXES) else word.split(","):
+            name, equals, file = part.partition("=")
+            if equals:
+                if not name.strip() or not file.strip():
+                    raise ConfigError(f"{part}: write NAME=FILE, for instance wave=block.yaml")
+                files.append((name.strip(), file.strip()))
+            elif is_file(part.strip()):
+                files.append((None, part.strip()))
+            else:
+                others.append(part)
+    return Contestants(files, others)
 
 
 def split_words(words: Sequence[str] | None, problem: ProblemSource) -> Words:

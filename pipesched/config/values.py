@@ -52,6 +52,9 @@ class Source(NamedTuple):
     name: str
 
 
+Values = dict[str, Given]  # by the parameters of make_problem, and `algorithm`
+
+
 def source_of(config: str | Path) -> Source:
     """Return the text of a config, which is the name of a file or the YAML itself.
 
@@ -86,10 +89,15 @@ def values_of(source: Source | None) -> Values:
 
     name = source.name
     root = parse_yaml(source.text, name)
-    values = {field.name: given for field, given in _fields(root, name)}
+    values = read_fields(root, name)
     if "devices" not in values:
         raise ConfigError("`devices` is missing; a config needs at least `devices: 4`", "devices", where=name)
     return values
+
+
+def read_fields(root: Any, name: str) -> Values:
+    """Return the values that stand in a file, whichever they are. Raises ConfigError for an unknown key."""
+    return {field.name: given for field, given in _fields(root, name)}
 
 
 def _fields(root: Any, name: str, section: str = "") -> Iterator[tuple[Field, Given]]:

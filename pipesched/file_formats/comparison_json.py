@@ -62,10 +62,11 @@ def rows_document(name: str, rows: Iterable[Mapping[str, Any]]) -> dict[str, Any
 
 
 def _row(entry: Entry) -> dict[str, Any]:
+    who = {"algorithm": entry.algorithm, **_file(entry.file)}
     if entry.metrics is None:
-        return {"algorithm": entry.algorithm, "applicable": False, "reason": entry.reason}
+        return {**who, "applicable": False, "reason": entry.reason}
     return {
-        "algorithm": entry.algorithm,
+        **who,
         **_options(entry.options),
         "applicable": True,
         "runs_in": entry.runs_in,
@@ -74,9 +75,14 @@ def _row(entry: Entry) -> dict[str, Any]:
     }
 
 
+def _file(name: str) -> dict[str, str]:
+    return {"file": name} if name else {}
+
+
 def _pareto_row(standing: Standing) -> dict[str, Any]:
     return {
         "algorithm": standing.outcome.algorithm,
+        **_file(standing.file),
         **_options(standing.options),
         "applicable": True,
         "runs_in": runs_in(standing.outcome.schedule),
@@ -117,14 +123,14 @@ def sweep_of(content: dict[str, Any]) -> Sweep:
     return Sweep(field, tuple(SweepPoint(value, Comparison(tuple(entries))) for value, entries in points.items()))
 
 
-_ENTRY_KEYS = ("algorithm", "applicable", "runs_in", "weights", "metrics", "reason", "dominated", *OPTIONS)
+_ENTRY_KEYS = ("algorithm", "file", "applicable", "runs_in", "weights", "metrics", "reason", "dominated", *OPTIONS)
 
 
 def _entry(row: Any, number: int) -> Entry:
     try:
-        name = get(row, "algorithm", str)
+        name, file = get(row, "algorithm", str), get({"file": "", **row}, "file", str)
         if not get(row, "applicable", bool):
-            return Entry(name, reason=get(row, "reason", str))
+            return Entry(name, reason=get(row, "reason", str), file=file)
         metrics = plain_numbers(get(row, "metrics", dict))
     except ConfigError as error:
         raise ConfigError(f"rows[{number}]: {error}") from None
@@ -144,6 +150,7 @@ def _entry(row: Any, number: int) -> Entry:
         document=metrics,
         trainers=tuple(trainers),
         copies=require_finite(copies, "weights", number),
+        file=file,
     )
 
 

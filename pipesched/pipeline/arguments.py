@@ -113,7 +113,7 @@ def make_problem(
         split = layer is not None and "backward_input" in layer
         given = _stage_values(model, given)
     require_size(s, m, split=split)
-    settled = _placement(placement, p, s)
+    settled = read_placement(placement, p, s)
     memory = Memory(
         activation=_numbers("activation", _or(given["activation"], Fraction(p, s)), s, "one a stage", size),
         retain=_numbers("retain", retain, s, "one a stage", None, most=1),
@@ -225,7 +225,8 @@ def _count(key: str, value: Any) -> int:
     return int(number)
 
 
-def _placement(value: Any, devices: int, stages: int) -> Placement | None:
+def read_placement(value: Any, devices: int, stages: int) -> Placement | None:
+    """Return the placement that a name or a list of devices means, None for "auto". Raises ConfigError."""
     if is_several(value):
         return _listed_placement(value, devices, stages)
     if stages < devices:

@@ -87,7 +87,8 @@ def _folded(comparison: Comparison, *, fold: bool) -> list[tuple[Entry, int]]:
     if not fold:
         return [(entry, 0) for entry in entries]
     groups = [
-        list(group) for _, group in groupby(entries, lambda entry: (entry.rank[:3], entry.runs_in, entry.weights))
+        list(group)
+        for _, group in groupby(entries, lambda entry: (entry.rank[:3], entry.runs_in, entry.weights, entry.file))
     ]
     return [(group[0], len(group) - 1) for group in groups]
 

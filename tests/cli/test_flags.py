@@ -127,8 +127,8 @@ def test_every_flag_is_an_option() -> None:
     [
         ("solve", "solve", {"listener", "stop"}),
         ("frontier", "solve", {"listener", "stop"}),
-        ("compare", "compare", {"algorithms", "each", "options"}),
-        ("sweep", "compare", {"algorithms", "overrides", "each", "options"}),
+        ("compare", "compare", {"algorithms", "plans", "each", "options"}),
+        ("sweep", "compare", {"algorithms", "plans", "overrides", "each", "options"}),
         ("run", "run", {"options"}),
         ("write", "export", set()),
         ("figure", "export", {"start", "end", "zoom"}),

@@ -1,0 +1,111 @@
+"""`compare` of files beside names: which words are files, their rows, and what is refused."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+Cli = Callable[..., subprocess.CompletedProcess[str]]
+MODEL = "devices: 2\nmicrobatches: 4\ntime_unit: ms\ncosts: {forward: 1, backward_input: 1, backward_weight: 1}\n"
+BLOCK = "period: 3\nforward: [0, 1]\nbackward_input: [4, 2]\n"
+
+
+@pytest.fixture(autouse=True)
+def files(cli: Cli) -> None:
+    Path("model.yaml").write_text(MODEL)
+    Path("block.yaml").write_text(BLOCK)
+    Path("config.yaml").write_text(MODEL + "algorithm: {block: {period: 3, forward: [0, 1], backward_input: [4, 2]}}\n")
+    for algorithm, name in (("1f1b", "mine.json"), ("zb-h1", "theirs.csv")):
+        assert cli("run", algorithm, "model.yaml", "-o", name).returncode == 0
+
+
+def rows(cli: Cli, *args: str) -> list[dict[str, Any]]:
+    result = cli("compare", *args, "--json")
+    assert (result.returncode, result.stderr) == (0, "")
+    listed: list[dict[str, Any]] = json.loads(result.stdout)["rows"]
+    return listed
+
+
+@pytest.mark.parametrize(
+    ("words", "names"),
+    [
+        (["1f1b", "mine.json", "theirs.csv", "model.yaml"], ["1f1b", "mine", "theirs"]),
+        (["1f1b,mine.json", "-c", "model.yaml"], ["1f1b", "mine"]),
+        (["mine.json", "zb-h1", "model.yaml"], ["zb-h1", "mine"]),
+        (["wave=block.yaml", "other=config.yaml", "model.yaml"], ["wave", "other"]),
+        (["a=mine.json", "b=mine.json", "mine.json", "model.yaml"], ["a", "b", "mine"]),
+        (["mine.json", "--all", "model.yaml"], None),
+    ],
+)
+def test_words_that_are_files(cli: Cli, words: list[str], names: list[str] | None) -> None:
+    """Algorithms first, then files, with their names; files alone are compared alone."""
+    listed = rows(cli, *words)
+    if names is None:
+        assert len(listed) > 20
+        assert [row["algorithm"] for row in listed if "file" in row] == ["mine"]
+    else:
+        assert [row["algorithm"] for row in listed] == names
+        assert all(("file" in row) == (row["algorithm"] not in ("1f1b", "zb-h1")) for row in listed)
+
+
+def test_rows_are_those_of_the_algorithms(cli: Cli) -> None:
+    """The metrics of a file are those of the algorithm that wrote it, on this problem: here with other costs."""
+    listed = rows(cli, "1f1b", "zb-h1", "mine.json", "theirs.csv", "model.yaml", "--forward", "1", "--p2p", "0")
+    assert listed[0]["metrics"] == listed[2]["metrics"]
+    assert listed[1]["metrics"] == listed[3]["metrics"]
+    slower = rows(cli, "1f1b", "mine.json", "model.yaml", "--forward", "2", "--p2p", "500us")
+    assert slower[0]["metrics"] == slower[1]["metrics"] != listed[0]["metrics"]
+
+
+def test_charts_plots_and_sweeps(cli: Cli) -> None:
+    """Files have charts, points in the plot, and columns in a sweep, which says where they do not fit."""
+    args = ("compare", "1f1b", "mine.json", "wave=block.yaml", "model.yaml")
+    charts = cli(*args).stdout
+    assert charts.count("\nmine  ") == 2  # a heading and a row
+    assert "\nwave  2 devices" in charts
+    pareto = json.loads(cli(*args, "--pareto", "--json").stdout)["rows"]
+    assert {row["algorithm"]: row.get("file") for row in pareto} == {
+        "1f1b": None,
+        "mine": "mine.json",
+        "wave": "block.yaml",
+    }
+    swept = cli(*args, "--sweep", "microbatches=2,4").stdout
+    assert "mine at microbatches 2: the problem has 2 microbatches, but mine.json has 4" in swept
+    kept = cli(*args, "--only", "pytorch", "-o", "kept.json").stdout
+    assert "mine" in kept
+    assert cli("show", "kept.json").returncode == 0
+
+
+def test_what_does_not_fit_goes_on(cli: Cli) -> None:
+    result = cli("compare", "1f1b", "mine.json", "model.yaml", "--microbatches", "5", "--charts", "none")
+    assert result.returncode == 0
+    assert "mine does not apply: the problem has 5 microbatches, but mine.json has 4" in result.stdout
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (["missing.json"], "cannot read 'missing.json': No such file or directory"),
+        (["1f1b", "x=missing.yaml"], "cannot read 'missing.yaml': No such file or directory"),
+        (["1f1b=mine.json"], "'1f1b' is the name of an algorithm; choose another"),
+        (["x=mine.json", "x=theirs.csv"], "'x' names two files; choose another"),
+        (["=mine.json"], "=mine.json: write NAME=FILE, for instance wave=block.yaml"),
+        (["x="], "x=: write NAME=FILE, for instance wave=block.yaml"),
+        (["x=model.yaml"], "model.yaml has no algorithm to compare; it needs"),
+        (["x=broken.yaml"], "broken.yaml:2: algorithm.block.forwards: block has no option `forwards`; did you mean"),
+        (["mine.json", "--group-size", "4"], "--group-size: no algorithm that is compared takes the option"),
+        (["mine.json", "1f1c"], "unknown algorithm '1f1c'; did you mean '1f1b'?"),
+    ],
+)
+def test_what_is_refused(cli: Cli, words: list[str], message: str) -> None:
+    """One line on stderr, exit code 2, and nothing on stdout."""
+    Path("broken.yaml").write_text("period: 3\nforwards: [0, 1]\n")
+    result = cli("compare", *words, "-c", "model.yaml")
+    assert (result.returncode, result.stdout) == (2, "")
+    assert result.stderr.startswith(f"pipesched: {message}")
+    assert result.stderr.count("\n") == 1
