@@ -17,7 +17,7 @@ from pipesched.pipeline.placement import Placement
 from pipesched.pipeline.plan import Plan
 from pipesched.pipeline.schedule import Schedule
 from pipesched.schedulers.options import checked_options
-from pipesched.schedulers.registry import family, own_name
+from pipesched.schedulers.registry import FAMILIES, family, own_name
 
 BLOCK = "block"
 YAML = (".yaml", ".yml")
@@ -82,10 +82,7 @@ def name_files(files: Sequence[tuple[str | None, str | Path]]) -> dict[str, str 
 
 def is_algorithm(name: str) -> bool:
     """Return whether a name or alias is one of an algorithm."""
-    try:
-        return bool(family(own_name(name)).name)
-    except ConfigError:
-        return False
+    return own_name(name) in FAMILIES
 
 
 def _free_name(path: Path, taken: Set[str]) -> str:
@@ -150,14 +147,13 @@ def _in_yaml(file: str) -> GivenAlgorithm:
     if "algorithm" in keys:
         values = read_fields(root, file)
         if "algorithm" in values:
-            return GivenAlgorithm(
-                values["algorithm"].value, file, _value(values, "devices"), _value(values, "placement")
-            )
+            asked = _picklable(values["algorithm"].value)
+            return GivenAlgorithm(asked, file, _value(values, "devices"), _value(values, "placement"))
     if not isinstance(root.data, dict) or any(key in keys_of("") for key in keys):
         form = "algorithm: {block: {period: .., forward: [..], backward: [..]}}"
         raise ConfigError(f"{file} has no algorithm to compare; it needs `{form}`, or the options of a block alone")
-    asked = root if BLOCK in keys else Value({BLOCK: root}, root.line)
-    return GivenAlgorithm(_picklable(read_algorithm(asked, file)), file)
+    block = root if BLOCK in keys else Value({BLOCK: root}, root.line)
+    return GivenAlgorithm(_picklable(read_algorithm(block, file)), file)
 
 
 def _picklable(algorithm: Algorithm) -> Algorithm:

@@ -103,9 +103,12 @@ def test_several_processes_give_the_same(tmp_path: Path, monkeypatch: pytest.Mon
     """What is compared, and what comes of it, goes to other processes and back."""
     monkeypatch.setattr("pipesched.parallel.FEWEST_OPERATIONS", 1)
     (tmp_path / "block.yaml").write_text("period: 6\nforward: [0, 1]\nbackward: [4, 2]\n")
-    plans = {"mine": pipesched.run(SMALL, "1f1b"), "block 1": BLOCK, "block 2": tmp_path / "block.yaml"}
+    (tmp_path / "named.yaml").write_text("algorithm: gpipe\n")
+    files = {"block 2": tmp_path / "block.yaml", "named": tmp_path / "named.yaml"}
+    plans = {"mine": pipesched.run(SMALL, "1f1b"), "block 1": BLOCK, **files}
     one, two = (pipesched.compare(SMALL, "naive", plans=plans, jobs=jobs) for jobs in (1, 2))
     assert [entry.metrics for entry in one] == [entry.metrics for entry in two]
+    assert one["named"].metrics == one["naive"].metrics
     assert pickle.loads(pickle.dumps(contestants(plans))).keys() == plans.keys()
 
 
