@@ -29,7 +29,8 @@ class Contestants(NamedTuple):
 def split_files(words: Sequence[str] | None) -> Contestants:
     """Tell files to compare (`mine.json`, `wave=block.yaml`) from other words, also in a list with commas.
 
-    A YAML file without a name is the config. Raises ConfigError for a name or a file that is empty.
+    A YAML file without a name is the config. Raises ConfigError for a second one, and for a name or a file that is
+    empty.
     """
     files: list[tuple[str | None, str]] = []
     others: list[str] = []
@@ -44,7 +45,16 @@ def split_files(words: Sequence[str] | None) -> Contestants:
                 files.append((None, part.strip()))
             else:
                 others.append(part)
+    _require_one_config([word for word in others if word.lower().endswith(CONFIG_SUFFIXES)])
     return Contestants(files, others)
+
+
+def _require_one_config(configs: Sequence[str]) -> None:
+    """Raise ConfigError for several files that would be the config, with how a building block is compared."""
+    if len(configs) > 1:
+        first, second, *_ = configs
+        what = f"one config is enough; there is {first} already; a building block needs a name: mine={second}"
+        raise ConfigError(f"{second}: {what}")
 
 
 def split_words(words: Sequence[str] | None, problem: ProblemSource) -> Words:

@@ -46,7 +46,10 @@ def test_words_are_what_flags_are(cli: Cli, words: list[str], flags: list[str]) 
         (["run", "kept.csv"], "kept.csv is no algorithm; `pipesched show` draws the schedule of a file"),
         (["run", "1f1b", "--algo", "naive"], "1f1b naive: one algorithm at a time; `pipesched compare` takes several"),
         (["run", "model.yaml", "-c", "other.yaml"], "model.yaml: one config is enough; there is other.yaml already"),
-        (["compare", "a.yaml", "b.yaml"], "b.yaml: one config is enough; there is a.yaml already"),
+        (
+            ["compare", "a.yaml", "b.yaml"],
+            "b.yaml: one config is enough; there is a.yaml already; a building block needs a name: mine=b.yaml",
+        ),
         (["solve", "model.yaml", "-c", "-"], "model.yaml: one config is enough; there is - already"),
         (["compare", "1f1b", "--only", "torch"], "--only: unknown trainer 'torch'; did you mean 'pytorch'?"),
         (["compare", "1f1b", "--show", "memory"], "--show: says what --sweep prints; give --sweep too"),
