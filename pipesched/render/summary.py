@@ -150,11 +150,10 @@ def _imbalance(schedule: Schedule, time: Callable[[int | float], str]) -> Iterat
     if share > MUCH:
         note += f"; {_at_best(schedule, time)}"
     yield "  imbalance", f"{share:.2%}", note
-    yield (
-        "  the rest",
-        f"{schedule.bubble - share:.2%}",
-        "fill, drain and waiting" + (", less what is recomputed meanwhile" if schedule.recomputed else ""),
-    )
+    again = 1 - schedule.bubble - schedule.utilization if schedule.recomputed else 0.0
+    yield "  the rest", f"{schedule.bubble - share + again:.2%}", "fill, drain and waiting"
+    if again:
+        yield "  recomputing", f"-{again:.2%}", "of that, devices run forwards again"
 
 
 def _layers(problem: Problem, time: Callable[[int | float], str]) -> Iterator[tuple[str, str, str]]:
@@ -169,8 +168,7 @@ def _layers(problem: Problem, time: Callable[[int | float], str]) -> Iterator[tu
     gained = "" if not saved else f"; device {found.device} works {time(abs(saved))} ({abs(found.gain):.1%}) "
     if gained:
         gained += f"{'less' if saved > 0 else 'more'} than the largest with equal counts"
-    rule = problem.layers.rule if saved or problem.layers.rule != BALANCED else "balanced, as equal counts are"
-    yield "layers", counts, f"{rule}{': ' * bool(listed)}{listed}{gained}"
+    yield "layers", counts, f"{problem.layers.rule}{': ' * bool(listed)}{listed}{gained}"
 
 
 def _at_best(schedule: Schedule, time: Callable[[int | float], str]) -> str:
@@ -178,6 +176,8 @@ def _at_best(schedule: Schedule, time: Callable[[int | float], str]) -> str:
     saved, problem = saved_by_moving(schedule), schedule.problem
     if problem.layers is not None and not saved:
         return "no move of one layer lowers that"
+    if problem.layers is not None and problem.layers.rule == BALANCED:  # else the layer would have moved
+        return "the budget leaves no memory for another layer elsewhere"
     stages = problem.settled_placement.stages_on(schedule.bottleneck)
     what = "one layer" if problem.layers else "its smallest stage" if len(stages) > 1 else "part of its stage"
     share = float(saved / schedule.makespan_ticks) if schedule.makespan_ticks else 0.0
