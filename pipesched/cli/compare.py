@@ -156,7 +156,7 @@ def _compared(
 def _swept(comparison: ComparisonOptions, contest: Contest, source: ProblemSource, options: Mapping[str, Any]) -> Sweep:
     """Return the comparison at each value of a field, given as FIELD=VALUES."""
     from pipesched.cli.comparing import read_sweep
-    from pipesched.cli.reading import config_source, flags_of_problem, note_halves
+    from pipesched.cli.reading import config_source, flags_of_problem, note_halves, note_other_models
     from pipesched.config.load import algorithm_of, load_values
     from pipesched.config.values import assumes_halves
 
@@ -170,6 +170,7 @@ def _swept(comparison: ComparisonOptions, contest: Contest, source: ProblemSourc
         swept = read_sweep(str(comparison.sweep), values, chosen, **settings)
     outcomes = (entry.outcome for point in swept for entry in point.comparison)
     note_halves(source, assumed=assumes_halves(values), outcomes=outcomes)
+    note_other_models(swept)
     return swept if comparison.only is None else swept.only(comparison.only)
 
 

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 
 from pipesched.checks import joined
 from pipesched.pipeline.plan import Plan
 from pipesched.pipeline.problem import Problem
-from pipesched.pipeline.quantities import plain
+from pipesched.pipeline.quantities import plain, to_fraction
 
 
 def doubts(problem: Problem) -> Iterator[str]:
@@ -15,6 +15,17 @@ def doubts(problem: Problem) -> Iterator[str]:
     latency, forward = max(problem.costs.p2p, default=0), max(problem.costs.forward)
     if forward and latency > forward:
         yield f"`costs.p2p` {plain(latency)} is longer than a forward ({plain(forward)}): is it in the same unit?"
+
+
+def other_models(field: str, problems: Sequence[Problem]) -> str | None:
+    """Return a sentence about a sweep over numbers of stages that changes the model, None where it does not.
+
+    `field` is the key that is varied, `problems` are those of its values.
+    """
+    works = {sum(map(to_fraction, (*problem.costs.forward, *problem.costs.backward))) for problem in problems}
+    if field not in ("stages", "chunks") or len(works) == 1:
+        return None
+    return f"{field}: costs are one a stage, so each value trains a model of another size; `layers` keeps the model"
 
 
 def assumed_halves(plans: Iterable[tuple[str, Plan]]) -> str | None:

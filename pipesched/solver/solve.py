@@ -36,6 +36,7 @@ MOST_WORKERS, MOST_SEED = 1_000, 2**31 - 1
 BOUND_PART = 0.3  # of the time limit, at most, before there is a schedule
 PORTFOLIO_PART = 0.25  # of the time limit, at most
 TIES_PART, POLISH_PART = 0.1, 0.1  # of the time limit, at most, once the best value is known
+TIES_LEAST = 2.0  # seconds that ties may take, or as long as the search took
 SLOW = 1_000  # operations from which some algorithms take seconds
 SMALL, LARGE = 300, 3_500  # operations: up to which CP-SAT needs no better schedule first; from which it cannot prove
 END_OF_TIME = 0.02  # of the time limit: with less than that left, it was the limit that ended a search
@@ -208,7 +209,7 @@ def _break_ties(search: Search, left: list[tuple[int, Iterator[Candidate]]]) -> 
 
     Of schedules of the same value, the one whose largest device holds least is taken.
     """
-    clock = search.clock.part(TIES_PART * search.limits.seconds)
+    clock = search.clock.part(min(TIES_PART * search.limits.seconds, max(TIES_LEAST, search.clock.seconds)))
     for number, candidates in left:
         if search.best is None or clock.is_over:
             return

@@ -98,3 +98,13 @@ def test_solve_cuts_for_each_placement(cli: Cli, model: str) -> None:
     meant = load(FILE, chunks=2, placement="v").layers
     assert meant is not None
     assert json.loads(result.stdout)["problem"]["layout"] == list(meant.layout)
+
+
+def test_a_sweep_that_changes_the_model_is_doubted(cli: Cli, model: str) -> None:
+    """Chunks or stages with costs one a stage make other models, which is said once; with layers they do not."""
+    for sweep in ("chunks=1,2", "stages=4,8"):
+        result = cli("compare", "interleaved", "--sweep", sweep)
+        assert result.returncode == 0
+        assert "each value trains a model of another size; `layers` keeps the model" in result.stderr
+    assert cli("compare", "interleaved", "-c", model, "--sweep", "chunks=1,2").stderr == ""
+    assert cli("compare", "interleaved", "--sweep", "chunks=2").stderr == ""
