@@ -1,0 +1,134 @@
+"""The steady state of a schedule: the stretch of time in which the pattern of all devices and lanes repeats.
+
+A slot of a stage, kind and direction repeats after a period of `ticks` and a step of `microbatches` if the slot of the same
+stage, kind and direction whose microbatch is one step later starts and ends exactly one period later. Times [start, end)
+are steady if every slot that starts in [start, end - ticks) repeats, and every slot that starts in [start + ticks, end) is
+such a repetition. So whoever knows the slots that start in the first period knows all.
+
+Candidates for the period are read off at three instants, and each is verified at every slot of the schedule. A stretch
+that covers a quarter of the timeline and two periods more holds one of the instants.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left
+from collections.abc import Iterator, Sequence
+from itertools import pairwise
+from operator import sub
+from typing import NamedTuple
+
+from pipesched.pipeline.schedule import Schedule
+
+INSTANTS = (2, 1, 3)  # quarters of the timeline at which a period is looked for
+TRIALS = 4  # candidates at an instant that are verified
+FEWEST = 3  # repetitions of a period that make a steady state
+
+
+class SteadyState(NamedTuple):
+    """The longest steady stretch, [start, end) in ticks, its period, and by how many microbatches one advances."""
+
+    start: int
+    end: int
+    ticks: int
+    microbatches: int
+
+    @property
+    def repeats(self) -> int:
+        """The number of whole periods."""
+        return (self.end - self.start) // self.ticks
+
+
+class Series(NamedTuple):
+    """The times of the operations of one stage, kind and direction, by microbatch; -1 for what does not run."""
+
+    starts: Sequence[int]
+    ends: Sequence[int]
+
+    def first_at(self, tick: int) -> int:
+        """Return the position of the first start at or after a tick, where starts rise."""
+        if -1 not in self.starts:
+            return bisect_left(self.starts, tick)
+        return next((place for place, start in enumerate(self.starts) if start >= tick), len(self.starts))
+
+    def breaks(self, ticks: int, step: int) -> Iterator[int]:
+        """Yield the start of what does not repeat, and a period before the start of what repeats nothing."""
+        starts, ends = self.starts, self.ends
+        pairs = zip(starts, starts[step:], ends, ends[step:], strict=False)
+        for start, later, end, last in pairs:
+            if later - start != ticks or last - end != ticks or start < 0:
+                yield from (start, later - ticks)
+        yield from starts[max(len(starts) - step, 0) :]
+        yield from (start - ticks for start in starts[:step])
+
+
+def steady_state(schedule: Schedule) -> SteadyState | None:
+    """Return the longest steady stretch of at least FEWEST periods, or None."""
+    series = list(_series(schedule))
+    last = max(schedule.last_end_ticks)
+    best: SteadyState | None = None
+    for quarter in INSTANTS:
+        instant = quarter * last // 4
+        if best is None or not best.start <= instant < best.end:
+            found = _steady_at(series, instant, last)
+            best = max((each for each in (best, found) if each), key=lambda each: each.end - each.start, default=None)
+    return best
+
+
+def _series(schedule: Schedule) -> Iterator[Series]:
+    index, placement = schedule.plan.index, schedule.problem.settled_placement
+    directions = placement.directions(index.microbatches)
+    for kind in index.letters:
+        for row in index.rows(kind):
+            for numbers in directions:
+                part = slice(row.start + numbers.start, row.start + numbers.stop)
+                series = Series(schedule.start_ticks[part], schedule.end_ticks[part])
+                if any(start >= 0 for start in series.starts):
+                    yield series
+
+
+def _steady_at(series: Sequence[Series], instant: int, last: int) -> SteadyState | None:
+    """Return the steady stretch of the shortest period that repeats from `instant` on, or None."""
+    trials = 0
+    for ticks, step in _candidates(series, instant, last):
+        found = _longest(series, ticks, step)
+        if found is not None and found.repeats >= FEWEST:
+            return found
+        trials += 1
+        if trials == TRIALS:
+            break
+    return None
+
+
+def _candidates(series: Sequence[Series], instant: int, last: int) -> Iterator[tuple[int, int]]:
+    """Yield (ticks, microbatches) of periods after which all that starts from `instant` on repeats once."""
+    places = [each.first_at(instant) for each in series]
+    ahead = [(each.starts, place) for each, place in zip(series, places, strict=True) if place < len(each.starts)]
+    ahead.sort(key=lambda pair: pair[0][pair[1]])
+    if not ahead:
+        return
+    starts, place = ahead[0]
+    for step in range(1, len(starts) - place):
+        ticks = starts[place + step] - starts[place]
+        if instant + 2 * ticks > last:
+            return
+        if ticks > 0 and all(_repeats(*pair, instant + ticks, ticks, step) for pair in ahead):
+            yield ticks, step
+
+
+def _repeats(starts: Sequence[int], place: int, until: int, ticks: int, step: int) -> bool:
+    """Return whether the `step` starts from `place` on come again after `ticks`, if they come before `until` at all."""
+    if starts[place] >= until:
+        return True
+    if place + step >= len(starts) or starts[place + step] - starts[place] != ticks:
+        return False
+    middle = place + step
+    return set(map(sub, starts[middle : middle + step], starts[place:middle])) == {ticks}
+
+
+def _longest(series: Sequence[Series], ticks: int, step: int) -> SteadyState | None:
+    """Return the longest stretch that is steady with this period, or None."""
+    breaks = sorted({-1, *(tick for each in series for tick in each.breaks(ticks, step))})
+    before, after = max(pairwise(breaks), key=lambda pair: pair[1] - pair[0], default=(0, 0))
+    starts = (min(filter(before.__lt__, each.starts), default=None) for each in series)
+    first = min((start for start in starts if start is not None), default=after)
+    return SteadyState(first, after + ticks, ticks, step) if first < after else None
