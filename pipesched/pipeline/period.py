@@ -1,9 +1,9 @@
 """The steady state of a schedule: the stretch of time in which the pattern of all devices and lanes repeats.
 
-A slot of a stage, kind and direction repeats after a period of `ticks` and a step of `microbatches` if the slot of the same
-stage, kind and direction whose microbatch is one step later starts and ends exactly one period later. Times [start, end)
-are steady if every slot that starts in [start, end - ticks) repeats, and every slot that starts in [start + ticks, end) is
-such a repetition. So whoever knows the slots that start in the first period knows all.
+A slot repeats after a period of `ticks` with a step of `microbatches` if the slot of the same stage, kind and direction
+whose microbatch is one step later starts and ends exactly one period later. Times [start, end) are steady if every slot
+that starts in [start, end - ticks) repeats, and every slot that starts in [start + ticks, end) is such a repetition. So
+the slots that start in the first period tell all others.
 
 Candidates for the period are read off at three instants, and each is verified at every slot of the schedule. A stretch
 that covers a quarter of the timeline and two periods more holds one of the instants.
@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from bisect import bisect_left
 from collections.abc import Iterator, Sequence
-from itertools import pairwise
+from itertools import islice, pairwise
 from operator import sub
 from typing import NamedTuple
 
@@ -88,14 +88,10 @@ def _series(schedule: Schedule) -> Iterator[Series]:
 
 def _steady_at(series: Sequence[Series], instant: int, last: int) -> SteadyState | None:
     """Return the steady stretch of the shortest period that repeats from `instant` on, or None."""
-    trials = 0
-    for ticks, step in _candidates(series, instant, last):
+    for ticks, step in islice(_candidates(series, instant, last), TRIALS):
         found = _longest(series, ticks, step)
         if found is not None and found.repeats >= FEWEST:
             return found
-        trials += 1
-        if trials == TRIALS:
-            break
     return None
 
 

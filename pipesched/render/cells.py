@@ -10,7 +10,7 @@ from rich.style import Style
 from pipesched.pipeline.kinds import KINDS
 from pipesched.pipeline.ops import Op
 from pipesched.pipeline.schedule import Schedule
-from pipesched.render.palette import DIM, PAIR_STYLE, fill, ink
+from pipesched.render.palette import DIM, PAIR_STYLE, break_mark, fill, ink, mixed
 from pipesched.render.rows import FULL, Run
 
 SHADES = "·░▒▓█"
@@ -32,13 +32,15 @@ def chunk_of_stage(schedule: Schedule) -> list[int]:
 class ColourCells:
     """A line for each device: hue by microbatch, shade by kind and chunk, the label where it fits.
 
-    `label` auto means the texts of operations if the longest fits into `narrowest` columns, else microbatches.
+    `label` auto means the texts of operations if the longest fits into `narrowest` columns, else microbatches. With
+    `by_kind` hue is by kind, and shade by chunk; then auto writes only numbers that fit.
     """
 
-    def __init__(self, schedule: Schedule, label: str, narrowest: int) -> None:
+    def __init__(self, schedule: Schedule, label: str, narrowest: int, *, by_kind: bool = False) -> None:
         index = schedule.plan.index
         longest = len(f"{index.stages - 1}F{index.microbatches - 1}")
-        self.plan, self.label = schedule.plan, label
+        self.plan, self.label, self.by_kind = schedule.plan, label, by_kind
+        self.cuts = label != "auto" or not by_kind
         if label == "auto":
             self.label = "op" if longest < narrowest else "microbatch"
         self.chunk = chunk_of_stage(schedule)
@@ -49,16 +51,28 @@ class ColourCells:
         return [[self._cell(run, of_two) for run in runs]]
 
     def _cell(self, run: Run, of_two: bool) -> Segment:
+        if run.is_break:
+            return break_mark(ascii_only=False)
         if run.slot is None:
             return Segment(SHADES[0] * run.width, DIM)
         op = self.plan.index.op(run.slot)
-        shade = (op.microbatch, op.kind, self.chunk[op.stage], self.chunks)
+        if run.shared and self.by_kind:
+            return Segment(SHADES[run.busy] * run.width, self._shared(run.slots))
+        shade = (None if self.by_kind else op.microbatch, op.kind, self.chunk[op.stage], self.chunks)
         if run.busy < FULL:  # always a shared column
             return Segment(SHADES[run.busy] * run.width, ink(*shade))
         style: Style = fill(*shade) + PAIR_STYLE if run.slot in self.plan.pairs else fill(*shade)
         label = "op" if of_two and self.label != "none" and len(f"{op}") <= run.width else self.label
-        text = "" if run.shared else label_of(label, op, self.plan.paired(run.slot), run.width)
+        paired = self.plan.paired(run.slot)
+        text = "" if run.shared else label_of(label, op, paired, run.width)
+        if not self.cuts and label == "microbatch" and len(f"{op.microbatch}") > run.width:
+            text = ""
         return Segment(text.ljust(run.width), style)
+
+    def _shared(self, slots: Sequence[int]) -> Style:
+        """Return the style of a column that slots share: that of their kind, if they have one."""
+        kinds = {self.plan.index.op(slot).kind if slot not in self.plan.pairs else "" for slot in slots}
+        return ink(None, kinds.pop()) if len(kinds) == 1 and kinds != {""} else mixed()
 
 
 def label_of(label: str, op: Op, paired: Op | None, width: int) -> str:
@@ -82,6 +96,7 @@ class LetterCells:
     def __init__(self, schedule: Schedule, label: str, ascii_only: bool) -> None:
         self.plan, self.label = schedule.plan, label
         self.shades = ASCII_SHADES if ascii_only else SHADES
+        self.pause = break_mark(ascii_only=ascii_only).text
         self.chunk = chunk_of_stage(schedule)
         self.chunks = max(self.chunk) + 1
 
@@ -92,6 +107,8 @@ class LetterCells:
         return [[Segment(line)] for line in (lines[0], *(line.rstrip() for line in lines[1:] if line.strip()))]
 
     def _kind(self, run: Run) -> str:
+        if run.is_break:
+            return self.pause
         if run.slot is None or run.shared:
             return self.shades[0 if run.slot is None else run.busy] * run.width
         kind = self.plan.index.op(run.slot).kind

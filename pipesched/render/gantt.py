@@ -8,6 +8,9 @@ how busy each column is. Transfer lanes stand below their device, or below the s
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from functools import cached_property
+from itertools import chain
+from math import gcd
 
 from rich.console import Console, ConsoleOptions, RenderResult
 from rich.measure import Measurement
@@ -20,13 +23,14 @@ from pipesched.outcome import Outcome
 from pipesched.pipeline.quantities import Number
 from pipesched.pipeline.schedule import Schedule
 from pipesched.render.cells import Cells, ColourCells, LetterCells
+from pipesched.render.fold import NOTHING, Fold, fold_of, helps, is_narrow
 from pipesched.render.frame import WIDE, Layout, axis, has_colour, line
-from pipesched.render.legend import Key, Look, wrap
-from pipesched.render.palette import DIM, OVER
+from pipesched.render.legend import Item, Key, Look, wrap
+from pipesched.render.palette import DIM, OVER, break_mark
 from pipesched.render.rows import Run
 from pipesched.render.schedule_rows import device_row, lane_rows, rows_of
 from pipesched.render.strip import full_scale, memory_strip, peak_text
-from pipesched.render.timescale import TimeScale, fit, operation_times, quantum
+from pipesched.render.timescale import TimeScale, Window, fit, fit_parts, operation_times, quantum
 from pipesched.render.view import View
 
 AXIS_EVERY = 16  # devices between two axes
@@ -37,9 +41,11 @@ class Gantt(Displayable):
 
     `start` and `end` (in the user's time unit) and `zoom` choose the part to draw: 1/zoom of the window, from its
     start. `label` is one of labels.LABELS; `memory` adds a strip under each device (None: when there is a budget);
-    `rows` are the devices to draw (None: all). Charts of the schedules in `together` share one layout, up to the tick
-    `until`, so their ticks are equally long; the legend of a chart (`show_legend`) explains them all. Raises
-    ConfigError, about the argument at fault.
+    `rows` are the devices to draw (None: all). `fold` leaves out what repeats: of the steady state one period is drawn
+    (None: where slots are narrower than two columns and it helps; not in a part, nor of charts together). Charts of the
+    schedules in `together` share one layout, up to the tick `until` (or each folded by itself), so their ticks are
+    equally long; the legend of a chart (`show_legend`) explains them all. Raises ConfigError, about the argument at
+    fault.
     """
 
     def __init__(
@@ -52,6 +58,7 @@ class Gantt(Displayable):
         label: str = "auto",
         memory: bool | None = None,
         rows: Sequence[int] | None = None,
+        fold: bool | None = None,
         ascii_only: bool = False,
         together: Sequence[Schedule | Outcome] = (),
         until: int | None = None,
@@ -59,12 +66,14 @@ class Gantt(Displayable):
     ) -> None:
         self.schedule = schedule.schedule if isinstance(schedule, Outcome) else schedule
         require_type(self.schedule, Schedule, "a Schedule or an Outcome", "schedule")
-        view = View(start, end, zoom, label, memory, rows=rows)
+        view = View(start, end, zoom, label, memory, rows=rows, fold=fold)
         self.ascii_only = require_flag(ascii_only, "ascii_only")
         self.together = _together(together, self.schedule)
         longest = max(max(member.last_end_ticks) for member in self.together)
         last = longest if until is None else require_whole(until, "until", least=int(longest > 0))
         self.window, self.label = view.window(self.schedule, last), label
+        self.may_fold = fold is not False and view.part is None
+        self.must_fold = bool(fold)
         self.memory, self.devices = view.shows_memory(self.schedule), view.devices(self.schedule)
         self.show_legend = require_flag(show_legend, "show_legend")
 
@@ -75,33 +84,60 @@ class Gantt(Displayable):
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
         """Yield lines of segments, none wider than the options allow."""
         layout = self._layout(console, options)
+        by_kind = is_narrow(self.together, layout.scales)
         cells: Cells
         if layout.colour:
-            cells = ColourCells(self.schedule, self.label, self._narrowest(layout.scale))
+            cells = ColourCells(self.schedule, self.label, self._narrowest(layout.scale), by_kind=by_kind)
         else:
             cells = LetterCells(self.schedule, self.label, layout.ascii_only)
         look = Look()
+        marked = self._fold.period if self._fold and len(layout.scales) > 1 else None
         for position, device in enumerate(self.devices):
             if position % AXIS_EVERY == 0:
-                yield from axis(layout, self.schedule.problem.ticks.per_unit)
+                yield from axis(layout, self.schedule.problem.ticks.per_unit, marked)
             row = device_row(self.schedule, device)
-            runs = row.runs(layout.scale)
-            look.add(row, runs, layout.scale)
+            runs = row.runs(*layout.scales)
+            look.add(row, runs, *layout.scales)
             yield from self._device(device, runs, cells, layout)
             for name, lane in lane_rows(self.schedule, device):
-                runs = lane.runs(layout.scale)
-                look.add(lane, runs, layout.scale)
+                runs = lane.runs(*layout.scales)
+                look.add(lane, runs, *layout.scales)
                 yield from self._lane(name, runs, cells, layout)
+        for items in wrap(self._left_out(layout), options.max_width):
+            yield from line(items)
         if self.show_legend:
-            self._add_others(look, layout.scale)
-            key = Key(self.together, layout.scale, self.memory, layout.colour, layout.ascii_only)
+            self._add_others(look, layout)
+            key = Key(self.together, layout, memory=self.memory, by_kind=by_kind)
             for items in wrap(key.items(look), options.max_width):
                 yield from line(items)
 
-    def _add_others(self, look: Look, scale: TimeScale) -> None:
+    def _add_others(self, look: Look, layout: Layout) -> None:
         for other in self.together:
             for row in rows_of(other) if other is not self.schedule else ():
-                look.add(row, row.runs(scale), scale)
+                look.add(row, row.runs(layout.scale), layout.scale)
+
+    def _left_out(self, layout: Layout) -> Iterator[Item]:
+        """Yield what a fold leaves out, or that there is none though one was asked for."""
+        if self._fold and len(layout.scales) > 1:
+            yield [Segment("= one period" if layout.ascii_only else "═ one period", DIM)]
+            yield [break_mark(ascii_only=layout.ascii_only), Segment(f" {self._fold.text(self.schedule)}", DIM)]
+        elif self.must_fold and not self._fold:
+            yield [Segment(NOTHING, DIM)]
+
+    @cached_property
+    def _fold(self) -> Fold | None:
+        """The fold of the schedule."""
+        return fold_of(self.schedule)
+
+    def _folded(self, columns: int) -> Sequence[TimeScale]:
+        """Return the scales of the folded chart, as wide as those of the charts that it is drawn together with."""
+        parts = {}
+        for member in self.together:
+            fold = self._fold if member is self.schedule else fold_of(member)
+            parts[id(member)] = fold.parts(Window(0, max(member.last_end_ticks))) if fold else [self.window]
+        every = list(chain.from_iterable(chain.from_iterable(parts.values())))
+        most = max(sum(end - start for start, end in windows) for windows in parts.values())
+        return fit_parts(parts[id(self.schedule)], gcd(quantum(self.together), *every), columns - 1, most)
 
     def _layout(self, console: Console, options: ConsoleOptions) -> Layout:
         width, devices = options.max_width, self.schedule.problem.devices
@@ -112,8 +148,19 @@ class Gantt(Displayable):
         if self.memory:
             peaks = (peak_text(member, device) for member in self.together for device in range(member.problem.devices))
             tail = max(tail, max(map(len, peaks)) + 1)
-        scale = fit(self.window, quantum(self.together), max(width - gutter - tail, 1))
-        return Layout(gutter, scale, tail, has_colour(console, ascii_only), ascii_only)
+        return Layout(
+            gutter, self._scales(max(width - gutter - tail, 2)), tail, has_colour(console, ascii_only), ascii_only
+        )
+
+    def _scales(self, columns: int) -> Sequence[TimeScale]:
+        """Return the scale of the chart, or several where it is folded."""
+        whole = [fit(self.window, quantum(self.together), columns)]
+        if self.must_fold:
+            return self._folded(columns)
+        if not self.may_fold or len(self.together) > 1 or not is_narrow(self.together, whole) or not self._fold:
+            return whole
+        folded = self._folded(columns)
+        return folded if helps(folded, whole) else whole
 
     def _narrowest(self, scale: TimeScale) -> int:
         """Return the columns of the shortest operation."""
@@ -135,7 +182,7 @@ class Gantt(Displayable):
             strip = memory_strip(
                 self.schedule,
                 device,
-                layout.scale,
+                layout.scales,
                 full_scale(self.together),
                 colour=layout.colour,
                 ascii_only=layout.ascii_only,

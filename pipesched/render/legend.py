@@ -10,7 +10,8 @@ from pipesched.pipeline.kinds import KINDS
 from pipesched.pipeline.quantities import in_units
 from pipesched.pipeline.schedule import Schedule
 from pipesched.render.cells import ASCII_SHADES, SHADES, Line, chunk_of_stage
-from pipesched.render.palette import DIM, HUES, OVER, PAIR_STYLE, fill, ink
+from pipesched.render.frame import Layout
+from pipesched.render.palette import DIM, HUES, OVER, PAIR_STYLE, fill, ink, mixed
 from pipesched.render.rows import Row, Run
 from pipesched.render.strip import full_scale
 from pipesched.render.timescale import TimeScale, describe, number
@@ -29,21 +30,19 @@ class Look:
         self.apart = self.shared = False
         self.hidden = 0
 
-    def add(self, row: Row, runs: Sequence[Run], scale: TimeScale) -> None:
-        """Add a row that was drawn as `runs`."""
+    def add(self, row: Row, runs: Sequence[Run], *scales: TimeScale) -> None:
+        """Add a row that was drawn as `runs` on these scales."""
         self.shared = self.shared or runs[0].shared
         self.apart = self.apart or not runs[0].shared
-        self.hidden += row.hidden(runs, scale)
+        self.hidden += row.hidden(runs, *scales)
 
 
 class Key:
     """The legend of the charts of `schedules`, which are drawn on one scale."""
 
-    def __init__(
-        self, schedules: Sequence[Schedule], scale: TimeScale, memory: bool, colour: bool, ascii_only: bool
-    ) -> None:
-        self.schedules, self.scale, self.memory = schedules, scale, memory
-        self.colour, self.ascii_only = colour, ascii_only
+    def __init__(self, schedules: Sequence[Schedule], layout: Layout, *, memory: bool, by_kind: bool) -> None:
+        self.schedules, self.scale, self.memory, self.by_kind = schedules, layout.scale, memory, by_kind
+        self.colour, self.ascii_only = layout.colour, layout.ascii_only
         self.kinds = [kind for kind in KINDS if any(_occurs(kind, schedule) for schedule in schedules)]
         self.lanes_of_two = any(schedule.offloaded and schedule.problem.lanes == "pair" for schedule in schedules)
         self.pairs = any(schedule.plan.pairs for schedule in schedules)
@@ -52,15 +51,17 @@ class Key:
     def items(self, look: Look) -> Iterator[Item]:
         """Yield the items of the legend, for charts that contain what `look` says."""
         if self.colour:
-            yield from self._colour_items()
+            yield from self._colour_items(look)
         elif look.apart:
             yield from self._letter_items()
         problem = self.schedules[0].problem
         shades = ASCII_SHADES if self.ascii_only else SHADES
         yield [Segment(shades[0], DIM), Segment(" idle")]
         if look.shared:
-            busy = Segment(shades[1:], ink(0, "F") if self.colour else None)
-            yield [busy, Segment(" share of a column that is busy")]
+            style = (mixed() if self.by_kind else ink(0, "F")) if self.colour else None
+            several = ", here with slots of several kinds" if self.colour and self.by_kind else ""
+            busy = Segment(shades[1:], style)
+            yield [busy, Segment(f" share of a column that is busy{several}")]
         if self.memory:
             yield from self._memory_items()
         yield [Segment(describe(self.scale, problem.ticks.per_unit, problem.time_unit), DIM)]
@@ -68,18 +69,25 @@ class Key:
             slots = "slot" if look.hidden == 1 else "slots"
             yield [Segment(f"({look.hidden} {slots} too short to show; zoom in)", DIM)]
 
-    def _colour_items(self) -> Iterator[Item]:
+    def _colour_items(self, look: Look) -> Iterator[Item]:
+        first, second = (None, None) if self.by_kind else (0, 1)
+        if self.by_kind:
+            yield [Segment("colour by kind:")]
+        else:
+            yield self._microbatches()
+        for kind in self.kinds:
+            yield [Segment(f" {kind} ", fill(first, kind, 0, self.chunks)), Segment(f" {KINDS[kind].name}")]
+        if self.pairs:
+            yield [Segment("1&0", fill(second, "F") + PAIR_STYLE), Segment(" overlapped pair")]
+        if self.chunks > 1 and (look.apart or not self.by_kind):
+            chunks = range(min(self.chunks, 4))
+            shades = [Segment(f" {chunk} ", fill(first, "F", chunk, self.chunks)) for chunk in chunks]
+            yield [Segment("chunk "), *shades]
+
+    def _microbatches(self) -> Item:
         count = self.schedules[0].problem.microbatches
         swatches = [Segment(f"{m}", fill(m, "F")) for m in range(min(count, len(HUES)))]
-        more = [Segment("..")] if count > len(HUES) else []
-        yield [Segment("microbatch "), *swatches, *more]
-        for kind in self.kinds:
-            yield [Segment(f" {kind} ", fill(0, kind, 0, self.chunks)), Segment(f" {KINDS[kind].name}")]
-        if self.pairs:
-            yield [Segment("1&0", fill(1, "F") + PAIR_STYLE), Segment(" overlapped pair")]
-        if self.chunks > 1:
-            shades = [Segment(f" {chunk} ", fill(0, "F", chunk, self.chunks)) for chunk in range(min(self.chunks, 4))]
-            yield [Segment("chunk "), *shades]
+        return [Segment("microbatch "), *swatches, *([Segment("..")] if count > len(HUES) else [])]
 
     def _letter_items(self) -> Iterator[Item]:
         for kind in self.kinds:

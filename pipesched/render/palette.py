@@ -1,4 +1,4 @@
-"""Colours of the chart: hue by microbatch, shade by kind and chunk.
+"""Colours of the chart: hue by microbatch, shade by kind and chunk; of narrow slots hue by kind, shade by chunk.
 
 The hues are Paul Tol's "muted" set and Okabe and Ito's, reordered so that neighbours differ in lightness too: they stay
 apart for colour-blind eyes, and carry their own text colour, so they read on dark and on light terminals.
@@ -9,6 +9,7 @@ from __future__ import annotations
 from functools import lru_cache
 
 from rich.color import Color
+from rich.segment import Segment
 from rich.style import Style
 
 Rgb = tuple[int, int, int]
@@ -23,6 +24,7 @@ HUES: tuple[Rgb, ...] = (
     (153, 153, 51),  # olive
     (126, 87, 178),  # purple
 )
+MIXED: Rgb = (128, 128, 160)  # of several kinds
 WHITE, GREY, BLACK = (255, 255, 255), (128, 128, 128), (0, 0, 0)
 KIND_SHADE = {
     "F": (BLACK, 0.0),
@@ -33,8 +35,10 @@ KIND_SHADE = {
     "O": (WHITE, 0.3),
     "L": (BLACK, 0.25),
 }
+KIND_HUE = {"F": 0, "B": 1, "I": 1, "W": 2, "R": 3, "O": 4, "L": 5}
 FALLING = {"W": False, "R": True}  # the stripes of a kind in figures: whether they fall from left to right
 CHUNK_STEP = 0.34  # each further chunk of a device is this much lighter
+BREAK, ASCII_BREAK = "≈", "/"
 PAIR_STYLE = Style(italic=True, underline=True)
 DIM = Style(dim=True)
 OVER = Style(color="red", bold=True)
@@ -49,10 +53,10 @@ def _luminance(colour: Rgb) -> float:
     return sum(weight * value for weight, value in zip((0.299, 0.587, 0.114), colour, strict=True))
 
 
-def colour_of(microbatch: int, kind: str, chunk: int = 0, chunks: int = 1) -> Rgb:
-    """Return the colour of a slot: hue by microbatch, shade by kind and chunk."""
-    towards, part = KIND_SHADE[kind]
-    colour = _mix(HUES[microbatch % len(HUES)], towards, part)
+def colour_of(microbatch: int | None, kind: str, chunk: int = 0, chunks: int = 1) -> Rgb:
+    """Return the colour of a slot: hue by microbatch, shade by kind and chunk; without a microbatch hue by kind."""
+    hue = HUES[KIND_HUE[kind] if microbatch is None else microbatch % len(HUES)]
+    colour = hue if microbatch is None else _mix(hue, *KIND_SHADE[kind])
     if chunks > 1:
         colour = _mix(colour, WHITE, min(CHUNK_STEP * chunk, 0.7) if chunk else 0.0)
     return colour
@@ -64,13 +68,23 @@ def text_on(colour: Rgb) -> Rgb:
 
 
 @lru_cache(maxsize=4096)
-def fill(microbatch: int, kind: str, chunk: int = 0, chunks: int = 1) -> Style:
+def fill(microbatch: int | None, kind: str, chunk: int = 0, chunks: int = 1) -> Style:
     """Return the style of a filled slot: a background as of `colour_of`, and a text colour that reads on it."""
     colour = colour_of(microbatch, kind, chunk, chunks)
     return Style(color=Color.from_rgb(*text_on(colour)), bgcolor=Color.from_rgb(*colour))
 
 
 @lru_cache(maxsize=4096)
-def ink(microbatch: int, kind: str, chunk: int = 0, chunks: int = 1) -> Style:
+def ink(microbatch: int | None, kind: str, chunk: int = 0, chunks: int = 1) -> Style:
     """Return the style of cells that are only partly busy: the colour of `fill` as a foreground."""
     return Style(color=fill(microbatch, kind, chunk, chunks).bgcolor)
+
+
+def mixed() -> Style:
+    """Return the style of cells in which slots of several kinds share a column."""
+    return Style(color=Color.from_rgb(*MIXED))
+
+
+def break_mark(*, ascii_only: bool) -> Segment:
+    """Return what stands where time is left out."""
+    return Segment(ASCII_BREAK if ascii_only else BREAK, DIM)

@@ -9,19 +9,24 @@ from itertools import pairwise
 from typing import NamedTuple
 
 from pipesched.core.integers import ceil_div
-from pipesched.render.timescale import TimeScale
+from pipesched.render.timescale import TimeScale, in_all
 
 FULL = 4
+MOST_SEEN = 12  # slots of a shared column that tell of which kinds it is
 
 
 class Run(NamedTuple):
-    """Neighbouring columns that show the same slot (None: idle); `busy` is the part of them that is worked, of FULL."""
+    """Neighbouring columns that show the same slot (None: idle); `busy` is the part of them that is worked, of FULL.
 
-    column: int
+    `slots` are those that fall into a shared column, of many every so manieth.
+    """
+
     width: int
     slot: int | None
     busy: int = FULL
     shared: bool = False  # several slots fall into the column; `slot` is one of them
+    slots: Sequence[int] = ()
+    is_break: bool = False  # time is left out here
 
 
 class Row:
@@ -35,29 +40,43 @@ class Row:
         position = bisect_right(self.starts, tick) - 1
         return self.order[position] if position >= 0 and tick < self.ends[position] else None
 
-    def runs(self, scale: TimeScale) -> list[Run]:
-        """Return what the columns show, left to right: slots if they fill a column on average, else how busy it is."""
-        first, last = bisect_right(self.ends, scale.window.start), bisect_left(self.starts, scale.window.end)
-        worked = self._worked(*scale.window)
-        crowded = worked * scale.columns < (last - first) * (scale.window.end - scale.window.start)
-        return list(self._shares(scale) if crowded else self._slots(scale))
+    def runs(self, *scales: TimeScale) -> list[Run]:
+        """Return what the columns show, left to right: slots if they fill a column on average, else how busy it is.
 
-    def hidden(self, runs: Sequence[Run], scale: TimeScale) -> int:
+        A column that shows a break stands between two scales.
+        """
+        whole = in_all(scales)
+        worked = sum(self._worked(*scale.window) for scale in scales)
+        slots = sum(last - first for first, last in map(self._within, scales))
+        crowded = worked * whole.columns < slots * (whole.window.end - whole.window.start)
+        runs: list[Run] = []
+        for scale in scales:
+            runs += [Run(1, None, is_break=True)] if runs else []
+            runs += self._shares(scale) if crowded else self._slots(scale)
+        return runs
+
+    def hidden(self, runs: Sequence[Run], *scales: TimeScale) -> int:
         """Return how many slots that take time are too short for a column of their own in `runs`."""
         if runs[0].shared:
             return 0
-        first, last = bisect_right(self.ends, scale.window.start), bisect_left(self.starts, scale.window.end)
-        lasting = sum(start < end for start, end in zip(self.starts[first:last], self.ends[first:last], strict=True))
+        lasting = 0
+        for first, last in map(self._within, scales):
+            times = zip(self.starts[first:last], self.ends[first:last], strict=True)
+            lasting += sum(start < end for start, end in times)
         return lasting - sum(run.slot is not None for run in runs)
+
+    def _within(self, scale: TimeScale) -> tuple[int, int]:
+        """Return the positions of the first slot in the window of a scale, and of the first one behind it."""
+        return bisect_right(self.ends, scale.window.start), bisect_left(self.starts, scale.window.end)
 
     def _slots(self, scale: TimeScale) -> Iterator[Run]:
         start, shown = 0, self.slot_at(scale.middle(0))
         for column in range(1, scale.columns):
             slot = self.slot_at(scale.middle(column))
             if slot != shown:
-                yield Run(start, column - start, shown)
+                yield Run(column - start, shown)
                 start, shown = column, slot
-        yield Run(start, scale.columns - start, shown)
+        yield Run(scale.columns - start, shown)
 
     def _shares(self, scale: TimeScale) -> Iterator[Run]:
         """Yield a run for each column, with the slot in its middle or the last one before."""
@@ -67,7 +86,9 @@ class Row:
             busy = ceil_div(FULL * worked, right - left) if worked else 0  # rounded up: what is shown idle is idle
             busy -= busy == FULL and worked < right - left  # and what is shown full is full
             position = bisect_right(self.starts, middles[column]) - 1
-            yield Run(column, 1, self.order[max(position, 0)] if busy else None, busy, True)
+            first, last = bisect_right(self.ends, left), bisect_left(self.starts, right)
+            slots = self.order[first : last : ceil_div(last - first, MOST_SEEN)] if first < last else ()
+            yield Run(1, self.order[max(position, 0)] if busy else None, busy, True, slots)
 
     def _worked(self, left: int, right: int) -> int:
         """Return how long the row works between two ticks."""

@@ -10,7 +10,7 @@ from rich.segment import Segment
 from pipesched.core.integers import ceil_div
 from pipesched.pipeline.quantities import plain
 from pipesched.pipeline.schedule import Schedule
-from pipesched.render.palette import DIM, OVER
+from pipesched.render.palette import DIM, OVER, break_mark
 from pipesched.render.timescale import TimeScale, number
 
 BLOCKS = " ▁▂▃▄▅▆▇█"
@@ -18,15 +18,18 @@ ASCII_LEVELS = " 123456789"
 
 
 def memory_strip(
-    schedule: Schedule, device: int, scale: TimeScale, full: int, *, colour: bool, ascii_only: bool
+    schedule: Schedule, device: int, scales: Sequence[TimeScale], full: int, *, colour: bool, ascii_only: bool
 ) -> list[Segment]:
-    """Return a mark for each column: the activations as a share of `full` grains.
+    """Return a mark for each column, and one for each break: the activations as a share of `full` grains.
 
     The mark is `!`, or red, where they are over what the budget leaves beside static memory.
     """
-    levels = column_levels(schedule.memory_steps(device), scale)
-    capacity = schedule.problem.capacity_grains[device]
-    return level_marks(levels, full, capacity, colour=colour, ascii_only=ascii_only)
+    steps, capacity = list(schedule.memory_steps(device)), schedule.problem.capacity_grains[device]
+    marks: list[Segment] = []
+    for scale in scales:
+        marks += [break_mark(ascii_only=ascii_only)] if marks else []
+        marks += level_marks(column_levels(steps, scale), full, capacity, colour=colour, ascii_only=ascii_only)
+    return marks
 
 
 def level_marks(

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
+from itertools import accumulate, chain, pairwise
 from math import gcd
 from typing import NamedTuple
 
@@ -56,12 +57,24 @@ def fit(window: Window, quantum: int, width: int) -> TimeScale:
     If one column a quantum (which divides all times that occur) fits, each quantum gets the same whole number of
     columns, so that equal operations look equal; otherwise the window is spread over the whole width.
     """
-    quantum = gcd(quantum, *window)
-    length = window.end - window.start
-    quanta = length // quantum if quantum else 0
+    return fit_parts([window], quantum, width, window.end - window.start)[0]
+
+
+def fit_parts(windows: Sequence[Window], quantum: int, width: int, most: int) -> Sequence[TimeScale]:
+    """Return scales that show the windows one behind the other, where `most` ticks would take `width` columns.
+
+    All have the same number of columns a tick, by the rule of `fit` (but for rounding where that is not whole).
+    """
+    quantum = gcd(quantum, most, *chain(*windows))
+    quanta = most // quantum if quantum else 0
     if not quanta:
-        return TimeScale(window, 1)
-    return TimeScale(window, width // quanta * quanta if quanta <= width else width)
+        return [TimeScale(window, 1) for window in windows]
+    columns = width // quanta * quanta if quanta <= width else width
+    ends = [total * columns // most for total in accumulate(end - start for start, end in windows)]
+    return [
+        TimeScale(window, max(end - begin, 1))
+        for window, (begin, end) in zip(windows, pairwise([0, *ends]), strict=True)
+    ]
 
 
 def quantum(schedules: Iterable[Schedule]) -> int:
@@ -78,6 +91,14 @@ def operation_times(schedule: Schedule) -> Iterator[int]:
         yield from ticks.overlap or ()
 
 
+def in_all(scales: Sequence[TimeScale]) -> TimeScale:
+    """Return one scale with the columns of several, and a window as long as theirs that ends with the last."""
+    if len(scales) == 1:
+        return scales[0]
+    end, length = scales[-1].window.end, sum(scale.window.end - scale.window.start for scale in scales)
+    return TimeScale(Window(end - length, end), sum(scale.columns for scale in scales))
+
+
 def describe(scale: TimeScale, ticks_a_unit: int, unit: str | None) -> str:
     """Return the scale in words: `1 column = 5 ms`."""
     length = scale.window.end - scale.window.start
@@ -92,17 +113,15 @@ def describe(scale: TimeScale, ticks_a_unit: int, unit: str | None) -> str:
     return f"1 column = {number(in_units(length // scale.columns, ticks_a_unit))}{label}"
 
 
-def axis_ticks(scale: TimeScale, ticks_a_unit: int) -> list[tuple[int, str]]:
-    """Return (column, label) of round times, as dense as their labels allow."""
-    length = scale.window.end - scale.window.start
-    if not length:
+def axis_ticks(scale: TimeScale, ticks_a_unit: int, step: int) -> list[tuple[int, str]]:
+    """Return (column, label) of the multiples of `step` ticks."""
+    if scale.window.start == scale.window.end:
         return [(0, "0")]
-    step = _round_step(scale, ticks_a_unit)
     first = round_up(scale.window.start, step)
     return [(scale.column(t), number(in_units(t, ticks_a_unit))) for t in range(first, scale.window.end + 1, step)]
 
 
-def _round_step(scale: TimeScale, unit: int) -> int:
+def round_step(scale: TimeScale, unit: int) -> int:
     """Return the least of 1, 2, 5, 10, ... ticks whose labels do not touch."""
     length = scale.window.end - scale.window.start
     widest = len(number(in_units(scale.window.end, unit)))

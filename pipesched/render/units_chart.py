@@ -77,7 +77,7 @@ class UnitChart:
         gutter = min(gutter, options.max_width // 4) if options.max_width < WIDE else min(gutter, 20)
         tail = len(" idle")
         scale = fit(Window(0, self.end), 1, max(options.max_width - gutter - tail, 1))
-        return Layout(gutter, scale, tail, has_colour(console, ascii_only), ascii_only)
+        return Layout(gutter, [scale], tail, has_colour(console, ascii_only), ascii_only)
 
     def _rows(self) -> Iterator[tuple[str, Row, int]]:
         """Yield for each unit its name, its operations in order, and the cycles for which they occupy it."""

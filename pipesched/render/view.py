@@ -27,7 +27,9 @@ class View:
 
     `start` and `end` (in the user's time unit; None: all) and `zoom` choose the part: 1/zoom of the window, from its
     start. `label` is one of labels.LABELS, `memory` the strip under each device (None: when there is a budget), `rows`
-    the devices to draw (None: all). `inches` is the width of a figure. Raises ConfigError, about the field at fault.
+    the devices to draw (None: all). `inches` is the width of a figure. `fold` says whether a chart in a terminal leaves
+    out what repeats (None: where slots are narrow and it helps; never in a part). Raises ConfigError, about the field
+    at fault.
     """
 
     start: Number | None = None
@@ -37,6 +39,7 @@ class View:
     memory: bool | None = None
     inches: float = PAGE
     rows: Sequence[int] | None = None
+    fold: bool | None = None
 
     def __post_init__(self) -> None:
         start, end = _time(self.start, "start"), _time(self.end, "end")
@@ -47,8 +50,19 @@ class View:
         if self.memory is not None:
             require_flag(self.memory, "memory")
         require_number(self.inches, "inches", least=NARROWEST_PAGE, most=WIDEST_PAGE)
+        if self.fold is not None:
+            require_flag(self.fold, "fold")
+        part = self.part
+        if self.fold and part:
+            raise ConfigError(f"cannot fold a part of the timeline; give either it or `{part}`", "fold")
         if self.rows is not None:
             object.__setattr__(self, "rows", _rows(self.rows))
+
+    @property
+    def part(self) -> str | None:
+        """The field that chooses a part of the timeline, the first of several; None for all of it."""
+        given = {"start": self.start is not None, "end": self.end is not None, "zoom": self.zoom != 1}
+        return next((key for key, is_given in given.items() if is_given), None)
 
     def window(self, schedule: Schedule, until: int | None = None) -> Window:
         """Return the part of the timeline to draw, up to the tick `until` (default: its own end).
