@@ -56,18 +56,18 @@ def command(
     target_format(target, COMPARISON if comparison.sweep is None else SWEEP)
     contest = Contest(names, _read_plans(files))
     if comparison.sweep is not None:
-        _answer_sweep(_swept(comparison, contest, problem, algorithm), comparison.show, target, screen)
+        _answer_sweep(_swept(comparison, contest, problem, algorithm), comparison.show, chart, target, screen)
         return
     config = given_config(problem)
     compared = _compared(comparison, contest, config, algorithm)
     note_halves(problem, assumed=config.assumes_halves, outcomes=(entry.outcome for entry in compared))
     if comparison.pareto:
-        _answer_pareto(compared, target, screen)
+        _answer_pareto(compared, chart, target, screen)
         return
     shown = compared.ranked() if comparison.everything else compared
     if chart.given():
         require_drawable(shown, wanted, chart)  # bad options are said before anything is written
-    save(shown, COMPARISON, target, chart.view() if target.path else None)
+    save(shown, COMPARISON, target, chart.view(charts=wanted) if target.path else None)
     if screen.as_json:
         print_json(comparison_document(shown))
     else:
@@ -174,21 +174,22 @@ def _swept(comparison: ComparisonOptions, contest: Contest, source: ProblemSourc
     return swept if comparison.only is None else swept.only(comparison.only)
 
 
-def _answer_sweep(sweep: Sweep, show: str | None, target: Target, screen: Screen) -> None:
-    """Write a sweep to the target file, if there is one, and print its document, or a table of what `show` names."""
+def _answer_sweep(sweep: Sweep, show: str | None, chart: ChartOptions, target: Target, screen: Screen) -> None:
+    """Write a sweep to the target file, if there is one, and print its document, or a plot and a table of a measure."""
     from pipesched.cli.output import console_for, print_json, save
     from pipesched.file_formats.comparison_json import sweep_document
     from pipesched.file_formats.registry import SWEEP
-    from pipesched.render.sweep import BUBBLE, sweep_table
+    from pipesched.render.sweep import BUBBLE, sweep_view
 
-    save(sweep, SWEEP, target)
+    measure = BUBBLE if show is None else show
+    save(sweep, SWEEP, target, chart.view(show=measure) if target.path else None)
     if screen.as_json:
         print_json(sweep_document(sweep))
     else:
-        console_for(screen).print(sweep_table(sweep, BUBBLE if show is None else show))
+        console_for(screen).print(sweep_view(sweep, measure, ascii_only=screen.ascii_only))
 
 
-def _answer_pareto(comparison: Comparison, target: Target, screen: Screen) -> None:
+def _answer_pareto(comparison: Comparison, chart: ChartOptions, target: Target, screen: Screen) -> None:
     """Write the schedules by makespan and peak memory, and print their document, or a plot and a table."""
     from pipesched.cli.output import console_for, print_json, target_format, write_target
     from pipesched.file_formats.comparison_json import pareto_document
@@ -204,7 +205,7 @@ def _answer_pareto(comparison: Comparison, target: Target, screen: Screen) -> No
         from pipesched.render.figure.page import image
         from pipesched.render.figure.pareto import pareto_figure
 
-        write_target(image(pareto_figure(ranked), form.name), target)
+        write_target(image(pareto_figure(ranked, chart.view().inches), form.name), target)
     elif form is not None:
         write_target(dump(content), target)
     if screen.as_json:

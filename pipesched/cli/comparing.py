@@ -13,17 +13,12 @@ from pipesched.errors import ConfigError
 if TYPE_CHECKING:
     from rich.console import Console
 
-    from pipesched.comparison import Comparison, Entry
+    from pipesched.comparison import Comparison
     from pipesched.config.values import Values
     from pipesched.outcome import Outcome
     from pipesched.pipeline.problem import Problem
-    from pipesched.pipeline.schedule import Schedule
     from pipesched.sweeping import Sweep
 
-FEW = 4  # algorithms that are all drawn, above the table; of more, the best ones below it
-BEST = 3
-LONGEST = 2  # times the best makespan: what is longer is cut there
-MANY_DEVICES, SHOWN_DEVICES = 16, 8
 MOST_VALUES, MOST_DIGITS = 1_000, 12  # of a range
 
 Charts = int | str | None  # so many, "all", or None for the default
@@ -44,43 +39,29 @@ def print_comparison(
 ) -> None:
     """Print a chart for each algorithm and the table; of many algorithms the table first, and the best charts."""
     from pipesched.cli.output import console_for
+    from pipesched.render.chosen import are_few, drawn
     from pipesched.render.comparison import ComparisonTable
 
     console = console_for(screen)
-    few = _are_few(comparison)
     table = ComparisonTable(comparison, ascii_only=screen.ascii_only, fold=fold)
-    drawn = _drawn(comparison, wanted, few=few)
-    if few:
-        _print_charts(console, drawn, comparison, given, chart, screen)
+    chosen = drawn(comparison, wanted)
+    if are_few(comparison):
+        _print_charts(console, chosen, comparison, given, chart, screen)
         console.print(table)
     else:
         console.print(table)
-        if drawn:
+        if chosen:
             console.print()
-        _print_charts(console, drawn, comparison, given, chart, screen)
+        _print_charts(console, chosen, comparison, given, chart, screen)
 
 
 def require_drawable(comparison: Comparison, wanted: Charts, chart: ChartOptions) -> None:
     """Raise ConfigError for a window or devices that one of the charts to print has not."""
-    drawn = _drawn(comparison, wanted, few=_are_few(comparison))
-    for outcome in drawn:
-        chart.require_drawable(outcome.schedule, _edge([each.schedule for each in drawn], comparison))
+    from pipesched.render.chosen import drawn, edge
 
-
-def _are_few(comparison: Comparison) -> bool:
-    """Return whether all that applies is drawn by default."""
-    return len([entry for entry in comparison if entry.applicable]) <= FEW
-
-
-def _drawn(comparison: Comparison, wanted: Charts, *, few: bool) -> list[Outcome]:
-    """Return the schedules to draw: all in the order of the comparison, or the best ones, best first."""
-    if wanted == "all" or (wanted is None and few):
-        return _outcomes(comparison)
-    return _outcomes(comparison.ranked())[: BEST if wanted is None else int(wanted)]
-
-
-def _outcomes(entries: Sequence[Entry]) -> list[Outcome]:
-    return [entry.outcome for entry in entries if entry.outcome]
+    chosen = drawn(comparison, wanted)
+    for outcome in chosen:
+        chart.require_drawable(outcome.schedule, edge([each.schedule for each in chosen], comparison))
 
 
 def _print_charts(
@@ -91,53 +72,24 @@ def _print_charts(
     chart: ChartOptions,
     screen: Screen,
 ) -> None:
-    """Print the charts on one scale, each with its heading; what is far longer than the best is cut at the edge."""
+    """Print the charts on one scale, each with its heading; what is far longer than the best is cut, or folded."""
+    from pipesched.render.chosen import edge, not_drawn, some_devices
+    from pipesched.render.fold import fold_of
     from pipesched.render.summary import heading
 
     if not drawn:
         return
     together, view = [outcome.schedule for outcome in drawn], chart.view()
-    until = _edge(together, comparison)
-    rows = view.rows if chart.rows else _some_devices(given.devices)
+    until = edge(together, comparison)
+    rows = view.rows if chart.rows else some_devices(given.devices)
     for outcome in drawn:
-        console.print(heading(outcome, given).append(_remarks(outcome.schedule, until, rows), style="dim"))
+        is_folded = bool(view.fold) and fold_of(outcome.schedule) is not None
+        remarks = not_drawn(outcome.schedule, None if is_folded else until, rows)
+        said = "".join(f"; {remark}" for remark in remarks)
+        console.print(heading(outcome, given).append(said, style="dim"))
         legend = outcome is drawn[-1]
         console.print(chart_of(outcome, view, screen, rows=rows, together=together, until=until, show_legend=legend))
         console.print()
-
-
-def _edge(together: Sequence[Schedule], comparison: Comparison) -> int:
-    """Return the tick at which charts end: the last end of all, but at most LONGEST times that of the best.
-
-    Ticks of charts that are drawn together are of one length, since their problems are the same model.
-    """
-    best = comparison.best
-    ends = [max(schedule.last_end_ticks) for schedule in together]
-    if best is None or best.outcome is None:
-        return max(ends)
-    return min(max(ends), LONGEST * max(best.outcome.schedule.last_end_ticks))
-
-
-def _some_devices(devices: int) -> list[int] | None:
-    """Return a few of many devices, evenly spread, the first and the last among them; None for all of few."""
-    if devices <= MANY_DEVICES:
-        return None
-    return [number * (devices - 1) // (SHOWN_DEVICES - 1) for number in range(SHOWN_DEVICES)]
-
-
-def _remarks(schedule: Schedule, until: int, rows: Sequence[int] | None) -> str:
-    """Say which parts of a schedule are not drawn."""
-    from pipesched.pipeline.quantities import in_units
-    from pipesched.render.timescale import number
-
-    end, scale = max(schedule.last_end_ticks), schedule.problem.ticks.per_unit
-    remarks = []
-    if end > until:
-        remarks.append(f"cut at {number(in_units(until, scale))}, ends at {number(in_units(end, scale))}")
-    shown = schedule.problem.devices if rows is None else len(set(rows))
-    if shown < schedule.problem.devices:
-        remarks.append(f"{shown} of {schedule.problem.devices} devices")
-    return "".join(f"; {remark}" for remark in remarks)
 
 
 def read_sweep(text: str, values: Values, algorithms: str | Sequence[str], **settings: Any) -> Sweep:

@@ -25,9 +25,9 @@ COMMAND_FLAGS = {  # parameter of any other function -> its flag
     **{
         name: f"--{name.replace('_', '-')}"
         for name in (
-            "gap", "hint", "inches", "jobs", "label", "latency", "memory", "method", "offload", "pipeline",
-            "pipelined", "placement", "recompute", "rows", "split_backward", "time_limit", "workers", "zoom",
-            "force", "frontier", "show", "sweep",
+            "charts", "fold", "gap", "hint", "inches", "jobs", "label", "latency", "memory", "method", "offload",
+            "pipeline", "pipelined", "placement", "recompute", "rows", "split_backward", "time_limit", "workers",
+            "zoom", "force", "frontier", "show", "sweep",
         )
     },
     "algorithm": "--algo",

@@ -150,6 +150,14 @@ CHART: Group = (
     _text("label", "--label", "label of a slot: auto, microbatch, op, stage, none", _CHART, "NAME"),
     _flag("memory", "--memory/--no-memory", "the strip of memory over time; default: with a budget", _CHART, None),
     _text("rows", "--rows", "devices to draw: all, or 0,31,63; default: all, of many some in compare", _CHART, "D,D.."),
+    _flag(
+        "fold",
+        "--fold/--no-fold",
+        "draw of what repeats one period only; default: where slots are narrow and it helps, not in compare",
+        _CHART,
+        None,
+    ),
+    _text("inches", "--inches", "width of the figure that -o writes; default 7, a page's text", _CHART, "INCHES"),
 )
 _FIGURE = "The figure"
 FIGURE: Group = (
@@ -215,14 +223,17 @@ class ChartOptions(NamedTuple):
     label: str | None
     memory: bool | None
     rows: str | None
+    fold: bool | None
+    inches: float | None
 
-    def view(self) -> View:
-        """Return these options as renderers take them. Raises ConfigError."""
-        from pipesched.render.view import View
+    def view(self, **more: Any) -> View:
+        """Return these options as renderers take them, with `more` fields of a View. Raises ConfigError."""
+        from pipesched.render.view import PAGE, View
 
         rows = None if self.rows in (None, "all") else _devices(str(self.rows))
         zoom, label = 1 if self.zoom is None else self.zoom, "auto" if self.label is None else self.label
-        return View(self.start, self.end, zoom, label, self.memory, rows=rows)
+        inches = PAGE if self.inches is None else self.inches
+        return View(self.start, self.end, zoom, label, self.memory, inches, rows, self.fold, **more)
 
     def require_drawable(self, schedule: Schedule, until: int | None = None) -> None:
         """Raise ConfigError for a window or devices that a chart of `schedule`, up to the tick `until`, has not."""
@@ -231,9 +242,9 @@ class ChartOptions(NamedTuple):
         view.devices(schedule)
 
     def given(self) -> list[str]:
-        """Return the flags that were given."""
-        flags = ("--zoom", "--from", "--to", "--label", "--memory", "--rows")
-        return [flag for flag, value in zip(flags, self, strict=True) if value is not None]
+        """Return the flags that were given and are about a chart."""
+        flags = ("--zoom", "--from", "--to", "--label", "--memory", "--rows", "--fold")
+        return [flag for flag, value in zip(flags, self[: len(flags)], strict=True) if value is not None]
 
 
 class ComparisonOptions(NamedTuple):
@@ -343,9 +354,16 @@ def chart_values(values: Mapping[str, Any]) -> ChartOptions:
     """Read the options of a chart."""
     start, end = (_number(option, values[name]) for option, name in (("--from", "from_time"), ("--to", "to_time")))
     options = ChartOptions(
-        _number("--zoom", values["zoom"]), start, end, values["label"], values["memory"], values["rows"]
+        _number("--zoom", values["zoom"]),
+        start,
+        end,
+        values["label"],
+        values["memory"],
+        values["rows"],
+        values["fold"],
+        _number("--inches", values["inches"]),
     )
-    if options.given():
+    if options.given() or options.inches is not None:
         options.view()  # raises for bad options before anything takes long
     return options
 
@@ -398,9 +416,18 @@ def _require_effect(read: Mapping[str, Any]) -> None:
     target, screen, chart = (read.get(name) for name in ("target", "screen", "chart"))
     if target is not None and target.force and target.path is None:
         raise ConfigError("--force: has no effect without -o, which names the file")
-    draws = target is not None and str(target.path).endswith(FIGURE_SUFFIXES)
+    draws = target is not None and str(target.path).lower().endswith(FIGURE_SUFFIXES)
+    if chart is not None and chart.inches is not None and not draws:
+        raise ConfigError(f"--inches: has no effect without a figure: -o with a file in {_either(FIGURE_SUFFIXES)}")
+    if screen is not None and screen.as_json and chart is not None and chart.fold is not None:
+        raise ConfigError("--fold: has no effect with --json, which draws no chart on the screen")
     if screen is not None and screen.as_json and chart is not None and chart.given() and not draws:
         raise ConfigError(f"{chart.given()[0]}: has no effect with --json, which draws no chart")
+
+
+def _either(texts: Sequence[str]) -> str:
+    """Return `a, b or c`."""
+    return f"{', '.join(texts[:-1])} or {texts[-1]}"
 
 
 def _devices(text: str) -> list[int]:

@@ -72,7 +72,7 @@ def chart_of(outcome: Outcome, view: View, screen: Screen, **more: Any) -> Gantt
     """Return the chart of the part that is asked for; `more` are further arguments of Gantt."""
     from pipesched.render.gantt import Gantt
 
-    part = {name: getattr(view, name) for name in ("start", "end", "zoom", "label", "memory", "rows")}
+    part = {name: getattr(view, name) for name in ("start", "end", "zoom", "label", "memory", "rows", "fold")}
     return Gantt(outcome, ascii_only=screen.ascii_only, **{**part, **more})
 
 

@@ -85,7 +85,7 @@ def _figure(kind: str, result: Any, view: View) -> Content:
 
 
 def _figures(kind: str) -> dict[str, Writer]:
-    return dict.fromkeys((SCHEDULE, COMPARISON, FRONTIER), partial(_figure, kind))
+    return dict.fromkeys((SCHEDULE, COMPARISON, SWEEP, FRONTIER), partial(_figure, kind))
 
 
 FORMATS = {

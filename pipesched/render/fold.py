@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from fractions import Fraction
 from typing import NamedTuple
 
 from pipesched.pipeline.period import SteadyState, steady_state
@@ -12,7 +13,7 @@ from pipesched.render.labels import counted
 from pipesched.render.timescale import TimeScale, Window, in_all, number
 
 NARROW = 2  # columns of a slot on average, below which its microbatch cannot be told
-HELPS = 1.5  # times as wide slots must get, for a chart to be folded without being asked
+HELPS = Fraction(2, 3)  # of a timeline is the most that may be left of it, for a chart to be folded without being asked
 NOTHING = "nothing repeats often enough to be folded: drawn whole"
 
 
@@ -63,7 +64,7 @@ def is_narrow(schedules: Iterable[Schedule], scales: Sequence[TimeScale]) -> boo
 
 
 def helps(folded: Sequence[TimeScale], whole: Sequence[TimeScale]) -> bool:
-    """Return whether slots are enough wider on the first scales than on the others."""
+    """Return whether enough of the timeline is left out, and slots get wider by that."""
     narrow, wide = (in_all(scales) for scales in (whole, folded))
-    lengths = [scale.window.end - scale.window.start for scale in (narrow, wide)]
-    return wide.columns * lengths[0] >= HELPS * narrow.columns * lengths[1]
+    before, after = (scale.window.end - scale.window.start for scale in (narrow, wide))
+    return after <= HELPS * before and wide.columns * before > narrow.columns * after

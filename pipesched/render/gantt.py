@@ -42,10 +42,10 @@ class Gantt(Displayable):
     `start` and `end` (in the user's time unit) and `zoom` choose the part to draw: 1/zoom of the window, from its
     start. `label` is one of labels.LABELS; `memory` adds a strip under each device (None: when there is a budget);
     `rows` are the devices to draw (None: all). `fold` leaves out what repeats: of the steady state one period is drawn
-    (None: where slots are narrower than two columns and it helps; not in a part, nor of charts together). Charts of the
-    schedules in `together` share one layout, up to the tick `until` (or each folded by itself), so their ticks are
-    equally long; the legend of a chart (`show_legend`) explains them all. Raises ConfigError, about the argument at
-    fault.
+    (None: where slots are narrower than two columns and it helps; not in a part, with `until`, or of charts together).
+    Charts of the schedules in `together` share one layout, up to the tick `until` (or each folded by itself), so their
+    ticks are equally long; the legend of a chart (`show_legend`) explains them all. Raises ConfigError, about the
+    argument at fault.
     """
 
     def __init__(
@@ -72,7 +72,7 @@ class Gantt(Displayable):
         longest = max(max(member.last_end_ticks) for member in self.together)
         last = longest if until is None else require_whole(until, "until", least=int(longest > 0))
         self.window, self.label = view.window(self.schedule, last), label
-        self.may_fold = fold is not False and view.part is None
+        self.may_fold = fold is not False and view.part is None and until is None
         self.must_fold = bool(fold)
         self.memory, self.devices = view.shows_memory(self.schedule), view.devices(self.schedule)
         self.show_legend = require_flag(show_legend, "show_legend")

@@ -45,6 +45,13 @@ class Wall(NamedTuple):
     label: str
 
 
+class Path(NamedTuple):
+    """A line from point to point (x, y), drawn in dots where nothing else stands."""
+
+    points: Sequence[tuple[Amount, Amount]]
+    style: Style = PLAIN
+
+
 class Ruler(NamedTuple):
     """An axis: `cells` cells show the values from `low` to `high`."""
 
@@ -76,10 +83,11 @@ class Glyphs(NamedTuple):
     corner: str
     wall: str
     above: str
+    dot: str
 
 
-UNICODE = Glyphs("│", "┤", "└", "─", "┬", "─", "│", "┐", "┊", "↑")
-ASCII = Glyphs("|", "+", "+", "-", "+", "-", "|", ".", ":", "^")
+UNICODE = Glyphs("│", "┤", "└", "─", "┬", "─", "│", "┐", "┊", "↑", "·")
+ASCII = Glyphs("|", "+", "+", "-", "+", "-", "|", ".", ":", "^", ".")
 
 
 @dataclass(frozen=True)
@@ -88,7 +96,8 @@ class Scatter:
 
     `steps` are corners (x, y) of a falling frontier, x rising: a line runs right from each and drops to the next, and
     from the last one to the edge. What is above the `ceiling` stands in a row of its own on top, so that it does not
-    flatten the rest. Of several points in a cell the first is drawn.
+    flatten the rest. Of several points in a cell the first is drawn. `paths` join points; `names` says in the legend
+    what marks stand for.
     """
 
     points: Sequence[Point]
@@ -98,6 +107,8 @@ class Scatter:
     steps_label: str = "frontier"
     walls: Sequence[Wall] = ()
     ceiling: Amount | None = None
+    paths: Sequence[Path] = ()
+    names: Sequence[tuple[str, str, Style]] = ()
     ascii_only: bool = False
 
     def __rich_measure__(self, console: Console, options: ConsoleOptions) -> Measurement:
@@ -145,6 +156,7 @@ class _Plot:
         """Yield the title of the upright axis, the grid, the other axis and its title, the legend."""
         self._draw_walls()
         self._draw_steps()
+        self._draw_paths()
         self._draw_points()
         yield [Segment(self.scatter.y_title, DIM)]
         for row, cells in enumerate(self.grid):
@@ -181,6 +193,17 @@ class _Plot:
         for passed in range(column, until + 1):
             self._put(row, passed, self.glyphs.flat, PLAIN)
 
+    def _draw_paths(self) -> None:
+        for path in self.scatter.paths:
+            cells = [(self._row(y), 2 * self.x.cell(x)) for x, y in path.points]
+            for (row, column), (lower, until) in pairwise(cells):
+                dots = max(abs(until - column), abs(lower - row))
+                for step in range(1, dots):
+                    place = (row * dots + (lower - row) * step, column * dots + (until - column) * step)
+                    passed, across = (round(Fraction(part, dots)) for part in place)
+                    if self.grid[passed][across].text == " ":
+                        self._put(passed, across, self.glyphs.dot, path.style)
+
     def _draw_points(self) -> None:
         for (row, cell), points in self.shared.items():
             self._put(row, 2 * cell, points[0].mark, points[0].style)
@@ -201,6 +224,8 @@ class _Plot:
         yield [Segment(" " * (self.gutter + 1) + labels, DIM)]
 
     def _legend(self) -> Iterator[Item]:
+        for mark, name, style in self.scatter.names:
+            yield [Segment(mark, style), Segment(f" {name}")]
         if self.scatter.steps:
             yield [Segment(f"{self.glyphs.flat} {self.scatter.steps_label}")]
         for wall in self.scatter.walls:
@@ -208,9 +233,9 @@ class _Plot:
                 " (left of the plot)" if wall.x < self.x.low else " (right of the plot)" if wall.x > self.x.high else ""
             )
             yield [Segment(self.glyphs.wall, OVER), Segment(f" {wall.label}{side}")]
-        for points in self.shared.values():
-            if len(points) > 1:
-                yield from self._list(points)
+        several = {tuple(point.mark for point in points): points for points in self.shared.values() if len(points) > 1}
+        for points in several.values():
+            yield from self._list(points)
         for point in self.scatter.points:
             if self.scatter.is_above(point.y):
                 yield [Segment(f"{self.glyphs.above} {point.mark} off the scale: {number(plain(Fraction(point.y)))}")]

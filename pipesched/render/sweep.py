@@ -1,9 +1,10 @@
-"""A sweep as a table: one measure of each algorithm by the value of the field that is varied."""
+"""A sweep: one measure of each algorithm by the value of the field that is varied, as a plot and as a table."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 from itertools import pairwise
+from string import ascii_lowercase, ascii_uppercase
 from typing import Any, NamedTuple
 
 from rich.console import Group
@@ -12,6 +13,8 @@ from rich.text import Text
 from pipesched.comparison import Entry, memory_of
 from pipesched.names import look_up
 from pipesched.render.comparison import grid
+from pipesched.render.palette import OVER, ink
+from pipesched.render.scatter import Path, Point, Scatter
 from pipesched.render.summary import GOOD
 from pipesched.render.timescale import number
 from pipesched.sweeping import Sweep, SweepPoint
@@ -19,6 +22,7 @@ from pipesched.sweeping import Sweep, SweepPoint
 BUBBLE = "bubble"
 LITTLE = 0.01  # of the time a microbatch: what one more microbatch gains beyond the elbow
 MICROBATCHES = "microbatches"
+FEWEST = 3  # values of a field that make a line
 
 
 class Measure(NamedTuple):
@@ -59,6 +63,68 @@ MEASURES = {
     ),
     "memory": Measure("memory of the device that holds most", _memory, _plain),
 }
+
+
+class Mark(NamedTuple):
+    """A value of a measure, at a value of the field; `fits` says whether the schedule is within its budget."""
+
+    x: int | float
+    y: float
+    fits: bool
+
+
+def sweep_lines(sweep: Sweep, show: str = BUBBLE) -> dict[str, list[Mark]]:
+    """Return the values of a measure by algorithm, by rising value of the field; shares in percent.
+
+    `show` is one of MEASURES. Raises ConfigError for another.
+    """
+    measure = look_up(MEASURES, show, "measure", "show")
+    lines: dict[str, list[Mark]] = {}
+    for point in sorted(sweep.points, key=lambda point: point.value):
+        for entry in point.comparison:
+            value = _value(entry, point, sweep, measure)
+            if value is not None:
+                scaled = value * 100 if measure.text is _percent else value
+                lines.setdefault(entry.algorithm, []).append(Mark(point.value, scaled, _fits(entry)))
+    return lines
+
+
+def title_of(sweep: Sweep, show: str) -> str:
+    """Return the name of a measure with its unit."""
+    measure, times = MEASURES[show], [point.comparison.time_unit for point in sweep.points]
+    name = "time a microbatch" if show == "microbatch" else "memory of the fullest device" if show == "memory" else show
+    unit = "%" if measure.text is _percent else times[0] if times and show in ("makespan", "microbatch") else ""
+    return f"{name} ({unit})" if unit else name
+
+
+def sweep_plot(sweep: Sweep, show: str = BUBBLE, *, ascii_only: bool = False) -> Scatter | None:
+    """Return a line for each algorithm, or None where less than FEWEST values of the field have one.
+
+    `show` is one of MEASURES. Raises ConfigError for another.
+    """
+    lines = sweep_lines(sweep, show)
+    if len({mark.x for line in lines.values() for mark in line}) < FEWEST:
+        return None
+    letters = [*ascii_lowercase, *ascii_uppercase]
+    looks = {
+        name: (letters[number % len(letters)], ink(number, "F"), line)
+        for number, (name, line) in enumerate(lines.items())
+    }
+    return Scatter(
+        [Point(x, y, mark, style if fits else OVER) for mark, style, line in looks.values() for x, y, fits in line],
+        x_title=sweep.field,
+        y_title=title_of(sweep, show),
+        paths=[Path([(x, y) for x, y, _ in line], style) for _, style, line in looks.values()],
+        names=[(mark, name, style) for name, (mark, style, _) in looks.items()],
+        ascii_only=ascii_only,
+    )
+
+
+def sweep_view(sweep: Sweep, show: str = BUBBLE, *, ascii_only: bool = False) -> Group:
+    """Return the plot, if there is one, and the table. Raises ConfigError for a measure that is not in MEASURES."""
+    plot = sweep_plot(sweep, show, ascii_only=ascii_only)
+    table = sweep_table(sweep, show)
+    return Group(table) if plot is None else Group(plot, "", table)
 
 
 def sweep_table(sweep: Sweep, show: str = BUBBLE) -> Group:

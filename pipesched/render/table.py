@@ -21,7 +21,7 @@ from pipesched.render.comparison import ComparisonTable, grid
 from pipesched.render.frontier import frontier_table, frontier_view
 from pipesched.render.gantt import Gantt
 from pipesched.render.summary import heading, summary
-from pipesched.render.sweep import sweep_table
+from pipesched.render.sweep import sweep_table, sweep_view
 from pipesched.schedulers.family import Family
 from pipesched.schedulers.registry import Catalogue
 from pipesched.solver.frontier import Frontier
@@ -79,6 +79,8 @@ def display_parts(result: object, *, ascii_only: bool = False) -> Iterator[Rende
         yield Gantt(result)
     elif isinstance(result, Frontier) and result.points:
         yield frontier_view(result, ascii_only=ascii_only)
+    elif isinstance(result, Sweep):
+        yield sweep_view(result, ascii_only=ascii_only)
     elif isinstance(result, Comparison):
         yield ComparisonTable(result, ascii_only=ascii_only)
     elif isinstance(result, (Gantt, Table)):

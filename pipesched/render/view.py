@@ -28,8 +28,9 @@ class View:
     `start` and `end` (in the user's time unit; None: all) and `zoom` choose the part: 1/zoom of the window, from its
     start. `label` is one of labels.LABELS, `memory` the strip under each device (None: when there is a budget), `rows`
     the devices to draw (None: all). `inches` is the width of a figure. `fold` says whether a chart in a terminal leaves
-    out what repeats (None: where slots are narrow and it helps; never in a part). Raises ConfigError, about the field
-    at fault.
+    out what repeats (None: where slots are narrow and it helps; never in a part). `charts` is the number of schedules
+    in the figure of a comparison (None: all of few, of many the best; "all"; 0: bars of the metrics of all), `show` the
+    measure in that of a sweep. Raises ConfigError, about the field at fault.
     """
 
     start: Number | None = None
@@ -40,6 +41,8 @@ class View:
     inches: float = PAGE
     rows: Sequence[int] | None = None
     fold: bool | None = None
+    charts: int | str | None = None
+    show: str = "bubble"
 
     def __post_init__(self) -> None:
         start, end = _time(self.start, "start"), _time(self.end, "end")
@@ -52,6 +55,8 @@ class View:
         require_number(self.inches, "inches", least=NARROWEST_PAGE, most=WIDEST_PAGE)
         if self.fold is not None:
             require_flag(self.fold, "fold")
+        if self.charts not in (None, "all"):
+            require_whole(self.charts, "charts", least=0)
         part = self.part
         if self.fold and part:
             raise ConfigError(f"cannot fold a part of the timeline; give either it or `{part}`", "fold")

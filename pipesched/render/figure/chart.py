@@ -33,14 +33,15 @@ LARGEST, SMALLEST = FONT - 1, 4.0  # points of a label
 MOST_NAMES = 32  # of devices beside the chart, before they touch
 LANE_FONT = FONT - 2
 NARROW = 2.5  # points; slots below that have neither white edges nor stripes, which would be most of them
+THIN = 6.0  # points; a number of two digits takes more
 Colour = tuple[float, float, float]
 
 
 class Chart:
-    """The chart of `schedule` in `axes`, on the time scale of `window` (ticks)."""
+    """The chart of `schedule` in `axes`, on the time scale of `window` (ticks); `by_kind` chooses the colours."""
 
-    def __init__(self, axes: Axes, schedule: Schedule, view: View, window: Window) -> None:
-        self.axes, self.schedule, self.view, self.window = axes, schedule, view, window
+    def __init__(self, axes: Axes, schedule: Schedule, view: View, window: Window, *, by_kind: bool) -> None:
+        self.axes, self.schedule, self.view, self.window, self.by_kind = axes, schedule, view, window, by_kind
         self.unit = schedule.problem.ticks.per_unit
         self.memory = view.shows_memory(schedule)
         self.layout = layout(schedule, view)
@@ -123,7 +124,7 @@ class Chart:
             )
 
     def _colour(self, op: Op) -> Rgb:
-        return colour_of(op.microbatch, op.kind, self.chunk[op.stage], self.chunks)
+        return colour_of(None if self.by_kind else op.microbatch, op.kind, self.chunk[op.stage], self.chunks)
 
     def _stripes(self, across: float, down: float) -> None:
         """Draw white diagonals over the slots of a striped kind."""
@@ -170,22 +171,29 @@ class Chart:
 
     def key(self) -> Iterator[Key]:
         """Yield the entries of the legend: what the colours mean."""
+        first, second = (None, None) if self.by_kind else (0, 1)
         names: dict[Rgb, list[str]] = defaultdict(list)  # B and I share a shade
         for kind in KINDS:
             if any(bar.op.kind == kind for bar in self.bars):
-                names[colour_of(0, kind)].append(kind)
+                names[colour_of(first, kind)].append(kind)
         for colour, kinds in names.items():
             yield _swatch(colour, kinds[0]), " or ".join(KINDS[kind].name for kind in kinds)
         if self.schedule.plan.pairs:
-            yield _two_tone(colour_of(0, "F"), colour_of(1, "B")), "overlapped pair"
+            yield _two_tone(colour_of(first, "F"), colour_of(second, "B")), "overlapped pair"
         if self.chunks > 1:
-            shades = [colour_of(0, "F", chunk, self.chunks) for chunk in range(min(self.chunks, 4))]
+            shades = [colour_of(first, "F", chunk, self.chunks) for chunk in range(min(self.chunks, 4))]
             yield _swatches(shades), f"chunks {_first(self.chunks)}"
         microbatches = self.schedule.problem.microbatches
-        if microbatches > 1:
+        if microbatches > 1 and not self.by_kind:
             yield _swatches(HUES[:microbatches]), f"microbatches {_first(microbatches)}"
         if self.memory:
             yield from memory_key(self.schedule)
+
+
+def is_thin(schedule: Schedule, view: View, window: Window) -> bool:
+    """Return whether slots are on average too thin for numbers of microbatches, and so for their colours."""
+    points = view.inches * POINTS / max(window.end - window.start, 1)
+    return sum(schedule.busy_ticks) * points < THIN * sum(map(len, schedule.plan.orders))
 
 
 def label_text(op: Op, style: str) -> str:

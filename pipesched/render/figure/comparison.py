@@ -1,8 +1,12 @@
-"""Several schedules in one figure: their charts on one time scale if a page holds them, else bars of their metrics."""
+"""Several schedules in one figure: the charts of few, or of the best, on one time scale, or bars of all metrics.
+
+The rows of a figure are as high as its shape asks for: neither much wider than high nor much higher than wide.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
 
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
@@ -11,13 +15,19 @@ from matplotlib.patches import Patch
 from pipesched.comparison import Comparison
 from pipesched.errors import ConfigError
 from pipesched.outcome import Outcome
-from pipesched.render.figure.chart import Chart, chart_inches, unit_rgb
+from pipesched.pipeline.kinds import KINDS
+from pipesched.pipeline.schedule import Schedule
+from pipesched.render.chosen import SHOWN_DEVICES, drawn, edge, not_drawn, some_devices
+from pipesched.render.figure.chart import Chart, chart_inches, is_thin, unit_rgb
 from pipesched.render.figure.gantt import FRAME_INCHES, makespan
-from pipesched.render.figure.page import FONT, RED, TALLEST, Drawing, Key, legend, settle, sheet, with_unit
+from pipesched.render.figure.page import FONT, RED, Drawing, Key, legend, settle, sheet, with_unit
 from pipesched.render.palette import HUES
 from pipesched.render.view import View
 
 TITLE_INCHES = 0.22  # of each chart
+SHAPES = (0.4, 0.95)  # the least and the most height over width that rows are made higher or lower for
+LOWEST, HIGHEST = 0.5, 1.6  # times their usual height
+MOST_ROWS = 40  # devices of all charts together
 BAR_INCHES = 0.17
 Measure = Callable[[Outcome], float]
 BEST, OTHERS = unit_rgb(HUES[2]), unit_rgb(HUES[0])
@@ -30,32 +40,59 @@ def comparison_figure(comparison: Comparison, view: View) -> Drawing:
         rows = any(entry.applicable for entry in comparison)
         why = "rows of a document hold no schedules" if rows else "none of the algorithms applies"
         raise ConfigError(f"there is nothing to draw: {why}", "result")
-    height = FRAME_INCHES + sum(TITLE_INCHES + chart_inches(outcome.schedule, view) for outcome in outcomes)
-    if height <= TALLEST:
-        return _charts(outcomes, view, height)
+    chosen = drawn(comparison, view.charts)
+    if chosen:
+        return _charts(chosen, comparison, view)
     best = comparison.best
     least = best.outcome.schedule.makespan if best is not None and best.outcome else None
     return _bars(outcomes, least, view)
 
 
-def _charts(outcomes: Sequence[Outcome], view: View, height: float) -> Drawing:
-    longest = max(outcomes, key=lambda outcome: max(outcome.schedule.last_end_ticks))
-    window = view.window(longest.schedule)
-    with sheet(view.inches, height) as figure:
-        panels = _panels(figure, [chart_inches(outcome.schedule, view) for outcome in outcomes])
-        drawn = [Chart(axes, outcome.schedule, view, window) for outcome, axes in zip(outcomes, panels, strict=True)]
-        entries: dict[str, Key] = {}
-        for chart, outcome in zip(drawn, outcomes, strict=True):
+def _charts(outcomes: Sequence[Outcome], comparison: Comparison, view: View) -> Drawing:
+    schedules = [outcome.schedule for outcome in outcomes]
+    if view.rows is None:
+        view = replace(view, rows=_devices(schedules))
+    until = edge(schedules, comparison)
+    window = view.window(schedules[0], until)
+    by_kind = any(is_thin(schedule, view, window) for schedule in schedules)
+    heights = [chart_inches(schedule, view) for schedule in schedules]
+    with sheet(view.inches, _height(heights, view.inches)) as figure:
+        panels = _panels(figure, heights)
+        charts = [
+            Chart(axes, schedule, view, window, by_kind=by_kind)
+            for schedule, axes in zip(schedules, panels, strict=True)
+        ]
+        for chart, outcome in zip(charts, outcomes, strict=True):
             chart.draw()
-            chart.axes.set_title(_caption(outcome), loc="left", pad=2)
-            chart.axes.tick_params(axis="x", labelbottom=chart is drawn[-1])
-            entries |= {entry[1]: entry for entry in chart.key()}
-        drawn[-1].axes.set_xlabel(with_unit("time", outcomes[-1].schedule.problem.time_unit), labelpad=2)
-        legend(figure, list(entries.values()))
+            remarks = not_drawn(chart.schedule, until if view.end is None else None, view.rows)
+            chart.axes.set_title("; ".join([_caption(outcome), *remarks]), loc="left", pad=2)
+            chart.axes.tick_params(axis="x", labelbottom=chart is charts[-1])
+        charts[-1].axes.set_xlabel(with_unit("time", schedules[-1].problem.time_unit), labelpad=2)
+        legend(figure, _entries(charts))
         settle(figure)
-        for chart in drawn:
+        for chart in charts:
             chart.finish()
         return figure
+
+
+def _devices(schedules: Sequence[Schedule]) -> list[int] | None:
+    """Return the devices to draw of each schedule: all (None), or a few where the charts would have too many rows."""
+    devices = schedules[0].problem.devices
+    return some_devices(devices) if len(schedules) * devices <= MOST_ROWS else some_devices(devices, many=SHOWN_DEVICES)
+
+
+def _height(charts: Sequence[float], inches: float) -> float:
+    """Return the height of a figure with charts of these usual heights."""
+    rest = FRAME_INCHES + TITLE_INCHES * len(charts)
+    least, most = ((shape * inches - rest) / sum(charts) for shape in SHAPES)
+    return rest + sum(charts) * min(max(min(max(1.0, least), most), LOWEST), HIGHEST)
+
+
+def _entries(charts: Sequence[Chart]) -> list[Key]:
+    """Return the entries of a legend for all charts, kinds of operations first."""
+    entries = {entry[1]: entry for chart in charts for entry in chart.key()}
+    kinds = [kind.name for kind in KINDS.values()]
+    return sorted(entries.values(), key=lambda entry: not any(kind in entry[1] for kind in kinds))
 
 
 def _panels(figure: Figure, heights: Sequence[float]) -> list[Axes]:

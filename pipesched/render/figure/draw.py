@@ -1,6 +1,8 @@
-"""Any result as a figure: a schedule, a comparison, or a frontier."""
+"""Any result as a figure: a schedule, a comparison, a sweep, or a frontier."""
 
 from __future__ import annotations
+
+from collections.abc import Sequence
 
 from matplotlib.figure import Figure
 
@@ -14,12 +16,14 @@ from pipesched.render.figure.comparison import comparison_figure
 from pipesched.render.figure.gantt import gantt_figure
 from pipesched.render.figure.page import Drawing, image
 from pipesched.render.figure.solved import solved_figure
+from pipesched.render.figure.sweep import sweep_figure
 from pipesched.render.view import PAGE, View
 from pipesched.solver.frontier import Frontier
+from pipesched.sweeping import Sweep
 
 
 def figure(
-    result: Outcome | Schedule | Comparison | Frontier,
+    result: Outcome | Schedule | Comparison | Sweep | Frontier,
     *,
     start: Number | None = None,
     end: Number | None = None,
@@ -27,35 +31,43 @@ def figure(
     label: str = "auto",
     memory: bool | None = None,
     inches: float = PAGE,
+    charts: int | str | None = None,
+    show: str = "bubble",
 ) -> Figure:
     """Draw a result with matplotlib, which the extra `plot` installs.
 
     Args:
-        result: An Outcome or Schedule (its chart), a Comparison (charts on one time scale, or bars of the metrics where
-            they are many), or a Frontier.
-        start: Draw from this time on, in the user's unit. Like `end`, `zoom`, `label` and `memory` not for a Frontier,
-            which has no timeline.
+        result: An Outcome or Schedule (its chart), a Comparison (charts on one time scale), a Sweep (a line for each
+            algorithm), or a Frontier.
+        start: Draw from this time on, in the user's unit. Like `end`, `zoom`, `label` and `memory` not for a Sweep or a
+            Frontier, which have no timeline.
         end: Draw up to this time.
         zoom: Draw 1/zoom of the timeline, that much closer.
         label: Label of a slot: auto, microbatch, op, stage, none.
         memory: Whether to draw memory over time; default: with a budget.
         inches: Width of the figure: 7 is a page's text, 3.5 a column.
+        charts: How many schedules of a Comparison: "all", or so many of the best; 0: bars of the metrics of all.
+            Default: all of up to 4, of more the best 3.
+        show: The measure of a Sweep: bubble, makespan, microbatch (time of one), utilization, memory.
 
     Raises:
         ConfigError: For a bad argument, or where matplotlib is not installed.
     """
-    view = View(start, end, zoom, label, memory, inches)
-    if isinstance(result, Frontier):
-        _require_plain(view)
+    view = View(start, end, zoom, label, memory, inches, charts=charts, show=show)
+    if isinstance(result, (Sweep, Frontier)):
+        _require_default(view, ("start", "end", "zoom", "label", "memory"), result, "no timeline")
+    if not isinstance(result, Comparison):
+        _require_default(view, ("charts",), result, "nothing to choose from")
+    if not isinstance(result, Sweep):
+        _require_default(view, ("show",), result, "no value that varies")
     return drawing_of(result, view)
 
 
-def _require_plain(view: View) -> None:
-    """Raise ConfigError for a part or a look of a timeline."""
-    plain = View(inches=view.inches)
-    for key in ("start", "end", "zoom", "label", "memory"):
-        if getattr(view, key) != getattr(plain, key):
-            raise ConfigError("has no effect on a result that is a Frontier, which has no timeline", key)
+def _require_default(view: View, keys: Sequence[str], result: object, lacks: str) -> None:
+    """Raise ConfigError for a field of the view that means nothing for a result, which has not what it is about."""
+    for key in keys:
+        if getattr(view, key) != getattr(View(), key):
+            raise ConfigError(f"has no effect on a result that is a {type(result).__name__}, which has {lacks}", key)
 
 
 def drawing_of(result: object, view: View) -> Drawing:
@@ -66,9 +78,12 @@ def drawing_of(result: object, view: View) -> Drawing:
         return gantt_figure(result, view)
     if isinstance(result, Comparison):
         return comparison_figure(result, view)
+    if isinstance(result, Sweep):
+        return sweep_figure(result, view)
     if isinstance(result, Frontier):
         return solved_figure(result, view.inches)
-    raise ConfigError(f"must be an Outcome, a Schedule, a Comparison or a Frontier, not {shown(result)}", "result")
+    known = "an Outcome, a Schedule, a Comparison, a Sweep or a Frontier"
+    raise ConfigError(f"must be {known}, not {shown(result)}", "result")
 
 
 def image_of(result: object, view: View, kind: str) -> bytes:

@@ -6,7 +6,7 @@ from matplotlib.axes import Axes
 
 from pipesched.outcome import Outcome
 from pipesched.pipeline.schedule import Schedule
-from pipesched.render.figure.chart import Chart, chart_inches
+from pipesched.render.figure.chart import Chart, chart_inches, is_thin
 from pipesched.render.figure.page import DIGIT, FONT, POINTS, TALLEST, Drawing, legend, settle, sheet, with_unit
 from pipesched.render.summary import heading
 from pipesched.render.timescale import number
@@ -21,7 +21,7 @@ def gantt_figure(outcome: Outcome, view: View) -> Drawing:
     window = view.window(schedule)
     with sheet(view.inches, min(FRAME_INCHES + chart_inches(schedule, view), TALLEST)) as figure:
         axes = figure.add_subplot()
-        chart = Chart(axes, schedule, view, window)
+        chart = Chart(axes, schedule, view, window, by_kind=is_thin(schedule, view, window))
         chart.draw()
         axes.set_xlabel(with_unit("time", schedule.problem.time_unit), labelpad=2)
         _title(axes, outcome, view.inches)

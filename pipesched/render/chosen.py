@@ -1,0 +1,63 @@
+"""Which of the schedules of a comparison are drawn as charts, up to which time, and which of their devices."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from pipesched.comparison import Comparison, Entry
+from pipesched.outcome import Outcome
+from pipesched.pipeline.quantities import in_units
+from pipesched.pipeline.schedule import Schedule
+from pipesched.render.timescale import number
+
+FEW = 4  # algorithms that are all drawn; of more, the best ones
+BEST = 3
+LONGEST = 2  # times the best makespan: what is longer is cut there
+MANY_DEVICES, SHOWN_DEVICES = 16, 8
+
+
+def are_few(comparison: Comparison) -> bool:
+    """Return whether all that applies is drawn by default."""
+    return len([entry for entry in comparison if entry.applicable]) <= FEW
+
+
+def drawn(comparison: Comparison, wanted: int | str | None) -> list[Outcome]:
+    """Return the schedules to draw: `wanted` of them, the best first; of few ("all": of many) all in their order."""
+    if wanted == "all" or (wanted is None and are_few(comparison)):
+        return _outcomes(comparison)
+    return _outcomes(comparison.ranked())[: BEST if wanted is None else int(wanted)]
+
+
+def _outcomes(entries: Sequence[Entry]) -> list[Outcome]:
+    return [entry.outcome for entry in entries if entry.outcome]
+
+
+def edge(together: Sequence[Schedule], comparison: Comparison) -> int:
+    """Return the tick at which charts end: the last end of all, but at most LONGEST times that of the best.
+
+    Ticks of charts that are drawn together are of one length, since their problems are the same model.
+    """
+    best = comparison.best
+    ends = [max(schedule.last_end_ticks) for schedule in together]
+    if best is None or best.outcome is None:
+        return max(ends)
+    return min(max(ends), LONGEST * max(best.outcome.schedule.last_end_ticks))
+
+
+def some_devices(devices: int, many: int = MANY_DEVICES) -> list[int] | None:
+    """Return a few of more than `many` devices, evenly spread, with the first and the last; None for all of fewer."""
+    if devices <= many:
+        return None
+    return [number * (devices - 1) // (SHOWN_DEVICES - 1) for number in range(SHOWN_DEVICES)]
+
+
+def not_drawn(schedule: Schedule, until: int | None, rows: Sequence[int] | None) -> list[str]:
+    """Return in words which parts of a schedule are not drawn; `until` is the tick at which it may be cut."""
+    end, scale = max(schedule.last_end_ticks), schedule.problem.ticks.per_unit
+    remarks = []
+    if until is not None and end > until:
+        remarks.append(f"cut at {number(in_units(until, scale))}, ends at {number(in_units(end, scale))}")
+    shown = schedule.problem.devices if rows is None else len(set(rows))
+    if shown < schedule.problem.devices:
+        remarks.append(f"{shown} of {schedule.problem.devices} devices")
+    return remarks

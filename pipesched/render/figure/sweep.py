@@ -1,0 +1,69 @@
+"""A sweep as a figure: a line for each algorithm, the measure over the value of the field that is varied."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from itertools import pairwise
+from typing import Any
+
+from matplotlib.axes import Axes
+from matplotlib.lines import Line2D
+
+from pipesched.errors import ConfigError
+from pipesched.render.figure.chart import unit_rgb
+from pipesched.render.figure.page import Drawing, Key, legend, settle, sheet
+from pipesched.render.palette import HUES
+from pipesched.render.sweep import Mark, sweep_lines, title_of
+from pipesched.render.timescale import number
+from pipesched.render.view import View
+from pipesched.sweeping import Sweep
+
+SHAPE = 0.55  # height over width
+MARKERS = "osD^vP*X<>"  # one after the other, so that lines differ without colours
+MOST_TICKS = 13  # values of the field that all stand below the axis
+
+
+def sweep_figure(sweep: Sweep, view: View) -> Drawing:
+    """Draw the measure `view.show`. Raises ConfigError for an unknown one, or if there is nothing to draw."""
+    lines = sweep_lines(sweep, view.show)
+    if not lines:
+        raise ConfigError("there is nothing to draw: none of the algorithms applies", "result")
+    with sheet(view.inches, view.inches * SHAPE + 0.3) as figure:
+        axes = figure.add_subplot()
+        keys = [_draw(axes, place, name, line) for place, (name, line) in enumerate(lines.items())]
+        if not all(mark.fits for line in lines.values() for mark in line):
+            keys.append((Line2D([], [], linestyle="none", **_hollow("0.35", "o")), "over budget"))
+        axes.set_xlabel(sweep.field)
+        axes.set_ylabel(title_of(sweep, view.show))
+        _ticks(axes, sorted({mark.x for line in lines.values() for mark in line}))
+        axes.grid(linewidth=0.3, color="0.88")
+        axes.set_axisbelow(True)
+        for side in ("right", "top"):
+            axes.spines[side].set_visible(False)
+        legend(figure, keys)
+        settle(figure)
+        return figure
+
+
+def _draw(axes: Axes, place: int, name: str, line: Sequence[Mark]) -> Key:
+    """Draw a line with its marks, hollow where a schedule is over its budget; return its entry of the legend."""
+    colour, marker = unit_rgb(HUES[place % len(HUES)]), MARKERS[place % len(MARKERS)]
+    axes.plot([mark.x for mark in line], [mark.y for mark in line], color=colour, linewidth=1, zorder=2)
+    full: dict[str, Any] = {"marker": marker, "color": colour, "markersize": 4}
+    for fits, look in ((True, full), (False, _hollow(colour, marker))):
+        chosen = [mark for mark in line if mark.fits == fits]
+        axes.plot([mark.x for mark in chosen], [mark.y for mark in chosen], linestyle="none", zorder=3, **look)
+    return Line2D([], [], color=colour, linewidth=1, marker=marker, markersize=4), name
+
+
+def _hollow(colour: object, marker: str) -> dict[str, Any]:
+    return {"marker": marker, "markersize": 4, "markerfacecolor": "white", "markeredgecolor": colour}
+
+
+def _ticks(axes: Axes, values: Sequence[int | float]) -> None:
+    """Put plain numbers along both axes; few values of the field all stand below theirs, if they do not touch."""
+    apart = min((later - here for here, later in pairwise(values)), default=1)
+    if len(values) <= MOST_TICKS and apart * MOST_TICKS * 1.5 >= values[-1] - values[0]:
+        axes.set_xticks(values)
+    for axis in (axes.xaxis, axes.yaxis):
+        axis.set_major_formatter(lambda value, _: number(int(value) if value == int(value) else value))
