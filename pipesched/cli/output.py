@@ -104,7 +104,7 @@ def print_schedule(
 
 
 def answer_schedule(
-    outcome: Outcome, chart: ChartOptions, target: Target, screen: Screen, given: Problem, *, timing: bool = True
+    outcome: Outcome, chart: ChartOptions, target: Target, screen: Screen, given: Problem | None, *, timing: bool = True
 ) -> None:
     """Write a schedule to the target file, if there is one, and print it as `print_schedule` does.
 

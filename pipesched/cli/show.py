@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from pipesched.cli.options import ChartOptions, ProblemSource, Screen
+from pipesched.cli.options import ChartOptions, ProblemSource, Screen, Target
 
 if TYPE_CHECKING:
     from pipesched.comparison import Comparison
@@ -25,24 +25,27 @@ def command(
     *,
     problem: ProblemSource,
     chart: ChartOptions,
+    target: Target,
     screen: Screen,
 ) -> None:
     """Draw the schedule in a file: a document with the times that stand in it, PyTorch's CSV with those of a config.
 
-    The document of a comparison, a sweep or a frontier is shown as its table.
+    The document of a comparison is shown as its table, that of a sweep or a frontier as a plot and a table.
     """
-    from pipesched.cli.output import print_schedule, refuse_chart_options
+    from pipesched.cli.output import answer_schedule, refuse_chart_options, save, target_format
     from pipesched.cli.reading import read_file
-    from pipesched.file_formats.files import ReadSchedule
+    from pipesched.file_formats.files import ReadSchedule, kind_of
     from pipesched.pipeline.check import checked
 
     result = read_file(file, problem)
     if not isinstance(result, ReadSchedule):
         refuse_chart_options(chart, f"a {type(result).__name__.lower()}")
+        save(result, kind_of(result)[0], target, chart.view())
         _show_rows(result, screen)
         return
+    target_format(target, kind_of(result.outcome)[0])
     checked(result.outcome.schedule)
-    print_schedule(result.outcome, chart, screen, result.given)
+    answer_schedule(result.outcome, chart, target, screen, result.given)
 
 
 def _show_rows(result: Comparison | Sweep | Frontier, screen: Screen) -> None:

@@ -43,7 +43,7 @@ def command(
         refuse_chart_options(chart, "--frontier")
         found = _searched(config.problem, settings, search)
         note_halves(problem, assumed=assumed, outcomes=(point.outcome for point in found))
-        _show_frontier(found, target, screen)
+        _show_frontier(found, chart, target, screen)
         return
     outcome = _searched(config.problem, settings, search)
     note_halves(problem, assumed=assumed, outcomes=[outcome])
@@ -106,12 +106,12 @@ def _given(source: ProblemSource, search: SearchOptions) -> tuple[Config, dict[s
     return given_config(source), settings
 
 
-def _show_frontier(frontier: Frontier, target: Target, screen: Screen) -> None:
+def _show_frontier(frontier: Frontier, chart: ChartOptions, target: Target, screen: Screen) -> None:
     """Write a frontier to the target file, if there is one, and print its document, or a plot and a table."""
     from pipesched.cli.output import console_for, print_json, save
     from pipesched.file_formats.registry import FRONTIER
 
-    save(frontier, FRONTIER, target)
+    save(frontier, FRONTIER, target, chart.view() if target.path else None)
     if screen.as_json:
         from pipesched.file_formats.frontier_json import frontier_document
 

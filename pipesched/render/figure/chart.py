@@ -139,6 +139,8 @@ class Chart:
     def _labels(self, together: Sequence[Bar], across: float, down: float) -> None:
         """Label every bar that is large enough for the longest such text, so that neighbours look alike."""
         style = self.view.label
+        if style == "auto" and self.by_kind:
+            return
         if style == "auto":
             fits = all(self._letters(bar, "op", across, down) > SMALLEST + 1 for bar in together)
             style = "op" if fits else "microbatch"
@@ -169,25 +171,28 @@ class Chart:
             clip_on=True,
         )
 
-    def key(self) -> Iterator[Key]:
-        """Yield the entries of the legend: what the colours mean."""
-        first, second = (None, None) if self.by_kind else (0, 1)
-        names: dict[Rgb, list[str]] = defaultdict(list)  # B and I share a shade
-        for kind in KINDS:
-            if any(bar.op.kind == kind for bar in self.bars):
-                names[colour_of(first, kind)].append(kind)
-        for colour, kinds in names.items():
-            yield _swatch(colour, kinds[0]), " or ".join(KINDS[kind].name for kind in kinds)
-        if self.schedule.plan.pairs:
-            yield _two_tone(colour_of(first, "F"), colour_of(second, "B")), "overlapped pair"
-        if self.chunks > 1:
-            shades = [colour_of(first, "F", chunk, self.chunks) for chunk in range(min(self.chunks, 4))]
-            yield _swatches(shades), f"chunks {_first(self.chunks)}"
-        microbatches = self.schedule.problem.microbatches
-        if microbatches > 1 and not self.by_kind:
-            yield _swatches(HUES[:microbatches]), f"microbatches {_first(microbatches)}"
-        if self.memory:
-            yield from memory_key(self.schedule)
+
+def key(charts: Sequence[Chart]) -> Iterator[Key]:
+    """Yield the entries of the legend for charts of one look: what the colours mean."""
+    by_kind, chunks = charts[0].by_kind, max(chart.chunks for chart in charts)
+    first, second = (None, None) if by_kind else (0, 1)
+    names: dict[Rgb, list[str]] = defaultdict(list)  # B and I share a shade
+    drawn = {bar.op.kind for chart in charts for bar in chart.bars}
+    for kind in KINDS:
+        if kind in drawn:
+            names[colour_of(first, kind)].append(kind)
+    for colour, kinds in names.items():
+        yield _swatch(colour, kinds[0]), " or ".join(KINDS[kind].name for kind in kinds)
+    if any(chart.schedule.plan.pairs for chart in charts):
+        yield _two_tone(colour_of(first, "F"), colour_of(second, "B")), "overlapped pair"
+    if chunks > 1:
+        shades = [colour_of(first, "F", chunk, chunks) for chunk in range(min(chunks, 4))]
+        yield _swatches(shades), f"chunks {_first(chunks)}"
+    microbatches = charts[0].schedule.problem.microbatches
+    if microbatches > 1 and not by_kind:
+        yield _swatches(HUES[:microbatches]), f"microbatches {_first(microbatches)}"
+    if charts[0].memory:
+        yield from memory_key([chart.schedule for chart in charts])
 
 
 def is_thin(schedule: Schedule, view: View, window: Window) -> bool:

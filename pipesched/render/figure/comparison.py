@@ -15,10 +15,9 @@ from matplotlib.patches import Patch
 from pipesched.comparison import Comparison
 from pipesched.errors import ConfigError
 from pipesched.outcome import Outcome
-from pipesched.pipeline.kinds import KINDS
 from pipesched.pipeline.schedule import Schedule
 from pipesched.render.chosen import SHOWN_DEVICES, drawn, edge, not_drawn, some_devices
-from pipesched.render.figure.chart import Chart, chart_inches, is_thin, unit_rgb
+from pipesched.render.figure.chart import Chart, chart_inches, is_thin, key, unit_rgb
 from pipesched.render.figure.gantt import FRAME_INCHES, makespan
 from pipesched.render.figure.page import FONT, RED, Drawing, Key, legend, settle, sheet, with_unit
 from pipesched.render.palette import HUES
@@ -68,7 +67,7 @@ def _charts(outcomes: Sequence[Outcome], comparison: Comparison, view: View) -> 
             chart.axes.set_title("; ".join([_caption(outcome), *remarks]), loc="left", pad=2)
             chart.axes.tick_params(axis="x", labelbottom=chart is charts[-1])
         charts[-1].axes.set_xlabel(with_unit("time", schedules[-1].problem.time_unit), labelpad=2)
-        legend(figure, _entries(charts))
+        legend(figure, list(key(charts)))
         settle(figure)
         for chart in charts:
             chart.finish()
@@ -86,13 +85,6 @@ def _height(charts: Sequence[float], inches: float) -> float:
     rest = FRAME_INCHES + TITLE_INCHES * len(charts)
     least, most = ((shape * inches - rest) / sum(charts) for shape in SHAPES)
     return rest + sum(charts) * min(max(min(max(1.0, least), most), LOWEST), HIGHEST)
-
-
-def _entries(charts: Sequence[Chart]) -> list[Key]:
-    """Return the entries of a legend for all charts, kinds of operations first."""
-    entries = {entry[1]: entry for chart in charts for entry in chart.key()}
-    kinds = [kind.name for kind in KINDS.values()]
-    return sorted(entries.values(), key=lambda entry: not any(kind in entry[1] for kind in kinds))
 
 
 def _panels(figure: Figure, heights: Sequence[float]) -> list[Axes]:

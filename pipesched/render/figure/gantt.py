@@ -6,7 +6,7 @@ from matplotlib.axes import Axes
 
 from pipesched.outcome import Outcome
 from pipesched.pipeline.schedule import Schedule
-from pipesched.render.figure.chart import Chart, chart_inches, is_thin
+from pipesched.render.figure.chart import Chart, chart_inches, is_thin, key
 from pipesched.render.figure.page import DIGIT, FONT, POINTS, TALLEST, Drawing, legend, settle, sheet, with_unit
 from pipesched.render.summary import heading
 from pipesched.render.timescale import number
@@ -25,7 +25,7 @@ def gantt_figure(outcome: Outcome, view: View) -> Drawing:
         chart.draw()
         axes.set_xlabel(with_unit("time", schedule.problem.time_unit), labelpad=2)
         _title(axes, outcome, view.inches)
-        legend(figure, list(chart.key()))
+        legend(figure, list(key([chart])))
         settle(figure)
         chart.finish()
         return figure

@@ -76,16 +76,17 @@ def _peak(axes: Axes, schedule: Schedule, device: int, height: float) -> None:
     )
 
 
-def memory_key(schedule: Schedule) -> Iterator[Key]:
-    """Yield the entries of the legend: what the strips show."""
-    problem = schedule.problem
+def memory_key(schedules: Sequence[Schedule]) -> Iterator[Key]:
+    """Yield the entries of the legend: what the strips of schedules of one problem show."""
+    problem = schedules[0].problem
     above = " above static memory" if any(problem.memory.static) else ""
     yield Patch(facecolor=FILL), with_unit("memory", problem.memory.unit) + above
-    if schedule.over_budget:
+    if any(schedule.over_budget for schedule in schedules):
         yield Patch(facecolor=RED), "over budget"
     if problem.memory.budget is not None:
         limits = {plain(limit) for limit in problem.memory.budget}
         name = f"budget {number(min(limits))}" if len(limits) == 1 else "budget"
-        drawn = any(capacity is not None and capacity <= _highest(schedule) for capacity in problem.capacity_grains)
+        highest, capacities = max(map(_highest, schedules)), problem.capacity_grains
+        drawn = any(capacity is not None and capacity <= highest for capacity in capacities)
         line = Line2D([], [], color="black", linewidth=0.6, linestyle=DASHES if drawn else "none")
         yield line, name if drawn else f"{name}, above the strips"

@@ -30,7 +30,7 @@ def sweep_figure(sweep: Sweep, view: View) -> Drawing:
         raise ConfigError("there is nothing to draw: none of the algorithms applies", "result")
     with sheet(view.inches, view.inches * SHAPE + 0.3) as figure:
         axes = figure.add_subplot()
-        keys = [_draw(axes, place, name, line) for place, (name, line) in enumerate(lines.items())]
+        keys = [_draw(axes, place, len(lines), name, line) for place, (name, line) in enumerate(lines.items())]
         if not all(mark.fits for line in lines.values() for mark in line):
             keys.append((Line2D([], [], linestyle="none", **_hollow("0.35", "o")), "over budget"))
         axes.set_xlabel(sweep.field)
@@ -45,15 +45,20 @@ def sweep_figure(sweep: Sweep, view: View) -> Drawing:
         return figure
 
 
-def _draw(axes: Axes, place: int, name: str, line: Sequence[Mark]) -> Key:
-    """Draw a line with its marks, hollow where a schedule is over its budget; return its entry of the legend."""
+def _draw(axes: Axes, place: int, lines: int, name: str, line: Sequence[Mark]) -> Key:
+    """Draw a line with its marks, hollow where a schedule is over its budget; return its entry of the legend.
+
+    Each line is thinner than those before, so that equal ones are seen below it.
+    """
     colour, marker = unit_rgb(HUES[place % len(HUES)]), MARKERS[place % len(MARKERS)]
-    axes.plot([mark.x for mark in line], [mark.y for mark in line], color=colour, linewidth=1, zorder=2)
-    full: dict[str, Any] = {"marker": marker, "color": colour, "markersize": 4}
-    for fits, look in ((True, full), (False, _hollow(colour, marker))):
+    behind = 1 - place / max(lines - 1, 1)
+    width, size = 1 + 1.2 * behind, 3.5 + 3 * behind
+    axes.plot([mark.x for mark in line], [mark.y for mark in line], color=colour, linewidth=width, zorder=2 + place)
+    full: dict[str, Any] = {"marker": marker, "color": colour, "markersize": size}
+    for fits, look in ((True, full), (False, {**_hollow(colour, marker), "markersize": size})):
         chosen = [mark for mark in line if mark.fits == fits]
-        axes.plot([mark.x for mark in chosen], [mark.y for mark in chosen], linestyle="none", zorder=3, **look)
-    return Line2D([], [], color=colour, linewidth=1, marker=marker, markersize=4), name
+        axes.plot([mark.x for mark in chosen], [mark.y for mark in chosen], linestyle="none", zorder=2 + place, **look)
+    return Line2D([], [], color=colour, linewidth=width, marker=marker, markersize=size), name
 
 
 def _hollow(colour: object, marker: str) -> dict[str, Any]:
