@@ -106,15 +106,17 @@ class Gantt(Displayable):
         for items in wrap(self._left_out(layout), options.max_width):
             yield from line(items)
         if self.show_legend:
-            self._add_others(look, layout)
+            self._add_others(look, layout, _columns(layout, options))
             key = Key(self.together, layout, memory=self.memory, by_kind=by_kind)
             for items in wrap(key.items(look), options.max_width):
                 yield from line(items)
 
-    def _add_others(self, look: Look, layout: Layout) -> None:
+    def _add_others(self, look: Look, layout: Layout, columns: int) -> None:
         for other in self.together:
-            for row in rows_of(other) if other is not self.schedule else ():
-                look.add(row, row.runs(layout.scale), layout.scale)
+            if other is not self.schedule:
+                scales = self._folded(other, columns) if self.must_fold else layout.scales
+                for row in rows_of(other):
+                    look.add(row, row.runs(*scales), *scales)
 
     def _left_out(self, layout: Layout) -> Iterator[Item]:
         """Yield what a fold leaves out, or that there is none though one was asked for."""
@@ -129,15 +131,20 @@ class Gantt(Displayable):
         """The fold of the schedule."""
         return fold_of(self.schedule)
 
-    def _folded(self, columns: int) -> Sequence[TimeScale]:
-        """Return the scales of the folded chart, as wide as those of the charts that it is drawn together with."""
+    @cached_property
+    def _parts(self) -> dict[int, list[Window]]:
+        """The parts of each schedule in `together`, by its identity, that a folded chart shows."""
         parts = {}
         for member in self.together:
             fold = self._fold if member is self.schedule else fold_of(member)
             parts[id(member)] = fold.parts(Window(0, max(member.last_end_ticks))) if fold else [self.window]
-        every = list(chain.from_iterable(chain.from_iterable(parts.values())))
-        most = max(sum(end - start for start, end in windows) for windows in parts.values())
-        return fit_parts(parts[id(self.schedule)], gcd(quantum(self.together), *every), columns - 1, most)
+        return parts
+
+    def _folded(self, schedule: Schedule, columns: int) -> Sequence[TimeScale]:
+        """Return the scales of a folded chart, whose ticks are as long as those of the others in `together`."""
+        every = chain.from_iterable(chain.from_iterable(self._parts.values()))
+        most = max(sum(end - start for start, end in windows) for windows in self._parts.values())
+        return fit_parts(self._parts[id(schedule)], gcd(quantum(self.together), *every), columns - 1, most)
 
     def _layout(self, console: Console, options: ConsoleOptions) -> Layout:
         width, devices = options.max_width, self.schedule.problem.devices
@@ -148,18 +155,18 @@ class Gantt(Displayable):
         if self.memory:
             peaks = (peak_text(member, device) for member in self.together for device in range(member.problem.devices))
             tail = max(tail, max(map(len, peaks)) + 1)
-        return Layout(
-            gutter, self._scales(max(width - gutter - tail, 2)), tail, has_colour(console, ascii_only), ascii_only
-        )
+        colour = has_colour(console, ascii_only)
+        layout = Layout(gutter, [], tail, colour, ascii_only)
+        return layout._replace(scales=self._scales(_columns(layout, options)))
 
     def _scales(self, columns: int) -> Sequence[TimeScale]:
         """Return the scale of the chart, or several where it is folded."""
         whole = [fit(self.window, quantum(self.together), columns)]
         if self.must_fold:
-            return self._folded(columns)
+            return self._folded(self.schedule, columns)
         if not self.may_fold or len(self.together) > 1 or not is_narrow(self.together, whole) or not self._fold:
             return whole
-        folded = self._folded(columns)
+        folded = self._folded(self.schedule, columns)
         return folded if helps(folded, whole) else whole
 
     def _narrowest(self, scale: TimeScale) -> int:
@@ -200,6 +207,11 @@ class Gantt(Displayable):
     def _idle_share(self, device: int) -> str:
         whole = self.schedule.makespan_ticks
         return f"{self.schedule.idle_ticks[device] / whole:.0%}" if whole else "0%"
+
+
+def _columns(layout: Layout, options: ConsoleOptions) -> int:
+    """Return the columns that a line has for time."""
+    return max(options.max_width - layout.gutter - layout.tail, 2)
 
 
 def _together(members: Sequence[Schedule | Outcome], schedule: Schedule) -> Sequence[Schedule]:

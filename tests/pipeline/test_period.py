@@ -1,0 +1,134 @@
+"""The steady state: published patterns, and what must hold of any that is found."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+from hypothesis import assume, given, settings
+from hypothesis import strategies as st
+
+import pipesched
+from pipesched.pipeline.period import FEWEST, SteadyState, steady_state
+from pipesched.pipeline.schedule import Schedule
+
+Slot = tuple[str, int, int, int, int, int]  # kind, stage, device, microbatch, start, end
+ALGORITHMS = (
+    "1f1b", "eager-1f1b", "interleaved", "interleaved-overlap", "gis-h", "zb-h1", "zb-v", "v-half", "dualpipe",
+    "dualpipe-v", "chimera", "hanayo", "naive", "sequential", "list", "looped-bfs",
+)  # fmt: skip
+
+
+def scheduled(algorithm: str, **values: Any) -> Schedule:
+    """A schedule of 8 devices and 48 microbatches, or of another problem."""
+    problem = pipesched.make_problem(**{"devices": 8, "microbatches": 48, "forward": 5, "backward": 10, **values})
+    return pipesched.run(problem, algorithm).schedule
+
+
+def slots_of(schedule: Schedule) -> set[Slot]:
+    """Every operation that runs, with its device and its times."""
+    index, problem = schedule.plan.index, schedule.problem
+    found = set()
+    for number, (start, end) in enumerate(zip(schedule.start_ticks, schedule.end_ticks, strict=True)):
+        op = index.op(number)
+        if start >= 0:
+            device = problem.settled_placement.device(op.stage, op.microbatch, problem.microbatches)
+            found.add((op.kind, op.stage, device, op.microbatch, start, end))
+    return found
+
+
+def unfolded(slots: set[Slot], steady: SteadyState) -> set[Slot]:
+    """The slots without all but the first of the whole periods, and then with copies of the first in their place."""
+    first, last = steady.start + steady.ticks, steady.start + steady.repeats * steady.ticks
+    period = {slot for slot in slots if steady.start <= slot[4] < first}
+    copies = {
+        (kind, stage, device, m + step * steady.microbatches, start + step * steady.ticks, end + step * steady.ticks)
+        for kind, stage, device, m, start, end in period
+        for step in range(1, steady.repeats)
+    }
+    return {slot for slot in slots if not first <= slot[4] < last} | copies
+
+
+@pytest.mark.parametrize(
+    ("algorithm", "stages", "expected"),
+    [
+        ("1f1b", 8, SteadyState(110, 720, 15, 1)),
+        ("zb-h1", 8, SteadyState(105, 685, 15, 1)),
+        ("interleaved", 16, SteadyState(200, 1280, 240, 8)),
+        ("zb-v", 16, SteadyState(180, 1185, 30, 1)),
+        ("dualpipe", 8, SteadyState(115, 610, 30, 1)),
+        ("sequential", 8, SteadyState(0, 5760, 120, 1)),
+        ("zb-h2", 8, SteadyState(175, 580, 15, 1)),
+    ],
+)
+def test_the_steady_state_of_families(algorithm: str, stages: int, expected: SteadyState) -> None:
+    """A period is a microbatch, or P of them where chunks take turns; it begins when the last device has warmed up."""
+    assert steady_state(scheduled(algorithm, stages=stages)) == expected
+
+
+@pytest.mark.parametrize("values", [{"microbatches": 1}, {"microbatches": 2}, {"forward": 0, "backward": 0}])
+def test_few_microbatches_or_no_time_have_none(values: dict[str, Any]) -> None:
+    """What does not come three times, or takes no time, is no steady state."""
+    assert steady_state(scheduled("1f1b", **values)) is None
+
+
+@settings(max_examples=80, deadline=None)
+@given(
+    algorithm=st.sampled_from(ALGORITHMS),
+    devices=st.sampled_from([2, 4]),
+    chunks=st.sampled_from([1, 2]),
+    microbatches=st.integers(3, 20).map(lambda half: 2 * half),
+    forward=st.lists(st.integers(1, 4), min_size=8, max_size=8),
+    backward=st.integers(1, 9),
+    p2p=st.sampled_from([0, 0.5]),
+)
+def test_unfolding_gives_every_slot_again(
+    algorithm: str, devices: int, chunks: int, microbatches: int, forward: list[int], backward: int, p2p: float
+) -> None:
+    """One period, copied as often as it repeats, stands for all slots that were left out, to the tick."""
+    try:
+        schedule = scheduled(
+            algorithm,
+            devices=devices,
+            stages=devices * chunks,
+            microbatches=microbatches,
+            forward=forward[: devices * chunks],
+            backward=backward,
+            p2p=p2p,
+        )
+    except pipesched.NotApplicable:
+        assume(False)
+        return
+    steady = steady_state(schedule)
+    assume(steady is not None)
+    assert steady is not None
+    assert steady.repeats >= FEWEST
+    assert unfolded(slots_of(schedule), steady) == slots_of(schedule)
+
+
+@pytest.mark.parametrize("algorithm", ["1f1b", "zb-h1", "dualpipe", "gis-h", "naive"])
+def test_no_longer_stretch_is_steady(algorithm: str) -> None:
+    """One start earlier, or one later, the pattern is another: the stretch cannot grow at either end."""
+    schedule = scheduled(algorithm, stages=8)
+    steady, slots = steady_state(schedule), slots_of(schedule)
+    assert steady is not None
+    later = {(*slot[:3], slot[3] + steady.microbatches, *(time + steady.ticks for time in slot[4:])) for slot in slots}
+    before = max((slot[4] for slot in slots if slot[4] < steady.start), default=None)
+    if before is not None:
+        assert {slot for slot in slots if slot[4] == before + steady.ticks} != {s for s in later if s[4] == before + steady.ticks}  # fmt: skip
+    assert {slot for slot in slots if slot[4] == steady.end} != {slot for slot in later if slot[4] == steady.end}
+
+
+def test_a_disturbance_is_no_part_of_it() -> None:
+    """A backward of another length in the middle ends the stretch: the longer side is left."""
+    schedule = scheduled("1f1b", stages=8)
+    number = schedule.plan.index.row("B", 7)[30]
+    ends = [*schedule.end_ticks]
+    ends[number] -= 1
+    steady, whole = steady_state(replace(schedule, end_ticks=ends)), steady_state(schedule)
+    assert steady is not None
+    assert whole is not None
+    assert (steady.start, steady.ticks) == (whole.start, whole.ticks)
+    assert steady.end == schedule.start_ticks[number]
+    assert unfolded(slots_of(schedule), steady) == slots_of(schedule)
