@@ -194,6 +194,8 @@ CHART_OPTIONS = [
     ["--memory"],
     ["--no-memory"],
     ["--rows", "all"],
+    ["--fold"],
+    ["--no-fold"],
 ]
 
 
@@ -211,7 +213,7 @@ def test_chart_options_without_a_chart(cli: Cli, command: list[str], beside: str
     """An option of a chart is refused beside one that draws none, and the message names both; nothing is written."""
     result = cli(*command, *option, "-o", "out.json")
     assert (result.returncode, result.stdout) == (2, "")
-    flag = "--memory" if option == ["--no-memory"] else option[0]
+    flag = {"--no-memory": "--memory", "--no-fold": "--fold"}.get(option[0], option[0])
     assert result.stderr == f"pipesched: {flag}: has no effect with {beside}, which draws no chart\n"
     assert not Path("out.json").exists()
 

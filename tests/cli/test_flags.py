@@ -131,7 +131,7 @@ def test_every_flag_is_an_option() -> None:
         ("sweep", "compare", {"algorithms", "plans", "overrides", "each", "options"}),
         ("run", "run", {"options"}),
         ("write", "export", set()),
-        ("figure", "export", {"start", "end", "zoom"}),
+        ("figure", "compare", set()),
     ],
 )
 def test_every_parameter_of_a_function_is_an_option_of_its_command(
@@ -144,10 +144,10 @@ def test_every_parameter_of_a_function_is_an_option_of_its_command(
 
 
 def test_every_field_of_a_view_is_an_option() -> None:
-    """The same of the fields of a view, which `run` sets but for the width of a figure."""
+    """The same of the fields of a view, which `run` sets but for those of a comparison and a sweep."""
     fields = set(inspect.signature(View).parameters)
-    assert {COMMAND_FLAGS[name] for name in fields - {"inches"}} <= options_of("run")
-    assert COMMAND_FLAGS["inches"] in options_of("export")
+    assert {COMMAND_FLAGS[name] for name in fields - {"charts", "show"}} <= options_of("run")
+    assert {COMMAND_FLAGS[name] for name in fields} <= options_of("compare")
 
 
 def test_spell() -> None:

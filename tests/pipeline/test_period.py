@@ -114,10 +114,14 @@ def test_no_longer_stretch_is_steady(algorithm: str) -> None:
     steady, slots = steady_state(schedule), slots_of(schedule)
     assert steady is not None
     later = {(*slot[:3], slot[3] + steady.microbatches, *(time + steady.ticks for time in slot[4:])) for slot in slots}
-    before = max((slot[4] for slot in slots if slot[4] < steady.start), default=None)
-    if before is not None:
-        assert {slot for slot in slots if slot[4] == before + steady.ticks} != {s for s in later if s[4] == before + steady.ticks}  # fmt: skip
-    assert {slot for slot in slots if slot[4] == steady.end} != {slot for slot in later if slot[4] == steady.end}
+
+    def repeats(tick: int) -> bool:
+        """Whether exactly what starts at that tick is what started a period before."""
+        return {slot for slot in slots if slot[4] == tick} == {slot for slot in later if slot[4] == tick}
+
+    before = [slot[4] for slot in slots if slot[4] < steady.start]
+    assert not before or not repeats(max(before) + steady.ticks)
+    assert not repeats(steady.end)
 
 
 def test_a_disturbance_is_no_part_of_it() -> None:

@@ -142,9 +142,12 @@ def test_bad_charts(given: dict[str, Any], key: str, message: str) -> None:
         ({"inches": 1}, "inches", r"must be a number of at least 2 \(at most 40\), not 1"),
         ({"inches": 41}, "inches", "not 41"),
         ({"inches": "7"}, "inches", "not '7'"),
-        ({"result": PROBLEM}, "result", "must be an Outcome, a Schedule, a Comparison or a Frontier"),
-        ({"result": None}, "result", "must be an Outcome, a Schedule, a Comparison or a Frontier, not null"),
-        ({"result": pipesched.Sweep("x", ())}, "result", "must be an Outcome, a Schedule, a Comparison or a Frontier"),
+        ({"result": PROBLEM}, "result", "must be an Outcome, a Schedule, a Comparison, a Sweep or a Frontier"),
+        ({"result": None}, "result", "must be an Outcome, a Schedule, a Comparison, a Sweep or a Frontier, not null"),
+        ({"charts": 2}, "charts", "has no effect on a result that is a Outcome, which has nothing to choose from"),
+        ({"show": "memory"}, "show", "has no effect on a result that is a Outcome, which has no value that varies"),
+        ({"charts": -1}, "charts", "must be a whole number of at least 0, not -1"),
+        ({"charts": "few"}, "charts", "must be a whole number of at least 0, not 'few'"),
     ],
 )
 def test_bad_figures(given: dict[str, Any], key: str, message: str) -> None:
@@ -154,7 +157,7 @@ def test_bad_figures(given: dict[str, Any], key: str, message: str) -> None:
     assert caught.value.key == key
 
 
-@pytest.mark.parametrize("noun", [pipesched.Comparison(()), pipesched.Frontier(())])
+@pytest.mark.parametrize("noun", [pipesched.Comparison(()), pipesched.Sweep("x", ()), pipesched.Frontier(())])
 def test_figures_of_nothing(noun: Any) -> None:
     """There is no picture of an empty list."""
     with pytest.raises(ConfigError, match="there is nothing to draw"):
@@ -170,8 +173,8 @@ def test_a_schedule_is_drawn_as_its_outcome(draw: Renderer) -> None:
 
 def test_every_argument_of_a_view_has_a_default() -> None:
     """View() draws all there is, as wide as a page."""
-    assert View() == View(None, None, 1, "auto", None, 7.0, None)
-    assert len(fields(View)) == 7
+    assert View() == View(None, None, 1, "auto", None, 7.0, None, None, None, "bubble")
+    assert len(fields(View)) == 10
     assert View().window(OUTCOME.schedule) == Window(0, max(OUTCOME.schedule.last_end_ticks))
     assert View().devices(OUTCOME.schedule) == range(4)
     assert (View().shows_memory(OUTCOME.schedule), View().shows_memory(LIMITED.schedule)) == (False, True)

@@ -1,4 +1,4 @@
-"""The figure of a comparison: charts on one time scale, or bars when a page does not hold them."""
+"""The figure of a comparison: charts of few or of the best on one time scale, or bars of all."""
 
 from __future__ import annotations
 
@@ -16,6 +16,7 @@ from pipesched.render.palette import HUES, colour_of
 from pipesched.render.view import View
 
 Texts = Callable[[bytes], list[str]]
+FIVE = ("naive", "1f1b", "interleaved", "sequential", "zb-v")
 
 
 def entries(*names: str, **values: Any) -> Comparison:
@@ -44,15 +45,63 @@ def test_captions_and_one_legend(texts: Texts) -> None:
     assert [found.count(text) for text in ("time", "forward", "backward", "chunks 0, 1", "200")] == [1] * 5
 
 
-def test_many_are_bars(texts: Texts) -> None:
-    """Where the charts do not fit a page each algorithm is a row of bars with its figures; what does not apply is left
-    out.
-    """
+def sizes(picture: bytes) -> tuple[float, float]:
+    """Width and height of an SVG in inches."""
+    found = re.findall(r'(?:width|height)="([0-9.]+)pt"', picture.decode())
+    return float(found[0]) / 72, float(found[1]) / 72
+
+
+@pytest.mark.parametrize(
+    ("names", "values", "view", "drawn"),
+    [
+        (("naive", "1f1b", "interleaved"), {}, View(), ["naive", "1f1b", "interleaved"]),
+        (FIVE, {}, View(), ["zb-v", "interleaved", "1f1b"]),
+        (("naive", "1f1b", "zb-v"), {}, View(charts=1), ["zb-v"]),
+        (FIVE, {}, View(charts="all"), [*FIVE]),
+        (("1f1b", "zb-h1"), {"devices": 2, "stages": 2}, View(), ["1f1b", "zb-h1"]),
+        (FIVE[1:], {"devices": 16, "stages": 32, "microbatches": 64, "budget": 20}, View(), [*FIVE[1:]]),
+        (("1f1b", "zb-h1"), {"devices": 32, "stages": 32, "microbatches": 200}, View(inches=10), ["1f1b", "zb-h1"]),
+        (("1f1b", "zb-h1"), {"devices": 8, "stages": 8, "microbatches": 48}, View(inches=3.5), ["1f1b", "zb-h1"]),
+    ],
+)
+def test_a_comparison_keeps_its_form(texts: Texts, names: Any, values: Any, view: View, drawn: list[str]) -> None:
+    """Charts one below the other, of many algorithms the best three, neither flat nor tall, whatever their size."""
+    picture = image_of(entries(*names, **values), view, "svg")
+    captions = [text.partition(": makespan")[0] for text in texts(picture) if ": makespan" in text]
+    assert captions == drawn
+    width, height = sizes(picture)
+    assert width == pytest.approx(view.inches, abs=0.01)
+    assert 0.3 * width < height < 1.3 * width
+
+
+def test_what_is_not_drawn_is_said(texts: Texts) -> None:
+    """What is far longer than the best is cut there, and of many devices eight stand for all."""
+    found = texts(image_of(entries("naive", "sequential"), View(), "svg"))
+    assert "sequential: makespan 960, bubble 75.0%, peak 1; cut at 660, ends at 960" in found
+    found = texts(image_of(entries("1f1b", devices=24, stages=24), View(), "svg"))
+    shown = [text for text in found if text.startswith("device ")]
+    assert shown == [f"device {device}" for device in (0, 3, 6, 9, 13, 16, 19, 23)]
+    assert any(text.endswith("; 8 of 24 devices") for text in found)
+
+
+def test_thin_slots_are_coloured_by_kind(texts: Texts) -> None:
+    """Where a number of a microbatch has no room its hue says nothing: kinds have hues, and no number is written."""
+    svg = image_of(entries("1f1b", "zb-h1", devices=8, stages=8, microbatches=48), View(), "svg")
+    fills = set(re.findall(r"fill: (#[0-9a-f]{6})", svg.decode()))
+    assert {"#{:02x}{:02x}{:02x}".format(*HUES[hue]) for hue in (0, 1, 2)} <= fills
+    assert "#{:02x}{:02x}{:02x}".format(*HUES[3]) not in fills
+    found = texts(svg)
+    assert [found.count(text) for text in ("forward", "backward or input gradient", "weight gradient")] == [1] * 3
+    assert not any(text.startswith("microbatches ") for text in found)
+
+
+def test_bars_of_all(texts: Texts) -> None:
+    """Without charts each algorithm is a row of bars with its figures; what does not apply is left out."""
     names = ("naive", "1f1b", "interleaved", "looped-bfs", "zb-h1", "dualpipe", "chimera", "hanayo", "list")
     shown = entries(*names, microbatches=5)  # odd: not for dualpipe
     applicable = [entry.algorithm for entry in shown if entry.outcome]
     assert len(applicable) < len(shown)
-    found = texts(image_of(shown, View(), "svg"))
+    found = texts(image_of(shown, View(charts=0), "svg"))
     assert [text for text in found if text in names] == applicable
     assert {"makespan", "bubble (%)", "peak memory (microbatch)"} <= set(found)
     for entry in shown:
@@ -64,7 +113,7 @@ def test_many_are_bars(texts: Texts) -> None:
 def test_bars_mark_the_best_and_those_over_budget(texts: Texts) -> None:
     """The shortest that fits is green in all three panels, what is over the budget red."""
     shown = Comparison(tuple(entries("naive", "1f1b", "interleaved", budget=4)) * 3)
-    svg = image_of(shown, View(), "svg").decode()
+    svg = image_of(shown, View(charts=0), "svg").decode()
     green = "#{:02x}{:02x}{:02x}".format(*HUES[2])
     assert svg.count(f"fill: {green}") == 3 * 3 + 1  # and the legend
     assert svg.count("fill: #b2182b") == 3 * 6 + 1

@@ -1,0 +1,105 @@
+"""Figures that commands write, and the options that are about them."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+Cli = Callable[..., subprocess.CompletedProcess[str]]
+SWEEP = ("compare", "1f1b", "zb-h1", "--sweep", "microbatches=4,8,16")
+DRAWS = {
+    "run": ("run", "1f1b"),
+    "compare": ("compare", "1f1b", "naive"),
+    "pareto": ("compare", "--pareto", "1f1b", "naive"),
+    "sweep": SWEEP,
+    "solve": ("solve", "--quiet", "--time-limit", "5", "--devices", "2", "--microbatches", "2"),
+    "show": ("show", "given.json"),
+}
+
+
+@pytest.mark.parametrize("command", DRAWS.values(), ids=DRAWS)
+def test_inches(cli: Cli, command: tuple[str, ...]) -> None:
+    """--inches is the width of what -o draws."""
+    cli("run", "-o", "given.json")
+    result = cli(*command, "-o", "picture.svg", "--inches", "5")
+    assert (result.returncode, result.stderr) == (0, "")
+    assert re.search(r'width="360pt"', Path("picture.svg").read_text("utf-8"))
+
+
+@pytest.mark.parametrize("command", DRAWS.values(), ids=DRAWS)
+@pytest.mark.parametrize("target", [[], ["-o", "result.json"]], ids=["none", "json"])
+def test_inches_without_a_figure(cli: Cli, command: tuple[str, ...], target: list[str]) -> None:
+    """Without a figure the option has no effect, which is said before anything runs or is written."""
+    result = cli(*command, "--inches", "5", *target)
+    assert (result.returncode, result.stdout) == (2, "")
+    said = "--inches: has no effect without a figure: -o with a file in .svg, .png or .pdf"
+    assert result.stderr == f"pipesched: {said}\n"
+    assert not Path("result.json").exists()
+
+
+@pytest.mark.parametrize(
+    ("inches", "said"), [("1", "at least 2"), ("41", "(at most 40)"), ("wide", "must be a number, not 'wide'")]
+)
+def test_bad_inches(cli: Cli, inches: str, said: str) -> None:
+    """A width that is none is refused, with what is allowed."""
+    result = cli("run", "-o", "a.svg", "--inches", inches)
+    assert (result.returncode, result.stdout) == (2, "")
+    assert result.stderr.startswith("pipesched: --inches: ")
+    assert said in result.stderr
+    assert not Path("a.svg").exists()
+
+
+def test_sweeps_are_drawn(cli: Cli) -> None:
+    """-o of a sweep draws the measure that --show names, and so does `show` of its document."""
+    assert cli(*SWEEP, "--show", "makespan", "-o", "a.svg").returncode == 0
+    texts = re.findall(r">([^<]+)</text>", Path("a.svg").read_text("utf-8"))
+    assert {"1f1b", "zb-h1", "makespan", "microbatches", "4", "8", "16"} <= set(texts)
+    printed = cli(*SWEEP, "-o", "sweep.json").stdout
+    assert "a 1f1b  b zb-h1" in printed
+    assert cli("show", "sweep.json", "-o", "b.svg").stdout == printed
+    assert "bubble (%)" in Path("b.svg").read_text("utf-8")
+
+
+def test_show_writes_schedules(cli: Cli) -> None:
+    """`show -o` writes what it draws, whatever the format, and never over a file unasked."""
+    cli("run", "1f1b", "-o", "given.json")
+    assert cli("show", "given.json", "-o", "again.json").returncode == 0
+    assert Path("again.json").read_bytes() == Path("given.json").read_bytes()
+    result = cli("show", "given.json", "-o", "again.json")
+    assert (result.returncode, result.stdout) == (2, "")
+    assert "exists" in result.stderr
+
+
+@pytest.mark.parametrize("option", [["--zoom", "2"], ["--from", "5"], ["--to", "90"]], ids=" ".join)
+@pytest.mark.parametrize("command", ["run", "compare"])
+def test_fold_of_a_part(cli: Cli, command: str, option: list[str]) -> None:
+    """Two options that contradict each other are one message, which names both."""
+    result = cli(command, "1f1b", "--fold", *option)
+    assert (result.returncode, result.stdout) == (2, "")
+    said = f"--fold: cannot fold a part of the timeline; give either it or {option[0]}"
+    assert result.stderr == f"pipesched: {said}\n"
+    assert cli(command, "1f1b", "--no-fold", *option).returncode == 0
+
+
+@pytest.mark.parametrize("output", [[], ["-o", "a.svg"]], ids=["none", "figure"])
+def test_fold_with_json(cli: Cli, output: list[str]) -> None:
+    """Where no chart is printed there is nothing to fold: a figure is whole."""
+    result = cli("run", "1f1b", "--fold", "--json", *output)
+    assert (result.returncode, result.stdout) == (2, "")
+    assert result.stderr == "pipesched: --fold: has no effect with --json, which draws no chart on the screen\n"
+
+
+def test_fold(cli: Cli) -> None:
+    """`run` folds a long schedule by itself, `compare` where it is told to, each by itself, and cuts none then."""
+    real = ("--devices", "8", "--stages", "8", "--microbatches", "48", "--width", "80")
+    assert "≈ 39 periods of 15 left out: 125..710" in cli("run", "1f1b", *real).stdout
+    assert "left out" not in cli("run", "1f1b", *real, "--no-fold").stdout
+    whole, folded = (cli("compare", "1f1b", "sequential", *real, *fold).stdout for fold in ((), ("--fold",)))
+    assert "cut at 1650" in whole
+    assert "left out" not in whole
+    assert "cut at" not in folded
+    assert re.findall(r"(\d+) periods of (\d+) left out", folded) == [("39", "15"), ("46", "120")]

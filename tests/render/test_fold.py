@@ -1,0 +1,179 @@
+"""Charts of real size: what is folded away, what is still true of the rest, and colours by kind."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from rich.text import Text
+
+import pipesched
+from pipesched.errors import ConfigError
+from pipesched.pipeline.schedule import Schedule
+from pipesched.render.fold import NOTHING, Fold, fold_of
+from pipesched.render.palette import BREAK, HUES, KIND_HUE
+from pipesched.render.timescale import Window
+from pipesched.render.view import View
+
+Renderer = Callable[..., str]
+Golden = Callable[[str, str], None]
+REAL: dict[str, Any] = {"devices": 8, "microbatches": 48, "forward": 5, "backward": 10}
+
+
+def scheduled(algorithm: str, **values: Any) -> Schedule:
+    """A schedule of 8 devices and 48 microbatches, or of another problem."""
+    return pipesched.run(pipesched.make_problem(**{**REAL, **values}), algorithm).schedule
+
+
+def folds(chart: str) -> bool:
+    """Whether a chart has a break."""
+    return BREAK in chart
+
+
+@pytest.mark.parametrize("algorithm", ["1f1b", "zb-h1"])
+def test_real_size_without_colour(draw: Renderer, golden: Golden, algorithm: str) -> None:
+    """8 devices and 48 microbatches at 80 columns, folded by itself, look as in tests/golden."""
+    golden(f"fold-{algorithm}-plain-80.txt", draw(pipesched.Gantt(scheduled(algorithm)), 80))
+
+
+def test_real_size_in_ascii_with_memory(draw: Renderer, golden: Golden) -> None:
+    """Under a budget the strips of memory are folded too, and in ASCII the break is a slash."""
+    schedule = scheduled("interleaved", stages=16, budget=12)
+    golden("fold-interleaved-ascii-80.txt", draw(pipesched.Gantt(schedule, ascii_only=True), 80))
+
+
+def test_real_size_in_colour(draw: Renderer, golden: Golden) -> None:
+    """The same in true colour: hues by kind, and a legend that says so."""
+    golden("fold-1f1b-colour-80.txt", draw(pipesched.Gantt(scheduled("1f1b")), 80, colour=True))
+
+
+def test_charts_together_fold_each_by_itself(draw: Renderer, golden: Golden) -> None:
+    """Asked for, charts of a comparison leave out what repeats in each, on one scale."""
+    both = [scheduled("1f1b", devices=4), scheduled("sequential", devices=4)]
+    charts = [draw(pipesched.Gantt(each, together=both, fold=True, memory=False), 80) for each in both]
+    golden("fold-together-plain-80.txt", "\n".join(charts))
+    assert len({re.findall(r"1 column = \S+|\d+ columns = \S+", chart)[0] for chart in charts}) == 1
+
+
+@pytest.mark.parametrize(("algorithm", "width"), [("1f1b", 100), ("zb-h1", 80), ("eager-1f1b", 100), ("dualpipe", 90)])
+def test_what_is_drawn_is_as_in_the_whole_chart(draw: Renderer, algorithm: str, width: int) -> None:
+    """Left of the break a row begins, and right of it ends, as in the whole chart on the same scale."""
+    schedule = scheduled(algorithm)
+    folded = draw(pipesched.Gantt(schedule, show_legend=False, memory=True), width)
+    fold = fold_of(schedule)
+    assert fold is not None
+    columns = schedule.makespan_ticks // 5  # where a column is a quantum
+    tail = max(len(row) for row in re.findall(r" +\d+$", folded, re.MULTILINE))
+    whole = draw(
+        pipesched.Gantt(schedule, show_legend=False, memory=True, fold=False), columns + len("device 0 ") + tail + 2
+    )
+    both = [[line for line in chart.splitlines() if re.match(r"device \d|mem", line)] for chart in (folded, whole)]
+    head = len("device 0 ")
+    left, right = fold.gap.start // 5, (max(schedule.last_end_ticks) - fold.gap.end) // 5
+    for short, long in zip(*both, strict=True):
+        assert short[head : head + left] == long[head : head + left]
+        assert short[head + left] == BREAK
+        begins = short[head + left + 1 : head + left + 1 + right]
+        assert begins[2:] == long[head + columns - right : head + columns][2:]  # a slot may begin in the gap
+
+
+def test_times_on_both_sides_of_the_break(draw: Renderer) -> None:
+    """The axis says where the time ends that is drawn, and where it goes on, and the line below how much is missing."""
+    schedule = scheduled("1f1b", time_unit="ms")
+    fold = fold_of(schedule)
+    assert fold is not None
+    assert fold.gap == Window(125, 710)
+    assert (fold.gap.end - fold.gap.start, fold.periods) == (39 * 15, 39)
+    chart = draw(pipesched.Gantt(schedule), 80)
+    assert re.search(r" 125 710 ", chart.splitlines()[0])
+    assert "≈ 39 periods of 15 ms left out: 125..710" in chart
+
+
+def test_a_schedule_that_only_repeats_keeps_its_last_period() -> None:
+    """Sequential is nothing but periods: the first and the last are drawn."""
+    schedule = scheduled("sequential")
+    fold = fold_of(schedule)
+    assert fold is not None
+    assert fold == Fold(fold.steady, 46)
+    assert fold.parts(Window(0, 5760)) == [Window(0, 120), Window(5640, 5760)]
+
+
+@pytest.mark.parametrize(
+    ("given", "width", "expected"),
+    [
+        ({}, 80, True),
+        ({"fold": True}, 80, True),
+        ({"fold": False}, 80, False),
+        ({"zoom": 2}, 80, False),
+        ({"start": 0}, 80, False),
+        ({"end": 900}, 80, False),
+        ({"until": 825}, 80, False),
+        ({}, 400, False),  # two columns a forward: nothing is gained
+        ({"fold": True}, 400, True),
+    ],
+)
+def test_when_a_chart_is_folded(draw: Renderer, given: dict[str, Any], width: int, expected: bool) -> None:
+    """By itself where slots are narrower than two columns, but no part and no common axis; always if asked for."""
+    assert folds(draw(pipesched.Gantt(scheduled("1f1b"), **given), width)) == expected
+
+
+def test_small_schedules_are_drawn_whole(draw: Renderer) -> None:
+    """Where less than a third would be left out, slots may be narrow."""
+    assert not folds(draw(pipesched.Gantt(scheduled("1f1b", devices=4, microbatches=8)), 50))
+
+
+@pytest.mark.parametrize("show_legend", [True, False])
+def test_nothing_to_fold_is_said(draw: Renderer, show_legend: bool) -> None:
+    """Asked for in vain, the chart is whole and a note says why; not asked for, nothing is said."""
+    schedule = scheduled("1f1b", devices=4, microbatches=3)
+    asked = draw(pipesched.Gantt(schedule, fold=True, show_legend=show_legend), 80)
+    assert NOTHING in asked
+    assert draw(pipesched.Gantt(schedule, show_legend=show_legend), 80) == asked.replace(f"{NOTHING}\n", "")
+
+
+@pytest.mark.parametrize("part", [{"zoom": 2}, {"start": 5}, {"end": 50}])
+def test_a_part_cannot_be_folded(part: dict[str, Any]) -> None:
+    """Two options that contradict each other are one error, which names both."""
+    with pytest.raises(ConfigError, match=f"give either it or `{next(iter(part))}`") as caught:
+        View(fold=True, **part)
+    assert caught.value.key == "fold"
+    assert View(fold=False, **part).part == next(iter(part))
+
+
+def colours(chart: str, name: str) -> set[tuple[int, int, int]]:
+    """The backgrounds in the row of a device."""
+    row = Text.from_ansi(next(line for line in chart.splitlines() if name in line))
+    styles = [span.style for span in row.spans if not isinstance(span.style, str)]
+    return {tuple(style.bgcolor.get_truecolor()) for style in styles if style.bgcolor}  # type: ignore[misc]
+
+
+def test_narrow_slots_are_coloured_by_kind(draw: Renderer) -> None:
+    """Below two columns a slot there are as many hues as kinds, wider ones have that of their microbatch."""
+    narrow = draw(pipesched.Gantt(scheduled("zb-h1")), 80, colour=True)
+    assert colours(narrow, "device 0") == {HUES[KIND_HUE[kind]] for kind in "FIW"}
+    assert "colour by kind" in narrow
+    wide = draw(pipesched.Gantt(scheduled("zb-h1"), end=80), 80, colour=True)
+    assert set(HUES) <= colours(wide, "device 0")
+    assert "microbatch " in Text.from_ansi(wide).plain
+
+
+def test_charts_together_have_one_kind_of_colours(draw: Renderer) -> None:
+    """One narrow chart makes all go by kind, since they share a legend."""
+    both = [scheduled(name, devices=4, stages=8, microbatches=8) for name in ("1f1b", "interleaved")]
+    for each in both:
+        chart = draw(pipesched.Gantt(each, together=both, until=330), 80, colour=True)
+        assert colours(chart, "device 0") <= {HUES[0], HUES[1], (87, 162, 204), (238, 192, 87)}
+        assert "colour by kind" in chart
+
+
+def test_a_shared_column_has_the_colour_of_its_only_kind(draw: Renderer) -> None:
+    """Thousands of slots: columns of forwards alone are blue, of backwards alone orange, all others neither."""
+    schedule = scheduled("naive", devices=2, microbatches=2000)
+    chart = draw(pipesched.Gantt(schedule, fold=False), 80, colour=True)
+    row = Text.from_ansi(chart.splitlines()[2])
+    inks = [tuple(s.style.color.get_truecolor()) for s in row.spans if not isinstance(s.style, str) and s.style.color]
+    assert inks[0] == HUES[0]
+    assert inks[-2] == HUES[1]  # the last is the idle share
+    assert "here with slots of several kinds" in Text.from_ansi(chart).plain

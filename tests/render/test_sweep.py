@@ -1,0 +1,138 @@
+"""The plot of a sweep: a line for each algorithm, and when there is one."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+
+import pipesched
+from pipesched.comparison import Comparison
+from pipesched.errors import ConfigError
+from pipesched.render.sweep import MEASURES, Mark, sweep_lines, sweep_plot, sweep_view
+from pipesched.render.table import display_parts
+from pipesched.sweeping import Sweep, SweepPoint
+
+Renderer = Callable[..., str]
+Golden = Callable[[str, str], None]
+NAMES = ("naive", "1f1b", "interleaved", "zb-h1")
+
+
+def swept(field: str = "microbatches", values: Any = (4, 8, 16, 32), **overrides: Any) -> Sweep:
+    """The built-in default at several values of a field."""
+    return pipesched.sweep(None, field, values, NAMES, overrides=overrides)
+
+
+@pytest.mark.parametrize(("form", "width"), [("plain", 80), ("ascii", 80), ("ascii", 60), ("plain", 120)])
+def test_plots_look_as_in_the_golden_files(draw: Renderer, golden: Golden, form: str, width: int) -> None:
+    """Marks of four algorithms, joined by dots; the legend names them, and marks that share a cell."""
+    sweep = swept(values=range(8, 97, 8))
+    golden(f"sweep-{form}-{width}.txt", draw(sweep_view(sweep, "utilization", ascii_only=form == "ascii"), width))
+
+
+def test_colours_of_lines(draw: Renderer, golden: Golden) -> None:
+    """In true colour each line has its hue, in the legend too, and what is over the budget is red."""
+    golden("sweep-colour-80.txt", draw(sweep_view(swept(budget=4), "memory"), 80, colour=True))
+
+
+@pytest.mark.parametrize("width", [20, 40, 60, 80, 200])
+@pytest.mark.parametrize("show", sorted(MEASURES))
+def test_no_line_is_wider_than_the_terminal(draw: Renderer, width: int, show: str) -> None:
+    """Whatever the measure and the width: the plot does not wrap."""
+    plot = sweep_plot(swept(), show)
+    assert plot is not None
+    assert max(map(len, draw(plot, width).splitlines())) <= width
+
+
+@pytest.mark.parametrize(
+    ("field", "values"), [("p2p", (0, 0.1, 0.25, 3)), ("forward", (1e-3, 7, 1234.5)), ("budget", (4, 5.5, 6, 100))]
+)
+def test_any_numbers_may_vary(draw: Renderer, field: str, values: Any) -> None:
+    """Values need be neither whole nor evenly spaced: the axis has round ones, and each algorithm a mark at each."""
+    sweep = swept(field, values)
+    for line in sweep_lines(sweep, "makespan").values():
+        assert [mark.x for mark in line] == [*values]
+    plot = sweep_plot(sweep, "makespan")
+    assert plot is not None
+    assert sweep.field in draw(plot, 80)
+
+
+def test_lines_rise_in_the_field_whatever_the_order() -> None:
+    """Values in any order, and one twice, are one line from left to right; shares are in percent."""
+    lines = sweep_lines(swept(values=(16, 4, 8, 4)))
+    assert [mark.x for mark in lines["1f1b"]] == [4, 4, 8, 16]
+    assert lines["1f1b"][0] == Mark(4, 300 / 7, True)
+
+
+@pytest.mark.parametrize(
+    ("values", "expected"), [((4,), False), ((4, 8), False), ((4, 8, 4), False), ((4, 8, 9), True)]
+)
+def test_three_values_make_a_plot(values: Any, expected: bool) -> None:
+    """Fewer values of the field are told by the table."""
+    assert (sweep_plot(swept(values=values)) is not None) == expected
+
+
+def test_what_does_not_apply_has_no_marks() -> None:
+    """An algorithm has marks where it applies, and no line where it never does."""
+    sweep = pipesched.sweep(None, "stages", [4, 8, 12], ["1f1b", "zb-v"])
+    assert {name: [mark.x for mark in line] for name, line in sweep_lines(sweep).items()} == {
+        "1f1b": [4, 8, 12],
+        "zb-v": [8],
+    }
+
+
+def test_rows_of_a_document_are_drawn_too(tmp_path: Any, draw: Renderer) -> None:
+    """A sweep that was written and read back has the same lines, the same plot and the same figure."""
+    sweep = swept()
+    again = pipesched.read(pipesched.write(sweep, tmp_path / "sweep.json"))
+    assert isinstance(again, Sweep)
+    assert sweep_lines(again, "makespan") == sweep_lines(sweep, "makespan")
+    shown = [draw(part, 80) for each in (sweep, again) for part in display_parts(each)]
+    assert shown[0] == shown[1]
+    assert "a naive  b 1f1b  c interleaved  d zb-h1" in shown[0]
+    for name, each in (("one.svg", sweep), ("two.svg", again)):
+        pipesched.write(each, tmp_path / name)
+    assert (tmp_path / "one.svg").read_bytes() == (tmp_path / "two.svg").read_bytes()
+
+
+def test_unknown_measure() -> None:
+    """Plot, figure and view refuse a measure that does not exist."""
+    for call in (lambda: sweep_plot(swept(), "time"), lambda: pipesched.figure(swept(), show="time")):
+        with pytest.raises(ConfigError, match="time"):
+            call()
+
+
+def test_nothing_to_plot() -> None:
+    """Points without algorithms have no plot."""
+    assert sweep_plot(Sweep("x", tuple(SweepPoint(value, Comparison(())) for value in range(4)))) is None
+
+
+def test_the_figure_of_a_sweep() -> None:
+    """A line for each algorithm with its marker and name, the field below, the measure and its unit at the side."""
+    figure = pipesched.figure(swept(), show="utilization", inches=5)
+    (axes,) = figure.axes
+    assert (axes.get_xlabel(), axes.get_ylabel()) == ("microbatches", "utilization (%)")
+    assert [text.get_text() for text in figure.legends[0].get_texts()] == [*NAMES]
+    assert figure.get_figwidth() == 5
+    lines = [line for line in axes.lines if line.get_linestyle() == "-"]
+    assert [np.asarray(line.get_xdata()).tolist() for line in lines] == [[4, 8, 16, 32]] * 4
+    assert len({line.get_marker() for line in axes.lines if line.get_linestyle() == "None"} - {"None"}) == 4
+
+
+def test_the_figure_marks_what_is_over_budget() -> None:
+    """Hollow marks are over the budget, and the legend says so."""
+    figure = pipesched.figure(swept(budget=4), show="memory")
+    assert [text.get_text() for text in figure.legends[0].get_texts()] == [*NAMES, "over budget"]
+    assert any(line.get_markerfacecolor() == "white" and np.size(line.get_xdata()) for line in figure.axes[0].lines)
+
+
+@pytest.mark.parametrize("option", [{"zoom": 2}, {"label": "op"}, {"memory": True}, {"charts": 2}])
+def test_options_without_effect(option: dict[str, Any]) -> None:
+    """A sweep has no timeline and no charts: what is about them is refused."""
+    with pytest.raises(ConfigError, match="has no effect on a result that is a Sweep") as caught:
+        pipesched.figure(swept(), **option)
+    assert caught.value.key == next(iter(option))
+    assert re.match(r"\w+: has no effect", str(caught.value))
