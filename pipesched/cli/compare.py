@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 
 import typer
 
-from pipesched.cli.options import ChartOptions, ComparisonOptions, ProblemSource, Screen, Target
+from pipesched.cli.chart_options import ChartOptions
+from pipesched.cli.options import ComparisonOptions, ProblemSource, Screen, Target
 from pipesched.errors import ConfigError
 
 if TYPE_CHECKING:

@@ -5,9 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
+from pipesched.cli.chart_options import ChartOptions
 from pipesched.cli.flags import PROBLEM_FLAGS
-from pipesched.cli.options import ChartOptions, Screen, typed
+from pipesched.cli.options import Screen
 from pipesched.cli.output import chart_of
+from pipesched.cli.typed import typed
 from pipesched.errors import ConfigError
 
 if TYPE_CHECKING:

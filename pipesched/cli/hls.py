@@ -127,7 +127,7 @@ def _source(source: str) -> str | Source:
 
 def _counts(short: Mapping[str, str | None], texts: Sequence[str]) -> dict[str, int]:
     """Read how many units each class has, in options of their own and in those of --unit. Raises ConfigError."""
-    from pipesched.cli.options import whole_number
+    from pipesched.cli.typed import whole_number
     from pipesched.errors import ConfigError
     from pipesched.hls.units import MOST_UNITS
 

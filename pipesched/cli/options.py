@@ -13,18 +13,17 @@ from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 
 import typer
 
+from pipesched.cli.chart_options import chart_values, figure_values
 from pipesched.cli.flags import ALGORITHM_FLAGS, PROBLEM_FLAGS
+from pipesched.cli.typed import number_of, typed, whole_number
 from pipesched.config.fields import BY_NAME, COUNT, FRACTION, LAYOUT, PER_BOUNDARY, PER_DEVICE, PER_STAGE, PLACEMENT
 from pipesched.errors import ConfigError
 from pipesched.names import require_name
-from pipesched.pipeline.quantities import parse_number
 from pipesched.schedulers.options import COUNT as OPTION_COUNT
 from pipesched.schedulers.options import FLAG, OPTIONS, STAGES, WHOLE, WORD
 
 if TYPE_CHECKING:
     from pipesched.core.cpsat import Limits
-    from pipesched.pipeline.schedule import Schedule
-    from pipesched.render.view import View
 
 MOST_SECONDS = 1_000_000
 MOST = 1000  # workers, or jobs
@@ -214,39 +213,6 @@ class Target(NamedTuple):
     force: bool
 
 
-class ChartOptions(NamedTuple):
-    """What part of a chart to draw, and how; None where nothing is said."""
-
-    zoom: float | None
-    start: float | None
-    end: float | None
-    label: str | None
-    memory: bool | None
-    rows: str | None
-    fold: bool | None
-    inches: float | None
-
-    def view(self, **more: Any) -> View:
-        """Return these options as renderers take them, with `more` fields of a View. Raises ConfigError."""
-        from pipesched.render.view import PAGE, View
-
-        rows = None if self.rows in (None, "all") else _devices(str(self.rows))
-        zoom, label = 1 if self.zoom is None else self.zoom, "auto" if self.label is None else self.label
-        inches = PAGE if self.inches is None else self.inches
-        return View(self.start, self.end, zoom, label, self.memory, inches, rows, self.fold, **more)
-
-    def require_drawable(self, schedule: Schedule, until: int | None = None) -> None:
-        """Raise ConfigError for a window or devices that a chart of `schedule`, up to the tick `until`, has not."""
-        view = self.view()
-        view.window(schedule, until)
-        view.devices(schedule)
-
-    def given(self) -> list[str]:
-        """Return the flags that were given and are about a chart."""
-        flags = ("--zoom", "--from", "--to", "--label", "--memory", "--rows", "--fold")
-        return [flag for flag, value in zip(flags, self[: len(flags)], strict=True) if value is not None]
-
-
 class ComparisonOptions(NamedTuple):
     """What `pipesched compare` compares, and what it prints; `jobs` is the number of processes (0: one a core)."""
 
@@ -282,17 +248,6 @@ def problem_values(values: Mapping[str, Any]) -> ProblemSource:
     return ProblemSource(values["config"], {name: typed(text) for name, text in texts.items() if text is not None})
 
 
-def typed(text: str) -> Any:
-    """Return what an option's text means: a number, a list of them when it holds commas, else a word."""
-    if "," in text:
-        return [typed(part) for part in text.split(",")]
-    try:
-        number = parse_number(text.strip())
-    except ValueError:
-        return text.strip()
-    return int(number) if -20 < number.adjusted() < 20 and number == number.to_integral_value() else number
-
-
 def algorithm_values(values: Mapping[str, Any]) -> dict[str, Any]:
     """Read the algorithm options that were given."""
     given = {key: values[key] for key in ALGORITHM_FLAGS if values[key] not in (None, False)}
@@ -307,7 +262,7 @@ def search_values(values: Mapping[str, Any]) -> SearchOptions:
     settings: dict[str, Any] = {
         name: values[name] for name in ("objective", "method", "split_backward", "offload", "recompute")
     }
-    settings |= {name: _number(f"--{name.replace('_', '-')}", values[name]) for name in ("time_limit", "gap")}
+    settings |= {name: number_of(f"--{name.replace('_', '-')}", values[name]) for name in ("time_limit", "gap")}
     settings["seed"] = None if values["seed"] is None else typed(values["seed"])
     settings["workers"] = None if values["workers"] is None else whole_number("--workers", values["workers"], 1, MOST)
     settings["polish"] = False if values["no_polish"] else None
@@ -332,7 +287,7 @@ def comparison_values(values: Mapping[str, Any]) -> ComparisonOptions:
 
 def rule_values(values: Mapping[str, Any]) -> Rules:
     """Read a rule, a seed and a time limit."""
-    seconds = 60.0 if values["time_limit"] is None else _number("--time-limit", values["time_limit"]) or 0.0
+    seconds = 60.0 if values["time_limit"] is None else number_of("--time-limit", values["time_limit"]) or 0.0
     if not 0 < seconds <= MOST_SECONDS:
         raise ConfigError(f"--time-limit: must be more than 0 (at most {MOST_SECONDS:,}), not {values['time_limit']}")
     seed = 0 if values["seed"] is None else whole_number("--seed", values["seed"], least=0)
@@ -348,36 +303,6 @@ def screen_values(values: Mapping[str, Any]) -> Screen:
 def file_values(values: Mapping[str, Any]) -> Target:
     """Read the file to write."""
     return Target(values["output"], values["force"])
-
-
-def chart_values(values: Mapping[str, Any]) -> ChartOptions:
-    """Read the options of a chart."""
-    start, end = (_number(option, values[name]) for option, name in (("--from", "from_time"), ("--to", "to_time")))
-    options = ChartOptions(
-        _number("--zoom", values["zoom"]),
-        start,
-        end,
-        values["label"],
-        values["memory"],
-        values["rows"],
-        values["fold"],
-        _number("--inches", values["inches"]),
-    )
-    if options.given() or options.inches is not None:
-        options.view()  # raises for bad options before anything takes long
-    return options
-
-
-def figure_values(values: Mapping[str, Any]) -> View:
-    """Read the options of a figure."""
-    from pipesched.render.view import PAGE, View
-
-    inches = _number("--inches", values["inches"])
-    return View(
-        label="auto" if values["label"] is None else values["label"],
-        memory=values["memory"],
-        inches=PAGE if inches is None else inches,
-    )
 
 
 _READERS: dict[str, tuple[Group, Callable[[Mapping[str, Any]], Any]]] = {
@@ -418,38 +343,9 @@ def _require_effect(read: Mapping[str, Any]) -> None:
         raise ConfigError("--force: has no effect without -o, which names the file")
     draws = target is not None and str(target.path).lower().endswith(FIGURE_SUFFIXES)
     if chart is not None and chart.inches is not None and not draws:
-        raise ConfigError(f"--inches: has no effect without a figure: -o with a file in {_either(FIGURE_SUFFIXES)}")
+        *others, last = FIGURE_SUFFIXES
+        raise ConfigError(f"--inches: has no effect without a figure: -o with a file in {', '.join(others)} or {last}")
     if screen is not None and screen.as_json and chart is not None and chart.fold is not None:
         raise ConfigError("--fold: has no effect with --json, which draws no chart on the screen")
     if screen is not None and screen.as_json and chart is not None and chart.given() and not draws:
         raise ConfigError(f"{chart.given()[0]}: has no effect with --json, which draws no chart")
-
-
-def _either(texts: Sequence[str]) -> str:
-    """Return `a, b or c`."""
-    return f"{', '.join(texts[:-1])} or {texts[-1]}"
-
-
-def _devices(text: str) -> list[int]:
-    """Read a list of devices such as 0,31,63."""
-    return [whole_number("--rows", part, least=0) for part in text.split(",")]
-
-
-def whole_number(option: str, text: str, least: int, most: int = 10**9) -> int:
-    """Return the whole number that the text of an option spells. Raises ConfigError."""
-    number = _number(option, text)
-    if number is None or number != int(number) or not least <= number <= most:
-        raise ConfigError(f"{option}: must be a whole number of at least {least} (at most {most:,}), not {text!r}")
-    return int(number)
-
-
-def _number(option: str, text: str | None) -> float | None:
-    if text is None:
-        return None
-    try:
-        number = float(parse_number(text.strip()))
-    except (ValueError, OverflowError):
-        raise ConfigError(f"{option}: must be a number, not {text!r}") from None
-    if not -1e15 < number < 1e15:
-        raise ConfigError(f"{option}: {text} is out of range")
-    return int(number) if number.is_integer() else number

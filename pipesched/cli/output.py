@@ -8,8 +8,9 @@ from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from pipesched.cli.chart_options import ChartOptions
 from pipesched.cli.flags import spell
-from pipesched.cli.options import NARROWEST, WIDEST, ChartOptions, Screen, Target
+from pipesched.cli.options import NARROWEST, WIDEST, Screen, Target
 from pipesched.errors import ConfigError
 
 if TYPE_CHECKING:

@@ -6,7 +6,8 @@ from typing import Annotated, Any
 
 import typer
 
-from pipesched.cli.options import ChartOptions, ProblemSource, Screen, Target
+from pipesched.cli.chart_options import ChartOptions
+from pipesched.cli.options import ProblemSource, Screen, Target
 
 
 def command(

@@ -6,7 +6,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from pipesched.cli.options import ChartOptions, ProblemSource, Screen, Target
+from pipesched.cli.chart_options import ChartOptions
+from pipesched.cli.options import ProblemSource, Screen, Target
 
 if TYPE_CHECKING:
     from pipesched.comparison import Comparison

@@ -6,7 +6,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from pipesched.cli.options import ChartOptions, ProblemSource, Screen, SearchOptions, Target
+from pipesched.cli.chart_options import ChartOptions
+from pipesched.cli.options import ProblemSource, Screen, SearchOptions, Target
 
 if TYPE_CHECKING:
     from pipesched.config.load import Config
