@@ -68,6 +68,8 @@ OUTCOME = pipesched.run(PROBLEM, "1f1b")
 ROWS = ["0F0 0F1 0B0 0B1", "1F0 1B0 1F1 1B1"]
 OFFLOAD = pipesched.make_problem(**P2, offload=1)
 FRONTIER = pipesched.frontier(PROBLEM, time_limit=5)
+COMPARISON = pipesched.compare(PROBLEM, ["1f1b"])
+SWEEP = pipesched.sweep(None, "microbatches", [2, 4, 8], ["1f1b"])
 GRAPH, UNITS = hls.parse_program("a*b + c"), hls.make_units()
 HUGE = 10**5000  # more digits than Python writes
 SCALAR, ARRAY = np.array(4), np.array(["1f1b", "naive"])
@@ -212,7 +214,17 @@ BAD: list[tuple[Callable[[], Any], str]] = [  # a call, and the parameter that i
     *((lambda bad=bad: pipesched.Gantt(OUTCOME, until=bad), "until") for bad in ("x", math.inf, 2.5, True, -1, 0)),
     *((lambda bad=bad: pipesched.Gantt(OUTCOME, show_legend=bad), "show_legend") for bad in (1, None, "no", ARRAY)),
     *((lambda bad=bad: pipesched.Gantt(OUTCOME, zoom=bad), "zoom") for bad in (10**400, Decimal("sNaN"), SCALAR)),
+    *((lambda bad=bad: pipesched.Gantt(OUTCOME, fold=bad), "fold") for bad in (1, "yes", math.nan, ARRAY)),
+    (lambda: pipesched.Gantt(OUTCOME, fold=True, zoom=2), "fold"),
+    (lambda: pipesched.Gantt(OUTCOME, fold=True, start=1), "fold"),
     (lambda: pipesched.figure(OUTCOME, inches=10**400), "inches"),
+    (lambda: pipesched.figure(OUTCOME, charts=1), "charts"),
+    (lambda: pipesched.figure(OUTCOME, show="memory"), "show"),
+    *((lambda bad=bad: pipesched.figure(COMPARISON, charts=bad), "charts") for bad in (-1, 1.5, "few", ARRAY, [1])),
+    *((lambda bad=bad: pipesched.figure(SWEEP, show=bad), "show") for bad in ("time", 5, ARRAY, [1], "x" * 10**5)),
+    (lambda: pipesched.figure(SWEEP, start=1), "start"),
+    (lambda: pipesched.figure(SWEEP, charts=1), "charts"),
+    (lambda: pipesched.figure(COMPARISON, show="memory"), "show"),
     (lambda: pipesched.figure(FRONTIER, start=1), "start"),
     (lambda: pipesched.figure(FRONTIER, end=1), "end"),
     (lambda: pipesched.figure(FRONTIER, zoom=2), "zoom"),

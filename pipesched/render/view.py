@@ -55,7 +55,9 @@ class View:
         require_number(self.inches, "inches", least=NARROWEST_PAGE, most=WIDEST_PAGE)
         if self.fold is not None:
             require_flag(self.fold, "fold")
-        if self.charts not in (None, "all"):
+        if isinstance(self.charts, str) and self.charts != "all":
+            raise ConfigError(f"must be a number, or all, not {shown(self.charts)}", "charts")
+        if self.charts is not None and not isinstance(self.charts, str):
             require_whole(self.charts, "charts", least=0)
         part = self.part
         if self.fold and part:

@@ -95,10 +95,12 @@ def test_only_holds_for_sweeps(cli: Cli) -> None:
 
 
 def test_ranges_and_measures(cli: Cli) -> None:
-    """A range has both its ends; the time a microbatch falls, and the table says from where on it hardly does."""
+    """A range has both its ends; the time a microbatch falls, and below the plot a table says where it hardly does."""
     result = cli("compare", "1f1b", "--sweep", "microbatches=8:32:8", "--show", "microbatch")
     assert result.stderr == ""
-    assert [line.split() for line in result.stdout.splitlines()] == [
+    plot, _, table = result.stdout.partition("\n\n")
+    assert plot.startswith("time a microbatch\n")
+    assert [line.split() for line in table.splitlines()] == [
         ["time", "a", "microbatch:", "makespan", "/", "microbatches"],
         ["microbatches", "1f1b"],
         ["8", "41.25"],

@@ -147,7 +147,7 @@ def test_bad_charts(given: dict[str, Any], key: str, message: str) -> None:
         ({"charts": 2}, "charts", "has no effect on a result that is a Outcome, which has nothing to choose from"),
         ({"show": "memory"}, "show", "has no effect on a result that is a Outcome, which has no value that varies"),
         ({"charts": -1}, "charts", "must be a whole number of at least 0, not -1"),
-        ({"charts": "few"}, "charts", "must be a whole number of at least 0, not 'few'"),
+        ({"charts": "few"}, "charts", "must be a number, or all, not 'few'"),
     ],
 )
 def test_bad_figures(given: dict[str, Any], key: str, message: str) -> None:
