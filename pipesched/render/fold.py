@@ -13,6 +13,7 @@ from pipesched.render.labels import counted
 from pipesched.render.timescale import TimeScale, Window, in_all, number
 
 NARROW = 2  # columns of a slot on average, below which its microbatch cannot be told
+OFTEN = 4  # times a period must come, and
 HELPS = Fraction(2, 3)  # of a timeline is the most that may be left of it, for a chart to be folded without being asked
 NOTHING = "nothing repeats often enough to be folded: drawn whole"
 
@@ -63,8 +64,10 @@ def is_narrow(schedules: Iterable[Schedule], scales: Sequence[TimeScale]) -> boo
     )
 
 
-def helps(folded: Sequence[TimeScale], whole: Sequence[TimeScale]) -> bool:
+def helps(fold: Fold, folded: Sequence[TimeScale], whole: Sequence[TimeScale]) -> bool:
     """Return whether enough of the timeline is left out, and slots get wider by that."""
+    if fold.steady.repeats < OFTEN:
+        return False
     narrow, wide = (in_all(scales) for scales in (whole, folded))
     before, after = (scale.window.end - scale.window.start for scale in (narrow, wide))
     return after <= HELPS * before and wide.columns * before > narrow.columns * after

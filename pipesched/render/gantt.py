@@ -167,7 +167,7 @@ class Gantt(Displayable):
         if not self.may_fold or len(self.together) > 1 or not is_narrow(self.together, whole) or not self._fold:
             return whole
         folded = self._folded(self.schedule, columns)
-        return folded if helps(folded, whole) else whole
+        return folded if helps(self._fold, folded, whole) else whole
 
     def _narrowest(self, scale: TimeScale) -> int:
         """Return the columns of the shortest operation."""

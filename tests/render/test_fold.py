@@ -120,8 +120,14 @@ def test_when_a_chart_is_folded(draw: Renderer, given: dict[str, Any], width: in
 
 
 def test_small_schedules_are_drawn_whole(draw: Renderer) -> None:
-    """Where less than a third would be left out, slots may be narrow."""
+    """Where less than a third would be left out, or a period comes three times only, slots may be narrow."""
     assert not folds(draw(pipesched.Gantt(scheduled("1f1b", devices=4, microbatches=8)), 50))
+    thrice = scheduled("1f1b", devices=2, microbatches=5)
+    fold = fold_of(thrice)
+    assert fold is not None
+    assert fold.steady.repeats == 3
+    assert not folds(draw(pipesched.Gantt(thrice), 24))
+    assert folds(draw(pipesched.Gantt(thrice, fold=True), 24))
 
 
 @pytest.mark.parametrize("show_legend", [True, False])
