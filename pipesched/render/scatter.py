@@ -97,7 +97,7 @@ class Scatter:
     `steps` are corners (x, y) of a falling frontier, x rising: a line runs right from each and drops to the next, and
     from the last one to the edge. What is above the `ceiling` stands in a row of its own on top, so that it does not
     flatten the rest. Of several points in a cell the first is drawn. `paths` join points; `names` says in the legend
-    what marks stand for.
+    what marks stand for, `note` what is missing.
     """
 
     points: Sequence[Point]
@@ -109,6 +109,7 @@ class Scatter:
     ceiling: Amount | None = None
     paths: Sequence[Path] = ()
     names: Sequence[tuple[str, str, Style]] = ()
+    note: str = ""
     ascii_only: bool = False
 
     def __rich_measure__(self, console: Console, options: ConsoleOptions) -> Measurement:
@@ -226,6 +227,8 @@ class _Plot:
     def _legend(self) -> Iterator[Item]:
         for mark, name, style in self.scatter.names:
             yield [Segment(mark, style), Segment(f" {name}")]
+        if self.scatter.note:
+            yield [Segment(f"({self.scatter.note})", DIM)]
         if self.scatter.steps:
             yield [Segment(f"{self.glyphs.flat} {self.scatter.steps_label}")]
         for wall in self.scatter.walls:

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from itertools import pairwise
 from string import ascii_lowercase, ascii_uppercase
 from typing import Any, NamedTuple
 
 from rich.console import Group
+from rich.table import Table
 from rich.text import Text
 
 from pipesched.comparison import Entry, memory_of
@@ -23,6 +24,8 @@ BUBBLE = "bubble"
 LITTLE = 0.01  # of the time a microbatch: what one more microbatch gains beyond the elbow
 MICROBATCHES = "microbatches"
 FEWEST = 3  # values of a field that make a line
+MOST_LINES = 8  # of a plot
+MOST_COLUMNS = 8  # of algorithms; more of them are rows
 
 
 class Measure(NamedTuple):
@@ -89,6 +92,23 @@ def sweep_lines(sweep: Sweep, show: str = BUBBLE) -> dict[str, list[Mark]]:
     return lines
 
 
+def best_lines(sweep: Sweep, show: str = BUBBLE) -> tuple[dict[str, list[Mark]], str]:
+    """Return the lines that a plot shows, and in words that they are not all ("" where they are).
+
+    Of more than MOST_LINES these are the best, by the value of the measure at the largest value of the field.
+    """
+    lines, more_is_better = sweep_lines(sweep, show), MEASURES[show].more_is_better
+    if len(lines) <= MOST_LINES:
+        return lines, ""
+
+    def rank(name: str) -> tuple[float, float]:
+        last = lines[name][-1]
+        return -last.x, -last.y if more_is_better else last.y
+
+    best = set(sorted(lines, key=rank)[:MOST_LINES])
+    return {name: line for name, line in lines.items() if name in best}, f"the best {MOST_LINES} of {len(lines)}"
+
+
 def title_of(sweep: Sweep, show: str) -> str:
     """Return the name of a measure with its unit."""
     measure, times = MEASURES[show], [point.comparison.time_unit for point in sweep.points]
@@ -98,11 +118,11 @@ def title_of(sweep: Sweep, show: str) -> str:
 
 
 def sweep_plot(sweep: Sweep, show: str = BUBBLE, *, ascii_only: bool = False) -> Scatter | None:
-    """Return a line for each algorithm, or None where less than FEWEST values of the field have one.
+    """Return a line for each algorithm (of many, the best), or None where less than FEWEST values have one.
 
     `show` is one of MEASURES. Raises ConfigError for another.
     """
-    lines = sweep_lines(sweep, show)
+    lines, note = best_lines(sweep, show)
     if len({mark.x for line in lines.values() for mark in line}) < FEWEST:
         return None
     letters = [*ascii_lowercase, *ascii_uppercase]
@@ -116,6 +136,7 @@ def sweep_plot(sweep: Sweep, show: str = BUBBLE, *, ascii_only: bool = False) ->
         y_title=title_of(sweep, show),
         paths=[Path([(x, y) for x, y, _ in line], style) for _, style, line in looks.values()],
         names=[(mark, name, style) for name, (mark, style, _) in looks.items()],
+        note=note,
         ascii_only=ascii_only,
     )
 
@@ -133,21 +154,37 @@ def sweep_table(sweep: Sweep, show: str = BUBBLE) -> Group:
     `show` is one of MEASURES. Raises ConfigError for another.
     """
     measure = look_up(MEASURES, show, "measure", "show")
-    table = grid()
-    table.add_column(sweep.field, justify="right", no_wrap=True)
-    for entry in sweep.points[0].comparison if sweep.points else ():
-        table.add_column(entry.label, justify="right")
+    rows: list[list[Text]] = []
     notes: dict[str, None] = {}  # in order, each once
     for point in sweep.points:
         values = [_value(entry, point, sweep, measure) for entry in point.comparison]
         fitting = [value for value, entry in zip(values, point.comparison, strict=True) if _fits(entry)]
         known = [value for value in fitting if value is not None]
         best = (max if measure.more_is_better else min)(known, default=None)
-        cells = [_cell(entry, value, best, measure) for entry, value in zip(point.comparison, values, strict=True)]
-        table.add_row(number(point.value), *cells)
+        rows.append([_cell(*pair, best, measure) for pair in zip(point.comparison, values, strict=True)])
         notes |= dict.fromkeys(_notes(sweep, point))
     elbow = [_elbow(sweep)] if show == "microbatch" and sweep.field == MICROBATCHES else []
-    return Group(measure.meaning, table, *[line for line in elbow if line], *notes)
+    return Group(measure.meaning, _oriented(sweep, rows), *[line for line in elbow if line], *notes)
+
+
+def _oriented(sweep: Sweep, rows: Sequence[Sequence[Text]]) -> Table:
+    """Return the cells as a table: a column for each algorithm, or a row, where they are many and the values fewer."""
+    names = [entry.algorithm for entry in sweep.points[0].comparison] if sweep.points else []
+    values = [number(point.value) for point in sweep.points]
+    table = grid()
+    if len(names) <= max(MOST_COLUMNS, len(values)):
+        table.add_column(sweep.field, justify="right", no_wrap=True)
+        for name in names:
+            table.add_column(name, justify="right")
+        for value, cells in zip(values, rows, strict=True):
+            table.add_row(value, *cells)
+        return table
+    table.add_column(f"{sweep.field}:", no_wrap=True)
+    for value in values:
+        table.add_column(value, justify="right")
+    for name, across in zip(names, zip(*rows, strict=True), strict=True):
+        table.add_row(name, *across)
+    return table
 
 
 def _fits(entry: Entry) -> bool:

@@ -12,7 +12,7 @@ import pytest
 import pipesched
 from pipesched.comparison import Comparison
 from pipesched.errors import ConfigError
-from pipesched.render.sweep import MEASURES, Mark, sweep_lines, sweep_plot, sweep_view
+from pipesched.render.sweep import MEASURES, MOST_LINES, Mark, best_lines, sweep_lines, sweep_plot, sweep_view
 from pipesched.render.table import display_parts
 from pipesched.sweeping import Sweep, SweepPoint
 
@@ -136,3 +136,20 @@ def test_options_without_effect(option: dict[str, Any]) -> None:
         pipesched.figure(swept(), **option)
     assert caught.value.key == next(iter(option))
     assert re.match(r"\w+: has no effect", str(caught.value))
+
+
+def test_of_many_algorithms_the_best_are_plotted(draw: Renderer) -> None:
+    """Eight lines can be told apart; the table, then a row for each algorithm, has all, and plot and figure say so."""
+    sweep = pipesched.sweep(None, "microbatches", [8, 16, 24], "all")
+    lines, note = best_lines(sweep, "utilization")
+    every = sweep_lines(sweep, "utilization")
+    assert (len(lines), note) == (MOST_LINES, f"the best 8 of {len(every)}")
+    assert list(lines) == [name for name in every if name in lines]
+    worst = min(line[-1].y for line in lines.values())
+    assert all(line[-1].y <= worst for name, line in every.items() if name not in lines)
+    text = draw(sweep_view(sweep, "utilization"), 80)
+    assert f"({note})" in text
+    assert re.search(r"^microbatches: +8 +16 +24$", text, re.MULTILINE)
+    assert all(re.search(rf"^{name} +[\d.]+%", text, re.MULTILINE) for name in every)
+    legend = pipesched.figure(sweep, show="utilization").legends[0]
+    assert [text.get_text() for text in legend.get_texts()] == [*lines, note]

@@ -13,7 +13,7 @@ from pipesched.errors import ConfigError
 from pipesched.render.figure.chart import unit_rgb
 from pipesched.render.figure.page import Drawing, Key, legend, settle, sheet
 from pipesched.render.palette import HUES
-from pipesched.render.sweep import Mark, sweep_lines, title_of
+from pipesched.render.sweep import Mark, best_lines, title_of
 from pipesched.render.timescale import number
 from pipesched.render.view import View
 from pipesched.sweeping import Sweep
@@ -25,7 +25,7 @@ MOST_TICKS = 13  # values of the field that all stand below the axis
 
 def sweep_figure(sweep: Sweep, view: View) -> Drawing:
     """Draw the measure `view.show`. Raises ConfigError for an unknown one, or if there is nothing to draw."""
-    lines = sweep_lines(sweep, view.show)
+    lines, note = best_lines(sweep, view.show)
     if not lines:
         raise ConfigError("there is nothing to draw: none of the algorithms applies", "result")
     with sheet(view.inches, view.inches * SHAPE + 0.3) as figure:
@@ -33,6 +33,8 @@ def sweep_figure(sweep: Sweep, view: View) -> Drawing:
         keys = [_draw(axes, place, len(lines), name, line) for place, (name, line) in enumerate(lines.items())]
         if not all(mark.fits for line in lines.values() for mark in line):
             keys.append((Line2D([], [], linestyle="none", **_hollow("0.35", "o")), "over budget"))
+        if note:
+            keys.append((Line2D([], [], linestyle="none"), note))
         axes.set_xlabel(sweep.field)
         axes.set_ylabel(title_of(sweep, view.show))
         _ticks(axes, sorted({mark.x for line in lines.values() for mark in line}))
