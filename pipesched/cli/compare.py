@@ -180,7 +180,8 @@ def _answer_sweep(sweep: Sweep, show: str | None, chart: ChartOptions, target: T
     from pipesched.cli.output import console_for, print_json, save
     from pipesched.file_formats.comparison_json import sweep_document
     from pipesched.file_formats.registry import SWEEP
-    from pipesched.render.sweep import BUBBLE, sweep_view
+    from pipesched.render.measures import BUBBLE
+    from pipesched.render.sweep import sweep_view
 
     measure = BUBBLE if show is None else show
     save(sweep, SWEEP, target, chart.view(show=measure) if target.path else None)

@@ -277,7 +277,7 @@ def comparison_values(values: Mapping[str, Any]) -> ComparisonOptions:
 
         require_name(TRAINERS, values["only"], "trainer", "trainer")
     if values["show"] is not None:
-        from pipesched.render.sweep import MEASURES
+        from pipesched.render.measures import MEASURES
 
         require_name(MEASURES, values["show"], "measure", "show")
     given = {name: values[name] for name in ComparisonOptions._fields if name != "jobs"}

@@ -2,143 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from itertools import pairwise
-from string import ascii_lowercase, ascii_uppercase
-from typing import Any, NamedTuple
 
 from rich.console import Group
 from rich.table import Table
 from rich.text import Text
 
-from pipesched.comparison import Entry, memory_of
+from pipesched.comparison import Entry
 from pipesched.names import look_up
 from pipesched.render.comparison import grid
-from pipesched.render.palette import OVER, ink
-from pipesched.render.scatter import Path, Point, Scatter
+from pipesched.render.measures import BUBBLE, MEASURES, MICROBATCHES, Measure, fits, value_of
 from pipesched.render.summary import GOOD
+from pipesched.render.sweep_plot import sweep_plot
 from pipesched.render.timescale import number
 from pipesched.sweeping import Sweep, SweepPoint
 
-BUBBLE = "bubble"
 LITTLE = 0.01  # of the time a microbatch: what one more microbatch gains beyond the elbow
-MICROBATCHES = "microbatches"
-FEWEST = 3  # values of a field that make a line
-MOST_LINES = 8  # of a plot
 MOST_COLUMNS = 8  # of algorithms; more of them are rows
-
-
-class Measure(NamedTuple):
-    """What a cell of the table shows: its meaning, its number, its text, and whether more of it is better."""
-
-    meaning: str
-    value: Callable[[Mapping[str, Any], float], float]
-    text: Callable[[float], str]
-    more_is_better: bool = False
-
-
-def _percent(value: float) -> str:
-    return f"{value:.2%}"
-
-
-def _plain(value: float) -> str:
-    return number(int(value) if value.is_integer() else value)
-
-
-def _makespan(metrics: Mapping[str, Any], _microbatches: float) -> float:
-    return float(metrics["makespan"])
-
-
-def _microbatch(metrics: Mapping[str, Any], microbatches: float) -> float:
-    return float(metrics["makespan"] / microbatches)
-
-
-def _memory(metrics: Mapping[str, Any], _microbatches: float) -> float:
-    return float(max(memory_of(metrics)))
-
-
-MEASURES = {
-    "makespan": Measure("makespan", _makespan, _plain),
-    "microbatch": Measure("time a microbatch: makespan / microbatches", _microbatch, _plain),
-    BUBBLE: Measure("bubble: idle device-time / (devices x makespan)", lambda metrics, _: metrics["bubble"], _percent),
-    "utilization": Measure(
-        "utilization: useful work / (devices x makespan)", lambda metrics, _: metrics["utilization"], _percent, True
-    ),
-    "memory": Measure("memory of the device that holds most", _memory, _plain),
-}
-
-
-class Mark(NamedTuple):
-    """A value of a measure, at a value of the field; `fits` says whether the schedule is within its budget."""
-
-    x: int | float
-    y: float
-    fits: bool
-
-
-def sweep_lines(sweep: Sweep, show: str = BUBBLE) -> dict[str, list[Mark]]:
-    """Return the values of a measure by algorithm, by rising value of the field; shares in percent.
-
-    `show` is one of MEASURES. Raises ConfigError for another.
-    """
-    measure = look_up(MEASURES, show, "measure", "show")
-    lines: dict[str, list[Mark]] = {}
-    for point in sorted(sweep.points, key=lambda point: point.value):
-        for entry in point.comparison:
-            value = _value(entry, point, sweep, measure)
-            if value is not None:
-                scaled = value * 100 if measure.text is _percent else value
-                lines.setdefault(entry.algorithm, []).append(Mark(point.value, scaled, _fits(entry)))
-    return lines
-
-
-def best_lines(sweep: Sweep, show: str = BUBBLE) -> tuple[dict[str, list[Mark]], str]:
-    """Return the lines that a plot shows, and in words that they are not all ("" where they are).
-
-    Of more than MOST_LINES these are the best, by the value of the measure at the largest value of the field.
-    """
-    lines, more_is_better = sweep_lines(sweep, show), MEASURES[show].more_is_better
-    if len(lines) <= MOST_LINES:
-        return lines, ""
-
-    def rank(name: str) -> tuple[float, float]:
-        last = lines[name][-1]
-        return -last.x, -last.y if more_is_better else last.y
-
-    best = set(sorted(lines, key=rank)[:MOST_LINES])
-    return {name: line for name, line in lines.items() if name in best}, f"the best {MOST_LINES} of {len(lines)}"
-
-
-def title_of(sweep: Sweep, show: str) -> str:
-    """Return the name of a measure with its unit."""
-    measure, times = MEASURES[show], [point.comparison.time_unit for point in sweep.points]
-    name = "time a microbatch" if show == "microbatch" else "memory of the fullest device" if show == "memory" else show
-    unit = "%" if measure.text is _percent else times[0] if times and show in ("makespan", "microbatch") else ""
-    return f"{name} ({unit})" if unit else name
-
-
-def sweep_plot(sweep: Sweep, show: str = BUBBLE, *, ascii_only: bool = False) -> Scatter | None:
-    """Return a line for each algorithm (of many, the best), or None where less than FEWEST values have one.
-
-    `show` is one of MEASURES. Raises ConfigError for another.
-    """
-    lines, note = best_lines(sweep, show)
-    if len({mark.x for line in lines.values() for mark in line}) < FEWEST:
-        return None
-    letters = [*ascii_lowercase, *ascii_uppercase]
-    looks = {
-        name: (letters[number % len(letters)], ink(number, "F"), line)
-        for number, (name, line) in enumerate(lines.items())
-    }
-    return Scatter(
-        [Point(x, y, mark, style if fits else OVER) for mark, style, line in looks.values() for x, y, fits in line],
-        x_title=sweep.field,
-        y_title=title_of(sweep, show),
-        paths=[Path([(x, y) for x, y, _ in line], style) for _, style, line in looks.values()],
-        names=[(mark, name, style) for name, (mark, style, _) in looks.items()],
-        note=note,
-        ascii_only=ascii_only,
-    )
 
 
 def sweep_view(sweep: Sweep, show: str = BUBBLE, *, ascii_only: bool = False) -> Group:
@@ -157,8 +38,8 @@ def sweep_table(sweep: Sweep, show: str = BUBBLE) -> Group:
     rows: list[list[Text]] = []
     notes: dict[str, None] = {}  # in order, each once
     for point in sweep.points:
-        values = [_value(entry, point, sweep, measure) for entry in point.comparison]
-        fitting = [value for value, entry in zip(values, point.comparison, strict=True) if _fits(entry)]
+        values = [value_of(entry, point, sweep, measure) for entry in point.comparison]
+        fitting = [value for value, entry in zip(values, point.comparison, strict=True) if fits(entry)]
         known = [value for value in fitting if value is not None]
         best = (max if measure.more_is_better else min)(known, default=None)
         rows.append([_cell(*pair, best, measure) for pair in zip(point.comparison, values, strict=True)])
@@ -187,24 +68,11 @@ def _oriented(sweep: Sweep, rows: Sequence[Sequence[Text]]) -> Table:
     return table
 
 
-def _fits(entry: Entry) -> bool:
-    return entry.metrics is not None and bool(entry.metrics["fits"])
-
-
-def _value(entry: Entry, point: SweepPoint, sweep: Sweep, measure: Measure) -> float | None:
-    if entry.metrics is None:
-        return None
-    count: float = point.value if sweep.field == MICROBATCHES else 1
-    if entry.outcome is not None:
-        count = entry.outcome.problem.microbatches
-    return measure.value(entry.metrics, count)
-
-
 def _cell(entry: Entry, value: float | None, best: float | None, measure: Measure) -> Text:
     if value is None:
         return Text("n/a", style="dim")
-    fits = _fits(entry)
-    return Text(f"{measure.text(value)}{'' if fits else '!'}", style=GOOD if fits and value == best else "")
+    within = fits(entry)
+    return Text(f"{measure.text(value)}{'' if within else '!'}", style=GOOD if within and value == best else "")
 
 
 def _notes(sweep: Sweep, point: SweepPoint) -> Iterator[str]:

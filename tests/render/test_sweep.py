@@ -12,7 +12,9 @@ import pytest
 import pipesched
 from pipesched.comparison import Comparison
 from pipesched.errors import ConfigError
-from pipesched.render.sweep import MEASURES, MOST_LINES, Mark, best_lines, sweep_lines, sweep_plot, sweep_view
+from pipesched.render.measures import MEASURES
+from pipesched.render.sweep import sweep_view
+from pipesched.render.sweep_plot import MOST_LINES, Mark, best_lines, sweep_lines, sweep_plot
 from pipesched.render.table import display_parts
 from pipesched.sweeping import Sweep, SweepPoint
 

@@ -13,7 +13,7 @@ from pipesched.errors import ConfigError
 from pipesched.render.figure.chart import unit_rgb
 from pipesched.render.figure.page import Drawing, Key, legend, settle, sheet
 from pipesched.render.palette import HUES
-from pipesched.render.sweep import Mark, best_lines, title_of
+from pipesched.render.sweep_plot import Mark, best_lines, title_of
 from pipesched.render.timescale import number
 from pipesched.render.view import View
 from pipesched.sweeping import Sweep
