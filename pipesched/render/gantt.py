@@ -135,7 +135,7 @@ class Gantt(Displayable):
     def _parts(self) -> dict[int, list[Window]]:
         """The parts of each schedule in `together`, by its identity, that a folded chart shows."""
         parts = {}
-        for member in self.together:
+        for member in (self.schedule, *self.together):
             fold = self._fold if member is self.schedule else fold_of(member)
             parts[id(member)] = fold.parts(Window(0, max(member.last_end_ticks))) if fold else [self.window]
         return parts
@@ -144,7 +144,8 @@ class Gantt(Displayable):
         """Return the scales of a folded chart, whose ticks are as long as those of the others in `together`."""
         every = chain.from_iterable(chain.from_iterable(self._parts.values()))
         most = max(sum(end - start for start, end in windows) for windows in self._parts.values())
-        return fit_parts(self._parts[id(schedule)], gcd(quantum(self.together), *every), columns - 1, most)
+        breaks = max(map(len, self._parts.values())) - 1
+        return fit_parts(self._parts[id(schedule)], gcd(quantum(self.together), *every), columns - breaks, most)
 
     def _layout(self, console: Console, options: ConsoleOptions) -> Layout:
         width, devices = options.max_width, self.schedule.problem.devices

@@ -70,11 +70,18 @@ def fit_parts(windows: Sequence[Window], quantum: int, width: int, most: int) ->
     if not quanta:
         return [TimeScale(window, 1) for window in windows]
     columns = width // quanta * quanta if quanta <= width else width
-    ends = [total * columns // most for total in accumulate(end - start for start, end in windows)]
-    return [
-        TimeScale(window, max(end - begin, 1))
-        for window, (begin, end) in zip(windows, pairwise([0, *ends]), strict=True)
-    ]
+    totals = accumulate(end - start for start, end in windows)
+    ends = _apart([total * columns // most for total in totals])
+    return [TimeScale(window, end - begin) for window, (begin, end) in zip(windows, pairwise([0, *ends]), strict=True)]
+
+
+def _apart(ends: list[int]) -> list[int]:
+    """Return rising ends of parts, each of which then has a column at least; the last end stays if it can."""
+    last, count = max(ends[-1], len(ends)), len(ends)
+    rising: list[int] = []
+    for place, end in enumerate([*ends[:-1], last]):
+        rising.append(min(max(end, (rising[-1] if rising else 0) + 1), last - (count - 1 - place)))
+    return rising
 
 
 def quantum(schedules: Iterable[Schedule]) -> int:

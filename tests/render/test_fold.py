@@ -7,6 +7,10 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from rich.cells import cell_len
+from rich.console import Console
 from rich.text import Text
 
 import pipesched
@@ -14,7 +18,7 @@ from pipesched.errors import ConfigError
 from pipesched.pipeline.schedule import Schedule
 from pipesched.render.fold import NOTHING, Fold, fold_of
 from pipesched.render.palette import BREAK, HUES, KIND_HUE
-from pipesched.render.timescale import Window
+from pipesched.render.timescale import Window, fit_parts
 from pipesched.render.view import View
 
 Renderer = Callable[..., str]
@@ -101,7 +105,7 @@ def test_a_schedule_that_only_repeats_keeps_its_last_period() -> None:
 
 
 @pytest.mark.parametrize(
-    ("given", "width", "expected"),
+    ("options", "width", "expected"),
     [
         ({}, 80, True),
         ({"fold": True}, 80, True),
@@ -114,9 +118,9 @@ def test_a_schedule_that_only_repeats_keeps_its_last_period() -> None:
         ({"fold": True}, 400, True),
     ],
 )
-def test_when_a_chart_is_folded(draw: Renderer, given: dict[str, Any], width: int, expected: bool) -> None:
+def test_when_a_chart_is_folded(draw: Renderer, options: dict[str, Any], width: int, expected: bool) -> None:
     """By itself where slots are narrower than two columns, but no part and no common axis; always if asked for."""
-    assert folds(draw(pipesched.Gantt(scheduled("1f1b"), **given), width)) == expected
+    assert folds(draw(pipesched.Gantt(scheduled("1f1b"), **options), width)) == expected
 
 
 def test_small_schedules_are_drawn_whole(draw: Renderer) -> None:
@@ -183,3 +187,47 @@ def test_a_shared_column_has_the_colour_of_its_only_kind(draw: Renderer) -> None
     assert inks[0] == HUES[0]
     assert inks[-2] == HUES[1]  # the last is the idle share
     assert "here with slots of several kinds" in Text.from_ansi(chart).plain
+
+
+@settings(max_examples=60, deadline=None)
+@given(
+    width=st.integers(20, 200),
+    algorithm=st.sampled_from(["1f1b", "zb-h1", "naive", "sequential"]),
+    devices=st.integers(1, 9),
+    microbatches=st.integers(3, 80),
+    forward=st.sampled_from([1, 5, 0.37, 100_000]),
+    p2p=st.sampled_from([0, 1]),
+    budget=st.sampled_from([None, 2, 30]),
+    colour=st.booleans(),
+)
+def test_no_line_of_a_folded_chart_is_wider_than_the_terminal(
+    width: int, algorithm: str, devices: int, microbatches: int, forward: float, p2p: int, budget: int | None,
+    colour: bool,
+) -> None:  # fmt: skip
+    """Whatever the problem and the width, alone or beside others: nothing wraps, and every row has its break."""
+    values = {"devices": devices, "microbatches": microbatches, "forward": forward, "p2p": p2p, "budget": budget}
+    schedule, other = scheduled(algorithm, **values), scheduled("sequential", **values)
+    for together in ((), (schedule, other), (other,)):
+        system: Any = "truecolor" if colour else None
+        console = Console(width=width, force_terminal=colour, no_color=not colour, color_system=system)
+        with console.capture() as capture:
+            console.print(pipesched.Gantt(schedule, fold=True, together=together))
+        lines = Text.from_ansi(capture.get()).plain.splitlines()
+        assert max(map(cell_len, lines)) <= width
+        rows = [line for line in lines if re.match(r"(device |d)\d", line)]
+        assert {BREAK in row for row in rows} == {fold_of(schedule) is not None}
+
+
+def test_parts_have_a_column_each() -> None:
+    """A part that is far shorter than a column has one all the same, at the cost of the other."""
+    parts = [Window(0, 1), Window(5_000, 15_000)]
+    assert [scale.columns for scale in fit_parts(parts, 1, 50, 10_001)] == [1, 49]
+    assert [scale.columns for scale in fit_parts(parts[::-1], 1, 50, 10_001)] == [49, 1]
+    assert [scale.columns for scale in fit_parts(parts, 1, 50, 10**9)] == [1, 1]
+
+
+def test_a_chart_beside_others_that_lack_it(draw: Renderer) -> None:
+    """The schedule need not be among those that share its scale."""
+    own, other = scheduled("1f1b"), scheduled("zb-h1")
+    chart = draw(pipesched.Gantt(own, together=[other], fold=True), 100)
+    assert folds(chart)
