@@ -50,7 +50,7 @@ def sweep_table(sweep: Sweep, show: str = BUBBLE) -> Group:
 
 def _oriented(sweep: Sweep, rows: Sequence[Sequence[Text]]) -> Table:
     """Return the cells as a table: a column for each algorithm, or a row, where they are many and the values fewer."""
-    names = [entry.algorithm for entry in sweep.points[0].comparison] if sweep.points else []
+    names = [entry.label for entry in sweep.points[0].comparison] if sweep.points else []
     values = [number(point.value) for point in sweep.points]
     table = grid()
     if len(names) <= max(MOST_COLUMNS, len(values)):

@@ -35,7 +35,7 @@ def sweep_lines(sweep: Sweep, show: str = BUBBLE) -> dict[str, list[Mark]]:
             value = value_of(entry, point, sweep, measure)
             if value is not None:
                 scaled = value * 100 if measure.is_share else value
-                lines.setdefault(entry.algorithm, []).append(Mark(point.value, scaled, fits(entry)))
+                lines.setdefault(entry.label, []).append(Mark(point.value, scaled, fits(entry)))
     return lines
 
 
