@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from contextlib import AbstractContextManager, nullcontext
 from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 
@@ -12,7 +13,7 @@ from pipesched.cli.options import ComparisonOptions, ProblemSource, Screen, Targ
 from pipesched.errors import ConfigError
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Iterable, Mapping, Sequence
 
     from pipesched.comparison import Comparison
     from pipesched.config.algorithm import Algorithm
@@ -112,6 +113,9 @@ def _chunks_swept(comparison: ComparisonOptions, problem: ProblemSource) -> tupl
         return comparison, problem
     if comparison.sweep is not None:
         raise ConfigError(f"--chunks: a list is a sweep of its own; give one number beside --sweep {comparison.sweep}")
+    for value in chunks:
+        if not isinstance(value, int):
+            raise ConfigError(f"--chunks: must be whole numbers, for instance 1,2,4, not {value!r}")
     others = {name: value for name, value in problem.overrides.items() if name != "chunks"}
     return comparison._replace(sweep=f"chunks={','.join(map(str, chunks))}"), problem._replace(overrides=others)
 
@@ -151,16 +155,21 @@ def _compared(
     count = (20 if isinstance(chosen, str) else len(chosen)) + len(contest.plans or ())
     with working(config.problem, count), _located(config.algorithm, options):
         compared = compare(config.problem, chosen, plans=contest.plans, each=own, jobs=comparison.jobs, **options)
-    return compared if comparison.only is None else compared.only(comparison.only)
+    if comparison.only is None:
+        return compared
+    left = compared.only(comparison.only)
+    _note_left_out(comparison.only, chosen, _names_of([compared]), _names_of([left]))
+    return left
 
 
 def _swept(comparison: ComparisonOptions, contest: Contest, source: ProblemSource, options: Mapping[str, Any]) -> Sweep:
     """Return the comparison at each value of a field, given as FIELD=VALUES."""
-    from pipesched.cli.comparing import read_sweep
+    from pipesched.cli.comparing import read_sweep, require_unvaried
     from pipesched.cli.reading import config_source, flags_of_problem, note_halves, note_other_models
     from pipesched.config.load import algorithm_of, load_values
     from pipesched.config.values import assumes_halves
 
+    require_unvaried(str(comparison.sweep), source.overrides)
     with flags_of_problem():
         values = load_values(config_source(source.config), source.overrides)
     configured = algorithm_of(values)
@@ -172,7 +181,29 @@ def _swept(comparison: ComparisonOptions, contest: Contest, source: ProblemSourc
     outcomes = (entry.outcome for point in swept for entry in point.comparison)
     note_halves(source, assumed=assumes_halves(values), outcomes=outcomes)
     note_other_models(swept)
-    return swept if comparison.only is None else swept.only(comparison.only)
+    if comparison.only is None:
+        return swept
+    left = swept.only(comparison.only)
+    _note_left_out(comparison.only, chosen, *(_names_of(point.comparison for point in each) for each in (swept, left)))
+    return left
+
+
+def _names_of(comparisons: Iterable[Comparison]) -> list[str]:
+    return list(dict.fromkeys(entry.algorithm for comparison in comparisons for entry in comparison))
+
+
+def _note_left_out(trainer: str, chosen: str | Sequence[str], every: Sequence[str], left: Sequence[str]) -> None:
+    """Say on stderr which of the algorithms that were named a trainer cannot run.
+
+    Raises ConfigError where it can run none.
+    """
+    from pipesched.comparison import ALL
+
+    out = [name for name in every if name not in left]
+    if out and not left:
+        raise ConfigError(f"--only: {trainer} can run none of these as they are: {', '.join(out)}")
+    if out and chosen != ALL:
+        print(f"pipesched: note: --only {trainer} leaves out {', '.join(out)}", file=sys.stderr)
 
 
 def _answer_sweep(sweep: Sweep, show: str | None, chart: ChartOptions, target: Target, screen: Screen) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
 from pipesched.cli.chart_options import ChartOptions
@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from pipesched.sweeping import Sweep
 
 MOST_VALUES, MOST_DIGITS = 1_000, 12  # of a range
+ALTERNATIVES = {"chunks": ("chunks", "stages"), "stages": ("stages", "chunks")}  # that replace each other
 
 Charts = int | str | None  # so many, "all", or None for the default
 
@@ -113,6 +114,16 @@ def read_sweep(text: str, values: Values, algorithms: str | Sequence[str], **set
         points = sweep_points(values, field, [typed(part) for part in parts])
     compared = tuple(SweepPoint(value, compare(problem, algorithms, **settings)) for value, problem in points)
     return Sweep(field.key, compared)
+
+
+def require_unvaried(text: str, overrides: Collection[str]) -> None:
+    """Raise ConfigError for an option of the problem that each value of the sweep would replace."""
+    from pipesched.sweeping import numeric_field
+
+    name = numeric_field(_parameter(text.partition("=")[0].strip())).name
+    for replaced in ALTERNATIVES.get(name, (name,)):
+        if replaced in overrides:
+            raise ConfigError(f"{PROBLEM_FLAGS[replaced]}: has no effect with --sweep {text}, which varies it")
 
 
 def _range(text: str) -> Iterator[str]:

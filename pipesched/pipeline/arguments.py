@@ -11,7 +11,7 @@ from pipesched.checks import require_label, shown
 from pipesched.errors import ConfigError
 from pipesched.pipeline.costs import Costs
 from pipesched.pipeline.layer_arguments import GivenLayers, read_layers
-from pipesched.pipeline.layers import GIVEN, SIZES, Layers
+from pipesched.pipeline.layers import BALANCED, EQUAL, GIVEN, SIZES, Layers
 from pipesched.pipeline.memory import Memory
 from pipesched.pipeline.placement import Placement, explicit_placement, named_placement
 from pipesched.pipeline.problem import MOST_OPERATIONS, Problem, require_size
@@ -173,6 +173,9 @@ def _layers(devices: int, stages: int, given: GivenLayers, time: Unit, size: Uni
     count = _count("layers", given.layers)
     if is_several(given.layout):
         given = given._replace(layout=[_whole("layout", value) for value in _entries_of(given.layout, stages)])
+    elif given.layout is not None and not isinstance(given.layout, str):
+        what = f"must be {BALANCED}, {EQUAL} or a list of the layers of each stage, not {shown(given.layout)}"
+        raise ConfigError(what, "layout")
 
     def read(name: str, value: Any) -> Fraction:
         return _number(name, value, size if name in SIZES else time)

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import Any
+from fractions import Fraction
+from typing import Any, NamedTuple
 
 from rich.table import Table
 from rich.text import Text
@@ -13,7 +14,7 @@ from pipesched.pipeline.balance import balance, saved_by_moving
 from pipesched.pipeline.kinds import KEEP_ONLY, Allowed
 from pipesched.pipeline.layers import BALANCED
 from pipesched.pipeline.problem import Problem
-from pipesched.pipeline.quantities import plain
+from pipesched.pipeline.quantities import plain, to_fraction
 from pipesched.pipeline.schedule import Schedule
 from pipesched.render.labels import Spelling, as_parameters, counted
 from pipesched.render.timescale import number
@@ -231,10 +232,32 @@ def _saved(outcome: Outcome, spell: Spelling) -> Iterator[tuple[str, str, str]]:
 
 
 def _checkpoint(problem: Problem, spell: Spelling) -> str:
-    """Return a note where nothing of a recomputed activation stays, which may be because nobody said how much does."""
-    if any(problem.memory.checkpoint):
+    """Return a note of how many layers run again, and of nothing that stays of their activation."""
+    layers = _layers_again(problem)
+    whose, kept = ("", max(problem.memory.checkpoint)) if layers is None else (f", {layers.text}", layers.kept)
+    if not whose and kept:
         return ""
-    return f"{FORMULAS['recomputed']}; {spell('nothing stays meanwhile: `memory.checkpoint` is 0, the default')}"
+    note = FORMULAS["recomputed"].replace(";", f"{whose};", 1)
+    return note if kept else f"{note}; {spell('nothing stays meanwhile: `memory.checkpoint` is 0, the default')}"
+
+
+class _Again(NamedTuple):
+    """The layers of each stage that run again, where these are not all, and the part of their activation that stays."""
+
+    text: str
+    kept: bool
+
+
+def _layers_again(problem: Problem) -> _Again | None:
+    layers, costs = problem.layers, [*map(to_fraction, problem.costs.recompute)]
+    each = Fraction(0) if layers is None else layers.layer.amount("recompute")
+    if layers is None or not each or costs == [*map(to_fraction, layers.amounts("recompute"))]:
+        return None
+    counts = [cost / each for cost in costs]
+    one = layers.layer.amount("activation")
+    columns = zip(counts, problem.memory.activation, problem.memory.checkpoint, strict=True)
+    kept = any(to_fraction(size) * (1 - to_fraction(part)) != count * one for count, size, part in columns)
+    return _Again(f"{counted(int(max(counts)), 'layer')} of each stage", kept)
 
 
 def _budget(outcome: Outcome, every: bool) -> tuple[Text, str]:

@@ -96,4 +96,7 @@ def _elbow(sweep: Sweep) -> str | None:
         if gained >= LITTLE:
             break
         elbow = here
-    return None if elbow is None else f"beyond {number(elbow)}: one more microbatch gains less than {LITTLE:.0%}"
+    if elbow is None:
+        return None
+    whose = ", by the best algorithm at each" if any(len(point.comparison) > 1 for point in sweep.points) else ""
+    return f"beyond {number(elbow)}: one more microbatch gains less than {LITTLE:.0%}{whose}"

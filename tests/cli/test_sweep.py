@@ -48,7 +48,8 @@ def test_field_by_any_of_its_names(sweep: str, name: str) -> None:
 @pytest.mark.parametrize("flag", NUMERIC)
 def test_every_numeric_flag_can_be_swept(cli: Cli, flag: str) -> None:
     """Each flag that takes numbers can be swept, a half of the backward together with the other half."""
-    given = ["--backward-input", "1", "--backward-weight", "1"] if flag.startswith("--backward-") else []
+    halves = ("--backward-input", "--backward-weight")
+    given = [word for half in halves if flag in halves and half != flag for word in (half, "1")]
     value = "8" if flag in ("--stages", "--microbatches", "--layers") else "1"
     result = cli("compare", "list", "--sweep", f"{flag.strip('-')}={value}", *given)
     (name,) = [name for name, known in PROBLEM_FLAGS.items() if known == flag]
@@ -84,3 +85,36 @@ def test_bad_sweep(cli: Cli, sweep: str, fragments: list[str]) -> None:
     assert result.stderr.count("\n") == 1
     for fragment in fragments:
         assert fragment in result.stderr
+
+
+@pytest.mark.parametrize(
+    ("sweep", "given", "flag"),
+    [
+        ("microbatches=4,8", ["--microbatches", "3"], "--microbatches"),
+        ("costs.p2p=1,2", ["--p2p", "7"], "--p2p"),
+        ("chunks=1,2", ["--stages", "8"], "--stages"),
+        ("stages=4,8", ["--chunks", "2"], "--chunks"),
+    ],
+)
+def test_an_option_that_the_sweep_replaces_is_refused(cli: Cli, sweep: str, given: list[str], flag: str) -> None:
+    """What no value of the sweep would heed is not ignored."""
+    result = cli("compare", "1f1b", "--sweep", sweep, *given)
+    said = f"pipesched: {flag}: has no effect with --sweep {sweep}, which varies it\n"
+    assert (result.returncode, result.stdout, result.stderr) == (2, "", said)
+
+
+def test_bad_chunks_of_a_sweep(cli: Cli) -> None:
+    """A list of chunks is refused under its own name."""
+    result = cli("compare", "1f1b", "--chunks", "1,x")
+    assert (result.returncode, result.stdout) == (2, "")
+    assert result.stderr == "pipesched: --chunks: must be whole numbers, for instance 1,2,4, not 'x'\n"
+
+
+@pytest.mark.parametrize("more", [[], ["--sweep", "p2p=1,2"], ["--json"]], ids=" ".join)
+def test_what_only_leaves_out_is_said(cli: Cli, more: list[str]) -> None:
+    """A named algorithm that the trainer cannot run is not left out in silence; where none is left that is an error."""
+    some = cli("compare", "1f1b", "dualpipe", "--only", "pytorch", *more)
+    assert (some.returncode, some.stderr) == (0, "pipesched: note: --only pytorch leaves out dualpipe\n")
+    none = cli("compare", "dualpipe", "--only", "pytorch", *more)
+    assert (none.returncode, none.stdout) == (2, "")
+    assert none.stderr == "pipesched: --only: pytorch can run none of these as they are: dualpipe\n"
