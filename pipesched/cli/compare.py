@@ -57,6 +57,7 @@ def command(
     wanted = wanted_charts(comparison.charts)
     target_format(target, COMPARISON if comparison.sweep is None else SWEEP)
     contest = Contest(names, _read_plans(files))
+    _note_costs([file for _, file in files], problem)
     if comparison.sweep is not None:
         _answer_sweep(_swept(comparison, contest, problem, algorithm), comparison.show, chart, target, screen)
         return
@@ -104,6 +105,15 @@ def _read_plans(files: Sequence[tuple[str | None, str]]) -> Mapping[str, Contest
     from pipesched.given_plans import contestants, name_files
 
     return contestants(name_files(files))
+
+
+def _note_costs(files: Sequence[str], problem: ProblemSource) -> None:
+    """Say on stderr that the times in documents do not count, where no config says which do."""
+    documents = [file for file in files if file.lower().endswith(".json")]
+    if documents and problem.config is None:
+        whose = "the built-in default's, or in options" if problem.overrides else "the built-in default's"
+        what = f"only the order counts; costs and memory are {whose}: name a config for others"
+        print(f"pipesched: note: of {', '.join(documents)} {what}", file=sys.stderr)
 
 
 def _chunks_swept(comparison: ComparisonOptions, problem: ProblemSource) -> tuple[ComparisonOptions, ProblemSource]:

@@ -37,6 +37,7 @@ def _row(point: FrontierPoint) -> Mapping[str, Any]:
         "status": point.status,
         "bubble": schedule.bubble,
         "peak_memory": schedule.peak_memory,
+        "memory": schedule.memory,
         "placement": point.placement,
         "source": point.source,
     }

@@ -12,7 +12,7 @@ from rich.text import Text
 from pipesched.outcome import Outcome, SolveReport
 from pipesched.pipeline.balance import balance, saved_by_moving
 from pipesched.pipeline.kinds import KEEP_ONLY, Allowed
-from pipesched.pipeline.layers import BALANCED
+from pipesched.pipeline.layers import BALANCED, GIVEN
 from pipesched.pipeline.problem import Problem
 from pipesched.pipeline.quantities import plain, to_fraction
 from pipesched.pipeline.schedule import Schedule
@@ -45,7 +45,8 @@ def heading(outcome: Outcome, given: Problem | None = None) -> Text:
     problem = outcome.schedule.problem
     stages = counted(problem.stages, "stage")
     if given is not None and given.stages != problem.stages:
-        stages = f"{counted(given.stages, 'stage')} fused into {problem.stages}"
+        anew = problem.layers is not None and problem.layers.rule != GIVEN
+        stages = f"{counted(given.stages, 'stage')} {'cut anew' if anew else 'fused'} into {problem.stages}"
     parts = [counted(problem.devices, "device"), stages, counted(problem.microbatches, "microbatch", "es")]
     title = Text(outcome.algorithm, style="bold")
     if problem.name:

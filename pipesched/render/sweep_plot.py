@@ -61,6 +61,9 @@ def title_of(sweep: Sweep, show: str) -> str:
     measure, times = MEASURES[show], [point.comparison.time_unit for point in sweep.points]
     name = "time a microbatch" if show == "microbatch" else "memory of the fullest device" if show == "memory" else show
     unit = "%" if measure.is_share else times[0] if times and show in ("makespan", "microbatch") else ""
+    if show == "memory":
+        outcomes = (entry.outcome for point in sweep.points for entry in point.comparison)
+        unit = next((outcome.problem.memory.unit for outcome in outcomes if outcome is not None), "")
     return f"{name} ({unit})" if unit else name
 
 

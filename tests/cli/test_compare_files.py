@@ -109,3 +109,11 @@ def test_what_is_refused(cli: Cli, words: list[str], message: str) -> None:
     assert (result.returncode, result.stdout) == (2, "")
     assert result.stderr.startswith(f"pipesched: {message}")
     assert result.stderr.count("\n") == 1
+
+
+def test_whose_costs_count_is_said(cli: Cli) -> None:
+    """Documents hold times that do not count; without a config it is said that the built-in default's do."""
+    alone = cli("compare", "mine.json", "--devices", "2", "--microbatches", "4", "--json")
+    assert alone.returncode == 0
+    assert alone.stderr.startswith("pipesched: note: of mine.json only the order counts; costs and memory are the")
+    assert cli("compare", "mine.json", "model.yaml", "--json").stderr == ""

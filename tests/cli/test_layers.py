@@ -136,3 +136,12 @@ def test_how_many_layers_are_recomputed_is_said(cli: Cli, tmp_path: Path) -> Non
     assert "nothing stays" not in kept
     every = cli(*asked, "--recompute", "full").stdout
     assert "of stages x microbatches; runs a forward again" in every
+
+
+def test_layers_are_cut_anew_and_stages_are_fused(cli: Cli, tmp_path: Path) -> None:
+    """The heading says how the stages of an algorithm came about."""
+    file = tmp_path / "f.yaml"
+    file.write_text("devices: 2\nlayers: 8\nlayer: {forward: 1, backward_input: 1, backward_weight: 1}\n")
+    assert "2 stages cut anew into 4" in cli("run", "zb-v", str(file)).stdout
+    given = cli("run", "1f1b", str(file), "--chunks", "2", "--layout", "2,2,2,2").stdout
+    assert "4 stages fused into 2" in given

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from pathlib import Path
 from subprocess import CompletedProcess
 
 import pytest
@@ -101,6 +102,14 @@ def test_an_option_that_the_sweep_replaces_is_refused(cli: Cli, sweep: str, give
     result = cli("compare", "1f1b", "--sweep", sweep, *given)
     said = f"pipesched: {flag}: has no effect with --sweep {sweep}, which varies it\n"
     assert (result.returncode, result.stdout, result.stderr) == (2, "", said)
+
+
+def test_memory_of_a_sweep_has_its_unit(cli: Cli, tmp_path: Path) -> None:
+    """The plot says in which unit memory is, as it does of time."""
+    file = tmp_path / "gb.yaml"
+    file.write_text("devices: 2\nmemory: {unit: GB, activation: 3}\n")
+    shown = cli("compare", "1f1b", str(file), "--sweep", "microbatches=1,2,4", "--show", "memory").stdout
+    assert shown.startswith("memory of the fullest device (GB)\n")
 
 
 def test_bad_chunks_of_a_sweep(cli: Cli) -> None:
