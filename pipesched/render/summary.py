@@ -206,7 +206,8 @@ def _peak(outcome: Outcome, every: bool) -> tuple[str, str]:
     what = "activations and static memory" if any(memory.static) else "activations"
     value = f"{number(max(held))} {memory.unit}".strip()
     if every or len(held) <= FEW_DEVICES:
-        return value, f"{what} of devices 0..{len(held) - 1}: {', '.join(map(number, held))}"
+        whose = f"devices 0..{len(held) - 1}" if len(held) > 1 else "device 0"
+        return value, f"{what} of {whose}: {', '.join(map(number, held))}"
     return value, f"{what}: {_extremes(held)}"
 
 

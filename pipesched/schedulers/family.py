@@ -115,8 +115,9 @@ def _require_agreement(problem: Problem, fitted: Problem, family: Family) -> Non
         return
     theirs = fitted.settled_placement.in_blocks(problem.stages)
     if theirs != problem.placement:
+        asked = "bidirectional" if problem.placement.mirrored else shown(problem.placement.devices)
         raise NotApplicable(
-            f"{family.name} places its stages {family.placement}, on devices {shown(theirs.devices)}, not"
-            f" {shown(problem.placement.devices)}; use placement: auto",
+            f"{family.name} places its stages {family.placement}, on devices {shown(theirs.devices)}, not {asked}; use"
+            " placement: auto",
             "placement",
         )

@@ -112,6 +112,8 @@ def test_a_contradicting_placement(name: str, placement: Any, stages: int) -> No
     with pytest.raises(NotApplicable, match=f"{name} places its stages {family(name).placement}") as caught:
         run(make_problem(devices=3, stages=stages, placement=placement), name)
     assert caught.value.key == "placement"
+    asked = str(caught.value).partition(", not ")[2]
+    assert asked.startswith("bidirectional;" if placement == "bidirectional" else "[")
 
 
 @pytest.mark.parametrize("name", [*LINEAR_FAMILIES, *LOOP_FAMILIES])
