@@ -1,7 +1,7 @@
 """Given plans and building blocks on the problem of a comparison.
 
-Only their orders count. Costs, memory and sizes are those of the problem, whose stages are fused to those of the plan
-as they are for algorithms; what cannot be for the problem says why.
+Only their orders count. Costs, memory and sizes are those of the problem, whose stages are fused to those of the plan,
+or whose layers are cut anew for it, as they are for algorithms; what cannot be for the problem says why.
 """
 
 from __future__ import annotations
@@ -19,6 +19,7 @@ from pipesched.pipeline.check import checked
 from pipesched.pipeline.fuse import fuse
 from pipesched.pipeline.plan_placement import placement_of
 from pipesched.pipeline.problem import Problem
+from pipesched.pipeline.recut import can_be_cut, open_cut, settled
 from pipesched.pipeline.schedule import schedule_plan
 
 
@@ -55,11 +56,16 @@ def _run(problem: Problem, name: str, given: GivenAlgorithm) -> Outcome:
 
 
 def _fused(problem: Problem, algorithm: Algorithm) -> Problem:
-    """Return `problem` with the stages of a block, and its own placement; as it is for other algorithms."""
+    """Return `problem` with the stages of a block, and its own placement; as it is for other algorithms.
+
+    Its stages are fused to those, or its layers cut anew into them.
+    """
     starts = algorithm.options.get("forward") if algorithm.name == BLOCK else None
     stages = len(starts) if isinstance(starts, (list, tuple)) else 0
     if not stages or stages == problem.stages or stages < problem.devices:
         return problem
+    if can_be_cut(problem):
+        return open_cut(problem, stages)
     fused = fuse(problem, stages)
     if problem.placement is None:
         return fused
@@ -79,4 +85,4 @@ def _placed(problem: Problem, fitted: Problem, given: GivenAlgorithm) -> Problem
         return fitted
     if problem.placement is not None and placement.in_blocks(problem.stages) != problem.placement:
         raise NotApplicable(f"{given.file} places its stages otherwise than the problem does", "placement")
-    return replace(fitted, placement=placement)
+    return settled(fitted, placement)

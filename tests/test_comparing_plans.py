@@ -99,6 +99,20 @@ def test_a_block_has_the_placement_of_its_file(tmp_path: Path) -> None:
     assert "places its stages otherwise" in pipesched.compare(placed, plans={"mine": file})["mine"].reason
 
 
+@pytest.mark.parametrize("placement", ["linear", "loop", "v"])
+def test_layers_are_cut_for_a_block(tmp_path: Path, placement: str) -> None:
+    """A problem by layers is cut into the stages of a block, for the placement of its file, as it is for a family."""
+    file = tmp_path / "block.yaml"
+    starts = "forward: [0, 1, 2, 3], backward: [9, 8, 6, 4]"
+    file.write_text(f"placement: {placement}\nalgorithm: {{block: {{period: 9, {starts}}}}}\n")
+    model = {"devices": 2, "microbatches": 4, "layers": 9, "last": {"forward": 2, "backward": 3}}
+    outcome = pipesched.compare(pipesched.make_problem(**model), plans={"mine": file})["mine"].outcome
+    assert outcome is not None
+    expected = pipesched.make_problem(**model, stages=4, placement=placement)
+    assert outcome.problem == expected
+    assert outcome.problem.layers == expected.layers
+
+
 def test_several_processes_give_the_same(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """What is compared, and what comes of it, goes to other processes and back."""
     monkeypatch.setattr("pipesched.parallel.FEWEST_OPERATIONS", 1)

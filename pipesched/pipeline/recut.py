@@ -74,9 +74,21 @@ def balanced_for(problem: Problem) -> Problem:
     """
     if problem.layers is None or problem.layers.rule == GIVEN:
         return problem
-    name = "loop" if problem.stages % problem.devices == 0 else "linear"
-    placement = problem.placement or named_placement(name, problem.devices, problem.stages)
+    placement = problem.placement or _likely_placement(problem.devices, problem.stages)
     return replace(recut(problem, placement), placement=problem.placement)
+
+
+def open_cut(problem: Problem, stages: int) -> Problem:
+    """Return `problem`, whose layers may be cut anew, cut into a number of stages; its placement stays open.
+
+    Raises NotApplicable where some stage would have nothing to do.
+    """
+    return replace(recut(problem, _likely_placement(problem.devices, stages)), placement=None)
+
+
+def _likely_placement(devices: int, stages: int) -> Placement:
+    """Return the placement for which stages are cut while none is known."""
+    return named_placement("linear" if stages % devices else "loop", devices, stages)
 
 
 def costs_of(costs: Costs, layers: Layers) -> Costs:
