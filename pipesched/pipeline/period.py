@@ -14,7 +14,6 @@ from __future__ import annotations
 from bisect import bisect_left
 from collections.abc import Iterator, Sequence
 from itertools import islice, pairwise
-from operator import sub
 from typing import NamedTuple
 
 from pipesched.pipeline.schedule import Schedule
@@ -118,7 +117,8 @@ def _repeats(starts: Sequence[int], place: int, until: int, ticks: int, step: in
     if place + step >= len(starts) or starts[place + step] - starts[place] != ticks:
         return False
     middle = place + step
-    return set(map(sub, starts[middle : middle + step], starts[place:middle])) == {ticks}
+    pairs = zip(starts[place:middle], starts[middle : middle + step], strict=False)
+    return all(later - start == ticks for start, later in pairs)
 
 
 def _longest(series: Sequence[Series], ticks: int, step: int) -> SteadyState | None:
