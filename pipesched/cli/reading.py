@@ -51,7 +51,7 @@ def note_halves(source: ProblemSource, *, assumed: bool, outcomes: Iterable[Outc
         return
     from pipesched.pipeline.doubts import assumed_halves
 
-    note = assumed_halves((outcome.algorithm, outcome.schedule.plan) for outcome in outcomes if outcome is not None)
+    note = assumed_halves((outcome.algorithm, outcome.schedule) for outcome in outcomes if outcome is not None)
     if note is not None:
         print(f"pipesched: note: {spell(note) if source.config is None else note}", file=sys.stderr)
 

@@ -12,9 +12,7 @@ from typing import NamedTuple
 
 MOST_ITERATIONS = 1_000  # that a value may be old
 EARLIER = re.compile(r"(?<![\w.])([^\W\d]\w*)([ \t]*@[ \t]*([0-9]{1,9}))(?![\w.])")
-Position = tuple[
-    int, int
-]  # the line (from 1) and the column in bytes (from 0): as the nodes of Python's parser have it
+Position = tuple[int, int]  # the line (from 1) and the column in bytes (from 0), as nodes of Python's parser have them
 
 
 class Earlier(NamedTuple):

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 
 from pipesched.checks import joined
-from pipesched.pipeline.plan import Plan
 from pipesched.pipeline.problem import Problem
 from pipesched.pipeline.quantities import plain, to_fraction
+from pipesched.pipeline.schedule import Schedule
 
 
 def doubts(problem: Problem) -> Iterator[str]:
@@ -23,20 +23,21 @@ def other_models(field: str, problems: Sequence[Problem]) -> str | None:
     `field` is the key that is varied, `problems` are those of its values.
     """
     works = {sum(map(to_fraction, (*problem.costs.forward, *problem.costs.backward))) for problem in problems}
-    if field not in ("stages", "chunks") or len(works) == 1:
+    if field not in ("stages", "chunks") or len(works) <= 1:
         return None
     return f"{field}: costs are one a stage, so each value trains a model of another size; `layers` keeps the model"
 
 
-def assumed_halves(plans: Iterable[tuple[str, Plan]]) -> str | None:
-    """Return a sentence about halves of a backward that was given whole, None where no plan runs them.
+def assumed_halves(schedules: Iterable[tuple[str, Schedule]]) -> str | None:
+    """Return a sentence about halves of a backward that was given whole, None where no schedule runs them.
 
-    `plans` are plans of a problem whose config gives `backward` alone, each with the name of what made it.
+    `schedules` are of a problem whose config gives `backward` alone, each with the name of what made it.
     """
-    names = list(dict.fromkeys(name for name, plan in plans if "W" in plan.index.letters))
-    if not names:
+    by_name = {name: schedule.problem for name, schedule in schedules if "W" in schedule.plan.index.letters}
+    if not by_name:
         return None
+    section = "costs" if any(problem.layers is None for problem in by_name.values()) else "layer"
     return (
-        f"{joined(names, 40)}: each half of the backward counts as half of `costs.backward`;"
-        " give `costs.backward_input` and `costs.backward_weight` if you have measured them"
+        f"{joined(list(by_name), 40)}: each half of the backward counts as half of `{section}.backward`;"
+        f" give `{section}.backward_input` and `{section}.backward_weight` if you have measured them"
     )

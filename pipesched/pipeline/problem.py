@@ -165,3 +165,10 @@ def require_size(stages: int, microbatches: int, *, split: bool) -> None:
             f" at most {MOST_OPERATIONS:,} are scheduled",
             "microbatches",
         )
+
+
+def require_offload(problem: Problem) -> None:
+    """Raise ConfigError about `offload` for a problem in which no activation can be offloaded."""
+    if problem.costs.offload is None:
+        section = "costs" if problem.layers is None else "layer"
+        raise ConfigError(f"needs `{section}.offload`, which says what one transfer takes", "offload")

@@ -9,8 +9,8 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any, NamedTuple
 
-from pipesched.errors import ConfigError, NotApplicable
-from pipesched.pipeline.problem import Problem
+from pipesched.errors import NotApplicable
+from pipesched.pipeline.problem import Problem, require_offload
 from pipesched.pipeline.quantities import canonical, to_fraction
 from pipesched.schedulers.family import Family
 from pipesched.schedulers.options import FULL, OFFLOAD, RECOMPUTE
@@ -31,10 +31,16 @@ def savings(problem: Problem, family: Family, recompute: Any, offload: Any) -> S
     number twice, and for a family that obeys a budget; ConfigError where the problem has no cost of an offload.
     """
     _require_use(problem, family, OFFLOAD if recompute is None else RECOMPUTE)
-    if offload is not None and problem.costs.offload is None:
-        raise ConfigError("needs `costs.offload`, which says what one transfer takes", OFFLOAD)
+    if offload is not None:
+        require_offload(problem)
     again = first_stages(problem, family, RECOMPUTE, recompute)
     away = first_stages(problem, family, OFFLOAD, offload)
+    if again == away and counts_layers(problem, RECOMPUTE, recompute):
+        raise NotApplicable(
+            f"recompute {recompute} takes layers of every stage of {family.name}, so offload takes fewer than all"
+            f" {away} stages: those are offloaded whole",
+            OFFLOAD,
+        )
     if again == away:
         raise NotApplicable(
             f"recompute and offload both take the first {again} stages of {family.name}; give different numbers: the"

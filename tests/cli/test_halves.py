@@ -65,6 +65,12 @@ def test_nothing_is_said(cli: Cli, args: list[str]) -> None:
     assert (result.returncode, result.stderr) == (0, "")
 
 
+def test_of_layers(cli: Cli) -> None:
+    """Of a model by layers the keys are those of a layer, since costs of the stages cannot be given."""
+    Path("layers.yaml").write_text("devices: 2\nlayers: 8\nlayer: {forward: 1, backward: 2}\n")
+    assert cli("run", "zb-h1", "layers.yaml").stderr == f"pipesched: note: zb-h1: {SAID.replace('costs.', 'layer.')}\n"
+
+
 @pytest.mark.parametrize("frontier", [[], ["--frontier"]])
 def test_of_a_solve(cli: Cli, frontier: list[str]) -> None:
     """A solve that splits the backward says it at the end of its progress, on stderr; the document is whole."""

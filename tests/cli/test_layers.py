@@ -145,3 +145,9 @@ def test_layers_are_cut_anew_and_stages_are_fused(cli: Cli, tmp_path: Path) -> N
     assert "2 stages cut anew into 4" in cli("run", "zb-v", str(file)).stdout
     given = cli("run", "1f1b", str(file), "--chunks", "2", "--layout", "2,2,2,2").stdout
     assert "4 stages fused into 2" in given
+
+
+def test_a_sweep_of_nothing_is_not_doubted(cli: Cli) -> None:
+    """Where no algorithm applies at any value, nothing is known of the models and nothing is said of them."""
+    result = cli("compare", "dualpipe", "--microbatches", "3", "--sweep", "stages=4,8")
+    assert "each value trains" not in result.stderr

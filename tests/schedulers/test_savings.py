@@ -247,6 +247,14 @@ def test_both_at_once(recompute: Any, offload: Any, expected: Times) -> None:
     assert (schedule.recomputed, schedule.offloaded) == expected
 
 
+def test_layers_and_all_stages_exclude_each_other() -> None:
+    """A number of layers is of every stage, so no stage is left where all are offloaded; the message says that."""
+    problem = make_problem(devices=2, layers=8, layer={"offload": 1})
+    with pytest.raises(NotApplicable, match="recompute 1 takes layers of every stage of 1f1b, so offload takes fewer"):
+        run(problem, "1f1b", recompute=1, offload="full")
+    assert run(problem, "1f1b", recompute=1, offload=1).schedule.recomputed == 4
+
+
 def test_refusals() -> None:
     """What a family cannot do is said with the number of stages that it runs."""
     problem = make_problem(devices=2, stages=4, microbatches=4, offload=1)
@@ -258,6 +266,8 @@ def test_refusals() -> None:
             run(problem, "1f1b", recompute=pair[0], offload=pair[1])
     with pytest.raises(ConfigError, match=r"^offload: needs `costs.offload`"):
         run(make_problem(devices=2), "1f1b", offload=1)
+    with pytest.raises(ConfigError, match=r"^offload: needs `layer.offload`"):
+        run(make_problem(devices=2, layers=4), "1f1b", offload=1)
 
 
 @pytest.mark.parametrize("value", ["Full", 0, -1, True, 1.5, "all", [1]])
