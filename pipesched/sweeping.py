@@ -12,8 +12,8 @@ from pipesched.checks import cut, require_label, require_mapping, require_number
 from pipesched.comparison import Comparison, Entry, compare, read_plans
 from pipesched.display import Displayable
 from pipesched.errors import ConfigError
-from pipesched.pipeline.arguments import first_entries, is_several
 from pipesched.pipeline.costs import BRIEF
+from pipesched.pipeline.given_numbers import first_entries, is_several
 from pipesched.pipeline.quantities import plain, to_fraction
 from pipesched.pipeline.units_of_measure import TIME, Unit, has_unit, read_number
 

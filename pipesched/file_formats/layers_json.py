@@ -13,7 +13,6 @@ from pipesched.pipeline.layers import LayerCosts, Layers
 from pipesched.pipeline.problem import Problem
 from pipesched.pipeline.quantities import canonical, plain, to_fraction
 
-BY_STAGE = ("forward", "backward", "backward_input", "backward_weight", "recompute", "overlap", "offload", "reload")
 BY_LAYER = ("layers", *PARTS, "layout")
 
 
@@ -39,7 +38,7 @@ def problem_of(values: Mapping[str, Any]) -> Problem:
     if "layers" not in values:
         return by_stage
 
-    sizes = {key: value for key, value in values.items() if key not in (*BY_STAGE, "activation", "static")}
+    sizes = {key: value for key, value in values.items() if key not in KEYS}
     problem = make_problem(**sizes)
     costs = replace(problem.costs, recompute=by_stage.costs.recompute)
     if replace(problem, costs=costs) != by_stage or problem.layers is None:

@@ -23,6 +23,7 @@ from pipesched.file_formats.json_text import VERSION, get, parse_document, requi
 from pipesched.file_formats.layers_json import layers_document, problem_of
 from pipesched.file_formats.solver_json import report_of, solver_document, wrong_solver_claims
 from pipesched.outcome import Outcome
+from pipesched.pipeline.layers import SIZES
 from pipesched.pipeline.ops import Op, Pair, Slot, parse_op, parse_slot, parse_transfer
 from pipesched.pipeline.plan import plan_from_slots
 from pipesched.pipeline.problem import Problem
@@ -208,8 +209,7 @@ def _entries_or_numbers(value: Any, read: Callable[[int | Decimal], Any]) -> Any
     """Return a value with its numbers exact: of a mapping, by what each of its entries is."""
     if not isinstance(value, dict):
         return _numbers(value, read)
-    sizes = ("activation", "static")
-    return {key: _numbers(entry, _exact_size if key in sizes else _exact_time) for key, entry in value.items()}
+    return {key: _numbers(entry, _exact_size if key in SIZES else _exact_time) for key, entry in value.items()}
 
 
 def _numbers(value: Any, read: Callable[[int | Decimal], Any]) -> Any:

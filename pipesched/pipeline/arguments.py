@@ -2,25 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence, Set
+from collections.abc import Iterable, Mapping, Sequence
 from fractions import Fraction
-from itertools import islice
 from typing import Any
 
 from pipesched.checks import require_label, shown
 from pipesched.errors import ConfigError
 from pipesched.pipeline.costs import Costs
-from pipesched.pipeline.layer_arguments import GivenLayers, read_layers
-from pipesched.pipeline.layers import BALANCED, EQUAL, GIVEN, SIZES, Layers
+from pipesched.pipeline.given_numbers import count_of, exact_numbers, first_entries, is_several, length_text
+from pipesched.pipeline.layer_arguments import GivenLayers, read_layers, require_numbers, stage_values
 from pipesched.pipeline.memory import Memory
 from pipesched.pipeline.placement import Placement, explicit_placement, named_placement
 from pipesched.pipeline.problem import MOST_OPERATIONS, Problem, require_size
-from pipesched.pipeline.quantities import Exact, Number, canonical, exact, is_scalar, ticks_per_unit, to_fraction
+from pipesched.pipeline.quantities import Exact, Number, canonical, exact, ticks_per_unit, to_fraction
 from pipesched.pipeline.recut import balanced_for
-from pipesched.pipeline.units_of_measure import MEMORY, TIME, Unit, read_number
+from pipesched.pipeline.units_of_measure import MEMORY, TIME, Unit
 
 Numbers = Number | Sequence[Number]  # one for all, or a list
-NOT_SEVERAL = (str, bytes, bytearray, Mapping, Set)  # these can be looped over, and are no lists
 
 
 def make_problem(
@@ -97,9 +95,9 @@ def make_problem(
     Raises:
         ConfigError: For a bad value; its `key` is the parameter.
     """
-    p = _count("devices", devices)
+    p = count_of("devices", devices)
     s = _stages(p, stages, chunks, layout)
-    m = 2 * p if microbatches is None else _count("microbatches", microbatches)
+    m = 2 * p if microbatches is None else count_of("microbatches", microbatches)
     given = {
         "forward": forward, "backward": backward, "backward_input": backward_input, "backward_weight": backward_weight,
         "recompute": recompute, "overlap": overlap, "offload": offload, "reload": reload,
@@ -107,19 +105,19 @@ def make_problem(
     }  # fmt: skip
     split = backward_input is not None or backward_weight is not None
     time, size = Unit(TIME, require_label(time_unit, "time_unit")), Unit(MEMORY, require_label(unit, "unit"))
-    model = _layers(p, s, GivenLayers(layers, layer, first, last, layout), time, size)
+    model = read_layers(GivenLayers(layers, layer, first, last, layout), p, s, time, size)
     if model is not None:
-        _require_numbers(model, {"p2p": p2p, "retain": retain, "checkpoint": checkpoint})
-        split = layer is not None and "backward_input" in layer
-        given = _stage_values(model, given)
+        require_numbers(model, {"p2p": p2p, "retain": retain, "checkpoint": checkpoint})
+        split = layer is not None and layer.get("backward_input") is not None
+        given = stage_values(model, given)
     require_size(s, m, split=split)
     settled = read_placement(placement, p, s)
     memory = Memory(
-        activation=_numbers("activation", _or(given["activation"], Fraction(p, s)), s, "one a stage", size),
-        retain=_numbers("retain", retain, s, "one a stage", None, most=1),
-        checkpoint=_numbers("checkpoint", checkpoint, s, "one a stage", None, most=1),
-        static=_numbers("static", _or(given["static"], 0), s, "one a stage", size),
-        budget=None if budget is None else _numbers("budget", budget, p, "one a device", size, positive=True),
+        activation=exact_numbers("activation", _or(given["activation"], Fraction(p, s)), s, "one a stage", size),
+        retain=exact_numbers("retain", retain, s, "one a stage", None, most=1),
+        checkpoint=exact_numbers("checkpoint", checkpoint, s, "one a stage", None, most=1),
+        static=exact_numbers("static", _or(given["static"], 0), s, "one a stage", size),
+        budget=None if budget is None else exact_numbers("budget", budget, p, "one a device", size, positive=True),
         unit=unit,
     )
     costs = _costs(given, s, p2p, time, split=split)
@@ -133,12 +131,12 @@ def _or(value: Any, default: Any) -> Any:
 def _costs(given: Mapping[str, Any], stages: int, p2p: Any, time: Unit, *, split: bool) -> Costs:
     """Return the costs of the stages, by the parameters of make_problem, every default filled in."""
     times = {
-        key: None if given[key] is None else _numbers(key, given[key], stages, "one a stage", time)
+        key: None if given[key] is None else exact_numbers(key, given[key], stages, "one a stage", time)
         for key in ("recompute", "overlap", "offload", "reload")
     }
     if times["reload"] is not None and times["offload"] is None:
         raise ConfigError("the way back from host memory; `offload` is needed too", "reload")
-    forwards = _numbers("forward", _or(given["forward"], 1), stages, "one a stage", time)
+    forwards = exact_numbers("forward", _or(given["forward"], 1), stages, "one a stage", time)
     wholes_and_halves = (given[key] for key in ("backward", "backward_input", "backward_weight"))
     halves = _halves(stages, time, forwards, *wholes_and_halves)
     return Costs(
@@ -147,7 +145,7 @@ def _costs(given: Mapping[str, Any], stages: int, p2p: Any, time: Unit, *, split
         backward_weight=halves[1],
         recompute=times["recompute"] or forwards,
         overlap=times["overlap"],
-        p2p=_numbers("p2p", p2p, stages - 1, "one a boundary between stages", time),
+        p2p=exact_numbers("p2p", p2p, stages - 1, "one a boundary between stages", time),
         offload=times["offload"],
         reload=times["reload"] or times["offload"],
         split=split,
@@ -159,73 +157,10 @@ def _stages(devices: int, stages: Any, chunks: Any, layout: Any) -> int:
     if chunks is not None and stages is not None:
         raise ConfigError("give either `stages`, or the `chunks` of a device", "chunks")
     if chunks is not None:
-        return devices * _count("chunks", chunks)
+        return devices * count_of("chunks", chunks)
     if stages is not None:
-        return _count("stages", stages)
+        return count_of("stages", stages)
     return len(first_entries(layout, MOST_OPERATIONS)) if is_several(layout) else devices
-
-
-def _layers(devices: int, stages: int, given: GivenLayers, time: Unit, size: Unit) -> Layers | None:
-    """Return the layers of the model, if it is given by layers."""
-    if given.layers is None:
-        given.require_layers()
-        return None
-    count = _count("layers", given.layers)
-    if is_several(given.layout):
-        given = given._replace(layout=[_whole("layout", value) for value in _entries_of(given.layout, stages)])
-    elif given.layout is not None and not isinstance(given.layout, str):
-        what = f"must be {BALANCED}, {EQUAL} or a list of the layers of each stage, not {shown(given.layout)}"
-        raise ConfigError(what, "layout")
-
-    def read(name: str, value: Any) -> Fraction:
-        return _number(name, value, size if name in SIZES else time)
-
-    return read_layers(given, count, stages, Fraction(devices, count), read)
-
-
-def _entries_of(layout: Any, stages: int) -> list[Any]:
-    entries = first_entries(layout, stages)
-    if len(entries) != stages:
-        found = length_text(layout, entries, stages)
-        raise ConfigError(f"lists the layers of {found} stages; there are {stages}", "layout")
-    return entries
-
-
-def _whole(key: str, value: Any) -> int:
-    number = _number(key, value, None)
-    if number.denominator != 1:
-        raise ConfigError(f"must be whole numbers, not {shown(value)}", key)
-    return int(number)
-
-
-def _require_numbers(model: Layers, values: Mapping[str, Any]) -> None:
-    """Raise ConfigError for a list that holds for one number of stages, where others may be cut."""
-    for key, value in values.items():
-        if model.rule != GIVEN and is_several(value):
-            raise ConfigError("must be one number: a list holds for one layout, and none is given", key)
-
-
-def _stage_values(model: Layers, given: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the values of the stages that layers make. Raises ConfigError for one that is given by stages too."""
-    for key, value in given.items():
-        if value is not None:
-            raise ConfigError("is one a stage; with `layers`, give it in `layer`, `first` and `last`", key)
-    values: dict[str, Any] = {"backward": None}
-    for key in given:
-        if key != "backward":
-            absent = getattr(model.layer, key) is None
-            values[key] = None if absent else [*map(to_fraction, model.amounts(key))]
-    return values
-
-
-def _count(key: str, value: Any) -> int:
-    try:
-        number = exact(value)
-    except ValueError as error:
-        raise ConfigError(f"must be a whole number of at least 1, not {shown(value)} ({error})", key) from None
-    if number.denominator != 1 or number < 1:
-        raise ConfigError(f"must be a whole number of at least 1, not {shown(value)}", key)
-    return int(number)
 
 
 def read_placement(value: Any, devices: int, stages: int) -> Placement | None:
@@ -257,53 +192,6 @@ def _listed_placement(given: Iterable[Any], devices: int, stages: int) -> Placem
     return explicit_placement(tuple(map(int, numbers)), devices)
 
 
-def is_several(value: Any) -> bool:
-    """Return whether a value is a list of some kind (also one of numpy's), not a number, a text or a mapping."""
-    return isinstance(value, Iterable) and not isinstance(value, NOT_SEVERAL) and not is_scalar(value)
-
-
-def first_entries(values: Iterable[Any], most: int) -> list[Any]:
-    """Return the entries of a list of some kind; of a longer one than `most`, which may be endless, one more."""
-    return list(islice(values, most + 1))
-
-
-def length_text(values: Iterable[Any], read: Sequence[Any], most: int) -> str:
-    """Return as text how many entries `values` have, of which `first_entries` has `read` these."""
-    if isinstance(values, (list, tuple)):
-        return str(len(values))
-    return str(len(read)) if len(read) <= most else "more"
-
-
-def _number(
-    key: str,
-    value: Any,
-    unit: Unit | None,
-    most: int | None = None,
-    *,
-    positive: bool = False,
-    entry: int | None = None,
-) -> Fraction:
-    number = read_number(value, unit, key, entry)
-    if number < 0 or (positive and not number) or (most is not None and number > most):
-        allowed = "more than 0" if positive else "at least 0" if most is None else f"between 0 and {most}"
-        raise ConfigError(f"must be {allowed}, not {shown(value)}", key, entry=entry)
-    return number
-
-
-def _numbers(
-    key: str, value: Any, count: int, each: str, unit: Unit | None, most: int | None = None, *, positive: bool = False
-) -> tuple[Exact, ...]:
-    """Read a number for all, or a list of `count` numbers, of this unit."""
-    if not is_several(value):
-        return (canonical(_number(key, value, unit, most, positive=positive)),) * count
-    entries = first_entries(value, count)
-    if len(entries) != count:
-        found = length_text(value, entries, count)
-        raise ConfigError(f"a list here needs {count} numbers ({each}); this one has {found}", key)
-    numbers = (_number(key, given, unit, most, positive=positive, entry=entry) for entry, given in enumerate(entries))
-    return tuple(map(canonical, numbers))
-
-
 def _halves(
     stages: int, time: Unit, forward: Sequence[Exact], backward: Any, half_input: Any, half_weight: Any
 ) -> tuple[tuple[Exact, ...], tuple[Exact, ...]]:
@@ -311,7 +199,7 @@ def _halves(
     if half_input is None and half_weight is None:
         if backward is None:
             return tuple(forward), tuple(forward)
-        whole = _numbers("backward", backward, stages, "one a stage", time)
+        whole = exact_numbers("backward", backward, stages, "one a stage", time)
         _require_decimals("backward", whole)
         half = tuple(canonical(to_fraction(time) / 2) for time in whole)
         return half, half
@@ -322,8 +210,8 @@ def _halves(
     if half_weight is None:
         raise ConfigError("half of the backward; `backward_weight` is needed too", "backward_input")
     return (
-        _numbers("backward_input", half_input, stages, "one a stage", time),
-        _numbers("backward_weight", half_weight, stages, "one a stage", time),
+        exact_numbers("backward_input", half_input, stages, "one a stage", time),
+        exact_numbers("backward_weight", half_weight, stages, "one a stage", time),
     )
 
 

@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from fractions import Fraction
 from typing import Any, NamedTuple
 
-from pipesched.checks import require_mapping
+from pipesched.checks import require_mapping, shown
 from pipesched.errors import ConfigError
 from pipesched.names import require_name
+from pipesched.pipeline.given_numbers import count_of, exact_number, first_entries, is_several, length_text
 from pipesched.pipeline.layers import (
     BALANCED,
     EQUAL,
     GIVEN,
     OPTIONAL,
+    SIZES,
     LayerCosts,
     Layers,
     least_counts,
@@ -21,12 +23,12 @@ from pipesched.pipeline.layers import (
 )
 from pipesched.pipeline.layout import equal_layout
 from pipesched.pipeline.quantities import Exact, canonical, to_fraction
+from pipesched.pipeline.units_of_measure import Unit
 
 HALVES = ("backward_input", "backward_weight")
 KEYS = ("forward", "backward", *HALVES, "recompute", "overlap", "offload", "reload", "activation", "static")
 MOST_LAYERS = 10_000
 PARTS = ("layer", "first", "last")
-Reader = Callable[[str, Any], Fraction]  # the value of a number that the parameter of that name holds
 
 
 class GivenLayers(NamedTuple):
@@ -38,38 +40,84 @@ class GivenLayers(NamedTuple):
     last: Any
     layout: Any
 
-    def require_layers(self) -> None:
-        """Raise ConfigError for a part that was given without `layers`, which it belongs to."""
-        for key in (*PARTS, "layout"):
-            if getattr(self, key) is not None:
-                raise ConfigError("has no effect without `layers`, the number of layers", key)
 
+def read_layers(given: GivenLayers, devices: int, stages: int, time: Unit, size: Unit) -> Layers | None:
+    """Return the layers of a model, with a layout of that many stages; one that is to be balanced is equal until then.
 
-def read_layers(given: GivenLayers, count: int, stages: int, activation: Fraction, read: Reader) -> Layers:
-    """Return `count` layers, with a layout of that many stages; one that is to be balanced is equal until then.
-
-    `activation` is the default of a layer. Raises ConfigError, about the parameter at fault.
+    None where no `layers` are given. `time` and `size` are the units of the problem. Raises ConfigError, about the
+    parameter at fault.
     """
+    if given.layers is None:
+        _require_none(given)
+        return None
+    count = count_of("layers", given.layers)
     if count > MOST_LAYERS:
         raise ConfigError(f"must be at most {MOST_LAYERS:,}, not {count}", "layers")
-    entries = {key: _entries(key, getattr(given, key), read) for key in PARTS}
+    entries = {key: _entries(key, getattr(given, key), time, size) for key in PARTS}
     _require_alike(entries)
-    layer = _costs(entries["layer"], {"forward": 1, "activation": canonical(activation)}, entries["layer"])
+    defaults = {"forward": 1, "activation": canonical(Fraction(devices, count))}
+    layer = _costs(entries["layer"], defaults, entries["layer"])
     first, last = (_costs(entries[key], {"forward": 0}, entries["layer"]) for key in ("first", "last"))
+    if is_several(given.layout):
+        return Layers(layer, first, last, _listed_layout(given.layout, count, stages, first, last), GIVEN)
+    if given.layout is not None and not isinstance(given.layout, str):
+        what = f"must be {BALANCED}, {EQUAL} or a list of the layers of each stage, not {shown(given.layout)}"
+        raise ConfigError(what, "layout")
+    rule = BALANCED if given.layout is None else require_name((BALANCED, EQUAL), given.layout, "layout", "layout")
     least = least_counts(stages, first, last)
-    if isinstance(given.layout, str) or given.layout is None:
-        rule = BALANCED if given.layout is None else require_name((BALANCED, EQUAL), given.layout, "layout", "layout")
-        if count < sum(least):
-            raise ConfigError(f"must be at least {sum(least)} for {stages} stages, not {count}", "layers")
-        return Layers(layer, first, last, equal_layout(count, least), rule)
-    layout = tuple(given.layout)
+    if count < sum(least):
+        raise ConfigError(f"must be at least {sum(least)} for {stages} stages, not {count}", "layers")
+    return Layers(layer, first, last, equal_layout(count, least), rule)
+
+
+def require_numbers(model: Layers, values: Mapping[str, Any]) -> None:
+    """Raise ConfigError for a list that holds for one number of stages, where others may be cut."""
+    for key, value in values.items():
+        if model.rule != GIVEN and is_several(value):
+            raise ConfigError("must be one number: a list holds for one layout, and none is given", key)
+
+
+def stage_values(model: Layers, given: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the values of the stages that layers make, by the parameters of make_problem.
+
+    Raises ConfigError for one that is given by stages too.
+    """
+    for key, value in given.items():
+        if value is not None:
+            raise ConfigError("is one a stage; with `layers`, give it in `layer`, `first` and `last`", key)
+    values: dict[str, Any] = {"backward": None}
+    for key in given:
+        if key != "backward":
+            absent = getattr(model.layer, key) is None
+            values[key] = None if absent else [*map(to_fraction, model.amounts(key))]
+    return values
+
+
+def _require_none(given: GivenLayers) -> None:
+    """Raise ConfigError for a part that was given without `layers`, which it belongs to."""
+    for key in (*PARTS, "layout"):
+        if getattr(given, key) is not None:
+            raise ConfigError("has no effect without `layers`, the number of layers", key)
+
+
+def _listed_layout(given: Any, count: int, stages: int, first: LayerCosts, last: LayerCosts) -> tuple[int, ...]:
+    """Return a layout that lists `count` layers. Raises ConfigError."""
+    entries = first_entries(given, stages)
+    if len(entries) != stages:
+        found = length_text(given, entries, stages)
+        raise ConfigError(f"lists the layers of {found} stages; there are {stages}", "layout")
+    numbers = [exact_number("layout", value, None) for value in entries]
+    for value, number in zip(entries, numbers, strict=True):
+        if number.denominator != 1:
+            raise ConfigError(f"must be whole numbers, not {shown(value)}", "layout")
+    layout = tuple(map(int, numbers))
     require_filled(layout, first, last)
     if sum(layout) != count:
         raise ConfigError(f"lists {sum(layout)} layers; `layers` is {count}", "layout")
-    return Layers(layer, first, last, layout, GIVEN)
+    return layout
 
 
-def _entries(key: str, given: Any, read: Reader) -> dict[str, Exact]:
+def _entries(key: str, given: Any, time: Unit, size: Unit) -> dict[str, Exact]:
     """Return the numbers of a part. Raises ConfigError for an unknown entry, and for one that is no number."""
     what = "numbers by their names (forward, backward, activation, static, ..)"
     numbers = {}
@@ -77,7 +125,7 @@ def _entries(key: str, given: Any, read: Reader) -> dict[str, Exact]:
         try:
             require_name(KEYS, name, "key")
             if value is not None:
-                numbers[name] = canonical(read(name, value))
+                numbers[name] = canonical(exact_number(name, value, size if name in SIZES else time))
         except ConfigError as error:
             raise ConfigError(error.message, key, entry=name) from None
     if "reload" in numbers and "offload" not in numbers:

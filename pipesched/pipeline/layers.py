@@ -17,6 +17,7 @@ BALANCED, EQUAL, GIVEN = "balanced", "equal", "given"
 RULES = (BALANCED, EQUAL, GIVEN)
 TIMES = ("forward", "backward_input", "backward_weight", "recompute", "overlap", "offload", "reload")
 SIZES = ("activation", "static")
+WORK = ("forward", "backward_input", "backward_weight")  # the times of a forward and a backward
 OPTIONAL = ("overlap", "offload", "reload")  # None where the model has none
 
 
@@ -48,7 +49,7 @@ class LayerCosts:
     @property
     def work(self) -> Fraction:
         """The time of a forward and a backward of one microbatch."""
-        return self.amount("forward") + self.amount("backward_input") + self.amount("backward_weight")
+        return sum(map(self.amount, WORK), Fraction(0))
 
     @property
     def is_nothing(self) -> bool:

@@ -7,12 +7,10 @@ from fractions import Fraction
 from heapq import heapify, heappop, heappush
 from typing import NamedTuple
 
-from pipesched.pipeline.layers import Layers, least_counts
+from pipesched.pipeline.layers import WORK, Layers, least_counts
 from pipesched.pipeline.memory import Memory
 from pipesched.pipeline.placement import Placement
 from pipesched.pipeline.quantities import to_fraction
-
-WORK = ("forward", "backward_input", "backward_weight")
 
 
 class Group(NamedTuple):

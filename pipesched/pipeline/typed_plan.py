@@ -9,7 +9,7 @@ from typing import Any
 
 from pipesched.checks import shown
 from pipesched.errors import ConfigError
-from pipesched.pipeline.arguments import first_entries, is_several, length_text
+from pipesched.pipeline.given_numbers import first_entries, is_several, length_text
 from pipesched.pipeline.kinds import KINDS
 from pipesched.pipeline.ops import Op, Pair, Slot, parse_op, parse_slot, parse_transfer
 from pipesched.pipeline.plan import Plan, plan_from_slots, require_each_once

@@ -214,6 +214,7 @@ def test_too_few_layers_for_a_family() -> None:
         ({"layers": 2}, "layers: must be at least 3 for 4 stages, not 2"),
         ({"layers": 10_001}, "layers: must be at most 10,000, not 10001"),
         ({"layers": 0}, "layers: must be a whole number of at least 1, not 0"),
+        ({"layout": 5}, "layout: must be a name, one of balanced, equal, not 5"),
         ({"layout": "even"}, "layout: unknown layout 'even'"),
         ({"layout": [4, 4, 4]}, "layout: lists the layers of 3 stages; there are 4"),
         ({"layout": [4, 4, 4, 3]}, "layout: lists 15 layers; `layers` is 16"),
@@ -251,3 +252,11 @@ def test_a_problem_with_another_stage_count_is_refused() -> None:
     placed = Problem(4, 4, 8, named_placement("linear", 4, 4), other.costs, other.memory, layers=problem.layers)
     assert placed.settled_placement == Placement((0, 1, 2, 3))
     assert GIVEN != BALANCED
+
+
+def test_a_half_that_is_none_is_not_given() -> None:
+    """As for a stage, None is the default: the backward is whole, and no family may split it for nothing."""
+    layer: dict[str, Any] = {"backward": 2, "backward_input": None}
+    problem = make_problem(devices=2, layers=4, layer=layer)
+    assert problem == make_problem(devices=2, layers=4, layer={"backward": 2})
+    assert not problem.costs.split
