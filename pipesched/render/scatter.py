@@ -236,19 +236,26 @@ class _Plot:
                 " (left of the plot)" if wall.x < self.x.low else " (right of the plot)" if wall.x > self.x.high else ""
             )
             yield [Segment(self.glyphs.wall, OVER), Segment(f" {wall.label}{side}")]
-        several = {tuple(point.mark for point in points): points for points in self.shared.values() if len(points) > 1}
-        for points in several.values():
-            yield from self._list(points)
+        yield from self._shared_marks()
         for point in self.scatter.points:
             if self.scatter.is_above(point.y):
                 yield [Segment(f"{self.glyphs.above} {point.mark} off the scale: {number(plain(Fraction(point.y)))}")]
 
-    def _list(self, points: Sequence[Point]) -> Iterator[Item]:
-        """Yield the marks of a shared cell, in items of as many as fit on a line."""
-        most = max((self.width - len("a+ =")) // 2, 1)
-        for first in range(0, len(points), most):
-            marks = " ".join(point.mark for point in points[first : first + most])
-            yield [Segment(f"{points[0].mark}+ = {marks}")]
+    def _shared_marks(self) -> Iterator[Item]:
+        """Yield what `a+` stands for, each set of marks once: lines may share a mark with others at other places."""
+        sets: dict[str, dict[tuple[str, ...], None]] = {}  # by the mark that is drawn
+        for points in self.shared.values():
+            if len(points) > 1:
+                sets.setdefault(points[0].mark, {})[tuple(point.mark for point in points)] = None
+        for drawn, alternatives in sets.items():
+            for place, marks in enumerate(alternatives):
+                yield from self._list("or" if place else f"{drawn}+ =", marks)
+
+    def _list(self, head: str, marks: Sequence[str]) -> Iterator[Item]:
+        """Yield the marks of a shared cell behind a head, in items of as many as fit on a line."""
+        most = max((self.width - len(head)) // 2, 1)
+        for first in range(0, len(marks), most):
+            yield [Segment(" ".join([head, *marks[first : first + most]]))]
 
 
 def round_step(least: Fraction) -> Fraction:

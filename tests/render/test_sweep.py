@@ -13,6 +13,7 @@ import pipesched
 from pipesched.comparison import Comparison
 from pipesched.errors import ConfigError
 from pipesched.render.measures import MEASURES
+from pipesched.render.scatter import Point, Scatter
 from pipesched.render.sweep import sweep_view
 from pipesched.render.sweep_plot import MOST_LINES, Mark, best_lines, sweep_lines, sweep_plot
 from pipesched.render.table import display_parts
@@ -155,3 +156,12 @@ def test_of_many_algorithms_the_best_are_plotted(draw: Renderer) -> None:
     assert all(re.search(rf"^{name} +[\d.]+%", text, re.MULTILINE) for name in every)
     legend = pipesched.figure(sweep, show="utilization").legends[0]
     assert [text.get_text() for text in legend.get_texts()] == [*lines, note]
+
+
+def test_a_mark_that_is_shared_otherwise_elsewhere(draw: Renderer) -> None:
+    """Where a line meets one line at one value and two at another, the legend says `a+` once, with both meanings."""
+    lines = {"x": (1, 1, 1), "y": (1, 1, 5), "z": (9, 1, 9)}
+    points = [Point(x, y, mark) for mark, ys in lines.items() for x, y in enumerate(ys)]
+    drawn = draw(Scatter(points, "value", "measure"), 60)
+    assert "x+ = x y  or x y z" in drawn
+    assert drawn.count("x+ =") == 1
