@@ -63,9 +63,10 @@ class Ruler(NamedTuple):
         """Return the cell nearest to a value."""
         return round((Fraction(value) - self.low) * (self.cells - 1) / (self.high - self.low))
 
-    def ticks(self, spacing: int) -> list[tuple[int, str]]:
-        """Return (cell, label) of round values, at least `spacing` cells apart."""
+    def ticks(self, spacing: int, *, whole: bool = False) -> list[tuple[int, str]]:
+        """Return (cell, label) of round values, at least `spacing` cells apart; only of `whole` ones if asked."""
         step = round_step((self.high - self.low) * spacing / (self.cells - 1))
+        step = max(step, Fraction(1)) if whole else step
         values = [multiple * step for multiple in range(ceil(self.low / step), floor(self.high / step) + 1)]
         return [(self.cell(value), number(plain(value))) for value in values]
 
@@ -97,7 +98,7 @@ class Scatter:
     `steps` are corners (x, y) of a falling frontier, x rising: a line runs right from each and drops to the next, and
     from the last one to the edge. What is above the `ceiling` stands in a row of its own on top, so that it does not
     flatten the rest. Of several points in a cell the first is drawn. `paths` join points; `names` says in the legend
-    what marks stand for, `note` what is missing.
+    what marks stand for, `note` what is missing. `counts` says that x counts something: its axis has whole numbers.
     """
 
     points: Sequence[Point]
@@ -111,6 +112,7 @@ class Scatter:
     names: Sequence[tuple[str, str, Style]] = ()
     note: str = ""
     ascii_only: bool = False
+    counts: bool = False
 
     def __rich_measure__(self, console: Console, options: ConsoleOptions) -> Measurement:
         """Return all width there is as the most, and the axis with a few cells as the least."""
@@ -216,7 +218,7 @@ class _Plot:
         columns = 2 * self.x.cells
         widest = max(len(label) for end in (self.x.low, self.x.high) for label in (number(plain(end)),))
         labels, marks = "", [self.glyphs.floor] * columns
-        for cell, label in self.x.ticks(spacing=widest // 2 + 3):
+        for cell, label in self.x.ticks(spacing=widest // 2 + 3, whole=self.scatter.counts):
             column = min(2 * cell, columns - len(label))
             if column >= len(labels) + bool(labels):
                 labels = labels.ljust(column) + label

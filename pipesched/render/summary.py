@@ -85,7 +85,8 @@ def _rows(outcome: Outcome, timing: bool, memory: bool, spell: Spelling) -> Iter
         return number(value) + unit
 
     if outcome.report is not None:
-        yield from _solve_rows(outcome.report, time, timing, problem.memory.unit)
+        cut = f", the layers cut into {problem.stages} stages" if problem.layers else ""
+        yield from _solve_rows(outcome.report, time, timing, problem.memory.unit, cut)
         if not problem.costs.split:
             yield "backward", "whole", spell("`split_backward` lets its halves I and W run apart")
     yield "makespan", Text(time(schedule.makespan), style="bold"), ""
@@ -109,10 +110,10 @@ def _rows(outcome: Outcome, timing: bool, memory: bool, spell: Spelling) -> Iter
 
 
 def _solve_rows(
-    report: SolveReport, time: Callable[[int | float], str], timing: bool, unit: str
+    report: SolveReport, time: Callable[[int | float], str], timing: bool, unit: str, cut: str
 ) -> Iterator[tuple[str, Text | str, str]]:
-    """Yield what a solve found and proved, and the best that heuristics have."""
-    tried = f"within the budget, over placements tried: {', '.join(report.placements)}"
+    """Yield what a solve found and proved, and the best that heuristics have; `cut` says which stages it had."""
+    tried = f"within the budget, over placements tried: {', '.join(report.placements)}{cut}"
     if report.status == Status.OPTIMAL:
         yield "status", Text("optimal", style=GOOD), f"{report.objective} = bound, {tried}"
     else:

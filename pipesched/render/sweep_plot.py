@@ -88,4 +88,5 @@ def sweep_plot(sweep: Sweep, show: str = BUBBLE, *, ascii_only: bool = False) ->
         names=[(mark, name, style) for name, (mark, style, _) in looks.items()],
         note=note,
         ascii_only=ascii_only,
+        counts=all(float(point.value).is_integer() for point in sweep.points),
     )

@@ -214,7 +214,7 @@ def test_too_few_layers_for_a_family() -> None:
         ({"layers": 2}, "layers: must be at least 3 for 4 stages, not 2"),
         ({"layers": 10_001}, "layers: must be at most 10,000, not 10001"),
         ({"layers": 0}, "layers: must be a whole number of at least 1, not 0"),
-        ({"layout": 5}, "layout: must be a name, one of balanced, equal, not 5"),
+        ({"layout": 5}, "layout: must be balanced, equal or a list of the layers of each stage, not 5"),
         ({"layout": "even"}, "layout: unknown layout 'even'"),
         ({"layout": [4, 4, 4]}, "layout: lists the layers of 3 stages; there are 4"),
         ({"layout": [4, 4, 4, 3]}, "layout: lists 15 layers; `layers` is 16"),
