@@ -102,7 +102,7 @@ def test_every_parameter_in_a_message_has_a_flag() -> None:
         for name in BACKTICKED.findall(text)
         if name in known or name in BY_KEY or "." in name
     }
-    assert {"group_size", "costs.offload", "split_backward", "force", "start"} <= set(named)
+    assert {"group_size", "split_backward", "force", "start"} <= set(named)
     without = {name: place for name, place in named.items() if name not in {**COMMAND_FLAGS, **KEY_FLAGS}}
     assert set(without) == WITHOUT_FLAG, without
 
