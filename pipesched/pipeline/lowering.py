@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
 from itertools import chain
+from typing import NamedTuple
 
 from pipesched.core.tasks import NOWHERE, Edge, TaskGraph, arrow
 from pipesched.errors import ConfigError
@@ -53,8 +54,8 @@ def lower(
     resources = _resources(problem, index, pools)
     if resources is pools and (absent or pairs):
         resources = pools.copy()
-    rows = _rows(problem, index)
-    edges = _edges_of_some(rows, absent, pairs) if absent or pairs else [Edge(*row) for row in rows]
+    rows = [Edge(row.before, row.after, row.lag) for row in precedence_rows(problem, index)]
+    edges = _edges_of_some(rows, absent, pairs) if absent or pairs else rows
     edges += _wait_edges(waits, pairs)
     _give_at_forward(problem, index, absent, gives)
     for number in absent:
@@ -136,23 +137,36 @@ def _wait_edges(waits: Iterable[tuple[int, int]], pairs: Mapping[int, int]) -> I
     return (arrow(task.get(before, before), task.get(after, after)) for before, after in waits)
 
 
-def _rows(problem: Problem, index: OpIndex) -> Iterator[tuple[range, range, int]]:
-    """Yield the precedences as rows (before, after, lag): each operation of one range before its counterpart."""
+class PrecedenceRow(NamedTuple):
+    """The precedences between two rows of operations: each of `before` ends `lag` ticks before its counterpart starts.
+
+    `boundary` is the one between stages whose latency the lag is, -1 inside a device.
+    """
+
+    before: range
+    after: range
+    lag: int = 0
+    boundary: int = -1
+
+
+def precedence_rows(problem: Problem, index: OpIndex) -> Iterator[PrecedenceRow]:
+    """Yield the precedences of data between all operations of `index`, row by row."""
     devices = problem.settled_placement.devices
     needs = [(letter, need) for letter in index.letters for need in KINDS[letter].needs if need.letter in index.letters]
     for stage in range(index.stages):
         for letter, need in needs:
             if not need.stage:
-                yield index.row(need.letter, stage), index.row(letter, stage), 0
+                yield PrecedenceRow(index.row(need.letter, stage), index.row(letter, stage))
     for stage, hop in enumerate(problem.ticks.p2p):
-        lag = hop if devices[stage] != devices[stage + 1] else 0
+        crosses = devices[stage] != devices[stage + 1]
         for letter, need in needs:
             if need.stage:
                 before, after = (stage, stage + 1) if need.stage < 0 else (stage + 1, stage)
-                yield index.row(need.letter, before), index.row(letter, after), lag
+                rows = index.row(need.letter, before), index.row(letter, after)
+                yield PrecedenceRow(*rows, hop if crosses else 0, stage if crosses else -1)
 
 
-def _edges_of_some(rows: Iterable[tuple[range, range, int]], absent: Set[int], pairs: Mapping[int, int]) -> list[Edge]:
+def _edges_of_some(rows: Iterable[Edge], absent: Set[int], pairs: Mapping[int, int]) -> list[Edge]:
     """Return the rows as edges when some operations are absent and others are one task with their forward."""
     task = {backward: forward for forward, backward in pairs.items()}
     edges: list[Edge] = []

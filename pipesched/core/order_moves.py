@@ -1,0 +1,186 @@
+"""Single changes of an order: one task of a machine earlier or later, and what that does to the makespan.
+
+Where a task may go follows from who reaches it and whom it reaches, whatever memory says. Only a task that stands on
+every longest path, and is held back or holds back by the order of its machine, can shorten the schedule by moving.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING, NamedTuple
+
+from pipesched.core.reasons import NOTHING, TimedTasks
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
+
+class Move(NamedTuple):
+    """A task of a machine from one position in its order to another, and the makespan then."""
+
+    task: int
+    machine: int
+    start: int
+    to: int
+    makespan: int
+
+
+class Places(NamedTuple):
+    """The positions at which a task may stand in the order of its machine, the first and the last."""
+
+    first: int
+    last: int
+
+
+def legal_places(tasks: TimedTasks, chosen: Sequence[int]) -> list[Places]:
+    """Return where each of the chosen tasks may stand: behind what reaches it, before what it reaches."""
+    positions = _positions(tasks)
+    before = _reaching(tasks, positions, tasks.topological, _inputs_and_waits(tasks))
+    after = _reaching(tasks, _from_the_end(tasks, positions), tasks.topological[::-1], _users(tasks))
+    return [_places(tasks, task, before, after) for task in chosen]
+
+
+def _places(tasks: TimedTasks, task: int, before: _Reached, after: _Reached) -> Places:
+    machine = tasks.machine[task]
+    size = len(tasks.orders[machine])
+    first = max((int(before.latest[u, machine]) for u in before.sources[task]), default=NOTHING) + 1
+    behind = max((int(after.latest[u, machine]) for u in after.sources[task]), default=NOTHING)
+    return Places(first, size - 2 - behind)
+
+
+class _Reached(NamedTuple):
+    """For each task the last position on each machine from which it is reached; and what it is reached from."""
+
+    latest: NDArray[np.int32]
+    sources: Sequence[Sequence[int]]
+
+
+def _positions(tasks: TimedTasks) -> list[int]:
+    positions = [NOTHING] * len(tasks.durations)
+    for order in tasks.orders:
+        for position, task in enumerate(order):
+            positions[task] = position
+    return positions
+
+
+def _from_the_end(tasks: TimedTasks, positions: Sequence[int]) -> list[int]:
+    """Return positions counted from the end of each order."""
+    sizes = [len(order) for order in tasks.orders]
+    return [
+        NOTHING if position == NOTHING else sizes[machine] - 1 - position
+        for position, machine in zip(positions, tasks.machine, strict=True)
+    ]
+
+
+def _inputs_and_waits(tasks: TimedTasks) -> list[list[int]]:
+    """Return what each task waits for but for the order of its machine."""
+    pairs = zip(tasks.inputs, tasks.waits, strict=True)
+    return [[*(arc.before for arc in inputs), *waits] for inputs, waits in pairs]
+
+
+def _users(tasks: TimedTasks) -> list[list[int]]:
+    """Return what waits for each task but for the order of its machine."""
+    users: list[list[int]] = [[] for _ in tasks.durations]
+    for task, sources in enumerate(_inputs_and_waits(tasks)):
+        for before in sources:
+            users[before].append(task)
+    return users
+
+
+def _reaching(
+    tasks: TimedTasks, positions: Sequence[int], order: Sequence[int], sources: Sequence[Sequence[int]]
+) -> _Reached:
+    """Return the last position on each machine from which each task is reached, its own included.
+
+    `order` has every task behind what reaches it, `positions` rise in that direction.
+    """
+    import numpy as np
+
+    machines = len(tasks.orders)
+    latest = np.full((len(tasks.durations), machines), NOTHING, np.int32)
+    newest = [NOTHING] * machines
+    for task in order:
+        row, machine = latest[task], tasks.machine[task]
+        if newest[machine] != NOTHING:
+            row[:] = latest[newest[machine]]
+        for before in sources[task]:
+            np.maximum(row, latest[before], out=row)
+        row[machine] = positions[task]
+        newest[machine] = task
+    return _Reached(latest, sources)
+
+
+def movable(tasks: TimedTasks) -> list[int]:
+    """Return the tasks of devices whose move alone may shorten the schedule, in order of the critical path.
+
+    Each stands on every longest path, and the critical path enters or leaves it by the order of its device: any other
+    move leaves a longest path whole.
+    """
+    on_all = _on_every_longest_path(tasks)
+    path = tasks.critical_path
+    found = []
+    for position, task in enumerate(path):
+        arcs = [tasks.tight[other] for other in path[position : position + 2]]
+        by_order = any(arc is not None and not arc.is_input for arc in arcs)
+        if by_order and task in on_all and tasks.machine[task] < tasks.devices:
+            found.append(task)
+    return found
+
+
+def _on_every_longest_path(tasks: TimedTasks) -> set[int]:
+    """Return the tasks on every longest path: those that no arc between critical tasks passes by.
+
+    Critical tasks are numbered so that arcs go upwards; a path that has no stop at a number jumps over it.
+    """
+    critical = [task for task in tasks.topological if not tasks.slack[task]]
+    number = {task: count for count, task in enumerate(critical)}
+    jumps = [0] * (len(critical) + 2)
+
+    def jump(before: int, after: int) -> None:
+        jumps[before + 1] += 1
+        jumps[after] -= 1
+
+    for task in critical:
+        if not tasks.allowed[task]:
+            jump(-1, number[task])
+        if tasks.ends[task] == tasks.makespan and tasks.machine[task] < tasks.devices:
+            jump(number[task], len(critical))
+        for arc in tasks.arcs(task):
+            if arc.before in number and tasks.ends[arc.before] + arc.lag == tasks.allowed[task]:
+                jump(number[arc.before], number[task])
+    found, over = set(), 0
+    for task, change in zip(critical, jumps, strict=False):
+        over += change
+        if not over:
+            found.add(task)
+    return found
+
+
+def moved(order: Sequence[int], start: int, to: int) -> list[int]:
+    """Return an order with the entry at one position at another one."""
+    rest = [*order[:start], *order[start + 1 :]]
+    return [*rest[:to], order[start], *rest[to:]]
+
+
+def candidate_moves(tasks: TimedTasks) -> Iterator[tuple[int, int, int]]:
+    """Yield (task, from, to) for each move that may shorten the schedule, the shortest distances first.
+
+    Of two moves that give the same order (neighbours that change places) the first is yielded.
+    """
+    chosen = movable(tasks)
+    positions = _positions(tasks)
+    found = [
+        (abs(to - positions[task]), on_path, task, positions[task], to)
+        for on_path, (task, places) in enumerate(zip(chosen, legal_places(tasks, chosen), strict=True))
+        for to in range(places.first, places.last + 1)
+        if to != positions[task]
+    ]
+    seen: set[tuple[int, int, int]] = set()
+    for distance, _, task, start, to in sorted(found):
+        machine = tasks.machine[task]
+        exchange = (machine, min(start, to), distance)
+        if distance == 1 and exchange in seen:
+            continue
+        seen.add(exchange)
+        yield task, start, to

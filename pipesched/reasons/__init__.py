@@ -1,0 +1,1 @@
+"""Why a schedule is as long as it is, and what would change it: `pipesched.explain`."""

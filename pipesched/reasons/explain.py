@@ -1,0 +1,52 @@
+"""`explain`: idle time by class, the critical path, slack, sensitivities and moves of a schedule."""
+
+from __future__ import annotations
+
+from pipesched.checks import shown
+from pipesched.core.idle_time import idle_gaps
+from pipesched.core.reasons import TimedTasks
+from pipesched.errors import ConfigError
+from pipesched.outcome import Outcome
+from pipesched.pipeline.bounds import lower_bound
+from pipesched.pipeline.schedule import Schedule, schedule_plan
+from pipesched.reasons.cost_counts import sensitivities
+from pipesched.reasons.explanation import Explanation
+from pipesched.reasons.memory_fit import MemoryFit
+from pipesched.reasons.timed import timed_tasks
+from pipesched.reasons.timed_moves import best_moves
+
+
+def explain(schedule: Schedule | Outcome) -> Explanation:
+    """Say why a schedule takes as long as it does, and what would change it.
+
+    A schedule may have times of its own, later than they could be: that is idle time of the class late; sensitivities
+    and moves are then those of the same order at its earliest times. Raises ConfigError for what is no schedule.
+    """
+    outcome = schedule if isinstance(schedule, Outcome) else None
+    subject = outcome.schedule if outcome is not None else schedule
+    if not isinstance(subject, Schedule):
+        raise ConfigError(f"must be a Schedule or an Outcome, not {shown(schedule)}", "schedule")
+    tasks = timed_tasks(subject)
+    early, early_tasks = _at_earliest(subject, tasks)
+    rows, boundaries = sensitivities(early, early_tasks, tasks.critical_path)
+    moves, is_complete = best_moves(early, early_tasks)
+    return Explanation(
+        schedule=subject,
+        bound=lower_bound(subject) if outcome is None else outcome.bound,
+        gap_ticks=[*idle_gaps(tasks, subject.graph.takes, MemoryFit(subject))],
+        path=tasks.critical_path,
+        slack_ticks=tasks.slack,
+        sensitivity=rows,
+        p2p_sensitivity=boundaries,
+        moves=moves,
+        moves_complete=is_complete,
+        algorithm="" if outcome is None else outcome.algorithm,
+    )
+
+
+def _at_earliest(schedule: Schedule, tasks: TimedTasks) -> tuple[Schedule, TimedTasks]:
+    """Return the schedule of the same plan with every operation as early as it can be."""
+    if all(tasks.starts[task] == tasks.allowed[task] for task in tasks.topological):
+        return schedule, tasks
+    early = schedule_plan(schedule.problem, schedule.plan)
+    return early, timed_tasks(early)

@@ -1,0 +1,170 @@
+"""What is known about why a schedule is as long as it is. Numbers are in the user's units."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import NamedTuple
+
+from pipesched.core.idle_time import Gap, Idle
+from pipesched.core.reasons import NOTHING
+from pipesched.display import Displayable
+from pipesched.pipeline.bounds import Bound
+from pipesched.pipeline.ops import Slot
+from pipesched.pipeline.quantities import in_units
+from pipesched.pipeline.schedule import Schedule
+
+
+class IdleGap(NamedTuple):
+    """Idle time of one class: of a device, from `start` to `end`.
+
+    `culprit` is the slot or transfer that makes it, `waiting` the next slot of the device, None behind its last.
+    """
+
+    device: int
+    start: int | float
+    end: int | float
+    idle: Idle
+    culprit: Slot
+    waiting: Slot | None
+
+    @property
+    def length(self) -> int | float:
+        """How long it is."""
+        return self.end - self.start
+
+
+class Sensitivity(NamedTuple):
+    """What a cost does to the makespan, with the order fixed.
+
+    The cost is that of a `kind` on a stage; it stands `on_path` times on the critical path. Each unit that it is lower
+    gains `faster` units of makespan, each unit that it is higher costs `slower`: for small changes, exactly.
+    """
+
+    stage: int
+    kind: str
+    on_path: int
+    faster: int
+    slower: int
+
+
+class LatencySensitivity(NamedTuple):
+    """The same of the latency at the boundary between the stages `boundary` and `boundary` + 1."""
+
+    boundary: int
+    faster: int
+    slower: int
+
+
+class OrderMove(NamedTuple):
+    """A slot that shortens the schedule where it moves in the order of its device, from one position to another.
+
+    `peak_memory` is that of the activations of the device afterwards.
+    """
+
+    slot: Slot
+    device: int
+    start: int
+    to: int
+    makespan: int | float
+    peak_memory: int | float
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Explanation(Displayable):
+    """Why a schedule takes as long as it does.
+
+    `bound` is the lower bound on its makespan. `gap_ticks` is all its idle time by class, `path` the critical path and
+    `slack_ticks` the slack of each operation, by their numbers in the plan, in ticks from the first start on; `gaps`,
+    `critical_path` and `slack` are the same in the user's units. `moves` are the best single changes of the order;
+    `moves_complete` says that all were timed. `algorithm` is the name of what made the schedule, if it is known.
+    """
+
+    schedule: Schedule
+    bound: Bound
+    gap_ticks: Sequence[Gap]
+    path: Sequence[int]
+    slack_ticks: Sequence[int]
+    sensitivity: Sequence[Sensitivity]
+    p2p_sensitivity: Sequence[LatencySensitivity]
+    moves: Sequence[OrderMove]
+    moves_complete: bool
+    algorithm: str = ""
+
+    def __repr__(self) -> str:
+        total = self.totals
+        largest = max(total, key=lambda idle: total[idle])
+        return f"Explanation(makespan {self.makespan}, idle {self.idle}, most of it {largest.value})"
+
+    @property
+    def makespan(self) -> int | float:
+        """Last end minus first start, over all devices."""
+        return self.schedule.makespan
+
+    @cached_property
+    def gaps(self) -> list[IdleGap]:
+        """All idle time by class and culprit, by device and start."""
+        slot = self.schedule.plan.slot
+        return [
+            IdleGap(
+                gap.device,
+                self._time(gap.start),
+                self._time(gap.end),
+                gap.idle,
+                slot(gap.culprit),
+                None if gap.waiting == NOTHING else slot(gap.waiting),
+            )
+            for gap in self.gap_ticks
+        ]
+
+    @cached_property
+    def critical_path(self) -> list[Slot]:
+        """The slots and transfers of which each is held back by the one before it, from time 0 to the last end."""
+        return [self.schedule.plan.slot(task) for task in self.path]
+
+    @cached_property
+    def slack(self) -> dict[str, int | float]:
+        """How much later each slot and transfer may end, with these orders, before the makespan grows; by its text."""
+        plan = self.schedule.plan
+        return {str(plan.slot(task)): self._time(self.slack_ticks[task]) for order in plan.machines for task in order}
+
+    @cached_property
+    def device_ticks(self) -> list[dict[Idle, int]]:
+        """The idle time of each device by class, in ticks."""
+        rows = [dict.fromkeys(Idle, 0) for _ in range(self.schedule.problem.devices)]
+        for gap in self.gap_ticks:
+            rows[gap.device][gap.idle] += gap.end - gap.start
+        return rows
+
+    @property
+    def devices(self) -> list[dict[Idle, int | float]]:
+        """The idle time of each device by class."""
+        return [{idle: self._time(ticks) for idle, ticks in row.items()} for row in self.device_ticks]
+
+    @property
+    def totals(self) -> dict[Idle, int | float]:
+        """The idle time of all devices by class."""
+        return {idle: self._time(sum(row[idle] for row in self.device_ticks)) for idle in Idle}
+
+    @property
+    def idle(self) -> int | float:
+        """The idle time of all devices."""
+        return self._time(sum(self.schedule.idle_ticks))
+
+    @property
+    def unavoidable(self) -> int | float:
+        """The idle time that every schedule has: devices x bound - busy time, at least 0."""
+        return self._time(self._unavoidable_ticks)
+
+    @property
+    def avoidable(self) -> int | float:
+        """The rest of the idle time."""
+        return self._time(sum(self.schedule.idle_ticks) - self._unavoidable_ticks)
+
+    @property
+    def _unavoidable_ticks(self) -> int:
+        return max(self.schedule.problem.devices * self.bound.ticks - sum(self.schedule.busy_ticks), 0)
+
+    def _time(self, ticks: int) -> int | float:
+        return in_units(ticks, self.schedule.problem.ticks.per_unit)
