@@ -53,6 +53,8 @@ if TYPE_CHECKING:
     from pipesched.pipeline.schedule import Schedule as Schedule
     from pipesched.pipeline.schedule import schedule_plan as schedule_plan
     from pipesched.pipeline.typed_plan import plan as plan
+    from pipesched.reasons.explain import explain as explain
+    from pipesched.reasons.explanation import Explanation as Explanation
     from pipesched.render.figure.draw import figure as figure
     from pipesched.render.gantt import Gantt as Gantt
     from pipesched.render.table import Table as Table
@@ -78,6 +80,7 @@ _MODULES = {  # public name -> module; loaded when first asked for, so that `imp
     "Deadlock": "errors",
     "Entry": "comparison",
     "Event": "solver.search",
+    "Explanation": "reasons.explanation",
     "Family": "schedulers.family",
     "Format": "file_formats.registry",
     "Frontier": "solver.frontier",
@@ -104,6 +107,7 @@ _MODULES = {  # public name -> module; loaded when first asked for, so that `imp
     "algorithms": "schedulers.registry",
     "check": "pipeline.check",
     "compare": "comparison",
+    "explain": "reasons.explain",
     "figure": "render.figure.draw",
     "formats": "file_formats.registry",
     "frontier": "solver.frontier",

@@ -11,6 +11,7 @@ from collections.abc import Iterator, Sequence
 from functools import cached_property
 from itertools import chain
 from math import gcd
+from typing import Protocol
 
 from rich.console import Console, ConsoleOptions, RenderResult
 from rich.measure import Measurement
@@ -36,6 +37,18 @@ from pipesched.render.view import View
 AXIS_EVERY = 16  # devices between two axes
 
 
+class Marks(Protocol):
+    """A line of marks below each device, of this name: what it says, and what its legend says."""
+
+    name: str
+
+    def line(self, device: int, scales: Sequence[TimeScale], *, colour: bool, ascii_only: bool) -> Iterator[Segment]:
+        """Yield the segments below a device."""
+
+    def legend(self, *, colour: bool) -> Iterator[Item]:
+        """Yield the items of the legend."""
+
+
 class Gantt(Displayable):
     """A schedule, or the schedule of an outcome, as a chart.
 
@@ -44,8 +57,8 @@ class Gantt(Displayable):
     `rows` are the devices to draw (None: all). `fold` leaves out what repeats: of the steady state one period is drawn
     (None: where slots are narrower than two columns and it helps; not in a part, with `until`, or of charts together).
     Charts of the schedules in `together` share one layout, up to the tick `until` (or each folded by itself), so their
-    ticks are equally long; the legend of a chart (`show_legend`) explains them all. Raises ConfigError, about the
-    argument at fault.
+    ticks are equally long; the legend of a chart (`show_legend`) explains them all. `marks` adds a line of marks below
+    each device. Raises ConfigError, about the argument at fault.
     """
 
     def __init__(
@@ -63,6 +76,7 @@ class Gantt(Displayable):
         together: Sequence[Schedule | Outcome] = (),
         until: int | None = None,
         show_legend: bool = True,
+        marks: Marks | None = None,
     ) -> None:
         self.schedule = schedule.schedule if isinstance(schedule, Outcome) else schedule
         require_type(self.schedule, Schedule, "a Schedule or an Outcome", "schedule")
@@ -76,6 +90,7 @@ class Gantt(Displayable):
         self.must_fold = bool(fold)
         self.memory, self.devices = view.shows_memory(self.schedule), view.devices(self.schedule)
         self.show_legend = require_flag(show_legend, "show_legend")
+        self.marks = marks
 
     def __rich_measure__(self, console: Console, options: ConsoleOptions) -> Measurement:
         """Return all width there is as the most, and names with a few columns as the least."""
@@ -108,7 +123,8 @@ class Gantt(Displayable):
         if self.show_legend:
             self._add_others(look, layout, _columns(layout, options))
             key = Key(self.together, layout, memory=self.memory, by_kind=by_kind)
-            for items in wrap(key.items(look), options.max_width):
+            marks = self.marks.legend(colour=layout.colour) if self.marks else ()
+            for items in wrap(chain(key.items(look), marks), options.max_width):
                 yield from line(items)
 
     def _add_others(self, look: Look, layout: Layout, columns: int) -> None:
@@ -151,7 +167,8 @@ class Gantt(Displayable):
         width, devices = options.max_width, self.schedule.problem.devices
         ascii_only = self.ascii_only or options.ascii_only
         gutter = len(f"device {devices - 1} " if width >= WIDE else f"d{devices - 1} ")
-        gutter = max(gutter, len("mem ") if self.memory or any(member.plan.lanes for member in self.together) else 0)
+        has_lines = self.memory or self.marks or any(member.plan.lanes for member in self.together)
+        gutter = max(gutter, len("mem ") if has_lines else 0)
         tail = len(" idle") if width >= WIDE else 0
         if self.memory:
             peaks = (peak_text(member, device) for member in self.together for device in range(member.problem.devices))
@@ -186,6 +203,9 @@ class Gantt(Displayable):
                 yield from line([Segment(" " * layout.gutter), *cell_line])
             else:
                 yield from line([head, *cell_line, *([share] if share else [])])
+        if self.marks:
+            marked = self.marks.line(device, layout.scales, colour=layout.colour, ascii_only=layout.ascii_only)
+            yield from line([Segment(self.marks.name.ljust(layout.gutter), DIM), *marked])
         if self.memory:
             strip = memory_strip(
                 self.schedule,

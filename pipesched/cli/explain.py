@@ -1,0 +1,135 @@
+"""`pipesched explain`: why a schedule is as long as it is, and what would change it."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from pipesched.cli.chart_options import ChartOptions
+from pipesched.cli.options import ProblemSource, Screen
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from pipesched.outcome import Outcome
+    from pipesched.reasons.what_if import Planner
+
+
+def command(
+    words: Annotated[
+        list[str] | None,
+        typer.Argument(
+            help="An algorithm of `pipesched list` and the YAML file of the problem, or a schedule's file.",
+            metavar="NAME|FILE",
+        ),
+    ] = None,
+    *,
+    algo: Annotated[
+        str | None,
+        typer.Option(
+            "--algo",
+            "-a",
+            help="The algorithm, as a word does too; default: the config's, else 1f1b.",
+            metavar="NAME",
+            show_default=False,
+        ),
+    ] = None,
+    why: Annotated[
+        str | None,
+        typer.Option(
+            "--why",
+            help="One operation alone, by its text: what it waited for, its slack, the chain to time 0.",
+            metavar="OP",
+            show_default=False,
+        ),
+    ] = None,
+    problem: ProblemSource,
+    algorithm: dict[str, Any],
+    chart: ChartOptions,
+    screen: Screen,
+) -> None:
+    """Explain why a schedule is as long as it is: critical path, idle time by class, what a cost or a move changes."""
+    from pipesched.cli.output import console_for, print_json
+
+    outcome, plan_again = _subject(words or [], algo, problem, algorithm)
+    if chart.given():
+        chart.require_drawable(outcome.schedule)
+    if why is not None:
+        _explain_one(outcome, why, screen)
+        return
+    from pipesched.reasons.document import explanation_document
+    from pipesched.reasons.explain import explain
+
+    explanation = explain(outcome)
+    if screen.as_json:
+        print_json(explanation_document(explanation))
+        return
+    from pipesched.cli.output import chart_of
+    from pipesched.render.explanation import explanation_parts
+    from pipesched.render.marks import MarkLines
+    from pipesched.render.summary import heading
+
+    console, view = console_for(screen), chart.view()
+    console.print(heading(outcome))
+    rows = view.rows if chart.rows else _worst_devices(outcome, explanation.schedule.idle_ticks)
+    console.print(chart_of(outcome, view, screen, rows=rows, marks=MarkLines(explanation)))
+    console.print()
+    for part in explanation_parts(explanation, plan_again):
+        console.print(part)
+
+
+def _subject(
+    words: Sequence[str], algo: str | None, source: ProblemSource, options: dict[str, Any]
+) -> tuple[Outcome, Planner | None]:
+    """Return the schedule to explain, and what plans again a problem with other costs; None for one of a file."""
+    from pipesched.cli.reading import given_config, made_schedule, read_schedule
+    from pipesched.cli.words import only_name, split_words
+    from pipesched.errors import ConfigError
+
+    names, source = split_words(words, source)
+    files = [name for name in names if name.lower().endswith((".json", ".csv")) or name == "-"]
+    if files:
+        if len(names) > 1 or algo is not None or options:
+            raise ConfigError(
+                f"{files[0]}: a schedule of a file is explained alone; give no algorithm and no option of one"
+            )
+        from pipesched.pipeline.check import checked
+
+        outcome = read_schedule(files[0], source).outcome
+        checked(outcome.schedule)
+        return outcome, None
+    name = only_name(names, algo)
+    config = given_config(source)
+
+    def plan_again(problem: Any) -> Outcome:
+        return made_schedule(config._replace(problem=problem), name, options)
+
+    return made_schedule(config, name, options), plan_again
+
+
+def _explain_one(outcome: Outcome, op: str, screen: Screen) -> None:
+    """Print why one operation starts when it does."""
+    from pipesched.cli.output import console_for, print_json
+    from pipesched.reasons.document import why_document
+    from pipesched.reasons.why import why
+    from pipesched.render.explanation import why_lines
+
+    found = why(outcome, op)
+    if screen.as_json:
+        print_json(why_document(found))
+        return
+    console = console_for(screen)
+    for line in why_lines(found, outcome.problem.time_unit):
+        console.print(line)
+
+
+def _worst_devices(outcome: Outcome, idle: Sequence[int]) -> list[int] | None:
+    """Return the devices to draw of many: those that idle longest, and those with the critical path's end."""
+    from pipesched.render.explanation import MOST_DEVICES, WORST
+
+    devices = outcome.problem.devices
+    if devices <= MOST_DEVICES:
+        return None
+    worst = sorted(range(devices), key=lambda device: -idle[device])[:WORST]
+    return sorted({*worst, 0, devices - 1})

@@ -1,0 +1,214 @@
+"""What `explain` says below the chart: idle time by class, the largest gaps, sensitivities and moves."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from fractions import Fraction
+
+from rich.console import RenderableType
+from rich.table import Table
+from rich.text import Text
+
+from pipesched.core.idle_time import Idle
+from pipesched.pipeline.ops import Op, Slot
+from pipesched.reasons.cost_counts import OVERLAP
+from pipesched.reasons.explanation import Explanation, IdleGap, Sensitivity
+from pipesched.reasons.what_if import Planner, what_if
+from pipesched.reasons.why import Why
+from pipesched.render.comparison import grid
+from pipesched.render.marks import IDLE_MARKS
+from pipesched.render.timescale import number
+
+MOST_DEVICES = 16  # with a row of their own; of more, the worst ones
+WORST = 6
+MOST_GAPS = 10
+MOST_COSTS = 8
+MOST_CHAIN = 12
+TENTH = Fraction(9, 10)  # of a cost that is 10 % lower
+KIND_NAMES = {
+    "F": "forward",
+    "B": "backward",
+    "I": "backward input",
+    "W": "backward weight",
+    "R": "recompute",
+    "O": "offload",
+    "L": "reload",
+    OVERLAP: "overlap",
+}
+
+
+def explanation_parts(explanation: Explanation, plan_again: Planner | None = None) -> Iterator[RenderableType]:
+    """Yield the tables and sentences of an explanation; `plan_again` makes schedules of changed problems."""
+    yield idle_table(explanation)
+    yield _avoidable(explanation)
+    yield from _section("largest gaps", gap_lines(explanation))
+    yield from _section("what a cost does", [_sensitivity_table(explanation, plan_again)])
+    yield from _section("moves", move_lines(explanation))
+
+
+def idle_table(explanation: Explanation) -> Table:
+    """Return idle time by class and device; of many devices those that idle longest, and the sum of the others."""
+    rows, idle = explanation.devices, explanation.schedule.idle
+    totals = explanation.totals
+    used = [kind for kind in IDLE_MARKS if totals[kind]]
+    table = grid()
+    table.add_column("idle", no_wrap=True)
+    for name in (*(IDLE_MARKS[kind].meaning for kind in used), "all"):
+        table.add_column(name, justify="right", no_wrap=True)
+    listed = list(range(len(rows)))
+    if len(rows) > MOST_DEVICES:
+        listed = sorted(sorted(listed, key=lambda device: -idle[device])[:WORST])
+    for device in listed:
+        table.add_row(f"device {device}", *(_amount(rows[device][kind]) for kind in used), number(idle[device]))
+    others = [device for device in range(len(rows)) if device not in set(listed)]
+    if others:
+        sums = [sum(rows[device][kind] for device in others) for kind in used]
+        table.add_row(f"{len(others)} others", *map(_amount, sums), number(sum(idle[d] for d in others)))
+    whole = explanation.schedule.problem.devices * explanation.makespan
+    table.add_row("sum", *(number(totals[kind]) for kind in used), number(explanation.idle), style="bold")
+    shares = [f"{time / whole:.1%}" if whole else "0%" for time in (*(totals[k] for k in used), explanation.idle)]
+    table.add_row("of device-time", *shares, style="dim")
+    return table
+
+
+def _amount(time: int | float) -> str:
+    return number(time) if time else "."
+
+
+def _avoidable(explanation: Explanation) -> Text:
+    unit = explanation.schedule.problem.time_unit
+    times = [f"{number(time)} {unit}".rstrip() for time in (explanation.unavoidable, explanation.avoidable)]
+    bound = f"{number(explanation.bound.value)} {unit}".rstrip()
+    return Text(f"{times[0]} of it no order can avoid (the makespan is at least {bound}), {times[1]} one might")
+
+
+def _section(title: str, parts: Sequence[RenderableType]) -> Iterator[RenderableType]:
+    yield ""
+    yield Text(title, style="bold")
+    yield from parts
+
+
+def gap_lines(explanation: Explanation) -> list[Text]:
+    """Return a sentence for each of the ten longest gaps."""
+    longest = sorted(explanation.gaps, key=lambda gap: (-gap.length, gap.device, gap.start))[:MOST_GAPS]
+    if not longest:
+        return [Text("none: no device ever idles")]
+    places = [f"device {gap.device}" for gap in longest]
+    times = [f"{number(gap.start)} to {number(gap.end)}" for gap in longest]
+    widths = max(map(len, places)), max(map(len, times))
+    return [
+        Text(f"{place.ljust(widths[0])}  {time.ljust(widths[1])}  {IDLE_MARKS[gap.idle].meaning}: ").append(
+            gap_words(gap), style="dim"
+        )
+        for place, time, gap in zip(places, times, longest, strict=True)
+    ]
+
+
+def gap_words(gap: IdleGap) -> str:
+    """Say what a device waits for in a gap, and because of what."""
+    culprit, waiting = gap.culprit, gap.waiting
+    if gap.idle is Idle.ORDER:
+        return f"{culprit} could run, but {waiting} comes first in the order"
+    if gap.idle is Idle.MEMORY:
+        return f"{culprit} could run, but its activation does not fit the budget"
+    if gap.idle is Idle.LATE:
+        return f"{culprit} starts later than it could"
+    if waiting is None:
+        return f"all done here; {culprit} still runs" if gap.idle is Idle.DRAIN else f"all done here; after {culprit}"
+    if gap.idle is Idle.TRANSFER:
+        return (
+            f"{waiting} waits for the transfer after {culprit}"
+            if not _moves(culprit)
+            else f"{waiting} waits for {culprit}"
+        )
+    return f"{waiting} waits for {culprit}{_through(waiting, culprit)}"
+
+
+def _moves(slot: Slot) -> bool:
+    return isinstance(slot, Op) and slot.kind in ("O", "L")
+
+
+def _through(waiting: Slot, culprit: Slot) -> str:
+    """Say over which stages a result comes."""
+    ends = [part[0] if isinstance(part, Op) else part.forward.stage for part in (culprit, waiting)]
+    first, last = ends
+    return "" if first == last else f", through stages {first}-{last}"
+
+
+def _sensitivity_table(explanation: Explanation, plan_again: Planner | None) -> RenderableType:
+    """Return the costs that hurt most: exact effects of small changes, and of 10 % less."""
+    rows = [row for row in explanation.sensitivity if row.faster or row.slower]
+    if not rows:
+        return Text("no cost changes the makespan")
+    schedule = explanation.schedule
+    rows.sort(key=lambda row: (-row.faster * _cost(explanation, row), -row.slower, row.stage, row.kind))
+    table = grid()
+    table.add_column("cost of a stage", no_wrap=True)
+    for name in ("a unit less", "a unit more", "10% less"):
+        table.add_column(name, justify="right")
+    if plan_again is not None:
+        table.add_column("planned again", justify="right")
+    for row in rows[:MOST_COSTS]:
+        after = what_if(schedule, row.stage, row.kind, TENTH, plan_again)
+        again = "" if after.planned_again is None else number(after.planned_again)
+        cells = [f"-{row.faster}" if row.faster else "0", f"+{row.slower}", number(after.same_order)]
+        table.add_row(f"{KIND_NAMES[row.kind]} of stage {row.stage}", *cells, *([again] if plan_again else []))
+    for latency in explanation.p2p_sensitivity[: MOST_COSTS // 2]:
+        if latency.faster or latency.slower:
+            cells = [f"-{latency.faster}" if latency.faster else "0", f"+{latency.slower}", ""]
+            name = f"p2p {latency.boundary}-{latency.boundary + 1}"
+            table.add_row(name, *cells, *([""] if plan_again else []))
+    return table
+
+
+def _cost(explanation: Explanation, row: Sensitivity) -> int:
+    ticks = explanation.schedule.problem.ticks
+    if row.kind == OVERLAP:
+        return ticks.overlap[row.stage] if ticks.overlap is not None else 0
+    return ticks.of(row.kind)[row.stage]
+
+
+def move_lines(explanation: Explanation) -> list[Text]:
+    """Return a sentence for each move that shortens the schedule, or that none does."""
+    if not explanation.moves:
+        none = "no single move of one operation in the order of its device shortens it"
+        return [Text(none if explanation.moves_complete else f"none found; not all were tried: {none}")]
+    unit = explanation.schedule.problem.time_unit
+    lines = []
+    for move in explanation.moves:
+        where = f"device {move.device}, position {move.start} to {move.to}"
+        makespan = f"{number(move.makespan)} {unit}".rstrip()
+        memory = f"{number(move.peak_memory)} {explanation.schedule.problem.memory.unit}".rstrip()
+        lines.append(Text(f"{move.slot} on {where}: {makespan}, at a peak of {memory}"))
+    if not explanation.moves_complete:
+        lines.append(Text("not all moves were timed", style="dim"))
+    return lines
+
+
+def why_lines(why: Why, unit: str = "") -> Iterator[Text]:
+    """Yield why an operation starts when it does; `unit` is the label of times."""
+    label = f" {unit}" if unit else ""
+    yield Text(f"{why.slot} on {why.place} runs from {number(why.start)} to {number(why.end)}{label}", style="bold")
+    for entry in why.inputs:
+        what = {"input": "input", "order": "comes before it", "wait": "wait edge"}[entry.what]
+        held = "  <- held it back" if entry.is_tight else ""
+        yield Text(f"  {entry.slot}  {what}, there at {number(entry.there)}{held}")
+    if not why.inputs:
+        yield Text("  waits for nothing")
+    late = f"; it may have started at {number(why.allowed)}{label}" if why.start > why.allowed else ""
+    critical = (
+        "it is critical: any delay makes the step longer"
+        if not why.slack
+        else (f"it may end {number(why.slack)}{label} later without making the step longer")
+    )
+    yield Text(f"  {critical}{late}")
+    chain = [str(slot) for slot in why.chain]
+    more = f" <- .. {len(chain) - MOST_CHAIN} more" if len(chain) > MOST_CHAIN else ""
+    yield Text(f"  {' <- '.join(chain[:MOST_CHAIN])}{more} <- time 0")
+
+
+def idle_sentence(explanation_totals: dict[Idle, int | float]) -> str:
+    """Return where idle time goes, the largest class first: "33% order, 33% drain, 17% wait"."""
+    total = sum(explanation_totals.values())
+    parts = sorted(explanation_totals.items(), key=lambda item: -item[1])
+    return ", ".join(f"{time / total:.0%} {IDLE_MARKS[idle].meaning}" for idle, time in parts if time)

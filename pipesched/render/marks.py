@@ -1,0 +1,81 @@
+"""A line of marks below each device of a chart: what is critical, and why a device idles."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import NamedTuple
+
+from rich.segment import Segment
+from rich.style import Style
+
+from pipesched.core.idle_time import Idle
+from pipesched.reasons.explanation import Explanation
+from pipesched.render.palette import DIM, break_mark
+from pipesched.render.rows import Row, Run
+from pipesched.render.timescale import TimeScale
+
+
+class Mark(NamedTuple):
+    """What a column of the line shows: a letter, its style in colour, and its meaning."""
+
+    letter: str
+    style: Style
+    meaning: str
+
+
+CRITICAL = Mark("*", Style(bold=True), "critical path")
+IDLE_MARKS: Mapping[Idle, Mark] = {
+    Idle.WARM_UP: Mark("u", Style(color="white", bgcolor="blue"), "warm-up"),
+    Idle.WAIT: Mark("w", Style(color="black", bgcolor="yellow"), "wait"),
+    Idle.TRANSFER: Mark("t", Style(color="black", bgcolor="cyan"), "transfer"),
+    Idle.ORDER: Mark("o", Style(color="white", bgcolor="magenta"), "order"),
+    Idle.MEMORY: Mark("m", Style(color="white", bgcolor="red"), "memory"),
+    Idle.DRAIN: Mark("d", Style(color="black", bgcolor="green"), "drain"),
+    Idle.LATE: Mark("l", Style(color="black", bgcolor="white"), "late"),
+}
+MARKS = (CRITICAL, *IDLE_MARKS.values())
+
+
+class MarkLines:
+    """The marks of an explained schedule, for `Gantt(marks=..)`."""
+
+    name = "why"
+
+    def __init__(self, explanation: Explanation) -> None:
+        schedule = explanation.schedule
+        first = min(schedule.first_start_ticks)
+        spans: list[list[tuple[int, int, int]]] = [[] for _ in range(schedule.problem.devices)]
+        path = set(explanation.path)
+        for device, order in enumerate(schedule.plan.orders):
+            spans[device] += [(schedule.start_ticks[t], schedule.end_ticks[t], 0) for t in order if t in path]
+        numbers = {idle: number for number, idle in enumerate(IDLE_MARKS, 1)}
+        for gap in explanation.gap_ticks:
+            spans[gap.device].append((gap.start + first, gap.end + first, numbers[gap.idle]))
+        self._rows = [_row(sorted(span for span in of_device if span[0] < span[1])) for of_device in spans]
+        self._used = sorted({number for of_device in spans for *_, number in of_device})
+
+    def line(self, device: int, scales: Sequence[TimeScale], *, colour: bool, ascii_only: bool) -> Iterator[Segment]:
+        """Yield the segments below a device; a column that several share shows what stands in its middle."""
+        row = self._rows[device]
+        for run in row.runs(*scales) if row.order else ():
+            yield _segment(run, colour, ascii_only)
+
+    def legend(self, *, colour: bool) -> Iterator[list[Segment]]:
+        """Yield the items of the legend."""
+        for number in self._used:
+            mark = MARKS[number]
+            yield [Segment(mark.letter, mark.style if colour else None), Segment(f" {mark.meaning}")]
+
+
+def _row(spans: Sequence[tuple[int, int, int]]) -> Row:
+    """Return the row of spans (start, end, mark)."""
+    return Row([mark for *_, mark in spans], [start for start, *_ in spans], [end for _, end, _ in spans])
+
+
+def _segment(run: Run, colour: bool, ascii_only: bool) -> Segment:
+    if run.is_break:
+        return break_mark(ascii_only=ascii_only)
+    if run.slot is None:
+        return Segment(" " * run.width, DIM)
+    mark = MARKS[run.slot]
+    return Segment(mark.letter * run.width, mark.style if colour else None)
