@@ -41,7 +41,7 @@ def print_comparison(
     comparison: Comparison, given: Problem, wanted: Charts, chart: ChartOptions, screen: Screen, *, fold: bool
 ) -> None:
     """Print a chart for each algorithm and the table; of many algorithms the table first, and the best charts."""
-    from pipesched.cli.output import console_for
+    from pipesched.cli.output import console_for, print_where_idle
     from pipesched.render.chosen import are_few, drawn
     from pipesched.render.comparison import ComparisonTable
 
@@ -56,6 +56,9 @@ def print_comparison(
         if chosen:
             console.print()
         _print_charts(console, chosen, comparison, given, chart, screen)
+    best = comparison.best
+    if best is not None and best.outcome is not None:
+        print_where_idle(console, best.outcome, best.label)
 
 
 def require_drawable(comparison: Comparison, wanted: Charts, chart: ChartOptions) -> None:

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from pipesched.render.gantt import Gantt
     from pipesched.render.view import View
 
+MOST_CLASSIFIED = 50_000  # operations: of more, only `pipesched explain` classifies idle time
 LARGE = 200_000  # operations from which scheduling may take a second
 
 
@@ -100,8 +101,21 @@ def print_schedule(
     console.print(summary(outcome, brief=console.width < 80, timing=timing, memory=memory, spell=spell))
     console.print()
     console.print(sentence(outcome.metrics, outcome.problem.time_unit))
+    print_where_idle(console, outcome)
     if outcome.schedule.plan.note:
         console.print(f"note: {spell(outcome.schedule.plan.note)}")
+
+
+def print_where_idle(console: Console, outcome: Outcome, name: str = "") -> None:
+    """Print where the idle time of a schedule goes, and what says more about it; `name` says whose it is."""
+    schedule = outcome.schedule
+    if not any(schedule.idle_ticks) or schedule.plan.index.size > MOST_CLASSIFIED:
+        return
+    from pipesched.reasons.idle import idle_by_class
+    from pipesched.render.explanation import idle_sentence
+
+    whose = f"{name}: idle" if name else "Idle"
+    console.print(f"{whose} time is {idle_sentence(idle_by_class(schedule))}; `pipesched explain` says why.")
 
 
 def answer_schedule(

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from pipesched.checks import shown
-from pipesched.core.idle_time import idle_gaps
 from pipesched.core.reasons import TimedTasks
 from pipesched.errors import ConfigError
 from pipesched.outcome import Outcome
@@ -11,7 +10,7 @@ from pipesched.pipeline.bounds import lower_bound
 from pipesched.pipeline.schedule import Schedule, schedule_plan
 from pipesched.reasons.cost_counts import sensitivities
 from pipesched.reasons.explanation import Explanation
-from pipesched.reasons.memory_fit import MemoryFit
+from pipesched.reasons.idle import gaps_of
 from pipesched.reasons.timed import timed_tasks
 from pipesched.reasons.timed_moves import best_moves
 
@@ -33,7 +32,7 @@ def explain(schedule: Schedule | Outcome) -> Explanation:
     return Explanation(
         schedule=subject,
         bound=lower_bound(subject) if outcome is None else outcome.bound,
-        gap_ticks=[*idle_gaps(tasks, subject.graph.takes, MemoryFit(subject))],
+        gap_ticks=gaps_of(subject, tasks),
         path=tasks.critical_path,
         slack_ticks=tasks.slack,
         sensitivity=rows,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from fractions import Fraction
 
 from rich.console import RenderableType
@@ -88,20 +88,20 @@ def _section(title: str, parts: Sequence[RenderableType]) -> Iterator[Renderable
     yield from parts
 
 
-def gap_lines(explanation: Explanation) -> list[Text]:
-    """Return a sentence for each of the ten longest gaps."""
+def gap_lines(explanation: Explanation) -> list[RenderableType]:
+    """Return a line for each of the ten longest gaps: where, when, of which class, and why."""
     longest = sorted(explanation.gaps, key=lambda gap: (-gap.length, gap.device, gap.start))[:MOST_GAPS]
     if not longest:
         return [Text("none: no device ever idles")]
-    places = [f"device {gap.device}" for gap in longest]
-    times = [f"{number(gap.start)} to {number(gap.end)}" for gap in longest]
-    widths = max(map(len, places)), max(map(len, times))
-    return [
-        Text(f"{place.ljust(widths[0])}  {time.ljust(widths[1])}  {IDLE_MARKS[gap.idle].meaning}: ").append(
-            gap_words(gap), style="dim"
-        )
-        for place, time, gap in zip(places, times, longest, strict=True)
-    ]
+    table = grid()
+    table.show_header = False
+    for _ in range(3):
+        table.add_column(no_wrap=True)
+    table.add_column(style="dim")
+    for gap in longest:
+        times = f"{number(gap.start)} to {number(gap.end)}"
+        table.add_row(f"device {gap.device}", times, IDLE_MARKS[gap.idle].meaning, gap_words(gap))
+    return [table]
 
 
 def gap_words(gap: IdleGap) -> str:
@@ -153,7 +153,8 @@ def _sensitivity_table(explanation: Explanation, plan_again: Planner | None) -> 
         again = "" if after.planned_again is None else number(after.planned_again)
         cells = [f"-{row.faster}" if row.faster else "0", f"+{row.slower}", number(after.same_order)]
         table.add_row(f"{KIND_NAMES[row.kind]} of stage {row.stage}", *cells, *([again] if plan_again else []))
-    for latency in explanation.p2p_sensitivity[: MOST_COSTS // 2]:
+    latencies = sorted(explanation.p2p_sensitivity, key=lambda row: (-row.faster, -row.slower, row.boundary))
+    for latency in latencies[: MOST_COSTS // 2]:
         if latency.faster or latency.slower:
             cells = [f"-{latency.faster}" if latency.faster else "0", f"+{latency.slower}", ""]
             name = f"p2p {latency.boundary}-{latency.boundary + 1}"
@@ -207,8 +208,8 @@ def why_lines(why: Why, unit: str = "") -> Iterator[Text]:
     yield Text(f"  {' <- '.join(chain[:MOST_CHAIN])}{more} <- time 0")
 
 
-def idle_sentence(explanation_totals: dict[Idle, int | float]) -> str:
-    """Return where idle time goes, the largest class first: "33% order, 33% drain, 17% wait"."""
-    total = sum(explanation_totals.values())
-    parts = sorted(explanation_totals.items(), key=lambda item: -item[1])
+def idle_sentence(totals: Mapping[Idle, int | float]) -> str:
+    """Return where idle time goes, the largest class first: "33% order, 33% drain, 17% wait, 17% warm-up"."""
+    total = sum(totals.values())
+    parts = sorted(totals.items(), key=lambda item: -item[1])
     return ", ".join(f"{time / total:.0%} {IDLE_MARKS[idle].meaning}" for idle, time in parts if time)
