@@ -10,6 +10,7 @@ from rich.table import Table
 from rich.text import Text
 
 from pipesched.core.idle_time import Idle
+from pipesched.pipeline.kinds import KINDS
 from pipesched.pipeline.ops import Op, Slot
 from pipesched.reasons.cost_counts import OVERLAP
 from pipesched.reasons.explanation import Explanation, IdleGap, Sensitivity
@@ -25,16 +26,6 @@ MOST_GAPS = 10
 MOST_COSTS = 8
 MOST_CHAIN = 12
 TENTH = Fraction(9, 10)  # of a cost that is 10 % lower
-KIND_NAMES = {
-    "F": "forward",
-    "B": "backward",
-    "I": "backward input",
-    "W": "backward weight",
-    "R": "recompute",
-    "O": "offload",
-    "L": "reload",
-    OVERLAP: "overlap",
-}
 
 
 def explanation_parts(explanation: Explanation, plan_again: Planner | None = None) -> Iterator[RenderableType]:
@@ -125,7 +116,7 @@ def gap_words(gap: IdleGap) -> str:
 
 
 def _moves(slot: Slot) -> bool:
-    return isinstance(slot, Op) and slot.kind in ("O", "L")
+    return isinstance(slot, Op) and KINDS[slot.kind].is_transfer
 
 
 def _through(waiting: Slot, culprit: Slot) -> str:
@@ -152,7 +143,7 @@ def _sensitivity_table(explanation: Explanation, plan_again: Planner | None) -> 
         after = what_if(schedule, row.stage, row.kind, TENTH, plan_again)
         again = "" if after.planned_again is None else number(after.planned_again)
         cells = [f"-{row.faster}" if row.faster else "0", f"+{row.slower}", number(after.same_order)]
-        table.add_row(f"{KIND_NAMES[row.kind]} of stage {row.stage}", *cells, *([again] if plan_again else []))
+        table.add_row(f"{_kind_name(row.kind)} of stage {row.stage}", *cells, *([again] if plan_again else []))
     latencies = sorted(explanation.p2p_sensitivity, key=lambda row: (-row.faster, -row.slower, row.boundary))
     for latency in latencies[: MOST_COSTS // 2]:
         if latency.faster or latency.slower:
@@ -160,6 +151,10 @@ def _sensitivity_table(explanation: Explanation, plan_again: Planner | None) -> 
             name = f"p2p {latency.boundary}-{latency.boundary + 1}"
             table.add_row(name, *cells, *([""] if plan_again else []))
     return table
+
+
+def _kind_name(kind: str) -> str:
+    return OVERLAP if kind == OVERLAP else KINDS[kind].name
 
 
 def _cost(explanation: Explanation, row: Sensitivity) -> int:

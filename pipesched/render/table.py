@@ -16,10 +16,13 @@ from pipesched.pipeline.costs import one_or_all
 from pipesched.pipeline.plan import Plan
 from pipesched.pipeline.problem import Problem
 from pipesched.pipeline.schedule import Schedule
+from pipesched.reasons.explanation import Explanation
 from pipesched.render.catalogue import CatalogueTable, catalogue_details
 from pipesched.render.comparison import ComparisonTable, grid
+from pipesched.render.explanation import explanation_parts, idle_table
 from pipesched.render.frontier import frontier_table, frontier_view
 from pipesched.render.gantt import Gantt
+from pipesched.render.marks import MarkLines
 from pipesched.render.summary import heading, summary
 from pipesched.render.sweep import sweep_table, sweep_view
 from pipesched.schedulers.family import Family
@@ -58,6 +61,8 @@ def _tables(result: object) -> Iterator[RenderableType]:
         yield sweep_table(result)
     elif isinstance(result, Frontier):
         yield frontier_table(result)
+    elif isinstance(result, Explanation):
+        yield idle_table(result)
     elif isinstance(result, Catalogue):
         yield CatalogueTable(result)
     elif isinstance(result, Family):
@@ -77,6 +82,10 @@ def display_parts(result: object, *, ascii_only: bool = False) -> Iterator[Rende
         yield summary(result)
     elif isinstance(result, Schedule):
         yield Gantt(result)
+    elif isinstance(result, Explanation):
+        yield Gantt(result.schedule, marks=MarkLines(result))
+        yield ""
+        yield from explanation_parts(result)
     elif isinstance(result, Frontier) and result.points:
         yield frontier_view(result, ascii_only=ascii_only)
     elif isinstance(result, Sweep):
