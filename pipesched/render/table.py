@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any
 
 from rich.console import Console, ConsoleOptions, RenderableType, RenderResult
 from rich.text import Text
@@ -51,26 +52,9 @@ class Table(Displayable):
 
 
 def _tables(result: object) -> Iterator[RenderableType]:
-    if isinstance(result, Schedule):
-        result = Outcome("plan", result)
-    if isinstance(result, Outcome):
-        yield summary(result)
-    elif isinstance(result, Comparison):
-        yield ComparisonTable(result)
-    elif isinstance(result, Sweep):
-        yield sweep_table(result)
-    elif isinstance(result, Frontier):
-        yield frontier_table(result)
-    elif isinstance(result, Explanation):
-        yield idle_table(result)
-    elif isinstance(result, Catalogue):
-        yield CatalogueTable(result)
-    elif isinstance(result, Family):
-        yield catalogue_details([result])
-    elif isinstance(result, Problem):
-        yield _problem_table(result)
-    elif isinstance(result, Plan):
-        yield _plan_table(result)
+    for kind, table in _TABLES.items():
+        if isinstance(result, kind):
+            yield table(result)
 
 
 def display_parts(result: object, *, ascii_only: bool = False) -> Iterator[RenderableType]:
@@ -140,3 +124,17 @@ def _plan_table(plan: Plan) -> RenderableType:
         more = f" .. {len(order) - MOST_SLOTS} more" if len(order) > MOST_SLOTS else ""
         table.add_row(f"device {device}", Text(" ".join(texts) + more))
     return table
+
+
+_TABLES: Mapping[type, Callable[[Any], RenderableType]] = {
+    Outcome: summary,
+    Schedule: lambda schedule: summary(Outcome("plan", schedule)),
+    Comparison: ComparisonTable,
+    Sweep: sweep_table,
+    Frontier: frontier_table,
+    Explanation: idle_table,
+    Catalogue: CatalogueTable,
+    Family: lambda family: catalogue_details([family]),
+    Problem: _problem_table,
+    Plan: _plan_table,
+}
