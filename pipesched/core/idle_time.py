@@ -75,7 +75,7 @@ def _gaps_of(tasks: TimedTasks, device: int, order: Sequence[int], takes: Sequen
             for piece in sorted(pieces):
                 yield Gap(device, piece.start, piece.end, piece.idle or walked, piece.culprit, task)
         clock = max(clock, tasks.ends[task])
-    for piece in sorted(_walk(tasks, tasks.last, tasks.makespan, clock, tasks.makespan, own=True)):
+    for piece in sorted(_last_walk(tasks, clock)):
         yield Gap(device, piece.start, piece.end, piece.idle or Idle.DRAIN, piece.culprit, NOTHING)
 
 
@@ -128,6 +128,15 @@ def _pieces(tasks: TimedTasks, task: int, start: int, end: int, candidates: Cand
         yield from _walk(tasks, task, tasks.allowed[task], start, end)
 
 
+def _last_walk(tasks: TimedTasks, start: int) -> Iterator[Piece]:
+    """Yield what the walk back from the makespan finds from a time on; it begins with the last delivery."""
+    last, makespan = tasks.last, tasks.makespan
+    if last == NOTHING:
+        return
+    yield from _within(tasks.ends[last], makespan, Idle.TRANSFER, last, start, makespan)
+    yield from _walk(tasks, last, min(tasks.ends[last], makespan), start, makespan, own=True)
+
+
 def _walk(tasks: TimedTasks, task: int, time: int, start: int, end: int, *, own: bool = False) -> Iterator[Piece]:
     """Yield what the walk back from a task finds between two times; `time` is where the walk stands.
 
@@ -142,8 +151,9 @@ def _walk(tasks: TimedTasks, task: int, time: int, start: int, end: int, *, own:
         arc = tasks.tight[task]
         if arc is None:
             return
-        yield from _within(time - arc.lag, time, Idle.TRANSFER, arc.before, start, end)
-        time, task, own = time - arc.lag, arc.before, True
+        left = time - max(arc.lag, 0)  # a lag below 0 leaves the time to the task before
+        yield from _within(left, time, Idle.TRANSFER, arc.before, start, end)
+        time, task, own = left, arc.before, True
 
 
 def _within(first: int, last: int, idle: Idle | None, culprit: int, start: int, end: int) -> Iterator[Piece]:

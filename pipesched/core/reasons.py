@@ -9,6 +9,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import pairwise
+from operator import add
 from typing import NamedTuple
 
 NOTHING = -1  # no task, no machine, no tag
@@ -33,7 +34,8 @@ class TimedTasks:
 
     The first `devices` of `orders` are of devices, the others of lanes, whose own idle time nobody asks for. `inputs`
     are the arcs of data into each task, `waits` the tasks that each waits for besides. `starts` and `ends` are in
-    ticks, from 0, the first start; tasks in no order have none.
+    ticks, from 0, the first start; tasks in no order have none. `deliveries[i]` ticks after its end the result of task
+    i is out, occupying nobody (default: at once), and `delivery_tags[i]` names what makes them, as the tag of an arc.
     """
 
     durations: Sequence[int]
@@ -43,6 +45,13 @@ class TimedTasks:
     devices: int
     starts: Sequence[int]
     ends: Sequence[int]
+    deliveries: Sequence[int] = ()
+    delivery_tags: Sequence[int] = ()
+
+    @cached_property
+    def outs(self) -> Sequence[int]:
+        """When the result of each task is out: its end and its delivery."""
+        return [*map(add, self.ends, self.deliveries)] if self.deliveries else self.ends
 
     @cached_property
     def machine(self) -> list[int]:
@@ -74,8 +83,8 @@ class TimedTasks:
 
     @cached_property
     def makespan(self) -> int:
-        """The last end of a device."""
-        return max((self.ends[order[-1]] for order in self.orders[: self.devices] if order), default=0)
+        """When the last result of a device is out."""
+        return max((self.outs[task] for order in self.orders[: self.devices] for task in order), default=0)
 
     def arcs(self, task: int) -> Iterator[Arc]:
         """Yield all that a task waits for: its inputs, the task before it, its wait edges."""
@@ -138,8 +147,8 @@ class TimedTasks:
 
     @cached_property
     def last(self) -> int:
-        """The task of a device that ends last, the first of several; NOTHING where no device has any."""
-        ending = (task for order in self.orders[: self.devices] for task in order if self.ends[task] == self.makespan)
+        """The task of a device whose result is out last, the first of several; NOTHING where no device has any."""
+        ending = (task for order in self.orders[: self.devices] for task in order if self.outs[task] == self.makespan)
         return next(ending, NOTHING)
 
     def chain(self, task: int) -> Iterator[int]:
@@ -151,13 +160,14 @@ class TimedTasks:
 
     @cached_property
     def critical_path(self) -> list[int]:
-        """The tasks from time 0 to the last end, each held back by the one before it."""
+        """The tasks from time 0 to the makespan, each held back by the one before it."""
         return [*self.chain(self.last)][::-1]
 
     @cached_property
     def slack(self) -> list[int]:
         """How much later each task may end, with these orders, before the makespan grows; -1 for one in no order."""
-        latest = [max(self.makespan, end) for end in self.ends]
+        spare = [self.makespan - out for out in self.outs]
+        latest = [end + max(more, 0) for end, more in zip(self.ends, spare, strict=True)]
         for task in reversed(self.topological):
             start = latest[task] - self.durations[task]
             for arc in self.arcs(task):

@@ -35,8 +35,8 @@ class _Bounds(NamedTuple):
 def path_counts(tasks: TimedTasks, columns: Callable[[int], Sequence[int]], count: int) -> list[Range]:
     """Return for each of `count` columns how often it stands on a longest path.
 
-    `columns` gives the columns in which a task counts; an arc counts in that of its tag. Tasks of no length at time 0
-    count towards the largest number alone: they would take time if they cost some.
+    `columns` gives the columns in which a task counts; an arc and a delivery count in that of their tag. Tasks of no
+    length at time 0 count towards the largest number alone: they would take time if they cost some.
     """
     import numpy as np
 
@@ -47,13 +47,15 @@ def path_counts(tasks: TimedTasks, columns: Callable[[int], Sequence[int]], coun
     ending: list[_Bounds] = []
     for task in order:
         arcs = [*_tight_arcs(tasks, task, critical)]
-        found = _joined([_passed(known[arc.before], arc) for arc in arcs], not tasks.allowed[task], count)
+        found = _joined([_passed(known[arc.before], arc.tag) for arc in arcs], not tasks.allowed[task], count)
         for column in columns(task):
             found.least[column] += 1
             found.most[column] += 1
         known[task] = found
-        if tasks.ends[task] == tasks.makespan and tasks.machine[task] < tasks.devices:
-            ending.append(_Bounds(found.least.copy(), found.most.copy()))
+        if tasks.outs[task] == tasks.makespan and tasks.machine[task] < tasks.devices:
+            tag = tasks.delivery_tags[task] if tasks.delivery_tags else NOTHING
+            passed = _passed(found, tag)
+            ending.append(_Bounds(passed.least.copy(), passed.most.copy()))
         for arc in arcs:
             held[arc.before] -= 1
             if not held[arc.before]:
@@ -80,13 +82,13 @@ def _uses(tasks: TimedTasks, order: Sequence[int], critical: Sequence[bool]) -> 
     return uses
 
 
-def _passed(bounds: _Bounds, arc: Arc) -> _Bounds:
-    """Return the counts at the end of an arc."""
-    if arc.tag == NOTHING:
+def _passed(bounds: _Bounds, tag: int) -> _Bounds:
+    """Return the counts at the end of an arc or a delivery with this tag."""
+    if tag == NOTHING:
         return bounds
     least, most = bounds.least.copy(), bounds.most.copy()
-    least[arc.tag] += 1
-    most[arc.tag] += 1
+    least[tag] += 1
+    most[tag] += 1
     return _Bounds(least, most)
 
 

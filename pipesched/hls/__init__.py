@@ -8,6 +8,8 @@
 (6, 3, 'optimal')
 """
 
+from typing import TYPE_CHECKING, Any
+
 from pipesched.hls.compare import RuleTable
 from pipesched.hls.graph import DataflowGraph, Delay, Dependence, Operation
 from pipesched.hls.modulo import interval_bounds
@@ -17,16 +19,22 @@ from pipesched.hls.schedule import HardwareSchedule
 from pipesched.hls.search import compare_rules, pipeline, solve
 from pipesched.hls.units import UnitClass, make_units
 
+if TYPE_CHECKING:
+    from pipesched.reasons.hardware import explain_hardware as explain
+    from pipesched.reasons.hardware_explanation import HardwareExplanation
+
 __all__ = [
     "DataflowGraph",
     "Delay",
     "Dependence",
+    "HardwareExplanation",
     "HardwareOutcome",
     "HardwareSchedule",
     "Operation",
     "RuleTable",
     "UnitClass",
     "compare_rules",
+    "explain",
     "interval_bounds",
     "list_outcome",
     "make_units",
@@ -34,3 +42,15 @@ __all__ = [
     "pipeline",
     "solve",
 ]
+
+
+def __getattr__(name: str) -> Any:  # what stands above this package, and is loaded when first asked for
+    if name == "explain":
+        from pipesched.reasons.hardware import explain_hardware
+
+        return explain_hardware
+    if name == "HardwareExplanation":
+        from pipesched.reasons.hardware_explanation import HardwareExplanation
+
+        return HardwareExplanation
+    raise AttributeError(f"module 'pipesched.hls' has no attribute {name!r}")
