@@ -62,6 +62,14 @@ def command(
             metavar="",
         ),
     ] = False,
+    explain: Annotated[
+        bool,
+        typer.Option("--explain", help="Why it takes so long: idle time, critical path, what would help.", metavar=""),
+    ] = False,
+    why: Annotated[
+        str | None,
+        typer.Option("--why", help="With --explain: why one operation starts when it does.", metavar="OP"),
+    ] = None,
     rules: Rules,
     target: Target,
     screen: Screen,
@@ -77,6 +85,7 @@ def command(
         raise ConfigError("--solve, --compare and --pipeline: give one of them")
     if (solve or compare or pipeline) and (rules.priority or rules.tie):
         raise ConfigError("--priority, --tie: for the list scheduler, without --solve, --compare or --pipeline")
+    _require_explainable(explain, why, compare=compare, pipeline=pipeline, screen=screen)
     _require_json(target)  # before anything takes long
     counts = _counts({"mul": mul, "add": add, "sub": sub, "div": div, "cmp": cmp}, unit or ())
     latencies = _pairs("--latency", latency or ())
@@ -91,8 +100,24 @@ def command(
 
         bounds = interval_bounds(graph, units)
         _answer_outcome(schedule_loop(graph, units, **_limits(rules)), bounds, target, screen)
+    elif explain:
+        _answer_explanation(_body(graph, units, rules, solve=solve), why, target, screen)
     else:
         _answer_outcome(_body(graph, units, rules, solve=solve), None, target, screen)
+
+
+def _require_explainable(explain: bool, why: str | None, *, compare: bool, pipeline: bool, screen: Screen) -> None:
+    """Raise ConfigError for options that --explain and --why contradict, and for --why where it has no effect."""
+    from pipesched.errors import ConfigError
+
+    if explain and pipeline:
+        raise ConfigError("--explain: explains a schedule that runs once, and iterations of --pipeline overlap")
+    if explain and compare:
+        raise ConfigError("--explain: explains one schedule; give either it or --compare")
+    if why is not None and not explain:
+        raise ConfigError("--why: says why one operation waits; give --explain too")
+    if why is not None and screen.as_json:
+        raise ConfigError("--why: has no effect with --json, whose document has every operation")
 
 
 def _require_json(target: Target) -> None:
@@ -190,6 +215,34 @@ def _answer_outcome(outcome: HardwareOutcome, bounds: Intervals | None, target: 
     content = hardware_document(outcome, bounds)
     _save(content, target)
     print_json(content) if screen.as_json else _print_outcome(outcome, bounds, screen)
+
+
+def _answer_explanation(outcome: HardwareOutcome, why: str | None, target: Target, screen: Screen) -> None:
+    """Save an explanation, and print its document, or the chart and what explains it; or one operation's reasons."""
+    from pipesched.cli.output import console_for, print_json
+    from pipesched.errors import ConfigError
+    from pipesched.file_formats.hardware_json import hardware_explanation_document
+    from pipesched.reasons.hardware import explain_hardware
+    from pipesched.render.hardware import hardware_heading
+    from pipesched.render.hardware_reasons import explanation_parts, why_parts
+
+    explanation = explain_hardware(outcome)
+    if why is None:
+        parts = explanation_parts(explanation, ascii_only=screen.ascii_only)
+    else:
+        try:
+            parts = iter([*why_parts(explanation, why, ascii_only=screen.ascii_only)])
+        except ConfigError as error:
+            raise ConfigError(f"--why: {error.message}") from None
+    content = hardware_explanation_document(explanation)
+    _save(content, target)
+    if screen.as_json:
+        print_json(content)
+        return
+    console = console_for(screen)
+    console.print(hardware_heading(outcome))
+    for part in parts:
+        console.print(part)
 
 
 def _print_outcome(outcome: HardwareOutcome, bounds: Intervals | None, screen: Screen) -> None:

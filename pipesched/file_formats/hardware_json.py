@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from typing import Any
 
+from pipesched.core.idle_time import Idle
 from pipesched.hls.compare import RuleTable
 from pipesched.hls.modulo import Intervals
 from pipesched.hls.outcome import HardwareOutcome
+from pipesched.reasons.hardware_explanation import HardwareExplanation
 
 
 def hardware_document(outcome: HardwareOutcome, bounds: Intervals | None = None) -> dict[str, Any]:
@@ -45,6 +47,54 @@ def hardware_document(outcome: HardwareOutcome, bounds: Intervals | None = None)
         content["initiation_interval"] = schedule.interval
         content["interval_bounds"] = bounds._asdict()
     return content
+
+
+def hardware_explanation_document(explanation: HardwareExplanation) -> dict[str, Any]:
+    """Return format "pipesched.explanation" of a schedule on functional units; `unit` is [class, instance].
+
+    Operations have their names in the document of the schedule. `faster` and `slower` are derivatives by the latency of
+    a class, `latency_faster` and `latency_slower` the latency where it has a whole cycle less or more (null: it has
+    none less).
+    """
+    return {
+        "format": "pipesched.explanation",
+        "version": 1,
+        "makespan": explanation.latency,
+        "bound": explanation.bound,
+        "idle": {
+            "total": explanation.idle,
+            "unavoidable": explanation.unavoidable,
+            "avoidable": explanation.avoidable,
+        },
+        "devices": [
+            {"unit": [*unit], **{idle.value: row[idle] for idle in Idle}, "idle": sum(row.values())}
+            for unit, row in zip(explanation.units, explanation.devices, strict=True)
+        ],
+        "gaps": [
+            {
+                "unit": [*gap.unit],
+                "start": gap.start,
+                "end": gap.end,
+                "class": gap.idle.value,
+                "culprit": gap.culprit,
+                "waiting": gap.waiting,
+            }
+            for gap in explanation.gaps
+        ],
+        "critical_path": explanation.critical_path,
+        "slack": explanation.slack,
+        "sensitivity": [
+            {
+                "class": row.unit_class,
+                "count": row.on_path,
+                "faster": row.faster,
+                "slower": row.slower,
+                "latency_faster": row.latency_faster,
+                "latency_slower": row.latency_slower,
+            }
+            for row in explanation.sensitivity
+        ],
+    }
 
 
 def rules_document(table: RuleTable) -> dict[str, Any]:

@@ -11,7 +11,7 @@ from pipesched.core.idle_time import Gap, Idle
 from pipesched.core.reasons import NOTHING, TimedTasks
 from pipesched.display import Displayable
 from pipesched.hls.schedule import HardwareSchedule
-from pipesched.names import require_name
+from pipesched.names import look_up
 
 Unit = tuple[str, int]  # a unit class, and which of its units
 
@@ -168,12 +168,12 @@ class HardwareExplanation(Displayable):
     def why(self, op: str) -> OperationReasons:
         """Return why an operation starts when it does; `op` is its name, or its expression in the program.
 
-        Raises ConfigError for one that is not there.
+        Of equal expressions it is the first. Raises ConfigError for one that is not there.
         """
         tasks, operations = self.tasks, self.schedule.graph.operations
         numbers = {one.text: number for number, one in reversed([*enumerate(operations)]) if one.text}
         numbers |= {one.name: number for number, one in enumerate(operations)}
-        task = numbers[require_name(numbers, op, "operation", "op")]
+        task = look_up(numbers, op, "operation", "op", rest="give its name or its expression")
         arc = tasks.tight[task]
         return OperationReasons(
             op=self._name(task),

@@ -18,6 +18,7 @@ from pipesched.pipeline.plan import Plan
 from pipesched.pipeline.problem import Problem
 from pipesched.pipeline.schedule import Schedule
 from pipesched.reasons.explanation import Explanation
+from pipesched.reasons.hardware_explanation import HardwareExplanation
 from pipesched.render.catalogue import CatalogueTable, catalogue_details
 from pipesched.render.comparison import ComparisonTable, grid
 from pipesched.render.explanation import explanation_parts, idle_table
@@ -76,6 +77,10 @@ def display_parts(result: object, *, ascii_only: bool = False) -> Iterator[Rende
         yield sweep_view(result, ascii_only=ascii_only)
     elif isinstance(result, Comparison):
         yield ComparisonTable(result, ascii_only=ascii_only)
+    elif isinstance(result, HardwareExplanation):
+        from pipesched.render.hardware_reasons import explanation_parts
+
+        yield from explanation_parts(result, ascii_only=ascii_only)
     elif isinstance(result, (Gantt, Table)):
         yield result
     else:

@@ -2,16 +2,18 @@
 
 With colours an operation is filled with the hue of its type (in a loop, of its iteration), lighter every other time;
 without them a unit takes a line of types, a line of names and, in a loop, a line of iterations. Where an
-expression does not fit, its label is a number, which the end of the legend explains.
+expression does not fit, its label is a number, which the end of the legend explains. Marked operations are underlined,
+or without colours have a line of `*` below their types.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 
 from rich.console import Console, ConsoleOptions, RenderResult
 from rich.measure import Measurement
 from rich.segment import Segment
+from rich.style import Style
 
 from pipesched.core.integers import ceil_div
 from pipesched.hls.graph import Operation
@@ -27,14 +29,24 @@ from pipesched.render.timescale import Window, describe, fit
 from pipesched.render.unnamed import explained
 
 MOST_ITERATIONS = 4  # of a loop
+MARK, MARKED = "*", Style(underline=True, bold=True)
 MOST_IDLE = 16  # units of a class, from which those without work are left out
 
 
 class UnitChart:
     """A hardware schedule as a chart; a loop is drawn until its iterations overlap as they do for ever."""
 
-    def __init__(self, schedule: HardwareSchedule, *, ascii_only: bool = False) -> None:
+    def __init__(
+        self,
+        schedule: HardwareSchedule,
+        *,
+        ascii_only: bool = False,
+        marked: Iterable[int] = (),
+        explained_too: Iterable[int] = (),
+    ) -> None:
+        """Mark the operations `marked`, a critical path; explain the labels of those of `explained_too` in any case."""
         self.schedule, self.ascii_only = schedule, ascii_only
+        self.marked, self.explained_too = set(marked), set(explained_too)
         self.period = schedule.interval or 0
         self.iterations = 1
         if self.period:
@@ -53,7 +65,7 @@ class UnitChart:
         """Yield lines of segments, none wider than the options allow."""
         layout = self._layout(console, options)
         self.names = short_names(self.schedule.graph.operations, layout.scale.columns // self.end)
-        self.numbered = set()
+        self.numbered = set(self.explained_too)
         yield from axis(layout, 1)
         look = Look()
         for name, row, busy in self._rows():
@@ -101,7 +113,8 @@ class UnitChart:
             return [[self._filled(run) for run in runs]]
         shades = ASCII_SHADES if layout.ascii_only else SHADES
         kinds = "".join(self._kind(run, shades) for run in runs)
-        below = ["".join(self._label(run).ljust(run.width) for run in runs)]
+        below = ["".join((MARK if self._is_marked(run) else " ") * run.width for run in runs)]
+        below.append("".join(self._label(run).ljust(run.width) for run in runs))
         if self.period:
             below.append("".join(self._iteration(run).ljust(run.width) for run in runs))
         return [[Segment(kinds)], *([Segment(text.rstrip())] for text in below if text.strip())]
@@ -111,8 +124,17 @@ class UnitChart:
             return Segment(SHADES[0] * run.width, DIM)
         hue, shade = self._hue(run.slot), 0 if run.shared else self.positions[run.slot] % 2
         if run.busy < FULL:  # always a shared column
-            return Segment(SHADES[run.busy] * run.width, ink(hue, "F"))
-        return Segment(self._label(run).ljust(run.width), fill(hue, "F", shade, 2))
+            return Segment(SHADES[run.busy] * run.width, self._style(ink(hue, "F"), run))
+        return Segment(self._label(run).ljust(run.width), self._style(fill(hue, "F", shade, 2), run))
+
+    def _style(self, style: Style, run: Run) -> Style:
+        return style + MARKED if self._is_marked(run) else style
+
+    def _is_marked(self, run: Run) -> bool:
+        """Return whether a run shows a marked operation, as far as it is known of columns that several share."""
+        if run.slot is None or not self.marked:
+            return False
+        return not self.marked.isdisjoint(task % len(self.schedule.graph) for task in (run.slot, *run.slots))
 
     def _hue(self, slot: int) -> int:
         iteration, task = divmod(slot, len(self.schedule.graph))
@@ -161,6 +183,8 @@ class UnitChart:
                 yield [Segment(f" {kind} ", fill(hue % len(HUES), "F", 0, 2))]
         elif look.apart:
             yield [Segment("type, below: name" + (", then iteration" if self.period else ""))]
+        if self.marked:
+            yield [Segment(" op ", MARKED) if layout.colour else Segment(MARK), Segment(" critical path")]
         yield [Segment(shades[0], DIM), Segment(" idle")]
         if look.shared:
             yield [Segment(shades[1:]), Segment(" share of a column that is busy")]

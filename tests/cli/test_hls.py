@@ -254,3 +254,107 @@ def test_a_loop_that_is_none_names_the_option(cli: Cli) -> None:
     result = cli("hls", "-", stdin="y = x + 1\nx = y * 2\n")
     assert (result.returncode, result.stdout) == (2, "")
     assert "in a loop body, --pipeline, that is its value of the previous iteration" in result.stderr
+
+
+@pytest.mark.parametrize("options", [(), ("--solve",), ("--ascii",), ("--latency", "mul=3", "--pipelined", "mul")])
+def test_an_explanation_is_printed(cli: Cli, options: tuple[str, ...]) -> None:
+    """The chart with the critical path, idle time by class and unit, gaps, and what each class would change."""
+    result = cli("hls", ARTICLE, "--explain", *options, "--mul", "1", "--add", "2", "--width", "80")
+    assert (result.returncode, result.stderr) == (0, "")
+    assert all(len(line) <= 80 for line in result.stdout.splitlines())
+    assert result.stdout.isascii() or "--ascii" not in options
+    for part in ("* critical path", "which is optimal", "idle time  warm-up", "largest gaps", "critical path: a+b"):
+        assert part in result.stdout
+    marks = [line for line in result.stdout.splitlines() if set(line) == {" ", "*"}]
+    assert len(marks) >= 2
+
+
+def test_an_explanation_in_words(cli: Cli) -> None:
+    """The idle cycles of the article's schedule: who waits for whom, and what a slower class would cost."""
+    output = cli("hls", ARTICLE, "--explain", "--width", "100").stdout
+    assert "4 cycles, which is optimal; units idle 5 cycles: 5 unavoidable on these units, 0 avoidable." in output
+    assert re.search(r"^all +1 +1 +3 +5 +42%$", output, re.M)
+    assert re.search(r"^mul 0 +0-1 +warm-up +\(a\+b\)\*\(c\+d\) waits for a\+b, on add 0 *$", output, re.M)
+    assert re.search(r"^add 0 +2-3 +wait +\+7 waits for \(e\+f\)\*\(g\+h\), on mul 0 *$", output, re.M)
+    assert "mul  it takes one cycle, the least; one cycle slower: 6 instead of 4" in output
+    slow = cli("hls", ARTICLE, "--explain", "--latency", "mul=2", "--width", "100").stdout
+    assert "mul  one cycle faster: 4 instead of 6; one cycle slower: 8 instead of 6" in slow
+
+
+def test_units_that_run_nothing_are_counted(cli: Cli) -> None:
+    """Of a large class they have no rows, as in the chart, and their idle time is in the sum and in the document."""
+    output = cli("hls", ARTICLE, "--explain", "--add", "20", "--mul", "1", "--width", "80").stdout
+    assert "16 units of add run nothing" in output
+    assert "\nadd 3 " in output
+    assert "add 4" not in output
+    content = document(cli, ARTICLE, "--explain", "--add", "20", "--mul", "1")
+    assert len(content["devices"]) == 21
+    assert content["idle"]["total"] == 21 * content["makespan"] - 7
+
+
+def test_one_operation_is_explained(cli: Cli) -> None:
+    """By name or expression: its inputs and when they came, what it waited for, its slack and the chain to cycle 0."""
+    output = cli("hls", ARTICLE, "--explain", "--why", "+7", "--latency", "mul=2").stdout
+    assert output.splitlines()[1:] == [
+        "+7  on add 0, starts at 5, result at 6",
+        "inputs: (a+b)*(c+d) at 3, (e+f)*(g+h) at 5",
+        "it waits for the result of (e+f)*(g+h), there at 5",
+        "slack: 0 cycles; each cycle later is a cycle more of latency",
+        "chain from cycle 0: a+b → (a+b)*(c+d) → (e+f)*(g+h) → +7",
+        f"+7 = {ARTICLE}",
+    ]
+    by_text = cli("hls", ARTICLE, "--explain", "--why", "e+f", "--latency", "mul=2").stdout
+    assert by_text == cli("hls", ARTICLE, "--explain", "--why", "+4", "--latency", "mul=2").stdout
+    assert "it waits for add 0, which runs a+b until 1\nslack: 1 cycle later costs nothing\n" in by_text
+    assert (
+        "inputs: none but those of the program\nit waits for nothing"
+        in cli("hls", ARTICLE, "--explain", "--why", "a+b").stdout
+    )
+
+
+def test_the_document_of_an_explanation(cli: Cli) -> None:
+    """Operations and units have their names in the document of the schedule; -o writes the same."""
+    content = document(cli, ARTICLE, "--explain", "-o", "out.json")
+    assert json.loads(Path("out.json").read_text()) == content
+    assert [*content] == [
+        "format", "version", "makespan", "bound", "idle", "devices", "gaps", "critical_path", "slack", "sensitivity",
+    ]  # fmt: skip
+    assert (content["format"], content["version"]) == ("pipesched.explanation", 1)
+    schedule = document(cli, ARTICLE)
+    names = {one["op"] for one in schedule["ops"]}
+    assert set(content["slack"]) == names
+    assert set(content["critical_path"]) <= names
+    assert content["makespan"] == schedule["latency"]
+    assert content["gaps"][0] == {
+        "unit": ["mul", 0], "start": 0, "end": 1, "class": "warm_up", "culprit": "+1", "waiting": "*3",
+    }  # fmt: skip
+    assert content["devices"][0] == {
+        "unit": ["mul", 0], "warm_up": 1, "wait": 0, "transfer": 0, "order": 0, "memory": 0, "drain": 1, "late": 0,
+        "idle": 2,
+    }  # fmt: skip
+    assert content["sensitivity"][0] == {
+        "class": "mul", "count": 1, "faster": 1, "slower": 2, "latency_faster": None, "latency_slower": 6,
+    }  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        (
+            ("--explain", "--pipeline"),
+            "--explain: explains a schedule that runs once, and iterations of --pipeline over",
+        ),
+        (("--explain", "--compare"), "--explain: explains one schedule; give either it or --compare"),
+        (("--why", "+1"), "--why: says why one operation waits; give --explain too"),
+        (("--explain", "--why", "+1", "--json"), "--why: has no effect with --json"),
+        (("--explain", "--why", "+9"), "--why: unknown operation '+9'; "),
+        (("--explain", "-o", "out.svg"), "--output: 'out.svg' must end in .json"),
+    ],
+)
+def test_explanations_that_are_refused(cli: Cli, options: tuple[str, ...], said: str) -> None:
+    """One message on stderr, nothing on stdout, nothing written, exit code 2."""
+    result = cli("hls", ARTICLE, "-o", "out.json", *options)
+    assert (result.returncode, result.stdout) == (2, "")
+    assert result.stderr.startswith(f"pipesched: {said}")
+    assert len(result.stderr.splitlines()) == 1
+    assert not list(Path.cwd().iterdir())

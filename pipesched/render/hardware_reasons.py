@@ -1,0 +1,291 @@
+"""The texts below the chart of an explained hardware schedule: idle time, gaps and sensitivities in words."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from typing import NamedTuple
+
+from rich.console import Console, ConsoleOptions, RenderableType, RenderResult
+from rich.table import Table
+from rich.text import Text
+
+from pipesched.core.idle_time import Idle
+from pipesched.hls.graph import Operation
+from pipesched.reasons.hardware_explanation import (
+    ClassSensitivity,
+    HardwareExplanation,
+    OperationReasons,
+    Unit,
+    UnitGap,
+)
+from pipesched.render.frame import line
+from pipesched.render.labels import counted
+from pipesched.render.legend import wrap
+from pipesched.render.units_chart import MOST_IDLE, UnitChart
+from pipesched.render.unnamed import explained
+
+MOST_GAPS = 10  # that are told
+MOST_LETTERS = 20  # of an expression that stands for an operation without a name
+MOST_CHAIN = 24  # operations of a path that are told, the first and the last of a longer one
+CLASS_NAMES = {
+    Idle.WARM_UP: "warm-up",
+    Idle.WAIT: "wait",
+    Idle.TRANSFER: "transfer",
+    Idle.ORDER: "order",
+    Idle.MEMORY: "memory",
+    Idle.DRAIN: "drain",
+    Idle.LATE: "late",
+}
+
+
+class IdleRow(NamedTuple):
+    """A row of the table of idle time: what idles, its idle time by class, and the time of which that is a share."""
+
+    name: str
+    idle: dict[Idle, int]
+    time: int
+
+
+def explanation_parts(explanation: HardwareExplanation, *, ascii_only: bool = False) -> Iterator[RenderableType]:
+    """Yield the chart with the critical path marked, and below it what is known of idle time and latency."""
+    words = _Words(explanation, ascii_only=ascii_only)
+    tasks = explanation.tasks
+    yield UnitChart(
+        explanation.schedule, ascii_only=ascii_only, marked=tasks.critical_path, explained_too=words.numbered
+    )
+    yield ""
+    yield _lengths(explanation)
+    yield ""
+    yield idle_table(_idle_rows(explanation))
+    yield from _unused(explanation)
+    yield from words.gaps()
+    yield ""
+    yield Text("latency of a unit class, the order on each unit as it is", style="dim")
+    yield _sensitivities(explanation)
+    yield ""
+    yield words.path()
+
+
+def why_parts(explanation: HardwareExplanation, op: str, *, ascii_only: bool = False) -> Iterator[RenderableType]:
+    """Yield what is known about one operation, by its name or its expression. Raises ConfigError for an unknown one."""
+    reasons = explanation.why(op)
+    words = _Words(explanation, ascii_only=ascii_only)
+    yield from words.why(reasons)
+    yield from words.explained([reasons.op, *(one.op for one in reasons.inputs), *reasons.chain])
+
+
+def idle_table(rows: Sequence[IdleRow], all_rows: str = "all") -> Table:
+    """Return idle time by class: a row each, the last of them with the name `all_rows` for the sum; no empty class."""
+    classes = [idle for idle in Idle if any(row.idle[idle] for row in rows)]
+    table = _table()
+    table.add_column("idle time", overflow="fold")
+    for title in [*(CLASS_NAMES[idle] for idle in classes), "idle", "share"]:
+        table.add_column(title, justify="right", overflow="fold")
+    for row in rows:
+        total = sum(row.idle.values())
+        numbers = [*(row.idle[idle] for idle in classes), total]
+        table.add_row(
+            Text(row.name),
+            *map(str, numbers),
+            f"{total / row.time:.0%}" if row.time else "",
+            style="bold" if row.name == all_rows else "",
+        )
+    return table
+
+
+def _table() -> Table:
+    return Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style="dim")
+
+
+def _lengths(explanation: HardwareExplanation) -> Text:
+    """Return the latency beside its bound, and how much of the idle time every schedule has."""
+    latency, bound = counted(explanation.latency, "cycle"), counted(explanation.bound, "cycle")
+    least = "which is optimal" if explanation.latency == explanation.bound else f"at least {bound}"
+    text = Text(latency, style="bold")
+    if not explanation.idle:
+        return text.append(f", {least}; no unit ever idles.", style="not bold")
+    idle = f"units idle {counted(explanation.idle, 'cycle')}: {explanation.unavoidable} unavoidable on these units"
+    return text.append(f", {least}; {idle}, {explanation.avoidable} avoidable.", style="not bold")
+
+
+def _idle_rows(explanation: HardwareExplanation) -> list[IdleRow]:
+    """Return the rows of the units that the chart shows, and the sum over all units."""
+    shown = _shown(explanation)
+    rows = [
+        IdleRow(_unit(unit), idle, explanation.latency)
+        for unit, idle in zip(explanation.units, explanation.devices, strict=True)
+        if unit in shown
+    ]
+    return [*rows, IdleRow("all", explanation.totals, explanation.latency * len(explanation.units))]
+
+
+def _shown(explanation: HardwareExplanation) -> set[Unit]:
+    """Return the units that have rows: all, but of large classes those that run something."""
+    used = _used(explanation)
+    large = {unit.name for unit in explanation.schedule.units if unit.count > MOST_IDLE}
+    return {unit for unit in explanation.units if unit in used or unit[0] not in large}
+
+
+def _used(explanation: HardwareExplanation) -> set[Unit]:
+    """Return the units that run something."""
+    return {unit for unit, order in zip(explanation.units, explanation.tasks.orders, strict=True) if order}
+
+
+def _unused(explanation: HardwareExplanation) -> Iterator[RenderableType]:
+    """Yield a line for each class with units that run nothing."""
+    used = _used(explanation)
+    for unit_class in explanation.schedule.units:
+        count = sum(unit not in used for unit in explanation.units if unit[0] == unit_class.name)
+        if count:
+            verb = "runs" if count == 1 else "run"
+            yield Text(f"{counted(count, 'unit')} of {unit_class.name} {verb} nothing", style="dim")
+
+
+def _sensitivities(explanation: HardwareExplanation) -> Table:
+    """Return a line for each class, first what hurts most."""
+    base = explanation.early_latency
+    table = _table()
+    table.show_header = False
+    table.add_column(no_wrap=True)
+    table.add_column(overflow="fold")
+    rows = sorted(explanation.sensitivity, key=lambda row: (-row.slower, -row.faster))
+    for row in rows:
+        table.add_row(Text(row.unit_class), Text(sensitivity_words(row, base)))
+    return table
+
+
+def sensitivity_words(row: ClassSensitivity, base: int) -> str:
+    """Return what a cycle less and a cycle more of a class do to a latency of `base` cycles, as text."""
+    faster = "it takes one cycle, the least"
+    if row.latency_faster is not None:
+        faster = f"one cycle faster: {_instead(row.latency_faster, base)}"
+    return f"{faster}; one cycle slower: {_instead(row.latency_slower, base)}"
+
+
+def _instead(latency: int, base: int) -> str:
+    return f"{latency} instead of {base}" if latency != base else f"still {base}"
+
+
+def _unit(unit: Unit) -> str:
+    return f"{unit[0]} {unit[1]}"
+
+
+class _Words:
+    """Sentences about the operations of a schedule, which they call as its chart does: by name or by expression."""
+
+    def __init__(self, explanation: HardwareExplanation, *, ascii_only: bool) -> None:
+        self.explanation, self.ascii_only = explanation, ascii_only
+        self.arrow = " > " if ascii_only else " → "
+        self.operations = {operation.name: operation for operation in explanation.schedule.graph.operations}
+        self.numbers = {name: number for number, name in enumerate(self.operations)}
+        told = [name for gap in self._largest() for name in (gap.culprit, gap.waiting) if name]
+        told += self._cut(explanation.critical_path)
+        self.numbered = {self.numbers[name] for name in told if self._is_numbered(name)}
+
+    def _is_numbered(self, name: str) -> bool:
+        """Return whether an operation has an expression that is too long to stand for it."""
+        return len(self.operations[name].text) > MOST_LETTERS
+
+    def label(self, name: str) -> str:
+        """Return the expression of an operation that has no name if it is short, else its name."""
+        return name if self._is_numbered(name) else self.operations[name].text or name
+
+    def explained(self, names: Iterable[str]) -> Iterator[RenderableType]:
+        """Yield what the numbers stand for."""
+        numbered = [self.operations[name] for name in dict.fromkeys(names) if self._is_numbered(name)]
+        if numbered:
+            yield Numbers(numbered, ascii_only=self.ascii_only)
+
+    def _largest(self) -> list[UnitGap]:
+        """Return the largest gaps of units that run something, the earliest of equal ones first."""
+        used = _used(self.explanation)
+        gaps = [gap for gap in self.explanation.gaps if gap.unit in used]
+        return sorted(gaps, key=lambda gap: (-gap.length, gap.start))[:MOST_GAPS]
+
+    def gaps(self) -> Iterator[RenderableType]:
+        """Yield a table of the largest gaps."""
+        largest = self._largest()
+        if not largest:
+            return
+        table = _table()
+        for title in ("largest gaps", "cycles", "class", "why"):
+            table.add_column(title, overflow="fold", no_wrap=title == "cycles")
+        for gap in largest:
+            table.add_row(Text(_unit(gap.unit)), f"{gap.start}-{gap.end}", CLASS_NAMES[gap.idle], Text(self.gap(gap)))
+        yield ""
+        yield table
+
+    def gap(self, gap: UnitGap) -> str:
+        """Return why a unit idles, as a sentence."""
+        machine = self.explanation.tasks.machine[self.numbers[gap.culprit]]
+        culprit, unit = self.label(gap.culprit), _unit(self.explanation.units[machine])
+        if gap.idle is Idle.LATE:
+            return f"{culprit} could start, and starts later"
+        if gap.idle in {Idle.ORDER, Idle.MEMORY}:
+            behind = f", behind {self.label(gap.waiting)}" if gap.waiting not in {None, gap.culprit} else ""
+            return f"{culprit} could run; it comes later in the order{behind}"
+        is_transfer = gap.idle is Idle.TRANSFER
+        if gap.waiting is None:
+            return f"done; the result of {culprit} is to come" if is_transfer else f"done; {unit} runs {culprit}"
+        what = f"the result of {culprit}, which has left {unit}" if is_transfer else f"{culprit}, on {unit}"
+        return f"{self.label(gap.waiting)} waits for {what}"
+
+    def path(self) -> Text:
+        """Return the critical path."""
+        return self._chain("critical path", self.explanation.critical_path)
+
+    def _chain(self, title: str, names: Sequence[str]) -> Text:
+        shown = self._cut(names)
+        labels = [self.label(name) for name in shown]
+        if len(shown) < len(names):
+            labels.insert(MOST_CHAIN // 2, f".. {len(names) - len(shown)} more ..")
+        return Text(f"{title}: ", style="dim").append(self.arrow.join(labels), style="not dim")
+
+    def _cut(self, names: Sequence[str]) -> list[str]:
+        """Return the names of a path, of a long one the first and the last."""
+        half = MOST_CHAIN // 2
+        return [*names] if len(names) <= MOST_CHAIN else [*names[:half], *names[-half:]]
+
+    def why(self, reasons: OperationReasons) -> Iterator[Text]:
+        """Yield sentences about one operation: when it runs, its inputs, what it waited for, and its slack."""
+        yield Text(self.label(reasons.op), style="bold").append(
+            f"  on {_unit(reasons.unit)}, starts at {reasons.start}, result at {reasons.end}", style="not bold"
+        )
+        if not reasons.inputs:
+            yield Text("inputs: none but those of the program")
+        else:
+            came = ", ".join(f"{self.label(one.op)} at {one.time}" for one in reasons.inputs)
+            yield Text(f"inputs: {came}")
+        yield Text(self._held(reasons))
+        slack = counted(reasons.slack, "cycle")
+        yield Text(
+            f"slack: {slack}"
+            + ("; each cycle later is a cycle more of latency" if not reasons.slack else " later costs nothing")
+        )
+        yield self._chain("chain from cycle 0", reasons.chain[::-1])
+
+    def _held(self, reasons: OperationReasons) -> str:
+        if reasons.held_by is None:
+            text = "it waits for nothing"
+        elif reasons.by_input:
+            text = f"it waits for the result of {self.label(reasons.held_by)}, there at {reasons.allowed}"
+        else:
+            text = (
+                f"it waits for {_unit(reasons.unit)}, which runs {self.label(reasons.held_by)} until {reasons.allowed}"
+            )
+        if reasons.start > reasons.allowed:
+            text += f"; it could start at {reasons.allowed}, and starts {reasons.start - reasons.allowed} later"
+        return text
+
+
+class Numbers:
+    """What the labels of operations without a name stand for, as many on a line as fit."""
+
+    def __init__(self, operations: Sequence[Operation], *, ascii_only: bool) -> None:
+        self.operations, self.ascii_only = operations, ascii_only
+
+    def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
+        """Yield lines of segments, none wider than the options allow."""
+        width = options.max_width
+        for items in wrap(explained(self.operations, width, self.ascii_only), width):
+            yield from line(items)
