@@ -76,6 +76,21 @@ def test_a_pipelined_unit_by_hand() -> None:
     ]
 
 
+def test_a_unit_that_is_occupied_longer_than_its_latency() -> None:
+    """A result that is there before its unit is free: no idle cycle counts twice, and the latency is that of results."""
+    graph = hls.parse_program("p = a*b\nq = p + c\nr = q + d")
+    units = (UnitClass("mul", 1, 1, 4), UnitClass("add", 2, 1, 1))
+    found = hls.explain(HardwareSchedule(graph, units, [0, 1, 1], [0, 1, 2], [0, 0, 1]))
+    assert (found.latency, found.idle, found.critical_path) == (3, 4, ["p", "q", "r"])
+    assert found.gaps == [
+        (("add", 0), 0, 1, Idle.WARM_UP, "p", "q"),
+        (("add", 0), 2, 3, Idle.DRAIN, "r", None),
+        (("add", 1), 0, 1, Idle.WARM_UP, "p", "r"),
+        (("add", 1), 1, 2, Idle.WARM_UP, "q", "r"),
+    ]
+    assert found.sensitivity == [("mul", 1, 1, 1, None, 4), ("add", 2, 2, 2, None, 5)]
+
+
 def test_a_unit_that_runs_nothing_idles_all_the_time() -> None:
     """Its idle time is the latency, and it drains along the whole critical path."""
     found = explained("(a+b)*c", {"mul": 2, "add": 1})
