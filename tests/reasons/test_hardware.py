@@ -77,7 +77,7 @@ def test_a_pipelined_unit_by_hand() -> None:
 
 
 def test_a_unit_that_is_occupied_longer_than_its_latency() -> None:
-    """A result that is there before its unit is free: no idle cycle counts twice, and the latency is that of results."""
+    """A result that is there before its unit is free: no idle cycle counts twice, and results make the latency."""
     graph = hls.parse_program("p = a*b\nq = p + c\nr = q + d")
     units = (UnitClass("mul", 1, 1, 4), UnitClass("add", 2, 1, 1))
     found = hls.explain(HardwareSchedule(graph, units, [0, 1, 1], [0, 1, 2], [0, 0, 1]))
