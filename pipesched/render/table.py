@@ -24,6 +24,7 @@ from pipesched.render.comparison import ComparisonTable, grid
 from pipesched.render.explanation import explanation_parts, idle_table
 from pipesched.render.frontier import frontier_table, frontier_view
 from pipesched.render.gantt import Gantt
+from pipesched.render.hardware_reasons import explanation_parts as hardware_parts
 from pipesched.render.marks import MarkLines
 from pipesched.render.summary import heading, summary
 from pipesched.render.sweep import sweep_table, sweep_view
@@ -78,9 +79,7 @@ def display_parts(result: object, *, ascii_only: bool = False) -> Iterator[Rende
     elif isinstance(result, Comparison):
         yield ComparisonTable(result, ascii_only=ascii_only)
     elif isinstance(result, HardwareExplanation):
-        from pipesched.render.hardware_reasons import explanation_parts
-
-        yield from explanation_parts(result, ascii_only=ascii_only)
+        yield from hardware_parts(result, ascii_only=ascii_only)
     elif isinstance(result, (Gantt, Table)):
         yield result
     else:
