@@ -58,6 +58,9 @@ if TYPE_CHECKING:
     from pipesched.render.figure.draw import figure as figure
     from pipesched.render.gantt import Gantt as Gantt
     from pipesched.render.table import Table as Table
+    from pipesched.robust.result import Robustness as Robustness
+    from pipesched.robust.result import RobustnessRow as RobustnessRow
+    from pipesched.robust.robustness import robustness as robustness
     from pipesched.schedulers.family import Family as Family
     from pipesched.schedulers.registry import algorithms as algorithms
     from pipesched.solver.frontier import Frontier as Frontier
@@ -98,6 +101,8 @@ _MODULES = {  # public name -> module; loaded when first asked for, so that `imp
     "Placement": "pipeline.placement",
     "Plan": "pipeline.plan",
     "Problem": "pipeline.problem",
+    "Robustness": "robust.result",
+    "RobustnessRow": "robust.result",
     "Schedule": "pipeline.schedule",
     "SolveReport": "outcome",
     "Status": "words",
@@ -116,6 +121,7 @@ _MODULES = {  # public name -> module; loaded when first asked for, so that `imp
     "make_problem": "pipeline.arguments",
     "plan": "pipeline.typed_plan",
     "read": "file_formats.files",
+    "robustness": "robust.robustness",
     "run": "outcome",
     "schedule_plan": "pipeline.schedule",
     "solve": "solver.solve",

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import sys
-from contextlib import AbstractContextManager, nullcontext
-from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from pipesched.cli.chart_options import ChartOptions
+from pipesched.cli.contest import Contest, located, own_options, read_plans
 from pipesched.cli.options import ComparisonOptions, ProblemSource, Screen, Target
 from pipesched.errors import ConfigError
 
@@ -16,9 +16,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
     from pipesched.comparison import Comparison
-    from pipesched.config.algorithm import Algorithm
     from pipesched.config.load import Config
-    from pipesched.given_plans import Contestant
     from pipesched.sweeping import Sweep
 
 
@@ -56,7 +54,7 @@ def command(
     _require_effect(comparison, names, chart)
     wanted = wanted_charts(comparison.charts)
     target_format(target, COMPARISON if comparison.sweep is None else SWEEP)
-    contest = Contest(names, _read_plans(files))
+    contest = Contest(names, read_plans(files))
     _note_costs([file for _, file in files], problem)
     if comparison.sweep is not None:
         _answer_sweep(_swept(comparison, contest, problem, algorithm), comparison.show, chart, target, screen)
@@ -76,35 +74,6 @@ def command(
     else:
         fold = comparison.everything and not comparison.all_rows
         print_comparison(shown, config.problem, wanted, chart, screen, fold=fold)
-
-
-class Contest(NamedTuple):
-    """What is compared: algorithms by their names, and plans of files, None where there are no files."""
-
-    names: Sequence[str]
-    plans: Mapping[str, Contestant] | None
-
-    def algorithms(self, comparison: ComparisonOptions, configured: Algorithm | None) -> str | Sequence[str]:
-        """Return the algorithms to compare.
-
-        Without names and files these are the default ones and the config's, in a plot all.
-        """
-        from pipesched.comparison import ALL, DEFAULT
-
-        alone = not self.names and self.plans is None
-        if comparison.everything or (comparison.pareto and alone):
-            return ALL
-        own = [configured.name] if configured else []
-        return list(dict.fromkeys([*DEFAULT, *own])) if alone else self.names
-
-
-def _read_plans(files: Sequence[tuple[str | None, str]]) -> Mapping[str, Contestant] | None:
-    """Return the plans and blocks in files, by their names. Raises ConfigError."""
-    if not files:
-        return None
-    from pipesched.given_plans import contestants, name_files
-
-    return contestants(name_files(files))
 
 
 def _note_costs(files: Sequence[str], problem: ProblemSource) -> None:
@@ -139,31 +108,16 @@ def _require_effect(comparison: ComparisonOptions, names: Sequence[str], chart: 
         refuse_chart_options(chart, flag)
 
 
-def _own_options(configured: Algorithm | None, names: str | Sequence[str]) -> dict[str, Mapping[str, Any]]:
-    """Return the options that the config gives to one algorithm, if it is compared."""
-    from pipesched.comparison import ALL
-    from pipesched.schedulers.registry import family
-
-    if configured is None or not (names == ALL or configured.name in {family(name).name for name in names}):
-        return {}
-    return {configured.name: configured.options}
-
-
-def _located(configured: Algorithm | None, options: Mapping[str, Any]) -> AbstractContextManager[None]:
-    """Return a context in which an error in an option of the config, unless `options` replace it, names its line."""
-    return configured.overridden(options).located() if configured else nullcontext()
-
-
 def _compared(
     comparison: ComparisonOptions, contest: Contest, config: Config, options: Mapping[str, Any]
 ) -> Comparison:
     from pipesched.cli.output import working
     from pipesched.comparison import compare
 
-    chosen = contest.algorithms(comparison, config.algorithm)
-    own = _own_options(config.algorithm, chosen)
+    chosen = contest.algorithms(config.algorithm, everything=comparison.everything, plotted=comparison.pareto)
+    own = own_options(config.algorithm, chosen)
     count = (20 if isinstance(chosen, str) else len(chosen)) + len(contest.plans or ())
-    with working(config.problem, count), _located(config.algorithm, options):
+    with working(config.problem, count), located(config.algorithm, options):
         compared = compare(config.problem, chosen, plans=contest.plans, each=own, jobs=comparison.jobs, **options)
     if comparison.only is None:
         return compared
@@ -183,9 +137,9 @@ def _swept(comparison: ComparisonOptions, contest: Contest, source: ProblemSourc
     with flags_of_problem():
         values = load_values(config_source(source.config), source.overrides)
     configured = algorithm_of(values)
-    chosen = contest.algorithms(comparison, configured)
-    own = _own_options(configured, chosen)
-    with _located(configured, options):
+    chosen = contest.algorithms(configured, everything=comparison.everything, plotted=comparison.pareto)
+    own = own_options(configured, chosen)
+    with located(configured, options):
         settings = {"plans": contest.plans, "each": own, "jobs": comparison.jobs, **options}
         swept = read_sweep(str(comparison.sweep), values, chosen, **settings)
     outcomes = (entry.outcome for point in swept for entry in point.comparison)

@@ -57,11 +57,12 @@ def _flag(name: str, option: str, text: str, panel: str, default: bool | None = 
     return inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=default, annotation=Annotated[kind, info])
 
 
-_PROBLEM, _ALGORITHM, _SEARCH, _COMPARISON, _CHART, _OUTPUT = (
+_PROBLEM, _ALGORITHM, _SEARCH, _COMPARISON, _VARIATION, _CHART, _OUTPUT = (
     "The problem",
     "The algorithm",
     "The search",
     "The comparison",
+    "The variation",
     "The chart",
     "Output",
 )
@@ -128,6 +129,14 @@ COMPARISON: Group = (
     ),
     _text("jobs", "--jobs", "processes that run algorithms side by side; default: one a core", _COMPARISON, "N"),
 )
+VARIATION: Group = (
+    _text("noise", "--noise", "coefficient of variation of each operation's duration; default 0.05", _VARIATION, "X"),
+    _text("device_noise", "--device-noise", "that of a factor of each device besides; default 0", _VARIATION, "X"),
+    _text("straggler", "--straggler", "how many times slower each device in turn is; default 1.2", _VARIATION, "X"),
+    _text("samples", "--samples", "steps that are drawn; default 1000", _VARIATION, "N"),
+    _text("seed", "--seed", "seed of the draws; default 0", _VARIATION, "N"),
+)
+FAMILY_OPTIONS: Group = tuple(option for option in ALGORITHM if option.name != "seed")
 RULES: Group = (
     *(option for option in ALGORITHM if option.name in {"priority", "tie", "seed"}),
     _text("time_limit", "--time-limit", "seconds that a search may take; default 60", _ALGORITHM, "SECONDS"),
@@ -285,6 +294,17 @@ def comparison_values(values: Mapping[str, Any]) -> ComparisonOptions:
     return ComparisonOptions(**given, jobs=jobs)
 
 
+def variation_values(values: Mapping[str, Any]) -> dict[str, Any]:
+    """Read how durations vary, what was given of it."""
+    names = [option.name for option in VARIATION]
+    return {name: typed(values[name]) for name in names if values[name] is not None}
+
+
+def family_values(values: Mapping[str, Any]) -> dict[str, Any]:
+    """Read the options of algorithms, for a command whose seed is another."""
+    return algorithm_values({**values, "seed": None})
+
+
 def rule_values(values: Mapping[str, Any]) -> Rules:
     """Read a rule, a seed and a time limit."""
     seconds = 60.0 if values["time_limit"] is None else number_of("--time-limit", values["time_limit"]) or 0.0
@@ -308,7 +328,9 @@ def file_values(values: Mapping[str, Any]) -> Target:
 _READERS: dict[str, tuple[Group, Callable[[Mapping[str, Any]], Any]]] = {
     "problem": (PROBLEM, problem_values),
     "algorithm": (ALGORITHM, algorithm_values),
+    "family_options": (FAMILY_OPTIONS, family_values),
     "search": (SEARCH, search_values),
+    "variation": (VARIATION, variation_values),
     "rules": (RULES, rule_values),
     "comparison": (COMPARISON, comparison_values),
     "screen": (SCREEN, screen_values),

@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from pipesched.comparison import Comparison
     from pipesched.config.load import Config
     from pipesched.config.values import Source
+    from pipesched.display import Displayable
     from pipesched.file_formats.files import ReadSchedule, Text
     from pipesched.outcome import Outcome
     from pipesched.pipeline.schedule import Schedule
@@ -101,7 +102,7 @@ def made_schedule(config: Config, name: str | None, options: Mapping[str, Any]) 
         return run(config.problem, asked.name, **asked.options)
 
 
-def read_file(name: str, source: ProblemSource) -> ReadSchedule | Comparison | Sweep | Frontier:
+def read_file(name: str, source: ProblemSource) -> ReadSchedule | Comparison | Sweep | Frontier | Displayable:
     """Return what a file or standard input ("-") holds; a CSV of PyTorch is timed by the costs of `source`.
 
     Raises ConfigError, and InvalidSchedule for a CSV that cannot run.

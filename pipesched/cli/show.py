@@ -10,9 +10,7 @@ from pipesched.cli.chart_options import ChartOptions
 from pipesched.cli.options import ProblemSource, Screen, Target
 
 if TYPE_CHECKING:
-    from pipesched.comparison import Comparison
-    from pipesched.solver.frontier import Frontier
-    from pipesched.sweeping import Sweep
+    from pipesched.display import Displayable
 
 
 def command(
@@ -31,7 +29,8 @@ def command(
 ) -> None:
     """Draw the schedule in a file: a document with the times that stand in it, PyTorch's CSV with those of a config.
 
-    The document of a comparison is shown as its table, that of a sweep or a frontier as a plot and a table.
+    The document of a comparison is shown as its table, that of a sweep or a frontier as a plot and a table; of what
+    `robust` found as its table.
     """
     from pipesched.cli.output import answer_schedule, refuse_chart_options, save, target_format
     from pipesched.cli.reading import read_file
@@ -49,12 +48,14 @@ def command(
     answer_schedule(result.outcome, chart, target, screen, result.given)
 
 
-def _show_rows(result: Comparison | Sweep | Frontier, screen: Screen) -> None:
+def _show_rows(result: Displayable, screen: Screen) -> None:
     """Print a result of rows as its table, or as its JSON document."""
     from pipesched.cli.output import console_for, print_json
+    from pipesched.comparison import Comparison
     from pipesched.file_formats.comparison_json import comparison_document, sweep_document
     from pipesched.file_formats.frontier_json import frontier_document
     from pipesched.render.table import display_parts
+    from pipesched.rooms import room_of
     from pipesched.solver.frontier import Frontier
     from pipesched.sweeping import Sweep
 
@@ -66,5 +67,7 @@ def _show_rows(result: Comparison | Sweep | Frontier, screen: Screen) -> None:
         print_json(frontier_document(result))
     elif isinstance(result, Sweep):
         print_json(sweep_document(result))
-    else:
+    elif isinstance(result, Comparison):
         print_json(comparison_document(result))
+    elif (room := room_of(result)) is not None:
+        print_json(room.load("document")(result))

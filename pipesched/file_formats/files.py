@@ -5,11 +5,13 @@ from __future__ import annotations
 import os
 import tempfile
 from collections.abc import Callable, Iterable
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple, TextIO
 
 from pipesched.checks import require_flag, require_label, shown
 from pipesched.comparison import Comparison
+from pipesched.display import Displayable
 from pipesched.errors import ConfigError
 from pipesched.file_formats.registry import (
     COMPARISON,
@@ -29,6 +31,7 @@ from pipesched.pipeline.placement import Placement
 from pipesched.pipeline.plan import Plan
 from pipesched.pipeline.problem import Problem, require_problem
 from pipesched.pipeline.schedule import Schedule, schedule_plan
+from pipesched.rooms import ROOMS, kind_of_room
 
 if TYPE_CHECKING:
     from pipesched.config.imported import ImportedProblem
@@ -60,7 +63,7 @@ class ReadSchedule(NamedTuple):
 
 def read(
     path_or_file: str | Path | TextIO, *, problem: Problem | None = None
-) -> Outcome | Comparison | Sweep | Frontier:
+) -> Outcome | Comparison | Sweep | Frontier | Displayable:
     """Read what `write` wrote, or PyTorch's schedule CSV; the content tells the format.
 
     Args:
@@ -69,8 +72,8 @@ def read(
             Default: forward 5, backward 10 and p2p 0. Other formats hold their own problem.
 
     Returns:
-        An Outcome for a schedule; a Comparison, Sweep or Frontier for a document of rows: its rows with their metrics,
-        without schedules.
+        An Outcome for a schedule; a Comparison, Sweep, Frontier or Robustness for a document of rows: its rows with
+        their metrics, without schedules.
 
     Raises:
         ConfigError: For a file that cannot be read, or holds something else.
@@ -83,7 +86,7 @@ def read(
     return result.outcome if isinstance(result, ReadSchedule) else result
 
 
-def parse(text: Text, timing: Timing) -> ReadSchedule | Comparison | Sweep | Frontier:
+def parse(text: Text, timing: Timing) -> ReadSchedule | Comparison | Sweep | Frontier | Displayable:
     """Return the result in a text, whatever its format; `timing` gives costs to a schedule that lacks them.
 
     Raises ConfigError, and InvalidSchedule for a CSV that cannot run.
@@ -99,7 +102,7 @@ def lacks_costs(text: Text) -> bool:
     return is_csv(text)
 
 
-def read_document(text: Text) -> Outcome | Comparison | Sweep | Frontier:
+def read_document(text: Text) -> Outcome | Comparison | Sweep | Frontier | Displayable:
     """Return the result in a JSON document. Raises ConfigError."""
     from pipesched.file_formats.comparison_json import comparison_of, sweep_of
     from pipesched.file_formats.frontier_json import frontier_of
@@ -108,11 +111,12 @@ def read_document(text: Text) -> Outcome | Comparison | Sweep | Frontier:
 
     content = parse_document(*text)
     form = content.get("format")
-    rows: dict[Any, Callable[[dict[str, Any]], Comparison | Sweep | Frontier]] = {
+    rows: dict[Any, Callable[[dict[str, Any]], Displayable]] = {
         "pipesched.comparison": comparison_of,
         "pipesched.pareto": comparison_of,
         "pipesched.sweep": sweep_of,
         "pipesched.frontier": frontier_of,
+        **{f"pipesched.{kind}": partial(_read_room, kind) for kind in ROOMS},
     }
     if not isinstance(form, str) or form not in rows:
         return outcome_of(content, text.name)
@@ -121,6 +125,11 @@ def read_document(text: Text) -> Outcome | Comparison | Sweep | Frontier:
         return rows[form](content)
     except ConfigError as error:
         raise ConfigError(f"{text.name}: {error}") from None
+
+
+def _read_room(kind: str, content: dict[str, Any]) -> Displayable:
+    result: Displayable = ROOMS[kind].load("reader")(content)
+    return result
 
 
 def timing_by(problem: Problem | None) -> Timing:
@@ -175,7 +184,7 @@ def _text_of(file: object) -> Text:
 
 
 def write(
-    result: Outcome | Schedule | Comparison | Sweep | Frontier,
+    result: Outcome | Schedule | Comparison | Sweep | Frontier | Displayable,
     path: str | Path,
     *,
     format: str | None = None,  # noqa: A002  the word that people use
@@ -184,7 +193,7 @@ def write(
     """Write a result to a file, whole or not at all.
 
     Args:
-        result: An Outcome or Schedule, a Comparison, a Sweep or a Frontier.
+        result: An Outcome or Schedule, a Comparison, a Sweep, a Frontier or a Robustness.
         path: The file. An existing one is replaced only by `force`.
         format: A name of `formats()`; default: by the suffix of the file.
         force: Whether to replace an existing file.
@@ -215,6 +224,9 @@ def kind_of(result: object) -> tuple[str, Any]:
     for kind, known in ((SCHEDULE, Outcome), (COMPARISON, Comparison), (SWEEP, Sweep), (FRONTIER, Frontier)):
         if isinstance(result, known):
             return kind, result
+    room = kind_of_room(result)
+    if room is not None:
+        return room, result
     raise ConfigError(f"must be an Outcome, a Comparison, a Sweep or a Frontier, not {shown(result)}", "result")
 
 

@@ -7,6 +7,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from pipesched.errors import ConfigError
+from pipesched.rooms import ROOMS
 
 if TYPE_CHECKING:
     from pipesched.render.view import View
@@ -31,7 +32,7 @@ class Format(NamedTuple):
 
     @property
     def holds(self) -> tuple[str, ...]:
-        """The results that it can hold: schedule, comparison, sweep, frontier."""
+        """The results that it can hold: schedule, comparison, sweep, frontier, and those of rooms (robustness)."""
         return tuple(self.writers)
 
 
@@ -63,6 +64,12 @@ def _frontier_json(frontier: Any, _view: View) -> str:
     return dump(frontier_document(frontier))
 
 
+def _room_json(kind: str, result: Any, _view: View) -> str:
+    from pipesched.file_formats.json_text import dump
+
+    return dump(ROOMS[kind].load("document")(result))
+
+
 def _pytorch_csv(outcome: Any, _view: View) -> str:
     from pipesched.file_formats.pytorch_csv import dump
 
@@ -85,7 +92,7 @@ def _figure(kind: str, result: Any, view: View) -> Content:
 
 
 def _figures(kind: str) -> dict[str, Writer]:
-    return dict.fromkeys((SCHEDULE, COMPARISON, SWEEP, FRONTIER), partial(_figure, kind))
+    return dict.fromkeys((SCHEDULE, COMPARISON, SWEEP, FRONTIER, *ROOMS), partial(_figure, kind))
 
 
 FORMATS = {
@@ -99,6 +106,7 @@ FORMATS = {
                 COMPARISON: _comparison_json,
                 SWEEP: _sweep_json,
                 FRONTIER: _frontier_json,
+                **{kind: partial(_room_json, kind) for kind in ROOMS},
             },
             reads=True,
         ),

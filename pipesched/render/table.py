@@ -28,6 +28,7 @@ from pipesched.render.hardware_reasons import explanation_parts as hardware_part
 from pipesched.render.marks import MarkLines
 from pipesched.render.summary import heading, summary
 from pipesched.render.sweep import sweep_table, sweep_view
+from pipesched.rooms import room_of
 from pipesched.schedulers.family import Family
 from pipesched.schedulers.registry import Catalogue
 from pipesched.solver.frontier import Frontier
@@ -39,8 +40,9 @@ MOST_SLOTS = 24  # of a device that a plan's table shows
 class Table(Displayable):
     """The table of a result, for Rich.
 
-    It shows the metrics of an Outcome or a Schedule, the rows of a Comparison, a Sweep, a Frontier or a Catalogue, the
-    description of a Family, the values of a Problem, or the orders of a Plan. Raises ConfigError for anything else.
+    It shows the metrics of an Outcome or a Schedule, the rows of a Comparison, a Sweep, a Frontier, a Robustness or a
+    Catalogue, the description of a Family, the values of a Problem, or the orders of a Plan. Raises ConfigError for
+    anything else.
     """
 
     def __init__(self, result: object) -> None:
@@ -57,6 +59,14 @@ def _tables(result: object) -> Iterator[RenderableType]:
     for kind, table in _TABLES.items():
         if isinstance(result, kind):
             yield table(result)
+            return
+    yield from _table_of_room(result)
+
+
+def _table_of_room(result: object) -> Iterator[RenderableType]:
+    room = room_of(result)
+    if room is not None:
+        yield room.load("table")(result)
 
 
 def display_parts(result: object, *, ascii_only: bool = False) -> Iterator[RenderableType]:
@@ -82,6 +92,8 @@ def display_parts(result: object, *, ascii_only: bool = False) -> Iterator[Rende
         yield from hardware_parts(result, ascii_only=ascii_only)
     elif isinstance(result, (Gantt, Table)):
         yield result
+    elif (room := room_of(result)) is not None:
+        yield room.load("view")(result, ascii_only=ascii_only)
     else:
         yield Table(result)
 

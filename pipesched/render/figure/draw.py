@@ -1,4 +1,4 @@
-"""Any result as a figure: a schedule, a comparison, a sweep, or a frontier."""
+"""Any result as a figure: a schedule, a comparison, a sweep, a frontier, or the result of a room."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from matplotlib.figure import Figure
 
 from pipesched.checks import shown
 from pipesched.comparison import Comparison
+from pipesched.display import Displayable
 from pipesched.errors import ConfigError
 from pipesched.outcome import Outcome
 from pipesched.pipeline.quantities import Number
@@ -18,12 +19,13 @@ from pipesched.render.figure.page import Drawing, image
 from pipesched.render.figure.solved import solved_figure
 from pipesched.render.figure.sweep import sweep_figure
 from pipesched.render.view import PAGE, View
+from pipesched.rooms import room_of
 from pipesched.solver.frontier import Frontier
 from pipesched.sweeping import Sweep
 
 
 def figure(
-    result: Outcome | Schedule | Comparison | Sweep | Frontier,
+    result: Outcome | Schedule | Comparison | Sweep | Frontier | Displayable,
     *,
     start: Number | None = None,
     end: Number | None = None,
@@ -38,9 +40,9 @@ def figure(
 
     Args:
         result: An Outcome or Schedule (its chart), a Comparison (charts on one time scale), a Sweep (a line for each
-            algorithm), or a Frontier.
-        start: Draw from this time on, in the user's unit. Like `end`, `zoom`, `label` and `memory` not for a Sweep or a
-            Frontier, which have no timeline.
+            algorithm), a Frontier, or a Robustness (a distribution function for each schedule).
+        start: Draw from this time on, in the user's unit. Like `end`, `zoom`, `label` and `memory` not for a Sweep, a
+            Frontier or a Robustness, which have no timeline.
         end: Draw up to this time.
         zoom: Draw 1/zoom of the timeline, that much closer.
         label: Label of a slot: auto, microbatch, op, stage, none.
@@ -54,7 +56,7 @@ def figure(
         ConfigError: For a bad argument, or where matplotlib is not installed.
     """
     view = View(start, end, zoom, label, memory, inches, charts=charts, show=show)
-    if isinstance(result, (Sweep, Frontier)):
+    if isinstance(result, (Sweep, Frontier)) or room_of(result) is not None:
         _require_default(view, ("start", "end", "zoom", "label", "memory"), result, "no timeline")
     if not isinstance(result, Comparison):
         _require_default(view, ("charts",), result, "nothing to choose from")
@@ -82,6 +84,10 @@ def drawing_of(result: object, view: View) -> Drawing:
         return sweep_figure(result, view)
     if isinstance(result, Frontier):
         return solved_figure(result, view.inches)
+    room = room_of(result)
+    if room is not None:
+        drawing: Drawing = room.load("figure")(result, view.inches)
+        return drawing
     known = "an Outcome, a Schedule, a Comparison, a Sweep or a Frontier"
     raise ConfigError(f"must be {known}, not {shown(result)}", "result")
 

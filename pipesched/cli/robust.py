@@ -1,0 +1,75 @@
+"""`pipesched robust`: the orders of several schedules when durations vary, and when a device is slow."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from pipesched.cli.options import ProblemSource, Screen, Target
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from pipesched.comparison import Comparison
+    from pipesched.config.load import Config
+
+
+def command(
+    words: Annotated[
+        list[str] | None,
+        typer.Argument(
+            help="Algorithms of `pipesched list`, schedules (FILE.json, FILE.csv) and building blocks (NAME=FILE.yaml),"
+            " and the YAML file of the problem; default: naive 1f1b interleaved.",
+            metavar="NAME|FILE|NAME=FILE",
+        ),
+    ] = None,
+    *,
+    variation: dict[str, Any],
+    problem: ProblemSource,
+    family_options: dict[str, Any],
+    target: Target,
+    screen: Screen,
+) -> None:
+    """Time schedules with durations that vary, and with each device slow in turn: how sure is their makespan.
+
+    Orders stay as they are. The same operation has the same random factor in every schedule.
+    """
+    from pipesched.cli.output import console_for, print_json, save, target_format
+    from pipesched.cli.reading import given_config, note_halves
+    from pipesched.cli.words import split_files, split_words
+    from pipesched.render.table import display_parts
+    from pipesched.robust.document import robustness_document
+    from pipesched.robust.robustness import robustness
+    from pipesched.robust.variation import Variation
+
+    Variation(**variation)  # bad numbers are said before anything takes long
+    files, others = split_files(words)
+    names, problem = split_words(others, problem)
+    target_format(target, "robustness")
+    config = given_config(problem)
+    compared = _compared(names, files, config, family_options)
+    note_halves(problem, assumed=config.assumes_halves, outcomes=(entry.outcome for entry in compared))
+    result = robustness(compared, **variation)
+    save(result, "robustness", target)
+    if screen.as_json:
+        print_json(robustness_document(result))
+        return
+    console = console_for(screen)
+    for part in display_parts(result, ascii_only=screen.ascii_only):
+        console.print(part)
+
+
+def _compared(
+    names: Sequence[str], files: Sequence[tuple[str | None, str]], config: Config, options: dict[str, Any]
+) -> Comparison:
+    """Return the schedules of algorithms and files, as `pipesched compare` makes them."""
+    from pipesched.cli.contest import Contest, located, own_options, read_plans
+    from pipesched.cli.output import working
+    from pipesched.comparison import compare
+
+    contest = Contest(names, read_plans(files))
+    chosen = contest.algorithms(config.algorithm)
+    own = own_options(config.algorithm, chosen)
+    with working(config.problem, len(chosen) + len(files)), located(config.algorithm, options):
+        return compare(config.problem, chosen, plans=contest.plans, each=own, **options)

@@ -1,0 +1,57 @@
+"""Rooms: capabilities that stand each in a folder of its own, and what the rest calls of them, loaded when it is used.
+
+A room has a result that is written, read back, shown and drawn like any other. The rest of the package knows of it what
+stands in this table, and nothing else.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from importlib import import_module
+from typing import Any, NamedTuple
+
+
+class Room(NamedTuple):
+    """The places, "module:name" below the package, of a result's class and of what makes something of a result.
+
+    `document` makes the object of its JSON document, whose format is "pipesched." and the key of ROOMS, and `reader` a
+    result of that; `table` and `view` make a renderable, the latter with `ascii_only`; `figure` a drawing so many
+    inches wide.
+    """
+
+    result: str
+    document: str
+    reader: str
+    table: str
+    view: str
+    figure: str
+
+    def load(self, what: str) -> Callable[..., Any]:
+        """Return what stands at one of the places."""
+        module, _, name = getattr(self, what).partition(":")
+        found: Callable[..., Any] = getattr(import_module(f"pipesched.{module}"), name)
+        return found
+
+
+ROOMS = {
+    "robustness": Room(
+        result="robust.result:Robustness",
+        document="robust.document:robustness_document",
+        reader="robust.document:robustness_of",
+        table="robust.table:robustness_table",
+        view="robust.table:robustness_view",
+        figure="robust.figure:robustness_figure",
+    ),
+}
+
+
+def kind_of_room(result: object) -> str | None:
+    """Return the key of the room whose result this is, or None. No room is loaded."""
+    here = f"{type(result).__module__}:{type(result).__qualname__}"
+    return next((kind for kind, room in ROOMS.items() if here == f"pipesched.{room.result}"), None)
+
+
+def room_of(result: object) -> Room | None:
+    """Return the room whose result this is, or None."""
+    kind = kind_of_room(result)
+    return None if kind is None else ROOMS[kind]
