@@ -230,6 +230,10 @@ BAD: list[tuple[Callable[[], Any], str]] = [  # a call, and the parameter that i
     (lambda: pipesched.figure(FRONTIER, zoom=2), "zoom"),
     (lambda: pipesched.figure(FRONTIER, label="op"), "label"),
     (lambda: pipesched.figure(FRONTIER, memory=False), "memory"),
+    (lambda: pipesched.robustness("1f1b"), "outcomes"),  # type: ignore[arg-type]
+    *((lambda bad=bad: pipesched.robustness(OUTCOME, noise=bad), "noise") for bad in (-1, math.nan, "x", ARRAY, HUGE)),
+    *((lambda bad=bad: pipesched.robustness(OUTCOME, samples=bad), "samples") for bad in (1, 2.5, ARRAY, HUGE, None)),
+    *((lambda bad=bad: pipesched.robustness(OUTCOME, straggler=bad), "straggler") for bad in (0, -1, math.inf, DEEP)),
     # High-level synthesis.
     (lambda: hls.parse_program(None), "text"),  # type: ignore[arg-type]
     (lambda: hls.parse_program("a + b", 5), "name"),  # type: ignore[arg-type]

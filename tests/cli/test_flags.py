@@ -132,6 +132,7 @@ def test_every_flag_is_an_option() -> None:
         ("run", "run", {"options"}),
         ("write", "export", set()),
         ("figure", "compare", set()),
+        ("robustness", "robust", set()),
     ],
 )
 def test_every_parameter_of_a_function_is_an_option_of_its_command(

@@ -37,6 +37,10 @@ NOUNS: dict[str, tuple[Any, list[str]]] = {  # what stands in its text
         pipesched.frontier(pipesched.make_problem(devices=2, microbatches=3, placement="linear"), time_limit=10),
         ["budget makespan bound gap placement", "1 18 18 optimal linear", "* proved optimal"],
     ),
+    "robustness": (
+        pipesched.robustness(OUTCOME, noise=0),
+        ["interleaved", "without noise", "115 115.0 0.0", "worst straggler"],
+    ),
     "family": (pipesched.algorithms()[2], ["1f1b", "needs", "placement linear", "source"]),
     "catalogue": (
         pipesched.algorithms(),

@@ -1,0 +1,112 @@
+"""`pipesched robust`: which words it takes, what it prints and writes, and what it refuses."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import pipesched
+from pipesched.robust.document import robustness_document
+
+Cli = Callable[..., subprocess.CompletedProcess[str]]
+MODEL = "devices: 2\nmicrobatches: 4\ntime_unit: ms\ncosts: {forward: 1, backward_input: 1, backward_weight: 1}\n"
+BLOCK = "period: 3\nforward: [0, 1]\nbackward_input: [4, 2]\n"
+
+
+@pytest.fixture(autouse=True)
+def files(cli: Cli) -> None:
+    Path("model.yaml").write_text(MODEL)
+    Path("block.yaml").write_text(BLOCK)
+    for algorithm, name in (("1f1b", "mine.json"), ("zb-h1", "theirs.csv")):
+        assert cli("run", algorithm, "model.yaml", "-o", name).returncode == 0
+
+
+def document(cli: Cli, *args: str) -> dict[str, Any]:
+    result = cli("robust", *args, "--json")
+    assert (result.returncode, result.stderr) == (0, "")
+    content: dict[str, Any] = json.loads(result.stdout)
+    return content
+
+
+def test_words(cli: Cli) -> None:
+    """Algorithms, then files with their names, on the problem of the config; a file has its algorithm's figures."""
+    rows = document(cli, "1f1b,zb-h1", "mine.json", "theirs.csv", "wave=block.yaml", "model.yaml")["rows"]
+    assert [row["algorithm"] for row in rows] == ["1f1b", "zb-h1", "mine", "theirs", "wave"]
+    for row, other in ((rows[0], rows[2]), (rows[1], rows[3])):
+        assert {**row, "algorithm": ""} == {**other, "algorithm": ""}
+
+
+def test_default_names(cli: Cli) -> None:
+    """Without names, those of `compare`, and the config's own."""
+    assert [row["algorithm"] for row in document(cli)["rows"]] == ["naive", "1f1b", "interleaved"]
+    Path("own.yaml").write_text(MODEL + "algorithm: zb-h1\n")
+    assert [row["algorithm"] for row in document(cli, "own.yaml")["rows"]][-1] == "zb-h1"
+
+
+def test_options_are_the_parameters(cli: Cli) -> None:
+    """What the options say is what the function does, options of the problem and of algorithms included."""
+    given = ("--noise", "0.2", "--device-noise", "0.1", "--straggler", "1.5", "--samples", "30", "--seed", "9")
+    content = document(cli, "interleaved", "1f1b", "--microbatches", "4", "--recompute", "1", *given)
+    problem = pipesched.load(None, microbatches=4)
+    compared = pipesched.compare(problem, ["interleaved", "1f1b"], recompute=1)
+    made = pipesched.robustness(compared, noise=0.2, device_noise=0.1, straggler=1.5, samples=30, seed=9)
+    assert content == json.loads(json.dumps(robustness_document(made)))
+
+
+def test_output(cli: Cli) -> None:
+    """A histogram and a row each; -o writes the document or a figure, and `show` reads the document back."""
+    result = cli("robust", "1f1b", "zb-h1", "model.yaml", "--samples", "50", "-o", "kept.json", "--width", "80")
+    assert (result.returncode, result.stderr) == (0, "")
+    assert "makespan (ms)" in result.stdout
+    shown = cli("show", "kept.json", "--width", "80")
+    assert shown.returncode == 0
+    assert shown.stdout.strip() in result.stdout
+    assert cli("show", "kept.json", "--json").stdout == Path("kept.json").read_text("utf-8")
+    assert cli("robust", "1f1b", "--samples", "9", "-o", "kept.svg").returncode == 0
+    assert "steps that take no longer" in Path("kept.svg").read_text("utf-8")
+    again = cli("robust", "1f1b", "-o", "kept.svg")
+    assert (again.returncode, again.stdout) == (2, "")
+    assert "--force overwrites it" in again.stderr
+
+
+def test_ascii(cli: Cli) -> None:
+    result = cli("robust", "--ascii", "--samples", "20")
+    assert result.stdout.isascii()
+
+
+def test_what_does_not_apply_goes_on(cli: Cli) -> None:
+    result = cli("robust", "1f1b", "mine.json", "model.yaml", "--microbatches", "5", "--samples", "9")
+    assert result.returncode == 0
+    assert "mine does not apply: the problem has 5 microbatches, but mine.json has 4" in result.stdout
+
+
+@pytest.mark.parametrize(
+    ("args", "message"),
+    [
+        (["--noise", "-1"], "--noise: must be a number of at least 0 (at most 10), not -1"),
+        (["--noise", "nan"], "--noise: must be a number of at least 0 (at most 10), not 'nan'"),
+        (["--device-noise", "-0.5"], "--device-noise: must be a number of at least 0 (at most 10), not -0.5"),
+        (["--straggler", "0"], "--straggler: must be a number of more than 0 (at most 1,000,000), not 0"),
+        (["--straggler", "inf"], "--straggler: must be a number of more than 0 (at most 1,000,000), not 'inf'"),
+        (["--samples", "1"], "--samples: must be a whole number of at least 2 (at most 1,000,000), not 1"),
+        (["--samples", "1e9"], "--samples: must be a whole number of at least 2 (at most 1,000,000), not 1000000000"),
+        (["--samples", "2.5"], "--samples: must be a whole number of at least 2 (at most 1,000,000), not 2.5"),
+        (["--seed", "-1"], "--seed: must be a whole number of at least 0 (at most 1,000,000,000), not -1"),
+        (["1f1c"], "unknown algorithm '1f1c'; did you mean '1f1b'?"),
+        (["missing.json"], "cannot read 'missing.json': No such file or directory"),
+        (["1f1b", "-o", "x.csv"], "--output: 'x.csv' must end in .json, .svg, .png or .pdf"),
+        (["1f1b", "--group-size", "4"], "none of 1f1b takes the option --group-size"),
+        (["1f1b", "--force"], "--force: has no effect without -o, which names the file"),
+    ],
+)
+def test_what_is_refused(cli: Cli, args: list[str], message: str) -> None:
+    """One line on stderr, exit code 2, and nothing on stdout."""
+    result = cli("robust", *args)
+    assert (result.returncode, result.stdout) == (2, "")
+    assert message in result.stderr
+    assert result.stderr.count("\n") == 1
