@@ -3,8 +3,8 @@
     python scripts/bench_robust.py
 
 The yardstick is `schedule_plan`: one timing of the same plan, lowering included, by machines in plain Python. A
-thousand samples of 4,096 operations, slow devices included, should cost at most a hundred of them; 131,072 operations with 200
-samples should stay below 2 GB. The last rows vary devices too, and take a schedule with transfers.
+thousand samples of 4,096 operations, slow devices included, should cost at most a hundred of them; 131,072 operations
+with 200 samples should stay below 2 GB. The last rows vary devices too, and take a schedule with transfers.
 """
 
 from __future__ import annotations
