@@ -32,12 +32,17 @@ def best(action: Callable[[], object]) -> float:
     return min(seconds)
 
 
+def retime(outcome: Outcome) -> None:
+    """Time the plan a few times, keeping none."""
+    for _ in range(RETIMINGS):
+        schedule_plan(outcome.problem, outcome.schedule.plan)
+
+
 def ratio(name: str, outcome: Outcome, **settings: float) -> float:
     """Print and return how many plain timings a thousand samples cost, the least of a few pairs of measurements."""
     ratios = []
     for _ in range(3):
-        plain = best(lambda: [schedule_plan(outcome.problem, outcome.schedule.plan) for _ in range(RETIMINGS)])
-        plain /= RETIMINGS
+        plain = best(lambda: retime(outcome)) / RETIMINGS
         ours = best(lambda: robustness(outcome, samples=1000, **settings))  # type: ignore[arg-type]
         ratios.append((ours / plain, plain, ours))
     least, plain, ours = min(ratios)
