@@ -16,15 +16,15 @@ class Room(NamedTuple):
 
     `document` makes the object of its JSON document, whose format is "pipesched." and the key of ROOMS, and `reader` a
     result of that; `table` and `view` make a renderable, the latter with `ascii_only`; `figure` a drawing so many
-    inches wide.
+    inches wide. What is "" a room does not have.
     """
 
     result: str
     document: str
-    reader: str
     table: str
     view: str
-    figure: str
+    reader: str = ""
+    figure: str = ""
 
     def load(self, what: str) -> Callable[..., Any]:
         """Return what stands at one of the places."""
@@ -34,6 +34,18 @@ class Room(NamedTuple):
 
 
 ROOMS = {
+    "explanation": Room(
+        result="reasons.explanation:Explanation",
+        document="reasons.document:explanation_document",
+        table="render.explanation:idle_table",
+        view="render.explanation:explanation_view",
+    ),
+    "hls-explanation": Room(
+        result="reasons.hardware_explanation:HardwareExplanation",
+        document="file_formats.hardware_json:hardware_explanation_document",
+        table="render.hardware_reasons:hardware_view",
+        view="render.hardware_reasons:hardware_view",
+    ),
     "robustness": Room(
         result="robust.result:Robustness",
         document="robust.document:robustness_document",

@@ -116,7 +116,7 @@ def read_document(text: Text) -> Outcome | Comparison | Sweep | Frontier | Displ
         "pipesched.pareto": comparison_of,
         "pipesched.sweep": sweep_of,
         "pipesched.frontier": frontier_of,
-        **{f"pipesched.{kind}": partial(_read_room, kind) for kind in ROOMS},
+        **{f"pipesched.{kind}": partial(_read_room, kind) for kind, room in ROOMS.items() if room.reader},
     }
     if not isinstance(form, str) or form not in rows:
         return outcome_of(content, text.name)

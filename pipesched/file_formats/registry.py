@@ -92,7 +92,8 @@ def _figure(kind: str, result: Any, view: View) -> Content:
 
 
 def _figures(kind: str) -> dict[str, Writer]:
-    return dict.fromkeys((SCHEDULE, COMPARISON, SWEEP, FRONTIER, *ROOMS), partial(_figure, kind))
+    drawn = (of_room for of_room, room in ROOMS.items() if room.figure)
+    return dict.fromkeys((SCHEDULE, COMPARISON, SWEEP, FRONTIER, *drawn), partial(_figure, kind))
 
 
 FORMATS = {

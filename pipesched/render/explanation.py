@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from fractions import Fraction
 
-from rich.console import RenderableType
+from rich.console import Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
@@ -17,7 +17,8 @@ from pipesched.reasons.explanation import Explanation, IdleGap, Sensitivity
 from pipesched.reasons.what_if import Planner, what_if
 from pipesched.reasons.why import Why
 from pipesched.render.comparison import grid
-from pipesched.render.marks import IDLE_MARKS
+from pipesched.render.gantt import Gantt
+from pipesched.render.marks import IDLE_MARKS, MarkLines
 from pipesched.render.timescale import number
 
 MOST_DEVICES = 16  # with a row of their own; of more, the worst ones
@@ -35,6 +36,12 @@ def explanation_parts(explanation: Explanation, plan_again: Planner | None = Non
     yield from _section("largest gaps", gap_lines(explanation))
     yield from _section("what a cost does", [_sensitivity_table(explanation, plan_again)])
     yield from _section("moves", move_lines(explanation))
+
+
+def explanation_view(explanation: Explanation, *, ascii_only: bool = False) -> RenderableType:
+    """Return all that is known about a schedule: the chart with its marks, tables and sentences."""
+    chart = Gantt(explanation.schedule, marks=MarkLines(explanation), ascii_only=ascii_only)
+    return Group(chart, "", *explanation_parts(explanation))
 
 
 def idle_table(explanation: Explanation) -> Table:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from typing import NamedTuple
 
-from rich.console import Console, ConsoleOptions, RenderableType, RenderResult
+from rich.console import Console, ConsoleOptions, Group, RenderableType, RenderResult
 from rich.table import Table
 from rich.text import Text
 
@@ -44,6 +44,11 @@ class IdleRow(NamedTuple):
     name: str
     idle: dict[Idle, int]
     time: int
+
+
+def hardware_view(explanation: HardwareExplanation, *, ascii_only: bool = False) -> RenderableType:
+    """Return all that `explanation_parts` yields, one below the other."""
+    return Group(*explanation_parts(explanation, ascii_only=ascii_only))
 
 
 def explanation_parts(explanation: HardwareExplanation, *, ascii_only: bool = False) -> Iterator[RenderableType]:

@@ -17,15 +17,10 @@ from pipesched.pipeline.costs import one_or_all
 from pipesched.pipeline.plan import Plan
 from pipesched.pipeline.problem import Problem
 from pipesched.pipeline.schedule import Schedule
-from pipesched.reasons.explanation import Explanation
-from pipesched.reasons.hardware_explanation import HardwareExplanation
 from pipesched.render.catalogue import CatalogueTable, catalogue_details
 from pipesched.render.comparison import ComparisonTable, grid
-from pipesched.render.explanation import explanation_parts, idle_table
 from pipesched.render.frontier import frontier_table, frontier_view
 from pipesched.render.gantt import Gantt
-from pipesched.render.hardware_reasons import explanation_parts as hardware_parts
-from pipesched.render.marks import MarkLines
 from pipesched.render.summary import heading, summary
 from pipesched.render.sweep import sweep_table, sweep_view
 from pipesched.rooms import room_of
@@ -78,18 +73,12 @@ def display_parts(result: object, *, ascii_only: bool = False) -> Iterator[Rende
         yield summary(result)
     elif isinstance(result, Schedule):
         yield Gantt(result)
-    elif isinstance(result, Explanation):
-        yield Gantt(result.schedule, marks=MarkLines(result))
-        yield ""
-        yield from explanation_parts(result)
     elif isinstance(result, Frontier) and result.points:
         yield frontier_view(result, ascii_only=ascii_only)
     elif isinstance(result, Sweep):
         yield sweep_view(result, ascii_only=ascii_only)
     elif isinstance(result, Comparison):
         yield ComparisonTable(result, ascii_only=ascii_only)
-    elif isinstance(result, HardwareExplanation):
-        yield from hardware_parts(result, ascii_only=ascii_only)
     elif isinstance(result, (Gantt, Table)):
         yield result
     elif (room := room_of(result)) is not None:
@@ -148,7 +137,6 @@ _TABLES: Mapping[type, Callable[[Any], RenderableType]] = {
     Comparison: ComparisonTable,
     Sweep: sweep_table,
     Frontier: frontier_table,
-    Explanation: idle_table,
     Catalogue: CatalogueTable,
     Family: lambda family: catalogue_details([family]),
     Problem: _problem_table,

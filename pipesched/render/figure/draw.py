@@ -85,7 +85,7 @@ def drawing_of(result: object, view: View) -> Drawing:
     if isinstance(result, Frontier):
         return solved_figure(result, view.inches)
     room = room_of(result)
-    if room is not None:
+    if room is not None and room.figure:
         drawing: Drawing = room.load("figure")(result, view.inches)
         return drawing
     known = "an Outcome, a Schedule, a Comparison, a Sweep or a Frontier"
