@@ -16,16 +16,6 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 
-class Move(NamedTuple):
-    """A task of a machine from one position in its order to another, and the makespan then."""
-
-    task: int
-    machine: int
-    start: int
-    to: int
-    makespan: int
-
-
 class Places(NamedTuple):
     """The positions at which a task may stand in the order of its machine, the first and the last."""
 

@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import replace
-
 from pipesched.core.reasons import NOTHING, Arc, TimedTasks
 from pipesched.pipeline.lowering import precedence_rows
 from pipesched.pipeline.schedule import Schedule
@@ -26,11 +23,6 @@ def timed_tasks(schedule: Schedule) -> TimedTasks:
     return TimedTasks(
         schedule.graph.durations, _inputs(schedule, task), waits, plan.machines, len(plan.orders), starts, ends
     )
-
-
-def with_times(tasks: TimedTasks, orders: Sequence[Sequence[int]], starts: list[int], ends: list[int]) -> TimedTasks:
-    """Return the same tasks in other orders, or at other times."""
-    return replace(tasks, orders=orders, starts=starts, ends=ends)
 
 
 def _inputs(schedule: Schedule, task: dict[int, int]) -> list[list[Arc]]:
