@@ -41,8 +41,8 @@ def plain_of(tasks: TimedTasks) -> Plain:
 def timed(draw: st.DrawFn, *, late: bool = False, least: int = 0) -> TimedTasks:
     """Up to ten tasks on up to three devices and two lanes, with inputs, tags and wait edges.
 
-    The numbers of tasks do not follow the orders, one task runs nowhere, and a device waits for every lane. With `late`,
-    some start later than they could.
+    The numbers of tasks do not follow the orders, one task runs nowhere, and a device waits for every lane. With
+    `late`, some start later than they could.
     """
     random = draw(st.randoms(use_true_random=False))
     devices, lanes, count = random.randint(1, 3), random.randint(0, 2), random.randint(1, 9)
