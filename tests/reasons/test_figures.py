@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -9,10 +10,13 @@ import pytest
 from pipesched import ConfigError, Problem, Schedule, make_problem, run
 from pipesched.core.idle_time import Idle
 from pipesched.core.order_moves import legal_places
+from pipesched.errors import Deadlock, InvalidSchedule
+from pipesched.pipeline.ops import parse_op
 from pipesched.reasons.explain import explain
 from pipesched.reasons.explanation import Explanation
 from pipesched.reasons.timed import timed_tasks
 from tests.plain_reasons import PlainSchedule
+from tests.strategies import plan_of
 
 
 def classes(found: Explanation) -> dict[str, int | float]:
@@ -97,3 +101,29 @@ def test_only_schedules() -> None:
     """What is neither a schedule nor an outcome is refused by name."""
     with pytest.raises(ConfigError, match=r"^schedule: must be a Schedule or an Outcome, not 'plan'"):
         explain("plan")  # type: ignore[arg-type]
+
+
+def test_broken_rules() -> None:
+    """Times that break a rule, of operations that wait for each other perhaps, are refused."""
+    schedule = run(make_problem(devices=1, microbatches=1, forward=1, backward=2), "1f1b").schedule
+    [order] = schedule.plan.orders
+    for plan, starts, ends in (
+        (replace(schedule.plan, orders=[order[::-1]]), [2, 0], [3, 2]),
+        (schedule.plan, [0, 0], [1, 2]),
+    ):
+        with pytest.raises(InvalidSchedule, match="breaks the rules"):
+            explain(Schedule(schedule.problem, plan, starts, ends))
+
+
+def test_a_circle_of_no_length() -> None:
+    """Operations of no length that wait for each other at one time break no rule of times, but cannot run."""
+    problem = make_problem(devices=1, stages=2, microbatches=2, forward=[3, 0], backward=0, placement=[0, 0])
+    texts = [["0F0", "0F1", "1B0", "1F0", "1F1", "1B1", "0B0", "0B1"]]
+    made = plan_of(problem, texts)
+    starts = [6] * made.index.size
+    ends = [*starts]
+    for text, start in (("0F0", 0), ("0F1", 3)):
+        number = made.index.number(parse_op(text))
+        starts[number], ends[number] = start, start + 3
+    with pytest.raises(Deadlock):
+        explain(Schedule(problem, made, starts, ends))
