@@ -127,3 +127,14 @@ def test_a_circle_of_no_length() -> None:
         starts[number], ends[number] = start, start + 3
     with pytest.raises(Deadlock):
         explain(Schedule(problem, made, starts, ends))
+
+
+def test_too_many_moves(monkeypatch: pytest.MonkeyPatch) -> None:
+    """With too many operations to time only the first moves are tried, and that is said; a move that gains may lack."""
+    problem = make_problem(devices=4, stages=8, microbatches=4, p2p=1, forward=5, backward=10)
+    complete = explain(run(problem, "zb-v"))
+    monkeypatch.setattr("pipesched.reasons.timed_moves.MOST_RETIMED", 1)
+    found = explain(run(problem, "zb-v"))
+    assert complete.moves_complete
+    assert not found.moves_complete
+    assert len(found.moves) <= 1
