@@ -11,7 +11,7 @@ from pipesched.core.idle_time import Gap, Idle
 from pipesched.core.reasons import NOTHING
 from pipesched.display import Displayable
 from pipesched.pipeline.bounds import Bound
-from pipesched.pipeline.ops import Slot
+from pipesched.pipeline.ops import Pair, Slot
 from pipesched.pipeline.quantities import in_units
 from pipesched.pipeline.schedule import Schedule
 
@@ -96,6 +96,10 @@ class Explanation(Displayable):
         total = self.totals
         largest = max(total, key=lambda idle: total[idle])
         return f"Explanation(makespan {self.makespan}, idle {self.idle}, most of it {largest.value})"
+
+    def number_of(self, slot: Slot) -> int:
+        """Return the number in the plan of a slot or transfer; a pair's is that of its forward."""
+        return self.schedule.plan.index.number(slot.forward if isinstance(slot, Pair) else slot)
 
     @property
     def makespan(self) -> int | float:

@@ -9,9 +9,11 @@ from pipesched.core.clock import look
 from pipesched.core.order_moves import candidate_moves, moved
 from pipesched.core.reasons import TimedTasks
 from pipesched.core.timing import Times, earliest_times
+from pipesched.errors import Deadlock
 from pipesched.pipeline.quantities import in_units
 from pipesched.pipeline.schedule import Schedule, timed_schedule
 from pipesched.reasons.explanation import OrderMove
+from pipesched.reasons.timed import timed_tasks
 
 MOST_RETIMED = 5_000_000  # operations, over all moves
 MOST_MOVES = 10
@@ -46,6 +48,20 @@ def best_moves(schedule: Schedule, tasks: TimedTasks) -> tuple[list[OrderMove], 
         if makespan < tasks.makespan:
             found.append(_Found(makespan, number, task, start, to))
     return [_move(schedule, tasks, move) for move in sorted(found)[:MOST_MOVES]], is_complete
+
+
+def moved_before(schedule: Schedule, task: int, other: int) -> int | float | None:
+    """Return the makespan once an operation stands directly before another one of its device, at earliest times.
+
+    Both are numbers of the plan. None where that order cannot run.
+    """
+    tasks = timed_tasks(schedule)
+    order = tasks.orders[tasks.machine[task]]
+    try:
+        times = _retimed(schedule, tasks, task, order.index(task), order.index(other))
+    except Deadlock:
+        return None
+    return in_units(_makespan(tasks, times), schedule.problem.ticks.per_unit)
 
 
 def _retimed(schedule: Schedule, tasks: TimedTasks, task: int, start: int, to: int) -> Times:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Sequence, Set
 
 from rich.segment import Segment
 from rich.style import Style
@@ -10,7 +10,7 @@ from rich.style import Style
 from pipesched.pipeline.kinds import KINDS
 from pipesched.pipeline.ops import Op
 from pipesched.pipeline.schedule import Schedule
-from pipesched.render.palette import DIM, PAIR_STYLE, break_mark, fill, ink, mixed
+from pipesched.render.palette import CRITICAL_STYLE, DIM, PAIR_STYLE, break_mark, fill, ink, mixed
 from pipesched.render.rows import FULL, Run
 
 SHADES = "·░▒▓█"
@@ -33,10 +33,19 @@ class ColourCells:
     """A line for each device: hue by microbatch, shade by kind and chunk, the label where it fits.
 
     `label` auto means the texts of operations if the longest fits into `narrowest` columns, else microbatches. With
-    `by_kind` hue is by kind, and shade by chunk; then auto writes only numbers that fit.
+    `by_kind` hue is by kind, and shade by chunk; then auto writes only numbers that fit. What is `underlined` is.
     """
 
-    def __init__(self, schedule: Schedule, label: str, narrowest: int, *, by_kind: bool = False) -> None:
+    def __init__(
+        self,
+        schedule: Schedule,
+        label: str,
+        narrowest: int,
+        *,
+        by_kind: bool = False,
+        underlined: Set[int] = frozenset(),
+    ) -> None:
+        self.underlined = underlined
         index = schedule.plan.index
         longest = len(f"{index.stages - 1}F{index.microbatches - 1}")
         self.plan, self.label, self.by_kind = schedule.plan, label, by_kind
@@ -62,6 +71,7 @@ class ColourCells:
         if run.busy < FULL:  # always a shared column
             return Segment(SHADES[run.busy] * run.width, ink(*shade))
         style: Style = fill(*shade) + PAIR_STYLE if run.slot in self.plan.pairs else fill(*shade)
+        style = style + CRITICAL_STYLE if run.slot in self.underlined else style
         label = "op" if of_two and self.label != "none" and len(f"{op}") <= run.width else self.label
         paired = self.plan.paired(run.slot)
         text = "" if run.shared else label_of(label, op, paired, run.width)

@@ -14,6 +14,7 @@ from pipesched.pipeline.kinds import KINDS
 from pipesched.pipeline.ops import Op, Slot
 from pipesched.reasons.cost_counts import OVERLAP
 from pipesched.reasons.explanation import Explanation, IdleGap, Sensitivity
+from pipesched.reasons.timed_moves import moved_before
 from pipesched.reasons.what_if import Planner, what_if
 from pipesched.reasons.why import Why
 from pipesched.render.comparison import grid
@@ -98,8 +99,16 @@ def gap_lines(explanation: Explanation) -> list[RenderableType]:
     table.add_column(style="dim")
     for gap in longest:
         times = f"{number(gap.start)} to {number(gap.end)}"
-        table.add_row(f"device {gap.device}", times, IDLE_MARKS[gap.idle].meaning, gap_words(gap))
+        words = gap_words(gap) + (_if_moved(explanation, gap) if gap.idle is Idle.ORDER else "")
+        table.add_row(f"device {gap.device}", times, IDLE_MARKS[gap.idle].meaning, words)
     return [table]
+
+
+def _if_moved(explanation: Explanation, gap: IdleGap) -> str:
+    """Say what the makespan would be if what the order holds back came first."""
+    numbers = [explanation.number_of(slot) for slot in (gap.culprit, gap.waiting) if slot is not None]
+    after = moved_before(explanation.schedule, *numbers)
+    return "" if after is None else f" (before it: {number(after)})"
 
 
 def gap_words(gap: IdleGap) -> str:

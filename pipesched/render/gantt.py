@@ -7,7 +7,7 @@ how busy each column is. Transfer lanes stand below their device, or below the s
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Sequence, Set
 from functools import cached_property
 from itertools import chain
 from math import gcd
@@ -38,9 +38,16 @@ AXIS_EVERY = 16  # devices between two axes
 
 
 class Marks(Protocol):
-    """A line of marks below each device, of this name: what it says, and what its legend says."""
+    """A line of marks below each device, of this name: what it says, and what its legend says.
+
+    The slots `underlined` (by their numbers in the plan) are underlined in colour.
+    """
 
     name: str
+
+    @property
+    def underlined(self) -> Set[int]:
+        """The slots of the critical path, say."""
 
     def line(self, device: int, scales: Sequence[TimeScale], *, colour: bool, ascii_only: bool) -> Iterator[Segment]:
         """Yield the segments below a device."""
@@ -102,7 +109,9 @@ class Gantt(Displayable):
         by_kind = is_narrow(self.together, layout.scales)
         cells: Cells
         if layout.colour:
-            cells = ColourCells(self.schedule, self.label, self._narrowest(layout.scale), by_kind=by_kind)
+            underlined = self.marks.underlined if self.marks else frozenset()
+            narrowest = self._narrowest(layout.scale)
+            cells = ColourCells(self.schedule, self.label, narrowest, by_kind=by_kind, underlined=underlined)
         else:
             cells = LetterCells(self.schedule, self.label, layout.ascii_only)
         look = Look()

@@ -45,7 +45,7 @@ class MarkLines:
         schedule = explanation.schedule
         first = min(schedule.first_start_ticks)
         spans: list[list[tuple[int, int, int]]] = [[] for _ in range(schedule.problem.devices)]
-        path = set(explanation.path)
+        path = self.underlined = frozenset(explanation.path)
         for device, order in enumerate(schedule.plan.orders):
             spans[device] += [(schedule.start_ticks[t], schedule.end_ticks[t], 0) for t in order if t in path]
         numbers = {idle: number for number, idle in enumerate(IDLE_MARKS, 1)}

@@ -40,6 +40,7 @@ FALLING = {"W": False, "R": True}  # the stripes of a kind in figures: whether t
 CHUNK_STEP = 0.34  # each further chunk of a device is this much lighter
 BREAK, ASCII_BREAK = "≈", "/"
 PAIR_STYLE = Style(italic=True, underline=True)
+CRITICAL_STYLE = Style(underline=True, bold=True)
 DIM = Style(dim=True)
 OVER = Style(color="red", bold=True)
 
