@@ -16,6 +16,9 @@ if TYPE_CHECKING:
     from pipesched.reasons.what_if import Planner
 
 
+LARGE = 30_000  # operations from which an explanation may take a second
+
+
 def command(
     words: Annotated[
         list[str] | None,
@@ -50,7 +53,7 @@ def command(
     screen: Screen,
 ) -> None:
     """Explain why a schedule is as long as it is: critical path, idle time by class, what a cost or a move changes."""
-    from pipesched.cli.output import console_for, print_json
+    from pipesched.cli.output import console_for, print_json, working
 
     outcome, plan_again = _subject(words or [], algo, problem, algorithm)
     if chart.given():
@@ -61,7 +64,8 @@ def command(
     from pipesched.reasons.document import explanation_document
     from pipesched.reasons.explain import explain
 
-    explanation = explain(outcome)
+    with working(outcome.problem, what="explaining", large=LARGE):
+        explanation = explain(outcome)
     if screen.as_json:
         print_json(explanation_document(explanation))
         return

@@ -53,14 +53,19 @@ def console_for(screen: Screen) -> Console:
     return console
 
 
-def working(problem: Problem, algorithms: int = 1) -> AbstractContextManager[object]:
-    """Return a context that shows a status on stderr, where that is a terminal, while many operations are scheduled."""
+def working(
+    problem: Problem, algorithms: int = 1, what: str = "scheduling", large: int = LARGE
+) -> AbstractContextManager[object]:
+    """Return a context that shows a status on stderr, where that is a terminal, while many operations are scheduled.
+
+    `what` is done with them, and takes a second from `large` operations on.
+    """
     operations = 2 * problem.stages * problem.microbatches * algorithms
-    if operations < LARGE or not sys.stderr.isatty():
+    if operations < large or not sys.stderr.isatty():
         return nullcontext()
     from rich.console import Console
 
-    return Console(stderr=True).status(f"scheduling {operations:,} operations")
+    return Console(stderr=True).status(f"{what} {operations:,} operations")
 
 
 def print_json(content: Mapping[str, Any]) -> None:
