@@ -53,8 +53,10 @@ def command(
     screen: Screen,
 ) -> None:
     """Explain why a schedule is as long as it is: critical path, idle time by class, what a cost or a move changes."""
-    from pipesched.cli.output import console_for, print_json, working
+    from pipesched.cli.output import console_for, print_json, refuse_chart_options, working
 
+    if why is not None:
+        refuse_chart_options(chart, "--why")
     outcome, plan_again = _subject(words or [], algo, problem, algorithm)
     if chart.given():
         chart.require_drawable(outcome.schedule)

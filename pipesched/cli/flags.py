@@ -34,6 +34,7 @@ COMMAND_FLAGS = {  # parameter of any other function -> its flag
     "end": "--to",
     "field": "--sweep",
     "format": "--to",
+    "op": "--why",
     "path": "--output",
     "polish": "--no-polish",
     "start": "--from",

@@ -115,6 +115,11 @@ class TimedTasks:
                     ready.append(after)
         return found
 
+    @property
+    def can_run(self) -> bool:
+        """Whether the orders can run: else tasks of no length wait for each other in a circle."""
+        return len(self.topological) == sum(map(len, self.orders))
+
     @cached_property
     def allowed(self) -> list[int]:
         """The earliest start of each task, given the ends of what it waits for."""

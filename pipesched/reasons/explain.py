@@ -2,17 +2,14 @@
 
 from __future__ import annotations
 
-from pipesched.checks import shown
 from pipesched.core.reasons import TimedTasks
-from pipesched.errors import ConfigError
 from pipesched.outcome import Outcome
 from pipesched.pipeline.bounds import lower_bound
-from pipesched.pipeline.check import checked
 from pipesched.pipeline.schedule import Schedule, schedule_plan
 from pipesched.reasons.cost_counts import sensitivities
 from pipesched.reasons.explanation import Explanation
 from pipesched.reasons.idle import gaps_of
-from pipesched.reasons.timed import timed_tasks
+from pipesched.reasons.timed import given_schedule, timed_tasks
 from pipesched.reasons.timed_moves import best_moves
 
 
@@ -24,10 +21,8 @@ def explain(schedule: Schedule | Outcome) -> Explanation:
     InvalidSchedule for one that breaks a rule, and Deadlock for one whose order cannot run.
     """
     outcome = schedule if isinstance(schedule, Outcome) else None
-    subject = outcome.schedule if outcome is not None else schedule
-    if not isinstance(subject, Schedule):
-        raise ConfigError(f"must be a Schedule or an Outcome, not {shown(schedule)}", "schedule")
-    tasks = timed_tasks(checked(subject))
+    subject = given_schedule(schedule)
+    tasks = timed_tasks(subject)
     early, early_tasks = _at_earliest(subject, tasks)
     rows, boundaries = sensitivities(early, early_tasks, tasks.critical_path)
     moves, is_complete = best_moves(early, early_tasks)
@@ -47,8 +42,7 @@ def explain(schedule: Schedule | Outcome) -> Explanation:
 
 def _at_earliest(schedule: Schedule, tasks: TimedTasks) -> tuple[Schedule, TimedTasks]:
     """Return the schedule of the same plan with every operation as early as it can be."""
-    can_run = len(tasks.topological) == sum(map(len, tasks.orders))  # else operations of no length wait in a circle
-    if can_run and all(tasks.starts[task] == tasks.allowed[task] for task in tasks.topological):
+    if tasks.can_run and all(tasks.starts[task] == tasks.allowed[task] for task in tasks.topological):
         return schedule, tasks
     early = schedule_plan(schedule.problem, schedule.plan)
     return early, timed_tasks(early)

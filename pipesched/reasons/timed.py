@@ -2,9 +2,21 @@
 
 from __future__ import annotations
 
+from pipesched.checks import shown
 from pipesched.core.reasons import NOTHING, Arc, TimedTasks
+from pipesched.errors import ConfigError
+from pipesched.outcome import Outcome
+from pipesched.pipeline.check import checked
 from pipesched.pipeline.lowering import precedence_rows
 from pipesched.pipeline.schedule import Schedule
+
+
+def given_schedule(schedule: Schedule | Outcome) -> Schedule:
+    """Return the schedule that is asked about, after checks. Raises ConfigError and InvalidSchedule."""
+    subject = schedule.schedule if isinstance(schedule, Outcome) else schedule
+    if not isinstance(subject, Schedule):
+        raise ConfigError(f"must be a Schedule or an Outcome, not {shown(schedule)}", "schedule")
+    return checked(subject)
 
 
 def timed_tasks(schedule: Schedule) -> TimedTasks:

@@ -11,8 +11,8 @@ from pipesched.errors import ConfigError
 from pipesched.outcome import Outcome
 from pipesched.pipeline.ops import Slot
 from pipesched.pipeline.quantities import in_units
-from pipesched.pipeline.schedule import Schedule
-from pipesched.reasons.timed import timed_tasks
+from pipesched.pipeline.schedule import Schedule, schedule_plan
+from pipesched.reasons.timed import given_schedule, timed_tasks
 
 
 @dataclass(frozen=True)
@@ -49,10 +49,13 @@ class Why:
 def why(schedule: Schedule | Outcome, op: str) -> Why:
     """Say why an operation, a pair or a transfer, named by its text (3B2), starts when it does.
 
-    Raises ConfigError for one that the schedule does not run, with the nearest that it does.
+    Raises ConfigError for one that the schedule does not run, with the nearest that it does, and for what is no
+    schedule; InvalidSchedule for a schedule that breaks a rule, and Deadlock for one whose order cannot run.
     """
-    subject = schedule.schedule if isinstance(schedule, Outcome) else schedule
+    subject = given_schedule(schedule)
     tasks, plan = timed_tasks(subject), subject.plan
+    if not tasks.can_run:
+        schedule_plan(subject.problem, plan)  # raises Deadlock: a chain of what waits in a circle has no end
     names = {str(plan.slot(task)): task for order in tasks.orders for task in order}
     names |= {str(plan.index.op(number)): forward for forward, backward in plan.pairs.items()
               for number in (forward, backward)}  # fmt: skip
@@ -75,7 +78,7 @@ def why(schedule: Schedule | Outcome, op: str) -> Why:
     ]
     return Why(
         slot=plan.slot(task),
-        place=f"device {machine}" if machine < tasks.devices else f"a lane of {subject.problem.lanes} transfers",
+        place=_place(subject, machine),
         start=in_units(tasks.starts[task], scale),
         end=in_units(tasks.ends[task], scale),
         allowed=in_units(tasks.allowed[task], scale),
@@ -83,3 +86,14 @@ def why(schedule: Schedule | Outcome, op: str) -> Why:
         inputs=inputs,
         chain=[plan.slot(before) for before in tasks.chain(task)],
     )
+
+
+def _place(schedule: Schedule, machine: int) -> str:
+    """Name a device, or a lane to or from host memory."""
+    devices = schedule.problem.devices
+    if machine < devices:
+        return f"device {machine}"
+    lane, back = divmod(machine - devices, 2)
+    sharing = schedule.problem.devices_of_lanes(lane)
+    of = f"device{'s' * (len(sharing) > 1)} {' and '.join(map(str, sharing))}"
+    return f"the lane of {of} {'from' if back else 'to'} host memory"

@@ -12,6 +12,7 @@ from rich.text import Text
 from pipesched.core.idle_time import Idle
 from pipesched.pipeline.kinds import KINDS
 from pipesched.pipeline.ops import Op, Slot
+from pipesched.pipeline.schedule import schedule_plan
 from pipesched.reasons.cost_counts import OVERLAP
 from pipesched.reasons.explanation import Explanation, IdleGap, Sensitivity
 from pipesched.reasons.timed_moves import moved_before
@@ -34,6 +35,7 @@ def explanation_parts(explanation: Explanation, plan_again: Planner | None = Non
     """Yield the tables and sentences of an explanation; `plan_again` makes schedules of changed problems."""
     yield idle_table(explanation)
     yield _avoidable(explanation)
+    yield from _earliest(explanation)
     yield from _section("largest gaps", gap_lines(explanation))
     yield from _section("what a cost does", [_sensitivity_table(explanation, plan_again)])
     yield from _section("moves", move_lines(explanation))
@@ -79,6 +81,14 @@ def _avoidable(explanation: Explanation) -> Text:
     times = [f"{number(time)} {unit}".rstrip() for time in (explanation.unavoidable, explanation.avoidable)]
     bound = f"{number(explanation.bound.value)} {unit}".rstrip()
     return Text(f"{times[0]} of it no order can avoid (the makespan is at least {bound}), {times[1]} one might")
+
+
+def _earliest(explanation: Explanation) -> Iterator[Text]:
+    """Say, of a schedule that is late, what its order takes without that, which costs and moves are about."""
+    makespan = schedule_plan(explanation.schedule.problem, explanation.schedule.plan).makespan
+    if makespan != explanation.makespan:
+        time = f"{number(makespan)} {explanation.schedule.problem.time_unit}".rstrip()
+        yield Text(f"the same order at its earliest times takes {time}: costs and moves below change that")
 
 
 def _section(title: str, parts: Sequence[RenderableType]) -> Iterator[RenderableType]:
@@ -136,10 +146,15 @@ def _moves(slot: Slot) -> bool:
 
 
 def _through(waiting: Slot, culprit: Slot) -> str:
-    """Say over which stages a result comes."""
-    ends = [part[0] if isinstance(part, Op) else part.forward.stage for part in (culprit, waiting)]
-    first, last = ends
+    """Say over which stages a result comes; of pairs, by the parts of the same microbatch."""
+    ways = [(before, after) for before in _parts(culprit) for after in _parts(waiting)]
+    before, after = next((way for way in ways if way[0].microbatch == way[1].microbatch), ways[0])
+    first, last = before.stage, after.stage
     return "" if first == last else f", through stages {first}-{last}"
+
+
+def _parts(slot: Slot) -> Sequence[Op]:
+    return [slot] if isinstance(slot, Op) else slot
 
 
 def _sensitivity_table(explanation: Explanation, plan_again: Planner | None) -> RenderableType:
@@ -183,8 +198,9 @@ def _cost(explanation: Explanation, row: Sensitivity) -> int:
 def move_lines(explanation: Explanation) -> list[Text]:
     """Return a sentence for each move that shortens the schedule, or that none does."""
     if not explanation.moves:
-        none = "no single move of one operation in the order of its device shortens it"
-        return [Text(none if explanation.moves_complete else f"none found; not all were tried: {none}")]
+        if explanation.moves_complete:
+            return [Text("no single move of one operation in the order of its device shortens it")]
+        return [Text("none of the single moves that were timed shortens it; not all were timed")]
     unit = explanation.schedule.problem.time_unit
     lines = []
     for move in explanation.moves:

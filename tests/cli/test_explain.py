@@ -93,6 +93,15 @@ def test_a_file_is_explained_with_its_own_times(cli: Cli, tmp_path: Path) -> Non
     assert late["makespan"] == 337
     assert late["devices"][0]["late"] == 7
     assert late["sensitivity"] == [{**row, "count": _count(late, row)} for row in explained(cli, "1f1b")["sensitivity"]]
+    line = "the same order at its earliest times takes 330: costs and moves below change that"
+    assert line in cli("explain", str(path), "--width", "100").stdout
+    assert "earliest times" not in cli("explain", "1f1b", "--width", "100").stdout
+
+
+def test_pairs_wait_through_the_stages_of_one_microbatch(cli: Cli) -> None:
+    """What a pair waits for comes through the stages of the microbatch that both have, forward or backward."""
+    text = cli("explain", "interleaved-overlap", "--p2p", "2", "--width", "120").stdout
+    assert "(0F7;4B0)OVERLAP_F_B waits for (6F3;6B0)OVERLAP_F_B, through stages 6-4" in text
 
 
 def _count(document: dict[str, Any], row: dict[str, Any]) -> int:
@@ -115,11 +124,22 @@ def test_one_operation(cli: Cli) -> None:
     assert document["chain"][-1] == "0F0"
 
 
+@pytest.mark.parametrize(("lanes", "of"), [("device", "device 0"), ("pair", "devices 0 and 1")])
+def test_the_place_of_a_transfer(cli: Cli, tmp_path: Path, lanes: str, of: str) -> None:
+    """A transfer runs on a lane to or from host memory, of a device or of two that share it."""
+    config = tmp_path / "model.yaml"
+    config.write_text(f"devices: 2\nmicrobatches: 4\nlanes: {lanes}\ncosts: {{forward: 4, offload: 1}}\n")
+    for op, way in (("0O1", "to"), ("0L1", "from")):
+        text = cli("explain", str(config), "1f1b", "--offload", "full", "--why", op).stdout
+        assert text.startswith(f"{op} on the lane of {of} {way} host memory runs from ")
+
+
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (["1f1b", "--why", "9B9"], "'9B9' does not run in this schedule"),
+        (["1f1b", "--why", "9B9"], "--why: '9B9' does not run in this schedule"),
         (["1f1b", "--why", "hello"], "'hello' does not run in this schedule"),
+        (["1f1b", "--why", "0F0", "--rows", "0"], "--rows: has no effect with --why, which draws no chart"),
         (["missing.json"], "cannot read 'missing.json'"),
         (["1f2b"], "unknown algorithm '1f2b'"),
         (["1f1b", "zb-h1"], "one algorithm at a time"),

@@ -15,6 +15,8 @@ from pipesched.pipeline.ops import parse_op
 from pipesched.reasons.explain import explain
 from pipesched.reasons.explanation import Explanation
 from pipesched.reasons.timed import timed_tasks
+from pipesched.reasons.why import why
+from pipesched.render.explanation import move_lines
 from tests.plain_reasons import PlainSchedule
 from tests.strategies import plan_of
 
@@ -101,6 +103,8 @@ def test_only_schedules() -> None:
     """What is neither a schedule nor an outcome is refused by name."""
     with pytest.raises(ConfigError, match=r"^schedule: must be a Schedule or an Outcome, not 'plan'"):
         explain("plan")  # type: ignore[arg-type]
+    with pytest.raises(ConfigError, match=r"^schedule: must be a Schedule or an Outcome, not 'plan'"):
+        why("plan", "0F0")  # type: ignore[arg-type]
 
 
 def test_broken_rules() -> None:
@@ -111,8 +115,11 @@ def test_broken_rules() -> None:
         (replace(schedule.plan, orders=[order[::-1]]), [2, 0], [3, 2]),
         (schedule.plan, [0, 0], [1, 2]),
     ):
+        broken = Schedule(schedule.problem, plan, starts, ends)
         with pytest.raises(InvalidSchedule, match="breaks the rules"):
-            explain(Schedule(schedule.problem, plan, starts, ends))
+            explain(broken)
+        with pytest.raises(InvalidSchedule, match="breaks the rules"):
+            why(broken, "0F0")
 
 
 def test_a_circle_of_no_length() -> None:
@@ -125,8 +132,11 @@ def test_a_circle_of_no_length() -> None:
     for text, start in (("0F0", 0), ("0F1", 3)):
         number = made.index.number(parse_op(text))
         starts[number], ends[number] = start, start + 3
+    schedule = Schedule(problem, made, starts, ends)
     with pytest.raises(Deadlock):
-        explain(Schedule(problem, made, starts, ends))
+        explain(schedule)
+    with pytest.raises(Deadlock):
+        why(schedule, "1F0")
 
 
 def test_too_many_moves(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -138,3 +148,12 @@ def test_too_many_moves(monkeypatch: pytest.MonkeyPatch) -> None:
     assert complete.moves_complete
     assert not found.moves_complete
     assert len(found.moves) <= 1
+
+
+def test_moves_in_words() -> None:
+    """That no move gains is said only where all were timed."""
+    found = explain(run(default(), "1f1b"))
+    assert [*map(str, move_lines(found))] == ["no single move of one operation in the order of its device shortens it"]
+    assert [*map(str, move_lines(replace(found, moves_complete=False)))] == [
+        "none of the single moves that were timed shortens it; not all were timed"
+    ]
