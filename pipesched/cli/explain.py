@@ -8,11 +8,13 @@ import typer
 
 from pipesched.cli.chart_options import ChartOptions
 from pipesched.cli.options import ProblemSource, Screen
+from pipesched.cli.words import Algo
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from pipesched.outcome import Outcome
+    from pipesched.reasons.explanation import Explanation
     from pipesched.reasons.what_if import Planner
 
 
@@ -28,16 +30,7 @@ def command(
         ),
     ] = None,
     *,
-    algo: Annotated[
-        str | None,
-        typer.Option(
-            "--algo",
-            "-a",
-            help="The algorithm, as a word does too; default: the config's, else 1f1b.",
-            metavar="NAME",
-            show_default=False,
-        ),
-    ] = None,
+    algo: Algo = None,
     why: Annotated[
         str | None,
         typer.Option(
@@ -53,7 +46,7 @@ def command(
     screen: Screen,
 ) -> None:
     """Explain why a schedule is as long as it is: critical path, idle time by class, what a cost or a move changes."""
-    from pipesched.cli.output import console_for, print_json, refuse_chart_options, working
+    from pipesched.cli.output import print_json, refuse_chart_options, working
 
     if why is not None:
         refuse_chart_options(chart, "--why")
@@ -71,7 +64,14 @@ def command(
     if screen.as_json:
         print_json(explanation_document(explanation))
         return
-    from pipesched.cli.output import chart_of
+    _print_explanation(outcome, explanation, plan_again, chart, screen)
+
+
+def _print_explanation(
+    outcome: Outcome, explanation: Explanation, plan_again: Planner | None, chart: ChartOptions, screen: Screen
+) -> None:
+    """Print the chart with its marks, and what is known below it."""
+    from pipesched.cli.output import chart_of, console_for
     from pipesched.render.explanation import explanation_parts
     from pipesched.render.marks import MarkLines
     from pipesched.render.summary import heading
@@ -100,18 +100,16 @@ def _subject(
             raise ConfigError(
                 f"{files[0]}: a schedule of a file is explained alone; give no algorithm and no option of one"
             )
-        from pipesched.pipeline.check import checked
-
-        outcome = read_schedule(files[0], source).outcome
-        checked(outcome.schedule)
-        return outcome, None
+        return read_schedule(files[0], source).outcome, None  # checked by what explains it
     name = only_name(names, algo)
     config = given_config(source)
 
     def plan_again(problem: Any) -> Outcome:
         return made_schedule(config._replace(problem=problem), name, options)
 
-    return made_schedule(config, name, options), plan_again
+    outcome = made_schedule(config, name, options)
+    by_layers = outcome.problem.layers is not None and outcome.schedule.recomputed  # of stages there are no layers
+    return outcome, None if by_layers else plan_again
 
 
 def _explain_one(outcome: Outcome, op: str, screen: Screen) -> None:

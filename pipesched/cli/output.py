@@ -114,7 +114,10 @@ def print_schedule(
 def print_where_idle(console: Console, outcome: Outcome, name: str = "") -> None:
     """Print where the idle time of a schedule goes, and what says more about it; `name` says whose it is."""
     schedule = outcome.schedule
-    if not any(schedule.idle_ticks) or schedule.plan.index.size > MOST_CLASSIFIED:
+    if not any(schedule.idle_ticks):
+        return
+    if schedule.plan.index.size > MOST_CLASSIFIED:
+        console.print("`pipesched explain` says where idle time goes, and why.")
         return
     from pipesched.reasons.idle import idle_by_class
     from pipesched.render.explanation import idle_sentence

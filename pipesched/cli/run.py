@@ -8,6 +8,7 @@ import typer
 
 from pipesched.cli.chart_options import ChartOptions
 from pipesched.cli.options import ProblemSource, Screen, Target
+from pipesched.cli.words import Algo
 
 
 def command(
@@ -16,16 +17,7 @@ def command(
         typer.Argument(help="An algorithm of `pipesched list`, and the YAML file of the problem.", metavar="NAME|FILE"),
     ] = None,
     *,
-    algo: Annotated[
-        str | None,
-        typer.Option(
-            "--algo",
-            "-a",
-            help="The algorithm, as a word does too; default: the config's, else 1f1b.",
-            metavar="NAME",
-            show_default=False,
-        ),
-    ] = None,
+    algo: Algo = None,
     problem: ProblemSource,
     algorithm: dict[str, Any],
     chart: ChartOptions,

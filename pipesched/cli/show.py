@@ -50,12 +50,12 @@ def command(
 
 def _show_rows(result: Displayable, screen: Screen) -> None:
     """Print a result of rows as its table, or as its JSON document."""
+    from pipesched.capabilities import capability_of
     from pipesched.cli.output import console_for, print_json
     from pipesched.comparison import Comparison
     from pipesched.file_formats.comparison_json import comparison_document, sweep_document
     from pipesched.file_formats.frontier_json import frontier_document
     from pipesched.render.table import display_parts
-    from pipesched.rooms import room_of
     from pipesched.solver.frontier import Frontier
     from pipesched.sweeping import Sweep
 
@@ -69,5 +69,5 @@ def _show_rows(result: Displayable, screen: Screen) -> None:
         print_json(sweep_document(result))
     elif isinstance(result, Comparison):
         print_json(comparison_document(result))
-    elif (room := room_of(result)) is not None:
-        print_json(room.load("document")(result))
+    elif (capability := capability_of(result)) is not None:
+        print_json(capability.load("document")(result))

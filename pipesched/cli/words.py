@@ -3,11 +3,23 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import NamedTuple
+from typing import Annotated, NamedTuple
+
+import typer
 
 from pipesched.cli.options import ProblemSource
 from pipesched.errors import ConfigError
 
+Algo = Annotated[
+    str | None,
+    typer.Option(
+        "--algo",
+        "-a",
+        help="The algorithm, as a word does too; default: the config's, else 1f1b.",
+        metavar="NAME",
+        show_default=False,
+    ),
+]
 CONFIG_SUFFIXES = (".yaml", ".yml")
 SCHEDULE_SUFFIXES = (".json", ".csv")
 

@@ -9,6 +9,7 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple, TextIO
 
+from pipesched.capabilities import CAPABILITIES, kind_of_capability
 from pipesched.checks import require_flag, require_label, shown
 from pipesched.comparison import Comparison
 from pipesched.display import Displayable
@@ -31,7 +32,6 @@ from pipesched.pipeline.placement import Placement
 from pipesched.pipeline.plan import Plan
 from pipesched.pipeline.problem import Problem, require_problem
 from pipesched.pipeline.schedule import Schedule, schedule_plan
-from pipesched.rooms import ROOMS, kind_of_room
 
 if TYPE_CHECKING:
     from pipesched.config.imported import ImportedProblem
@@ -116,7 +116,11 @@ def read_document(text: Text) -> Outcome | Comparison | Sweep | Frontier | Displ
         "pipesched.pareto": comparison_of,
         "pipesched.sweep": sweep_of,
         "pipesched.frontier": frontier_of,
-        **{f"pipesched.{kind}": partial(_read_room, kind) for kind, room in ROOMS.items() if room.reader},
+        **{
+            f"pipesched.{kind}": partial(_read_capability, kind)
+            for kind, capability in CAPABILITIES.items()
+            if capability.reader
+        },
     }
     if not isinstance(form, str) or form not in rows:
         return outcome_of(content, text.name)
@@ -127,8 +131,8 @@ def read_document(text: Text) -> Outcome | Comparison | Sweep | Frontier | Displ
         raise ConfigError(f"{text.name}: {error}") from None
 
 
-def _read_room(kind: str, content: dict[str, Any]) -> Displayable:
-    result: Displayable = ROOMS[kind].load("reader")(content)
+def _read_capability(kind: str, content: dict[str, Any]) -> Displayable:
+    result: Displayable = CAPABILITIES[kind].load("reader")(content)
     return result
 
 
@@ -224,9 +228,9 @@ def kind_of(result: object) -> tuple[str, Any]:
     for kind, known in ((SCHEDULE, Outcome), (COMPARISON, Comparison), (SWEEP, Sweep), (FRONTIER, Frontier)):
         if isinstance(result, known):
             return kind, result
-    room = kind_of_room(result)
-    if room is not None:
-        return room, result
+    capability = kind_of_capability(result)
+    if capability is not None:
+        return capability, result
     raise ConfigError(f"must be an Outcome, a Comparison, a Sweep or a Frontier, not {shown(result)}", "result")
 
 

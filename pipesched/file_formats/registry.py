@@ -6,8 +6,8 @@ from collections.abc import Callable, Collection
 from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from pipesched.capabilities import CAPABILITIES
 from pipesched.errors import ConfigError
-from pipesched.rooms import ROOMS
 
 if TYPE_CHECKING:
     from pipesched.render.view import View
@@ -32,7 +32,7 @@ class Format(NamedTuple):
 
     @property
     def holds(self) -> tuple[str, ...]:
-        """The results that it can hold: schedule, comparison, sweep, frontier, and those of rooms (robustness)."""
+        """The results that it can hold: schedule, comparison, sweep, frontier, and those of capabilities."""
         return tuple(self.writers)
 
 
@@ -64,10 +64,10 @@ def _frontier_json(frontier: Any, _view: View) -> str:
     return dump(frontier_document(frontier))
 
 
-def _room_json(kind: str, result: Any, _view: View) -> str:
+def _capability_json(kind: str, result: Any, _view: View) -> str:
     from pipesched.file_formats.json_text import dump
 
-    return dump(ROOMS[kind].load("document")(result))
+    return dump(CAPABILITIES[kind].load("document")(result))
 
 
 def _pytorch_csv(outcome: Any, _view: View) -> str:
@@ -92,7 +92,7 @@ def _figure(kind: str, result: Any, view: View) -> Content:
 
 
 def _figures(kind: str) -> dict[str, Writer]:
-    drawn = (of_room for of_room, room in ROOMS.items() if room.figure)
+    drawn = (of_capability for of_capability, capability in CAPABILITIES.items() if capability.figure)
     return dict.fromkeys((SCHEDULE, COMPARISON, SWEEP, FRONTIER, *drawn), partial(_figure, kind))
 
 
@@ -107,7 +107,7 @@ FORMATS = {
                 COMPARISON: _comparison_json,
                 SWEEP: _sweep_json,
                 FRONTIER: _frontier_json,
-                **{kind: partial(_room_json, kind) for kind in ROOMS},
+                **{kind: partial(_capability_json, kind) for kind in CAPABILITIES},
             },
             reads=True,
         ),

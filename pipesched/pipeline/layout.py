@@ -42,7 +42,7 @@ def balanced_layout(layers: Layers, placement: Placement, microbatches: int, mem
     """
     groups = _groups(placement)
     for in_flight in _in_flight(placement, microbatches):
-        layout = _least_largest(layers, groups, _rooms(layers, groups, memory, in_flight))
+        layout = _least_largest(layers, groups, _most_layers(layers, groups, memory, in_flight))
         if layout is not None:
             return layout
     return _least_largest(layers, groups, [layers.count] * len(groups)) or layers.layout
@@ -80,11 +80,11 @@ def _beside(layers: Layers, stage: int, stages: int) -> Fraction:
     return sum((layers.beside(stage, stages, key) for key in WORK), Fraction(0))
 
 
-def _rooms(layers: Layers, groups: Sequence[Group], memory: Memory, in_flight: Sequence[int]) -> list[int]:
+def _most_layers(layers: Layers, groups: Sequence[Group], memory: Memory, in_flight: Sequence[int]) -> list[int]:
     """Return how many layers each group has memory for; -1 where not even what is beside the layers fits."""
     if memory.budget is None:
         return [layers.count] * len(groups)
-    stages, rooms = len(layers.layout), []
+    stages, most = len(layers.layout), []
     for group, devices in groups:
         left = min(to_fraction(memory.budget[device]) for device in devices)
         for stage in group:
@@ -92,8 +92,8 @@ def _rooms(layers: Layers, groups: Sequence[Group], memory: Memory, in_flight: S
             left -= in_flight[stage] * layers.beside(stage, stages, "activation")
         held = max(in_flight[stage] for stage in group)
         each = layers.layer.amount("static") + held * layers.layer.amount("activation")
-        rooms.append(-1 if left < 0 else _times(left, each, layers.count))
-    return rooms
+        most.append(-1 if left < 0 else _times(left, each, layers.count))
+    return most
 
 
 def _times(amount: Fraction, each: Fraction, most: int) -> int:
@@ -101,8 +101,8 @@ def _times(amount: Fraction, each: Fraction, most: int) -> int:
     return min(most, int(amount / each)) if each else most
 
 
-def _least_largest(layers: Layers, groups: Sequence[Group], rooms: Sequence[int]) -> tuple[int, ...] | None:
-    """Return the best layout within the rooms of the groups; None if there is none.
+def _least_largest(layers: Layers, groups: Sequence[Group], most: Sequence[int]) -> tuple[int, ...] | None:
+    """Return the best layout with no more layers in a group than `most`; None if there is none.
 
     First whole groups are filled, which gives the largest work; then their stages, with no more than that in any group.
     """
@@ -111,13 +111,13 @@ def _least_largest(layers: Layers, groups: Sequence[Group], rooms: Sequence[int]
     beside = [_beside(layers, stage, stages) for stage in range(stages)]
     start = [sum(least[stage] for stage in group) for group, _ in groups]
     own = [sum((beside[stage] for stage in group), Fraction(0)) for group, _ in groups]
-    filled = _spread(layers.count, start, own, each, [*range(len(groups))], rooms)
+    filled = _spread(layers.count, start, own, each, [*range(len(groups))], most)
     if filled is None:
         return None
     largest = max(work + count * each for work, count in zip(own, filled, strict=True))
-    most = [_times(largest - work, each, room) for work, room in zip(own, rooms, strict=True)]
+    kept = [_times(largest - work, each, limit) for work, limit in zip(own, most, strict=True)]
     group_of = {stage: number for number, (group, _) in enumerate(groups) for stage in group}
-    shared = _spread(layers.count, least, beside, each, [group_of[stage] for stage in range(stages)], most)
+    shared = _spread(layers.count, least, beside, each, [group_of[stage] for stage in range(stages)], kept)
     return None if shared is None else tuple(shared)
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Iterator
 from dataclasses import replace
 from typing import NamedTuple
 
@@ -50,18 +51,20 @@ def best_moves(schedule: Schedule, tasks: TimedTasks) -> tuple[list[OrderMove], 
     return [_move(schedule, tasks, move) for move in sorted(found)[:MOST_MOVES]], is_complete
 
 
-def moved_before(schedule: Schedule, task: int, other: int) -> int | float | None:
-    """Return the makespan once an operation stands directly before another one of its device, at earliest times.
+def moved_before(schedule: Schedule, pairs: Iterable[tuple[int, int]]) -> Iterator[int | float | None]:
+    """Yield, for each pair of a device's operations, the makespan once the first stands directly before the second.
 
-    Both are numbers of the plan. None where that order cannot run.
+    They are numbers of the plan; times are the earliest. None where that order cannot run.
     """
     tasks = timed_tasks(schedule)
-    order = tasks.orders[tasks.machine[task]]
-    try:
-        times = _retimed(schedule, tasks, task, order.index(task), order.index(other))
-    except Deadlock:
-        return None
-    return in_units(_makespan(tasks, times), schedule.problem.ticks.per_unit)
+    for task, other in pairs:
+        order = tasks.orders[tasks.machine[task]]
+        try:
+            times = _retimed(schedule, tasks, task, order.index(task), order.index(other))
+        except Deadlock:
+            yield None
+        else:
+            yield in_units(_makespan(tasks, times), schedule.problem.ticks.per_unit)
 
 
 def _retimed(schedule: Schedule, tasks: TimedTasks, task: int, start: int, to: int) -> Times:

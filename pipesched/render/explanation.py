@@ -80,7 +80,10 @@ def _avoidable(explanation: Explanation) -> Text:
     unit = explanation.schedule.problem.time_unit
     times = [f"{number(time)} {unit}".rstrip() for time in (explanation.unavoidable, explanation.avoidable)]
     bound = f"{number(explanation.bound.value)} {unit}".rstrip()
-    return Text(f"{times[0]} of it no order can avoid (the makespan is at least {bound}), {times[1]} one might")
+    makespan = f"{number(explanation.makespan)} {unit}".rstrip()
+    return Text(
+        f"makespan {makespan}, bound {bound}: no order avoids {times[0]} of the idle time, one might {times[1]}"
+    )
 
 
 def _earliest(explanation: Explanation) -> Iterator[Text]:
@@ -107,18 +110,23 @@ def gap_lines(explanation: Explanation) -> list[RenderableType]:
     for _ in range(3):
         table.add_column(no_wrap=True)
     table.add_column(style="dim")
+    if_moved = _if_moved(explanation, longest)
     for gap in longest:
         times = f"{number(gap.start)} to {number(gap.end)}"
-        words = gap_words(gap) + (_if_moved(explanation, gap) if gap.idle is Idle.ORDER else "")
+        words = gap_words(gap) + (next(if_moved) if gap.idle is Idle.ORDER else "")
         table.add_row(f"device {gap.device}", times, IDLE_MARKS[gap.idle].meaning, words)
     return [table]
 
 
-def _if_moved(explanation: Explanation, gap: IdleGap) -> str:
-    """Say what the makespan would be if what the order holds back came first."""
-    numbers = [explanation.number_of(slot) for slot in (gap.culprit, gap.waiting) if slot is not None]
-    after = moved_before(explanation.schedule, *numbers)
-    return "" if after is None else f" (before it: {number(after)})"
+def _if_moved(explanation: Explanation, gaps: Sequence[IdleGap]) -> Iterator[str]:
+    """Say for each gap of the class order what the makespan would be if what the order holds back came first."""
+    pairs = [
+        (explanation.number_of(gap.culprit), explanation.number_of(gap.waiting))
+        for gap in gaps
+        if gap.idle is Idle.ORDER and gap.waiting is not None
+    ]
+    for after in moved_before(explanation.schedule, pairs):
+        yield "" if after is None else f" (before it: {number(after)})"
 
 
 def gap_words(gap: IdleGap) -> str:

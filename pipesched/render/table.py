@@ -8,6 +8,7 @@ from typing import Any
 from rich.console import Console, ConsoleOptions, RenderableType, RenderResult
 from rich.text import Text
 
+from pipesched.capabilities import capability_of
 from pipesched.checks import shown
 from pipesched.comparison import Comparison
 from pipesched.display import Displayable
@@ -23,7 +24,6 @@ from pipesched.render.frontier import frontier_table, frontier_view
 from pipesched.render.gantt import Gantt
 from pipesched.render.summary import heading, summary
 from pipesched.render.sweep import sweep_table, sweep_view
-from pipesched.rooms import room_of
 from pipesched.schedulers.family import Family
 from pipesched.schedulers.registry import Catalogue
 from pipesched.solver.frontier import Frontier
@@ -55,13 +55,13 @@ def _tables(result: object) -> Iterator[RenderableType]:
         if isinstance(result, kind):
             yield table(result)
             return
-    yield from _table_of_room(result)
+    yield from _table_of_capability(result)
 
 
-def _table_of_room(result: object) -> Iterator[RenderableType]:
-    room = room_of(result)
-    if room is not None:
-        yield room.load("table")(result)
+def _table_of_capability(result: object) -> Iterator[RenderableType]:
+    capability = capability_of(result)
+    if capability is not None:
+        yield capability.load("table")(result)
 
 
 def display_parts(result: object, *, ascii_only: bool = False) -> Iterator[RenderableType]:
@@ -81,8 +81,8 @@ def display_parts(result: object, *, ascii_only: bool = False) -> Iterator[Rende
         yield ComparisonTable(result, ascii_only=ascii_only)
     elif isinstance(result, (Gantt, Table)):
         yield result
-    elif (room := room_of(result)) is not None:
-        yield room.load("view")(result, ascii_only=ascii_only)
+    elif (capability := capability_of(result)) is not None:
+        yield capability.load("view")(result, ascii_only=ascii_only)
     else:
         yield Table(result)
 

@@ -1,4 +1,4 @@
-"""The function of this room: schedules under noise and with slow devices."""
+"""The function of this capability: schedules under noise and with slow devices."""
 
 from __future__ import annotations
 

@@ -34,7 +34,7 @@ def test_the_default_in_words(cli: Cli) -> None:
         "idle            warm-up  wait  order  drain    all",
         "device 1             10    20     40     20     90",
         "sum                  60    60    120    120    360",
-        "360 of it no order can avoid (the makespan is at least 330), 0 one might",
+        "makespan 330, bound 330: no order avoids 360 of the idle time, one might 0",
         "device 0  40 to 100   order  0F4 could run, but 0B0 comes first in the order",
         "largest gaps",
         "backward of stage 3           -2           +8       326            326",
@@ -166,3 +166,17 @@ def test_colours(cli: Cli) -> None:
     assert "why      **" in cli("explain", "1f1b", "--ascii").stdout
     line = "Idle time is 33% order, 33% drain, 17% warm-up, 17% wait; `pipesched explain` says why."
     assert line in cli("run", "1f1b", "--width", "100").stdout
+
+
+def test_recompute_of_layers_is_not_planned_again(cli: Cli, tmp_path: Path) -> None:
+    """A changed cost of a stage says nothing of its layers, so with N recomputed only the same order is timed."""
+    config = tmp_path / "c.yaml"
+    config.write_text("devices: 2\nlayers: 8\nlayer: {forward: 2}\n")
+    assert "planned again" in cli("explain", "1f1b", "-c", str(config)).stdout
+    assert "planned again" not in cli("explain", "1f1b", "-c", str(config), "--recompute", "2").stdout
+
+
+def test_of_many_operations_only_explain_classifies(cli: Cli) -> None:
+    """`run` of more than 50,000 operations points to `explain` without the shares."""
+    lines = cli("run", "1f1b", "--devices", "16", "--stages", "16", "--microbatches", "1600").stdout.splitlines()
+    assert lines[-1] == "`pipesched explain` says where idle time goes, and why."

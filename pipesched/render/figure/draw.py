@@ -1,4 +1,4 @@
-"""Any result as a figure: a schedule, a comparison, a sweep, a frontier, or the result of a room."""
+"""Any result as a figure: a schedule, a comparison, a sweep, a frontier, or the result of a capability."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 from matplotlib.figure import Figure
 
+from pipesched.capabilities import capability_of
 from pipesched.checks import shown
 from pipesched.comparison import Comparison
 from pipesched.display import Displayable
@@ -19,7 +20,6 @@ from pipesched.render.figure.page import Drawing, image
 from pipesched.render.figure.solved import solved_figure
 from pipesched.render.figure.sweep import sweep_figure
 from pipesched.render.view import PAGE, View
-from pipesched.rooms import room_of
 from pipesched.solver.frontier import Frontier
 from pipesched.sweeping import Sweep
 
@@ -56,7 +56,7 @@ def figure(
         ConfigError: For a bad argument, or where matplotlib is not installed.
     """
     view = View(start, end, zoom, label, memory, inches, charts=charts, show=show)
-    if isinstance(result, (Sweep, Frontier)) or room_of(result) is not None:
+    if isinstance(result, (Sweep, Frontier)) or capability_of(result) is not None:
         _require_default(view, ("start", "end", "zoom", "label", "memory"), result, "no timeline")
     if not isinstance(result, Comparison):
         _require_default(view, ("charts",), result, "nothing to choose from")
@@ -84,9 +84,9 @@ def drawing_of(result: object, view: View) -> Drawing:
         return sweep_figure(result, view)
     if isinstance(result, Frontier):
         return solved_figure(result, view.inches)
-    room = room_of(result)
-    if room is not None and room.figure:
-        drawing: Drawing = room.load("figure")(result, view.inches)
+    capability = capability_of(result)
+    if capability is not None and capability.figure:
+        drawing: Drawing = capability.load("figure")(result, view.inches)
         return drawing
     known = "an Outcome, a Schedule, a Comparison, a Sweep or a Frontier"
     raise ConfigError(f"must be {known}, not {shown(result)}", "result")

@@ -1,7 +1,7 @@
-"""Rooms: capabilities that stand each in a folder of its own, and what the rest calls of them, loaded when it is used.
+"""What is asked of finished schedules, each in a folder of its own, and what the rest calls of it, loaded when used.
 
-A room has a result that is written, read back, shown and drawn like any other. The rest of the package knows of it what
-stands in this table, and nothing else.
+A capability has a result that is written, read back, shown and drawn like any other. Writers, tables and figures know
+of it what stands in this table, and nothing else.
 """
 
 from __future__ import annotations
@@ -11,12 +11,12 @@ from importlib import import_module
 from typing import Any, NamedTuple
 
 
-class Room(NamedTuple):
+class Capability(NamedTuple):
     """The places, "module:name" below the package, of a result's class and of what makes something of a result.
 
-    `document` makes the object of its JSON document, whose format is "pipesched." and the key of ROOMS, and `reader` a
-    result of that; `table` and `view` make a renderable, the latter with `ascii_only`; `figure` a drawing so many
-    inches wide. What is "" a room does not have.
+    `document` makes the object of its JSON document, whose format is "pipesched." and the key of CAPABILITIES, and
+    `reader` a result of that; `table` and `view` make a renderable, the latter with `ascii_only`; `figure` a drawing
+    so many inches wide. What is "" a capability does not have.
     """
 
     result: str
@@ -33,20 +33,20 @@ class Room(NamedTuple):
         return found
 
 
-ROOMS = {
-    "explanation": Room(
+CAPABILITIES = {
+    "explanation": Capability(
         result="reasons.explanation:Explanation",
         document="reasons.document:explanation_document",
         table="render.explanation:idle_table",
         view="render.explanation:explanation_view",
     ),
-    "hls-explanation": Room(
+    "hls-explanation": Capability(
         result="reasons.hardware_explanation:HardwareExplanation",
         document="file_formats.hardware_json:hardware_explanation_document",
         table="render.hardware_reasons:hardware_view",
         view="render.hardware_reasons:hardware_view",
     ),
-    "robustness": Room(
+    "robustness": Capability(
         result="robust.result:Robustness",
         document="robust.document:robustness_document",
         reader="robust.document:robustness_of",
@@ -57,13 +57,13 @@ ROOMS = {
 }
 
 
-def kind_of_room(result: object) -> str | None:
-    """Return the key of the room whose result this is, or None. No room is loaded."""
+def kind_of_capability(result: object) -> str | None:
+    """Return the key of the capability whose result this is, or None. No capability is loaded."""
     here = f"{type(result).__module__}:{type(result).__qualname__}"
-    return next((kind for kind, room in ROOMS.items() if here == f"pipesched.{room.result}"), None)
+    return next((kind for kind, capability in CAPABILITIES.items() if here == f"pipesched.{capability.result}"), None)
 
 
-def room_of(result: object) -> Room | None:
-    """Return the room whose result this is, or None."""
-    kind = kind_of_room(result)
-    return None if kind is None else ROOMS[kind]
+def capability_of(result: object) -> Capability | None:
+    """Return the capability whose result this is, or None."""
+    kind = kind_of_capability(result)
+    return None if kind is None else CAPABILITIES[kind]
