@@ -1,0 +1,1 @@
+"""From a model and a GPU to the costs and the memory of a problem."""

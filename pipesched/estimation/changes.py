@@ -1,0 +1,194 @@
+"""Changes of a setup that need less memory: which of them fit, and what each costs in speed."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from fractions import Fraction
+from typing import Any, NamedTuple
+
+from pipesched.errors import PipeschedError
+from pipesched.estimation.derived import budget_of
+from pipesched.estimation.items import GB, Items
+from pipesched.estimation.result import Estimate
+from pipesched.estimation.setup import FULL, NONE, SELECTIVE, Batch, Parallel, Setup, Training
+
+SUGGESTED = 3
+MOST_PAIRED = 4  # changes to which another one is added
+MOST_ROUNDS = 4  # changes that are added to a first one
+Again = Callable[[Setup], Estimate]
+
+
+class Change(NamedTuple):
+    """A change of a setup that fits: the key and its value, and the estimate with it."""
+
+    text: str
+    estimate: Estimate
+
+    @property
+    def rate(self) -> float:
+        """The tokens a second of a GPU."""
+        return self.estimate.step.tokens_per_second_per_gpu
+
+
+class Miss(NamedTuple):
+    """A change of a setup that does not fit: the setup with it, and bytes that its fullest device holds at least."""
+
+    text: str
+    setup: Setup
+    held: Fraction
+
+
+def changes_that_fit(estimate: Estimate, again: Again) -> list[Change]:
+    """Return the changes with which a setup that does not fit does, the fastest first, at most SUGGESTED.
+
+    One key changes where that is enough; where fewer than SUGGESTED are, two keys, and more where even these are not.
+    `again` estimates a setup.
+    """
+    found, others = _tried(estimate.setup, again)
+    rounds = MOST_ROUNDS if len(found) < SUGGESTED else 0
+    while rounds and not (found and rounds < MOST_ROUNDS) and others:
+        rounds -= 1
+        tried = [_tried(first.setup, again, f"{first.text} and ") for first in others[:MOST_PAIRED]]
+        fitting = [change for more, _ in tried for change in more]
+        found += [change for change in fitting if not any(change.text.endswith(one.text) for one in found)]
+        others = sorted((miss for _, more in tried for miss in more), key=_held)
+    best = {_keys(change): change for change in sorted(found, key=lambda change: change.rate)}
+    return sorted(best.values(), key=lambda change: -change.rate)[:SUGGESTED]
+
+
+def _keys(change: Change) -> frozenset[str]:
+    """Return what a change sets, in whatever order."""
+    return frozenset(change.text.split(" and "))
+
+
+def _held(miss: Miss) -> Fraction:
+    return miss.held
+
+
+def _tried(setup: Setup, again: Again, before: str = "") -> tuple[list[Change], list[Miss]]:
+    """Return the changes of one key with which a setup fits, and those with which it needs less memory, least first."""
+    fitting: list[Change] = []
+    others: list[Miss] = []
+    for text, change in CHANGES:
+        try:
+            changed = change(setup)
+            found = None if changed is None else _found(before + text(changed), changed, again)
+        except PipeschedError:
+            continue
+        if isinstance(found, Change):
+            fitting.append(found)
+        elif found is not None:
+            others.append(found)
+    if any(_is_full(found.estimate.setup) for found in fitting):
+        fewest = _fewest_layers(setup, before, again)
+        fitting += [] if fewest is None else [fewest]
+    others.sort(key=_held)
+    return fitting, others
+
+
+def _found(text: str, setup: Setup, again: Again) -> Change | Miss:
+    """Return whether a setup fits; it is not cut into stages where even weights and states alone are too much."""
+    items = Items(setup)
+    states = items.stage(0, len(items)).states / setup.parallel.pipeline
+    if states > budget_of(setup) * GB:
+        return Miss(text, setup, states)
+    found = again(setup)
+    if found.fits:
+        return Change(text, found)
+    return Miss(text, setup, max(device.total for device in found.devices))
+
+
+def _is_full(setup: Setup) -> bool:
+    """Return whether all layers recompute: where these do not fit, fewer do not either."""
+    return setup.training.recompute == FULL and setup.training.full_layers is None
+
+
+def _fewest_layers(setup: Setup, before: str, again: Again) -> Change | None:
+    """Return the fewest layers of each stage whose full recompute is enough, if that is fewer than all."""
+    if setup.training.recompute != NONE:
+        return None
+    low, high, best = 1, -(-setup.model.layers // setup.parallel.stages) - 1, None
+    while low <= high:
+        middle = (low + high) // 2
+        training = replace(setup.training, recompute=FULL, full_layers=middle)
+        try:
+            found = again(replace(setup, training=training))
+        except PipeschedError:
+            return None
+        if found.fits:
+            best, high = Change(f"{before}training.recompute: {{full: {middle}}}", found), middle - 1
+        else:
+            low = middle + 1
+    return best
+
+
+def _parallel(key: str, factor: float) -> Callable[[Setup], Setup | None]:
+    """Return a function that multiplies a way of parallelism; with `gpus` the data-parallel ranks."""
+
+    def change(setup: Setup) -> Setup | None:
+        size = int(getattr(setup.parallel, key) * factor)
+        if size < 1 or (key == "tensor" and size > setup.hardware.gpus_per_node):
+            return None
+        sizes: dict[str, Any] = {key: size}
+        if key == "tensor" and setup.parallel.tensor == 1:
+            sizes["sequence"] = True
+        parallel: Parallel = replace(setup.parallel, **sizes)
+        return replace(setup, parallel=parallel, training=replace(setup.training, layout=None))
+
+    return change
+
+
+def _training(**values: object) -> Callable[[Setup], Setup | None]:
+    def change(setup: Setup) -> Setup | None:
+        if all(getattr(setup.training, key) == value for key, value in values.items()):
+            return None
+        training: Training = replace(setup.training, **values)  # type: ignore[arg-type]
+        return replace(setup, training=training)
+
+    return change
+
+
+def _half_micro(setup: Setup) -> Setup | None:
+    if setup.batch.micro % 2:
+        return None
+    batch: Batch = replace(setup.batch, micro=setup.batch.micro // 2)
+    return replace(setup, batch=batch)
+
+
+def _selective(setup: Setup) -> Setup | None:
+    if setup.training.recompute != NONE or setup.training.flash_attention:
+        return None
+    return _training(recompute=SELECTIVE)(setup)
+
+
+def _sequence(setup: Setup) -> Setup | None:
+    if setup.parallel.sequence or setup.parallel.tensor == 1:
+        return None
+    return replace(setup, parallel=replace(setup.parallel, sequence=True))
+
+
+def _value(section: str, key: str) -> Callable[[Setup], str]:
+    """Return a function that says what a key of a section is in a changed setup."""
+
+    def text(setup: Setup) -> str:
+        value = getattr(getattr(setup, section), key)
+        return f"{section}.{key}: {str(value).lower() if isinstance(value, bool) else value}"
+
+    return text
+
+
+CHANGES: tuple[tuple[Callable[[Setup], str], Callable[[Setup], Setup | None]], ...] = (
+    *(
+        (_value("parallel", key), _parallel(key, 0.5 if key == "chunks" else 2))
+        for key in ("tensor", "pipeline", "chunks", "context", "expert", "gpus")
+    ),
+    (_value("parallel", "sequence"), _sequence),
+    (_value("batch", "micro"), _half_micro),
+    (_value("training", "recompute"), _training(recompute=FULL, full_layers=None)),
+    (_value("training", "recompute"), _selective),
+    (_value("training", "distributed_optimizer"), _training(distributed_optimizer=True)),
+    (_value("training", "gradients"), _training(gradients="bf16")),
+    (_value("training", "fused_loss"), _training(fused_loss=True)),
+    (_value("training", "flash_attention"), _training(flash_attention=True)),
+)

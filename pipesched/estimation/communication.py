@@ -1,0 +1,95 @@
+"""Communication of a rank: inside a layer, between stages, and once a step. In milliseconds, what nothing hides."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from pipesched.estimation.links import exchange, message, ring
+from pipesched.estimation.model import Experts
+from pipesched.estimation.setup import Setup
+from pipesched.estimation.terms import Term
+
+FORWARD = "forward"
+MESSAGES = "messages between stages"
+HALF = 2  # bytes of a 16-bit number
+
+
+def tensor_terms(setup: Setup, operation: str, *, experts: bool = False) -> Iterable[Term]:
+    """Yield the tensor-parallel communication of a layer: two all-reduces, or as much by sequence parallelism.
+
+    Attention and the MLP have one each, a layer of experts that all tensor ranks run only that of attention.
+    """
+    t, model = setup.parallel.tensor, setup.model
+    if t == 1:
+        return
+    shared = model.experts is not None and model.experts.shared > 0
+    halves = 2 if not experts or shared else 1
+    sent = halves * 2 * HALF * setup.tokens * model.hidden * (t - 1) / t
+    if setup.parallel.sequence and operation != FORWARD:
+        sent *= 1.5  # inputs are gathered again
+    exposed = setup.hardware.efficiency.tensor_exposed if setup.training.tensor_overlap else 1.0
+    yield ring(setup, "tensor-parallel communication", sent, t, exposed=exposed)
+
+
+def context_terms(setup: Setup, operation: str, core: float) -> Iterable[Term]:
+    """Yield the part of the ring of keys and values that is longer than the attention core (`core`)."""
+    c = setup.parallel.context
+    if c == 1:
+        return
+    model = setup.model
+    width = model.key if model.latent is None else model.heads * (model.latent.nope + model.latent.rope)
+    sent = (c - 1) * 2 * HALF * setup.tokens * width / setup.parallel.tensor * (1 if operation == FORWARD else 2)
+    whole = ring(setup, "ring of keys and values", sent, c, apart=setup.parallel.tensor)
+    longer = max(float(whole.value) - core, 0.0)
+    yield Term(whole.name, longer, f"{whole.formula} - {core:.3f} ms of attention, at least 0")
+
+
+def expert_terms(setup: Setup) -> Iterable[Term]:
+    """Yield dispatch and combine of the tokens of experts, and their sum over the tensor ranks of an expert."""
+    e, mixture = setup.parallel.expert, setup.model.experts
+    if mixture is None:
+        return
+    own = HALF * setup.tokens / setup.parallel.tensor * setup.model.hidden  # the tokens of a rank
+    if e > 1:
+        yield _dispatch(setup, mixture, own)
+    apart = setup.parallel.expert_tensor
+    if apart > 1:
+        gathered = 2 * own * mixture.active * (apart - 1)  # gather before the experts, reduce and scatter after them
+        yield ring(setup, "tensor-parallel communication of experts", gathered, apart)
+
+
+def _dispatch(setup: Setup, mixture: Experts, own: float) -> Term:
+    """Return dispatch and combine: a token goes once to each node, and there once to each rank that runs it."""
+    e, node = setup.parallel.expert, setup.hardware.neighbours
+    inside = min(e, max(1, node // setup.parallel.expert_tensor))
+    nodes = -(-e // inside)
+    ways = 2 * own
+    return exchange(
+        setup,
+        "dispatch and combine",
+        over_links=ways * _others(e, mixture.active) * (inside - 1) / inside * (e / (e - 1)),
+        over_network=ways * _others(nodes, mixture.active),
+    )
+
+
+def _others(groups: int, active: int) -> float:
+    """Return how many other groups a token goes to, of `groups` among which its experts are spread at random."""
+    return (groups - 1) * (1 - (1 - 1 / groups) ** active)
+
+
+def message_terms(setup: Setup) -> Iterable[Term]:
+    """Yield the share of a layer in the time that messages between stages hold GPUs up, with each forward or backward.
+
+    It is spread over all layers, so that stages are the sums of their layers.
+    """
+    stages, layers = setup.parallel.stages, setup.model.layers
+    latency = setup.hardware.efficiency.latency
+    if setup.parallel.pipeline > 1 and latency:
+        text = f"{latency:g} ms x {stages} stages / {layers} layers"
+        yield Term(MESSAGES, latency * stages / layers, text)
+
+
+def boundary_time(setup: Setup, *, across: bool) -> Term:
+    """Return the time of a message between stages, on its way; `across` nodes or inside one."""
+    sent = HALF * setup.tokens * setup.model.hidden / setup.parallel.spread
+    return message(setup, "p2p", sent, across=across)

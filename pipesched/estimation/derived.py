@@ -1,0 +1,234 @@
+"""From a setup to a Problem, in ms and GB: the model's items cut into stages, whose times and memory these make."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from fractions import Fraction
+from functools import cached_property
+from typing import Any
+
+from pipesched.errors import ConfigError, NotApplicable, PipeschedError
+from pipesched.estimation.boundaries import boundary_times
+from pipesched.estimation.cutting.cut import Chunk, Question, cut
+from pipesched.estimation.in_flight import most_in_flight
+from pipesched.estimation.items import GB, PER_MS, Items, Stage
+from pipesched.estimation.layouts import ends_of_layout
+from pipesched.estimation.memory import CONTEXT, FRAGMENTATION
+from pipesched.estimation.setup import NONE, Setup
+from pipesched.estimation.shapes import items_of
+from pipesched.pipeline.arguments import make_problem, read_placement
+from pipesched.pipeline.given_numbers import is_several
+from pipesched.pipeline.placement import Placement, named_placement
+from pipesched.pipeline.problem import Problem
+from pipesched.pipeline.quantities import to_fraction
+from pipesched.pipeline.recut import recut
+from pipesched.pipeline.schedule import schedule_plan
+from pipesched.schedulers.registry import family
+
+TIMED = 10  # cuts of the same largest work that are timed
+MOST_TIMED = 200_000  # forwards that are timed in all
+SIZES = ("devices", "stages", "chunks", "layers", "layer", "first", "last", "layout", "time_unit", "unit")
+
+
+@dataclass(frozen=True)
+class SetupCutter:
+    """Cuts the model of a setup into stages. `replaced` are parameters of make_problem that count instead of its own.
+
+    `ends` are the items where each stage ends, once they are cut.
+    """
+
+    setup: Setup
+    replaced: Mapping[str, Any]
+    ends: tuple[int, ...] = ()
+    fits: bool = True
+    proved: bool = True
+
+    @cached_property
+    def items(self) -> Items:
+        """The items of the model."""
+        return Items(self.setup)
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {key: getattr(self, key) for key in ("setup", "replaced", "ends", "fits", "proved")}
+
+    @property
+    def stages(self) -> tuple[Stage, ...]:
+        """The stages, once they are cut."""
+        return tuple(map(self.items.stage, (0, *self.ends), self.ends))
+
+    def require_recompute(self) -> None:
+        """Raise NotApplicable where full recompute is part of the backward already."""
+        if self.setup.training.recompute != NONE:
+            raise NotApplicable(
+                f"`training.recompute` is {self.setup.training.recompute}, so backwards recompute already: set it to"
+                " none for recompute as an operation of the schedule",
+                "recompute",
+            )
+
+    def cut(self, problem: Problem, placement: Placement, algorithm: str | None) -> Problem:
+        """Return `problem` with the stages of a placement: of the best cuts the one that takes least time under it."""
+        self._require_items(len(placement.devices))
+        mine = self._with_chunks(len(placement.devices) // problem.devices)
+        candidates, fits, proved = mine._cuts(problem, placement, algorithm)
+        cutters = [replace(mine, ends=ends, fits=fits, proved=proved) for ends in candidates]
+        operations = len(placement.devices) * problem.microbatches
+        most = 1 if algorithm is None else max(1, MOST_TIMED // operations)
+        found = [cutter.problem(problem, placement) for cutter in cutters[:most]]
+        return found[0] if algorithm is None or len(found) == 1 else _fastest(found, algorithm)
+
+    def _require_items(self, stages: int) -> None:
+        """Raise NotApplicable for more stages than there are items."""
+        most = items_of(self.setup.model)
+        if stages > most:
+            raise NotApplicable(
+                f"{stages} stages need as many layers; the model has {most}, its embedding and its head included",
+                "layers",
+            )
+
+    def _with_chunks(self, chunks: int) -> SetupCutter:
+        """Return the cutter of the same setup with so many stages a device, whose messages are as many."""
+        parallel = self.setup.parallel
+        if parallel.chunks == chunks or self.setup.training.layout is not None:
+            return self
+        return replace(self, setup=replace(self.setup, parallel=replace(parallel, chunks=chunks)))
+
+    def _cuts(
+        self, problem: Problem, placement: Placement, algorithm: str | None
+    ) -> tuple[Sequence[tuple[int, ...]], bool, bool]:
+        """Return where stages may end, best first, whether they fit the memory, and whether that is proved."""
+        given = self.setup.training.layout
+        if given is not None:
+            return [ends_of_layout(self.setup, given, len(placement.devices))], True, True
+        answer = cut(self._question(problem, placement, algorithm), TIMED)
+        return [one.ends for one in answer.cuts], answer.fits, answer.proved
+
+    def _question(self, problem: Problem, placement: Placement, algorithm: str | None) -> Question:
+        devices, capacity = placement.devices, self._capacity(problem)
+        held = most_in_flight(placement, problem.microbatches, algorithm)
+        if placement.mirrored:  # a device and its mirror hold the same stages
+            half = range(placement.last // 2 + 1)
+            devices = tuple(min(device, placement.last - device) for device in devices)
+            held = tuple((*held[device], *held[placement.last - device]) for device in half)
+            capacity = tuple(capacity[device] for device in half)
+        return Question(items=len(self.items), chunk=self._chunk, devices=devices, held=held, capacity=capacity)
+
+    def _chunk(self, begin: int, end: int) -> Chunk:
+        stage = self.items.stage(begin, end)
+        return Chunk(stage.work, stage.states + stage.size("logits"), stage.size("activation"))
+
+    def _capacity(self, problem: Problem) -> tuple[Fraction | None, ...]:
+        if problem.memory.budget is None:
+            return (None,) * problem.devices
+        return tuple(to_fraction(limit) * GB for limit in problem.memory.budget)
+
+    def problem(self, given: Problem, placement: Placement) -> Problem:
+        """Return the problem of these stages; of `given` its budget, its microbatches, its name and its lanes count.
+
+        Raises NotApplicable where numbers that replace ours are for another number of stages.
+        """
+        values = {**self._costs(placement), **self.replaced}
+        values.pop("placement", None)
+        try:
+            made = make_problem(
+                devices=given.devices,
+                stages=len(self.ends),
+                microbatches=given.microbatches,
+                placement=placement,
+                name=given.name,
+                time_unit="ms",
+                unit="GB",
+                lanes=given.lanes,
+                **{**values, "budget": given.memory.budget},
+            )
+        except ConfigError as error:
+            raise NotApplicable(error.message, error.key) from None
+        return replace(made, cutter=self)
+
+    def _costs(self, placement: Placement) -> dict[str, Any]:
+        """Return the derived costs and memory, by the parameters of make_problem."""
+        stages, replaced = self.stages, self.replaced
+        times: dict[str, Any] = {
+            key: [Fraction(stage.time(key), PER_MS) for stage in stages]
+            for key in ("forward", "backward_input", "backward_weight", "recompute")
+        }
+        activations = [stage.size("activation") for stage in stages]
+        if "backward" in replaced:
+            times = {key: times[key] for key in ("forward", "recompute")}
+        return {
+            **times,
+            "p2p": boundary_times(self.setup, placement),
+            "offload": self._offload(activations),
+            "activation": [size / GB for size in activations],
+            "checkpoint": [
+                _share(stage.size("checkpoint"), size) for stage, size in zip(stages, activations, strict=True)
+            ],
+            "static": [(stage.states + stage.size("logits")) / GB for stage in stages],
+        }
+
+    def _offload(self, activations: Sequence[Fraction]) -> list[Fraction]:
+        """Return the time of a transfer to the host, over PCIe."""
+        hardware = self.setup.hardware
+        rate = hardware.pcie * hardware.efficiency.network  # GB/s
+        return [Fraction(round(float(size) / rate / 1e3), PER_MS) for size in activations]
+
+
+def _share(part: Fraction, whole: Fraction) -> Fraction:
+    return min(part / whole, Fraction(1)) if whole else Fraction(1)
+
+
+def _fastest(problems: Sequence[Problem], algorithm: str) -> Problem:
+    """Return the problem with the shortest schedule, of those that fit their memory if any does.
+
+    An algorithm that tries many orders is run for the first problem only, and all are timed in the order that it finds:
+    it takes a second each.
+    """
+    chosen, first = family(algorithm), problems[0]
+    try:
+        found = chosen.plan(first)
+    except PipeschedError:  # no plan within the budget
+        return first
+
+    def length(problem: Problem) -> tuple[int, int]:
+        try:
+            plan = found if problem is first or "objective" in chosen.options else chosen.plan(problem)
+        except PipeschedError:
+            return 2, 0
+        schedule = schedule_plan(problem, plan)
+        return int(not schedule.fits), schedule.makespan_ticks
+
+    return min(problems, key=length)
+
+
+def derive(setup: Setup, given: Mapping[str, Any]) -> Problem:
+    """Return the problem of a setup. `given` are parameters of make_problem that count instead of what is derived.
+
+    Its placement is open, so that each algorithm cuts the stages that it runs, unless one is given. Raises ConfigError,
+    NotApplicable.
+    """
+    asked, outlined = given.get("placement"), outline(setup, given)
+    devices, stages = setup.parallel.pipeline, setup.parallel.stages
+    if asked is not None and (is_several(asked) or asked != "auto"):
+        placement = read_placement(asked, devices, stages)
+        assert placement is not None  # auto is none
+        return recut(outlined, placement)
+    return replace(recut(outlined, named_placement("loop", devices, stages)), placement=None)
+
+
+def outline(setup: Setup, given: Mapping[str, Any]) -> Problem:
+    """Return the problem of a setup without its costs: an algorithm that runs it cuts the stages first.
+
+    `given` are parameters of make_problem, of which a placement does not count.
+    """
+    own = {key: value for key, value in given.items() if value is not None and key not in (*SIZES, "placement")}
+    values: dict[str, Any] = {"microbatches": setup.microbatches, "budget": budget_of(setup), "name": setup.name}
+    values |= {key: own.pop(key) for key in ("microbatches", "budget", "name", "lanes") if key in own}
+    devices, stages = setup.parallel.pipeline, setup.parallel.stages
+    made = make_problem(**values, devices=devices, stages=stages, time_unit="ms", unit="GB")
+    return replace(made, cutter=SetupCutter(setup, own))
+
+
+def budget_of(setup: Setup) -> Fraction:
+    """Return what the memory of a GPU leaves for the model, in GB: without the context, and what fragments."""
+    memory = to_fraction(setup.hardware.memory) * GB
+    return (memory - CONTEXT) / (1 + FRAGMENTATION) / GB

@@ -1,0 +1,157 @@
+"""Models by the keys of Hugging Face's config.json.
+
+Each `model_type` is a line of a table: which keys its shapes have there, and what it is by nature. Six keys of ours may
+stand beside them and come first: mlp, norm, bias, positions, tie_word_embeddings, dropout.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any, NamedTuple
+
+from pipesched.checks import require_mapping
+from pipesched.errors import ConfigError
+from pipesched.estimation.divisors import nearest_divisors
+from pipesched.estimation.experts import read_experts
+from pipesched.estimation.model import BIASES, MLPS, NORMS, POSITIONS, Latent, Model
+from pipesched.estimation.model_keys import MOST_LAYERS, ModelKeys
+from pipesched.names import look_up
+
+OURS = ("mlp", "norm", "bias", "positions", "tie_word_embeddings", "dropout")
+
+
+class ModelType(NamedTuple):
+    """What a model type is where its config does not say: MLP, norms, biases, positions; `keys` rename its shapes."""
+
+    mlp: str = "gated"
+    norm: str = "rms"
+    bias: str = "none"
+    positions: str = "rope"
+    tied: bool = False
+    qk_norm: bool = False
+    keys: Mapping[str, str] = {}
+
+
+_GPT2 = {
+    "num_hidden_layers": "n_layer",
+    "hidden_size": "n_embd",
+    "num_attention_heads": "n_head",
+    "intermediate_size": "n_inner",
+    "max_position_embeddings": "n_positions",
+}
+MODEL_TYPES: Mapping[str, ModelType] = {
+    "llama": ModelType(),
+    "mistral": ModelType(),
+    "mixtral": ModelType(),
+    "qwen2": ModelType(bias="qkv"),
+    "qwen2_moe": ModelType(bias="qkv"),
+    "qwen3": ModelType(qk_norm=True),
+    "qwen3_moe": ModelType(qk_norm=True),
+    "deepseek_v2": ModelType(),
+    "deepseek_v3": ModelType(),
+    "gpt2": ModelType("plain", "layer", "all", "learned", True, False, _GPT2),
+}
+
+
+def read_model(config: Mapping[str, Any], name: str = "") -> Model:
+    """Return the model of a config.json. Raises ConfigError about the key at fault, and for an unknown model_type."""
+    content = _decoder(require_mapping(config, "the keys of a config.json", "model"))
+    kind, nature = _nature(content)
+    keys = ModelKeys(content, nature.keys)
+    hidden, heads = keys.whole("hidden_size"), keys.whole("num_attention_heads")
+    mlp, positions = keys.word("mlp", MLPS, nature.mlp), keys.word("positions", POSITIONS, nature.positions)
+    ffn = keys.whole("intermediate_size", 4 * hidden if mlp == "plain" else None)
+    layers, latent = keys.whole("num_hidden_layers", most=MOST_LAYERS), _latent(keys)
+    return Model(
+        name=name or str(content.get("_name_or_path") or kind),
+        layers=layers,
+        hidden=hidden,
+        heads=heads,
+        kv_heads=_kv_heads(keys, heads),
+        head=_head(keys, hidden, heads) if latent is None else latent.nope,
+        ffn=ffn,
+        vocabulary=keys.whole("vocab_size"),
+        mlp=mlp,
+        norm=keys.word("norm", NORMS, nature.norm),
+        bias=keys.word("bias", BIASES, _bias(keys, nature)),
+        positions=positions,
+        position_rows=keys.whole("max_position_embeddings") if positions == "learned" else 0,
+        tied=keys.flag("tie_word_embeddings", nature.tied),
+        qk_norm=nature.qk_norm,
+        dropout=keys.share("dropout") > 0,
+        experts=read_experts(keys, ffn, layers),
+        latent=latent,
+        mtp=keys.whole("num_nextn_predict_layers", 0, least=0, most=MOST_LAYERS),
+    )
+
+
+def model_notes(config: Mapping[str, Any]) -> Iterator[str]:
+    """Yield what a config.json says that does not count here."""
+    content = _decoder(config)
+    if config.get("quantization_config") or content.get("quantization_config"):
+        yield "quantization_config is a format of storage; training is estimated as `training.precision` says"
+    window = content.get("sliding_window")
+    if window and content.get("use_sliding_window", True):
+        yield f"sliding_window {window} does not count; attention is over the whole sequence"
+
+
+def _decoder(config: Mapping[str, Any]) -> Mapping[str, Any]:
+    """Return the keys of the decoder, which may stand in `text_config`; our own keys beside that come first.
+
+    A decoder without a `model_type` is of the whole model's: no llama by default.
+    """
+    nested = config.get("text_config")
+    if not isinstance(nested, Mapping):
+        return config
+    kind = config.get("model_type") if nested.get("model_type") is None else nested["model_type"]
+    return {**nested, "model_type": kind, **{key: config[key] for key in OURS if config.get(key) is not None}}
+
+
+def _nature(content: Mapping[str, Any]) -> tuple[str, ModelType]:
+    """Return the model type, llama where none is given. Raises ConfigError with the way out for an unknown one."""
+    kind = content.get("model_type")
+    kind = "llama" if kind is None else kind
+    try:
+        return str(kind), look_up(MODEL_TYPES, kind, "model_type", "model.model_type")
+    except ConfigError as error:
+        way_out = "for any other give `model` as a mapping of its shapes (num_hidden_layers, hidden_size, ..) without"
+        ours = "model_type, and what differs from a llama: mlp, norm, bias, positions"
+        raise ConfigError(f"{error.message}; {way_out} {ours}", error.key) from None
+
+
+def _kv_heads(keys: ModelKeys, heads: int) -> int:
+    """Return the heads of keys and values: as many as of queries where nothing is said (multi-head attention)."""
+    count = keys.whole("num_key_value_heads", heads)
+    if heads % count:
+        near = nearest_divisors(count, heads)
+        raise keys.error("num_key_value_heads", f"must divide the {heads} attention heads: {near}, not {count}")
+    return count
+
+
+def _head(keys: ModelKeys, hidden: int, heads: int) -> int:
+    if not keys.has("head_dim") and hidden % heads:
+        name = keys.name("num_attention_heads")
+        raise keys.error(
+            "head_dim", f"is missing: {keys.name('hidden_size')} {hidden} does not divide by {name} {heads}"
+        )
+    return keys.whole("head_dim", hidden // heads or None)
+
+
+def _bias(keys: ModelKeys, nature: ModelType) -> str:
+    """Return which products have biases: those of attention, or all, where `attention_bias` and `mlp_bias` say so."""
+    if nature.bias != "none" or not keys.flag("attention_bias", False):
+        return nature.bias
+    return "all" if keys.flag("mlp_bias", False) else "qkv"
+
+
+def _latent(keys: ModelKeys) -> Latent | None:
+    """Return latent attention where there are its keys."""
+    if not keys.has("kv_lora_rank"):
+        return None
+    return Latent(
+        query_rank=keys.whole("q_lora_rank", 0, least=0),
+        key_value_rank=keys.whole("kv_lora_rank"),
+        nope=keys.whole("qk_nope_head_dim"),
+        rope=keys.whole("qk_rope_head_dim"),
+        value=keys.whole("v_head_dim"),
+    )

@@ -1,0 +1,78 @@
+"""How many microbatches of each of its stages a device holds at once under an algorithm, whatever the costs."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from functools import lru_cache
+
+from pipesched.errors import PipeschedError
+from pipesched.pipeline.arguments import make_problem
+from pipesched.pipeline.kinds import KINDS
+from pipesched.pipeline.ops import Pair
+from pipesched.pipeline.placement import Placement
+from pipesched.pipeline.plan import Plan
+from pipesched.schedulers.registry import family
+
+ENOUGH = 4  # rounds of the pipeline after which a device holds no more
+
+Counts = tuple[int, ...]  # microbatches of each stage of a device, in the order of its stages
+
+
+@lru_cache(maxsize=256)
+def most_in_flight(placement: Placement, microbatches: int, algorithm: str | None) -> tuple[tuple[Counts, ...], ...]:
+    """Return for each device the largest counts that it holds at once: none of them is below another.
+
+    Operations all take the same time. Without an algorithm, or for one that makes no such plan, one microbatch of each
+    stage counts.
+    """
+    devices = range(placement.last + 1)
+    stages = [placement.stages_on(device) for device in devices]
+    orders = None if algorithm is None else _orders(placement, microbatches, algorithm)
+    if orders is None:
+        return tuple(((1,) * len(here),) for here in stages)
+    return tuple(_largest(orders[device], here) for device, here in zip(devices, stages, strict=True))
+
+
+def _orders(placement: Placement, microbatches: int, algorithm: str) -> list[list[dict[int, int]]] | None:
+    """Return what each device holds after each forward; None where the algorithm makes no plan."""
+    devices = placement.last + 1
+    most = ENOUGH * devices
+    problem = make_problem(
+        devices=devices,
+        stages=len(placement.devices),
+        microbatches=microbatches if microbatches <= most else most + microbatches % devices,
+        placement=placement,
+        backward_input=1,
+        backward_weight=1,
+    )
+    try:
+        plan = family(algorithm).plan(problem)
+    except PipeschedError:
+        return None
+    return [list(held_counts(plan, device)) for device in range(devices)]
+
+
+def held_counts(plan: Plan, device: int) -> Iterator[dict[int, int]]:
+    """Yield how many microbatches of each stage a device holds after each forward. In a pair the forward comes first.
+
+    A forward takes an activation; what frees all of it, or the last of it, gives it back.
+    """
+    counts: dict[int, int] = {}
+    for slot in plan.slots(device):
+        for op in slot if isinstance(slot, Pair) else (slot,):
+            kind = KINDS[op.kind]
+            if kind.takes == "activation":
+                counts[op.stage] = counts.get(op.stage, 0) + 1
+                yield dict(counts)
+            elif kind.gives in ("activation", "retained"):
+                counts[op.stage] -= 1
+
+
+def _largest(held: Iterable[dict[int, int]], stages: Sequence[int]) -> tuple[Counts, ...]:
+    """Return the largest counts: none of them is below another."""
+    found = {tuple(counts.get(stage, 0) for stage in stages) for counts in held}
+    return tuple(sorted(one for one in found if not any(_is_below(one, other) for other in found)))
+
+
+def _is_below(one: Counts, other: Counts) -> bool:
+    return one != other and all(mine <= theirs for mine, theirs in zip(one, other, strict=True))

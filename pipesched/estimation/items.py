@@ -1,0 +1,204 @@
+"""The items of a model in order: embedding, layers, MTP layers, head; each with its times and its memory on a rank."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from fractions import Fraction
+from functools import cached_property
+from itertools import accumulate
+from math import lcm
+
+from pipesched.estimation.memory import ItemMemory, embedding_memory, head_memory, layer_memory, logits, mtp_memory
+from pipesched.estimation.setup import Setup
+from pipesched.estimation.states import EXPERTS
+from pipesched.estimation.terms import Term, Terms, total
+from pipesched.estimation.times import OPERATIONS, Times, embedding_times, head_times, layer_times, mtp_times
+
+EMBEDDING, LAYER, MTP, HEAD = KINDS = ("embedding", "layer", "mtp", "head")
+PER_MS = 1000  # times are whole microseconds
+GB = 10**9
+STATES = ("weights", "gradients", "optimizer")
+
+
+@dataclass(frozen=True)
+class Item:
+    """A part of a model that one stage holds whole: its kind, and what its times and its memory are made of."""
+
+    kind: str
+    times: Times
+    memory: ItemMemory
+
+    def time(self, operation: str) -> int:
+        """Return how long an operation of one microbatch takes, in microseconds."""
+        return round(float(total(getattr(self.times, operation))) * PER_MS)
+
+    def size(self, what: str) -> Fraction:
+        """Return a number of bytes, or of parameters, of a rank."""
+        return Fraction(total(getattr(self.memory, what)))
+
+    @property
+    def experts(self) -> Fraction:
+        """The parameters of a rank that belong to experts."""
+        return Fraction(total(term for term in self.memory.parameters if term.name == EXPERTS))
+
+    @property
+    def states(self) -> Fraction:
+        """The bytes of weights, gradients and optimizer."""
+        return sum(map(self.size, STATES), Fraction(0))
+
+
+def _value(item: Item, what: str) -> Fraction:
+    """Return what an item has of a time (in microseconds), a size, `work` or `states`."""
+    if what == "work":
+        return Fraction(sum(map(item.time, OPERATIONS)))
+    if what == "states":
+        return item.states
+    return Fraction(item.time(what)) if what in Times._fields else item.size(what)
+
+
+@dataclass(frozen=True)
+class Stage:
+    """Items `begin`..`end`-1 of a model as one stage, of which `again` layers are recomputed with each backward."""
+
+    items: Items
+    begin: int
+    end: int
+
+    @property
+    def held(self) -> tuple[Item, ...]:
+        """Its items."""
+        return self.items.each[self.begin : self.end]
+
+    def count(self, kind: str) -> int:
+        """Return how many items of a kind it has."""
+        return sum(item.kind == kind for item in self.held)
+
+    @property
+    def again(self) -> int:
+        """How many of its layers are recomputed by themselves, where a number of layers of each stage is."""
+        full = self.items.setup.training.full_layers
+        return 0 if full is None else min(full, self.count(LAYER))
+
+    def time(self, operation: str) -> int:
+        """Return how long an operation of one microbatch takes, in microseconds."""
+        own = self.items.sum_of(operation, self.begin, self.end)
+        return int(own) + (self.items.again_time * self.again if operation == "backward_input" else 0)
+
+    @property
+    def work(self) -> int:
+        """The microseconds of a forward and a backward of one microbatch."""
+        return int(self.items.sum_of("work", self.begin, self.end)) + self.items.again_time * self.again
+
+    def size(self, what: str) -> Fraction:
+        """Return a number of a rank: bytes or parameters by the fields of ItemMemory, `logits`, or `experts`."""
+        if what == "logits":
+            return self.items.logits if self.end > self.items.outputs else Fraction(0)
+        if what == "experts":
+            return sum((item.experts for item in self.held), Fraction(0))
+        own = self.items.sum_of(what, self.begin, self.end)
+        return own - (self.items.freed * self.again if what == "activation" else 0)
+
+    @property
+    def states(self) -> Fraction:
+        """The bytes of weights, gradients and optimizer."""
+        return self.items.sum_of("states", self.begin, self.end)
+
+    def terms(self, what: str) -> Terms:
+        """Return what an operation or a size of it is made of: its items, several alike as one, and recompute."""
+        found: dict[tuple[str, float | Fraction], int] = {}
+        is_time = what in Times._fields
+        for item in self.held:
+            value: float | Fraction = item.time(what) / PER_MS if is_time else item.size(what)
+            found[item.kind, value] = found.get((item.kind, value), 0) + 1
+        unit = " ms" if is_time else ""
+        terms = [
+            Term(kind if count == 1 else f"{count} x {kind}", count * value, f"{count} x {float(value):.6g}{unit}")
+            for (kind, value), count in found.items()
+            if value
+        ]
+        return (*terms, *self._again_terms(what))
+
+    def _again_terms(self, what: str) -> Terms:
+        """Return what recompute of a number of its layers changes."""
+        count = self.again
+        if what == "backward_input" and count:
+            each = self.items.again_time / PER_MS
+            return (Term(f"forward of {count} layers again", count * each, f"{count} x {each:.6g} ms"),)
+        if what == "activation" and count:
+            freed = self.items.freed
+            text = f"-{count} x {float(freed):.6g}"
+            return (Term(f"{count} layers keep their inputs only", -count * freed, text),)
+        return ()
+
+
+@dataclass(frozen=True)
+class Items:
+    """All items of the model of a setup. Layers that are alike are the same object."""
+
+    setup: Setup
+
+    @cached_property
+    def each(self) -> tuple[Item, ...]:
+        """The items in order."""
+        setup, model = self.setup, self.setup.model
+        kinds = {
+            experts: Item(LAYER, layer_times(setup, experts=experts), layer_memory(setup, experts=experts))
+            for experts in {model.has_experts(layer) for layer in range(model.layers)}
+        }
+        layers = (kinds[model.has_experts(layer)] for layer in range(model.layers))
+        joined = (Item(MTP, mtp_times(setup), mtp_memory(setup, first=not number)) for number in range(model.mtp))
+        return (
+            Item(EMBEDDING, embedding_times(setup), embedding_memory(setup)),
+            *layers,
+            *joined,
+            Item(HEAD, head_times(setup), head_memory(setup)),
+        )
+
+    def __len__(self) -> int:
+        return len(self.each)
+
+    def stage(self, begin: int, end: int) -> Stage:
+        """Return items `begin`..`end`-1 as a stage."""
+        return Stage(self, begin, end)
+
+    def sum_of(self, what: str, begin: int, end: int) -> Fraction:
+        """Return the sum of a time, a size, `work` or `states` of items `begin`..`end`-1."""
+        sums, unit = self._known.get(what) or self._sums(what)
+        return Fraction(sums[end] - sums[begin], unit)
+
+    def _sums(self, what: str) -> tuple[list[int], int]:
+        """Return the sums of the first items, in whole parts of a unit: integers are faster than fractions."""
+        kinds = {id(item): item for item in self.each}  # alike layers are one
+        values = {key: _value(item, what) for key, item in kinds.items()}
+        unit = lcm(*{value.denominator for value in values.values()})
+        parts = {key: int(value * unit) for key, value in values.items()}
+        self._known[what] = list(accumulate((parts[id(item)] for item in self.each), initial=0)), unit
+        return self._known[what]
+
+    @cached_property
+    def _known(self) -> dict[str, tuple[list[int], int]]:
+        return {}
+
+    @cached_property
+    def outputs(self) -> int:
+        """The first item that makes logits: an MTP layer, or the head."""
+        return next(number for number, item in enumerate(self.each) if item.kind in (MTP, HEAD))
+
+    @cached_property
+    def logits(self) -> Fraction:
+        """The bytes that the output head needs once."""
+        return Fraction(total(logits(self.setup)))
+
+    @cached_property
+    def _last_layer(self) -> Item:
+        return next(item for item in reversed(self.each) if item.kind == LAYER)
+
+    @cached_property
+    def again_time(self) -> int:
+        """The microseconds of a layer's forward, which full recompute runs again."""
+        return self._last_layer.time("recompute")
+
+    @cached_property
+    def freed(self) -> Fraction:
+        """The bytes of a layer's activation that full recompute does not keep."""
+        return self._last_layer.size("activation") - self._last_layer.size("checkpoint")

@@ -1,0 +1,215 @@
+"""An estimate: stages, devices and the step of a setup under an algorithm."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from fractions import Fraction
+from functools import cached_property
+from typing import NamedTuple
+
+from pipesched.display import Displayable
+from pipesched.estimation.derived import SetupCutter
+from pipesched.estimation.flops import LayerFlops, layer_flops, training_flops
+from pipesched.estimation.items import GB, HEAD, LAYER, MTP, STATES, Items, Stage
+from pipesched.estimation.layout_text import StageItems, megatron_text
+from pipesched.estimation.memory import fixed
+from pipesched.estimation.once_a_step import data_terms, optimizer_terms
+from pipesched.estimation.parameters import Parameters, parameters
+from pipesched.estimation.setup import FULL, SELECTIVE, Setup
+from pipesched.estimation.terms import Terms, total
+from pipesched.outcome import Outcome
+from pipesched.pipeline.problem import Problem
+from pipesched.pipeline.quantities import to_fraction
+
+MS = 1000  # a second
+HOUR = 3600
+TRILLION = 10**12
+
+
+class DeviceMemory(NamedTuple):
+    """What a GPU of a device of the pipeline holds at its peak, in bytes, and what it has."""
+
+    parameters: Fraction
+    weights: Fraction
+    gradients: Fraction
+    optimizer: Fraction
+    activations: Fraction
+    logits: Fraction
+    fixed: Fraction
+    budget: Fraction
+
+    @property
+    def total(self) -> Fraction:
+        """All of it."""
+        return sum((getattr(self, key) for key in (*STATES, "activations", "logits", "fixed")), Fraction(0))
+
+    @property
+    def fits(self) -> bool:
+        """Whether it has that much."""
+        return self.total <= self.budget
+
+
+class Step(NamedTuple):
+    """A step: times in milliseconds, rates a GPU. `mfu` counts the operations of the model, `hfu` recompute as well."""
+
+    algorithm: str
+    pipeline: float
+    span: float
+    communication: float
+    optimizer: float
+    time: float
+    tokens_per_second_per_gpu: float
+    model_tflops_per_gpu: float
+    mfu: float
+    hfu: float
+
+
+@dataclass(frozen=True, repr=False)
+class Estimate(Displayable):
+    """What a setup costs and holds under an algorithm: `outcome` is the schedule of a problem that was derived from it.
+
+    `whole`: every score of attention counts in the operations of the model, as in older papers, not only those that
+    causal attention needs. `notes` say what was assumed.
+    """
+
+    outcome: Outcome
+    whole: bool = False
+    notes: tuple[str, ...] = ()
+
+    def __repr__(self) -> str:
+        rate = self.step.tokens_per_second_per_gpu
+        return f"Estimate({self.setup.name or self.setup.model.name}, {self.step.algorithm}, {rate:.1f} tokens/s/GPU)"
+
+    @property
+    def problem(self) -> Problem:
+        """The derived problem, as it is scheduled."""
+        return self.outcome.problem
+
+    @property
+    def cutter(self) -> SetupCutter:
+        """What cut the model into the stages of the problem."""
+        cutter = self.problem.cutter
+        assert isinstance(cutter, SetupCutter)
+        return cutter
+
+    @property
+    def setup(self) -> Setup:
+        """The setup, with as many stages a device as the algorithm runs."""
+        return self.cutter.setup
+
+    @property
+    def items(self) -> Items:
+        """The items of the model."""
+        return self.cutter.items
+
+    @cached_property
+    def stages(self) -> tuple[Stage, ...]:
+        """The stages of the pipeline."""
+        return self.cutter.stages
+
+    @property
+    def layout(self) -> str:
+        """What each stage holds, as Megatron-LM writes it."""
+        return megatron_text(self.stage_items)
+
+    @property
+    def stage_items(self) -> tuple[StageItems, ...]:
+        """What each stage holds."""
+        return tuple(
+            StageItems(stage.begin == 0, stage.count(LAYER), stage.count(MTP), stage.count(HEAD) > 0)
+            for stage in self.stages
+        )
+
+    @property
+    def parameters(self) -> Parameters:
+        """The parameters of the model, all and active."""
+        return parameters(self.setup.model, self.setup.parallel.tensor)
+
+    @property
+    def flops(self) -> int:
+        """The operations of the model in a step over all GPUs."""
+        setup = self.setup
+        sizes = (setup.model, setup.batch.sequence, setup.tokens_of_step, setup.parallel.tensor)
+        return training_flops(*sizes, whole=self.whole)
+
+    @property
+    def flops_again(self) -> int:
+        """The operations of a step that recompute adds."""
+        setup, model = self.setup, self.setup.model
+        of_layers = [self._layer_flops(experts=model.has_experts(layer)) for layer in range(model.layers)]
+        if setup.training.recompute == SELECTIVE and not setup.training.flash_attention:
+            return setup.tokens_of_step * sum(layer.core for layer in of_layers)
+        if setup.training.recompute != FULL:
+            return 0
+        again = sum(layer.forward for layer in of_layers)
+        if setup.training.full_layers is not None:
+            again = again * sum(stage.again for stage in self.stages) // model.layers
+        return setup.tokens_of_step * again
+
+    def _layer_flops(self, *, experts: bool) -> LayerFlops:
+        return layer_flops(self.setup.model, self.setup.batch.sequence, experts=experts, whole=self.whole)
+
+    def stages_on(self, device: int) -> list[Stage]:
+        """Return the stages whose weights a device holds."""
+        return [self.stages[stage] for stage in self.problem.settled_placement.stages_on(device)]
+
+    @cached_property
+    def devices(self) -> tuple[DeviceMemory, ...]:
+        """What each device holds at its peak."""
+        return tuple(map(self._memory, range(self.problem.devices)))
+
+    def _memory(self, device: int) -> DeviceMemory:
+        stages = self.stages_on(device)
+        sums = {key: sum((stage.size(key) for stage in stages), Fraction(0)) for key in ("parameters", *STATES)}
+        per_unit = self.problem.grains.per_unit
+        activations = Fraction(self.outcome.schedule.peak_grains[device], per_unit) * GB
+        own = sum((stage.size("logits") for stage in stages), Fraction(0))
+        rest = sum((sums[key] for key in STATES), activations + own)
+        beside = Fraction(total(fixed(rest)))
+        memory = to_fraction(self.setup.hardware.memory) * GB
+        return DeviceMemory(**sums, activations=activations, logits=own, fixed=beside, budget=memory)
+
+    @property
+    def fits(self) -> bool:
+        """Whether every device has the memory."""
+        return all(device.fits for device in self.devices)
+
+    def once(self, device: int) -> tuple[Terms, Terms]:
+        """Return what a device does once a step: exposed data-parallel communication, and the optimizer."""
+        stages = self.stages_on(device)
+        experts = sum((stage.size("experts") for stage in stages), Fraction(0))
+        dense = sum((stage.size("parameters") for stage in stages), Fraction(0)) - experts
+        return data_terms(self.setup, dense, experts), optimizer_terms(self.setup, dense, experts)
+
+    @cached_property
+    def step(self) -> Step:
+        """The step: its times and its rates."""
+        schedule, setup = self.outcome.schedule, self.setup
+        once = [self.once(device) for device in range(self.problem.devices)]
+        communication = max(float(total(terms)) for terms, _ in once)
+        optimizer = max(float(total(terms)) for _, terms in once)
+        time = schedule.makespan + communication + optimizer
+        gpu_seconds = time / MS * setup.parallel.gpus
+        peak = setup.hardware.tflops * 1e12
+        return Step(
+            self.outcome.algorithm,
+            schedule.makespan,
+            schedule.span,
+            communication,
+            optimizer,
+            time,
+            setup.tokens_of_step / gpu_seconds,
+            self.flops / gpu_seconds / 1e12,
+            self.flops / gpu_seconds / peak,
+            (self.flops + self.flops_again) / gpu_seconds / peak,
+        )
+
+    @property
+    def gpu_hours_per_trillion(self) -> float:
+        """The GPU-hours of 10^12 tokens."""
+        return TRILLION / self.step.tokens_per_second_per_gpu / HOUR
+
+    @property
+    def days_per_trillion(self) -> float:
+        """The days of 10^12 tokens on the GPUs of the setup."""
+        return self.gpu_hours_per_trillion / self.setup.parallel.gpus / 24

@@ -1,0 +1,202 @@
+"""A training run as it is asked for: a model on GPUs, how it is laid out on them, its batch, and how it trains."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from pipesched.checks import require_flag, require_sequence, require_whole, shown
+from pipesched.errors import ConfigError
+from pipesched.estimation.divisors import nearest_divisors, nearest_multiples
+from pipesched.estimation.hardware import Hardware
+from pipesched.estimation.model import Model
+from pipesched.estimation.shapes import items_of, require_experts, require_stages, require_tensor
+from pipesched.names import require_name
+
+BF16, FP16, FP32 = PRECISIONS = ("bf16", "fp16", "fp32")
+NONE, SELECTIVE, FULL = RECOMPUTES = ("none", "selective", "full")
+AUTO = "auto"
+MOST = 1_000_000_000  # GPUs, tokens or sequences
+SIZES = ("tensor", "pipeline", "chunks", "context", "expert", "expert_tensor")
+
+
+@dataclass(frozen=True)
+class Parallel:
+    """How a model is laid out: over how many ranks each way of parallelism spreads it.
+
+    `gpus` is the product of `tensor`, `pipeline`, `context` and the data-parallel ranks. A device of the pipeline holds
+    `chunks` stages. Experts spread over `expert` ranks, each of them over `expert_tensor`. `sequence`: what tensor
+    parallelism leaves whole is split along the sequence. Raises ConfigError, about the field at fault.
+    """
+
+    gpus: int
+    tensor: int = 1
+    pipeline: int = 1
+    chunks: int = 1
+    context: int = 1
+    expert: int = 1
+    expert_tensor: int = 1
+    sequence: bool = False
+
+    def __post_init__(self) -> None:
+        for key in ("gpus", *SIZES):
+            require_whole(getattr(self, key), f"parallel.{key}", least=1, most=MOST)
+        require_flag(self.sequence, "parallel.sequence")
+        ways = self.tensor * self.pipeline * self.context
+        if self.gpus % ways:
+            raise ConfigError(
+                f"must be a multiple of tensor x pipeline x context = {self.tensor} x {self.pipeline} x {self.context}"
+                f" = {ways}, for instance {nearest_multiples(self.gpus, ways)}, not {self.gpus}",
+                "parallel.gpus",
+            )
+        mine, all_ranks = self.expert * self.expert_tensor, self.tensor * self.context * self.data
+        if all_ranks % mine:
+            each = f" x expert_tensor {self.expert_tensor}" if self.expert_tensor > 1 else ""
+            raise ConfigError(
+                f"expert {self.expert}{each} must divide tensor x context x data = {all_ranks}: for instance"
+                f" {nearest_divisors(self.expert, all_ranks // _common(self.expert_tensor, all_ranks))}",
+                "parallel.expert",
+            )
+
+    @property
+    def data(self) -> int:
+        """The data-parallel ranks."""
+        return self.gpus // (self.tensor * self.pipeline * self.context)
+
+    @property
+    def expert_data(self) -> int:
+        """The ranks that hold the same experts."""
+        return self.tensor * self.context * self.data // (self.expert * self.expert_tensor)
+
+    @property
+    def stages(self) -> int:
+        """The stages of the pipeline."""
+        return self.pipeline * self.chunks
+
+    @property
+    def spread(self) -> int:
+        """Over how many ranks sequence parallelism splits what tensor parallelism leaves whole."""
+        return self.tensor if self.sequence else 1
+
+
+def _common(size: int, ranks: int) -> int:
+    return size if ranks % size == 0 else 1
+
+
+@dataclass(frozen=True)
+class Batch:
+    """The tokens of a step: sequences of a length, `micro` in a microbatch, `size` in the step over all GPUs."""
+
+    sequence: int
+    micro: int
+    size: int
+
+    def __post_init__(self) -> None:
+        for field, key in (("sequence", "sequence"), ("micro", "micro"), ("size", "global")):
+            require_whole(getattr(self, field), f"batch.{key}", least=1, most=MOST)
+
+
+@dataclass(frozen=True)
+class Training:
+    """How a model trains: numbers, what is kept of activations, and what overlaps.
+
+    `gradients` is the precision of the main gradients. `recompute` is none, selective (the core of attention) or full,
+    the latter of `full_layers` of each stage (None: all). `layout` lists the layers of each stage, None finds them.
+    Raises ConfigError, about the field at fault.
+    """
+
+    precision: str = BF16
+    gradients: str = FP32
+    distributed_optimizer: bool = True
+    recompute: str = NONE
+    full_layers: int | None = None
+    flash_attention: bool = True
+    tensor_overlap: bool = False
+    fused_loss: bool = False
+    layout: tuple[int, ...] | str | None = None
+
+    def __post_init__(self) -> None:
+        if self.precision == "fp8":
+            raise ConfigError("fp8 is not estimated; known are bf16, fp16 and fp32", "training.precision")
+        require_name(PRECISIONS, self.precision, "precision", "training.precision")
+        require_name((FP32, BF16), self.gradients, "precision of gradients", "training.gradients")
+        for key in ("distributed_optimizer", "flash_attention", "tensor_overlap", "fused_loss"):
+            require_flag(getattr(self, key), f"training.{key}")
+        require_name(RECOMPUTES, self.recompute, "recompute", "training.recompute")
+        if self.full_layers is not None:
+            require_whole(self.full_layers, "training.recompute", least=1)
+        if self.layout is not None and not isinstance(self.layout, str):
+            counts = require_sequence(self.layout, "training.layout")
+            layout = tuple(require_whole(count, "training.layout", entry=i) for i, count in enumerate(counts))
+            object.__setattr__(self, "layout", layout)
+
+
+@dataclass(frozen=True)
+class Setup:
+    """A model, the GPUs it trains on, and how. Raises ConfigError, about a key, where sizes do not divide."""
+
+    model: Model
+    hardware: Hardware
+    parallel: Parallel
+    batch: Batch
+    training: Training
+    name: str = ""
+
+    def __post_init__(self) -> None:
+        require_tensor(self.model, self.parallel.tensor)
+        require_experts(self.model, self.parallel.expert, self.parallel.expert_tensor)
+        require_stages(self.model, self.parallel.pipeline, self.parallel.chunks)
+        self._require_sequence()
+        self._require_batch()
+
+    @property
+    def tokens(self) -> int:
+        """The tokens of a microbatch on a rank, before tensor parallelism."""
+        return self.batch.sequence * self.batch.micro // self.parallel.context
+
+    @property
+    def microbatches(self) -> int:
+        """The microbatches of a step."""
+        return self.batch.size // (self.batch.micro * self.parallel.data)
+
+    @property
+    def tokens_of_step(self) -> int:
+        """The tokens of a step over all GPUs."""
+        return self.batch.sequence * self.batch.size
+
+    @property
+    def padded_vocabulary(self) -> int:
+        """The vocabulary as it is stored."""
+        return self.model.padded(self.parallel.tensor)
+
+    @property
+    def items(self) -> int:
+        """What can be cut into stages: the embedding, each layer, each MTP layer, and the head."""
+        return items_of(self.model)
+
+    def _require_sequence(self) -> None:
+        parallel, words = self.parallel, self.batch.sequence
+        if words % parallel.context:
+            near = nearest_divisors(parallel.context, words)
+            raise ConfigError(
+                f"must divide the sequence of {words}: for instance {near}, not {parallel.context}", "parallel.context"
+            )
+        inner = words // parallel.context
+        if parallel.sequence and inner % parallel.tensor:
+            raise ConfigError(
+                f"the {inner} tokens of a rank do not divide by tensor {parallel.tensor}: give sequence: false",
+                "parallel.sequence",
+            )
+
+    def _require_batch(self) -> None:
+        each = self.batch.micro * self.parallel.data
+        if self.batch.size % each:
+            raise ConfigError(
+                f"must be a multiple of micro x data = {self.batch.micro} x {self.parallel.data} = {each}, for instance"
+                f" {nearest_multiples(self.batch.size, each)}, not {self.batch.size}",
+                "batch.global",
+            )
+        rows = self.model.position_rows
+        if rows and self.batch.sequence > rows:
+            raise ConfigError(
+                f"must be at most the {rows} learned positions, not {shown(self.batch.sequence)}", "batch.sequence"
+            )

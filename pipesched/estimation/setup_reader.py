@@ -1,0 +1,151 @@
+"""Reading a training run from the sections of a config: model, hardware, parallel, batch, training."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any, NamedTuple
+
+from pipesched.checks import require_whole, shown
+from pipesched.config.text_files import read_text
+from pipesched.config.yaml_reader import Value, parse_yaml
+from pipesched.errors import ConfigError
+from pipesched.estimation.efficiency import read_efficiency
+from pipesched.estimation.hardware import Hardware
+from pipesched.estimation.hardware_reader import read_hardware
+from pipesched.estimation.model import Model
+from pipesched.estimation.model_reader import read_model_section
+from pipesched.estimation.sections import Entries, Section, Sections, located, merged
+from pipesched.estimation.setup import AUTO, FULL, MOST, SIZES, Batch, Parallel, Setup, Training
+from pipesched.estimation.shapes import require_experts, require_stages, require_tensor
+
+PARALLEL_KEYS = ("gpus", *SIZES, "sequence", "data")
+BATCH_KEYS = ("sequence", "micro", "global")
+FLAGS = ("distributed_optimizer", "flash_attention", "tensor_overlap", "fused_loss")
+TRAINING_KEYS = ("precision", "gradients", "recompute", *FLAGS, "layout", "efficiency")
+MISSING = {
+    "model": "the name of a preset, the path of a config.json, or a mapping of its keys",
+    "hardware": "the name of a preset, or a mapping of tflops, memory, bandwidth and links",
+}
+EMPTY = Section(Value({}, 0))
+
+
+class ReadSetup(NamedTuple):
+    """A training run, and what a person should know of how it was read."""
+
+    setup: Setup
+    notes: tuple[str, ...] = ()
+
+
+def setup_of(name: str = "", **sections: Any) -> ReadSetup:
+    """Return the training run of sections as Python has them: `model="llama-3-8b"`, `parallel={"gpus": 8}`, ..
+
+    Raises ConfigError, about the dotted key at fault.
+    """
+    given = {key: merged(None, plain, key) for key, plain in sections.items() if plain is not None}
+    return read_setup(given, name)
+
+
+def read_setup(sections: Sections, name: str = "") -> ReadSetup:
+    """Return the training run of these sections. Raises ConfigError that says where the value at fault stands."""
+    try:
+        return _read(sections, name)
+    except ConfigError as error:
+        raise located(error, sections) from None
+
+
+def _read(sections: Sections, name: str) -> ReadSetup:
+    for key, what in MISSING.items():
+        if key not in sections:
+            raise ConfigError(f"is missing: {what}", key)
+    model, notes = read_model_section(sections["model"])
+    parallel, batch, training = (sections.get(key, EMPTY) for key in ("parallel", "batch", "training"))
+    hardware = _measured(read_hardware(sections["hardware"].value), training)
+    layout = _parallel(parallel.value, model)
+    title = name or f"{model.name} on {layout.gpus} {hardware.name}"
+    setup = Setup(model, hardware, layout, _batch(batch.value), _training(training.value), title)
+    if hardware.has_relative:
+        notes += (f"{hardware.name}: shares of its numbers are those fitted on {hardware.fitted_on}",)
+    return ReadSetup(setup, notes)
+
+
+def _parallel(value: Value, model: Model) -> Parallel:
+    """Return the layout. What a way of parallelism asks of the model comes before what their product asks of GPUs."""
+    entries = Entries(value, "parallel", PARALLEL_KEYS)
+    entries.needed("gpus", "on how many GPUs to train")
+    numbers = {key: _one(entries, key) for key in ("gpus", *SIZES) if key in entries}
+    for key, number in numbers.items():
+        require_whole(number, entries.key(key), least=1, most=MOST)
+    require_tensor(model, numbers.get("tensor", 1))
+    require_experts(model, numbers.get("expert", 1), numbers.get("expert_tensor", 1))
+    require_stages(model, numbers.get("pipeline", 1), numbers.get("chunks", 1))
+    sequence = _one(entries, "sequence", numbers.get("tensor", 1) != 1)
+    parallel = Parallel(**numbers, sequence=sequence)
+    data = _one(entries, "data", parallel.data)
+    if isinstance(data, bool) or data != parallel.data:
+        ways = f"{parallel.tensor} x {parallel.pipeline} x {parallel.context}"
+        raise ConfigError(
+            f"must be gpus / (tensor x pipeline x context) = {parallel.gpus} / ({ways}) = {parallel.data}, not"
+            f" {shown(data)}",
+            entries.key("data"),
+        )
+    return parallel
+
+
+def _batch(value: Value) -> Batch:
+    entries = Entries(value, "batch", BATCH_KEYS)
+    sequence = entries.needed("sequence", "how many tokens a sequence has")
+    size = entries.needed("global", "how many sequences a step has, over all GPUs")
+    return Batch(sequence, _one(entries, "micro", 1), size)
+
+
+def _one(entries: Entries, key: str, default: Any = None) -> Any:
+    """Return an entry, or the default. Raises ConfigError for candidates of a search."""
+    plain = entries.plain(key)
+    if plain == AUTO or isinstance(plain, list):
+        what = AUTO if plain == AUTO else "a list of candidates"
+        form = {"sequence": "true or false", "recompute": "none, selective or full"}.get(key, "one number")
+        raise ConfigError(f"is {what}: `pipesched tune` searches these; give {form}", entries.key(key))
+    return plain if key == "recompute" else entries.number(key, default)
+
+
+def _training(value: Value) -> Training:
+    entries = Entries(value, "training", TRAINING_KEYS)
+    given = {key: entries.plain(key) for key in ("precision", "gradients", *FLAGS) if key in entries}
+    recompute, layers = _recompute(entries)
+    layout = None if entries.plain("layout") == AUTO else entries.plain("layout")
+    return Training(**given, recompute=recompute, full_layers=layers, layout=layout)
+
+
+def _recompute(entries: Entries) -> tuple[Any, Any]:
+    """Return what is recomputed, and of how many layers of a stage where that is said."""
+    if "recompute" not in entries:
+        return "none", None
+    if not isinstance(entries.values["recompute"].data, dict):
+        return _one(entries, "recompute"), None
+    parts = Entries(entries.values["recompute"], entries.key("recompute"), (FULL,))
+    return FULL, parts.needed(FULL, "of how many layers of each stage")
+
+
+def _measured(hardware: Hardware, training: Section) -> Hardware:
+    """Return a GPU with the shares that `training.efficiency` gives, here or in a file of their own."""
+    key = "training.efficiency"
+    value = Entries(training.value, "training", TRAINING_KEYS).values.get("efficiency")
+    if value is None:
+        return hardware
+    if isinstance(value.data, str):
+        return replace(hardware, efficiency=_profile(training, value, hardware, key))
+    return replace(hardware, efficiency=read_efficiency(value, key, hardware.efficiency))
+
+
+def _profile(training: Section, value: Value, hardware: Hardware, key: str) -> Any:
+    """Return the shares of a YAML file. Raises ConfigError, with a line of that file for what is wrong in it."""
+    path = training.folder(value) / value.data
+    try:
+        text = read_text(path)
+    except ConfigError as error:
+        raise ConfigError(error.message, key) from None
+    root = parse_yaml(text, str(path))
+    try:
+        return read_efficiency(root, "efficiency", hardware.efficiency)
+    except ConfigError as error:
+        raise located(error, {"efficiency": Section(root, str(path))}) from None

@@ -1,0 +1,173 @@
+"""How long a layer and the ends of a model take on a rank: forward, input gradient, weight gradient. In milliseconds.
+
+Each time is the sum of matrix products, attention core, elementwise work, exposed communication and kernels.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from typing import NamedTuple
+
+from pipesched.estimation.communication import context_terms, expert_terms, message_terms, tensor_terms
+from pipesched.estimation.hardware import Efficiency
+from pipesched.estimation.products import Product, core_flops, head_product, layer_products
+from pipesched.estimation.setup import FULL, SELECTIVE, Setup
+from pipesched.estimation.terms import Term, Terms, renamed, total
+
+FORWARD, INPUT, WEIGHT = "forward", "backward_input", "backward_weight"
+OPERATIONS = (FORWARD, INPUT, WEIGHT)
+KERNELS = {FORWARD: 8, INPUT: 12, WEIGHT: 4}
+DRAWN = 1.25  # fused attention with dropout draws a random number for each score
+LAUNCHES = {FORWARD: 230, INPUT: 300, WEIGHT: 100}  # of a layer of experts, by its host
+LAUNCH = 15.0  # microseconds of the host for each
+SHARE: dict[str, Callable[[Efficiency], float]] = {
+    FORWARD: lambda efficiency: efficiency.gemm_forward,
+    INPUT: lambda efficiency: efficiency.gemm_input,
+    WEIGHT: lambda efficiency: efficiency.gemm_weight,
+}
+
+
+class Times(NamedTuple):
+    """The terms of a forward, of an input gradient and of a weight gradient, of one microbatch; and of a recompute."""
+
+    forward: Terms
+    backward_input: Terms
+    backward_weight: Terms
+    recompute: Terms
+
+
+def layer_times(setup: Setup, *, experts: bool) -> Times:
+    """Return the times of a layer."""
+    products = layer_products(setup, experts=experts)
+    forward, backward = (
+        (
+            *_products(setup, products, operation),
+            *_core(setup, operation),
+            *_elementwise(setup, experts=experts),
+            *_communication(setup, operation, experts=experts),
+            _kernels(setup, operation),
+        )
+        for operation in (FORWARD, INPUT)
+    )
+    weights: Terms = (*_products(setup, products, WEIGHT), _kernels(setup, WEIGHT))
+    if experts:
+        forward = _launched(FORWARD, forward)
+        backward = _launched(INPUT, backward)
+        weights = _launched(WEIGHT, weights)
+    messages = tuple(message_terms(setup))
+    forward = (*forward, *messages)
+    return Times(forward, (*backward, *messages, *_again(setup, forward)), weights, forward)
+
+
+def _again(setup: Setup, forward: Terms) -> Terms:
+    """Return what recompute adds to an input gradient. Of `full_layers` of a stage, see the cut into stages."""
+    recompute = setup.training.recompute
+    if recompute == FULL and setup.training.full_layers is None:
+        return renamed(forward, "again:")
+    if recompute == SELECTIVE and not setup.training.flash_attention:
+        return renamed((*_core(setup, FORWARD), _unfused_bytes(setup)), "again:")
+    return ()
+
+
+def _products(setup: Setup, products: Iterable[Product], operation: str) -> Iterable[Term]:
+    hardware = setup.hardware
+    best = SHARE[operation](hardware.efficiency)
+    for product in products:
+        size = product.share(hardware.tflops)
+        time = product.copies * product.flops / (hardware.tflops * best * size) * 1e-9
+        each = f"{product.copies:g} x " if product.copies != 1 else ""
+        yield Term(
+            product.name,
+            time,
+            f"{each}{product.flops / 1e9:.6g} GFLOP / ({hardware.tflops:g} TFLOP/s x {best:.3g} x {size:.4g})",
+        )
+
+
+def _core(setup: Setup, operation: str) -> Iterable[Term]:
+    flash, hardware = setup.training.flash_attention, setup.hardware
+    times = 1.0 if operation == FORWARD else 2.5 if flash else 2.0
+    times *= DRAWN if flash and setup.model.dropout else 1.0
+    share = hardware.efficiency.core if flash else hardware.efficiency.unfused
+    flops = times * core_flops(setup)
+    yield Term(
+        "attention core",
+        flops / (hardware.tflops * share) * 1e-9,
+        f"{flops / 1e9:.6g} GFLOP / ({hardware.tflops:g} TFLOP/s x {share:.3g})",
+    )
+
+
+def _elementwise(setup: Setup, *, experts: bool) -> Iterable[Term]:
+    model, parallel = setup.model, setup.parallel
+    norms = (22 if model.dropout else 20) * model.hidden / parallel.spread
+    rope = 4 * (model.query + model.key) if model.positions == "rope" else 0
+    width = model.ffn
+    routed = 0
+    if experts and model.experts is not None:
+        width = model.experts.active * model.experts.width + model.experts.shared
+        routed = 8 * model.hidden * model.experts.active
+    inner = rope + (4 if model.mlp == "plain" else 6) * width + routed
+    yield _moved(setup, "elementwise", setup.tokens * (norms + inner / parallel.tensor))
+    if not setup.training.flash_attention:
+        yield _unfused_bytes(setup)
+
+
+def _unfused_bytes(setup: Setup) -> Term:
+    model = setup.model
+    scores = model.heads * setup.batch.sequence / setup.parallel.tensor * (13 if model.dropout else 8)
+    return _moved(setup, "softmax of attention", setup.tokens * scores)
+
+
+def _moved(setup: Setup, name: str, moved: float) -> Term:
+    hardware, share = setup.hardware, setup.hardware.efficiency.memory
+    return Term(
+        name,
+        moved / (hardware.bandwidth * share) * 1e-6,
+        f"{moved / 1e6:.6g} MB / ({hardware.bandwidth:g} GB/s x {share:.3g})",
+    )
+
+
+def _kernels(setup: Setup, operation: str) -> Term:
+    count, each = KERNELS[operation], setup.hardware.efficiency.kernel
+    return Term("kernels", count * each * 1e-3, f"{count} x {each:g} us")
+
+
+def _launched(operation: str, terms: Terms) -> Terms:
+    """Return the terms of a layer of experts and what they wait for the host, which launches kernel after kernel."""
+    floor, own = LAUNCHES[operation] * LAUNCH * 1e-3, float(total(terms))
+    text = f"{LAUNCHES[operation]} launches x {LAUNCH:g} us - {own:.3f} ms, at least 0"
+    waits = Term("waits for the host", floor - own, text)
+    return (*terms, waits) if floor > own else terms
+
+
+def _communication(setup: Setup, operation: str, *, experts: bool) -> Iterable[Term]:
+    yield from tensor_terms(setup, operation, experts=experts)
+    core = sum(float(term.value) for term in _core(setup, operation))
+    yield from context_terms(setup, operation, core)
+    if experts:
+        yield from expert_terms(setup)
+
+
+def head_times(setup: Setup) -> Times:
+    """Return the times of the final norm, the output head and the loss."""
+    product = (head_product(setup),)
+    logits = setup.tokens * setup.padded_vocabulary / setup.parallel.tensor
+    forward = (*_products(setup, product, FORWARD), _moved(setup, "loss", 12 * logits))
+    backward = (*_products(setup, product, INPUT), _moved(setup, "loss", 5 * logits))
+    return Times(forward, backward, tuple(_products(setup, product, WEIGHT)), forward)
+
+
+def embedding_times(setup: Setup) -> Times:
+    """Return the times of the embedding: memory traffic, and no input gradient."""
+    moved = 4 * setup.tokens * setup.model.hidden
+    forward = (_moved(setup, "look-up", moved),)
+    return Times(forward, (), (_moved(setup, "gradient of the rows", moved),), forward)
+
+
+def mtp_times(setup: Setup) -> Times:
+    """Return the times of an MTP layer: a layer, the product that joins its two inputs, and a head of its own."""
+    model = setup.model
+    layer, head = layer_times(setup, experts=model.has_experts(model.layers)), head_times(setup)
+    joining = (Product("joining", 4 * setup.tokens * model.hidden**2 / setup.parallel.spread),)
+    more = {operation: (*_products(setup, joining, operation), *getattr(head, operation)) for operation in OPERATIONS}
+    forward = (*layer.forward, *more[FORWARD])
+    return Times(forward, (*layer.backward_input, *more[INPUT]), (*layer.backward_weight, *more[WEIGHT]), forward)

@@ -1,0 +1,220 @@
+"""Where a number of an estimate comes from: the formula, with its values, of each part of it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from fractions import Fraction
+from typing import Any, NamedTuple
+
+from pipesched.errors import ConfigError
+from pipesched.estimation.boundaries import is_across
+from pipesched.estimation.communication import boundary_time
+from pipesched.estimation.in_flight import held_counts
+from pipesched.estimation.items import GB, KINDS, LAYER, MTP, STATES, Item, Stage
+from pipesched.estimation.memory import fixed, logits
+from pipesched.estimation.result import Estimate
+from pipesched.estimation.terms import Term, Terms, total
+from pipesched.estimation.times import OPERATIONS
+from pipesched.names import require_name
+
+TIMES, SIZES = (*OPERATIONS, "recompute"), (*STATES, "activation", "checkpoint", "parameters")
+MS, BYTES, COUNT = "ms", "GB", ""
+
+
+class Part(NamedTuple):
+    """A line of a trace: how deep it stands, what it is, its value in the unit of the trace, and its formula."""
+
+    depth: int
+    name: str
+    value: float
+    formula: str
+
+
+class Trace(NamedTuple):
+    """The address of a number, its value and unit, and the parts that it is the sum of."""
+
+    address: str
+    value: float
+    unit: str
+    parts: tuple[Part, ...]
+
+
+def trace(estimate: Estimate, address: str) -> Trace:
+    """Return where a number of an estimate comes from, by its address: `stage.3.forward`, `device.0.fixed`.
+
+    Raises ConfigError, about `trace`, for an address that is none.
+    """
+    kind, *rest = address.split(".")
+    readers: Mapping[str, Callable[[Estimate, Sequence[str]], Any]] = {
+        "stage": _of_stage,
+        "device": _of_device,
+        "step": _of_step,
+        **dict.fromkeys(KINDS, lambda estimate, rest: _of_item(estimate, kind, rest)),
+    }
+    require_name(readers, kind, "part of an estimate", "trace")
+    value, unit, parts = readers[kind](estimate, rest)
+    return Trace(address, value, unit, tuple(parts))
+
+
+def _unit(what: str) -> tuple[str, float]:
+    """Return the unit of a number, and what its terms are divided by."""
+    if what == "parameters":
+        return COUNT, 1
+    return (MS, 1) if what in TIMES else (BYTES, GB)
+
+
+def _parts(terms: Terms, scale: float, depth: int = 0) -> Iterator[Part]:
+    for term in terms:
+        yield Part(depth, term.name, float(term.value) / scale, term.formula)
+
+
+def _of_item(estimate: Estimate, kind: str, rest: Sequence[str]) -> tuple[float, str, list[Part]]:
+    of_kind = [item for item in estimate.items.each if item.kind == kind]
+    if not of_kind:
+        raise ConfigError(f"the model has no {kind}", "trace")
+    number, what = (_number(rest, len(of_kind), kind), _last(rest[1:])) if kind in (LAYER, MTP) else (0, _last(rest))
+    require_name((*TIMES, *SIZES), what, f"number of a {kind}", "trace")
+    unit, scale = _unit(what)
+    parts = list(_parts(_terms(of_kind[number], what), scale))
+    return sum(part.value for part in parts), unit, parts
+
+
+def _terms(item: Item, what: str) -> Terms:
+    terms: Terms = getattr(item.times if what in TIMES else item.memory, what)
+    return terms
+
+
+def _of_stage(estimate: Estimate, rest: Sequence[str]) -> tuple[float, str, list[Part]]:
+    number, what = _number(rest, len(estimate.stages), "stage"), _last(rest[1:])
+    require_name((*TIMES, *SIZES, "p2p"), what, "number of a stage", "trace")
+    if what == "p2p":
+        return _of_boundary(estimate, number)
+    unit, scale = _unit(what)
+    stage = estimate.stages[number]
+    parts = list(_stage_parts(stage, what, scale))
+    return sum(part.value for part in parts if not part.depth), unit, parts
+
+
+def _stage_parts(stage: Stage, what: str, scale: float) -> Iterator[Part]:
+    """Yield the items of a stage, each kind with its own parts below it."""
+    shown = set()
+    for term in stage.terms(what):
+        yield next(_parts((term,), scale))
+        kind = term.name.rpartition(" ")[2]
+        item = next((item for item in stage.held if item.kind == kind and _is_of(term, item, what)), None)
+        if item is not None and id(item) not in shown:
+            shown.add(id(item))
+            yield from _parts(_terms(item, what), scale, 1)
+
+
+def _is_of(term: Term, item: Item, what: str) -> bool:
+    """Return whether a term of a stage counts this item."""
+    count = int(term.name.split(" ")[0]) if term.name[0].isdigit() else 1
+    each = Fraction(item.time(what), 1000) if what in TIMES else item.size(what)
+    return abs(float(term.value) - count * float(each)) <= 1e-9 * max(1.0, abs(float(term.value)))
+
+
+def _of_boundary(estimate: Estimate, number: int) -> tuple[float, str, list[Part]]:
+    """Return the latency between a stage and the next one."""
+    devices = estimate.problem.settled_placement.devices
+    if number == len(devices) - 1:
+        raise ConfigError(f"stage {number} is the last: nothing is sent on", "trace")
+    here, there = devices[number : number + 2]
+    term = boundary_time(estimate.setup, across=is_across(estimate.setup, here, there))
+    return float(term.value), MS, list(_parts((term,), 1))
+
+
+def _of_device(estimate: Estimate, rest: Sequence[str]) -> tuple[float, str, list[Part]]:
+    number, what = _number(rest, len(estimate.devices), "device"), _last(rest[1:])
+    names = (*STATES, "parameters", "activations", "logits", "fixed", "total", "communication", "optimizer_step")
+    require_name(names, what, "number of a device", "trace")
+    device, stages = estimate.devices[number], estimate.stages_on(number)
+    if what in ("communication", "optimizer_step"):
+        terms = estimate.once(number)[what == "optimizer_step"]
+        return float(total(terms)), MS, list(_parts(terms, 1))
+    unit, scale = _unit(what)
+    if what in (*STATES, "parameters"):
+        own = [(estimate.stages.index(stage), stage.size(what)) for stage in stages]
+        terms = tuple(Term(f"stage {stage}", size, f"stage.{stage}.{what}") for stage, size in own)
+    elif what == "total":
+        keys = (*STATES, "activations", "logits", "fixed")
+        terms = tuple(Term(key, getattr(device, key), f"device.{number}.{key}") for key in keys)
+    elif what == "fixed":
+        terms = fixed(device.total - device.fixed)
+    elif what == "logits":
+        terms = logits(estimate.setup) if device.logits else ()
+    else:
+        terms = _held_activations(estimate, number)
+    return float(getattr(device, what)) / scale, unit, list(_parts(terms, scale))
+
+
+def _held_activations(estimate: Estimate, device: int) -> Terms:
+    """Return the microbatches of each stage that a device holds when it holds most."""
+    counts = _counts_at_peak(estimate, device)
+    return tuple(
+        Term(
+            f"stage {stage}",
+            count * estimate.stages[stage].size("activation"),
+            f"{count} microbatches x {float(estimate.stages[stage].size('activation')) / GB:.6g} GB",
+        )
+        for stage, count in sorted(counts.items())
+        if count
+    )
+
+
+def _counts_at_peak(estimate: Estimate, device: int) -> Mapping[int, int]:
+    """Return how many microbatches of each stage a device holds at its peak."""
+    sizes = [stage.size("activation") for stage in estimate.stages]
+
+    def held(counts: Mapping[int, int]) -> Fraction:
+        return sum((count * sizes[stage] for stage, count in counts.items()), Fraction(0))
+
+    return max(held_counts(estimate.outcome.schedule.plan, device), key=held)
+
+
+def _of_step(estimate: Estimate, rest: Sequence[str]) -> tuple[float, str, list[Part]]:
+    step, setup = estimate.step, estimate.setup
+    what = _last(rest)
+    require_name(step._fields[1:], what, "number of a step", "trace")
+    gpus, peak = setup.parallel.gpus, setup.hardware.tflops
+    seconds = f"({step.time:.6g} ms x {gpus} GPUs)"
+    formulas = {
+        "pipeline": f"makespan of {step.algorithm}: {estimate.problem.microbatches} microbatches",
+        "span": f"span of {step.algorithm}",
+        "communication": "the largest of all devices: device.N.communication",
+        "optimizer": "the largest of all devices: device.N.optimizer_step",
+        "time": f"{step.pipeline:.6g} + {step.communication:.6g} + {step.optimizer:.6g} ms",
+        "tokens_per_second_per_gpu": f"{setup.tokens_of_step} tokens / {seconds}",
+        "model_tflops_per_gpu": f"{estimate.flops / 1e12:.6g} TFLOP / {seconds}",
+        "mfu": f"{estimate.flops / 1e12:.6g} TFLOP / {seconds} / {peak:g} TFLOP/s",
+        "hfu": f"({estimate.flops / 1e12:.6g} + {estimate.flops_again / 1e12:.6g} again) TFLOP / {seconds} / {peak:g}",
+    }
+    value = float(getattr(step, what))
+    return (
+        value,
+        MS if what in ("pipeline", "span", "communication", "optimizer", "time") else COUNT,
+        [Part(0, what, value, formulas[what])],
+    )
+
+
+def _number(rest: Sequence[str], count: int, kind: str) -> int:
+    """Return the number of a stage, a device or a layer. Raises ConfigError."""
+    text = rest[0] if rest else ""
+    if not text.isdecimal() or int(text) >= count:
+        raise ConfigError(f"{kind} {text or '?'} is none: there are {kind} 0 to {count - 1}", "trace")
+    return int(text)
+
+
+def _last(rest: Sequence[str]) -> str:
+    """Return the last word of an address. Raises ConfigError."""
+    if len(rest) != 1:
+        raise ConfigError(
+            "an address looks like stage.3.forward, layer.0.activation, device.0.fixed or step.mfu", "trace"
+        )
+    return rest[0]
+
+
+def trace_document(found: Trace) -> dict[str, Any]:
+    """Return format "pipesched.trace" (version 1)."""
+    parts = [part._asdict() for part in found.parts]
+    return {"format": "pipesched.trace", "version": 1, **found._replace(parts=())._asdict(), "parts": parts}

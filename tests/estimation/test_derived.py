@@ -1,0 +1,163 @@
+"""Problems derived from setups: stages are the sums of their items, for every family that cuts them anew."""
+
+from __future__ import annotations
+
+from fractions import Fraction
+
+import pytest
+
+import pipesched
+from pipesched.errors import ConfigError, NotApplicable
+from pipesched.estimation.boundaries import is_across
+from pipesched.estimation.derived import SetupCutter, derive
+from pipesched.estimation.items import GB, Items
+from pipesched.estimation.result import Estimate
+from pipesched.estimation.setup import Setup
+from pipesched.pipeline.quantities import to_fraction
+from tests.estimation.setups import setup
+
+FAMILIES = ("1f1b", "naive", "zb-h1", "interleaved", "zb-v", "dualpipe-v", "chimera", "list")
+
+
+def estimate(given: Setup, algorithm: str = "1f1b") -> Estimate:
+    """The estimate of a setup."""
+    return Estimate(pipesched.run(derive(given, {}), algorithm))
+
+
+@pytest.mark.parametrize("algorithm", FAMILIES)
+def test_stages_are_the_sums_of_their_items(algorithm: str) -> None:
+    """Whatever a family cuts: each item once, in order; times in ms, memory in GB, the head's logits with it."""
+    given = setup(parallel={"chunks": 2})
+    found = estimate(given, algorithm)
+    problem, items = found.problem, Items(found.setup)
+    assert [stage.begin for stage in found.stages] == [0, *(stage.end for stage in found.stages[:-1])]
+    assert found.stages[-1].end == len(items)
+    for number, stage in enumerate(found.stages):
+        held = items.each[stage.begin : stage.end]
+        for key in ("forward", "backward_input", "backward_weight"):
+            column = getattr(problem.costs, key)
+            assert to_fraction(column[number]) == Fraction(sum(item.time(key) for item in held), 1000)
+        kept = sum((item.size("activation") for item in held), Fraction(0)) / GB
+        assert to_fraction(problem.memory.activation[number]) == kept
+        logits = items.logits if stage.end == len(items) else 0
+        static = sum((item.states for item in held), Fraction(0)) + logits
+        assert to_fraction(problem.memory.static[number]) == static / GB
+
+
+@pytest.mark.parametrize("algorithm", [name for name in FAMILIES if name != "list"])  # which obeys the budget
+def test_what_fits_is_the_same_for_the_schedule_and_the_devices(algorithm: str) -> None:
+    """The budget of the problem is the GPU's memory less what is fixed, so both say the same of every device."""
+    for memory in (12, 16, 20, 24, 80):
+        found = estimate(setup(parallel={"chunks": 2}, memory=memory), algorithm)
+        over = {number for number, device in enumerate(found.devices) if not device.fits}
+        assert over == set(found.outcome.schedule.over_budget)
+
+
+def test_memory_of_a_device_adds_up() -> None:
+    """1F1B holds as many microbatches as stages are behind; 0.75 GB and 4 % of the rest are fixed."""
+    found = estimate(setup())
+    for number, device in enumerate(found.devices):
+        stage = found.stages[number]
+        assert device.activations == (4 - number) * stage.size("activation")
+        rest = device.weights + device.gradients + device.optimizer + device.activations + device.logits
+        assert device.fixed == 750_000_000 + rest * Fraction(4, 100)
+        assert device.total == rest + device.fixed
+        assert device.weights == 2 * device.parameters
+        assert device.gradients == 4 * device.parameters
+
+
+def test_the_step_adds_up() -> None:
+    """Time is the pipeline, exposed communication and the optimizer; rates follow from it."""
+    found = estimate(setup(parallel={"gpus": 32}))
+    step = found.step
+    assert step.time == pytest.approx(step.pipeline + step.communication + step.optimizer, rel=1e-12)
+    assert step.pipeline == found.outcome.schedule.makespan
+    assert step.communication > 0
+    assert step.optimizer > 0
+    tokens = 16 * 4096
+    assert step.tokens_per_second_per_gpu == pytest.approx(tokens / (step.time / 1000) / 32, rel=1e-12)
+    assert step.mfu == pytest.approx(step.model_tflops_per_gpu / 1000, rel=1e-12)
+    assert step.hfu == step.mfu
+
+
+def test_recompute_counts_in_hfu_and_in_the_input_gradient() -> None:
+    """Full recompute keeps the inputs of layers, adds a forward to I, and is a part of HFU only."""
+    plain, full = estimate(setup()), estimate(setup(training={"recompute": "full"}))
+    half = estimate(setup(training={"recompute": "full", "full_layers": 2}))
+    layer = plain.items.each[1]
+    for number in range(4):
+        three, stages = plain.stages[number], (full.stages[number], half.stages[number])
+        assert stages[0].time("backward_input") == pytest.approx(
+            three.time("backward_input") + 4 * layer.time("forward"), abs=8
+        )
+        assert stages[1].time("backward_input") == three.time("backward_input") + 2 * layer.time("forward")
+        freed = layer.size("activation") - layer.size("checkpoint")
+        assert stages[0].size("activation") == three.size("activation") - 4 * freed
+        assert stages[1].size("activation") == three.size("activation") - 2 * freed
+    assert plain.step.hfu == plain.step.mfu
+    assert full.step.hfu / full.step.mfu == pytest.approx(4 / 3, rel=0.03)
+    assert plain.step.hfu / plain.step.mfu < half.step.hfu / half.step.mfu < full.step.hfu / full.step.mfu
+
+
+def test_recompute_is_an_operation_or_a_cost_never_both() -> None:
+    """A setup that recomputes refuses recompute as an operation; one that does not has what it needs."""
+    plain = pipesched.run(derive(setup(), {}), "1f1b", recompute="full")
+    assert plain.schedule.recomputed
+    with pytest.raises(NotApplicable, match=r"training\.recompute"):
+        pipesched.run(derive(setup(training={"recompute": "full"}), {}), "1f1b", recompute="full")
+    with pytest.raises(NotApplicable, match=r"training\.recompute"):
+        pipesched.solve(derive(setup(training={"recompute": "full"}), {}), recompute=True)
+
+
+def test_what_is_given_counts_instead_of_what_is_derived() -> None:
+    """Costs and memory beside a model replace its own; a list holds for its number of stages only."""
+    problem = derive(setup(), {"p2p": 7, "budget": 50, "microbatches": 5})
+    assert problem.costs.p2p == (7, 7, 7)
+    assert problem.memory.budget == (50,) * 4
+    assert problem.microbatches == 5
+    assert pipesched.run(problem, "zb-v").problem.costs.p2p == (7,) * 7
+    listed = derive(setup(), {"forward": [1, 2, 3, 4]})
+    assert pipesched.run(listed, "1f1b").problem.costs.forward == (1, 2, 3, 4)
+    with pytest.raises(NotApplicable):
+        pipesched.run(listed, "zb-v")
+
+
+def test_a_given_layout_is_kept() -> None:
+    """A list of layers, or Megatron's text, holds for the stages of the setup, and no other number of them."""
+    for layout in ((5, 4, 4, 3), "Et*5|t*4|t*4|t*3L"):
+        given = setup(training={"layout": layout})
+        found = estimate(given)
+        assert [stage.count("layer") for stage in found.stages] == [5, 4, 4, 3]
+        assert found.layout.startswith("Et*5|")
+        with pytest.raises(NotApplicable, match=r"training\.layout"):
+            pipesched.run(derive(given, {}), "zb-v")
+    for wrong in ((5, 4, 4, 4), (8, 8), (16, 0, 0, 0), "Et*5|t*4|t*4|t*4L"):
+        with pytest.raises(ConfigError, match=r"training\.layout"):
+            derive(setup(training={"layout": wrong}), {})
+
+
+def test_boundaries_inside_a_node_are_faster() -> None:
+    """8 GPUs a node: with 2 ranks a device four devices share a node; with 4 ranks two."""
+    given = setup(parallel={"gpus": 16, "pipeline": 8})
+    assert [is_across(given, device, device + 1) for device in range(7)] == [False] * 3 + [True] + [False] * 3
+    latency = estimate(given).problem.costs.p2p
+    assert len({*latency}) == 2
+    assert latency[3] == max(latency)
+
+
+def test_every_operation_of_the_step_survives_a_pickle() -> None:
+    """Problems with what they were derived from go to other processes."""
+    import pickle
+
+    problem = derive(setup(), {})
+    again = pickle.loads(pickle.dumps(problem))
+    assert isinstance(again.cutter, SetupCutter)
+    assert pipesched.run(again, "zb-v").schedule.makespan == pipesched.run(problem, "zb-v").schedule.makespan
+
+
+def test_messages_are_those_of_the_stages_that_run() -> None:
+    """A family that cuts anew estimates the same whether the setup says its chunks or not."""
+    one, two = (estimate(setup(parallel={"chunks": chunks}), "zb-v") for chunks in (1, 2))
+    assert one.step == two.step
+    assert one.setup.parallel.chunks == 2
+    assert estimate(setup(parallel={"chunks": 2})).setup.parallel.chunks == 1

@@ -1,0 +1,131 @@
+"""What an estimate says: its document, its tables, the trace of a number, its config, and changes that fit."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+import pipesched
+from pipesched.errors import ConfigError
+from pipesched.estimation.config_text import config_text
+from pipesched.estimation.derived import derive
+from pipesched.estimation.document import estimate_document
+from pipesched.estimation.estimate import changes
+from pipesched.estimation.result import Estimate
+from pipesched.estimation.setup import Setup
+from pipesched.estimation.trace import trace
+from tests.estimation.setups import setup
+
+
+def estimate(given: Setup, algorithm: str = "1f1b") -> Estimate:
+    """The estimate of a setup."""
+    return Estimate(pipesched.run(derive(given, {}), algorithm))
+
+
+def test_the_document_repeats_itself_in_other_words() -> None:
+    """Stages are sums of items, devices of stages, and everything is JSON."""
+    found = json.loads(json.dumps(estimate_document(estimate(setup()))))
+    items, stages = found["items"], found["stages"]
+    assert [item["kind"] for item in items] == ["embedding", *["layer"] * 16, "head"]
+    for key in ("forward", "backward_input", "backward_weight", "activation"):
+        assert sum(stage[key] for stage in stages) == pytest.approx(sum(item[key] for item in items), abs=1e-9)
+    states = sum(device[key] for device in found["devices"] for key in ("weights", "gradients", "optimizer"))
+    assert states == pytest.approx(sum(item["states"] for item in items), rel=1e-12)
+    assert found["problem"]["costs"]["forward"] == [stage["forward"] for stage in stages]
+    for device in found["devices"]:
+        parts = (device[key] for key in ("weights", "gradients", "optimizer", "activations", "logits", "fixed"))
+        assert device["total"] == pytest.approx(sum(parts), rel=1e-12)
+        assert device["budget"] == 80
+    assert found["layout"] == "Et*4|t*4|t*4|t*4L" or found["layout"].count("|") == 3
+
+
+@pytest.mark.parametrize("kind", ["stage.{}", "layer.{}"])
+@pytest.mark.parametrize(
+    "what", ["forward", "backward_input", "backward_weight", "weights", "gradients", "optimizer", "activation"]
+)
+@pytest.mark.parametrize("training", [{}, {"recompute": "full", "full_layers": 2}, {"recompute": "full"}])
+def test_a_trace_adds_up(kind: str, what: str, training: dict[str, object]) -> None:
+    """The parts of a number are the number, and those of a part, one level deeper, are the part."""
+    found = estimate(setup({"num_hidden_layers": 12}, training=training))
+    traced = trace(found, f"{kind.format(1)}.{what}")
+    top = [part.value for part in traced.parts if not part.depth]
+    assert sum(top) == pytest.approx(traced.value, rel=1e-9)
+    is_time = what.startswith(("forward", "backward"))
+    own = found.stages[1] if kind.startswith("stage") else found.items.each[2]
+    exact = own.time(what) / 1000 if is_time else float(own.size(what)) / 1e9
+    assert traced.value == pytest.approx(exact, rel=1e-3)
+    assert all(part.formula for part in traced.parts)
+
+
+@pytest.mark.parametrize(
+    "address",
+    [f"device.0.{what}" for what in ("weights", "activations", "logits", "fixed", "total", "optimizer_step")]
+    + ["device.3.logits", "stage.0.p2p", "step.mfu", "step.time", "head.forward", "embedding.weights"],
+)
+def test_every_number_has_an_address(address: str) -> None:
+    """What the tables and the document show can be traced; the value is theirs."""
+    found = estimate(setup())
+    traced = trace(found, address)
+    kind, *_, what = address.split(".")
+    if kind == "device" and what != "optimizer_step":
+        size = getattr(found.devices[int(address.split(".")[1])], what)
+        assert traced.value == pytest.approx(float(size) / 1e9, rel=1e-12)
+        assert sum(part.value for part in traced.parts) == pytest.approx(traced.value, rel=1e-9)
+    if kind == "step":
+        assert traced.value == getattr(found.step, what)
+
+
+@pytest.mark.parametrize(
+    ("address", "message"),
+    [
+        ("stge.3.forward", "did you mean 'stage'"),
+        ("stage.9.forward", "there are stage 0 to 3"),
+        ("stage.3.forwards", "did you mean 'forward'"),
+        ("stage.3", "an address looks like"),
+        ("mtp.0.forward", "the model has no mtp"),
+        ("stage.3.p2p", "is the last"),
+    ],
+)
+def test_an_address_that_is_none(address: str, message: str) -> None:
+    """One message that says what there is."""
+    with pytest.raises(ConfigError, match=message):
+        trace(estimate(setup()), address)
+
+
+@pytest.mark.parametrize("algorithm", ["1f1b", "zb-h1", "interleaved", "zb-v", "chimera"])
+def test_the_written_config_is_the_same_problem(algorithm: str) -> None:
+    """It is read back as a problem of the same schedule, but for what rounding to 0.001 ms and GB changes."""
+    found = estimate(setup(parallel={"chunks": 2}), algorithm)
+    again = pipesched.run(pipesched.load(config_text(found)), algorithm)
+    assert again.schedule.makespan == pytest.approx(found.step.pipeline, rel=1e-6)
+    for mine, theirs in zip(again.schedule.memory, found.outcome.schedule.memory, strict=True):
+        assert float(mine) == pytest.approx(float(theirs), abs=0.05)
+
+
+def test_changes_fit_and_the_fastest_comes_first() -> None:
+    """At most three, each of them a setup that fits; none where it fits already."""
+    found = estimate(setup(memory=11))
+    assert not found.fits
+    listed = changes(found)
+    assert 1 <= len(listed) <= 3
+    assert all(change.estimate.fits for change in listed)
+    rates = [change.rate for change in listed]
+    assert rates == sorted(rates, reverse=True)
+    assert changes(estimate(setup())) == []
+
+
+def test_the_config_of_the_tutorial_is_up_to_date() -> None:
+    """`estimate zb-h1 -c configs/llama-3-70b.yaml -o derived.yaml` writes it."""
+    root = Path(__file__).parent.parent.parent
+    found = pipesched.estimate(root / "configs" / "llama-3-70b.yaml", "zb-h1")
+    written = (root / "docs" / "tutorial" / "llama-3-70b" / "derived.yaml").read_text(encoding="utf-8")
+    assert config_text(found) == written
+
+
+def test_changes_that_cannot_fit_are_not_cut_into_stages(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Where weights and states alone are many times the memory, every answer is known without a cut of the model."""
+    found = estimate(setup(memory=1))
+    monkeypatch.setattr("pipesched.estimation.estimate.outline", lambda *_: pytest.fail("the model is cut"))
+    assert changes(found) == []
