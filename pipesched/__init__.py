@@ -33,6 +33,8 @@ if TYPE_CHECKING:
     from pipesched.errors import NotApplicable as NotApplicable
     from pipesched.errors import PipeschedError as PipeschedError
     from pipesched.errors import PipeschedWarning as PipeschedWarning
+    from pipesched.estimation.estimate import estimate as estimate
+    from pipesched.estimation.result import Estimate as Estimate
     from pipesched.file_formats.files import read as read
     from pipesched.file_formats.files import write as write
     from pipesched.file_formats.registry import Format as Format
@@ -82,6 +84,7 @@ _MODULES = {  # public name -> module; loaded when first asked for, so that `imp
     "Costs": "pipeline.costs",
     "Deadlock": "errors",
     "Entry": "comparison",
+    "Estimate": "estimation.result",
     "Event": "solver.search",
     "Explanation": "reasons.explanation",
     "Family": "schedulers.family",
@@ -112,6 +115,7 @@ _MODULES = {  # public name -> module; loaded when first asked for, so that `imp
     "algorithms": "schedulers.registry",
     "check": "pipeline.check",
     "compare": "comparison",
+    "estimate": "estimation.estimate",
     "explain": "reasons.explain",
     "figure": "render.figure.draw",
     "formats": "file_formats.registry",

@@ -25,6 +25,7 @@ class Capability(NamedTuple):
     view: str
     reader: str = ""
     figure: str = ""
+    config: str = ""
 
     def load(self, what: str) -> Callable[..., Any]:
         """Return what stands at one of the places."""
@@ -45,6 +46,13 @@ CAPABILITIES = {
         document="file_formats.hardware_json:hardware_explanation_document",
         table="render.hardware_reasons:hardware_view",
         view="render.hardware_reasons:hardware_view",
+    ),
+    "estimate": Capability(
+        result="estimation.result:Estimate",
+        document="estimation.document:estimate_document",
+        table="estimation.table:estimate_view",
+        view="estimation.table:estimate_view",
+        config="estimation.config_text:config_text",
     ),
     "robustness": Capability(
         result="robust.result:Robustness",

@@ -138,7 +138,7 @@ def _in_file(file: str) -> GivenPlan:
 def _in_yaml(file: str) -> GivenAlgorithm:
     """Return the algorithm of a config, or the block whose options stand in a file alone. Raises ConfigError."""
     from pipesched.config.algorithm import read_algorithm
-    from pipesched.config.fields import keys_of
+    from pipesched.config.fields import top_keys
     from pipesched.config.text_files import read_text
     from pipesched.config.yaml_reader import Value, parse_yaml
 
@@ -149,7 +149,7 @@ def _in_yaml(file: str) -> GivenAlgorithm:
         if "algorithm" in values:
             asked = _picklable(values["algorithm"].value)
             return GivenAlgorithm(asked, file, _value(values, "devices"), _value(values, "placement"))
-    if not isinstance(root.data, dict) or any(key in keys_of("") for key in keys):
+    if not isinstance(root.data, dict) or any(key in top_keys() for key in keys):
         form = "algorithm: {block: {period: .., forward: [..], backward: [..]}}"
         raise ConfigError(f"{file} has no algorithm to compare; it needs `{form}`, or the options of a block alone")
     block = root if BLOCK in keys else Value({BLOCK: root}, root.line)

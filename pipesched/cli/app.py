@@ -17,6 +17,7 @@ COMMANDS = {  # name -> module of this package, whose function `command` it is
     "run": "run",
     "compare": "compare",
     "solve": "solve",
+    "estimate": "estimate",
     "explain": "explain",
     "robust": "robust",
     "list": "list_algorithms",

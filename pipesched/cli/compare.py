@@ -129,7 +129,7 @@ def _compared(
 def _swept(comparison: ComparisonOptions, contest: Contest, source: ProblemSource, options: Mapping[str, Any]) -> Sweep:
     """Return the comparison at each value of a field, given as FIELD=VALUES."""
     from pipesched.cli.comparing import read_sweep, require_unvaried
-    from pipesched.cli.reading import config_source, flags_of_problem, note_halves, note_other_models
+    from pipesched.cli.reading import config_source, flags_of_problem, note_halves, note_other_models, note_setup
     from pipesched.config.load import algorithm_of, load_values
     from pipesched.config.values import assumes_halves
 
@@ -143,6 +143,7 @@ def _swept(comparison: ComparisonOptions, contest: Contest, source: ProblemSourc
         settings = {"plans": contest.plans, "each": own, "jobs": comparison.jobs, **options}
         swept = read_sweep(str(comparison.sweep), values, chosen, **settings)
     outcomes = (entry.outcome for point in swept for entry in point.comparison)
+    note_setup(values)
     note_halves(source, assumed=assumes_halves(values), outcomes=outcomes)
     note_other_models(swept)
     if comparison.only is None:

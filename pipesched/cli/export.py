@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from pipesched.cli.options import ProblemSource, Target
-from pipesched.file_formats.registry import FORMATS
+from pipesched.file_formats.registry import SCHEDULE, formats_that_hold
 
 if TYPE_CHECKING:
     from pipesched.file_formats.registry import Content, Format
@@ -27,7 +27,7 @@ def command(
     ] = None,
     to: Annotated[
         str | None,
-        typer.Option(help=f"{', '.join(FORMATS)}; default: as -o ends.", metavar="FORMAT"),
+        typer.Option(help=f"{', '.join(formats_that_hold(SCHEDULE))}; default: as -o ends.", metavar="FORMAT"),
     ] = None,
     problem: ProblemSource,
     algorithm: dict[str, Any],
@@ -63,7 +63,7 @@ def _format(to: str | None, target: Target) -> Format:
     if form is not None:
         return form
     if to is None:
-        raise ConfigError(f"--to: say the format: {', '.join(FORMATS)}")
+        raise ConfigError(f"--to: say the format: {', '.join(formats_that_hold(SCHEDULE))}")
     form = named_format(to, SCHEDULE)
     if target.path is None and form.binary:
         raise ConfigError(f"--output: {form.name} is no text; name a file, for instance schedule{form.suffix}")

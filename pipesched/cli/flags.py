@@ -19,7 +19,27 @@ PROBLEM_FLAGS = {  # parameter of make_problem -> its flag
     if field.shape not in (TEXT, LANES, ALGORITHM, PART) and field.name not in IN_FILE_ONLY
 } | {"budget": "--mem-budget", "recompute": "--recompute-cost", "offload": "--offload-cost"}
 ALGORITHM_FLAGS = {key: f"--{key.replace('_', '-')}" for key, option in OPTIONS.items() if not option.in_config}
-KEY_FLAGS = {field.key: PROBLEM_FLAGS[field.name] for field in FIELDS if field.name in PROBLEM_FLAGS}
+SETUP_FLAGS = {  # dotted key of a training run -> its flag
+    "model": "--model",
+    "hardware": "--hardware",
+    **{
+        f"parallel.{key}": f"--{key.replace('_', '-')}"
+        for key in ("gpus", "tensor", "pipeline", "context", "expert", "expert_tensor")
+    },
+    "batch.sequence": "--sequence",
+    "batch.micro": "--micro",
+    "batch.global": "--global-batch",
+    "training.precision": "--precision",
+}
+ESTIMATE_FLAGS = {  # of `estimate` alone, beside those above
+    "parallel.chunks": "--chunks",
+    "training.recompute": "--recompute",
+}
+KEY_FLAGS = {
+    **{field.key: PROBLEM_FLAGS[field.name] for field in FIELDS if field.name in PROBLEM_FLAGS},
+    **SETUP_FLAGS,
+    "parallel.chunks": "--chunks",
+}
 COMMAND_FLAGS = {  # parameter of any other function -> its flag
     **ALGORITHM_FLAGS,
     **{
@@ -68,8 +88,8 @@ def spelled(error: ConfigError) -> str:
 
 def about_problem(error: ConfigError) -> ConfigError:
     """Return an error about a value of the problem as one about its flag, unless the value stands in a file."""
-    flag = PROBLEM_FLAGS.get(error.key or "")
+    flag = {**PROBLEM_FLAGS, **SETUP_FLAGS, **ESTIMATE_FLAGS}.get(error.key or "")
     if error.where or flag is None:
         return error
-    text = re.sub(r"`([a-z_]+)`", lambda match: PROBLEM_FLAGS.get(match[1], match[0]), error.message)
+    text = _PARAMETER.sub(lambda match: {**PROBLEM_FLAGS, **KEY_FLAGS}.get(match[1], match[0]), error.message)
     return type(error)(text, error.key, entry=error.entry, where=flag)

@@ -13,6 +13,23 @@ def command(
     ] = None,
     *,
     schema: Annotated[bool, typer.Option("--schema", help="The JSON Schema of a config instead.", metavar="")] = False,
+    from_model: Annotated[
+        str | None,
+        typer.Option(
+            "--from-model",
+            help="A config of this model on GPUs instead: a preset of `pipesched list --models`, or a config.json.",
+            metavar="NAME|FILE",
+            show_default=False,
+        ),
+    ] = None,
+    hardware: Annotated[
+        str | None,
+        typer.Option("--hardware", help="With --from-model: the GPUs.", metavar="NAME", show_default=False),
+    ] = None,
+    gpus: Annotated[
+        str | None,
+        typer.Option("--gpus", help="With --from-model: how many; default: enough.", metavar="N", show_default=False),
+    ] = None,
     force: Annotated[bool, typer.Option("--force", help="Overwrite an existing file.", metavar="")] = False,
 ) -> None:
     """Write a starter config that explains every value."""
@@ -21,11 +38,42 @@ def command(
     from pathlib import Path
 
     from pipesched.config.starter import json_schema, starter
+    from pipesched.errors import ConfigError
     from pipesched.file_formats.files import write_file
 
-    text = json.dumps(json_schema(), indent=2) + "\n" if schema else starter()
+    if from_model is None and (hardware is not None or gpus is not None):
+        raise ConfigError("--hardware and --gpus: have no effect without --from-model, which names the model")
+    if from_model is not None and schema:
+        raise ConfigError("--schema: is of every config; give either it or --from-model")
+    if from_model is not None:
+        text = _of_model(_from_folder(from_model, file), hardware, gpus)
+    else:
+        text = json.dumps(json_schema(), indent=2) + "\n" if schema else starter()
     if file is None or file == "-":
         sys.stdout.write(text)
     else:
         write_file(Path(file), [text], force)
         print(f"wrote {file}", file=sys.stderr)
+
+
+def _from_folder(model: str, file: str | None) -> str:
+    """Return what a config in the folder of `file` calls a model: the path of a config.json is absolute in another."""
+    from pathlib import Path
+
+    is_here = file is None or Path(file).parent == Path()
+    return model if is_here or not Path(model).exists() else str(Path(model).absolute())
+
+
+def _of_model(model: str, hardware: str | None, gpus: str | None) -> str:
+    """Return a starter config of a model on GPUs."""
+    from pipesched.cli.reading import flags_of_problem
+    from pipesched.cli.typed import whole_number
+    from pipesched.config.setup_starter import setup_starter
+    from pipesched.errors import ConfigError
+
+    count = None if gpus is None else whole_number("--gpus", gpus, least=1)
+    try:
+        with flags_of_problem():
+            return setup_starter(model, hardware, count)
+    except ConfigError as error:
+        raise error.at("--from-model") if error.key == "model" else error from None

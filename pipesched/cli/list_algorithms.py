@@ -13,12 +13,23 @@ if TYPE_CHECKING:
     from pipesched.pipeline.problem import Problem
     from pipesched.schedulers.family import Family
 
+PRESETS = {  # kind -> what to know of the table
+    "model": "heads: of queries / of keys and values, where these are fewer",
+    "hardware": "dense 16-bit TFLOP/s; links in GB/s a direction; --json has the shares that training reaches too",
+}
+
 
 def command(
     algorithms: Annotated[
         list[str] | None, typer.Argument(help="Tell all about these; default: a line each.", metavar="NAME")
     ] = None,
     *,
+    models: Annotated[
+        bool, typer.Option("--models", help="List the models that are known by name instead.", metavar="")
+    ] = False,
+    hardware: Annotated[
+        bool, typer.Option("--hardware", help="List the GPUs that are known by name instead.", metavar="")
+    ] = False,
     problem: ProblemSource,
     screen: Screen,
 ) -> None:
@@ -26,6 +37,10 @@ def command(
 
     With a config, or options of a problem, it says which of them apply to it.
     """
+    if models or hardware:
+        _require_alone(models and hardware, algorithms, problem)
+        _print_presets("model" if models else "hardware", screen)
+        return
     from pipesched.cli.flags import spell
     from pipesched.cli.output import console_for, print_json
     from pipesched.cli.reading import given_config
@@ -46,6 +61,32 @@ def command(
         console.print(CatalogueTable(families, applies, ascii_only=screen.ascii_only))
     if not algorithms and applies is None:
         console.print("pipesched list NAME.. tells all about some, -c CONFIG which of them apply", style="dim")
+
+
+def _require_alone(both: bool, algorithms: Sequence[str] | None, problem: ProblemSource) -> None:
+    """Raise ConfigError for what has no effect beside a list of presets."""
+    from pipesched.errors import ConfigError
+
+    if both:
+        raise ConfigError("--models: is a list of its own; give either it or --hardware")
+    if algorithms or problem.config is not None or problem.overrides:
+        raise ConfigError("--models and --hardware list presets; give them neither algorithms nor a config")
+
+
+def _print_presets(kind: str, screen: Screen) -> None:
+    """Print the models, or the GPUs, that are known by name."""
+    from pipesched.cli.output import console_for, print_json
+    from pipesched.estimation.catalogue import hardware_rows, model_rows
+    from pipesched.file_formats.comparison_json import rows_document
+    from pipesched.render.presets import PresetTable
+
+    rows = list(model_rows() if kind == "model" else hardware_rows())
+    if screen.as_json:
+        print_json(rows_document("models" if kind == "model" else "hardware", rows))
+        return
+    console = console_for(screen)
+    console.print(PresetTable(rows, kind))
+    console.print(PRESETS[kind], style="dim")
 
 
 def _named(names: Sequence[str]) -> list[Family]:

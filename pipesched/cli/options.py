@@ -15,6 +15,7 @@ import typer
 
 from pipesched.cli.chart_options import chart_values, figure_values
 from pipesched.cli.flags import ALGORITHM_FLAGS, PROBLEM_FLAGS
+from pipesched.cli.setup_options import COMPANIONS, ESTIMATE_OPTIONS, SETUP_OPTIONS, setup_overrides
 from pipesched.cli.typed import number_of, typed, whole_number
 from pipesched.config.fields import BY_NAME, COUNT, FRACTION, LAYOUT, PER_BOUNDARY, PER_DEVICE, PER_STAGE, PLACEMENT
 from pipesched.errors import ConfigError
@@ -45,9 +46,9 @@ METAVARS = {
 }
 
 
-def _text(name: str, option: str, text: str, panel: str, metavar: str) -> inspect.Parameter:
+def _text(name: str, option: str, text: str, panel: str, metavar: str, *, hidden: bool = False) -> inspect.Parameter:
     names = option.split("/")
-    info = typer.Option(*names, help=text, rich_help_panel=panel, metavar=metavar, show_default=False)
+    info = typer.Option(*names, help=text, rich_help_panel=panel, metavar=metavar, show_default=False, hidden=hidden)
     return inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=None, annotation=Annotated[str | None, info])
 
 
@@ -67,12 +68,22 @@ _PROBLEM, _ALGORITHM, _SEARCH, _COMPARISON, _VARIATION, _CHART, _OUTPUT = (
     "Output",
 )
 
+_CONFIG = _text("config", "-c/--config", "YAML file of the problem; - reads standard input", _PROBLEM, "FILE")
+_PROBLEM_OPTIONS = {
+    name: _text(f"problem_{name}", flag, BY_NAME[name].help, _PROBLEM, METAVARS[BY_NAME[name].shape])
+    for name, flag in PROBLEM_FLAGS.items()
+}
+_MODEL, *_COMPANIONS = SETUP_OPTIONS
 PROBLEM: Group = (
-    _text("config", "-c/--config", "YAML file of the problem; - reads standard input", _PROBLEM, "FILE"),
-    *(
-        _text(f"problem_{name}", flag, BY_NAME[name].help, _PROBLEM, METAVARS[BY_NAME[name].shape])
-        for name, flag in PROBLEM_FLAGS.items()
-    ),
+    _CONFIG,
+    *_PROBLEM_OPTIONS.values(),
+    _text(_MODEL.parameter, _MODEL.flag, COMPANIONS, _PROBLEM, _MODEL.metavar),
+    *(_text(one.parameter, one.flag, one.help, _PROBLEM, one.metavar, hidden=True) for one in _COMPANIONS),
+)
+ESTIMATION: Group = (
+    _CONFIG,
+    *(_text(one.parameter, one.flag, one.help, _PROBLEM, one.metavar) for one in (*SETUP_OPTIONS, *ESTIMATE_OPTIONS)),
+    *(_PROBLEM_OPTIONS[name] for name in ("microbatches", "placement", "budget")),
 )
 ALGORITHM: Group = tuple(
     _flag(key, flag, OPTIONS[key].help, _ALGORITHM)
@@ -176,7 +187,7 @@ FIGURE: Group = (
 
 
 class ProblemSource(NamedTuple):
-    """A config file, if any, and the values of options that replace its own, by the parameters of make_problem."""
+    """A config file, if any, and what options replace of it: parameters of make_problem, and sections of a setup."""
 
     config: str | None
     overrides: dict[str, Any]
@@ -253,13 +264,14 @@ class ComparisonOptions(NamedTuple):
 
 def problem_values(values: Mapping[str, Any]) -> ProblemSource:
     """Read the config file and the options that override it."""
-    texts = {name: values[f"problem_{name}"] for name in PROBLEM_FLAGS}
-    return ProblemSource(values["config"], {name: typed(text) for name, text in texts.items() if text is not None})
+    texts = {name: values.get(f"problem_{name}") for name in PROBLEM_FLAGS}
+    given = {name: typed(text) for name, text in texts.items() if text is not None}
+    return ProblemSource(values["config"], {**given, **setup_overrides(values)})
 
 
 def algorithm_values(values: Mapping[str, Any]) -> dict[str, Any]:
     """Read the algorithm options that were given."""
-    given = {key: values[key] for key in ALGORITHM_FLAGS if values[key] not in (None, False)}
+    given = {key: values[key] for key in ALGORITHM_FLAGS if values.get(key) not in (None, False)}
     return {
         key: typed(value) if OPTIONS[key].shape in (OPTION_COUNT, WHOLE, STAGES) else value
         for key, value in given.items()
@@ -327,6 +339,7 @@ def file_values(values: Mapping[str, Any]) -> Target:
 
 _READERS: dict[str, tuple[Group, Callable[[Mapping[str, Any]], Any]]] = {
     "problem": (PROBLEM, problem_values),
+    "estimation": (ESTIMATION, problem_values),
     "algorithm": (ALGORITHM, algorithm_values),
     "family_options": (FAMILY_OPTIONS, family_values),
     "search": (SEARCH, search_values),
@@ -341,11 +354,18 @@ _READERS: dict[str, tuple[Group, Callable[[Mapping[str, Any]], Any]]] = {
 
 
 def with_options(function: Callable[..., Any]) -> Callable[..., Any]:
-    """Return `function` with each parameter that is named like an entry of _READERS replaced by its options."""
+    """Return `function` with each parameter that is named like an entry of _READERS replaced by its options.
+
+    Of options that are spelled alike the first counts: the function's own, else that of the first group.
+    """
     own = list(inspect.signature(function, eval_str=True).parameters.values())
     groups = [parameter.name for parameter in own if parameter.name in _READERS]
     shown = [parameter for parameter in own if parameter.name not in _READERS]
-    shown += [option for name in groups for option in _READERS[name][0]]
+    taken = {name for parameter in shown for name in _spellings(parameter)}
+    for option in (option for name in groups for option in _READERS[name][0]):
+        if not taken & _spellings(option):
+            shown.append(option)
+            taken |= _spellings(option)
 
     def command(**values: Any) -> Any:
         read = {name: _READERS[name][1](values) for name in groups}
@@ -356,6 +376,12 @@ def with_options(function: Callable[..., Any]) -> Callable[..., Any]:
     command.__annotations__ = {parameter.name: parameter.annotation for parameter in shown}
     command.__signature__ = inspect.Signature(shown)  # type: ignore[attr-defined]
     return command
+
+
+def _spellings(parameter: inspect.Parameter) -> set[str]:
+    """Return how a parameter is typed: `-c`, `--config`; nothing for an argument."""
+    infos = getattr(parameter.annotation, "__metadata__", ())  # Typer has the first spelling as the default
+    return {name for info in infos for name in (info.default, *(info.param_decls or ())) if isinstance(name, str)}
 
 
 def _require_effect(read: Mapping[str, Any]) -> None:

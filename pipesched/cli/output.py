@@ -61,11 +61,16 @@ def working(
     `what` is done with them, and takes a second from `large` operations on.
     """
     operations = 2 * problem.stages * problem.microbatches * algorithms
-    if operations < large or not sys.stderr.isatty():
+    return nullcontext() if operations < large else waiting(f"{what} {operations:,} operations")
+
+
+def waiting(what: str) -> AbstractContextManager[object]:
+    """Return a context that shows what is done, on stderr where that is a terminal."""
+    if not sys.stderr.isatty():
         return nullcontext()
     from rich.console import Console
 
-    return Console(stderr=True).status(f"{what} {operations:,} operations")
+    return Console(stderr=True).status(what)
 
 
 def print_json(content: Mapping[str, Any]) -> None:

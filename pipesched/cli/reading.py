@@ -14,7 +14,7 @@ from pipesched.errors import ConfigError
 if TYPE_CHECKING:
     from pipesched.comparison import Comparison
     from pipesched.config.load import Config
-    from pipesched.config.values import Source
+    from pipesched.config.values import Given, Source
     from pipesched.display import Displayable
     from pipesched.file_formats.files import ReadSchedule, Text
     from pipesched.outcome import Outcome
@@ -34,16 +34,34 @@ def flags_of_problem() -> Iterator[None]:
         raise about_problem(error) from None
 
 
-def given_config(source: ProblemSource) -> Config:
-    """Return the problem of a config with options on top, and its algorithm, if any. Raises ConfigError."""
+def given_config(source: ProblemSource, *, notes: bool = True) -> Config:
+    """Return the problem of a config with options on top, and its algorithm, if any. Raises ConfigError.
+
+    `notes`: what to know of a derived problem goes to stderr.
+    """
     from pipesched.config.load import load_config
     from pipesched.pipeline.doubts import doubts
 
     with flags_of_problem():
         config = load_config(config_source(source.config), source.overrides)
+    for note in config.notes if notes else ():
+        print(f"pipesched: note: {note}", file=sys.stderr)
     for doubt in doubts(config.problem):
         print(f"pipesched: warning: {spell(doubt) if source.config is None else doubt}", file=sys.stderr)
     return config
+
+
+def note_setup(values: Mapping[str, Given]) -> None:
+    """Say on stderr that a problem is derived, where these values describe a training run. Raises ConfigError."""
+    from pipesched.config.values import has_setup
+
+    if not has_setup(values):
+        return
+    from pipesched.config.derived import setup_notes
+
+    with flags_of_problem():
+        for note in setup_notes(values):
+            print(f"pipesched: note: {note}", file=sys.stderr)
 
 
 def note_halves(source: ProblemSource, *, assumed: bool, outcomes: Iterable[Outcome | None]) -> None:
@@ -96,10 +114,19 @@ def made_schedule(config: Config, name: str | None, options: Mapping[str, Any]) 
     from pipesched.outcome import run
 
     if config.algorithm is None:
-        return run(config.problem, DEFAULT if name is None else name, **options)
+        return run(config.problem, _default(config) if name is None else name, **options)
     asked = config.algorithm.or_named(name, options)
     with asked.located():
         return run(config.problem, asked.name, **asked.options)
+
+
+def _default(config: Config) -> str:
+    """Return what schedules a config that names no algorithm: for a model on GPUs the same as `estimate` takes."""
+    if config.setup is None:
+        return DEFAULT
+    from pipesched.estimation.estimate import default_algorithm
+
+    return default_algorithm(config.setup)
 
 
 def read_file(name: str, source: ProblemSource) -> ReadSchedule | Comparison | Sweep | Frontier | Displayable:
@@ -131,10 +158,17 @@ def read_schedule(name: str, source: ProblemSource) -> ReadSchedule:
 
 
 def _timing(source: ProblemSource) -> Any:
-    from pipesched.config.imported import imported_problem
+    from pipesched.config.imported import ImportedProblem, imported_problem
+    from pipesched.config.load import load_values
 
     config = config_source(source.config)
-    return lambda plan, placement, file: imported_problem(plan, placement, config, source.overrides, file)
+
+    def timing(plan: Any, placement: Any, file: str) -> ImportedProblem:
+        imported = imported_problem(plan, placement, config, source.overrides, file)
+        note_setup(load_values(config, source.overrides))
+        return imported
+
+    return timing
 
 
 def _text(name: str, config: str | None) -> Text:

@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 from pipesched.pipeline.units_of_measure import MEMORY, TIME, Dimension
 
-COUNT, PER_STAGE, PER_BOUNDARY, PER_DEVICE, FRACTION, PLACEMENT, LANES, TEXT, ALGORITHM, PART, LAYOUT = (
+COUNT, PER_STAGE, PER_BOUNDARY, PER_DEVICE, FRACTION, PLACEMENT, LANES, TEXT, ALGORITHM, PART, LAYOUT, SECTION = (
     "count",
     "per stage",
     "per boundary",
@@ -21,6 +21,7 @@ COUNT, PER_STAGE, PER_BOUNDARY, PER_DEVICE, FRACTION, PLACEMENT, LANES, TEXT, AL
     "algorithm",
     "costs of a layer",
     "layout",
+    "section",
 )
 
 
@@ -97,14 +98,29 @@ FIELDS = (
     Field("memory.budget", PER_DEVICE, "limit of activations and static memory; absent: none"),
 )
 
+SETUP = (  # sections that describe a training run, from which a problem is derived
+    Field(
+        "model", SECTION, "what to train: a preset, the path of a Hugging Face config.json, or a mapping of its keys"
+    ),
+    Field("hardware", SECTION, "the GPUs: a preset, or a mapping of tflops, memory, bandwidth and links"),
+    Field("parallel", SECTION, "how many GPUs, and over how many ranks each way of parallelism spreads the model"),
+    Field("batch", SECTION, "words of a sequence, sequences of a microbatch, sequences of a step"),
+    Field("training", SECTION, "numbers, recompute, layout, and the shares of the GPU's numbers that training reaches"),
+)
+SETUP_NAMES = tuple(field.key for field in SETUP)
 BY_KEY = {field.key: field for field in FIELDS}
 BY_NAME = {field.name: field for field in FIELDS}
 NUMERIC = tuple(field for field in FIELDS if field.shape not in (PLACEMENT, LANES, TEXT, ALGORITHM, PART, LAYOUT))
 SECTIONS = ("costs", "memory")
 
 
+def top_keys() -> list[str]:
+    """Return the keys that may stand at the top level of a file."""
+    return [*keys_of(""), *SETUP_NAMES]
+
+
 def keys_of(section: str) -> list[str]:
-    """Return the keys that may stand in a section of the file ("" is the top level)."""
+    """Return the keys of a problem that may stand in a section of the file ("" is the top level)."""
     if not section:
         return [field.key for field in FIELDS if "." not in field.key] + list(SECTIONS)
     return [field.key.partition(".")[2] for field in FIELDS if field.key.startswith(f"{section}.")]

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 
 from pipesched.checks import shown
 from pipesched.config.load import load_values
-from pipesched.config.values import Given, Source, Values, default_values, located, override, problem_of
+from pipesched.config.values import Given, Source, Values, default_values, has_setup, located, override, problem_of
 from pipesched.errors import ConfigError
 from pipesched.pipeline.placement import Placement
 from pipesched.pipeline.plan import Plan
@@ -42,6 +42,8 @@ def imported_problem(
         override(values, overrides)
     else:
         values = load_values(config, overrides)
+    if has_setup(values):
+        return _of_setup(plan, placement, values, file)
     is_open = "layers" in values or "chunks" in values  # the stages are known once there is a problem
     for name, size in _sizes(plan).items():
         if name != "stages" or not is_open:
@@ -49,6 +51,19 @@ def imported_problem(
     problem = problem_of(values)
     if not can_be_cut(problem):
         _require_agreement(Given(problem.stages), "stages", plan.index.stages, file)
+    return _fitted(problem, placement, values, file)
+
+
+def _of_setup(plan: Plan, placement: Placement, values: Values, file: str) -> ImportedProblem:
+    """Return the problem of `plan` under the costs that are derived from a training run. Raises ConfigError."""
+    from pipesched.config.derived import derived
+
+    problem, setup, _ = derived(values)
+    keys = {"devices": "parallel.pipeline", "microbatches": "batch.global"}
+    for name, key in keys.items():
+        size, own = _sizes(plan)[name], getattr(problem, name)
+        if size != own:
+            raise ConfigError(f"{setup.name} has {own} {name}, but {file} has {size}", key)
     return _fitted(problem, placement, values, file)
 
 

@@ -7,23 +7,36 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from pipesched.checks import shown
-from pipesched.config.values import Source, Values, assumes_halves, override, problem_of, source_of, values_of
+from pipesched.config.values import (
+    Source,
+    Values,
+    assumes_halves,
+    has_setup,
+    override,
+    problem_of,
+    source_of,
+    values_of,
+)
 from pipesched.errors import ConfigError
 from pipesched.pipeline.problem import Problem
 
 if TYPE_CHECKING:
     from pipesched.config.algorithm import Algorithm
+    from pipesched.estimation.setup import Setup
 
 
 class Config(NamedTuple):
     """What a config says: the problem, and the algorithm that it asks for, if any.
 
     `assumes_halves`: the backward was given whole, and not by the built-in default, so its halves are not measured.
+    `setup` is the training run that the problem was derived from, if it was, and `notes` say what to know of that.
     """
 
     problem: Problem
     algorithm: Algorithm | None
     assumes_halves: bool = False
+    setup: Setup | None = None
+    notes: tuple[str, ...] = ()
 
 
 def load(path_or_text: str | Path | None = None, **overrides: Any) -> Problem:
@@ -33,7 +46,8 @@ def load(path_or_text: str | Path | None = None, **overrides: Any) -> Problem:
         path_or_text: The name of a YAML file, or its text; None is the built-in default: 4 devices, two stages a
             device, 8 microbatches, forward 5, backward 10.
         **overrides: Values that replace those of the config, by the parameters of `make_problem`: `microbatches=16`,
-            `forward=[1, 1, 2, 1]`. One way of giving the backward replaces the other.
+            `forward=[1, 1, 2, 1]`. One way of giving the backward replaces the other. Sections from which a problem is
+            derived are mappings, merged into those of the config: `model="llama-3-8b"`, `parallel={"tensor": 4}`.
 
     Raises:
         ConfigError: For a file that cannot be read, an unknown key, or a bad value; it says where the value stands, or
@@ -45,7 +59,12 @@ def load(path_or_text: str | Path | None = None, **overrides: Any) -> Problem:
 def load_config(config: str | Path | Source | None, overrides: Mapping[str, Any]) -> Config:
     """Return the problem, as `load` does, and the algorithm that the config asks for, if any. Raises ConfigError."""
     values = load_values(config, overrides)
-    return Config(problem_of(values), algorithm_of(values), assumes_halves(values))
+    if not has_setup(values):
+        return Config(problem_of(values), algorithm_of(values), assumes_halves(values))
+    from pipesched.config.derived import derived
+
+    problem, setup, notes = derived(values)
+    return Config(problem, algorithm_of(values), assumes_halves(values), setup, notes)
 
 
 def load_values(config: str | Path | Source | None, overrides: Mapping[str, Any]) -> Values:

@@ -18,6 +18,7 @@ from pipesched.config.fields import (
     TEXT,
     Field,
 )
+from pipesched.config.setup_schema import setup_schemas
 from pipesched.pipeline.layer_arguments import KEYS
 from pipesched.pipeline.layers import BALANCED, EQUAL, SIZES
 from pipesched.pipeline.placement import PLACEMENTS
@@ -99,8 +100,8 @@ def json_schema() -> dict[str, Any]:
     return {
         "$schema": "https://json-schema.org/draft/2020-12/schema",
         "title": "pipesched config",
-        **_object({**top, **sections}),
-        "required": ["devices"],
+        **_object({**top, **sections, **setup_schemas()}),
+        "anyOf": [{"required": ["devices"]}, {"required": ["model", "hardware", "parallel", "batch"]}],
     }
 
 

@@ -18,9 +18,13 @@ from pipesched.config.fields import (
     NUMERIC,
     PART,
     PLACEMENT,
+    SECTION,
     SECTIONS,
+    SETUP,
+    SETUP_NAMES,
     Field,
     keys_of,
+    top_keys,
 )
 from pipesched.config.text_numbers import only_numbers
 from pipesched.errors import ConfigError
@@ -52,7 +56,7 @@ class Source(NamedTuple):
     name: str
 
 
-Values = dict[str, Given]  # by the parameters of make_problem, and `algorithm`
+Values = dict[str, Given]  # by the parameters of make_problem, `algorithm`, and the names of sections of a setup
 
 
 def source_of(config: str | Path) -> Source:
@@ -90,14 +94,28 @@ def values_of(source: Source | None) -> Values:
     name = source.name
     root = parse_yaml(source.text, name)
     values = read_fields(root, name)
-    if "devices" not in values:
-        raise ConfigError("`devices` is missing; a config needs at least `devices: 4`", "devices", where=name)
+    if "devices" not in values and not has_setup(values):
+        form = "a config needs at least `devices: 4`, or `model`, `hardware`, `parallel` and `batch`"
+        raise ConfigError(f"`devices` is missing; {form}", "devices", where=name)
     return values
+
+
+def has_setup(values: Mapping[str, Given]) -> bool:
+    """Return whether the values describe a training run, from which the problem is derived."""
+    return any(name in values for name in SETUP_NAMES)
 
 
 def read_fields(root: Any, name: str) -> Values:
     """Return the values that stand in a file, whichever they are. Raises ConfigError for an unknown key."""
-    return {field.name: given for field, given in _fields(root, name)}
+    values = {field.name: given for field, given in _fields(root, name)}
+    sections = [key for key in SETUP_NAMES if key in root.data and root.data[key].data is not None]
+    if sections:
+        from pipesched.estimation.sections import Section
+
+        values |= {
+            key: Given(Section(root.data[key], name), f"{name}:{root.data[key].line}: {key}") for key in sections
+        }
+    return values
 
 
 def _fields(root: Any, name: str, section: str = "") -> Iterator[tuple[Field, Given]]:
@@ -110,6 +128,8 @@ def _fields(root: Any, name: str, section: str = "") -> Iterator[tuple[Field, Gi
         if not section and key in SECTIONS:
             if value.data is not None:
                 yield from _fields(value, name, key)
+        elif not section and key in SETUP_NAMES:
+            continue
         elif full in BY_KEY:
             if value.data is not None:
                 yield BY_KEY[full], _given(value, name, full)
@@ -146,10 +166,11 @@ def _suggestion(key: str, section: str) -> str:
     elsewhere = [field.key for field in FIELDS if field.key.rpartition(".")[2] == key]
     if elsewhere:
         return f"did you mean {elsewhere[0]!r}?"
-    near = get_close_matches(key, keys_of(section), n=1)
+    known = keys_of(section) if section else top_keys()
+    near = get_close_matches(key, known, n=1)
     if near:
         return f"did you mean {near[0]!r}?"
-    return f"known here are {', '.join(keys_of(section))}"
+    return f"known here are {', '.join(known)}"
 
 
 def override(values: Values, overrides: Mapping[str, Any]) -> None:
@@ -165,12 +186,26 @@ def override(values: Values, overrides: Mapping[str, Any]) -> None:
     if halves and "backward" in given:
         raise ConfigError(f"give either the whole or its halves, not also `{halves[0]}`", "backward")
     known = {name: field for name, field in BY_NAME.items() if field.shape != ALGORITHM}
+    known |= {field.name: field for field in SETUP}
     for name in overrides:
         field = look_up(known, name, "parameter", name)
-        if name in given:
-            put(values, field, Given(given[name]))
-        else:
+        if name not in given:
             values.pop(name, None)
+        elif field.shape == SECTION:
+            _put_section(values, name, given[name])
+        else:
+            put(values, field, Given(given[name]))
+
+
+def _put_section(values: Values, name: str, above: Any) -> None:
+    """Put a section of a setup on top of what there is; the built-in default does not stand beside it."""
+    from pipesched.estimation.sections import merged
+
+    for other in [key for key, given in values.items() if given.built_in]:
+        del values[other]
+    below = values.get(name)
+    section = merged(None if below is None else below.value, above, name)
+    values[name] = Given(section, None if below is None else below.where)
 
 
 def put(values: Values, field: Field, given: Given) -> None:
@@ -191,6 +226,10 @@ def put(values: Values, field: Field, given: Given) -> None:
 
 def problem_of(values: Mapping[str, Given]) -> Problem:
     """Return the problem of these values. Raises ConfigError that says where the value at fault was given."""
+    if has_setup(values):
+        from pipesched.config.derived import derived
+
+        return derived(values).problem
     plain = {name: given.value for name, given in values.items() if name != "algorithm"}
     if plain.get("stages") is TWO_A_DEVICE:
         plain["stages"] = _two_a_device(plain["devices"])

@@ -70,6 +70,16 @@ def _capability_json(kind: str, result: Any, _view: View) -> str:
     return dump(CAPABILITIES[kind].load("document")(result))
 
 
+def _config(kind: str, result: Any, _view: View) -> str:
+    """Return a config of a result."""
+    text: str = CAPABILITIES[kind].load("config")(result)
+    return text
+
+
+def _configs() -> dict[str, Writer]:
+    return {kind: partial(_config, kind) for kind, capability in CAPABILITIES.items() if capability.config}
+
+
 def _pytorch_csv(outcome: Any, _view: View) -> str:
     from pipesched.file_formats.pytorch_csv import dump
 
@@ -113,6 +123,7 @@ FORMATS = {
         ),
         Format("pytorch-csv", ".csv", {SCHEDULE: _pytorch_csv}, reads=True),
         Format("chrome-trace", ".trace.json", {SCHEDULE: _chrome_trace}),
+        Format("config", ".yaml", _configs()),
         Format("svg", ".svg", _figures("svg")),
         Format("png", ".png", _figures("png"), binary=True),
         Format("pdf", ".pdf", _figures("pdf"), binary=True),

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Protocol, runtime_checkable
 
 from pipesched.checks import cut, require_label, require_text, require_type, require_whole, shown
 from pipesched.display import Displayable
@@ -18,13 +18,28 @@ MOST_OPERATIONS = 10_000_000
 LANES = ("device", "pair")
 
 
+@runtime_checkable
+class Cutter(Protocol):
+    """What a problem was derived from, where its stages can be cut anew: for another number, or another placement."""
+
+    def cut(self, problem: Problem, placement: Placement, algorithm: str | None) -> Problem:
+        """Return `problem` cut for a placement, which it then has; `algorithm` is what will schedule it, if known.
+
+        Raises NotApplicable where there is no such cut.
+        """
+
+    def require_recompute(self) -> None:
+        """Raise NotApplicable where a recompute is part of the costs already, and none can be an operation."""
+
+
 @dataclass(frozen=True, repr=False)
 class Problem(Displayable):
     """A training step to schedule: P devices, S stages, M microbatches, the costs of operations, and memory.
 
     `placement` is None while it is left to the algorithm. `name` is a title, `time_unit` a label; `lanes` says whether
     each device has its own lanes to host memory ("device") or a pair of devices shares both ("pair"). `layers` says how
-    the stages were cut, where the problem was given by layers; the costs and the memory follow from it.
+    the stages were cut, where the problem was given by layers; the costs and the memory follow from it. `cutter` cuts
+    the stages anew, where the problem was derived from a model.
     `make_problem` builds one from plain numbers, and fills in defaults. Raises ConfigError, about the field at fault,
     for values that do not go together.
     """
@@ -39,6 +54,7 @@ class Problem(Displayable):
     time_unit: str = ""
     lanes: str = "device"
     layers: Layers | None = field(default=None, compare=False)
+    cutter: Cutter | None = field(default=None, compare=False)
 
     def __post_init__(self) -> None:
         for key in ("devices", "stages", "microbatches"):
@@ -56,6 +72,7 @@ class Problem(Displayable):
         require_type(self.layers, (Layers, type(None)), "Layers or None", "layers")
         if self.layers is not None:
             self._require_layout(self.layers)
+        require_type(self.cutter, (Cutter, type(None)), "a Cutter or None", "cutter")
 
     def _require_lengths(self) -> None:
         require_type(self.costs, Costs, "Costs", "costs")
@@ -165,6 +182,12 @@ def require_size(stages: int, microbatches: int, *, split: bool) -> None:
             f" at most {MOST_OPERATIONS:,} are scheduled",
             "microbatches",
         )
+
+
+def require_recompute(problem: Problem) -> None:
+    """Raise NotApplicable for a problem whose costs hold a recompute already, by what it was derived from."""
+    if problem.cutter is not None:
+        problem.cutter.require_recompute()
 
 
 def require_offload(problem: Problem) -> None:

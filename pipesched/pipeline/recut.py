@@ -16,15 +16,22 @@ from pipesched.pipeline.problem import Problem
 
 
 def can_be_cut(problem: Problem) -> bool:
-    """Return whether the stages of a problem may be cut anew: it has layers, no given layout, and no placement yet."""
-    return problem.layers is not None and problem.layers.rule != GIVEN and problem.placement is None
+    """Return whether the stages of a problem may be cut anew.
 
-
-def recut(problem: Problem, placement: Placement) -> Problem:
-    """Return `problem`, whose layers have a rule, cut for a placement, which it then has.
-
-    Raises NotApplicable where some stage would have nothing to do.
+    It has no placement yet, and layers without a given layout, or a model that it was derived from.
     """
+    has_layers = problem.layers is not None and problem.layers.rule != GIVEN
+    return (has_layers or problem.cutter is not None) and problem.placement is None
+
+
+def recut(problem: Problem, placement: Placement, algorithm: str | None = None) -> Problem:
+    """Return `problem`, which can be cut anew, cut for a placement, which it then has.
+
+    `algorithm` is what will schedule it, if that is known. Raises NotApplicable where some stage would have nothing to
+    do.
+    """
+    if problem.cutter is not None:
+        return problem.cutter.cut(problem, placement, algorithm)
     layers, stages = problem.layers, len(placement.devices)
     assert layers is not None  # can_be_cut
     least = least_counts(stages, layers.first, layers.last)
@@ -46,13 +53,14 @@ def recut(problem: Problem, placement: Placement) -> Problem:
     )
 
 
-def fitted_to(problem: Problem, placement: Placement) -> Problem:
-    """Return `problem` on a placement: cut for it if its layers may be cut anew, else fused to its number of stages.
+def fitted_to(problem: Problem, placement: Placement, algorithm: str | None = None) -> Problem:
+    """Return `problem` on a placement: cut for it if it may be cut anew, else fused to its number of stages.
 
+    `algorithm` is what will schedule it, if that is known.
     Raises NotApplicable where the groups of stages cannot be equal, or some stage would have nothing to do.
     """
     if can_be_cut(problem):
-        return recut(problem, placement)
+        return recut(problem, placement, algorithm)
     return replace(fuse(problem, len(placement.devices)), placement=placement)
 
 
@@ -64,7 +72,7 @@ def settled(problem: Problem, placement: Placement) -> Problem:
 def opened(problem: Problem) -> Problem:
     """Return `problem` with its placement left open, and the stages that it has, for which no other cut is found."""
     layers = None if problem.layers is None else replace(problem.layers, rule=GIVEN)
-    return replace(problem, placement=None, layers=layers)
+    return replace(problem, placement=None, layers=layers, cutter=None)
 
 
 def balanced_for(problem: Problem) -> Problem:

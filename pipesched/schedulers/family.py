@@ -85,12 +85,11 @@ def prepare(problem: Problem, family: Family) -> Problem:
 def _fitted(problem: Problem, family: Family) -> Problem:
     """Return `problem` with the stages and the placement of a family."""
     if family.placement == ANY:
-        return problem if problem.placement else _placed(problem, problem.stages, "linear")
+        return problem if problem.placement else _placed(problem, problem.stages, "linear", family)
     unit = 2 * problem.devices if "2" in family.stages else problem.devices
     if can_be_cut(problem):
-        return _placed(
-            problem, max(problem.stages // unit, 1) * unit if "k" in family.stages else unit, family.placement
-        )
+        stages = max(problem.stages // unit, 1) * unit if "k" in family.stages else unit
+        return _placed(problem, stages, family.placement, family)
     if problem.stages % unit:
         low = problem.stages // unit * unit
         nearest = f"{low} or {low + unit}" if low else f"{unit}"
@@ -99,14 +98,14 @@ def _fitted(problem: Problem, family: Family) -> Problem:
             f" the config has {problem.stages}",
             "stages",
         )
-    fitted = _placed(problem, problem.stages if "k" in family.stages else unit, family.placement)
+    fitted = _placed(problem, problem.stages if "k" in family.stages else unit, family.placement, family)
     _require_agreement(problem, fitted, family)
     return fitted
 
 
-def _placed(problem: Problem, stages: int, name: str) -> Problem:
-    """Return `problem` fused to a number of stages, or cut anew for it, on a placement."""
-    return fitted_to(problem, named_placement(name, problem.devices, stages))
+def _placed(problem: Problem, stages: int, name: str, family: Family) -> Problem:
+    """Return `problem` fused to a number of stages, or cut anew for it, on a placement, as a family will run it."""
+    return fitted_to(problem, named_placement(name, problem.devices, stages), family.name)
 
 
 def _require_agreement(problem: Problem, fitted: Problem, family: Family) -> None:

@@ -10,7 +10,7 @@ from dataclasses import replace
 from typing import Any, NamedTuple
 
 from pipesched.errors import NotApplicable
-from pipesched.pipeline.problem import Problem, require_offload
+from pipesched.pipeline.problem import Problem, require_offload, require_recompute
 from pipesched.pipeline.quantities import canonical, to_fraction
 from pipesched.schedulers.family import Family
 from pipesched.schedulers.options import FULL, OFFLOAD, RECOMPUTE
@@ -28,11 +28,14 @@ def savings(problem: Problem, family: Family, recompute: Any, offload: Any) -> S
 
     `problem` is the one that the family runs, with its number of stages. Where both are given, the smaller number takes
     the first stages and the larger those behind them. Raises NotApplicable for more stages than there are, for the same
-    number twice, and for a family that obeys a budget; ConfigError where the problem has no cost of an offload.
+    number twice, and for a family that obeys a budget; or where the costs hold a recompute already;
+    ConfigError where the problem has no cost of an offload.
     """
     _require_use(problem, family, OFFLOAD if recompute is None else RECOMPUTE)
     if offload is not None:
         require_offload(problem)
+    if recompute is not None:
+        require_recompute(problem)
     again = first_stages(problem, family, RECOMPUTE, recompute)
     away = first_stages(problem, family, OFFLOAD, offload)
     if again == away and counts_layers(problem, RECOMPUTE, recompute):

@@ -17,7 +17,7 @@ from pipesched.names import require_name
 from pipesched.outcome import Outcome, SolveReport
 from pipesched.pipeline.bounds import Bound
 from pipesched.pipeline.kinds import Allowed
-from pipesched.pipeline.problem import Problem, require_offload, require_problem
+from pipesched.pipeline.problem import Problem, require_offload, require_problem, require_recompute
 from pipesched.pipeline.schedule import Schedule
 from pipesched.solver.candidate import Candidate
 from pipesched.solver.case import OBJECTIVES, Case, Improvement
@@ -134,6 +134,8 @@ def _require_effect(problem: Problem, allowed: Allowed, method: str) -> None:
     """Raise ConfigError for an argument that has no effect beside another, and for an offload without its cost."""
     if allowed.offload:
         require_offload(problem)
+    if allowed.recompute:
+        require_recompute(problem)
     saving = next((name for name, given in allowed._asdict().items() if given), None)
     if saving and method == "improve":
         raise ConfigError(f"has no effect with `{saving}`: local search knows only activations that are kept", "method")

@@ -32,9 +32,13 @@ from pipesched.schedulers.options import OPTIONS
 SOURCE = Path(pipesched.__file__).parent
 FLAG = re.compile(r"(?<![\w-])--[a-z]")
 BACKTICKED = re.compile(r"`([a-z][a-z_0-9]*(?:\.[a-z_]+)?)`")
-# Of these three messages speak that are about the problem, where `about_problem` has the flags, or about a block, which
-# stands in a config.
-WITHOUT_FLAG = {"backward", "backward_input", "backward_weight", "layer", "first", "last"}
+# Of these messages speak that are about the problem, where `about_problem` has the flags, or about a block, which
+# stands in a config, as the last two do.
+OF_OTHERS = {SOURCE / "estimation" / name for name in ("frameworks.py", "layout_text.py", "layout_reader.py")}  # flags
+WITHOUT_FLAG = {"backward", "backward_input", "backward_weight", "layer", "first", "last"} | {
+    "training.layout",
+    "training.recompute",
+}
 
 
 def library_modules() -> list[Path]:
@@ -81,7 +85,7 @@ def test_the_library_knows_no_flags() -> None:
         f"{path.relative_to(SOURCE)}:{line}: {text}"
         for path in library_modules()
         for line, text in texts(path, docstrings=True)
-        if FLAG.search(text)
+        if FLAG.search(text) and path not in OF_OTHERS
     ]
     assert found == []
 

@@ -61,7 +61,8 @@ def _most_chunks(row: list[str]) -> int:
 
 def test_v_min_in_ten_lines() -> None:
     """The example config is V-Min's block for P = 4: 4 chunks, 59 at M = 8 as published and as the family itself."""
-    problem, asked, _ = load_config(str(EXAMPLE), {})
+    config = load_config(str(EXAMPLE), {})
+    problem, asked = config.problem, config.algorithm
     assert asked is not None
     mine, family = run(problem, asked.name, **asked.options), run(problem, "v-min")
     assert (mine.algorithm, mine.schedule.makespan_ticks, mine.schedule.span_ticks) == ("block", 59, 59)

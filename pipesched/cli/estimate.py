@@ -1,0 +1,121 @@
+"""`pipesched estimate`: from a model and GPUs to stages, memory and the time of a step."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from pipesched.cli.options import ProblemSource, Screen, Target
+from pipesched.cli.words import Algo
+
+if TYPE_CHECKING:
+    from pipesched.estimation.result import Estimate
+
+
+def command(
+    words: Annotated[
+        list[str] | None,
+        typer.Argument(help="The YAML file of the setup, and an algorithm of `pipesched list`.", metavar="FILE|NAME"),
+    ] = None,
+    *,
+    algo: Algo = None,
+    layout: Annotated[
+        bool, typer.Option("--layout", help="Print the stages as Megatron-LM and torchtitan take them.", metavar="")
+    ] = False,
+    trace: Annotated[
+        str | None,
+        typer.Option(
+            "--trace",
+            help="Print where a number comes from: stage.3.forward, layer.0.activation, device.0.fixed, step.mfu.",
+            metavar="ADDRESS",
+        ),
+    ] = None,
+    count: Annotated[
+        str,
+        typer.Option(
+            "--count",
+            help="Operations of attention: causal (half of the scores), or full, as in older papers.",
+            metavar="NAME",
+        ),
+    ] = "causal",
+    with_chart: Annotated[bool, typer.Option("--chart", help="Draw the schedule of the step too.", metavar="")] = False,
+    estimation: ProblemSource,
+    family_options: dict[str, Any],
+    target: Target,
+    screen: Screen,
+) -> None:
+    """Estimate times, memory and speed of a model on GPUs: for each stage, each device, and the step.
+
+    The YAML file says model, hardware, parallel, batch and training; options replace its values.
+    """
+    from pipesched.cli.output import console_for, print_json, save, target_format, working
+    from pipesched.cli.reading import given_config
+    from pipesched.cli.words import only_name, split_words
+    from pipesched.estimation.document import estimate_document
+    from pipesched.estimation.estimate import estimate_of
+    from pipesched.names import require_name
+
+    require_name(("causal", "full"), count, "way to count", "count")
+    target_format(target, "estimate")
+    names, source = split_words(words, estimation)
+    name = only_name(names, algo)
+    config = given_config(source, notes=False)
+    with working(config.problem):
+        found = estimate_of(config, name, whole=count == "full", **family_options)
+    save(found, "estimate", target)
+    if trace is not None:
+        _print_trace(found, trace, screen)
+        return
+    if layout:
+        _print_layout(found, screen)
+        return
+    if screen.as_json:
+        print_json(estimate_document(found))
+        return
+    console = console_for(screen)
+    _print_estimate(found, console, screen, chart=with_chart)
+
+
+def _print_estimate(found: Estimate, console: Any, screen: Screen, *, chart: bool) -> None:
+    from pipesched.cli.output import waiting
+    from pipesched.estimation.table import estimate_parts, fit_lines
+    from pipesched.render.gantt import Gantt
+
+    for part in estimate_parts(found):
+        console.print(part)
+    if chart:
+        console.print()
+        console.print(Gantt(found.outcome, ascii_only=screen.ascii_only))
+    if found.fits:
+        return
+    with waiting("looking for changes with which it fits"):
+        lines = [*fit_lines(found)]
+    for line in lines:
+        console.print(line)
+
+
+def _print_trace(found: Estimate, address: str, screen: Screen) -> None:
+    from pipesched.cli.output import console_for, print_json
+    from pipesched.estimation.table import trace_table
+    from pipesched.estimation.trace import trace, trace_document
+
+    traced = trace(found, address)
+    if screen.as_json:
+        print_json(trace_document(traced))
+        return
+    for part in trace_table(traced):
+        console_for(screen).print(part)
+
+
+def _print_layout(found: Estimate, screen: Screen) -> None:
+    """Print the stages as other frameworks take them."""
+    from pipesched.cli.output import console_for, print_json
+    from pipesched.estimation.frameworks import layout_document, layout_lines
+
+    if screen.as_json:
+        print_json(layout_document(found))
+        return
+    console = console_for(screen)
+    for line in layout_lines(found):
+        console.print(line, soft_wrap=True)

@@ -1,0 +1,94 @@
+"""The problem of a config that describes a training run: derived from its model and its GPUs, in ms and GB."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import NamedTuple
+
+from pipesched.config.fields import SETUP_NAMES
+from pipesched.config.values import Given, located
+from pipesched.errors import ConfigError
+from pipesched.estimation.derived import derive
+from pipesched.estimation.sections import Section, Sections, merged
+from pipesched.estimation.sections import located as located_in_sections
+from pipesched.estimation.setup import Setup
+from pipesched.estimation.setup_reader import ReadSetup, read_setup
+from pipesched.pipeline.problem import Problem
+
+UNITS = {"time_unit": "ms", "unit": "GB"}
+INSTEAD = {  # parameter of make_problem -> what to give where its value is derived
+    "devices": "give `parallel.pipeline`",
+    "stages": "give `parallel.chunks`, the stages of a device",
+    "chunks": "give `parallel.chunks`",
+    "layers": "`model` has them",
+    "layer": "`model` has its costs; keys of costs and memory replace those of the stages",
+    "first": "`model` has the embedding",
+    "last": "`model` has the head",
+    "layout": "give `training.layout`",
+    "time_unit": "derived times are in ms",
+    "unit": "derived memory is in GB",
+}
+
+
+class Derived(NamedTuple):
+    """A problem, the training run that it was derived from, and what to know of that."""
+
+    problem: Problem
+    setup: Setup
+    notes: tuple[str, ...]
+
+
+def derived(values: Mapping[str, Given]) -> Derived:
+    """Return the problem of values that describe a training run. Raises ConfigError that says where they stand."""
+    sections = _sections(values)
+    setup, notes = _read(values, sections)
+    given = {name: value.value for name, value in values.items() if name not in (*SETUP_NAMES, *INSTEAD, "algorithm")}
+    try:
+        problem = derive(setup, given)
+    except ConfigError as error:
+        if error.key in given:  # a value at fault, whatever it says of an algorithm
+            error = ConfigError(error.message, error.key, entry=error.entry, where=error.where)
+        raise located_in_sections(located(error, values), sections) from None
+    return Derived(problem, setup, notes)
+
+
+def setup_notes(values: Mapping[str, Given]) -> tuple[str, ...]:
+    """Return what to know of a problem that is derived from these values. Raises ConfigError as `derived` does."""
+    return _read(values, _sections(values)).notes
+
+
+def _read(values: Mapping[str, Given], sections: Sections) -> ReadSetup:
+    """Return the training run, with a first note that says that the problem is derived."""
+    _require_place(values)
+    name = values["name"].value if "name" in values else ""
+    setup, notes = read_setup(sections, str(name))
+    return ReadSetup(setup, (_estimated(setup), *notes))
+
+
+def _sections(values: Mapping[str, Given]) -> Sections:
+    """Return the sections; the chunks of a device as an override are those of `parallel`."""
+    sections: dict[str, Section] = {name: values[name].value for name in SETUP_NAMES if name in values}
+    if "chunks" in values and values["chunks"].where is None:
+        sections["parallel"] = merged(sections.get("parallel"), {"chunks": values["chunks"].value}, "parallel")
+    return sections
+
+
+def _require_place(values: Mapping[str, Given]) -> None:
+    """Raise ConfigError for a value that is derived, and cannot be given too."""
+    for name, instead in INSTEAD.items():
+        given = values.get(name)
+        if given is None or given.value == UNITS.get(name, given) or (name == "chunks" and given.where is None):
+            continue
+        raise located(ConfigError(f"has no place beside `model`: {instead}", name), values)
+
+
+def _estimated(setup: Setup) -> str:
+    """Return a line that says that the problem is derived."""
+    parallel, batch = setup.parallel, setup.batch
+    ways = [f"{key} {getattr(parallel, key)}" for key in ("tensor", "pipeline", "context", "expert", "data")]
+    layout = ", ".join(way for way in ways if not way.endswith(" 1"))
+    what = f"{setup.model.name} on {parallel.gpus} {setup.hardware.name} ({layout or 'no parallelism'})"
+    return (
+        f"costs and memory are estimated: {what}, {batch.size} sequences of {batch.sequence} a step;"
+        " `pipesched estimate` shows them"
+    )

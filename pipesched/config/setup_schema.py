@@ -1,0 +1,149 @@
+"""The JSON Schema of the sections that describe a training run: model, hardware, parallel, batch, training."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from pipesched.config.fields import SETUP
+from pipesched.estimation.efficiency import GEMM, KEYS
+from pipesched.estimation.hardware_reader import COUNTS, NUMBERS
+from pipesched.estimation.huggingface import MODEL_TYPES
+from pipesched.estimation.model import BIASES, MLPS, NORMS, POSITIONS
+from pipesched.estimation.presets import HARDWARE, preset_names
+from pipesched.estimation.setup import AUTO, BF16, FP32, FULL, PRECISIONS, RECOMPUTES, SIZES
+
+Schema = dict[str, Any]
+
+TEXT: Schema = {"type": "string"}
+FLAG: Schema = {"type": "boolean"}
+COUNT: Schema = {"type": "integer", "minimum": 1}
+NUMBER: Schema = {"type": "number", "exclusiveMinimum": 0}
+SHARE: Schema = {"type": "number", "minimum": 0}
+MEMORY: Schema = {"type": "string", "pattern": r"^\s*[0-9.]+([eE][-+]?[0-9]+)?\s*([kMGT]?B|[KMGT]iB)\s*$"}
+PARALLEL = {
+    "gpus": "on how many GPUs to train",
+    "tensor": "ranks that share each layer",
+    "pipeline": "devices of the pipeline",
+    "chunks": "stages of a device",
+    "context": "ranks that share the sequence",
+    "expert": "ranks that share the experts; times expert_tensor it divides tensor x context x data",
+    "expert_tensor": "ranks that share each expert",
+    "data": "derived: gpus / (tensor x pipeline x context); checked if given",
+}
+BATCH = {
+    "sequence": "words of a sequence",
+    "micro": "sequences of a microbatch; default 1",
+    "global": "sequences of a step, over all GPUs",
+}
+SWITCHES = {
+    "distributed_optimizer": "the optimizer's numbers are spread over data-parallel ranks (ZeRO-1); default true",
+    "flash_attention": "attention between words is fused; default true",
+    "tensor_overlap": "tensor-parallel communication runs beside its products; default false",
+    "fused_loss": "the loss never forms 32-bit logits; default false",
+}
+GPU = {
+    "tflops": "peak of dense 16-bit products, in TFLOP/s",
+    "memory": "in GB",
+    "bandwidth": "of its memory, in GB/s",
+    "nvlink": "to others of its node, in GB/s a direction; absent: none",
+    "pcie": "to the host, in GB/s a direction",
+    "nic": "to other nodes, in GB/s a direction",
+    "gpus_per_node": "GPUs of a node; default 8",
+    "nvlink_gpus": "GPUs that NVLink joins from node to node",
+}
+
+
+def setup_schemas() -> dict[str, Schema]:
+    """Return the schema of each section, by its name."""
+    shapes = {
+        "model": [TEXT, _model()],
+        "hardware": [{"enum": list(preset_names(HARDWARE))}, _object(_hardware())],
+        "parallel": [{**_object(_parallel()), "required": ["gpus"]}],
+        "batch": [{**_object(_described(BATCH, COUNT, "micro")), "required": ["sequence", "global"]}],
+        "training": [_object(_training())],
+    }
+    return {field.key: {"description": field.help, "anyOf": [*shapes[field.key], {"type": "null"}]} for field in SETUP}
+
+
+def _object(properties: dict[str, Schema]) -> Schema:
+    return {"type": "object", "additionalProperties": False, "properties": properties}
+
+
+def _or_null(schema: Schema) -> Schema:
+    return {"anyOf": [schema, {"type": "null"}]}
+
+
+def _described(helps: dict[str, str], shape: Schema, *searched: str) -> dict[str, Schema]:
+    """Return a schema for each key; a key of `searched` may hold candidates of a search instead."""
+    return {
+        key: {"description": text, "anyOf": [shape, {"type": "null"}, *(_candidates(shape) if key in searched else [])]}
+        for key, text in helps.items()
+    }
+
+
+def _candidates(shape: Schema) -> list[Schema]:
+    return [{"const": AUTO}, {"type": "array", "items": shape}]
+
+
+def _model() -> Schema:
+    """Return the schema of a mapping of Hugging Face's keys: those that it knows, and any other."""
+    own = {"mlp": MLPS, "norm": NORMS, "bias": BIASES, "positions": POSITIONS}
+    words = {key: _or_null({"enum": list(names)}) for key, names in own.items()}
+    model_type = _or_null({"enum": list(MODEL_TYPES)})
+    return {
+        "type": "object",
+        "properties": {
+            **words,
+            "model_type": model_type,
+            "tie_word_embeddings": _or_null(FLAG),
+            "dropout": _or_null({"type": "number", "minimum": 0, "maximum": 1}),
+        },
+    }
+
+
+def _hardware() -> dict[str, Schema]:
+    helps = {key: GPU[key] for key in NUMBERS}
+    numbers = _described({key: text for key, text in helps.items() if key not in COUNTS}, NUMBER)
+    numbers |= _described({key: text for key, text in helps.items() if key in COUNTS}, COUNT)
+    numbers["memory"]["anyOf"].append(MEMORY)
+    return {"preset": _or_null({"enum": list(preset_names(HARDWARE))}), **numbers}
+
+
+def _parallel() -> dict[str, Schema]:
+    what = "sequence parallelism; default: with tensor parallelism"
+    return {
+        **_described(PARALLEL, COUNT, *SIZES),
+        "sequence": {"description": what, "anyOf": [FLAG, {"type": "null"}, *_candidates(FLAG)]},
+    }
+
+
+def _training() -> dict[str, Schema]:
+    recompute = {"enum": list(RECOMPUTES)}
+    return {
+        "precision": {"description": "of weights and activations; default bf16", **_or_null({"enum": [*PRECISIONS]})},
+        "gradients": {"description": "of the main gradients; default fp32", **_or_null({"enum": [FP32, BF16]})},
+        **_described(SWITCHES, FLAG),
+        "recompute": {
+            "description": "none, selective (the core of attention), full, or full of so many layers of each stage",
+            "anyOf": [
+                recompute,
+                {**_object({FULL: COUNT}), "required": [FULL]},
+                *_candidates(recompute),
+                {"type": "null"},
+            ],
+        },
+        "layout": {
+            "description": "auto, the layers of each stage, or Megatron's text of them",
+            "anyOf": [TEXT, {"type": "array", "items": {"type": "integer", "minimum": 0}}, {"type": "null"}],
+        },
+        "efficiency": {
+            "description": "measured shares of the GPU's numbers, or the name of a YAML file of them",
+            "anyOf": [TEXT, _object(_efficiency()), {"type": "null"}],
+        },
+    }
+
+
+def _efficiency() -> dict[str, Schema]:
+    """Return the schemas of the shares; `gemm` is one for all products, or one for each kind of operation."""
+    gemm = {"anyOf": [SHARE, _object({part: _or_null(SHARE) for part in GEMM}), {"type": "null"}]}
+    return {key: gemm if key == "gemm" else _or_null(SHARE) for key in KEYS}

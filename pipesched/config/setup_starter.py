@@ -1,0 +1,170 @@
+"""What `pipesched init` writes for a model: a commented config of a training run that fits the memory of its GPUs."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator
+from typing import NamedTuple
+
+from pipesched.checks import require_whole
+from pipesched.estimation.derived import derive
+from pipesched.estimation.model import Model
+from pipesched.estimation.model_reader import read_model_section
+from pipesched.estimation.parameters import parameters
+from pipesched.estimation.sections import merged
+from pipesched.estimation.setup import Setup
+from pipesched.estimation.setup_reader import setup_of
+
+USUAL_HARDWARE = "h100-sxm"
+USUAL_SEQUENCE = 4096
+ROUNDS = 4  # microbatches a device of the pipeline
+STATES = 18  # bytes of a parameter: 16-bit weights, 32-bit gradients, Adam
+MOST_GPUS = 1_000_000
+RANKS = (1, 2, 4, 8)
+PLAIN = re.compile(r"[A-Za-z][\w ./-]*[\w]", re.ASCII)  # a text that YAML takes for one
+
+STARTER = """\
+# A training run for pipesched: {title}. Try it:
+#   pipesched estimate -c THIS_FILE
+#   pipesched run -c THIS_FILE
+#   pipesched compare 1f1b interleaved zb-h1 -c THIS_FILE
+# Costs and memory are derived, in ms and GB; keys of costs and memory would replace them.
+{warning}
+name: {name}
+model: {model}
+hardware: {hardware}
+
+parallel:
+  gpus: {gpus}
+  tensor: {tensor:<21}# splits each layer; within a node
+  pipeline: {pipeline:<19}# devices of the pipeline
+  chunks: 1                    # stages a device; more for interleaved schedules
+  # context: 1                 # splits the sequence
+  expert: {expert:<21}# spreads experts; divides tensor x context x data
+  # expert_tensor: 1           # splits each expert
+  # sequence: true             # sequence parallelism; default: with tensor parallelism
+  # data: {data:<21}# derived: gpus / (tensor x pipeline x context)
+
+batch:
+  sequence: {sequence:<19}# tokens of a sequence
+  micro: 1                     # sequences of a microbatch
+  global: {size:<21}# sequences of a step; microbatches = global / (micro x data) = {microbatches}
+
+training:
+  precision: bf16              # or fp16, fp32
+  # gradients: fp32            # the main gradients; or bf16
+  # distributed_optimizer: true  # its numbers are spread over data-parallel ranks
+  recompute: {recompute:<18}# none, selective, full, or {{full: 2}}: of so many layers of each stage
+  # flash_attention: true
+  # tensor_overlap: false      # tensor-parallel communication runs beside its products
+  # fused_loss: false          # the loss never forms 32-bit logits
+  # layout: auto               # or the layers of each stage
+  # efficiency: {{gemm: 0.7}}    # your own measurements instead of the fitted shares of the GPU's numbers
+"""
+WARNING = "# No layout was found that fits their memory; `pipesched estimate` says by how much.\n"
+
+
+def setup_starter(model: str, hardware: str | None = None, gpus: int | None = None) -> str:
+    """Return a commented config of a model on GPUs, whose layout fits their memory where one is found that does.
+
+    Raises ConfigError for an unknown model or hardware.
+    """
+    if gpus is not None:
+        require_whole(gpus, "parallel.gpus", least=1, most=MOST_GPUS)
+    gpu = USUAL_HARDWARE if hardware is None else hardware
+    setup, fits = _laid_out(_Asked(model, gpu), gpus)
+    parallel = setup.parallel
+    return STARTER.format(
+        title=setup.name,
+        warning="" if fits else WARNING,
+        name=_spelled(setup.name),
+        model=_spelled(model),
+        hardware=_spelled(gpu),
+        gpus=parallel.gpus,
+        tensor=parallel.tensor,
+        pipeline=parallel.pipeline,
+        expert=parallel.expert,
+        data=parallel.data,
+        sequence=setup.batch.sequence,
+        size=setup.batch.size,
+        microbatches=setup.microbatches,
+        recompute=setup.training.recompute,
+    )
+
+
+def _spelled(text: str) -> str:
+    """Return a text as YAML has it: in quotes where it needs them."""
+    return text if PLAIN.fullmatch(text) else json.dumps(text, ensure_ascii=False)
+
+
+class _Asked(NamedTuple):
+    """A model and the GPUs to train it on, as they are named."""
+
+    model: str
+    hardware: str
+
+    def setup(self, gpus: int, tensor: int = 1, pipeline: int = 1, recompute: str = "none") -> Setup:
+        """Return the training run of a layout; experts are spread over up to 8 ranks."""
+        model = read_model_section(merged(None, self.model, "model")).model
+        data = gpus // (tensor * pipeline)
+        expert = 1 if model.experts is None else _most_common(model.experts.count, tensor * data)
+        return setup_of(
+            model=self.model,
+            hardware=self.hardware,
+            parallel={"gpus": gpus, "tensor": tensor, "pipeline": pipeline, "expert": expert},
+            batch={
+                "sequence": min(USUAL_SEQUENCE, model.position_rows or USUAL_SEQUENCE),
+                "global": ROUNDS * pipeline * data,
+            },
+            training={"recompute": recompute},
+        ).setup
+
+
+def _most_common(one: int, other: int) -> int:
+    """Return the largest of 8, 4, 2 and 1 that divides both numbers."""
+    return next(size for size in RANKS[::-1] if one % size == 0 and other % size == 0)
+
+
+def _laid_out(asked: _Asked, gpus: int | None) -> tuple[Setup, bool]:
+    """Return the first setup that fits, by rising numbers of GPUs where none is given; else the last, and that."""
+    alone = asked.setup(1)
+    found = alone
+    for count in [gpus] if gpus is not None else [_enough(alone) * more for more in (1, 2, 4)]:
+        for recompute in ("none", "full"):
+            for tensor, pipeline in _layouts(alone, count):
+                found = asked.setup(count, tensor, pipeline, recompute)
+                if _fits(found):
+                    return found, True
+    return found, False
+
+
+def _enough(setup: Setup) -> int:
+    """Return a number of GPUs whose memory holds the states twice, a power of two of at least 8."""
+    needed = 2 * STATES * parameters(setup.model).total / (setup.hardware.memory * 1e9)
+    return int(max(8, 2 ** (int(needed) - 1).bit_length())) if needed > 1 else 8
+
+
+def _layouts(setup: Setup, gpus: int) -> Iterator[tuple[int, int]]:
+    """Yield tensor and pipeline by how many ranks hold the model; tensor stays in a node, and divides the model."""
+    node, model = min(setup.hardware.gpus_per_node, gpus), setup.model
+    tensors = [size for size in RANKS if size <= node and gpus % size == 0 and _divides(model, size)]
+    pairs = [
+        (tensor, pipeline)
+        for tensor in tensors
+        for pipeline in range(1, min(gpus // tensor, model.layers) + 1)
+        if gpus // tensor % pipeline == 0 and (pipeline > 1 or gpus == tensor)
+    ]
+    yield from sorted(pairs, key=lambda pair: (pair[0] * pair[1], pair[0]))
+
+
+def _divides(model: Model, tensor: int) -> bool:
+    sizes = [model.heads, model.ffn] + ([model.kv_heads] if model.latent is None else [])
+    return not any(size % tensor for size in sizes)
+
+
+def _fits(setup: Setup) -> bool:
+    """Return whether a setup fits its memory under 1F1B."""
+    from pipesched.outcome import run
+
+    return run(derive(setup, {}), "1f1b").schedule.fits

@@ -1,0 +1,94 @@
+"""The tables of the presets: a line for each model, or for each GPU."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+from rich.console import Console, ConsoleOptions, RenderResult
+from rich.table import Table
+from rich.text import Text
+
+from pipesched.render.comparison import GAP, grid
+
+Row = Mapping[str, Any]
+LEAST = 40  # columns of a source; with fewer there is none
+
+
+class PresetTable:
+    """A line for each preset: its name, its numbers as far as there is room, and its source, beside them or below."""
+
+    def __init__(self, rows: Iterable[Row], kind: str) -> None:
+        self.kind = kind
+        self.lines = [_model(row) if kind == "model" else _hardware(row) for row in rows]
+
+    def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
+        """Yield the table."""
+        widths = {key: max(len(key), *(len(line[key]) for line in self.lines)) for key in self.lines[0]}
+        source = widths.pop("source")
+        left = options.max_width - widths.pop(self.kind)
+        shown = [self.kind]
+        for key, width in widths.items():
+            if left >= width + GAP:
+                shown.append(key)
+            left -= width + GAP
+        if left - GAP >= min(LEAST, source):
+            yield self._table([*shown, "source"])
+            return
+        yield self._table(shown)
+        yield Text()
+        yield self._table([self.kind, "source"])
+
+    def _table(self, keys: Sequence[str]) -> Table:
+        table = grid()
+        for key in keys:
+            if key == "source":
+                table.add_column(key, overflow="fold")
+            else:
+                is_text = key in (self.kind, "more", "fitted on")
+                table.add_column(key, no_wrap=True, justify="left" if is_text else "right")
+        for line in self.lines:
+            table.add_row(*(Text(line[key], style="bold" if key == self.kind else "") for key in keys))
+        return table
+
+
+def _model(row: Row) -> dict[str, str]:
+    total, active = row["parameters"], row["active_parameters"]
+    return {
+        "model": row["name"],
+        "parameters": _billions(total) + (f" ({_billions(active)} active)" if active < total else ""),
+        "layers": str(row["layers"]),
+        "hidden": str(row["hidden"]),
+        "heads": str(row["heads"]) if row["latent"] or row["heads"] == row["kv_heads"] else _heads(row),
+        "ffn": str(row["ffn"]),
+        "words": str(row["vocabulary"]),
+        "more": _more(row),
+        "source": row["source"],
+    }
+
+
+def _heads(row: Row) -> str:
+    return f"{row['heads']}/{row['kv_heads']}"
+
+
+def _more(row: Row) -> str:
+    """Return what a model has beside its shapes, in a few words."""
+    experts = row["experts"]
+    parts = [f"{experts['active']} of {experts['count']} experts of {experts['width']}"] if experts else []
+    parts += ["latent attention"] if row["latent"] else []
+    return ", ".join(parts)
+
+
+def _billions(count: int) -> str:
+    return f"{count / 1e9:.4g} B"
+
+
+def _hardware(row: Row) -> dict[str, str]:
+    keys = {"TFLOP/s": "tflops", "GB": "memory", "GB/s": "bandwidth", "NVLink": "nvlink", "PCIe": "pcie", "NIC": "nic"}
+    return {
+        "hardware": row["name"],
+        **{title: "-" if row[key] is None else f"{float(row[key]):g}" for title, key in keys.items()},
+        "a node": str(row["gpus_per_node"]),
+        "fitted on": row["fitted_on"] or "-",
+        "source": row["source"],
+    }

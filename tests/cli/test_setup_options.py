@@ -1,0 +1,229 @@
+"""Options that describe a training run: a model on GPUs without a file, and on top of one."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from pipesched.cli.app import COMMANDS, LazyCommands
+from pipesched.cli.flags import ESTIMATE_FLAGS, SETUP_FLAGS
+from pipesched.cli.setup_options import ESTIMATE_OPTIONS, SETUP_OPTIONS, setup_overrides
+from pipesched.estimation.presets import preset_names
+
+Cli = Callable[..., subprocess.CompletedProcess[str]]
+OPTIONS = {
+    "--model": "llama-3-8b",
+    "--hardware": "h100-sxm",
+    "--gpus": "8",
+    "--pipeline": "4",
+    "--sequence": "4096",
+    "--global-batch": "32",
+}
+FILE = """\
+model: llama-3-8b
+hardware: h100-sxm
+parallel: {gpus: 8, pipeline: 4}
+batch: {sequence: 4096, global: 32}
+"""
+NOTE = "pipesched: note: costs and memory are estimated: llama-3-8b on 8 h100-sxm (pipeline 4, data 2), 32 sequences of"
+
+
+def words(**changes: str | None) -> list[str]:
+    """The options above with some changed, or left out."""
+    options = {**OPTIONS, **{f"--{name.replace('_', '-')}": text for name, text in changes.items()}}
+    return [word for flag, text in options.items() if text is not None for word in (flag, text)]
+
+
+def test_a_run_without_a_file(cli: Cli) -> None:
+    """A model on GPUs is named by options alone; a line on stderr says once that all is estimated."""
+    result = cli("run", "1f1b", *words(), "--json")
+    assert (result.returncode, result.stderr.count("\n")) == (0, result.stderr.count("note: "))
+    assert result.stderr.startswith(NOTE)
+    problem = json.loads(result.stdout)["problem"]
+    assert (problem["devices"], problem["microbatches"], problem["time_unit"]) == (4, 16, "ms")
+
+
+@pytest.mark.parametrize("layout", ["auto", "[4, 4, 4, 4, 4, 4, 4, 4]"])
+def test_run_and_estimate_have_the_same_default(cli: Cli, layout: str) -> None:
+    """Without an algorithm both schedule the stages that the file asks for, also where it lays them out."""
+    Path("c.yaml").write_text(
+        FILE.replace("pipeline: 4", "pipeline: 4, chunks: 2") + f"training: {{layout: {layout}}}\n"
+    )
+    estimated = json.loads(cli("estimate", "-c", "c.yaml", "--json").stdout)
+    scheduled = json.loads(cli("run", "-c", "c.yaml", "--json").stdout)
+    assert scheduled["problem"]["stages"] == 8
+    assert scheduled["algorithm"] == estimated["step"]["algorithm"] == "interleaved"
+    assert scheduled["metrics"]["makespan"] == estimated["step"]["pipeline"]
+
+
+def test_options_on_top_of_a_file(cli: Cli) -> None:
+    """Every command works on a file with sections; an option replaces one value of it."""
+    Path("c.yaml").write_text(FILE)
+    same = cli("run", "1f1b", *words(), "--json").stdout
+    assert cli("run", "1f1b", "-c", "c.yaml", "--json").stdout == same
+    changed = json.loads(cli("run", "1f1b", "c.yaml", "--global-batch", "64", "--json").stdout)
+    assert changed["problem"]["microbatches"] == 32
+    for command in (["compare", "1f1b", "zb-h1"], ["list"], ["explain", "1f1b"], ["robust", "1f1b", "--samples", "5"]):
+        result = cli(*command, "-c", "c.yaml")
+        assert (result.returncode, result.stderr.count("are estimated")) == (0, 1)
+
+
+def test_every_option_sets_its_key() -> None:
+    """Each option stands for a key of a section; what spells a number is one, but for names."""
+    given = {option.parameter: "7" for option in (*SETUP_OPTIONS, *ESTIMATE_OPTIONS)}
+    sizes = ("gpus", "tensor", "pipeline", "context", "expert", "expert_tensor", "chunks")
+    assert setup_overrides(given) == {
+        "model": "7",
+        "hardware": "7",
+        "parallel": dict.fromkeys(sizes, 7),
+        "batch": {"sequence": 7, "micro": 7, "global": 7},
+        "training": {"precision": "7", "recompute": {"full": 7}},
+    }
+    assert setup_overrides({"setup_training_recompute": "full"}) == {"training": {"recompute": "full"}}
+    assert {option.key for option in (*SETUP_OPTIONS, *ESTIMATE_OPTIONS)} == {*SETUP_FLAGS, *ESTIMATE_FLAGS}
+
+
+def test_commands_that_take_a_problem_take_them_hidden() -> None:
+    """The help of a command shows one of them; it says which command lists the others."""
+    for name in ("run", "compare", "solve", "explain", "robust", "list"):
+        options = {flag: option for option in LazyCommands()[name].params for flag in option.opts}
+        assert set(SETUP_FLAGS.values()) <= set(options)
+        shown = {flag for flag in SETUP_FLAGS.values() if not options[flag].hidden}
+        assert shown == ({"--model", "--hardware"} if name == "list" else {"--model"})
+        assert "pipesched estimate --help" in str(options["--model"].help)
+    assert "init" in COMMANDS
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        (
+            {"gpus": "6"},
+            "--gpus: must be a multiple of tensor x pipeline x context = 1 x 4 x 1 = 4, for instance 4 or 8",
+        ),
+        ({"gpus": "eight"}, "--gpus: must be a whole number of at least 1"),
+        ({"gpus": None}, "--gpus: is missing: on how many GPUs to train"),
+        ({"tensor": "3"}, "--tensor: must divide the 32 attention heads: for instance 2 or 4, not 3"),
+        ({"tensor": "2,4"}, "--tensor: is a list of candidates"),
+        ({"pipeline": "64"}, "--pipeline: must be at most 34, not 64: llama-3-8b has 32 layers"),
+        ({"chunks": "9"}, "--chunks: must be at most 8, not 9"),
+        ({"context": "3"}, "--gpus: must be a multiple of tensor x pipeline x context = 1 x 4 x 3 = 12"),
+        ({"expert": "2"}, "--expert: must be 1: llama-3-8b has no experts"),
+        ({"expert_tensor": "2"}, "--expert-tensor: must be 1: llama-3-8b has no experts"),
+        (
+            {"global_batch": "31"},
+            "--global-batch: must be a multiple of micro x data = 1 x 2 = 2, for instance 30 or 32",
+        ),
+        ({"micro": "0"}, "--micro: must be a whole number of at least 1"),
+        ({"sequence": None}, "--sequence: is missing: how many tokens a sequence has"),
+        ({"precision": "fp8"}, "--precision: fp8 is not estimated; known are bf16, fp16 and fp32"),
+        ({"hardware": "h100"}, "--hardware: unknown hardware 'h100'; did you mean 'h100-pcie' or 'h100-sxm'?"),
+        ({"hardware": None}, "--hardware: is missing"),
+        ({"model": "llama-3-7b"}, "--model: unknown model 'llama-3-7b'; did you mean 'llama-3-70b'?"),
+        ({"model": "none.json"}, "--model: cannot read 'none.json'"),
+        ({"model": None}, "--model: is missing"),
+        ({"devices": "4"}, "--devices: has no place beside --model: give --pipeline"),
+        ({"stages": "4"}, "--stages: has no place beside --model: give --chunks, the stages of a device"),
+        ({"forward": "x"}, "--forward: must be a number"),
+    ],
+)
+def test_bad_input(cli: Cli, changes: dict[str, str | None], message: str) -> None:
+    """One message that names the option, exit code 2, nothing on stdout."""
+    result = cli("run", "1f1b", *words(**changes))
+    assert (result.returncode, result.stdout) == (2, "")
+    assert result.stderr.startswith(f"pipesched: {message}"), result.stderr
+    assert result.stderr.count("\n") == 1
+
+
+def test_bad_input_of_a_file(cli: Cli) -> None:
+    """What stands in the file is told by its line, also where an option made it wrong."""
+    Path("c.yaml").write_text(FILE)
+    result = cli("run", "-c", "c.yaml", "--tensor", "2", "--pipeline", "8")
+    assert result.stderr.startswith("pipesched: c.yaml:3: parallel.gpus: must be a multiple of")
+    large = Path("large.json")
+    with large.open("wb") as file:
+        file.truncate(10**9)
+    result = cli("run", *words(model="large.json"))
+    assert (result.returncode, result.stderr) == (2, "pipesched: --model: large.json is larger than 1,000,000 bytes\n")
+
+
+@pytest.mark.parametrize("kind", ["models", "hardware"])
+def test_list_of_presets(cli: Cli, kind: str) -> None:
+    """A row for each preset at any width, with its source, as a table and as JSON."""
+    names = list(preset_names(kind))
+    document = json.loads(cli("list", f"--{kind}", "--json").stdout)
+    assert (document["format"], document["version"]) == (f"pipesched.{kind}", 1)
+    assert [row["name"] for row in document["rows"]] == names
+    for width in ("40", "80", "160"):
+        result = cli("list", f"--{kind}", "--width", width)
+        assert (result.returncode, result.stderr) == (0, "")
+        assert [line.split()[0] for line in result.stdout.splitlines()[1 : len(names) + 1] if line[0] != " "][
+            :2
+        ] == names[:2]
+        assert all(name in result.stdout for name in names)
+        assert max(map(len, result.stdout.splitlines())) <= int(width)
+        assert "source" in result.stdout
+
+
+@pytest.mark.parametrize("more", [["--hardware"], ["1f1b"], ["-c", "c.yaml"], ["--devices", "4"]])
+def test_a_list_of_presets_stands_alone(cli: Cli, more: list[str]) -> None:
+    """What has no effect beside it is refused."""
+    result = cli("list", "--models", *more)
+    assert (result.returncode, result.stdout) == (2, "")
+    assert "--models" in result.stderr
+
+
+def test_init_from_a_model(cli: Cli) -> None:
+    """The starter of a model is a file on which the commands of its comment run."""
+    assert cli("init", "--from-model", "llama-3-8b", "my.yaml").returncode == 0
+    text = Path("my.yaml").read_text()
+    commands = [line.strip("# ") for line in text.splitlines() if "THIS_FILE" in line]
+    assert len(commands) == 3
+    for command in commands:
+        _, *args = command.replace("THIS_FILE", "my.yaml").split()
+        if args[0] in COMMANDS:
+            assert cli(*args).returncode == 0
+    other = cli("init", "--from-model", "llama-3-70b", "--hardware", "b200", "--gpus", "16").stdout
+    assert "hardware: b200" in other
+    assert "gpus: 16" in other
+
+
+@pytest.mark.parametrize(
+    ("args", "message"),
+    [
+        (["--hardware", "b200"], "--hardware and --gpus: have no effect without --from-model"),
+        (["--from-model", "llama-3-8b", "--schema"], "--schema: is of every config"),
+        (["--from-model", "llama-3-8b", "--gpus", "x"], "--gpus: must be a number, not 'x'"),
+        (["--from-model", "llama-3-8b", "--hardware", "h100"], "--hardware: unknown hardware 'h100'"),
+        (["--from-model", "llama"], "--from-model: unknown model 'llama'"),
+    ],
+)
+def test_bad_input_of_init(cli: Cli, args: list[str], message: str) -> None:
+    """One message that names the option."""
+    result = cli("init", *args)
+    assert (result.returncode, result.stdout) == (2, "")
+    assert result.stderr.startswith(f"pipesched: {message}"), result.stderr
+
+
+def test_a_file_in_another_folder(cli: Cli) -> None:
+    """The path of a config.json is absolute in a config that is written to another folder."""
+    source = Path(__file__).parents[1] / "data" / "models" / "llama-2-7b.json"
+    Path("m.json").write_text(source.read_text())
+    Path("sub").mkdir()
+    assert cli("init", "--from-model", "m.json", "sub/my.yaml").returncode == 0
+    assert cli("run", "sub/my.yaml", "--json").returncode == 0
+
+
+def test_every_command_says_that_it_is_estimated(cli: Cli) -> None:
+    """Sweeps, and a CSV that is timed by a training run, say it once too."""
+    Path("c.yaml").write_text(FILE)
+    assert cli("export", "--algo", "1f1b", "-c", "c.yaml", "-o", "x.csv").returncode == 0
+    for command in (["compare", "1f1b", "--sweep", "microbatches=8,16"], ["show", "x.csv"]):
+        result = cli(*command, "-c", "c.yaml")
+        assert (result.returncode, result.stderr.count(NOTE)) == (0, 1)
+    refused = cli("show", "x.csv", "-c", "c.yaml", "--pipeline", "2")
+    assert refused.stderr == "pipesched: --pipeline: llama-3-8b on 8 h100-sxm has 2 devices, but x.csv has 4\n"
