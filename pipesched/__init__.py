@@ -35,6 +35,8 @@ if TYPE_CHECKING:
     from pipesched.errors import PipeschedWarning as PipeschedWarning
     from pipesched.estimation.estimate import estimate as estimate
     from pipesched.estimation.result import Estimate as Estimate
+    from pipesched.errors import WorkerDied as WorkerDied
+    from pipesched.executors.opening import open_executor as open_executor
     from pipesched.file_formats.files import read as read
     from pipesched.file_formats.files import write as write
     from pipesched.file_formats.registry import Format as Format
@@ -112,6 +114,7 @@ _MODULES = {  # public name -> module; loaded when first asked for, so that `imp
     "StoppedBy": "words",
     "Sweep": "sweeping",
     "Table": "render.table",
+    "WorkerDied": "errors",
     "algorithms": "schedulers.registry",
     "check": "pipeline.check",
     "compare": "comparison",
@@ -123,6 +126,7 @@ _MODULES = {  # public name -> module; loaded when first asked for, so that `imp
     "json_schema": "config.starter",
     "load": "config.load",
     "make_problem": "pipeline.arguments",
+    "open_executor": "executors.opening",
     "plan": "pipeline.typed_plan",
     "read": "file_formats.files",
     "robustness": "robust.robustness",

@@ -2,7 +2,7 @@
 
 `ConfigError` is bad input (exit code 2). `NoSchedule` is a well-posed question whose answer is no (exit code 1).
 `InvalidSchedule` is a plan or a schedule that breaks the rules of its problem; `Deadlock` is the plan whose
-operations wait for each other in a cycle.
+operations wait for each other in a cycle. `WorkerDied` is a call that ended the processes it ran in.
 
 Messages name parameters, in backticks, never the options of the command line: `group_size`, `costs.offload`.
 """
@@ -104,3 +104,7 @@ class Deadlock(InvalidSchedule):
         super().__init__(message)
         self.cycle = tuple(cycle)
         self.awaited = tuple(awaited)
+
+
+class WorkerDied(PipeschedError):
+    """The process of a worker ended while it ran a call, and again when the call was repeated; the text names it."""

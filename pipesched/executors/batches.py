@@ -1,0 +1,195 @@
+"""Many calls through an executor, in batches that are long enough for what it costs to send one.
+
+A batch brings back how long it took, and the next ones are as large as fits BATCH_SECONDS. Results do not depend on it.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator, Sequence, Sized
+from concurrent.futures import FIRST_COMPLETED, CancelledError, Executor, Future, wait
+from itertools import islice
+from pickle import dumps, loads
+from time import perf_counter
+from traceback import format_exc
+from typing import Any, Generic, NamedTuple, TypeVar
+
+import pipesched
+from pipesched.errors import ConfigError, PipeschedError, WorkerDied
+from pipesched.executors.here import InThisProcess
+from pipesched.executors.opening import workers_of
+
+Call = TypeVar("Call")
+Result = TypeVar("Result")
+BATCH_SECONDS = 0.1  # what a batch should take: a Dask task costs some 2 ms, one in a process of this machine 0.2 ms
+LARGEST = 10_000  # calls of a batch
+AHEAD = 2  # batches that each worker has: the one it runs, and the next
+FEWEST = 8  # batches under way, at least: a cluster that grows by need begins without workers
+PARTS = 8  # batches for each place, at least, into which what is left is cut
+GROWTH = 4  # times as many calls as in the batch before, at most: first calls may be the quickest
+
+
+class Batch(Generic[Call, Result]):
+    """Calls of one function, which a worker runs one after another. It runs only in the pipesched that made it.
+
+    They are pickled here and now: executors do it later, in a thread, while objects may change.
+    """
+
+    def __init__(self, function: Callable[[Call], Result], calls: Sequence[Call]) -> None:
+        self.version, self.size = pipesched.__version__, len(calls)
+        self._pickled = dumps((function, calls))
+
+    def __call__(self) -> Answers[Result]:
+        """Return the results, up to a call that raises something."""
+        if self.version != pipesched.__version__:
+            versions = f"a worker has pipesched {pipesched.__version__}, and this process {self.version}"
+            raise ConfigError(f"{versions}; install the same one everywhere", "executor")
+        began, results = perf_counter(), []
+        function, calls = loads(self._pickled)
+        for call in calls:
+            try:
+                results.append(function(call))
+            except Exception as error:
+                return Answers(results, perf_counter() - began, error, format_exc())
+        return Answers(results, perf_counter() - began)
+
+
+class Answers(NamedTuple, Generic[Result]):
+    """The results of a batch, the seconds that it took, and what the call after the last result raised."""
+
+    results: list[Result]
+    seconds: float
+    error: Exception | None = None
+    traceback: str = ""
+
+    def raise_error(self) -> None:
+        """Raise what a call has raised; what was not raised on purpose says where in the worker that was."""
+        if isinstance(self.error, PipeschedError):
+            raise self.error
+        if self.error is not None:
+            raise self.error from _InWorker(self.traceback)
+
+
+class _InWorker(Exception):
+    """The traceback of an exception in a worker."""
+
+    def __str__(self) -> str:
+        return f"\n\n{self.args[0]}"
+
+
+def map_batches(
+    executor: Executor | None,
+    function: Callable[[Call], Result],
+    calls: Iterable[Call],
+    name: Callable[[Call], str] = str,
+) -> Iterator[Result]:
+    """Yield `function(call)` for each call, in their order, as they come; without an executor in this process.
+
+    Calls are read as they are needed: a bounded number of batches is ahead. `function`, calls and results must be
+    picklable. What a call raises is raised where its result is due. Closing the iterator cancels what has not begun.
+    Raises WorkerDied, with the `name` of the call, for one that ends the processes that it runs in.
+    """
+    if executor is None:
+        yield from map(function, calls)
+        return
+    batches, left, sent = _Batches(executor, function, name), iter(calls), 0
+    total = len(calls) if isinstance(calls, Sized) else None
+    flying: deque[_Flying[Call, Result]] = deque()
+    try:
+        while True:
+            while len(flying) < batches.most:
+                size = batches.size if total is None else batches.part_of(total - sent)
+                part = [*islice(left, size)]
+                if not part:
+                    break
+                flying.append(batches.send(part))
+                sent += len(part)
+            if not flying:
+                return
+            answers = batches.landed(flying.popleft())
+            yield from answers.results
+            answers.raise_error()
+    finally:
+        _cancel(flying)
+
+
+def map_as_done(
+    executor: Executor | None,
+    function: Callable[[Call], Result],
+    take: Callable[[int], Sequence[Call]],
+    name: Callable[[Call], str] = str,
+) -> Iterator[tuple[Call, Result]]:
+    """Yield calls with their results, whichever come first; `take(most)` gives the next calls, at most so many.
+
+    It is asked whenever a worker is free, so it may look at the results so far: leave out what is of no use any more,
+    or add calls. What it does not give now it may give after the next result; none when nothing runs is the end.
+    Otherwise as `map_batches`.
+    """
+    if executor is None:
+        while part := take(1):
+            yield from ((call, function(call)) for call in part)
+        return
+    batches = _Batches(executor, function, name)
+    flying: dict[Future[Answers[Result]], _Flying[Call, Result]] = {}
+    try:
+        while True:
+            while len(flying) < batches.most and (part := take(batches.size)):
+                sent = batches.send([*part])
+                flying[sent.future] = sent
+            if not flying:
+                return
+            for future in wait(flying, return_when=FIRST_COMPLETED).done:
+                landed = flying.pop(future)
+                answers = batches.landed(landed)
+                yield from zip(landed.calls, answers.results, strict=False)
+                answers.raise_error()
+    finally:
+        _cancel(flying.values())
+
+
+class _Flying(NamedTuple, Generic[Call, Result]):
+    """A batch that was sent."""
+
+    calls: Sequence[Call]
+    future: Future[Answers[Result]]
+
+
+def _cancel(flying: Iterable[_Flying[Any, Any]]) -> None:
+    for sent in flying:
+        sent.future.cancel()
+
+
+class _Batches(Generic[Call, Result]):
+    """Sends batches, and learns from those that come back how many calls one should hold."""
+
+    def __init__(self, executor: Executor, function: Callable[[Call], Result], name: Callable[[Call], str]) -> None:
+        self.executor, self.function, self.name = executor, function, name
+        self.size = 1
+
+    @property
+    def most(self) -> int:
+        """How many batches may be under way; one where they run while they are sent."""
+        return 1 if isinstance(self.executor, InThisProcess) else max(workers_of(self.executor) * AHEAD, FEWEST)
+
+    def part_of(self, left: int) -> int:
+        """Return how many of so many calls the next batch may hold: few of the last ones, which may be long ones."""
+        return max(min(self.size, left // (self.most * PARTS)), 1)
+
+    def send(self, calls: Sequence[Call]) -> _Flying[Call, Result]:
+        """Send calls as a batch."""
+        return _Flying(calls, self.executor.submit(Batch(self.function, calls)))
+
+    def landed(self, sent: _Flying[Call, Result]) -> Answers[Result]:
+        """Wait for a batch, and return what it brings. Raises WorkerDied, and ConfigError for workers of no use."""
+        try:
+            answers = sent.future.result()
+        except WorkerDied as error:
+            names = [self.name(call) for call in sent.calls]
+            which = names[0] if len(names) == 1 else f"one of {names[0]} to {names[-1]}"
+            raise WorkerDied(f"{which}: {error}") from None
+        except CancelledError:
+            raise WorkerDied("the executor was shut down before the work was done") from None
+        each = answers.seconds / max(len(answers.results), 1)
+        fitting = int(BATCH_SECONDS / each) if each else LARGEST
+        self.size = max(min(fitting, len(sent.calls) * GROWTH, LARGEST), 1)
+        return answers

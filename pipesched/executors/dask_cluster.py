@@ -1,0 +1,154 @@
+"""The workers of a Dask cluster as an executor."""
+
+from __future__ import annotations
+
+import logging
+import socket
+from collections.abc import Callable
+from concurrent.futures import Executor, Future
+from concurrent.futures import wait as wait_for
+from threading import Event, RLock, Thread
+from time import monotonic, sleep
+from typing import Any
+
+from pipesched.errors import ConfigError, WorkerDied
+
+SECONDS = 10.0  # for a scheduler to answer
+AGAIN_AFTER = 0.2  # seconds between attempts: a scheduler may just be starting
+LOOK_EVERY = 1.0  # seconds between looks at how many workers there are
+LENGTH, LONGEST_GREETING = 8, 2**20  # bytes
+SAME = "scheduler and workers need the same pipesched, Dask and Python as this process"
+EXTRA = "pip install 'pipesched[dask]'"
+
+
+class DaskExecutor(Executor):
+    """Runs calls on the workers of the Dask cluster whose scheduler stands at `address`, "dask://HOST:PORT".
+
+    Dask runs what was on a worker that died on another one, a few times. Raises ConfigError where no scheduler answers.
+    """
+
+    cores_each = 1  # that a call may use
+
+    def __init__(self, address: str) -> None:
+        self.address = address
+        self._client = _connected(address)
+        self._executor = self._client.get_executor(pure=False)
+        self._futures: set[Future[Any]] = set()
+        self._workers, self._looked = 1, -LOOK_EVERY
+        self._lock, self._closed = RLock(), Event()
+        Thread(target=self._watch, name="pipesched-dask", daemon=True).start()
+
+    @property
+    def workers(self) -> int:
+        """The number of calls that run at a time, at least 1: a cluster that grows by need may begin with none."""
+        if monotonic() - self._looked > LOOK_EVERY and self._is_connected:
+            self._workers, self._looked = max(sum(self._client.nthreads().values()), 1), monotonic()
+        return self._workers
+
+    @property
+    def _is_connected(self) -> bool:
+        return bool(self._client.status == "running")
+
+    def submit(self, fn: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Future[Any]:
+        future = Future[Any]()
+        inner = self._executor.submit(fn, *args, **kwargs)
+        self._futures.add(future)
+        future.add_done_callback(lambda done: self._forget(done, inner))
+        inner.add_done_callback(lambda done: self._settle(future, done))
+        return future
+
+    def _settle(self, future: Future[Any], inner: Future[Any]) -> None:
+        """Give a future what has become of the one of Dask."""
+        is_lost = inner.cancelled() or not self._is_connected
+        error = _lost(self.address) if is_lost else _named(inner.exception(), self.address)
+        with self._lock:
+            if future.done():
+                return
+            if error is None:
+                future.set_result(inner.result())
+            else:
+                future.set_exception(error)
+
+    def _forget(self, future: Future[Any], inner: Future[Any]) -> None:
+        self._futures.discard(future)
+        if future.cancelled():
+            future.set_running_or_notify_cancel()
+            inner.cancel()
+
+    def _watch(self) -> None:
+        """End all futures once the scheduler is gone: Dask leaves some waiting for ever."""
+        while not self._closed.wait(LOOK_EVERY):
+            if not self._is_connected:
+                with self._lock:
+                    for future in [*self._futures]:
+                        future.set_exception(_lost(self.address))
+
+    def shutdown(self, wait: bool = True, *, cancel_futures: bool = False) -> None:
+        """Leave the cluster, after what was submitted; with `cancel_futures` or without `wait` nothing more begins."""
+        if cancel_futures or not wait:
+            for future in [*self._futures]:
+                future.cancel()
+        else:
+            wait_for([*self._futures])
+        self._closed.set()
+        if not self._is_connected:  # what Dask has to say of that is said
+            logging.getLogger("distributed").setLevel(logging.CRITICAL)
+        self._client.close()
+
+    def __exit__(self, kind: object, error: object, traceback: object) -> None:
+        self.shutdown(cancel_futures=kind is not None)
+
+
+def _lost(address: str) -> WorkerDied:
+    return WorkerDied(f"the connection to {address} is lost")
+
+
+def _named(error: BaseException | None, address: str) -> BaseException | None:
+    """Return an exception that says what is wrong with a worker in place of one of Dask; any other as it is."""
+    if type(error).__name__ == "KilledWorker":
+        return WorkerDied(f"the workers of {address} that ran it died, again and again")
+    if isinstance(error, ModuleNotFoundError) and str(error.name).partition(".")[0] == "pipesched":
+        return ConfigError(f"the workers of {address} have no pipesched; {SAME}", "executor")
+    if isinstance(error, RuntimeError) and "deserialization" in str(error):
+        return ConfigError(f"the scheduler {address} cannot read what it is sent; {SAME}", "executor")
+    return error
+
+
+def _connected(address: str) -> Any:
+    """Return a client of the scheduler at an address. Raises ConfigError, after SECONDS at most."""
+    try:
+        from distributed import Client
+    except ImportError as error:
+        raise ConfigError(f"{address} needs Dask ({EXTRA}): {error}", "executor") from None
+    host, _, port = address.removeprefix("dask://").rpartition(":")
+    end = monotonic() + SECONDS
+    try:
+        _reach(host.strip("[]"), int(port), end)
+        return Client(f"tcp://{host}:{port}", timeout=max(end - monotonic(), 1), set_as_default=False)
+    except Exception as error:  # no scheduler, or something else that listens there
+        why = f"{error}".rstrip(".") or type(error).__name__
+        raise ConfigError(f"no Dask scheduler answers at {address} within {SECONDS:g} s ({why})", "executor") from None
+
+
+def _reach(host: str, port: int, end: float) -> None:
+    """Wait until a scheduler greets at a port. Raises OSError at the time `end`, ValueError for another greeting.
+
+    A client of Dask that finds none goes on trying, in threads that outlive its answer.
+    """
+    while True:
+        try:
+            greeting = _greeting(host, port, max(end - monotonic(), AGAIN_AFTER))
+            break
+        except OSError:
+            if monotonic() + AGAIN_AFTER > end:
+                raise
+            sleep(AGAIN_AFTER)
+    if len(greeting) < LENGTH or int.from_bytes(greeting, "little") > LONGEST_GREETING:
+        raise ValueError("what listens there is something else")
+
+
+def _greeting(host: str, port: int, seconds: float) -> bytes:
+    """Return the length that a scheduler sends first, unasked: that of its greeting."""
+    with socket.create_connection((host, port), timeout=seconds) as connection:
+        connection.settimeout(seconds)
+        return connection.recv(LENGTH, socket.MSG_WAITALL)

@@ -1,0 +1,99 @@
+"""Opening an executor by its text, and lending one to a piece of work."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import TYPE_CHECKING
+
+from pipesched.checks import shown
+from pipesched.errors import ConfigError
+from pipesched.executors.spec import ALLOWED, cores, read_spec, spec_of_jobs
+
+if TYPE_CHECKING:
+    from concurrent.futures import Executor
+
+FEWEST_OPERATIONS = 400_000  # operations to schedule, from which starting processes pays
+
+
+def open_executor(spec: str = "local") -> Executor:
+    """Open what runs independent calls: a `concurrent.futures.Executor`.
+
+    Use it in a `with` block, and give it to `compare`, `sweep`, `frontier` or `robustness`. Answers do not depend on
+    it. A call whose worker dies runs again. Leaving the block by an exception, Ctrl-C for one, cancels what is left.
+
+    Args:
+        spec: "local": a process for each core of this machine, or "local:N": N of them; they start with the first call,
+            and `local:1` is this process. "dask://HOST:PORT": the workers of the Dask cluster whose scheduler stands
+            there; all need this pipesched.
+
+    Raises:
+        ConfigError: For another text, without the extra `dask`, and where no scheduler answers within 10 seconds.
+    """
+    wanted = read_spec(spec)
+    if not wanted.is_local:
+        from pipesched.executors.dask_cluster import DaskExecutor
+
+        return DaskExecutor(wanted.address)
+    if wanted.workers == 1:
+        from pipesched.executors.here import InThisProcess
+
+        return InThisProcess()
+    from pipesched.executors.local import LocalExecutor
+
+    return LocalExecutor(wanted.workers)
+
+
+def chosen(executor: Executor | str | None, jobs: int = 1) -> Executor | str | None:
+    """Return the executor that a function was given, or the one for its `jobs`: 1 is this process, 0 one a core.
+
+    Raises ConfigError for another value, and for two that contradict.
+    """
+    if executor is None:
+        return None if jobs == 1 else spec_of_jobs(jobs, None)
+    if isinstance(executor, str):
+        return executor if jobs == 1 and read_spec(executor) else spec_of_jobs(jobs, executor)
+    from concurrent.futures import Executor
+
+    if not isinstance(executor, Executor):
+        raise ConfigError(f"must be {ALLOWED}, or an Executor, not {shown(executor)}", "executor")
+    if jobs != 1:
+        raise ConfigError(f"is {jobs}, and there is an `executor`; give one of them", "jobs")
+    return executor
+
+
+@contextmanager
+def lent(executor: Executor | str | None, work: int) -> Iterator[Executor | None]:
+    """Yield an executor for `work`, the number of operations in all calls; None where they are best done here.
+
+    That is where there is none, where processes of this machine would have to be started for little, and where there is
+    but one. What a text names is opened, and closed with what is still running.
+    """
+    if executor is None:
+        yield None
+    elif isinstance(executor, str):
+        wanted = read_spec(executor)
+        if wanted.is_local and (wanted.workers == 1 or work < FEWEST_OPERATIONS):
+            yield None
+            return
+        opened = open_executor(executor)
+        try:
+            yield opened
+        finally:
+            opened.shutdown(cancel_futures=True)
+    else:
+        from pipesched.executors.here import InThisProcess
+
+        starts = not getattr(executor, "is_started", True)
+        is_here = isinstance(executor, InThisProcess) or (starts and work < FEWEST_OPERATIONS)
+        yield None if is_here else executor
+
+
+def workers_of(executor: Executor | None) -> int:
+    """Return how many calls an executor runs at a time; 1 for this process, and where it does not say one a core."""
+    return 1 if executor is None else int(getattr(executor, "workers", cores()))
+
+
+def cores_of_each(executor: Executor) -> int:
+    """Return how many cores a call may use in an executor."""
+    return int(getattr(executor, "cores_each", 1))
