@@ -33,9 +33,9 @@ if TYPE_CHECKING:
     from pipesched.errors import NotApplicable as NotApplicable
     from pipesched.errors import PipeschedError as PipeschedError
     from pipesched.errors import PipeschedWarning as PipeschedWarning
+    from pipesched.errors import WorkerDied as WorkerDied
     from pipesched.estimation.estimate import estimate as estimate
     from pipesched.estimation.result import Estimate as Estimate
-    from pipesched.errors import WorkerDied as WorkerDied
     from pipesched.executors.opening import open_executor as open_executor
     from pipesched.file_formats.files import read as read
     from pipesched.file_formats.files import write as write

@@ -20,9 +20,9 @@ from pipesched.checks import (
 )
 from pipesched.display import Displayable
 from pipesched.errors import ConfigError, NoSchedule, NotApplicable
+from pipesched.executors.opening import chosen, lent
 from pipesched.names import require_name
 from pipesched.outcome import Outcome, run
-from pipesched.parallel import in_processes
 from pipesched.pipeline.costs import BRIEF
 from pipesched.pipeline.problem import Problem, require_problem
 from pipesched.runs_in import TRAINERS, runs_in, weight_copies
@@ -31,11 +31,13 @@ from pipesched.schedulers.registry import algorithms as all_algorithms
 from pipesched.schedulers.registry import family, own_name
 
 if TYPE_CHECKING:
+    from concurrent.futures import Executor
+
     from pipesched.given_plans import Contestant
 
 DEFAULT = ("naive", "1f1b", "interleaved")
 ALL = "all"
-_Call = tuple[Problem, str, Mapping[str, Any], "Contestant | None"]
+Call = tuple[Problem, str, Mapping[str, Any], "Contestant | None"]
 
 
 @dataclass(frozen=True)
@@ -192,6 +194,7 @@ def compare(
     plans: Mapping[str, Any] | Sequence[str | Path] | None = None,
     each: Mapping[str, Mapping[str, Any]] | None = None,
     jobs: int = 1,
+    executor: Executor | str | None = None,
     **options: Any,
 ) -> Comparison:
     """Run several algorithms on one problem, and plans of your own, and return their outcomes in the order asked for.
@@ -207,7 +210,9 @@ def compare(
             `problem`, with its stages fused to those of the plan. A plan that cannot be for this problem becomes an
             entry with the reason. Entries of plans follow those of algorithms.
         each: Options of single algorithms, by the names of algorithms that are compared.
-        jobs: The number of processes that run algorithms side by side; 0: one a core. The answer is the same.
+        jobs: The number of processes that run algorithms side by side; 0: one a core. The answer is the same. None is
+            started for what takes less time than that.
+        executor: What runs them instead: the text of `open_executor`, or what it returns.
         **options: Options for every algorithm that has them; they replace those of `each`. One that is None is not
             given, here and in `each`.
 
@@ -215,20 +220,46 @@ def compare(
         ConfigError: For an unknown algorithm, an option that none of them knows, a bad value, or a file that cannot be
             read.
     """
+    calls = comparison_calls(problem, algorithms, plans, each, options)
+    return Comparison(tuple(run_calls(calls, chosen_executor(jobs, executor))), problem.time_unit)
+
+
+def chosen_executor(jobs: int, executor: Executor | str | None) -> Executor | str | None:
+    """Return what runs calls by the arguments of a comparison. Raises ConfigError."""
+    return chosen(executor, require_whole(jobs, "jobs", most=1000))
+
+
+def comparison_calls(
+    problem: Problem,
+    algorithms: str | Sequence[str] | None,
+    plans: Mapping[str, Any] | Sequence[str | Path] | None,
+    each: Mapping[str, Mapping[str, Any]] | None,
+    options: Mapping[str, Any],
+) -> list[Call]:
+    """Return what a comparison has to run, by its arguments. Raises ConfigError."""
     require_problem(problem)
-    require_whole(jobs, "jobs", most=1000)
     own = _own_options({} if each is None else each)
     given_plans = read_plans(plans)
     names = _names(algorithms, own, given_plans)
     _require_compared({} if each is None else each, names)
     _require_known(names, options)
-    calls: list[_Call] = []
+    calls: list[Call] = []
     for name in names:
         given = {key: value for key, value in options.items() if key in options_of(family(name)) and value is not None}
         calls.append((problem, name, {**own.get(name, {}), **given}, None))
-    calls += [(problem, name, {}, plan) for name, plan in given_plans.items()]
-    entries = in_processes(_entry, calls, jobs, work=2 * problem.stages * problem.microbatches)
-    return Comparison(tuple(entries), problem.time_unit)
+    return calls + [(problem, name, {}, plan) for name, plan in given_plans.items()]
+
+
+def run_calls(calls: Sequence[Call], executor: Executor | str | None) -> Iterator[Entry]:
+    """Yield the entries of calls, of any problems, in their order, as they come."""
+    work = sum(2 * problem.stages * problem.microbatches for problem, *_ in calls) if len(calls) > 1 else 0
+    with lent(executor, work) as pool:
+        if pool is None:
+            yield from map(_entry, calls)
+            return
+        from pipesched.executors.batches import map_batches
+
+        yield from map_batches(pool, _entry, calls, name=lambda call: call[1])
 
 
 def every_name(own: Mapping[str, Mapping[str, Any]]) -> list[str]:
@@ -294,7 +325,7 @@ def _require_known(names: Sequence[str], options: Mapping[str, Any]) -> None:
         checked_option(takers[0], key, value)
 
 
-def _entry(call: _Call) -> Entry:
+def _entry(call: Call) -> Entry:
     problem, name, options, plan = call
     if plan is not None:
         return _entry_of_plan(problem, name, plan)

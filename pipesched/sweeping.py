@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
+from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from pipesched.checks import cut, require_label, require_mapping, require_number, require_sequence, require_type, shown
-from pipesched.comparison import Comparison, Entry, compare, read_plans
+from pipesched.comparison import Comparison, Entry, chosen_executor, comparison_calls, read_plans, run_calls
 from pipesched.display import Displayable
 from pipesched.errors import ConfigError
 from pipesched.pipeline.costs import BRIEF
@@ -18,6 +19,8 @@ from pipesched.pipeline.quantities import plain, to_fraction
 from pipesched.pipeline.units_of_measure import TIME, Unit, has_unit, read_number
 
 if TYPE_CHECKING:
+    from concurrent.futures import Executor
+
     from pipesched.config.fields import Field
     from pipesched.config.values import Values
     from pipesched.pipeline.problem import Problem
@@ -89,6 +92,7 @@ def sweep(
     overrides: Mapping[str, Any] | None = None,
     each: Mapping[str, Mapping[str, Any]] | None = None,
     jobs: int = 1,
+    executor: Executor | str | None = None,
     **options: Any,
 ) -> Sweep:
     """Compare algorithms at several values of one number.
@@ -97,7 +101,7 @@ def sweep(
         path_or_text: As for `load`: the name of a file, YAML, or None for the built-in default.
         field: What to vary: a parameter of `make_problem` (`microbatches`), or its key in a config (`costs.forward`).
         values: The values it takes, at most 10,000; texts with units too ("250us").
-        algorithms: As for `compare`, like `plans`, `each`, `jobs` and the `options` of families.
+        algorithms: As for `compare`, like `plans`, `each`, `jobs`, `executor` and the `options` of families.
         overrides: Values that replace those of the config at every point, by the parameters of `make_problem`; None is
             the default. What is varied cannot stand there too.
 
@@ -110,13 +114,30 @@ def sweep(
     varied, listed = numeric_field(field), _listed(values)
     _require_no_conflict(varied, given)
     points = sweep_points(load_values(path_or_text, given), varied, listed)
-    read = read_plans(plans)
-    return Sweep(
-        varied.key,
-        tuple(
-            SweepPoint(value, compare(problem, algorithms, plans=read, each=each, jobs=jobs, **options))
-            for value, problem in points
-        ),
+    settings: dict[str, Any] = {"plans": plans, "each": each, "jobs": jobs, "executor": executor}
+    return Sweep(varied.key, compared_points(points, algorithms, **settings, **options))
+
+
+def compared_points(
+    points: Sequence[tuple[int | float, Problem]],
+    algorithms: str | Sequence[str] | None,
+    *,
+    plans: Mapping[str, Any] | Sequence[str | Path] | None = None,
+    each: Mapping[str, Mapping[str, Any]] | None = None,
+    jobs: int = 1,
+    executor: Executor | str | None = None,
+    **options: Any,
+) -> tuple[SweepPoint, ...]:
+    """Compare algorithms on each problem, all in one executor, and return the points by their values.
+
+    Raises ConfigError.
+    """
+    read, runs = read_plans(plans), chosen_executor(jobs, executor)
+    calls = [comparison_calls(problem, algorithms, read, each, options) for _, problem in points]
+    entries = iter([*run_calls([call for at_point in calls for call in at_point], runs)])
+    return tuple(
+        SweepPoint(value, Comparison(tuple(islice(entries, len(at_point))), problem.time_unit))
+        for (value, problem), at_point in zip(points, calls, strict=True)
     )
 
 

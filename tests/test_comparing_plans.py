@@ -115,7 +115,7 @@ def test_layers_are_cut_for_a_block(tmp_path: Path, placement: str) -> None:
 
 def test_several_processes_give_the_same(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """What is compared, and what comes of it, goes to other processes and back."""
-    monkeypatch.setattr("pipesched.parallel.FEWEST_OPERATIONS", 1)
+    monkeypatch.setattr("pipesched.executors.opening.FEWEST_OPERATIONS", 1)
     (tmp_path / "block.yaml").write_text("period: 6\nforward: [0, 1]\nbackward: [4, 2]\n")
     (tmp_path / "named.yaml").write_text("algorithm: gpipe\n")
     files = {"block 2": tmp_path / "block.yaml", "named": tmp_path / "named.yaml"}

@@ -9,7 +9,7 @@ import typer
 
 from pipesched.cli.chart_options import ChartOptions
 from pipesched.cli.contest import Contest, located, own_options, read_plans
-from pipesched.cli.options import ComparisonOptions, ProblemSource, Screen, Target
+from pipesched.cli.options import EVERY_CORE, ComparisonOptions, ProblemSource, Screen, Target
 from pipesched.errors import ConfigError
 
 if TYPE_CHECKING:
@@ -31,6 +31,7 @@ def command(
     ] = None,
     *,
     comparison: ComparisonOptions,
+    executor: str | None,
     problem: ProblemSource,
     algorithm: dict[str, Any],
     chart: ChartOptions,
@@ -57,10 +58,11 @@ def command(
     contest = Contest(names, read_plans(files))
     _note_costs([file for _, file in files], problem)
     if comparison.sweep is not None:
-        _answer_sweep(_swept(comparison, contest, problem, algorithm), comparison.show, chart, target, screen)
+        swept = _swept(comparison, contest, problem, algorithm, executor or EVERY_CORE)
+        _answer_sweep(swept, comparison.show, chart, target, screen)
         return
     config = given_config(problem)
-    compared = _compared(comparison, contest, config, algorithm)
+    compared = _compared(comparison, contest, config, algorithm, executor or EVERY_CORE)
     note_halves(problem, assumed=config.assumes_halves, outcomes=(entry.outcome for entry in compared))
     if comparison.pareto:
         _answer_pareto(compared, chart, target, screen)
@@ -109,7 +111,7 @@ def _require_effect(comparison: ComparisonOptions, names: Sequence[str], chart: 
 
 
 def _compared(
-    comparison: ComparisonOptions, contest: Contest, config: Config, options: Mapping[str, Any]
+    comparison: ComparisonOptions, contest: Contest, config: Config, options: Mapping[str, Any], executor: str
 ) -> Comparison:
     from pipesched.cli.output import working
     from pipesched.comparison import compare
@@ -118,7 +120,7 @@ def _compared(
     own = own_options(config.algorithm, chosen)
     count = (20 if isinstance(chosen, str) else len(chosen)) + len(contest.plans or ())
     with working(config.problem, count), located(config.algorithm, options):
-        compared = compare(config.problem, chosen, plans=contest.plans, each=own, jobs=comparison.jobs, **options)
+        compared = compare(config.problem, chosen, plans=contest.plans, each=own, executor=executor, **options)
     if comparison.only is None:
         return compared
     left = compared.only(comparison.only)
@@ -126,7 +128,9 @@ def _compared(
     return left
 
 
-def _swept(comparison: ComparisonOptions, contest: Contest, source: ProblemSource, options: Mapping[str, Any]) -> Sweep:
+def _swept(
+    comparison: ComparisonOptions, contest: Contest, source: ProblemSource, options: Mapping[str, Any], executor: str
+) -> Sweep:
     """Return the comparison at each value of a field, given as FIELD=VALUES."""
     from pipesched.cli.comparing import read_sweep, require_unvaried
     from pipesched.cli.reading import config_source, flags_of_problem, note_halves, note_other_models, note_setup
@@ -140,7 +144,7 @@ def _swept(comparison: ComparisonOptions, contest: Contest, source: ProblemSourc
     chosen = contest.algorithms(configured, everything=comparison.everything, plotted=comparison.pareto)
     own = own_options(configured, chosen)
     with located(configured, options):
-        settings = {"plans": contest.plans, "each": own, "jobs": comparison.jobs, **options}
+        settings = {"plans": contest.plans, "each": own, "executor": executor, **options}
         swept = read_sweep(str(comparison.sweep), values, chosen, **settings)
     outcomes = (entry.outcome for point in swept for entry in point.comparison)
     note_setup(values)

@@ -101,9 +101,8 @@ def _print_charts(
 def read_sweep(text: str, values: Values, algorithms: str | Sequence[str], **settings: Any) -> Sweep:
     """Return the sweep of FIELD=VALUES over the values of a config. Raises ConfigError."""
     from pipesched.cli.reading import flags_of_problem
-    from pipesched.comparison import compare
     from pipesched.pipeline.units_of_measure import has_unit
-    from pipesched.sweeping import Sweep, SweepPoint, numeric_field, sweep_points
+    from pipesched.sweeping import Sweep, compared_points, numeric_field, sweep_points
 
     name, _, listed = text.partition("=")
     field = numeric_field(_parameter(name.strip()))
@@ -115,8 +114,7 @@ def read_sweep(text: str, values: Values, algorithms: str | Sequence[str], **set
         raise ConfigError("--sweep: no values; write for instance microbatches=4,8,16,32")
     with flags_of_problem():
         points = sweep_points(values, field, [typed(part) for part in parts])
-    compared = tuple(SweepPoint(value, compare(problem, algorithms, **settings)) for value, problem in points)
-    return Sweep(field.key, compared)
+    return Sweep(field.key, compared_points(points, algorithms, **settings))
 
 
 def require_unvaried(text: str, overrides: Collection[str]) -> None:

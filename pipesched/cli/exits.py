@@ -12,14 +12,14 @@ from typing import Any
 import typer
 
 from pipesched.cli.flags import spell, spelled
-from pipesched.errors import ConfigError, InvalidSchedule, NoSchedule
+from pipesched.errors import ConfigError, InvalidSchedule, NoSchedule, WorkerDied
 
 
 class ExitStatus(IntEnum):
     """The exit codes of every command."""
 
     DONE = 0
-    ANSWER_IS_NO = 1  # a budget below the floor, no schedule found, a check that failed
+    ANSWER_IS_NO = 1  # a budget below the floor, no schedule found, a check that failed, workers that died
     BAD_INPUT = 2
     INTERRUPTED = 130
 
@@ -39,7 +39,7 @@ def guarded(command: Callable[..., None]) -> Callable[..., None]:
                 print_infeasible(error)
             would_fit = f" (would fit: {', '.join(error.would_fit)})" if error.would_fit else ""
             raise _stop(spell(f"{error}{would_fit}"), ExitStatus.ANSWER_IS_NO) from None
-        except InvalidSchedule as error:
+        except (InvalidSchedule, WorkerDied) as error:
             if values.get("as_json"):
                 print_infeasible(NoSchedule(str(error)))
             raise _stop(spell(str(error)), ExitStatus.ANSWER_IS_NO) from None

@@ -28,6 +28,7 @@ if TYPE_CHECKING:
 
 MOST_SECONDS = 1_000_000
 MOST = 1000  # workers, or jobs
+EVERY_CORE = "local"  # the executor where none is given: a process a core, where processes pay
 FIGURE_SUFFIXES = (".svg", ".png", ".pdf")
 NARROWEST, WIDEST = 20, 10_000  # columns
 Group = tuple[inspect.Parameter, ...]
@@ -58,12 +59,13 @@ def _flag(name: str, option: str, text: str, panel: str, default: bool | None = 
     return inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=default, annotation=Annotated[kind, info])
 
 
-_PROBLEM, _ALGORITHM, _SEARCH, _COMPARISON, _VARIATION, _CHART, _OUTPUT = (
+_PROBLEM, _ALGORITHM, _SEARCH, _COMPARISON, _VARIATION, _WORKERS, _CHART, _OUTPUT = (
     "The problem",
     "The algorithm",
     "The search",
     "The comparison",
     "The variation",
+    "The workers",
     "The chart",
     "Output",
 )
@@ -138,7 +140,16 @@ COMPARISON: Group = (
         _COMPARISON,
         "N|all|none",
     ),
-    _text("jobs", "--jobs", "processes that run algorithms side by side; default: one a core", _COMPARISON, "N"),
+)
+EXECUTOR: Group = (
+    _text("jobs", "--jobs", "processes side by side; default: one a core where that pays, in solve one", _WORKERS, "N"),
+    _text(
+        "executor",
+        "--executor",
+        "what runs them: local, local:N (as --jobs N), or dask://HOST:PORT, a Dask cluster",
+        _WORKERS,
+        "SPEC",
+    ),
 )
 VARIATION: Group = (
     _text("noise", "--noise", "coefficient of variation of each operation's duration; default 0.05", _VARIATION, "X"),
@@ -234,7 +245,7 @@ class Target(NamedTuple):
 
 
 class ComparisonOptions(NamedTuple):
-    """What `pipesched compare` compares, and what it prints; `jobs` is the number of processes (0: one a core)."""
+    """What `pipesched compare` compares, and what it prints."""
 
     everything: bool
     all_rows: bool
@@ -243,7 +254,6 @@ class ComparisonOptions(NamedTuple):
     sweep: str | None
     show: str | None
     charts: str | None
-    jobs: int
 
     def require_effect(self, names: Sequence[str]) -> None:
         """Raise ConfigError for options that contradict each other or `names`, and for those that change nothing."""
@@ -301,9 +311,17 @@ def comparison_values(values: Mapping[str, Any]) -> ComparisonOptions:
         from pipesched.render.measures import MEASURES
 
         require_name(MEASURES, values["show"], "measure", "show")
-    given = {name: values[name] for name in ComparisonOptions._fields if name != "jobs"}
+    return ComparisonOptions(**{name: values[name] for name in ComparisonOptions._fields})
+
+
+def executor_values(values: Mapping[str, Any]) -> str | None:
+    """Read what runs independent calls: an executor as `open_executor` takes it; None where nothing is given."""
+    if values["jobs"] is None and values["executor"] is None:
+        return None
+    from pipesched.executors.spec import spec_of_jobs
+
     jobs = 0 if values["jobs"] is None else whole_number("--jobs", values["jobs"], 1, MOST)
-    return ComparisonOptions(**given, jobs=jobs)
+    return spec_of_jobs(jobs, values["executor"])
 
 
 def variation_values(values: Mapping[str, Any]) -> dict[str, Any]:
@@ -346,6 +364,7 @@ _READERS: dict[str, tuple[Group, Callable[[Mapping[str, Any]], Any]]] = {
     "variation": (VARIATION, variation_values),
     "rules": (RULES, rule_values),
     "comparison": (COMPARISON, comparison_values),
+    "executor": (EXECUTOR, executor_values),
     "screen": (SCREEN, screen_values),
     "target": (FILE, file_values),
     "chart": (CHART, chart_values),

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from pipesched.cli.options import ProblemSource, Screen, Target
+from pipesched.cli.options import EVERY_CORE, ProblemSource, Screen, Target
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -26,6 +26,7 @@ def command(
     ] = None,
     *,
     variation: dict[str, Any],
+    executor: str | None,
     problem: ProblemSource,
     family_options: dict[str, Any],
     target: Target,
@@ -48,9 +49,10 @@ def command(
     names, problem = split_words(others, problem)
     target_format(target, "robustness")
     config = given_config(problem)
-    compared = _compared(names, files, config, family_options)
+    runs = executor or EVERY_CORE
+    compared = _compared(names, files, config, family_options, runs)
     note_halves(problem, assumed=config.assumes_halves, outcomes=(entry.outcome for entry in compared))
-    result = robustness(compared, **variation)
+    result = robustness(compared, **variation, executor=runs)
     save(result, "robustness", target)
     if screen.as_json:
         print_json(robustness_document(result))
@@ -61,7 +63,11 @@ def command(
 
 
 def _compared(
-    names: Sequence[str], files: Sequence[tuple[str | None, str]], config: Config, options: dict[str, Any]
+    names: Sequence[str],
+    files: Sequence[tuple[str | None, str]],
+    config: Config,
+    options: dict[str, Any],
+    executor: str,
 ) -> Comparison:
     """Return the schedules of algorithms and files, as `pipesched compare` makes them."""
     from pipesched.cli.contest import Contest, located, own_options, read_plans
@@ -72,4 +78,4 @@ def _compared(
     chosen = contest.algorithms(config.algorithm)
     own = own_options(config.algorithm, chosen)
     with working(config.problem, len(chosen) + len(files)), located(config.algorithm, options):
-        return compare(config.problem, chosen, plans=contest.plans, each=own, **options)
+        return compare(config.problem, chosen, plans=contest.plans, each=own, executor=executor, **options)

@@ -23,6 +23,7 @@ def command(
     *,
     problem: ProblemSource,
     search: SearchOptions,
+    executor: str | None,
     chart: ChartOptions,
     target: Target,
     screen: Screen,
@@ -39,6 +40,7 @@ def command(
     problem = with_config(problem, file)
     _check_target(target, search)  # before anything takes long
     config, settings = _given(problem, search)
+    settings["executor"] = executor
     assumed = config.assumes_halves and not search.quiet
     if search.frontier:
         refuse_chart_options(chart, "--frontier")

@@ -48,13 +48,13 @@ class Replay:
         self.ticks = [float(graph.durations[task]) for task in tasks_in_order]
         self.machines = [min(machine[task], self.devices) for task in tasks_in_order]
 
-    def makespans(self, variation: Variation) -> NDArray[np.float64]:
-        """Return the makespan of each sample, in the user's time unit."""
+    def makespans(self, variation: Variation, blocks: range | None = None) -> NDArray[np.float64]:
+        """Return the makespan of each sample, or of each in some blocks of them, in the user's time unit."""
         import numpy as np
 
-        parts = []
-        for block, width in enumerate(block_sizes(variation.samples)):
-            parts.append(self._block(Factors(variation.seed, block, width), variation))
+        widths = block_sizes(variation.samples)
+        chosen = range(len(widths)) if blocks is None else blocks
+        parts = [self._block(Factors(variation.seed, block, widths[block]), variation) for block in chosen]
         return np.concatenate(parts) / self.per_unit
 
     def _block(self, factors: Factors, variation: Variation) -> NDArray[np.float64]:

@@ -9,14 +9,16 @@ from typing import TYPE_CHECKING, Any
 from pipesched.checks import shown
 from pipesched.comparison import Comparison, Entry
 from pipesched.errors import ConfigError
+from pipesched.executors.opening import chosen
 from pipesched.outcome import Outcome
 from pipesched.pipeline.schedule import Schedule, schedule_plan
-from pipesched.robust.replay import Replay
 from pipesched.robust.result import Robustness, RobustnessRow
-from pipesched.robust.stragglers import straggler_makespans
+from pipesched.robust.timings import Timing, timings
 from pipesched.robust.variation import Variation
 
 if TYPE_CHECKING:
+    from concurrent.futures import Executor
+
     import numpy as np
     from numpy.typing import NDArray
 
@@ -31,6 +33,7 @@ def robustness(
     straggler: float = 1.2,
     samples: int = 1000,
     seed: int = 0,
+    executor: Executor | str | None = None,
 ) -> Robustness:
     """Time the orders of schedules with durations that vary, and with each device slow in turn.
 
@@ -49,6 +52,8 @@ def robustness(
         straggler: The factor by which each device in turn is slower, transfers apart; exact, without samples.
         samples: The number of steps that are drawn, at most 1,000,000.
         seed: The seed of the draws: the same one gives the same figures.
+        executor: What draws them: the text of `open_executor`, or what it returns; default: this process. The figures
+            are the same.
 
     Raises:
         ConfigError: For a bad argument, or an entry that was read from a document, without its schedule.
@@ -56,14 +61,13 @@ def robustness(
     """
     variation = Variation(noise, device_noise, straggler, samples, seed)
     listed = _listed(outcomes)
-    timed = [None if isinstance(one, Entry) else schedule_plan(one.problem, one.schedule.plan) for one in listed]
-    drawn = [None if schedule is None else Replay(schedule).makespans(variation) for schedule in timed]
-    shares = iter(_best_shares([makespans for makespans in drawn if makespans is not None]))
+    timed = [schedule_plan(one.problem, one.schedule.plan) for one in listed if isinstance(one, Outcome)]
+    found = timings(timed, variation, chosen(executor))
+    shares = _best_shares([timing.makespans for timing in found])
+    known = iter(zip(timed, found, shares, strict=True))
     rows = [
-        RobustnessRow(one.algorithm, reason=one.reason)
-        if isinstance(one, Entry)
-        else _row(one.algorithm, schedule, makespans, next(shares), variation)
-        for one, schedule, makespans in zip(listed, timed, drawn, strict=True)
+        RobustnessRow(one.algorithm, reason=one.reason) if isinstance(one, Entry) else _row(one.algorithm, *next(known))
+        for one in listed
     ]
     units = {one.problem.time_unit for one in listed if isinstance(one, Outcome)}
     unit = units.pop() if len(units) == 1 else ""
@@ -113,17 +117,10 @@ def _best_shares(drawn: Sequence[NDArray[np.float64]]) -> list[float]:
     return [float(np.mean((makespans == least) / shortest)) for makespans in drawn]
 
 
-def _row(
-    algorithm: str,
-    schedule: Schedule | None,
-    makespans: NDArray[np.float64] | None,
-    share: float,
-    variation: Variation,
-) -> RobustnessRow:
+def _row(algorithm: str, schedule: Schedule, timing: Timing, share: float) -> RobustnessRow:
     import numpy as np
 
-    assert schedule is not None
-    assert makespans is not None
+    makespans = timing.makespans
     p50, p95, p99 = map(float, np.percentile(makespans, [50, 95, 99]))
     return RobustnessRow(
         algorithm,
@@ -134,6 +131,6 @@ def _row(
         p95,
         p99,
         share,
-        tuple(straggler_makespans(schedule, variation.slowness)),
+        tuple(timing.stragglers),
         makespans=tuple(makespans.tolist()),
     )

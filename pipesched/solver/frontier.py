@@ -9,12 +9,13 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from threading import Event as StopEvent
-from typing import Any, overload
+from typing import TYPE_CHECKING, Any, overload
 
 from pipesched.checks import require_callable, require_label, require_number, require_sequence, require_type
 from pipesched.core.clock import Clock
 from pipesched.display import Displayable
 from pipesched.errors import NoSchedule
+from pipesched.executors.opening import FEWEST_OPERATIONS, chosen, lent
 from pipesched.names import require_name
 from pipesched.outcome import Outcome
 from pipesched.pipeline.bounds import Bound
@@ -22,17 +23,19 @@ from pipesched.pipeline.kinds import Allowed
 from pipesched.pipeline.placement import placement_name
 from pipesched.pipeline.problem import Problem, require_problem
 from pipesched.pipeline.quantities import in_units
-from pipesched.solver.budgets import least_step, within
+from pipesched.solver.budgets import least_step
 from pipesched.solver.case import OBJECTIVES
 from pipesched.solver.feasible import least_budget
 from pipesched.solver.placements import placed
-from pipesched.solver.search import Event, Listener
-from pipesched.solver.solve import MOST_SECONDS, solve
+from pipesched.solver.points import Points
+from pipesched.solver.search import Listener
+from pipesched.solver.solve import MOST_SECONDS
 from pipesched.words import Status, StoppedBy
 
+if TYPE_CHECKING:
+    from concurrent.futures import Executor
+
 MOST_POINTS = 24
-SHORTEST = 0.1  # seconds for a point, if so much is left: the portfolio gives a schedule
-LEAST = 1e-6  # seconds, since a limit must be more than 0
 
 
 @dataclass(frozen=True)
@@ -110,6 +113,7 @@ def frontier(
     polish: bool = True,
     listener: Listener | None = None,
     stop: StopEvent | None = None,
+    executor: Executor | str | None = None,
 ) -> Frontier:
     """Find the best schedules by rising budget, the same for every device.
 
@@ -119,6 +123,9 @@ def frontier(
             `recompute`, `method`, `polish` and `listener` as for `solve`, at each point.
         time_limit: Seconds for all points together.
         stop: Set it, from any thread, to end the search with the points so far, as Ctrl-C does.
+        executor: What solves budgets ahead of their turn, once the highest is solved here: the text of `open_executor`,
+            or what it returns. `workers` are then by default a share of the cores, and on a Dask cluster one. Points
+            that are proved are the same.
 
     Returns:
         One point for each budget that buys a shorter schedule, each with its bound.
@@ -135,18 +142,33 @@ def frontier(
     settings: dict[str, Any] = {
         "objective": objective, "gap": gap, "workers": workers, "seed": seed, "placement": placement,
         "split_backward": split_backward, "offload": offload, "recompute": recompute, "method": method,
-        "polish": polish, "stop": stop,
+        "polish": polish,
     }  # fmt: skip
+    runs = chosen(executor)
     floor = min(least_budget(tried, allowed) for tried in placed(require_problem(problem), placement))
-    step, budget, most = least_step(problem, allowed), None, max(problem.grains.budget or (0,))
-    solved: list[tuple[int, Outcome]] = []  # the memory used, in grains, and the outcome
+    with lent(runs, FEWEST_OPERATIONS) as pool:
+        points = Points(problem, clock, listener, settings, pool)
+        try:
+            solved = _walk(points, floor, least_step(problem, allowed))
+        finally:
+            points.close()
+    return Frontier(_joined(solved, problem), objective, problem.time_unit, problem.memory.unit)
+
+
+def _walk(points: Points, floor: int, step: int) -> list[tuple[int, Outcome]]:
+    """Solve falling budgets, and return what each has used, in grains, with its outcome.
+
+    Raises NoSchedule, and KeyboardInterrupt, where nothing was found.
+    """
+    problem, clock = points.problem, points.clock
+    budget, most = None, max(problem.grains.budget or (0,))
+    solved: list[tuple[int, Outcome]] = []
     while (budget is None or budget >= floor) and not (solved and clock.is_over):
         left = max(((budget or most) - floor) // step + 1, 1)  # points, at most
         left = min(left, MOST_POINTS) if budget is None else left
-        limited = problem if budget is None else within(problem, budget)
+        lower = () if budget is None else (*range(budget - step, floor, -step), floor)
         try:
-            heard = _labelled(listener, limited)
-            outcome = _solved(limited, clock, left, listener=heard, **settings)
+            outcome = points.solved(budget, left, lower)
         except NoSchedule:
             if not solved:
                 raise
@@ -162,34 +184,7 @@ def frontier(
         if budget is None:
             step *= max((used - floor) // (step * MOST_POINTS), 1)
         budget = max(used - step, floor) if used > floor else floor - 1
-    return Frontier(_joined(solved, problem), objective, problem.time_unit, problem.memory.unit)
-
-
-def _solved(problem: Problem, clock: Clock, points: int, **settings: Any) -> Outcome:
-    """Solve a point in its share of the time that is left for so many; if that is too short, in all of it.
-
-    Raises NoSchedule.
-    """
-    share = min(max(clock.left / points, SHORTEST), clock.left)
-    try:
-        return solve(problem, time_limit=max(share, LEAST), **settings)
-    except NoSchedule as error:
-        if clock.is_over or error.device is not None:
-            raise
-        return solve(problem, time_limit=max(clock.left, LEAST), **settings)
-
-
-def _labelled(listener: Listener | None, problem: Problem) -> Listener | None:
-    """Return a listener whose events name the budget of the solve."""
-    if listener is None:
-        return None
-    tell, budget = listener, problem.memory.budget
-    label = "no budget" if budget is None else f"budget {budget[0]}"
-
-    def hear(event: Event) -> None:
-        tell(event._replace(step=f"{label}, {event.step}"))
-
-    return hear
+    return solved
 
 
 def _used(outcome: Outcome, problem: Problem) -> int:

@@ -7,12 +7,15 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
+from functools import partial
 from threading import Event as StopEvent
+from typing import TYPE_CHECKING
 
 from pipesched.checks import require_callable, require_flag, require_number, require_type, require_whole
 from pipesched.core.clock import Clock, TimeIsUp, under
 from pipesched.core.cpsat import Limits
 from pipesched.errors import ConfigError, NoSchedule
+from pipesched.executors.opening import FEWEST_OPERATIONS, chosen, lent
 from pipesched.names import require_name
 from pipesched.outcome import Outcome, SolveReport
 from pipesched.pipeline.bounds import Bound
@@ -21,6 +24,7 @@ from pipesched.pipeline.problem import Problem, require_offload, require_problem
 from pipesched.pipeline.schedule import Schedule
 from pipesched.solver.candidate import Candidate
 from pipesched.solver.case import OBJECTIVES, Case, Improvement
+from pipesched.solver.cases_ahead import CasesAhead
 from pipesched.solver.exact import prove
 from pipesched.solver.feasible import feasible
 from pipesched.solver.keeping import KeepingCase
@@ -30,6 +34,9 @@ from pipesched.solver.polish import polish as lower_memory
 from pipesched.solver.saving import SavingCase
 from pipesched.solver.search import Listener, Search
 from pipesched.words import Status, StoppedBy
+
+if TYPE_CHECKING:
+    from concurrent.futures import Executor
 
 MOST_SECONDS = 1_000_000
 MOST_WORKERS, MOST_SEED = 1_000, 2**31 - 1
@@ -61,6 +68,7 @@ def solve(
     polish: bool = True,
     listener: Listener | None = None,
     stop: StopEvent | None = None,
+    executor: Executor | str | None = None,
 ) -> Outcome:
     """Find the schedule with the least objective within the budget, with what is proved about it.
 
@@ -83,6 +91,9 @@ def solve(
         listener: Called with an Event whenever something better is known; never twice at once. What it raises ends the
             search, and is raised here.
         stop: Set it, from any thread, to end the search with the best schedule so far.
+        executor: What searches placements side by side, once the heuristics have left several: the text of
+            `open_executor`, or what it returns. `workers` are then in it by default a share of the cores, and on a
+            Dask cluster one. What is proved is the same.
 
     Returns:
         An outcome whose `report` says the status, the bound and what it rests on. Ctrl-C counts as `stop`.
@@ -105,14 +116,16 @@ def solve(
         raise ConfigError(
             "has no effect with `method` portfolio, which searches nothing", "workers" if workers else "seed"
         )
-    start = _schedule_of(hint)
+    start, runs = _schedule_of(hint), chosen(executor)
     fitting = feasible(placed(problem, placement), allowed)
     cases: list[Case] = [
         SavingCase(settled, objective, allowed) if any(allowed) else KeepingCase(settled, objective)
         for settled in fitting
     ]
     search = Search(cases, limits, Clock(limits.seconds, stop), listener)
-    stopped_by = _run(search, method, start, is_polished=require_flag(polish, "polish"))
+    is_polished = require_flag(polish, "polish")
+    with lent(runs, FEWEST_OPERATIONS) as pool:
+        stopped_by = _run(search, method, start, pool, is_polished=is_polished)
     if search.best is None:
         raise NoSchedule(_nothing_found(search))
     return _outcome(search, stopped_by)
@@ -154,12 +167,16 @@ def _nothing_found(search: Search) -> str:
     return f"no schedule was found within {search.limits.seconds:g} s"
 
 
-def _run(search: Search, method: str, hint: Schedule | None, *, is_polished: bool) -> StoppedBy:
+def _run(search: Search, method: str, hint: Schedule | None, pool: Executor | None, *, is_polished: bool) -> StoppedBy:
     """Go through all steps until one of them closes the gap, then lower the memory; return what ended them."""
     try:
         left = _heuristics(search, hint)
         if method != "portfolio":
-            _go_on(search, method)
+            ahead = CasesAhead(pool, partial(_search_case, method=method))
+            try:
+                _go_on(search, method, ahead)
+            finally:
+                ahead.close()
         stopped_by = _stopped_by(search)
         _break_ties(search, left)
         if is_polished and method != "portfolio":
@@ -279,7 +296,7 @@ def _take_hint(search: Search, hint: Schedule) -> None:
     raise ConfigError("is no schedule of this model on a placement that is tried here", "hint")
 
 
-def _go_on(search: Search, method: str) -> None:
+def _go_on(search: Search, method: str, ahead: CasesAhead) -> None:
     """Search open cases, the most promising first, until none is open, or the time is up.
 
     Each case has an equal part of the time; those that it cuts off divide what the others leave.
@@ -288,8 +305,10 @@ def _go_on(search: Search, method: str) -> None:
     while search.best and search.clock.left > END_OF_TIME * search.limits.seconds:
         numbers = [number for number in search.open if number in waiting]
         if numbers:
-            clock = search.clock.part(search.clock.left / len(numbers))
-            _search_case(search, numbers[0], clock, method)
+            clock = search.clock.part(ahead.share(search, len(numbers)))
+            if not ahead.took(search, numbers[0]):
+                ahead.send(search, numbers[1:], clock.left)
+                _search_case(search, numbers[0], clock, method)
             waiting.remove(numbers[0])
             if clock.seconds > PART_USED * clock.limit:
                 cut_off.add(numbers[0])

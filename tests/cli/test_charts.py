@@ -5,13 +5,13 @@ from __future__ import annotations
 import json
 import re
 import subprocess
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Any
 
 import pytest
 
-from pipesched import parallel
+from pipesched.executors import opening
+from pipesched.executors.local import LocalExecutor
 
 Cli = Callable[..., subprocess.CompletedProcess[str]]
 HEADING = re.compile(r"^(\S+)  (\d+) devices, .*$", re.MULTILINE)
@@ -228,17 +228,17 @@ def test_charts_without_a_chart(cli: Cli, beside: list[str]) -> None:
 
 @pytest.fixture
 def pools(monkeypatch: pytest.MonkeyPatch) -> list[int]:
-    """The workers of each pool that is started, where no amount of work is too small for one."""
-    started: list[int] = []
-    in_pool = parallel._from_pool
+    """The workers of each executor that is opened, where no amount of work is too small for one."""
+    opened: list[int] = []
+    make = LocalExecutor.__init__
 
-    def noted(function: Callable[..., Any], calls: Sequence[Any], workers: int) -> Iterator[Any]:
-        started.append(workers)
-        return in_pool(function, calls, workers)
+    def noted(executor: LocalExecutor, workers: int) -> None:
+        opened.append(workers)
+        make(executor, workers)
 
-    monkeypatch.setattr(parallel, "FEWEST_OPERATIONS", 0)
-    monkeypatch.setattr(parallel, "_from_pool", noted)
-    return started
+    monkeypatch.setattr(opening, "FEWEST_OPERATIONS", 0)
+    monkeypatch.setattr(LocalExecutor, "__init__", noted)
+    return opened
 
 
 @pytest.mark.parametrize("form", [[], ["--json"]], ids=["text", "json"])
@@ -254,10 +254,10 @@ def test_jobs_change_nothing(cli: Cli, pools: list[int], form: list[str]) -> Non
 
 
 def test_jobs_of_a_sweep(cli: Cli, pools: list[int]) -> None:
-    """A sweep has a pool at each of its points, and the same table."""
+    """A sweep has one pool for all of its points, and the same table."""
     arguments = ("compare", "naive", "1f1b", "--sweep", "microbatches=4,8")
     alone, together = (cli(*arguments, "--jobs", jobs) for jobs in ("1", "2"))
-    assert pools == [2, 2]
+    assert pools == [2]
     assert together.stdout == alone.stdout != ""
 
 
@@ -266,6 +266,42 @@ def test_bad_jobs(cli: Cli, jobs: str) -> None:
     result = cli("compare", f"--jobs={jobs}")
     assert (result.returncode, result.stdout) == (2, "")
     assert result.stderr.startswith("pipesched: --jobs: must be a ")
+
+
+@pytest.mark.parametrize("command", ["compare", "robust", "solve"])
+@pytest.mark.parametrize(
+    ("given", "message"),
+    [
+        (
+            ["--executor", "locale:2"],
+            "--executor: unknown executor 'locale:2'; did you mean local:2? allowed are local,",
+        ),
+        (["--executor", "local:2", "--jobs", "3"], "--jobs: is 3, and --executor is local:2; give one of them"),
+        (["--executor", "dask://h:1", "--jobs", "3"], "--jobs: is the number of processes of this machine, and --exec"),
+        (["--executor", "dask://127.0.0.1:1"], "--executor: no Dask scheduler answers at dask://127.0.0.1:1 within"),
+    ],
+    ids=["unknown", "number", "dask", "unreachable"],
+)
+def test_bad_executors(cli: Cli, monkeypatch: pytest.MonkeyPatch, command: str, given: list[str], message: str) -> None:
+    """One clear message, and nothing on stdout."""
+    pytest.importorskip("distributed")
+    monkeypatch.setattr("pipesched.executors.dask_cluster.SECONDS", 0.3)
+    result = cli(command, "--devices", "4", *given)
+    assert (result.returncode, result.stdout) == (2, "")
+    assert result.stderr.startswith(f"pipesched: {message}")
+    assert result.stderr.count("\n") == 1
+
+
+def test_executors_change_nothing(cli: Cli, pools: list[int]) -> None:
+    """The other commands that take one print the same with two processes."""
+    size = ("--devices", "4", "--stages", "4", "--microbatches", "4")
+    robust = ("robust", "1f1b", "zb-h1", *size, "--samples", "3000")
+    frontier = ("solve", "--frontier", "--quiet", *size, "--split-backward", "--workers", "1")
+    for arguments in (robust, frontier):
+        alone, together = (cli(*arguments, "--executor", spec) for spec in ("local:1", "local:2"))
+        assert (together.returncode, together.stderr) == (0, "")
+        assert together.stdout == alone.stdout != ""
+    assert pools == [2, 2, 2]
 
 
 def test_nothing_to_draw_is_said_before_anything_is_written(cli: Cli) -> None:
