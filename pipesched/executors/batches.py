@@ -8,11 +8,12 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence, Sized
 from concurrent.futures import FIRST_COMPLETED, CancelledError, Executor, Future, wait
+from dataclasses import dataclass
 from itertools import islice
 from pickle import dumps, loads
 from time import perf_counter
 from traceback import format_exc
-from typing import Any, Generic, NamedTuple, TypeVar
+from typing import Any, Generic, TypeVar
 
 import pipesched
 from pipesched.errors import ConfigError, PipeschedError, WorkerDied
@@ -54,7 +55,8 @@ class Batch(Generic[Call, Result]):
         return Answers(results, perf_counter() - began)
 
 
-class Answers(NamedTuple, Generic[Result]):
+@dataclass(frozen=True)
+class Answers(Generic[Result]):
     """The results of a batch, the seconds that it took, and what the call after the last result raised."""
 
     results: list[Result]
@@ -147,7 +149,8 @@ def map_as_done(
         _cancel(flying.values())
 
 
-class _Flying(NamedTuple, Generic[Call, Result]):
+@dataclass(frozen=True)
+class _Flying(Generic[Call, Result]):
     """A batch that was sent."""
 
     calls: Sequence[Call]

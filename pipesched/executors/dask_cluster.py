@@ -7,6 +7,7 @@ import socket
 from collections.abc import Callable
 from concurrent.futures import Executor, Future
 from concurrent.futures import wait as wait_for
+from functools import partial
 from threading import Event, RLock, Thread
 from time import monotonic, sleep
 from typing import Any
@@ -32,7 +33,6 @@ class DaskExecutor(Executor):
     def __init__(self, address: str) -> None:
         self.address = address
         self._client = _connected(address)
-        self._executor = self._client.get_executor(pure=False)
         self._futures: set[Future[Any]] = set()
         self._workers, self._looked = 1, -LOOK_EVERY
         self._lock, self._closed = RLock(), Event()
@@ -51,25 +51,29 @@ class DaskExecutor(Executor):
 
     def submit(self, fn: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Future[Any]:
         future = Future[Any]()
-        inner = self._executor.submit(fn, *args, **kwargs)
-        self._futures.add(future)
+        with self._lock:
+            if self._closed.is_set():
+                raise RuntimeError("cannot schedule new futures after shutdown")
+            self._futures.add(future)
+        inner = self._client.submit(partial(fn, *args, **kwargs), pure=False)
         future.add_done_callback(lambda done: self._forget(done, inner))
         inner.add_done_callback(lambda done: self._settle(future, done))
         return future
 
-    def _settle(self, future: Future[Any], inner: Future[Any]) -> None:
+    def _settle(self, future: Future[Any], inner: Any) -> None:
         """Give a future what has become of the one of Dask."""
-        is_lost = inner.cancelled() or not self._is_connected
-        error = _lost(self.address) if is_lost else _named(inner.exception(), self.address)
+        result, error = None, None
+        try:
+            result = inner.result()
+        except Exception as raised:
+            error = _named(raised, self.address) if inner.status == "error" else _lost(self.address)
         with self._lock:
-            if future.done():
-                return
-            if error is None:
-                future.set_result(inner.result())
-            else:
+            if not future.done() and error is None:
+                future.set_result(result)
+            elif not future.done():
                 future.set_exception(error)
 
-    def _forget(self, future: Future[Any], inner: Future[Any]) -> None:
+    def _forget(self, future: Future[Any], inner: Any) -> None:
         self._futures.discard(future)
         if future.cancelled():
             future.set_running_or_notify_cancel()
@@ -90,9 +94,11 @@ class DaskExecutor(Executor):
                 future.cancel()
         else:
             wait_for([*self._futures])
-        self._closed.set()
+        with self._lock:
+            self._closed.set()
         if not self._is_connected:  # what Dask has to say of that is said
-            logging.getLogger("distributed").setLevel(logging.CRITICAL)
+            for part in ("client", "utils"):
+                logging.getLogger(f"distributed.{part}").setLevel(logging.CRITICAL)
         self._client.close()
 
     def __exit__(self, kind: object, error: object, traceback: object) -> None:
@@ -103,7 +109,7 @@ def _lost(address: str) -> WorkerDied:
     return WorkerDied(f"the connection to {address} is lost")
 
 
-def _named(error: BaseException | None, address: str) -> BaseException | None:
+def _named(error: Exception, address: str) -> Exception:
     """Return an exception that says what is wrong with a worker in place of one of Dask; any other as it is."""
     if type(error).__name__ == "KilledWorker":
         return WorkerDied(f"the workers of {address} that ran it died, again and again")
