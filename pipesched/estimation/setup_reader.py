@@ -54,18 +54,55 @@ def read_setup(sections: Sections, name: str = "") -> ReadSetup:
 
 
 def _read(sections: Sections, name: str) -> ReadSetup:
+    model, hardware, training, notes = _shared(sections)
+    parallel, batch = (sections.get(key, EMPTY) for key in ("parallel", "batch"))
+    layout = _parallel(parallel.value, model)
+    title = name or f"{model.name} on {layout.gpus} {hardware.name}"
+    return ReadSetup(Setup(model, hardware, layout, _batch(batch.value), training, title), notes)
+
+
+class Unsized(NamedTuple):
+    """What a training run has whatever its layout: `size` sequences of so many `tokens` in a step."""
+
+    model: Model
+    hardware: Hardware
+    training: Training
+    gpus: int
+    sequence: bool | None
+    tokens: int
+    size: int
+    data: int | None = None
+    notes: tuple[str, ...] = ()
+
+
+def read_unsized(sections: Sections) -> Unsized:
+    """Return what these sections say whatever the layout, of which they must say nothing.
+
+    Raises ConfigError that says where the value at fault stands.
+    """
+    try:
+        model, hardware, training, notes = _shared(sections)
+        parallel = Entries(sections.get("parallel", EMPTY).value, "parallel", PARALLEL_KEYS)
+        gpus = require_whole(parallel.needed("gpus", "on how many GPUs to train"), "parallel.gpus", least=1, most=MOST)
+        sequence = _one(parallel, "sequence") if "sequence" in parallel else None
+        data = _one(parallel, "data")
+        batch = _batch(sections.get("batch", EMPTY).value)
+    except ConfigError as error:
+        raise located(error, sections) from None
+    return Unsized(model, hardware, training, gpus, sequence, batch.sequence, batch.size, data, notes)
+
+
+def _shared(sections: Sections) -> tuple[Model, Hardware, Training, tuple[str, ...]]:
+    """Return the model, the GPU, how it trains, and notes."""
     for key, what in MISSING.items():
         if key not in sections:
             raise ConfigError(f"is missing: {what}", key)
     model, notes = read_model_section(sections["model"])
-    parallel, batch, training = (sections.get(key, EMPTY) for key in ("parallel", "batch", "training"))
+    training = sections.get("training", EMPTY)
     hardware = _measured(read_hardware(sections["hardware"].value), training)
-    layout = _parallel(parallel.value, model)
-    title = name or f"{model.name} on {layout.gpus} {hardware.name}"
-    setup = Setup(model, hardware, layout, _batch(batch.value), _training(training.value), title)
     if hardware.has_relative:
         notes += (f"{hardware.name}: shares of its numbers are those fitted on {hardware.fitted_on}",)
-    return ReadSetup(setup, notes)
+    return model, hardware, _training(training.value), notes
 
 
 def _parallel(value: Value, model: Model) -> Parallel:

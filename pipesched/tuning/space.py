@@ -1,0 +1,109 @@
+"""The space that is searched: candidates for each field, and the setups and algorithms that they make."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from hashlib import sha256
+from itertools import product
+from math import prod
+from typing import Any
+
+from pipesched.errors import ConfigError
+from pipesched.estimation.hardware import Hardware
+from pipesched.estimation.model import Model
+from pipesched.estimation.setup import FULL, NONE, SELECTIVE, Batch, Parallel, Setup, Training
+from pipesched.tuning.point import FIELDS, Layout
+
+MOST_CHUNKS, MOST_MICRO = 8, 8
+
+
+@dataclass(frozen=True)
+class Space:
+    """What is the same for all points, and the candidates of each field and the algorithms that differ.
+
+    `data` are the data-parallel ranks where they are given. `sequence` is None where sequence parallelism goes with tensor parallelism. `given` are parameters of make_problem
+    that count instead of what is derived.
+    """
+
+    model: Model
+    hardware: Hardware
+    gpus: int
+    sequence: bool | None
+    tokens: int
+    size: int
+    training: Training
+    candidates: Mapping[str, tuple[Any, ...]]
+    algorithms: tuple[str, ...]
+    given: Mapping[str, Any]
+    name: str = ""
+    data: int | None = None
+
+    @property
+    def points(self) -> int:
+        """The number of points: the full product."""
+        return prod(len(self.candidates[field]) for field in FIELDS) * len(self.algorithms)
+
+    @property
+    def digest(self) -> str:
+        """A text that another space does not have."""
+        said = repr([getattr(self, key) for key in self.__dataclass_fields__])
+        return sha256(said.encode()).hexdigest()[:16]
+
+    def layouts(self) -> Iterator[Layout]:
+        """Yield every combination of candidates."""
+        return map(Layout._make, product(*(self.candidates[field] for field in FIELDS)))
+
+    def setup(self, layout: Layout) -> Setup:
+        """Return the setup of a layout. Raises ConfigError where its sizes do not divide."""
+        sequence = layout.tensor > 1 if self.sequence is None else self.sequence
+        full = isinstance(layout.recompute, int)
+        training = replace(
+            self.training,
+            recompute=FULL if full else layout.recompute,
+            full_layers=layout.recompute if full else None,
+        )
+        parallel = Parallel(self.gpus, **layout.parallel, sequence=sequence)
+        if self.data not in (None, parallel.data):
+            raise ConfigError(f"is {self.data}; this layout has {parallel.data} data-parallel ranks", "parallel.data")
+        return Setup(
+            self.model,
+            self.hardware,
+            parallel,
+            Batch(self.tokens, layout.micro, self.size),
+            training,
+            self.name,
+        )
+
+
+def automatic(field: str, model: Model, hardware: Hardware, gpus: int, tokens: int) -> tuple[Any, ...]:
+    """Return the candidates of a field that is searched without a list."""
+    node, experts = hardware.gpus_per_node, model.experts
+    if field == "parallel.tensor":
+        return tuple(size for size in divisors(node) if model.heads % size == 0 and model.ffn % size == 0)
+    if field == "parallel.pipeline":
+        return tuple(size for size in divisors(gpus) if size <= model.layers + model.mtp + 2)
+    if field == "parallel.chunks":
+        return tuple(range(1, MOST_CHUNKS + 1))
+    if field == "parallel.context":
+        return tuple(size for size in divisors(gpus) if tokens % size == 0)
+    if field == "parallel.expert":
+        return (1,) if experts is None else divisors(experts.count)
+    if field == "parallel.expert_tensor":
+        return (1,) if experts is None else tuple(size for size in divisors(node) if experts.width % size == 0)
+    if field == "batch.micro":
+        return tuple(2**power for power in range(MOST_MICRO.bit_length()))
+    return (NONE, SELECTIVE, FULL)
+
+
+def divisors(number: int) -> tuple[int, ...]:
+    """Return the numbers that divide another, ascending."""
+    small = [size for size in range(1, int(number**0.5) + 1) if number % size == 0]
+    return tuple(sorted({*small, *(number // size for size in small)}))
+
+
+def usual_algorithms(names: Sequence[str]) -> tuple[str, ...]:
+    """Return the algorithms that are tried where none are named: all that need no options."""
+    from pipesched.schedulers.registry import family
+
+    return tuple(name for name in names if not family(name).required)

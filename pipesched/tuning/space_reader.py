@@ -1,0 +1,106 @@
+"""Reading a space from a config: lists of candidates, `auto`, and what is the same for all points."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from pipesched.checks import require_whole, shown
+from pipesched.config.load import load_values
+from pipesched.config.text_numbers import only_numbers
+from pipesched.config.values import Values
+from pipesched.config.yaml_reader import Value
+from pipesched.errors import ConfigError
+from pipesched.estimation.sections import Section, located
+from pipesched.estimation.setup import AUTO, FULL, NONE, RECOMPUTES
+from pipesched.estimation.setup_reader import read_unsized
+from pipesched.names import require_name
+from pipesched.schedulers.registry import FAMILIES, family
+from pipesched.tuning.point import FIELDS
+from pipesched.tuning.space import Space, automatic, usual_algorithms
+
+ABSENT = {"batch.micro": 1, "training.recompute": NONE, "parallel.expert_tensor": 1}  # other fields are searched
+EMPTY = Section(Value({}, 0))
+SECTIONS = ("model", "hardware", "parallel", "batch", "training")
+
+
+def read_space(config: Any, overrides: Mapping[str, Any], algorithms: Sequence[str] | None = None) -> Space:
+    """Return the space of a config with overrides on top; `algorithms` are those to try (None: all that need no options).
+
+    Raises ConfigError that says where the value at fault stands.
+    """
+    values = load_values(config, overrides)
+    sections = {name: values[name].value for name in SECTIONS if name in values}
+    try:
+        return _space(values, sections, algorithms)
+    except ConfigError as error:
+        raise located(error, sections) from None
+
+
+def _space(values: Values, sections: Mapping[str, Section], algorithms: Sequence[str] | None) -> Space:
+    fixed = {name: _without_fields(name, section) for name, section in sections.items()}
+    unsized = read_unsized(fixed)
+    model, hardware = unsized.model, unsized.hardware
+    candidates = {
+        field: _candidates(field, _entry(sections, field))
+        or automatic(field, model, hardware, unsized.gpus, unsized.tokens)
+        for field in FIELDS
+    }
+    names = usual_algorithms(tuple(FAMILIES)) if algorithms is None else tuple(family(name).name for name in algorithms)
+    given = {key: one.value for key, one in values.items() if key not in (*SECTIONS, "algorithm", "name")}
+    return Space(
+        model=model,
+        hardware=hardware,
+        gpus=unsized.gpus,
+        sequence=unsized.sequence,
+        tokens=unsized.tokens,
+        size=unsized.size,
+        training=unsized.training,
+        candidates=candidates,
+        algorithms=tuple(dict.fromkeys(names)),
+        given=given,
+        name=str(values["name"].value) if "name" in values else "",
+        data=unsized.data,
+    )
+
+
+def _without_fields(name: str, section: Section) -> Section:
+    """Return a section without the fields that are searched, which may hold lists."""
+    data = section.value.data
+    if name in ("model", "hardware") or not isinstance(data, dict):
+        return section
+    return section._replace(
+        value=Value({key: value for key, value in data.items() if f"{name}.{key}" not in FIELDS}, section.value.line)
+    )
+
+
+def _entry(sections: Mapping[str, Section], field: str) -> Any:
+    """Return what a config gives for a field; `auto` where it gives nothing and the field is searched by default."""
+    name, _, key = field.partition(".")
+    data = sections.get(name, EMPTY).value.data
+    value = data.get(key) if isinstance(data, dict) else None
+    if value is None or value.data is None:
+        return ABSENT.get(field, AUTO)
+    return value.plain()
+
+
+def _candidates(field: str, plain: Any) -> tuple[Any, ...]:
+    """Return the candidates that stand in a config, none for `auto`. Raises ConfigError about the field."""
+    if plain == AUTO:
+        return ()
+    listed = plain if isinstance(plain, list) else [plain]
+    if not listed:
+        raise ConfigError("lists no candidates; give some, or auto", field)
+    if field == "training.recompute":
+        return tuple(dict.fromkeys(_recompute(value) for value in listed))
+    numbers = [require_whole(only_numbers(value), field, least=1) for value in listed]
+    return tuple(dict.fromkeys(numbers))
+
+
+def _recompute(value: Any) -> Any:
+    field = "training.recompute"
+    if isinstance(value, Mapping):
+        if list(value) != [FULL]:
+            raise ConfigError(f"must be {', '.join(RECOMPUTES)} or {{full: N}}, not {shown(value)}", field)
+        return require_whole(value[FULL], field, least=1)
+    return require_name(RECOMPUTES, value, "recompute", field)

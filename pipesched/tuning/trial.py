@@ -1,0 +1,72 @@
+"""Simulating a point: the estimate of its setup under its algorithm, as plain numbers that another process can send."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+from pipesched.errors import NotApplicable, PipeschedError
+from pipesched.estimation.derived import derive
+from pipesched.estimation.items import GB
+from pipesched.estimation.result import Estimate, Step
+from pipesched.estimation.setup import Setup
+from pipesched.outcome import run
+from pipesched.tuning.point import Point
+
+
+class Task(NamedTuple):
+    """What a worker needs to simulate a point; `given` are parameters of make_problem."""
+
+    point: Point
+    setup: Setup
+    given: Mapping[str, Any]
+
+
+@dataclass(frozen=True)
+class Trial:
+    """A point that was simulated. `memory` is GB of the fullest device, `spare` the GB that the tightest one has left.
+
+    `reason` says why the algorithm does not apply; then there is no step.
+    """
+
+    point: Point
+    step: Step | None = None
+    memory: float = 0.0
+    spare: float = 0.0
+    bubble: float = 0.0
+    layout: str = ""
+    reason: str = ""
+
+    @property
+    def fits(self) -> bool:
+        """Whether every device has the memory."""
+        return self.step is not None and self.spare >= 0
+
+    @property
+    def rate(self) -> float:
+        """The tokens a second of a GPU; 0 where the algorithm does not apply."""
+        return 0.0 if self.step is None else self.step.tokens_per_second_per_gpu
+
+    @property
+    def rank(self) -> tuple[float, float]:
+        """The sort key: the higher rate first, of equal ones the one that holds less."""
+        return -self.rate, self.memory
+
+
+def simulate(task: Task) -> Trial:
+    """Return the trial of a point. It is what `estimate` says of its setup under its algorithm."""
+    try:
+        return trial_of(task.point, Estimate(run(derive(task.setup, task.given), task.point.algorithm)))
+    except NotApplicable as error:
+        return Trial(task.point, reason=error.message)
+    except PipeschedError as error:
+        return Trial(task.point, reason=str(error))
+
+
+def trial_of(point: Point, found: Estimate) -> Trial:
+    """Return an estimate as a trial."""
+    totals = [float(device.total) / GB for device in found.devices]
+    spare = min(float(device.budget - device.total) / GB for device in found.devices)
+    bubble = found.outcome.schedule.bubble
+    return Trial(point, found.step, max(totals), spare, bubble, found.layout)
