@@ -1,0 +1,111 @@
+"""What a search of a space found: rows, best first, counts, and what the decision rests on."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import NamedTuple, overload
+
+from pipesched.display import Displayable
+from pipesched.estimation.result import Estimate
+from pipesched.tuning.point import Layout
+from pipesched.tuning.trial import Trial
+
+
+class Miss(NamedTuple):
+    """A point whose fullest device has `over` GB too much, at least; `help`: changes with which it fits, in words."""
+
+    layout: Layout
+    algorithm: str
+    over: float
+    help: tuple[str, ...] = ()
+
+
+class Doubt(NamedTuple):
+    """What wins where a share of the hardware is another: `share` x `factor`.
+
+    `winner` is the best of the first rows then, with their stages and orders; `gain` how much faster than the first row
+    (0 where it stays the best).
+    """
+
+    share: str
+    factor: float
+    winner: Trial
+    gain: float
+
+
+class Part(NamedTuple):
+    """A part of the GPU time of the best step: `share` of it, 0 to 1."""
+
+    name: str
+    share: float
+
+
+class Wish(NamedTuple):
+    """A point that may be faster than the best and does not fit: by how many GB, and a rate that it does not exceed."""
+
+    layout: Layout
+    algorithm: str
+    over: float
+    most: float
+
+
+@dataclass(frozen=True, repr=False)
+class Tuning(Displayable, Sequence[Trial]):
+    """The best points of a space, best first, by tokens/s/GPU; all fit their memory.
+
+    `space` points were asked about: `simulated`, `pruned` by reason, and `left` because time was up. `improved` are the
+    schedules that `solve` found for the best layouts, where they are faster than the row of the same layout; they stand
+    among the rows too. `pareto` are the points of which none that was simulated is faster and holds less, fastest
+    first. `parts` is where the GPU time of the best step goes, `wishes` what memory forbids, `doubts` what another
+    efficiency would change; `nearest` what misses its memory by least, where nothing fits. `capacity` is GB of a GPU.
+    `estimate` is that of the first row's layout, under its algorithm, or the one that `solve` started from.
+    """
+
+    rows: tuple[Trial, ...]
+    space: int
+    simulated: int
+    pruned: Mapping[str, int]
+    left: int = 0
+    legal: int = 0
+    pareto: tuple[Trial, ...] = ()
+    parts: tuple[Part, ...] = ()
+    wishes: tuple[Wish, ...] = ()
+    doubts: tuple[Doubt, ...] = ()
+    nearest: tuple[Miss, ...] = ()
+    capacity: float = 0.0
+    name: str = ""
+    seconds: float = 0.0
+    estimate: Estimate | None = field(default=None, compare=False)
+    config: str = ""
+
+    def __repr__(self) -> str:
+        if not self.rows:
+            return f"Tuning(none of {self.space:,} points fits)"
+        best = self.rows[0]
+        return f"Tuning({best.point.layout}, {best.point.algorithm}, {best.rate:.1f} tokens/s/GPU)"
+
+    @property
+    def is_complete(self) -> bool:
+        """Whether no point is left, so that the first row is the best of the space."""
+        return not self.left
+
+    @property
+    def best(self) -> Trial | None:
+        """The first row; None where nothing fits."""
+        return self.rows[0] if self.rows else None
+
+    def __len__(self) -> int:
+        return len(self.rows)
+
+    def __iter__(self) -> Iterator[Trial]:
+        return iter(self.rows)
+
+    @overload
+    def __getitem__(self, key: int) -> Trial: ...
+
+    @overload
+    def __getitem__(self, key: slice) -> Sequence[Trial]: ...
+
+    def __getitem__(self, key: int | slice) -> Trial | Sequence[Trial]:
+        return self.rows[key]
