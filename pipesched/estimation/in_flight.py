@@ -18,13 +18,20 @@ ENOUGH = 4  # rounds of the pipeline after which a device holds no more
 Counts = tuple[int, ...]  # microbatches of each stage of a device, in the order of its stages
 
 
-@lru_cache(maxsize=256)
 def most_in_flight(placement: Placement, microbatches: int, algorithm: str | None) -> tuple[tuple[Counts, ...], ...]:
     """Return for each device the largest counts that it holds at once: none of them is below another.
 
     Operations all take the same time. Without an algorithm, or for one that makes no such plan, one microbatch of each
     stage counts.
     """
+    devices = placement.last + 1
+    most = ENOUGH * devices
+    enough = microbatches if microbatches <= most else most + microbatches % devices
+    return _most_in_flight(placement, enough, algorithm)
+
+
+@lru_cache(maxsize=1024)
+def _most_in_flight(placement: Placement, microbatches: int, algorithm: str | None) -> tuple[tuple[Counts, ...], ...]:
     devices = range(placement.last + 1)
     stages = [placement.stages_on(device) for device in devices]
     orders = None if algorithm is None else _orders(placement, microbatches, algorithm)
@@ -36,11 +43,10 @@ def most_in_flight(placement: Placement, microbatches: int, algorithm: str | Non
 def _orders(placement: Placement, microbatches: int, algorithm: str) -> list[list[dict[int, int]]] | None:
     """Return what each device holds after each forward; None where the algorithm makes no plan."""
     devices = placement.last + 1
-    most = ENOUGH * devices
     problem = make_problem(
         devices=devices,
         stages=len(placement.devices),
-        microbatches=microbatches if microbatches <= most else most + microbatches % devices,
+        microbatches=microbatches,
         placement=placement,
         backward_input=1,
         backward_weight=1,

@@ -32,6 +32,11 @@ class Item:
         """Return how long an operation of one microbatch takes, in microseconds."""
         return round(float(total(getattr(self.times, operation))) * PER_MS)
 
+    @cached_property
+    def work(self) -> int:
+        """The microseconds of a forward and a backward of one microbatch."""
+        return sum(map(self.time, OPERATIONS))
+
     def size(self, what: str) -> Fraction:
         """Return a number of bytes, or of parameters, of a rank."""
         return Fraction(total(getattr(self.memory, what)))
@@ -49,10 +54,8 @@ class Item:
 
 def _value(item: Item, what: str) -> Fraction:
     """Return what an item has of a time (in microseconds), a size, `work` or `states`."""
-    if what == "work":
-        return Fraction(sum(map(item.time, OPERATIONS)))
-    if what == "states":
-        return item.states
+    if what in ("work", "states"):
+        return Fraction(getattr(item, what))
     return Fraction(item.time(what)) if what in Times._fields else item.size(what)
 
 

@@ -6,7 +6,7 @@ A batch brings back how long it took, and the next ones are as large as fits BAT
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator, Sequence, Sized
+from collections.abc import Callable, Generator, Iterable, Iterator, Sequence, Sized
 from concurrent.futures import FIRST_COMPLETED, CancelledError, Executor, Future, wait
 from dataclasses import dataclass
 from itertools import islice
@@ -16,6 +16,7 @@ from traceback import format_exc
 from typing import Any, Generic, TypeVar
 
 import pipesched
+from pipesched.core.clock import Clock, TimeIsUp, under
 from pipesched.errors import ConfigError, PipeschedError, WorkerDied
 from pipesched.executors.here import InThisProcess
 from pipesched.executors.opening import workers_of
@@ -24,6 +25,7 @@ Call = TypeVar("Call")
 Result = TypeVar("Result")
 BATCH_SECONDS = 0.1  # what a batch should take: a Dask task costs some 2 ms, one in a process of this machine 0.2 ms
 LARGEST = 10_000  # calls of a batch
+OFTEN = 0.2  # seconds between two looks at a clock that may be stopped
 AHEAD = 2  # batches that each worker has: the one it runs, and the next
 FEWEST = 8  # batches under way, at least: a cluster that grows by need begins without workers
 PARTS = 8  # batches for each place, at least, into which what is left is cut
@@ -84,15 +86,20 @@ def map_batches(
     function: Callable[[Call], Result],
     calls: Iterable[Call],
     name: Callable[[Call], str] = str,
-) -> Iterator[Result]:
+    clock: Clock | None = None,
+) -> Generator[Result, None, None]:
     """Yield `function(call)` for each call, in their order, as they come; without an executor in this process.
 
     Calls are read as they are needed: a bounded number of batches is ahead. `function`, calls and results must be
     picklable. What a call raises is raised where its result is due. Closing the iterator cancels what has not begun.
-    Raises WorkerDied, with the `name` of the call, for one that ends the processes that it runs in.
+    Raises WorkerDied, with the `name` of the call, for one that ends the processes that it runs in, and TimeIsUp once
+    `clock` is over.
     """
     if executor is None:
-        yield from map(function, calls)
+        for call in calls:
+            with under(clock or Clock()):
+                result = function(call)
+            yield result
         return
     batches, left, sent = _Batches(executor, function, name), iter(calls), 0
     total = len(calls) if isinstance(calls, Sized) else None
@@ -108,7 +115,7 @@ def map_batches(
                 sent += len(part)
             if not flying:
                 return
-            answers = batches.landed(flying.popleft())
+            answers = batches.landed(flying.popleft(), clock)
             yield from answers.results
             answers.raise_error()
     finally:
@@ -182,8 +189,14 @@ class _Batches(Generic[Call, Result]):
         """Send calls as a batch."""
         return _Flying(calls, self.executor.submit(Batch(self.function, calls)))
 
-    def landed(self, sent: _Flying[Call, Result]) -> Answers[Result]:
-        """Wait for a batch, and return what it brings. Raises WorkerDied, and ConfigError for workers of no use."""
+    def landed(self, sent: _Flying[Call, Result], clock: Clock | None = None) -> Answers[Result]:
+        """Wait for a batch, and return what it brings.
+
+        Raises WorkerDied, TimeIsUp, and ConfigError for workers of no use.
+        """
+        while clock is not None and not wait([sent.future], min(clock.left, OFTEN)).done:
+            if clock.is_over:
+                raise TimeIsUp
         try:
             answers = sent.future.result()
         except WorkerDied as error:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import lru_cache
+
 from pipesched.pipeline.ops import OpIndex
 from pipesched.pipeline.plan import Plan
 from pipesched.pipeline.problem import Problem
@@ -12,6 +14,7 @@ from pipesched.schedulers.v_block import Waits, v_blocks
 WAITS = Waits(3, 1, 3, 1)
 
 
+@lru_cache(maxsize=1)  # estimates ask twice for the same problem: to choose its cut, and to run it
 def zb_v(problem: Problem, *, objective: str = "span") -> Plan:
     """Run the published order, or where that is better, the best of blocks that hold 2P chunks at most."""
     index = OpIndex("FIW", problem.stages, problem.microbatches)

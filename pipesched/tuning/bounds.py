@@ -1,96 +1,263 @@
-"""What is known of a point before it is simulated: memory that no cut can do without, and a rate that none exceeds."""
+"""What is known of a point before it is simulated: memory that no cut can do without, and a time none is shorter than.
+
+Every bound holds for any cut into stages. They rest on three facts. A device works for all its items in each microbatch,
+and waits for its first and after its last one. A stage keeps an activation from its forward until its backward ends,
+and all later stages come in between; so memory and time bound each other. And layers are whole: a device has as many as
+its time and its memory allow, and all devices together must have all.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from dataclasses import dataclass
 from fractions import Fraction
-from typing import NamedTuple
+from functools import cached_property, lru_cache
+from math import inf
+from operator import mul
 
 from pipesched.estimation.derived import budget_of
-from pipesched.estimation.items import GB, HEAD, MTP, STATES, Items
-from pipesched.estimation.memory import CONTEXT, FRAGMENTATION
+from pipesched.estimation.in_flight import Counts, most_in_flight
+from pipesched.estimation.items import GB, HEAD, LAYER, MTP, PER_MS, Item, Items
+from pipesched.estimation.memory import FRAGMENTATION
+from pipesched.estimation.once_a_step import data_terms, optimizer_terms
 from pipesched.estimation.setup import Setup
-from pipesched.estimation.times import OPERATIONS
-from pipesched.schedulers.family import Family
+from pipesched.estimation.terms import total
+from pipesched.pipeline.placement import Placement, named_placement
+from pipesched.schedulers.family import ANY, Family
 
+# Algorithms whose orders follow from the numbers of devices, stages and microbatches alone, and those among them that
+# never split a backward. Tests hold both against the registry.
+SETTLED = (
+    "sequential", "naive", "1f1b", "eager-1f1b", "1f1b-overlap", "interleaved", "interleaved-overlap", "looped-bfs",
+    "grouped-interleaved", "gis-h", "zb-h1", "zb-h2", "interleaved-zb", "dualpipe", "dualpipe-v", "chimera",
+)  # fmt: skip
+WHOLE = (
+    "sequential", "naive", "1f1b", "eager-1f1b", "1f1b-overlap", "interleaved", "interleaved-overlap", "looped-bfs",
+    "grouped-interleaved", "gis-h", "1f1b-v", "chimera", "hanayo",
+)  # fmt: skip
+BOTH_WAYS = "bidirectional"
 PER_SECOND = 10**6  # microseconds
-SPLIT_PLACEMENTS = ("bidirectional",)
+HALVINGS = 12  # of the range in which the least time is looked for: to 0.1 %
 
 
-class Outlook(NamedTuple):
-    """Bounds of a setup: bytes of the fullest device, less what is fixed, and microseconds of the pipeline.
+@dataclass(frozen=True)
+class Outlook:
+    """What is known of a setup whatever its algorithm. Times in microseconds, sizes in bytes."""
 
-    `fused` is the bound on schedules that run one stage a device and whole backwards, `other` on all others.
-    """
+    setup: Setup
 
-    floor: Fraction
-    fused: float
-    other: float
+    @cached_property
+    def items(self) -> Items:
+        """The items of the model."""
+        return Items(self.setup)
+
+    @cached_property
+    def _layers(self) -> tuple[Item, ...]:
+        """The layers, those that are alike once."""
+        return tuple({id(item): item for item in self.items.each if item.kind == LAYER}.values())
+
+    @cached_property
+    def quickest(self) -> Item:
+        """The layer that takes least time."""
+        return min(self._layers, key=lambda item: item.work)
+
+    @cached_property
+    def work_of_layers(self) -> float:
+        """The microseconds of one microbatch in all items but the embedding."""
+        return float(self.items.sum_of("work", 1, len(self.items)))
+
+    @cached_property
+    def share_of_forward(self) -> float:
+        """The least part of an item's work, but for the embedding's, that is its forward."""
+        return min(item.time("forward") / item.work for item in {*self.items.each[1:]})
+
+    @cached_property
+    def states_of_layer(self) -> float:
+        """The bytes of the states of the smallest layer."""
+        return float(min(item.states for item in self._layers))
+
+    @cached_property
+    def activation(self) -> float:
+        """The bytes that a microbatch leaves in the layer that keeps least."""
+        return float(min(item.size("activation") for item in self._layers) - self._freed)
+
+    def states_of_ends(self, *, first: bool, last: bool) -> float:
+        """Return the bytes of the states of the embedding, and of the head with its logits."""
+        items = self.items
+        own = float(items.each[0].states) if first else 0.0
+        return own + (float(items.each[-1].states + items.logits) if last else 0.0)
+
+    @cached_property
+    def room(self) -> float:
+        """The bytes that a device has for states and activations."""
+        return float(budget_of(self.setup)) * GB
+
+    @cached_property
+    def states(self) -> float:
+        """The bytes of weights, gradients, optimizer and logits of all items."""
+        return float(self.items.sum_of("states", 0, len(self.items)) + self.items.logits)
+
+    @cached_property
+    def floor(self) -> float:
+        """The bytes that the fullest device holds at least: states and one microbatch, as even as can be."""
+        items, freed = self.items, self._freed
+        kept = items.sum_of("activation", 0, len(items)) - freed * self.setup.model.layers
+        even = (self.states + float(kept)) / self.setup.parallel.pipeline
+        ends = {id(item): item for item in items.each if item.kind in (MTP, HEAD)}
+        alone = [item.states + item.size("activation") + items.logits for item in ends.values()]
+        layers = [item.states + item.size("activation") - freed for item in self._layers]
+        return max(even, *map(float, alone), *map(float, layers))
+
+    @property
+    def _freed(self) -> Fraction:
+        """The bytes of a layer's activation that are not kept where a number of layers is recomputed."""
+        return Fraction(0) if self.setup.training.full_layers is None else self.items.freed
+
+    @cached_property
+    def ideal(self) -> float:
+        """Microseconds that no pipeline is shorter than, in whatever memory."""
+        setup, items = self.setup, self.items
+        work, count = float(items.sum_of("work", 0, len(items))), setup.microbatches
+        longest = max(item.work for item in (items.each[0], *self._layers, items.each[-1]))
+        there = items.sum_of("forward", 0, len(items)) + items.sum_of("backward_input", 0, len(items))
+        return max(work / setup.parallel.pipeline * count, longest * count, float(there))
+
+    def least(self, *, whole: bool, copies: int = 1) -> float:
+        """Return microseconds that no pipeline is shorter than, with so many copies of the weights in all.
+
+        `whole`: no backward is split.
+        """
+        return max(self.ideal, self._area(copies, whole=whole) * self.setup.microbatches)
+
+    def _area(self, copies: int, *, whole: bool) -> float:
+        """Return the microseconds for which one microbatch holds all the memory that states leave.
+
+        An item's activation is held during its own forward and backward, and all of those of later items.
+        """
+        room = self.room * self.setup.parallel.pipeline - copies * self.states
+        if room <= 0:
+            return inf
+        return self._held[whole] / room
+
+    @cached_property
+    def once(self) -> float:
+        """Microseconds of the communication of gradients and of the optimizer, at least."""
+        setup = self.setup
+        size = len(self.items)
+        count = self.items.sum_of("parameters", 0, size) / setup.parallel.pipeline
+        experts = sum((item.experts for item in self.items.each), Fraction(0)) / setup.parallel.pipeline
+        terms = (data_terms(setup, count - experts, experts), optimizer_terms(setup, count - experts, experts))
+        return sum(float(total(one)) for one in terms) * PER_MS
+
+    @cached_property
+    def _held(self) -> tuple[float, float]:
+        """The bytes x microseconds of a microbatch, with split backwards and with whole ones."""
+        split = whole = after = after_whole = 0.0
+        for item in reversed(self.items.each):
+            forth, own = item.time("forward") + item.time("backward_input"), item.time("backward_weight")
+            kept = float(item.size("activation") - (self._freed if item.kind == LAYER else 0))
+            after_whole += forth + own
+            after += forth
+            split += kept * (after + own)
+            whole += kept * after_whole
+        return split, whole
 
 
+@lru_cache(maxsize=4096)
 def outlook(setup: Setup) -> Outlook:
-    """Return the bounds of a setup."""
-    items = Items(setup)
-    count, devices = len(items), setup.parallel.pipeline
-    work = [sum(item.time(operation) for operation in OPERATIONS) for item in items.each]
-    whole, largest = sum(work), max(work)
-    pipeline = float(max(Fraction(whole, devices), largest) * setup.microbatches)
-    through = float(items.sum_of("forward", 0, count) + items.sum_of("backward_input", 0, count))
-    pipeline = max(pipeline, through)
-    return Outlook(_floor(items, devices), max(pipeline, _with_ends(items, work, pipeline)), pipeline)
+    """Return what is known of a setup."""
+    return Outlook(setup)
 
 
-def _floor(items: Items, devices: int) -> Fraction:
-    """Return what the fullest device must hold: states and one microbatch, spread as evenly as can be."""
-    count = len(items)
-    kept = [items.sum_of(key, 0, count) for key in (*STATES, "activation")]
-    each = [item.states + item.size("activation") for item in items.each]
-    ends = [one + items.logits for one, item in zip(each, items.each, strict=True) if item.kind in (MTP, HEAD)]
-    if items.setup.training.full_layers is not None:  # a layer that is recomputed keeps its input only
-        least = items.setup.model.layers * items.freed
-        return (sum(kept, Fraction(0)) - least + items.logits) / devices
-    return max((sum(kept, Fraction(0)) + items.logits) / devices, *each, *ends)
+@dataclass(frozen=True)
+class Reach:
+    """What a family can reach with a setup when it runs so many stages."""
+
+    known: Outlook
+    family: Family
+    stages: int
+
+    @cached_property
+    def least(self) -> float:
+        """Microseconds that no pipeline of the family is shorter than; infinite where memory holds no cut."""
+        both_ways = self.family.placement == BOTH_WAYS
+        low = self.known.least(whole=self.family.name in WHOLE, copies=1 + both_ways)
+        if both_ways:
+            return low
+        if min(self._kept) < 0 or not self._holds(inf):
+            return inf
+        high = low
+        while not self._holds(high):
+            low, high = high, 2 * high
+        for _ in range(HALVINGS if high > low else 0):
+            middle = (low + high) / 2
+            low, high = (low, middle) if self._holds(middle) else (middle, high)
+        return low
+
+    def _holds(self, time: float) -> bool:
+        """Return whether the devices together can have all layers, in so many microseconds and within their memory."""
+        layers, most = self.known.setup.model.layers, 0
+        work, each = self.known.quickest.work, time / self.known.setup.microbatches
+        for device, kept in enumerate(self._kept):
+            if time < inf:
+                left = each - self._waits(device, each) - self._ends(device)
+                kept = min(kept, int(left // work))
+                if left < 0:
+                    return False
+            most += kept
+        return most >= layers
+
+    def _waits(self, device: int, each: float) -> float:
+        """Return how long a device waits at least for its first and after its last operation, over the microbatches.
+
+        `each` is the most work of a device in a microbatch. The stages before its first one have layers, and with one
+        stage a device those that the devices behind cannot do.
+        """
+        before = self._placement.devices.index(device)
+        if not before:
+            return 0.0
+        known = self.known
+        work = (before - 1) * float(known.quickest.work)
+        if self.family.placement in ("linear", ANY):  # stages of a device follow each other
+            work = max(work, known.work_of_layers - (len(self._kept) - before) * each)
+        share = 1.0 if self.family.name in WHOLE else known.share_of_forward
+        return share * work / known.setup.microbatches
+
+    def _ends(self, device: int) -> float:
+        """Return the work of the embedding and the head on a device."""
+        items = self.known.items.each
+        work = items[0].work if device == self._placement.devices[0] else 0
+        return work + (items[-1].work if device == self._placement.devices[-1] else 0)
+
+    @cached_property
+    def _placement(self) -> Placement:
+        name = "linear" if self.family.placement == ANY else self.family.placement
+        return _named(name, self.known.setup.parallel.pipeline, self.stages)
+
+    @cached_property
+    def _kept(self) -> tuple[int, ...]:
+        """The most layers that the memory of each device holds; less than 0 where it does not hold what it must."""
+        placement, devices = self._placement, self.known.setup.parallel.pipeline
+        algorithm = self.family.name if self.family.name in SETTLED else None
+        held = most_in_flight(placement, self.known.setup.microbatches, algorithm)
+        return tuple(self._layers_on(device, held[device]) for device in range(devices))
+
+    def _layers_on(self, device: int, held: Sequence[Counts]) -> int:
+        """Return the most layers that a device holds with these counts of microbatches at once."""
+        known, stages = self.known, self._placement.stages_on(device)
+        least = [int(0 < stage < self.stages - 1) for stage in stages]  # the others may have no layer
+        room = known.room - known.states_of_ends(first=0 in stages, last=self.stages - 1 in stages)
+        most = inf
+        for counts in held:
+            low = min(counts)
+            kept = known.activation * (sum(map(mul, counts, least)) - low * sum(least))
+            most = min(most, (room - kept) // (known.states_of_layer + low * known.activation))
+        return int(most) if most >= sum(least) else -1
 
 
-def _with_ends(items: Items, work: list[int], pipeline: float) -> float:
-    """Return a bound for one stage a device and whole backwards: devices wait for their first forward, and are done
-    when gradients have gone on to the first stage.
-
-    A stage can have no more work than the time over the microbatches; the least that devices wait is where the last
-    stages have that much. Time is raised until the work and the waiting of all devices fit in.
-    """
-    devices, microbatches = items.setup.parallel.pipeline, items.setup.microbatches
-    if devices == 1:
-        return pipeline
-    whole = sum(work[1:])  # without the embedding, which has no input gradient
-    low, high = pipeline, 4 * pipeline + whole
-    for _ in range(30):
-        middle = (low + high) / 2
-        waits = _least_waiting(whole, devices, middle / microbatches)
-        if devices * middle >= microbatches * whole + waits:
-            high = middle
-        else:
-            low = middle
-    return low
-
-
-def _least_waiting(whole: float, devices: int, most: float) -> float:
-    """Return the least time that devices wait in all: each for the work of all stages before it, once a step."""
-    waiting, left = 0.0, whole
-    for behind in range(devices):  # from the last stage on
-        here = min(left, most)
-        left -= here
-        waiting += behind * here  # the work of a stage is waited for by all devices behind it
-    return waiting
-
-
-def least_time(known: Outlook, family: Family, setup: Setup) -> float:
-    """Return microseconds that no schedule of a family is shorter than."""
-    is_fused = family.stages == "P" and family.placement == "linear" and not _splits(family)
-    return known.fused if is_fused and setup.parallel.pipeline > 1 else known.other
-
-
-def _splits(family: Family) -> bool:
-    return family.name.startswith("zb")
+@lru_cache(maxsize=1024)
+def _named(name: str, devices: int, stages: int) -> Placement:
+    return named_placement(name, devices, stages)
 
 
 def most_tokens_a_second(setup: Setup, microseconds: float) -> float:
@@ -98,10 +265,6 @@ def most_tokens_a_second(setup: Setup, microseconds: float) -> float:
     return setup.tokens_of_step / (microseconds / PER_SECOND) / setup.parallel.gpus
 
 
-def misses(setup: Setup, floor: Fraction) -> Fraction:
+def misses(setup: Setup, floor: float) -> float:
     """Return by how many GB the fullest device misses its memory at least; 0 or less where it may fit."""
-    over = floor / GB - budget_of(setup)
-    return over * (1 + FRAGMENTATION)
-
-
-__all__ = ["CONTEXT", "Outlook", "least_time", "misses", "most_tokens_a_second", "outlook"]
+    return (floor / GB - float(budget_of(setup))) * (1 + float(FRAGMENTATION))

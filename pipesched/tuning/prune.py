@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from functools import cache
+from math import inf
 from typing import NamedTuple
 
 from pipesched.errors import ConfigError
@@ -11,35 +13,48 @@ from pipesched.estimation.setup import NONE, SELECTIVE, Setup
 from pipesched.estimation.shapes import items_of
 from pipesched.schedulers.family import ANY, Family
 from pipesched.schedulers.registry import family
-from pipesched.tuning.bounds import least_time, misses, most_tokens_a_second, outlook
+from pipesched.tuning.bounds import WHOLE, Outlook, Reach, misses, most_tokens_a_second, outlook
 from pipesched.tuning.point import Layout, Point
 from pipesched.tuning.space import Space
 
 DIVISIBILITY, MEMORY, BOUND, DOMINANCE = REASONS = ("divisibility", "memory", "bound", "dominance")
+# Algorithms that with one stage a device have the order of another.
+SAME_WITH_ONE_STAGE = {
+    "interleaved": "1f1b",
+    "grouped-interleaved": "1f1b",
+    "gis-h": "1f1b",
+    "interleaved-overlap": "1f1b-overlap",
+    "interleaved-zb": "zb-h1",
+    "looped-bfs": "naive",
+}
 
 
 class Dropped(NamedTuple):
-    """Points of a layout that are not simulated: how many, why, and in a sentence; `over` are GB that memory misses."""
+    """Points of a layout that are not simulated: how many, why, and in a sentence.
+
+    `over` are GB that memory misses at least, `most` tokens/s/GPU that they do not exceed where they would fit.
+    """
 
     layout: Layout
     algorithms: tuple[str, ...]
     reason: str
     text: str
     over: float = 0.0
+    most: float = 0.0
 
 
 class Hope(NamedTuple):
-    """A point that may be the best: its setup, and a rate that it does not exceed."""
+    """A point that may be the best: its setup, and a rate that it does not exceed, looked at more closely if `close`."""
 
     point: Point
     setup: Setup
     most: float
+    close: bool = False
 
 
 def sift(space: Space) -> Iterator[Dropped | Hope]:
     """Yield every point of a space, as one that is dropped (with others of its layout) or one that may be the best."""
-    chunks = set(space.candidates["parallel.chunks"])
-    recomputes = set(space.candidates["training.recompute"])
+    recomputes = space.candidates["training.recompute"]
     for layout in space.layouts():
         try:
             setup = space.setup(layout)
@@ -49,49 +64,76 @@ def sift(space: Space) -> Iterator[Dropped | Hope]:
         if layout.recompute == SELECTIVE and NONE in recomputes and setup.training.flash_attention:
             yield Dropped(layout, space.algorithms, DOMINANCE, "flash attention computes scores again anyway: as none")
             continue
-        yield from _of_layout(space, layout, setup, chunks)
+        yield from _of_layout(space, layout, setup)
 
 
-def _of_layout(space: Space, layout: Layout, setup: Setup, chunks: set[int]) -> Iterator[Dropped | Hope]:
+def _of_layout(space: Space, layout: Layout, setup: Setup) -> Iterator[Dropped | Hope]:
     """Yield the points of a layout that divides."""
-    twins, too_many, left = _by_stages(space, layout, chunks)
+    twins, too_many, left = _by_stages(
+        space.algorithms, space.candidates["parallel.chunks"], layout.chunks, items_of(space.model) // layout.pipeline
+    )
     if twins:
-        yield Dropped(layout, twins, DOMINANCE, "runs as many stages a device as with other chunks")
+        yield Dropped(layout, twins, DOMINANCE, "the same schedule as with other chunks, or of another algorithm")
     if too_many:
-        yield Dropped(layout, too_many, DIVISIBILITY, "runs more stages than the model has layers")
+        yield Dropped(layout, too_many, DIVISIBILITY, "more stages than the model has layers")
     if not left:
         return
-    known = outlook(setup)
-    over = misses(setup, known.floor) if "budget" not in space.given else 0
-    if over > 0:
-        text = f"weights, optimizer and one microbatch are {float(over):.1f} GB too much"
-        yield Dropped(layout, left, MEMORY, text, float(over))
+    if space.given:  # numbers that replace ours: nothing is known of them here
+        yield from (Hope(Point(layout, name), setup, inf, close=True) for name in left)
         return
-    for name in left:
-        least = least_time(known, family(name), setup)
-        yield Hope(Point(layout, name), setup, most_tokens_a_second(setup, least) if not space.given else float("inf"))
+    known = outlook(with_one_chunk(setup))
+    over = misses(setup, known.floor)
+    if over > 0:
+        text = f"weights, optimizer and one microbatch are {over:.1f} GB too much"
+        yield Dropped(layout, left, MEMORY, text, over, _rate(known, known.ideal))
+        return
+    rates = {whole: _rate(known, known.least(whole=whole)) for whole in (False, True)}
+    yield from (Hope(Point(layout, name), setup, rates[name in WHOLE]) for name in left)
 
 
+def with_one_chunk(setup: Setup) -> Setup:
+    """Return a setup with one stage a device: more of them only add messages."""
+    return replace(setup, parallel=replace(setup.parallel, chunks=1))
+
+
+def looked_at(hope: Hope) -> Hope | Dropped:
+    """Return a point with a closer bound on its rate, or as one that no memory holds."""
+    point, known = hope.point, outlook(with_one_chunk(hope.setup))
+    chosen = family(point.algorithm)
+    stages = chunks_run(chosen, point.layout.chunks) * hope.setup.parallel.pipeline
+    least = Reach(known, chosen, stages).least
+    if least == inf:
+        text = "weights, optimizer and the microbatches that are under way at once are too much"
+        return Dropped(point.layout, (point.algorithm,), MEMORY, text, most=hope.most)
+    return hope._replace(most=min(hope.most, _rate(known, least)), close=True)
+
+
+def _rate(known: Outlook, least: float) -> float:
+    """Return a rate that no pipeline exceeds that takes so many microseconds at least; not less by rounding."""
+    return most_tokens_a_second(known.setup, least + known.once) * (1 + 1e-9)
+
+
+@cache
 def _by_stages(
-    space: Space, layout: Layout, chunks: set[int]
+    algorithms: Sequence[str], candidates: Sequence[int], chunks: int, most: int
 ) -> tuple[tuple[str, ...], tuple[str, ...], tuple[str, ...]]:
-    """Return the algorithms that do the same with other chunks, those with more stages than items, and all others."""
+    """Return the algorithms that do the same elsewhere, those with more than `most` stages a device, and all others."""
     twins, too_many, left = [], [], []
-    most = items_of(space.model)
-    for name in space.algorithms:
-        wanted = chunks_run(family(name), layout.chunks)
-        if wanted != layout.chunks and (wanted in chunks or layout.chunks != min(_alike(name, wanted, chunks))):
-            twins.append(name)
-        elif wanted * layout.pipeline > most:
+    for name in algorithms:
+        wanted = chunks_run(family(name), chunks)
+        alike = [size for size in candidates if chunks_run(family(name), size) == wanted]
+        if wanted > most:
             too_many.append(name)
+        elif chunks != (wanted if wanted in alike else min(alike)) or _is_twin(name, wanted, algorithms):
+            twins.append(name)
         else:
             left.append(name)
     return tuple(twins), tuple(too_many), tuple(left)
 
 
-def _alike(name: str, wanted: int, chunks: set[int]) -> list[int]:
-    """Return the candidates for chunks with which an algorithm runs so many stages a device."""
-    return [size for size in chunks if chunks_run(family(name), size) == wanted]
+def _is_twin(name: str, stages: int, algorithms: Sequence[str]) -> bool:
+    """Return whether another algorithm that is tried has the same order, with so many stages a device."""
+    return stages == 1 and SAME_WITH_ONE_STAGE.get(name) in algorithms
 
 
 @cache

@@ -4,10 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from math import inf
+from time import time
 from typing import Any, NamedTuple
 
+from pipesched.core.clock import Clock, TimeIsUp, under
 from pipesched.errors import NotApplicable, PipeschedError
-from pipesched.estimation.derived import derive
+from pipesched.estimation.derived import outline
 from pipesched.estimation.items import GB
 from pipesched.estimation.result import Estimate, Step
 from pipesched.estimation.setup import Setup
@@ -16,18 +19,20 @@ from pipesched.tuning.point import Point
 
 
 class Task(NamedTuple):
-    """What a worker needs to simulate a point; `given` are parameters of make_problem."""
+    """What a worker needs to simulate a point; `given` are parameters of make_problem, `until` is a time of day."""
 
     point: Point
     setup: Setup
     given: Mapping[str, Any]
+    until: float = inf
 
 
 @dataclass(frozen=True)
 class Trial:
     """A point that was simulated. `memory` is GB of the fullest device, `spare` the GB that the tightest one has left.
 
-    `reason` says why the algorithm does not apply; then there is no step.
+    `layout` is what each stage holds, as Megatron-LM writes it. `reason` says why the algorithm does not apply; then
+    there is no step.
     """
 
     point: Point
@@ -49,24 +54,31 @@ class Trial:
         return 0.0 if self.step is None else self.step.tokens_per_second_per_gpu
 
     @property
-    def rank(self) -> tuple[float, float]:
-        """The sort key: the higher rate first, of equal ones the one that holds less."""
-        return -self.rate, self.memory
+    def rank(self) -> tuple[bool, float, float, str]:
+        """The sort key: what fits first, then the higher rate, of equal ones what holds less."""
+        return not self.fits, -self.rate, self.memory, self.point.key
 
 
-def simulate(task: Task) -> Trial:
-    """Return the trial of a point. It is what `estimate` says of its setup under its algorithm."""
+def simulate(task: Task) -> Trial | None:
+    """Return the trial of a point, None once it is `until`. It is what `estimate` says of its setup and algorithm."""
     try:
-        return trial_of(task.point, Estimate(run(derive(task.setup, task.given), task.point.algorithm)))
+        with under(Clock(max(task.until - time(), 0.0))):
+            return trial_of(task.point, estimate_of_point(task))
+    except TimeIsUp:
+        return None
     except NotApplicable as error:
         return Trial(task.point, reason=error.message)
     except PipeschedError as error:
         return Trial(task.point, reason=str(error))
 
 
+def estimate_of_point(task: Task) -> Estimate:
+    """Return the estimate of a point. Raises PipeschedError where its algorithm does not apply."""
+    return Estimate(run(outline(task.setup, task.given), task.point.algorithm))
+
+
 def trial_of(point: Point, found: Estimate) -> Trial:
     """Return an estimate as a trial."""
     totals = [float(device.total) / GB for device in found.devices]
     spare = min(float(device.budget - device.total) / GB for device in found.devices)
-    bubble = found.outcome.schedule.bubble
-    return Trial(point, found.step, max(totals), spare, bubble, found.layout)
+    return Trial(point, found.step, max(totals), spare, found.outcome.schedule.bubble, found.layout)
