@@ -74,6 +74,8 @@ if TYPE_CHECKING:
     from pipesched.solver.solve import solve as solve
     from pipesched.sweeping import Sweep as Sweep
     from pipesched.sweeping import sweep as sweep
+    from pipesched.tuning.result import Tuning as Tuning
+    from pipesched.tuning.tune import tune as tune
     from pipesched.words import Status as Status
     from pipesched.words import StoppedBy as StoppedBy
 
@@ -114,6 +116,7 @@ _MODULES = {  # public name -> module; loaded when first asked for, so that `imp
     "StoppedBy": "words",
     "Sweep": "sweeping",
     "Table": "render.table",
+    "Tuning": "tuning.result",
     "WorkerDied": "errors",
     "algorithms": "schedulers.registry",
     "check": "pipeline.check",
@@ -135,6 +138,7 @@ _MODULES = {  # public name -> module; loaded when first asked for, so that `imp
     "solve": "solver.solve",
     "starter": "config.starter",
     "sweep": "sweeping",
+    "tune": "tuning.tune",
     "write": "file_formats.files",
 }
 

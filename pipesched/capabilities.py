@@ -54,6 +54,13 @@ CAPABILITIES = {
         view="estimation.table:estimate_view",
         config="estimation.config_text:config_text",
     ),
+    "tuning": Capability(
+        result="tuning.result:Tuning",
+        document="tuning.document:tuning_document",
+        table="tuning.table:tuning_table",
+        view="tuning.table:tuning_view",
+        config="tuning.document:config_of",
+    ),
     "robustness": Capability(
         result="robust.result:Robustness",
         document="robust.document:robustness_document",

@@ -71,6 +71,7 @@ FRONTIER = pipesched.frontier(PROBLEM, time_limit=5)
 COMPARISON = pipesched.compare(PROBLEM, ["1f1b"])
 SWEEP = pipesched.sweep(None, "microbatches", [2, 4, 8], ["1f1b"])
 GRAPH, UNITS = hls.parse_program("a*b + c"), hls.make_units()
+TRAINING = "model: llama-3-8b\nhardware: h100-sxm\nparallel: {gpus: 8}\nbatch: {sequence: 4096, global: 32}\n"
 HUGE = 10**5000  # more digits than Python writes
 SCALAR, ARRAY = np.array(4), np.array(["1f1b", "naive"])
 DEEP: list[Any] = []
@@ -230,6 +231,19 @@ BAD: list[tuple[Callable[[], Any], str]] = [  # a call, and the parameter that i
     (lambda: pipesched.figure(FRONTIER, zoom=2), "zoom"),
     (lambda: pipesched.figure(FRONTIER, label="op"), "label"),
     (lambda: pipesched.figure(FRONTIER, memory=False), "memory"),
+    (lambda: pipesched.tune("no-such-file.yaml"), "path_or_text"),
+    (lambda: pipesched.tune(42), "path_or_text"),
+    (lambda: pipesched.tune(None), "model"),
+    (lambda: pipesched.tune(TRAINING, ["1f2b"]), "algorithms"),
+    (lambda: pipesched.tune(TRAINING, []), "algorithms"),
+    *((lambda bad=bad: pipesched.tune(TRAINING, top=bad), "top") for bad in (0, 2.5, "few", True, HUGE)),
+    *((lambda bad=bad: pipesched.tune(TRAINING, time_limit=bad), "time_limit") for bad in (-1, math.nan, "x", ARRAY)),
+    (lambda: pipesched.tune(TRAINING, jobs=-1), "jobs"),
+    (lambda: pipesched.tune(TRAINING, executor="lokal"), "executor"),
+    (lambda: pipesched.tune(TRAINING, resume=5), "resume"),  # type: ignore[arg-type]
+    (lambda: pipesched.tune(TRAINING, stop=True), "stop"),  # type: ignore[arg-type]
+    (lambda: pipesched.tune(TRAINING, listener="print"), "listener"),  # type: ignore[arg-type]
+    (lambda: pipesched.tune(TRAINING, parallel={"tensor": [2, "x"]}), "parallel.tensor"),
     (lambda: pipesched.robustness("1f1b"), "outcomes"),  # type: ignore[arg-type]
     *((lambda bad=bad: pipesched.robustness(OUTCOME, noise=bad), "noise") for bad in (-1, math.nan, "x", ARRAY, HUGE)),
     *((lambda bad=bad: pipesched.robustness(OUTCOME, samples=bad), "samples") for bad in (1, 2.5, ARRAY, HUGE, None)),

@@ -18,6 +18,7 @@ COMMANDS = {  # name -> module of this package, whose function `command` it is
     "compare": "compare",
     "solve": "solve",
     "estimate": "estimate",
+    "tune": "tune",
     "explain": "explain",
     "robust": "robust",
     "list": "list_algorithms",

@@ -68,7 +68,7 @@ def command(
         _print_trace(found, trace, screen)
         return
     if layout:
-        _print_layout(found, screen)
+        print_layout(found, screen)
         return
     if screen.as_json:
         print_json(estimate_document(found))
@@ -108,7 +108,7 @@ def _print_trace(found: Estimate, address: str, screen: Screen) -> None:
         console_for(screen).print(part)
 
 
-def _print_layout(found: Estimate, screen: Screen) -> None:
+def print_layout(found: Estimate, screen: Screen) -> None:
     """Print the stages as other frameworks take them."""
     from pipesched.cli.output import console_for, print_json
     from pipesched.estimation.frameworks import layout_document, layout_lines

@@ -15,7 +15,7 @@ import typer
 
 from pipesched.cli.chart_options import chart_values, figure_values
 from pipesched.cli.flags import ALGORITHM_FLAGS, PROBLEM_FLAGS
-from pipesched.cli.setup_options import COMPANIONS, ESTIMATE_OPTIONS, SETUP_OPTIONS, setup_overrides
+from pipesched.cli.setup_options import COMPANIONS, ESTIMATE_OPTIONS, SETUP_OPTIONS, candidate_option, setup_overrides
 from pipesched.cli.typed import number_of, typed, whole_number
 from pipesched.config.fields import BY_NAME, COUNT, FRACTION, LAYOUT, PER_BOUNDARY, PER_DEVICE, PER_STAGE, PLACEMENT
 from pipesched.errors import ConfigError
@@ -87,6 +87,12 @@ ESTIMATION: Group = (
     *(_text(one.parameter, one.flag, one.help, _PROBLEM, one.metavar) for one in (*SETUP_OPTIONS, *ESTIMATE_OPTIONS)),
     *(_PROBLEM_OPTIONS[name] for name in ("microbatches", "placement", "budget")),
 )
+_CANDIDATES = [candidate_option(option) for option in (*SETUP_OPTIONS, *ESTIMATE_OPTIONS)]
+SPACE: Group = (
+    _CONFIG,
+    *(_text(one.parameter, one.flag, one.help, _PROBLEM, one.metavar) for one in _CANDIDATES),
+    *(_PROBLEM_OPTIONS[name] for name in ("microbatches", "placement", "budget")),
+)
 ALGORITHM: Group = tuple(
     _flag(key, flag, OPTIONS[key].help, _ALGORITHM)
     if OPTIONS[key].shape == FLAG
@@ -113,6 +119,25 @@ SEARCH: Group = (
     _flag("frontier", "--frontier", "the best at every budget instead: makespan against memory", _SEARCH),
     _flag("no_polish", "--no-polish", "do not lower the memory of what was found at the same value", _SEARCH),
     _flag("quiet", "--quiet", "no progress, no timing", _SEARCH),
+)
+TUNING: Group = (
+    _text(
+        "algos",
+        "--algos",
+        "what to try, as words do too; default: all that apply, and solve at the end",
+        _SEARCH,
+        "NAME[,..]",
+    ),
+    _text("top", "--top", "how many of the best; default 10", _SEARCH, "N"),
+    _text("time_limit", "--time-limit", "seconds until the best so far is taken; default: none", _SEARCH, "SECONDS"),
+    _text(
+        "resume",
+        "--resume",
+        "file that keeps each point that was tried; what stands in it already is not tried again",
+        _SEARCH,
+        "FILE",
+    ),
+    _flag("quiet", "--quiet", "no progress", _SEARCH),
 )
 COMPARISON: Group = (
     _flag("everything", "--all", "every algorithm that applies, best first", _COMPARISON),
@@ -213,6 +238,14 @@ class SearchOptions(NamedTuple):
     quiet: bool
 
 
+class TuningOptions(NamedTuple):
+    """What `pipesched tune` tries, and how: `settings` are parameters of `pipesched.tune`."""
+
+    names: list[str]
+    settings: dict[str, Any]
+    quiet: bool
+
+
 class Rules(NamedTuple):
     """A rule of the list scheduler, if one was given, and how long a search may take."""
 
@@ -301,6 +334,18 @@ def search_values(values: Mapping[str, Any]) -> SearchOptions:
     return SearchOptions(given, values["hint"], values["frontier"], values["quiet"])
 
 
+def tuning_values(values: Mapping[str, Any]) -> TuningOptions:
+    """Read what to try, and how."""
+    settings = {
+        "top": None if values["top"] is None else typed(values["top"]),
+        "time_limit": number_of("--time-limit", values["time_limit"]),
+        "resume": values["resume"],
+    }
+    names = [name.strip() for name in (values["algos"] or "").split(",") if name.strip()]
+    given = {name: value for name, value in settings.items() if value is not None}
+    return TuningOptions(names, given, values["quiet"])
+
+
 def comparison_values(values: Mapping[str, Any]) -> ComparisonOptions:
     """Read the options of a comparison; unknown names are refused before anything takes long."""
     if values["only"] is not None:
@@ -358,6 +403,8 @@ def file_values(values: Mapping[str, Any]) -> Target:
 _READERS: dict[str, tuple[Group, Callable[[Mapping[str, Any]], Any]]] = {
     "problem": (PROBLEM, problem_values),
     "estimation": (ESTIMATION, problem_values),
+    "space": (SPACE, problem_values),
+    "tuning": (TUNING, tuning_values),
     "algorithm": (ALGORITHM, algorithm_values),
     "family_options": (FAMILY_OPTIONS, family_values),
     "search": (SEARCH, search_values),

@@ -48,6 +48,26 @@ ESTIMATE_OPTIONS = (
     SetupOption("parallel.chunks", "stages of a device; default 1"),
     SetupOption("training.recompute", "none (default), selective, full, or full of N layers of each stage", "NAME|N"),
 )
+SEARCHED = {  # what `tune` tries of an option: its help there
+    "parallel.tensor": "tensor parallelism",
+    "parallel.pipeline": "pipeline parallelism",
+    "parallel.chunks": "stages of a device",
+    "parallel.context": "context parallelism",
+    "parallel.expert": "expert parallelism",
+    "parallel.expert_tensor": "tensor parallelism of experts",
+    "batch.micro": "sequences of a microbatch",
+    "training.recompute": "none, selective, full, or full of N layers of each stage",
+}
+UNSEARCHED = {"parallel.expert_tensor": "1", "batch.micro": "1", "training.recompute": "none"}  # what is not given
+
+
+def candidate_option(option: SetupOption) -> SetupOption:
+    """Return an option as `tune` takes it: several candidates where it is searched."""
+    if option.key not in SEARCHED:
+        return option
+    default = UNSEARCHED.get(option.key, "auto")
+    values = "NAME|N[,..]|auto" if option.key == "training.recompute" else "N[,N..]|auto"
+    return option._replace(help=f"{SEARCHED[option.key]}; default {default}", metavar=values)
 
 
 def setup_overrides(values: Mapping[str, Any]) -> dict[str, Any]:
@@ -59,10 +79,15 @@ def setup_overrides(values: Mapping[str, Any]) -> dict[str, Any]:
             continue
         section, _, key = option.key.partition(".")
         value = text if option.key in WORDS else typed(text)
-        if option.key == "training.recompute" and isinstance(value, int):
-            value = {"full": value}
+        if option.key == "training.recompute":
+            value = [*map(_recompute, value)] if isinstance(value, list) else _recompute(value)
         if key:
             overrides.setdefault(section, {})[key] = value
         else:
             overrides[section] = value
     return overrides
+
+
+def _recompute(value: Any) -> Any:
+    """Return recompute as a config gives it: a number is so many layers of each stage in full."""
+    return {"full": value} if isinstance(value, int) else value

@@ -185,8 +185,10 @@ def _fastest(problems: Sequence[Problem], algorithm: str) -> Problem:
     """
     chosen, first = family(algorithm), problems[0]
     try:
+        if chosen.requires is not None:
+            chosen.requires(first)
         found = chosen.plan(first)
-    except PipeschedError:  # no plan within the budget
+    except PipeschedError:  # it does not apply, or has no plan within the budget
         return first
 
     def length(problem: Problem) -> tuple[int, int]:

@@ -51,8 +51,11 @@ def _orders(placement: Placement, microbatches: int, algorithm: str) -> list[lis
         backward_input=1,
         backward_weight=1,
     )
+    chosen = family(algorithm)
     try:
-        plan = family(algorithm).plan(problem)
+        if chosen.requires is not None:
+            chosen.requires(problem)
+        plan = chosen.plan(problem)
     except PipeschedError:
         return None
     return [list(held_counts(plan, device)) for device in range(devices)]

@@ -38,6 +38,7 @@ OF_OTHERS = {SOURCE / "estimation" / name for name in ("frameworks.py", "layout_
 WITHOUT_FLAG = {"backward", "backward_input", "backward_weight", "layer", "first", "last"} | {
     "training.layout",
     "training.recompute",
+    "estimate",  # the function
 }
 
 
@@ -137,6 +138,7 @@ def test_every_flag_is_an_option() -> None:
         ("write", "export", set()),
         ("figure", "compare", set()),
         ("robustness", "robust", set()),
+        ("tune", "tune", {"algorithms", "stop", "listener", "overrides"}),
     ],
 )
 def test_every_parameter_of_a_function_is_an_option_of_its_command(

@@ -161,3 +161,11 @@ def test_messages_are_those_of_the_stages_that_run() -> None:
     assert one.step == two.step
     assert one.setup.parallel.chunks == 2
     assert estimate(setup(parallel={"chunks": 2})).setup.parallel.chunks == 1
+
+
+@pytest.mark.parametrize(("algorithm", "pipeline"), [("dualpipe", 1), ("chimera", 1), ("chimera", 3), ("dualpipe", 3)])
+def test_an_algorithm_that_needs_even_devices_does_not_apply(algorithm: str, pipeline: int) -> None:
+    """It says so; that the stages are cut for it before does not fail in another way."""
+    odd = setup({"num_hidden_layers": 12}, parallel={"gpus": 2 * pipeline, "pipeline": pipeline})
+    with pytest.raises(NotApplicable, match="needs an even number of devices"):
+        pipesched.run(derive(odd, {}), algorithm)

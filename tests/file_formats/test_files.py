@@ -256,11 +256,21 @@ def test_what_formats_hold(tmp_path: Path, form: pipesched.Format, holds: str, n
 def test_formats_say_what_is_read_back() -> None:
     """JSON holds every noun (and reads it back, but explanations), the CSV a schedule; the others are for viewers."""
     table = {form.name: (form.suffix, form.holds, form.reads, form.binary) for form in pipesched.formats()}
-    every = ("schedule", "comparison", "sweep", "frontier", "explanation", "hls-explanation", "estimate", "robustness")
+    every = (
+        "schedule",
+        "comparison",
+        "sweep",
+        "frontier",
+        "explanation",
+        "hls-explanation",
+        "estimate",
+        "tuning",
+        "robustness",
+    )
     assert table["json"] == (".json", every, True, False)
     assert table["pytorch-csv"] == (".csv", ("schedule",), True, False)
     assert table["chrome-trace"] == (".trace.json", ("schedule",), False, False)
-    assert table["config"] == (".yaml", ("estimate",), False, False)
+    assert table["config"] == (".yaml", ("estimate", "tuning"), False, False)
     not_read = [name for name, (_, _, reads, _) in table.items() if not reads]
     assert not_read == ["chrome-trace", "config", "svg", "png", "pdf"]
 

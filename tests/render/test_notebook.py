@@ -14,6 +14,7 @@ from rich.console import Console
 import pipesched
 from pipesched.display import Displayable
 from pipesched.errors import ConfigError
+from tests.tuning.made import MADE
 
 PROBLEM = pipesched.make_problem(
     devices=2, stages=4, microbatches=3, forward=5, backward=10, budget=4, unit="GB", time_unit="ms", name="mine"
@@ -41,6 +42,7 @@ NOUNS: dict[str, tuple[Any, list[str]]] = {  # what stands in its text
         pipesched.robustness(OUTCOME, noise=0),
         ["interleaved", "without noise", "115 115.0 0.0", "worst straggler"],
     ),
+    "tuning": (MADE, ["best of 470,000 points: 812 simulated", "t p v b recompute algorithm", "matrix products 55.2%"]),
     "family": (pipesched.algorithms()[2], ["1f1b", "needs", "placement linear", "source"]),
     "catalogue": (
         pipesched.algorithms(),

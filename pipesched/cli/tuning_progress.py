@@ -1,0 +1,99 @@
+"""The progress of a tuning on stderr: on a terminal a bar and the best so far, else a line now and then."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from time import monotonic
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from rich.console import RenderableType
+
+    from pipesched.tuning.search import Progress
+
+SECONDS_A_LINE = 10.0  # without a terminal
+Listener = Callable[["Progress"], None]
+
+
+@contextmanager
+def tuning_on_stderr(quiet: bool) -> Iterator[Listener | None]:
+    """Yield a listener that shows how far a tuning is until the block ends; with `quiet`, yield None."""
+    if quiet:
+        yield None
+    elif not sys.stderr.isatty():
+        yield Lines().hear
+    else:
+        from rich.console import Console
+        from rich.live import Live
+
+        shown = Bar()
+        with Live(shown, console=Console(stderr=True), refresh_per_second=5, transient=True):
+            yield shown.hear
+
+
+class Lines:
+    """A line every ten seconds, so that a log stays short."""
+
+    def __init__(self) -> None:
+        self.began = self.last = monotonic()
+
+    def hear(self, progress: Progress) -> None:
+        """Print a line, if the last one is old enough."""
+        now = monotonic()
+        if now - self.last >= SECONDS_A_LINE:
+            self.last = now
+            parts = [f"{now - self.began:5.0f} s", progress.step or "search", counts(progress), best(progress)]
+            print("  ".join(filter(None, parts)), file=sys.stderr, flush=True)
+
+
+class Bar:
+    """A bar of the points that are done since the search began, of those to do, and the best so far below it."""
+
+    def __init__(self) -> None:
+        from rich.progress import BarColumn, TextColumn, TimeElapsedColumn
+        from rich.progress import Progress as RichProgress
+        from rich.table import Column
+
+        columns = (
+            TextColumn("{task.description}"),
+            BarColumn(16),
+            TimeElapsedColumn(),
+            TextColumn("{task.fields[said]}", table_column=Column(no_wrap=True, overflow="ellipsis")),
+        )
+        self.bar = RichProgress(*columns)
+        self.task = self.bar.add_task("space", total=None, said="")
+        self.before: int | None = None  # points that were dropped before any was simulated
+        self.last: Progress | None = None
+
+    def hear(self, progress: Progress) -> None:
+        """Show this from now on."""
+        done = progress.simulated + sum(progress.pruned.values())
+        if self.before is None:
+            self.before = done
+        self.last = progress
+        at = done - self.before
+        text = progress.step or "search"
+        self.bar.update(self.task, description=text, completed=at, total=at + progress.left, said=counts(progress))
+
+    def __rich__(self) -> RenderableType:
+        from rich.console import Group
+        from rich.text import Text
+
+        text = "" if self.last is None else best(self.last)
+        return Group(self.bar, Text(text, no_wrap=True, overflow="ellipsis")) if text else self.bar
+
+
+def counts(progress: Progress) -> str:
+    """Return how many points were simulated, dropped and left."""
+    dropped = sum(progress.pruned.values())
+    return f"{progress.simulated:,} simulated, {dropped:,} dropped, {progress.left:,} left"
+
+
+def best(progress: Progress) -> str:
+    """Return the best so far; "" while there is none."""
+    if progress.best is None:
+        return ""
+    point = progress.best.point
+    return f"best {progress.best.rate:,.1f} tokens/s/GPU: {point.layout}, {point.algorithm}"

@@ -1,0 +1,285 @@
+"""`pipesched tune`: which words it takes, what it prints and writes, how it ends, and what it refuses."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import pipesched
+from pipesched.cli import tuning_progress
+from pipesched.cli.tuning_progress import Bar, Lines, tuning_on_stderr
+from pipesched.config.values import Source
+from pipesched.errors import ConfigError
+from pipesched.tuning.document import tuning_document
+from pipesched.tuning.result import Tuning
+from pipesched.tuning.search import Progress
+from tests.tuning.made import MADE, NOTHING, PRUNED, ROWS, SETUP
+
+Cli = Callable[..., subprocess.CompletedProcess[str]]
+SPACE = """\
+model: llama-3-8b
+hardware: h100-sxm
+parallel: {gpus: 8, tensor: [1, 2, 4], pipeline: [1, 2, 4], chunks: 1, context: 1}
+batch: {sequence: 4096, global: 32, micro: [1, 2]}
+"""
+
+
+class Engine:
+    """Stands in for the search: notes what it was asked for, and gives an answer that is made."""
+
+    def __init__(self) -> None:
+        self.answer = MADE
+        self.asked: dict[str, Any] = {}
+
+    def __call__(self, config: Source | None, algorithms: Any, **settings: Any) -> Tuning:
+        self.asked = {"config": config, "algorithms": algorithms, **settings}
+        return self.answer
+
+
+@pytest.fixture
+def engine(monkeypatch: pytest.MonkeyPatch) -> Engine:
+    made = Engine()
+    monkeypatch.setattr("pipesched.tuning.tune.tune", made)
+    return made
+
+
+def test_words_and_options(cli: Cli, engine: Engine) -> None:
+    """The config, the algorithms of words and --algos, the settings, and candidates on top of the config's own."""
+    Path("my.yaml").write_text(SETUP)
+    options = ("--top", "3", "--time-limit", "2.5", "--resume", "j.jsonl", "--jobs", "2", "--gpus", "64")
+    searched = ("--tensor", "2,4,8", "--pipeline", "auto", "--micro", "1,2", "--recompute", "none,full,4")
+    result = cli("tune", "1f1b", "my.yaml", "--algos", "zb-h1,solve", *options, *searched, "--mem-budget", "60")
+    assert (result.returncode, result.stderr) == (0, "")
+    asked = engine.asked
+    assert asked["config"] == Source(SETUP, "my.yaml")
+    assert asked["algorithms"] == ["1f1b", "zb-h1", "solve"]
+    assert {name: asked[name] for name in ("top", "time_limit", "resume", "executor", "budget")} == {
+        "top": 3, "time_limit": 2.5, "resume": "j.jsonl", "executor": "local:2", "budget": 60,
+    }  # fmt: skip
+    assert asked["parallel"] == {"gpus": 64, "tensor": [2, 4, 8], "pipeline": "auto"}
+    assert asked["batch"] == {"micro": [1, 2]}
+    assert asked["training"] == {"recompute": ["none", "full", {"full": 4}]}
+
+
+def test_without_options(cli: Cli, engine: Engine) -> None:
+    """All algorithms, every core, and the defaults of the function for all else."""
+    assert cli("tune", "--model", "llama-3-8b").returncode == 0
+    asked = {name: value for name, value in engine.asked.items() if name not in ("stop", "listener")}
+    assert asked == {"config": None, "algorithms": None, "executor": "local", "model": "llama-3-8b"}
+    assert cli("tune", "-c", "-", stdin=SETUP).returncode == 0
+    assert engine.asked["config"] == Source(SETUP, "<stdin>")
+
+
+def test_what_it_prints(cli: Cli, engine: Engine) -> None:
+    """The view, the plot, the document, or the stages of the best; in ASCII on request."""
+    shown = cli("tune", "--ascii", "--width", "80")
+    assert (shown.returncode, shown.stderr) == (0, "")
+    assert shown.stdout.startswith("llama-3-8b on 8 h100-sxm\nbest of 470,000 points: 812 simulated")
+    assert shown.stdout.isascii()
+    assert "GB of the fullest device" in cli("tune", "--pareto").stdout
+    assert json.loads(cli("tune", "--json").stdout) == json.loads(json.dumps(tuning_document(MADE)))
+    assert engine.answer.estimate is not None
+    stages = cli("tune", "--layout").stdout
+    assert "# Megatron-LM" in stages
+    assert engine.answer.estimate.layout in stages
+    assert json.loads(cli("tune", "--layout", "--json").stdout)["format"] == "pipesched.layout"
+
+
+def test_files(cli: Cli, engine: Engine) -> None:
+    """-o writes the config of the best, or the document, and no file that is there."""
+    assert cli("tune", "-o", "best.yaml", "--quiet").returncode == 0
+    assert Path("best.yaml").read_text("utf-8") == SETUP
+    result = cli("tune", "-o", "all.json", "--json")
+    assert Path("all.json").read_text("utf-8") == result.stdout
+    engine.asked = {}
+    again = cli("tune", "-o", "best.yaml")
+    assert (again.returncode, again.stdout, engine.asked) == (2, "", {})
+    assert "--force overwrites it" in again.stderr
+
+
+@pytest.mark.parametrize("args", [(), ("--pareto",), ("--layout",)])
+def test_nothing_fits(cli: Cli, engine: Engine, args: tuple[str, ...]) -> None:
+    """Exit code 1 with what is nearest on stdout; a config is not written, the document is."""
+    engine.answer = NOTHING
+    result = cli("tune", *args, "-o", "best.yaml")
+    assert result.returncode == 1
+    assert "What misses its memory by least:" in result.stdout
+    assert result.stderr == "pipesched: best.yaml is not written: nothing fits\n"
+    assert not Path("best.yaml").exists()
+    written = cli("tune", "--json", "-o", "all.json")
+    assert (written.returncode, written.stderr) == (1, "")
+    assert json.loads(written.stdout) == json.loads(Path("all.json").read_text("utf-8"))
+    assert json.loads(written.stdout)["rows"] == []
+
+
+@pytest.mark.skipif(os.name != "posix", reason="signals")
+@pytest.mark.parametrize("found", [True, False])
+def test_ctrl_c(cli: Cli, monkeypatch: pytest.MonkeyPatch, found: bool) -> None:
+    """The first Ctrl-C gives the best so far, with exit code 0; where there is none, nothing, and 130."""
+
+    def interrupted(*_: object, stop: Any, **settings: object) -> Tuning:
+        os.kill(os.getpid(), signal.SIGINT)
+        assert stop.is_set()
+        return replace(MADE, left=99) if found else replace(NOTHING, left=99)
+
+    monkeypatch.setattr("pipesched.tuning.tune.tune", interrupted)
+    result = cli("tune", "--width", "200")
+    if found:
+        assert (result.returncode, result.stderr) == (0, "")
+        assert "812 simulated, 99 left when the search was stopped" in result.stdout
+    else:
+        assert (result.returncode, result.stdout, result.stderr) == (130, "", "")
+
+
+@pytest.mark.skipif(os.name != "posix", reason="signals")
+def test_a_second_ctrl_c_ends_it(cli: Cli, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A search that does not stop is ended."""
+
+    def stubborn(*_: object, **settings: object) -> None:
+        for _number in range(2):
+            os.kill(os.getpid(), signal.SIGINT)
+
+    monkeypatch.setattr("pipesched.tuning.tune.tune", stubborn)
+    result = cli("tune", "--json")
+    assert (result.returncode, result.stdout, result.stderr) == (130, "", "")
+
+
+@pytest.mark.parametrize(
+    ("args", "message"),
+    [
+        (["--pareto", "--json"], "--pareto: has no effect with --json, which holds those points too"),
+        (["--pareto", "--layout"], "--pareto: has no effect with --layout, which prints the best alone"),
+        (["-o", "x.csv"], "--output: 'x.csv' must end in .json or .yaml"),
+        (["--force"], "--force: has no effect without -o, which names the file"),
+        (["--time-limit", "soon"], "--time-limit: must be a number, not 'soon'"),
+        (["--jobs", "0"], "--jobs: must be a whole number of at least 1"),
+        (["--executor", "lokal"], "--executor: unknown executor 'lokal'; did you mean local?"),
+        (["a.yaml", "b.yaml"], "b.yaml: one config is enough; there is a.yaml already"),
+        (["none.yaml"], "cannot read 'none.yaml': No such file or directory"),
+    ],
+)
+def test_what_is_refused_before_anything_takes_long(cli: Cli, engine: Engine, args: list[str], message: str) -> None:
+    """One line on stderr, exit code 2, nothing on stdout; the search does not begin."""
+    result = cli("tune", *args)
+    assert (result.returncode, result.stdout, engine.asked) == (2, "", {})
+    assert result.stderr.startswith(f"pipesched: {message}")
+    assert result.stderr.count("\n") == 1
+
+
+@pytest.mark.parametrize(
+    ("error", "message"),
+    [
+        (ConfigError("must be a whole number of at least 1, not 0", "top"), "--top: must be a whole number"),
+        (ConfigError("is of another space", "resume"), "--resume: is of another space"),
+        (ConfigError("unknown algorithm '1f1c'", "algorithms"), "unknown algorithm '1f1c'"),
+        (ConfigError("must divide", "parallel.tensor"), "--tensor: must divide"),
+        (ConfigError("unknown recompute", "training.recompute"), "--recompute: unknown recompute"),
+    ],
+)
+def test_errors_of_the_search(cli: Cli, monkeypatch: pytest.MonkeyPatch, error: ConfigError, message: str) -> None:
+    """What the function refuses is told by its option."""
+
+    def refuses(*_: object, **settings: object) -> None:
+        raise error
+
+    monkeypatch.setattr("pipesched.tuning.tune.tune", refuses)
+    result = cli("tune")
+    assert (result.returncode, result.stdout) == (2, "")
+    assert result.stderr.startswith(f"pipesched: {message}")
+
+
+PROGRESS = Progress(812, 188, ROWS[0], PRUNED, "search")
+
+
+def test_lines_of_progress(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    """Without a terminal a line every ten seconds, so that a short search prints none."""
+    now = iter([100.0, 101.0, 111.0, 112.0, 122.0])
+    monkeypatch.setattr(tuning_progress, "monotonic", lambda: next(now))
+    lines = Lines()
+    for progress in (PROGRESS, PROGRESS, PROGRESS, PROGRESS._replace(best=None, step="")):
+        lines.hear(progress)
+    assert capsys.readouterr().err == (
+        "   11 s  search  812 simulated, 469,188 dropped, 188 left  best 10,412.3 tokens/s/GPU: tensor 2, pipeline 4,"
+        " zb-h1\n   22 s  search  812 simulated, 469,188 dropped, 188 left\n"
+    )
+
+
+def test_no_progress() -> None:
+    """--quiet: nobody listens."""
+    with tuning_on_stderr(quiet=True) as listener:
+        assert listener is None
+
+
+def test_the_bar(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    """What is done since the search began, of what there is to do; the best so far in a line of its own."""
+    bar = Bar()
+    bar.hear(PROGRESS._replace(simulated=0, left=1000, best=None))
+    assert (bar.bar.tasks[0].completed, bar.bar.tasks[0].total) == (0, 1000)
+    bar.hear(PROGRESS)
+    assert (bar.bar.tasks[0].completed, bar.bar.tasks[0].total) == (812, 1000)
+    monkeypatch.setattr(sys.stderr, "isatty", lambda: True)
+    monkeypatch.setenv("COLUMNS", "80")
+    with tuning_on_stderr(quiet=False) as listener:
+        assert listener is not None
+        listener(PROGRESS)
+    shown = capsys.readouterr().err
+    assert "812 simulated, 469,188 dropped, 188 left" in shown
+    assert "best 10,412.3 tokens/s/GPU: tensor 2, pipeline 4, zb-h1" in shown
+
+
+def test_a_small_space(cli: Cli) -> None:
+    """The real search: every point is counted once, the best comes first, and its file says the same again."""
+    Path("space.yaml").write_text(SPACE)
+    result = cli("tune", "space.yaml", "1f1b", "--json", "-o", "best.yaml", "--jobs", "1", "--quiet")
+    assert (result.returncode, result.stderr) == (0, "")
+    content = json.loads(result.stdout)
+    assert content["space"] == 18
+    assert content["space"] == content["simulated"] + sum(content["pruned"].values()) + content["left"]
+    first = content["rows"][0]
+    step = first["step"]
+    assert step["tokens_per_second_per_gpu"] == max(row["step"]["tokens_per_second_per_gpu"] for row in content["rows"])
+    again = pipesched.estimate("best.yaml")
+    assert again.step._asdict() == step
+    assert again.layout == first["layout"]
+    shown = cli("tune", "space.yaml", "1f1b", "--jobs", "1", "--top", "2")
+    assert "best of 18 points" in shown.stdout
+    assert f"{step['tokens_per_second_per_gpu']:,.1f}" in shown.stdout
+
+
+@pytest.mark.parametrize(
+    ("args", "message"),
+    [
+        (["1f1c"], "unknown algorithm '1f1c'; did you mean '1f1b'?"),
+        (["--algos", "1f1c"], "unknown algorithm '1f1c'; did you mean '1f1b'?"),
+        (["--top", "0"], "--top: must be a whole number of at least 1"),
+        (["--top", "few"], "--top: must be a whole number of at least 1"),
+        (["--time-limit", "0"], "--time-limit: must be "),
+        (["--tensor", "2,x"], "--tensor: must be a whole number"),
+        (["--recompute", "some"], "--recompute: unknown recompute 'some'"),
+        (["--gpus", "many"], "--gpus: must be a whole number"),
+        (["--model", "llama-3-7b"], "--model: unknown model 'llama-3-7b'"),
+    ],
+)
+def test_what_the_search_refuses(cli: Cli, args: list[str], message: str) -> None:
+    """The same of what the real search looks at."""
+    Path("space.yaml").write_text(SPACE)
+    result = cli("tune", "space.yaml", *args)
+    assert (result.returncode, result.stdout) == (2, "")
+    assert result.stderr.startswith(f"pipesched: {message}"), result.stderr
+    assert result.stderr.count("\n") == 1
+
+
+def test_a_config_without_a_model(cli: Cli) -> None:
+    """What a training run needs is asked for."""
+    result = cli("tune", "--gpus", "8")
+    assert (result.returncode, result.stdout) == (2, "")
+    assert result.stderr.startswith("pipesched: --model: is missing"), result.stderr
