@@ -232,7 +232,7 @@ BAD: list[tuple[Callable[[], Any], str]] = [  # a call, and the parameter that i
     (lambda: pipesched.figure(FRONTIER, label="op"), "label"),
     (lambda: pipesched.figure(FRONTIER, memory=False), "memory"),
     (lambda: pipesched.tune("no-such-file.yaml"), "path_or_text"),
-    (lambda: pipesched.tune(42), "path_or_text"),
+    (lambda: pipesched.tune(42), "path_or_text"),  # type: ignore[arg-type]
     (lambda: pipesched.tune(None), "model"),
     (lambda: pipesched.tune(TRAINING, ["1f2b"]), "algorithms"),
     (lambda: pipesched.tune(TRAINING, []), "algorithms"),

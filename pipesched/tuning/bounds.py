@@ -1,9 +1,9 @@
 """What is known of a point before it is simulated: memory that no cut can do without, and a time none is shorter than.
 
-Every bound holds for any cut into stages. They rest on three facts. A device works for all its items in each microbatch,
-and waits for its first and after its last one. A stage keeps an activation from its forward until its backward ends,
-and all later stages come in between; so memory and time bound each other. And layers are whole: a device has as many as
-its time and its memory allow, and all devices together must have all.
+Every bound holds for any cut into stages. They rest on three facts. A device works for all its items in each
+microbatch, and waits for its first and after its last one. A stage keeps an activation from its forward until its
+backward ends, and all later stages come in between; so memory and time bound each other. And layers are whole: a device
+has as many as its time and its memory allow, and all devices together must have all.
 """
 
 from __future__ import annotations
@@ -199,12 +199,10 @@ class Reach:
         layers, most = self.known.setup.model.layers, 0
         work, each = self.known.quickest.work, time / self.known.setup.microbatches
         for device, kept in enumerate(self._kept):
-            if time < inf:
-                left = each - self._waits(device, each) - self._ends(device)
-                kept = min(kept, int(left // work))
-                if left < 0:
-                    return False
-            most += kept
+            left = each - self._waits(device, each) - self._ends(device)
+            if left < 0:
+                return False
+            most += kept if time == inf else min(kept, int(left // work))
         return most >= layers
 
     def _waits(self, device: int, each: float) -> float:
@@ -214,7 +212,7 @@ class Reach:
         stage a device those that the devices behind cannot do.
         """
         before = self._placement.devices.index(device)
-        if not before:
+        if not before or each == inf:
             return 0.0
         known = self.known
         work = (before - 1) * float(known.quickest.work)

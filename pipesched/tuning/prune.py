@@ -44,7 +44,7 @@ class Dropped(NamedTuple):
 
 
 class Hope(NamedTuple):
-    """A point that may be the best: its setup, and a rate that it does not exceed, looked at more closely if `close`."""
+    """A point that may be the best: its setup, and a rate that it does not exceed; `close`: by its own bound."""
 
     point: Point
     setup: Setup

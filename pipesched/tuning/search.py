@@ -8,7 +8,7 @@ try many orders take seconds each, so they come last, when there is a good one t
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import Executor
 from contextlib import closing
 from heapq import heapify, heappop, heappush
@@ -19,7 +19,8 @@ from typing import NamedTuple
 from pipesched.core.clock import Clock, TimeIsUp
 from pipesched.executors.batches import map_batches
 from pipesched.tuning.bounds import SETTLED
-from pipesched.tuning.prune import BOUND, DIVISIBILITY, REASONS, Dropped, Hope, looked_at, sift
+from pipesched.tuning.point import Layout
+from pipesched.tuning.prune import BOUND, DIVISIBILITY, MEMORY, REASONS, Dropped, Hope, looked_at, sift
 from pipesched.tuning.space import Space
 from pipesched.tuning.trial import Task, Trial, simulate
 
@@ -86,7 +87,7 @@ class Search:
                 queue.append((-one.most, number, one))
                 self.legal += 1
             if not number % 1000:
-                self._report()
+                self.report()
                 if clock.is_over:
                     break
         heapify(self._quick)
@@ -95,7 +96,7 @@ class Search:
     def _drop(self, dropped: Dropped) -> None:
         self.pruned[dropped.reason] += len(dropped.algorithms)
         self.note(dropped)
-        if dropped.reason == "memory":
+        if dropped.reason == MEMORY:
             self.forbidden.append(dropped)
             self.legal += len(dropped.algorithms)
 
@@ -123,7 +124,7 @@ class Search:
         tasks = [
             Task(hope.point, hope.setup, self.space.given, until) for hope in wave if hope.point.key not in self.known
         ]
-        with closing(map_batches(executor, simulate, tasks, _name, clock)) as fresh:  # type: ignore[type-var]
+        with closing(map_batches(executor, simulate, tasks, _name, clock)) as fresh:
             for hope in wave:
                 known = self.known.get(hope.point.key)
                 try:
@@ -144,7 +145,7 @@ class Search:
                 self.best = trial
         if trial.point.key not in self.known:
             self.note(trial)
-        self._report()
+        self.report()
 
     def _drop_rest(self) -> None:
         """Drop all points that cannot reach the best, one for each layout."""
@@ -156,19 +157,23 @@ class Search:
             names = tuple(hope.point.algorithm for hope in hopes)
             text = f"at most {most:.1f} tokens/s/GPU"
             self._drop(Dropped(hopes[0].point.layout, names, BOUND, text, most=most))
-        self._report()
+        self.report()
 
-    def _report(self) -> None:
-        self.tell(Progress(len(self.trials), self.left, self.best, self.pruned))
+    def report(self, step: str = "search") -> None:
+        """Tell how far the search is."""
+        self.tell(Progress(len(self.trials), self.left, self.best, self.pruned, step))
 
-    def nearest(self) -> Iterable[Dropped | Trial]:
-        """Return what misses its memory by least: points that were simulated, and those that were not."""
-        over = [trial for trial in self.trials if not trial.fits]
-        return [*sorted(over, key=lambda trial: -trial.spare)[:NEAREST], *_least_over(self.forbidden)[:NEAREST]]
+    def fitting(self) -> list[Trial]:
+        """Return the trials that fit, best first."""
+        return sorted((trial for trial in self.trials if trial.fits), key=lambda trial: trial.rank)
 
-
-def _least_over(dropped: Sequence[Dropped]) -> list[Dropped]:
-    return sorted((one for one in dropped if one.over > 0), key=lambda one: one.over)
+    def nearest(self) -> list[tuple[Layout, str, float]]:
+        """Return the points that miss their memory by least, and GB: those simulated, then others, at least."""
+        over = sorted((trial for trial in self.trials if not trial.fits), key=lambda trial: -trial.spare)
+        known = [(trial.point.layout, trial.point.algorithm, -trial.spare) for trial in over]
+        dropped = sorted((one for one in self.forbidden if one.over > 0), key=lambda one: one.over)
+        known += [(one.layout, one.algorithms[0], one.over) for one in dropped]
+        return known[:NEAREST]
 
 
 def _name(task: Task) -> str:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from hashlib import sha256
 from itertools import product
 from math import prod
@@ -13,6 +13,7 @@ from pipesched.errors import ConfigError
 from pipesched.estimation.hardware import Hardware
 from pipesched.estimation.model import Model
 from pipesched.estimation.setup import FULL, NONE, SELECTIVE, Batch, Parallel, Setup, Training
+from pipesched.estimation.shapes import items_of
 from pipesched.tuning.point import FIELDS, Layout
 
 MOST_CHUNKS, MOST_MICRO = 8, 8
@@ -22,8 +23,9 @@ MOST_CHUNKS, MOST_MICRO = 8, 8
 class Space:
     """What is the same for all points, and the candidates of each field and the algorithms that differ.
 
-    `data` are the data-parallel ranks where they are given. `sequence` is None where sequence parallelism goes with tensor parallelism. `given` are parameters of make_problem
-    that count instead of what is derived.
+    `data` are the data-parallel ranks where they are given. `sequence` is None where sequence parallelism goes with
+    tensor parallelism. `given` are parameters of make_problem that count instead of what is derived. `sections` are
+    those of the config, as it gives them.
     """
 
     model: Model
@@ -38,6 +40,7 @@ class Space:
     given: Mapping[str, Any]
     name: str = ""
     data: int | None = None
+    sections: Mapping[str, Any] = field(default_factory=dict)
 
     @property
     def points(self) -> int:
@@ -47,7 +50,7 @@ class Space:
     @property
     def digest(self) -> str:
         """A text that another space does not have."""
-        said = repr([getattr(self, key) for key in self.__dataclass_fields__])
+        said = repr([getattr(self, key) for key in self.__dataclass_fields__ if key not in ("name", "sections")])
         return sha256(said.encode()).hexdigest()[:16]
 
     def layouts(self) -> Iterator[Layout]:
@@ -57,11 +60,11 @@ class Space:
     def setup(self, layout: Layout) -> Setup:
         """Return the setup of a layout. Raises ConfigError where its sizes do not divide."""
         sequence = layout.tensor > 1 if self.sequence is None else self.sequence
-        full = isinstance(layout.recompute, int)
+        again = layout.recompute
         training = replace(
             self.training,
-            recompute=FULL if full else layout.recompute,
-            full_layers=layout.recompute if full else None,
+            recompute=again if isinstance(again, str) else FULL,
+            full_layers=None if isinstance(again, str) else again,
         )
         parallel = Parallel(self.gpus, **layout.parallel, sequence=sequence)
         if self.data not in (None, parallel.data):
@@ -79,21 +82,18 @@ class Space:
 def automatic(field: str, model: Model, hardware: Hardware, gpus: int, tokens: int) -> tuple[Any, ...]:
     """Return the candidates of a field that is searched without a list."""
     node, experts = hardware.gpus_per_node, model.experts
-    if field == "parallel.tensor":
-        return tuple(size for size in divisors(node) if model.heads % size == 0 and model.ffn % size == 0)
-    if field == "parallel.pipeline":
-        return tuple(size for size in divisors(gpus) if size <= model.layers + model.mtp + 2)
-    if field == "parallel.chunks":
-        return tuple(range(1, MOST_CHUNKS + 1))
-    if field == "parallel.context":
-        return tuple(size for size in divisors(gpus) if tokens % size == 0)
-    if field == "parallel.expert":
-        return (1,) if experts is None else divisors(experts.count)
-    if field == "parallel.expert_tensor":
-        return (1,) if experts is None else tuple(size for size in divisors(node) if experts.width % size == 0)
-    if field == "batch.micro":
-        return tuple(2**power for power in range(MOST_MICRO.bit_length()))
-    return (NONE, SELECTIVE, FULL)
+    count, width = (1, 1) if experts is None else (experts.count, experts.width)
+    found: dict[str, tuple[Any, ...]] = {
+        "parallel.tensor": tuple(n for n in divisors(node) if model.heads % n == 0 and model.ffn % n == 0),
+        "parallel.pipeline": tuple(n for n in divisors(gpus) if n <= items_of(model)),
+        "parallel.chunks": tuple(range(1, MOST_CHUNKS + 1)),
+        "parallel.context": tuple(n for n in divisors(gpus) if tokens % n == 0),
+        "parallel.expert": divisors(count),
+        "parallel.expert_tensor": tuple(n for n in divisors(node) if width % n == 0),
+        "batch.micro": tuple(2**power for power in range(MOST_MICRO.bit_length())),
+        "training.recompute": (NONE, SELECTIVE, FULL),
+    }
+    return found[field]
 
 
 def divisors(number: int) -> tuple[int, ...]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from pipesched.checks import require_whole, shown
+from pipesched.checks import require_sequence, require_whole, shown
 from pipesched.config.load import load_values
 from pipesched.config.text_numbers import only_numbers
 from pipesched.config.values import Values
@@ -25,7 +25,9 @@ SECTIONS = ("model", "hardware", "parallel", "batch", "training")
 
 
 def read_space(config: Any, overrides: Mapping[str, Any], algorithms: Sequence[str] | None = None) -> Space:
-    """Return the space of a config with overrides on top; `algorithms` are those to try (None: all that need no options).
+    """Return the space of a config with overrides on top.
+
+    `algorithms` are those to try; None: all that need no options.
 
     Raises ConfigError that says where the value at fault stands.
     """
@@ -46,7 +48,7 @@ def _space(values: Values, sections: Mapping[str, Section], algorithms: Sequence
         or automatic(field, model, hardware, unsized.gpus, unsized.tokens)
         for field in FIELDS
     }
-    names = usual_algorithms(tuple(FAMILIES)) if algorithms is None else tuple(family(name).name for name in algorithms)
+    names = usual_algorithms(tuple(FAMILIES)) if algorithms is None else _named(algorithms)
     given = {key: one.value for key, one in values.items() if key not in (*SECTIONS, "algorithm", "name")}
     return Space(
         model=model,
@@ -61,7 +63,23 @@ def _space(values: Values, sections: Mapping[str, Section], algorithms: Sequence
         given=given,
         name=str(values["name"].value) if "name" in values else "",
         data=unsized.data,
+        sections={name: section.value.plain() for name, section in sections.items()},
     )
+
+
+def _named(algorithms: Sequence[str]) -> tuple[str, ...]:
+    """Return the names of these algorithms. Raises ConfigError about `algorithms`."""
+    if not require_sequence(algorithms, "algorithms"):
+        raise ConfigError("names none; `solve` goes on from the schedules of others", "algorithms")
+    try:
+        chosen = [family(name) for name in algorithms]
+    except ConfigError as error:
+        raise ConfigError(error.message, "algorithms") from None
+    for one in chosen:
+        if one.required:
+            needed = " and ".join(f"`{key}`" for key in one.required)
+            raise ConfigError(f"{one.name} needs {needed}, which a space does not have", "algorithms")
+    return tuple(one.name for one in chosen)
 
 
 def _without_fields(name: str, section: Section) -> Section:

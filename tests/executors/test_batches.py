@@ -54,7 +54,7 @@ def test_calls_are_read_as_they_are_needed(pool: Executor | None) -> None:
     numbers = count()
     results = map_batches(pool, slowly, numbers)
     assert [next(results) for _ in range(3)] == [0, 1, 4]
-    results.close()  # type: ignore[attr-defined]
+    results.close()
     assert next(numbers) < 3 + 2 * FEWEST * GROWTH
 
 

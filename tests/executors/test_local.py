@@ -88,7 +88,7 @@ def test_closing_the_results_cancels_what_has_not_begun(tmp_path: Path) -> None:
     with open_executor("local:2") as executor:
         results = map_batches(executor, work, range(1000))
         assert next(results) == 0
-        results.close()  # type: ignore[attr-defined]
+        results.close()
         assert list(map_batches(executor, slowly, range(3))) == [0, 1, 4]
     assert len(work.noted()) < 20
     assert not workers_left()

@@ -1,0 +1,100 @@
+"""The best layouts, looked at once more: what `solve` makes of them, and how fast they are on slightly other GPUs."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from time import time
+from typing import NamedTuple
+
+from pipesched.core.clock import Clock, TimeIsUp, under
+from pipesched.errors import PipeschedError
+from pipesched.estimation.hardware import Hardware
+from pipesched.estimation.result import Estimate
+from pipesched.outcome import Outcome
+from pipesched.pipeline.schedule import schedule_plan
+from pipesched.tuning.trial import Task, Trial, estimate_of_point, trial_of
+
+SOLVE = "solve"
+SHARES = {  # what may be off -> the fields of Efficiency that are it
+    "matrix-product": ("gemm_forward", "gemm_input", "gemm_weight"),
+    "attention": ("core", "unfused"),
+    "memory": ("memory",),
+    "network": ("network",),
+}
+FACTORS = (0.9, 1.1)
+
+
+class Finalist(NamedTuple):
+    """One of the best points, and how many seconds `solve` may take for it; 0: it does not run."""
+
+    task: Task
+    seconds: float
+
+
+class Finished(NamedTuple):
+    """What became of a finalist: its schedule by `solve`, and its tokens/s/GPU for each share and factor."""
+
+    solved: Trial | None
+    rates: tuple[float, ...]
+
+
+def finish(finalist: Finalist) -> Finished | None:
+    """Return what becomes of a finalist; None once time is up."""
+    task = finalist.task
+    try:
+        with under(Clock(max(task.until - time(), 0.0))):
+            found = estimate_of_point(task)
+            rates = tuple(_rate(found, other) for other in others(found.setup.hardware))
+    except TimeIsUp:
+        return None
+    seconds = min(finalist.seconds, task.until - time())
+    return Finished(_solved(found, task, seconds) if seconds > 0 else None, rates)
+
+
+def others(hardware: Hardware) -> list[Hardware]:
+    """Return the hardware with each share as much off as each factor says."""
+    return [_changed(hardware, share, factor) for share in SHARES for factor in FACTORS]
+
+
+def _changed(hardware: Hardware, share: str, factor: float) -> Hardware:
+    """Return hardware of which one share is another; none is above 1."""
+    known = hardware.efficiency
+    values = {key: min(getattr(known, key) * factor, 1.0) for key in SHARES[share]}
+    return replace(hardware, efficiency=replace(known, **values))
+
+
+def _rate(found: Estimate, hardware: Hardware) -> float:
+    """Return the tokens/s/GPU of an estimate on other hardware, with its stages and its orders."""
+    problem, schedule = found.problem, found.outcome.schedule
+    cutter = replace(found.cutter, setup=replace(found.setup, hardware=hardware))
+    other = cutter.problem(problem, problem.settled_placement)
+    timed = Outcome(found.outcome.algorithm, schedule_plan(replace(other, placement=problem.placement), schedule.plan))
+    return Estimate(timed).step.tokens_per_second_per_gpu
+
+
+def _solved(found: Estimate, task: Task, seconds: float) -> Trial | None:
+    """Return the schedule that `solve` finds for the stages of an estimate, without and with offload, if it is better.
+
+    Half the time is for schedules that keep every activation, from which those that offload some begin.
+    """
+    from pipesched.solver.solve import solve
+
+    best: Outcome = found.outcome
+    problem = best.schedule.problem
+    if problem.settled_placement.mirrored:
+        return None  # two copies of the weights: `solve` finds such schedules for small problems only
+    offloads = (False, True) if problem.costs.offload is not None else (False,)
+    for offload in offloads:
+        hint = best.schedule if best.schedule.fits else None
+        try:
+            outcome = solve(
+                problem, time_limit=seconds / len(offloads), workers=1, offload=offload, polish=False, hint=hint
+            )
+        except PipeschedError:
+            continue
+        if outcome.schedule.fits and outcome.schedule.makespan_ticks < best.schedule.makespan_ticks:
+            best = outcome
+    if best is found.outcome:
+        return None
+    solved = Estimate(replace(best, algorithm=SOLVE), found.whole)
+    return trial_of(task.point._replace(algorithm=SOLVE), solved)

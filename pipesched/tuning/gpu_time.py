@@ -1,0 +1,53 @@
+"""Where the GPU time of a step goes: products, attention, memory traffic, communication, idle time."""
+
+from __future__ import annotations
+
+from pipesched.estimation.communication import MESSAGES
+from pipesched.estimation.result import Estimate
+from pipesched.estimation.terms import Terms
+from pipesched.estimation.times import OPERATIONS
+from pipesched.tuning.result import Part
+
+PRODUCTS, ATTENTION, TRAFFIC = "matrix products", "attention", "memory traffic"
+COMMUNICATION, LAUNCHES, AGAIN = "communication in layers", "kernels and launches", "recompute"
+KIND = {  # name of a term -> what it counts as; all others are matrix products
+    "attention core": ATTENTION,
+    "softmax of attention": ATTENTION,
+    "elementwise": TRAFFIC,
+    "loss": TRAFFIC,
+    "look-up": TRAFFIC,
+    "gradient of the rows": TRAFFIC,
+    "tensor-parallel communication": COMMUNICATION,
+    "ring of keys and values": COMMUNICATION,
+    "tensor-parallel communication of experts": COMMUNICATION,
+    "dispatch and combine": COMMUNICATION,
+    MESSAGES: COMMUNICATION,
+    "kernels": LAUNCHES,
+    "waits for the host": LAUNCHES,
+}
+
+
+def gpu_time(estimate: Estimate) -> tuple[Part, ...]:
+    """Return the parts of the GPU time of a step, the largest first; they sum up to 1."""
+    microbatches, step = estimate.setup.microbatches, estimate.step
+    whole = step.time * estimate.problem.devices
+    sums: dict[str, float] = {}
+    for item in estimate.items.each:
+        for operation in OPERATIONS:
+            for name, value in _terms(getattr(item.times, operation)):
+                sums[name] = sums.get(name, 0.0) + value * microbatches
+    again = sum(stage.again for stage in estimate.stages) * estimate.items.again_time / 1000 * microbatches
+    sums[AGAIN] = sums.get(AGAIN, 0.0) + again
+    sums["gradients and parameters"] = step.communication * estimate.problem.devices
+    sums["optimizer"] = step.optimizer * estimate.problem.devices
+    sums["idle"] = max(whole - sum(sums.values()), 0.0)
+    parts = [Part(name, value / whole) for name, value in sums.items() if value > 0]
+    return tuple(sorted(parts, key=lambda part: -part.share))
+
+
+def _terms(terms: Terms) -> list[tuple[str, float]]:
+    """Return the terms of an operation as what they count as, in milliseconds."""
+    return [
+        (AGAIN if term.name.startswith("again:") else KIND.get(term.name, PRODUCTS), float(term.value))
+        for term in terms
+    ]

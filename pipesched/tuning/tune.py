@@ -1,0 +1,230 @@
+"""`tune`: the best layout and schedule of a model on GPUs, exact within the estimates."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import Executor
+from contextlib import closing
+from math import inf
+from pathlib import Path
+from threading import Event as StopEvent
+from time import time
+from typing import Any
+
+from pipesched.checks import require_callable, require_number, require_sequence, require_type, require_whole
+from pipesched.config.values import Source
+from pipesched.core.clock import Clock, TimeIsUp
+from pipesched.errors import PipeschedError
+from pipesched.estimation.estimate import changes
+from pipesched.estimation.result import Estimate
+from pipesched.executors.batches import map_batches
+from pipesched.executors.opening import FEWEST_OPERATIONS, chosen, lent
+from pipesched.tuning.finalists import FACTORS, SHARES, SOLVE, Finalist, Finished, finish
+from pipesched.tuning.gpu_time import gpu_time
+from pipesched.tuning.journal import open_journal
+from pipesched.tuning.point import Layout
+from pipesched.tuning.result import Doubt, Miss, Tuning, Wish
+from pipesched.tuning.search import Progress, Search
+from pipesched.tuning.space import Space
+from pipesched.tuning.space_reader import read_space
+from pipesched.tuning.trial import Task, Trial, estimate_of_point
+from pipesched.tuning.winner import winner_config
+
+MOST_SECONDS, MOST_ROWS = 1_000_000, 1_000
+FINALISTS = 5  # layouts that are solved, and retimed on other hardware
+SOLVE_SECONDS = 5.0  # of each
+MOST_WISHES = 3
+HELPED = 2  # points that miss their memory for which changes are looked for
+Told = Callable[[Progress], None]
+
+
+def tune(
+    path_or_text: str | Path | Source | None = None,
+    algorithms: Sequence[str] | None = None,
+    *,
+    top: int = 10,
+    executor: Executor | str | None = None,
+    jobs: int = 1,
+    resume: str | Path | None = None,
+    time_limit: float | None = None,
+    stop: StopEvent | None = None,
+    listener: Told | None = None,
+    **overrides: Any,
+) -> Tuning:
+    """Find the fastest layout and schedule of a model on GPUs that fits their memory.
+
+    Each field of `parallel`, `batch.micro` and `training.recompute` may be a number, a list of candidates, or `auto`.
+    Each combination under each algorithm is a point of the space. Every point is simulated, or left out for a proved
+    reason; so the first row is the best of the space, within the estimates. The others are the next best of those that
+    were simulated.
+
+    Args:
+        path_or_text: The name of a YAML file with `model`, `hardware`, `parallel`, `batch` and `training`, or its text;
+            None where the overrides say it all.
+        algorithms: What may schedule the pipeline; default: all algorithms that need no options, and `solve` for the
+            best five layouts. `solve` among names does the same.
+        top: How many rows to return.
+        executor: What simulates points side by side: the text of `open_executor`, or what it returns.
+        jobs: Processes of this machine instead; 0 is one a core. The rows are the same whatever runs them, but for
+            those of `solve`, which searches for some seconds.
+        resume: The name of a journal of all trials, written at once. Where there is one of the same space, its trials
+            are not repeated.
+        time_limit: Seconds until the best so far is taken.
+        stop: Set it, from any thread, to end with the best so far.
+        listener: Called with a Progress now and then.
+        **overrides: Values that replace those of the config, as `load` takes them: `parallel={"tensor": [2, 4]}`.
+
+    Raises:
+        ConfigError: For a file that cannot be read, an illegal candidate, a config without a model, an executor that
+            does not answer, or a journal of another space or version.
+        WorkerDied: A point ends every process that it runs in.
+    """
+    top = require_whole(top, "top", least=1, most=MOST_ROWS)
+    seconds = inf if time_limit is None else require_number(time_limit, "time_limit", most=MOST_SECONDS, above=True)
+    if stop is not None:
+        require_type(stop, StopEvent, "a threading.Event or None", "stop")
+    require_callable(listener, "listener")
+    if resume is not None:
+        require_type(resume, (str, Path), "the name of a file", "resume")
+    names = (
+        None if algorithms is None else [name for name in require_sequence(algorithms, "algorithms") if name != SOLVE]
+    )
+    clock, runs = Clock(float(seconds), stop), chosen(executor, jobs)
+    space = read_space(path_or_text, overrides, names)
+    solves = algorithms is None or SOLVE in algorithms
+    with open_journal(resume, space) as journal, lent(runs, FEWEST_OPERATIONS) as pool:
+        search = Search(space, journal.known, journal.note, listener or _nobody)
+        try:
+            search.run(pool, clock)
+            finished = _finished(space, search, pool, clock, SOLVE_SECONDS if solves else 0.0)
+        except KeyboardInterrupt:
+            finished = []
+    return _tuning(space, search, finished, top)
+
+
+def _nobody(progress: Progress) -> None:
+    """Hear progress without a listener."""
+
+
+def _finished(
+    space: Space, search: Search, pool: Executor | None, clock: Clock, seconds: float
+) -> list[tuple[Trial, Finished]]:
+    """Return the best layouts with what became of them; none where time is up."""
+    best = _best_layouts(search.fitting())
+    until = time() + clock.left if clock.limit < inf else inf
+    calls = [
+        Finalist(Task(trial.point, space.setup(trial.point.layout), space.given, until), seconds) for trial in best
+    ]
+    found: list[tuple[Trial, Finished]] = []
+    if clock.is_over:
+        return found
+    search.report("solve" if seconds else "doubts")
+    with closing(map_batches(pool, finish, calls, str, clock)) as results:
+        try:
+            for trial, finished in zip(best, results, strict=True):
+                if finished is not None:
+                    found.append((trial, finished))
+                    search.report("solve" if seconds else "doubts")
+        except TimeIsUp:
+            pass
+    return found
+
+
+def _best_layouts(trials: Sequence[Trial]) -> list[Trial]:
+    """Return the best trial of each of the best layouts."""
+    best: dict[Layout, Trial] = {}
+    for trial in trials:
+        best.setdefault(trial.point.layout, trial)
+    return [*best.values()][:FINALISTS]
+
+
+def _tuning(space: Space, search: Search, finished: Sequence[tuple[Trial, Finished]], top: int) -> Tuning:
+    """Return what a search found."""
+    solved = [done.solved for _, done in finished if done.solved is not None]
+    rows = sorted([*search.fitting(), *solved], key=lambda trial: trial.rank)
+    counts: dict[str, Any] = {
+        "space": space.points,
+        "simulated": len(search.trials),
+        "pruned": dict(search.pruned),
+        "left": search.left,
+        "legal": search.legal,
+        "capacity": float(space.hardware.memory),
+        "name": space.name,
+    }
+    if not rows:
+        return Tuning((), nearest=_nearest(space, search), **counts)
+    estimate = _estimate(space, search, rows[0])
+    return Tuning(
+        tuple(rows[:top]),
+        pareto=tuple(_pareto(rows)),
+        parts=gpu_time(estimate),
+        wishes=_wishes(search, rows[0]),
+        doubts=tuple(_doubts(finished)),
+        estimate=estimate,
+        config=winner_config(space, rows[0], estimate),
+        **counts,
+    )
+
+
+def _estimate(space: Space, search: Search, best: Trial) -> Estimate:
+    """Return the estimate of the best point; of one that `solve` found that of the same layout's best algorithm."""
+    same = next(trial for trial in search.fitting() if trial.point.layout == best.point.layout)
+    return estimate_of_point(Task(same.point, space.setup(same.point.layout), space.given))
+
+
+def _pareto(rows: Sequence[Trial]) -> Iterator[Trial]:
+    """Yield the rows that hold less than all faster ones, the fastest first."""
+    least = inf
+    for row in rows:
+        if row.memory < least:
+            least = row.memory
+            yield row
+
+
+def _wishes(search: Search, best: Trial) -> tuple[Wish, ...]:
+    """Return the points that may be faster than the best and do not fit, those that miss least first, one a layout."""
+    found = [
+        Wish(trial.point.layout, trial.point.algorithm, -trial.spare, trial.rate)
+        for trial in search.trials
+        if not trial.fits and trial.rate > best.rate
+    ]
+    found += [
+        Wish(one.layout, one.algorithms[0], one.over, one.most)
+        for one in search.forbidden
+        if one.over > 0 and one.most > best.rate
+    ]
+    first: dict[Layout, Wish] = {}
+    for wish in sorted(found, key=lambda wish: (wish.over, -wish.most)):
+        first.setdefault(wish.layout, wish)
+    return tuple([*first.values()][:MOST_WISHES])
+
+
+def _doubts(finished: Sequence[tuple[Trial, Finished]]) -> Iterator[Doubt]:
+    """Yield for each share and factor which of the finalists would be the fastest, and by how much."""
+    if not finished:
+        return
+    names = [(share, factor) for share in SHARES for factor in FACTORS]
+    for number, (share, factor) in enumerate(names):
+        rates = [done.rates[number] for _, done in finished]
+        first = max(range(len(rates)), key=rates.__getitem__)
+        gain = rates[first] / rates[0] - 1 if rates[first] > rates[0] else 0.0
+        yield Doubt(share, factor, finished[first if gain else 0][0], gain)
+
+
+def _nearest(space: Space, search: Search) -> tuple[Miss, ...]:
+    """Return what misses its memory by least, the first ones with changes that make them fit."""
+    misses = []
+    for number, (layout, algorithm, over) in enumerate(search.nearest()):
+        misses.append(Miss(layout, algorithm, over, _help(space, layout, algorithm) if number < HELPED else ()))
+    return tuple(misses)
+
+
+def _help(space: Space, layout: Layout, algorithm: str) -> tuple[str, ...]:
+    """Return changes with which a layout fits."""
+    from pipesched.tuning.point import Point
+
+    try:
+        found = estimate_of_point(Task(Point(layout, algorithm), space.setup(layout), space.given))
+        return tuple(f"{change.text}: {change.rate:,.1f} tokens/s/GPU" for change in changes(found))
+    except PipeschedError:
+        return ()

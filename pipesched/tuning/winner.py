@@ -1,0 +1,60 @@
+"""The best point as a config: one value for each field, its stages, and the algorithm."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import yaml
+
+from pipesched.config.fields import BY_NAME
+from pipesched.estimation.result import Estimate
+from pipesched.tuning.space import Space
+from pipesched.tuning.trial import Trial
+
+SECTIONS = ("parallel", "batch", "training")
+
+
+def winner_config(space: Space, best: Trial, estimate: Estimate) -> str:
+    """Return the config of a point, which `estimate` gives the same step; of one that `solve` found, where it began."""
+    setup = estimate.setup
+    content: dict[str, Any] = {"name": setup.name} if setup.name else {}
+    content |= {key: space.sections[key] for key in ("model", "hardware")}
+    values = {key: dict(space.sections.get(key) or {}) for key in SECTIONS}
+    values["parallel"] |= {**best.point.layout.parallel, "chunks": setup.parallel.chunks}
+    values["parallel"].pop("data", None)
+    values["batch"]["micro"] = best.point.layout.micro
+    values["training"] |= {"recompute": best.point.layout.recompute_value, "layout": estimate.layout}
+    content |= {key: values[key] for key in SECTIONS}
+    for name, value in space.given.items():
+        _put(content, BY_NAME[name].key, value)
+    content["algorithm"] = estimate.outcome.algorithm
+    return f"{_heading(best, estimate)}\n{_dump(content)}"
+
+
+def _heading(best: Trial, estimate: Estimate) -> str:
+    rate, held = best.rate, f"{best.memory:.1f} of {float(estimate.setup.hardware.memory):g} GB"
+    lines = [f"# The best of a space: {rate:,.1f} tokens/s/GPU, {held}, estimated by pipesched."]
+    if best.point.algorithm != estimate.outcome.algorithm:
+        lines.append(f"# That is the schedule that solve found for these stages; {estimate.outcome.algorithm} reaches")
+        lines.append(f"# {estimate.step.tokens_per_second_per_gpu:,.1f}.")
+    return "\n".join(lines)
+
+
+def _put(content: dict[str, Any], key: str, value: Any) -> None:
+    """Set the value of a dotted key."""
+    section, _, name = key.rpartition(".")
+    inside = content.setdefault(section, {}) if section else content
+    inside[name] = _plain(value)
+
+
+def _plain(value: Any) -> Any:
+    """Return a number, or numbers, as YAML writes them."""
+    if isinstance(value, (list, tuple)):
+        return [_plain(one) for one in value]
+    return value if isinstance(value, (int, float, str, bool)) or value is None else str(value)
+
+
+def _dump(content: Mapping[str, Any]) -> str:
+    text = yaml.safe_dump(dict(content), sort_keys=False, default_flow_style=None, width=110, allow_unicode=True)
+    return str(text)
