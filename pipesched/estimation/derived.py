@@ -73,7 +73,7 @@ class SetupCutter:
         candidates, fits, proved = mine._cuts(problem, placement, algorithm)
         cutters = [replace(mine, ends=ends, fits=fits, proved=proved) for ends in candidates]
         operations = len(placement.devices) * problem.microbatches
-        most = 1 if algorithm is None else max(1, MOST_TIMED // operations)
+        most = max(1, MOST_TIMED // operations) if fits and algorithm is not None else 1
         found = [cutter.problem(problem, placement) for cutter in cutters[:most]]
         return found[0] if algorithm is None or len(found) == 1 else _fastest(found, algorithm)
 

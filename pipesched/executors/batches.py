@@ -9,6 +9,7 @@ from collections import deque
 from collections.abc import Callable, Generator, Iterable, Iterator, Sequence, Sized
 from concurrent.futures import FIRST_COMPLETED, CancelledError, Executor, Future, wait
 from dataclasses import dataclass
+from functools import partial
 from itertools import islice
 from pickle import dumps, loads
 from time import perf_counter
@@ -120,6 +121,31 @@ def map_batches(
             answers.raise_error()
     finally:
         _cancel(flying)
+
+
+class Begun(Generic[Result]):
+    """One call, which an executor has begun; without one it begins when its result is asked for."""
+
+    def __init__(
+        self, executor: Executor | None, function: Callable[[Call], Result], call: Call, name: str, clock: Clock
+    ) -> None:
+        self._clock, self._here = clock, partial(function, call)
+        self._batches = None if executor is None else _Batches(executor, function, lambda _: name)
+        self._sent = None if self._batches is None else self._batches.send([call])
+
+    def result(self) -> Result:
+        """Return the result. Raises as `map_batches` does."""
+        if self._batches is None or self._sent is None:
+            with under(self._clock):
+                return self._here()
+        answers = self._batches.landed(self._sent, self._clock)
+        answers.raise_error()
+        return answers.results[0]
+
+    def cancel(self) -> None:
+        """Cancel the call, if no worker runs it yet."""
+        if self._sent is not None:
+            self._sent.future.cancel()
 
 
 def map_as_done(

@@ -34,6 +34,7 @@ class Finalist(NamedTuple):
 class Finished(NamedTuple):
     """What became of a finalist: its schedule by `solve`, and its tokens/s/GPU for each share and factor."""
 
+    estimate: Estimate
     solved: Trial | None
     rates: tuple[float, ...]
 
@@ -48,7 +49,7 @@ def finish(finalist: Finalist) -> Finished | None:
     except TimeIsUp:
         return None
     seconds = min(finalist.seconds, task.until - time())
-    return Finished(_solved(found, task, seconds) if seconds > 0 else None, rates)
+    return Finished(found, _solved(found, task, seconds) if seconds > 0 else None, rates)
 
 
 def others(hardware: Hardware) -> list[Hardware]:

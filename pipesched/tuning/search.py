@@ -1,30 +1,29 @@
 """The search of a space: points that may be the best, in the order of what they may reach, until none can be better.
 
-Points are looked at more closely, and simulated, in waves of a fixed number, so that what is simulated does not depend
-on how many workers there are. After a wave the best rate so far drops all points that cannot reach it. Algorithms that
-try many orders take seconds each, so they come last, when there is a good one to beat.
+The best rate so far drops all points that cannot reach it. A point is chosen when the one AHEAD places before it is
+simulated, by what is known of that and of all before; so what is simulated does not depend on how many workers there
+are. Algorithms that try many orders take seconds each, so they come last, when there is a good one to beat.
 """
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections import Counter, deque
+from collections.abc import Callable, Mapping
 from concurrent.futures import Executor
-from contextlib import closing
 from heapq import heapify, heappop, heappush
 from math import inf
 from time import time
 from typing import NamedTuple
 
 from pipesched.core.clock import Clock, TimeIsUp
-from pipesched.executors.batches import map_batches
+from pipesched.executors.batches import Begun
 from pipesched.tuning.bounds import SETTLED
 from pipesched.tuning.point import Layout
 from pipesched.tuning.prune import BOUND, DIVISIBILITY, MEMORY, REASONS, Dropped, Hope, looked_at, sift
 from pipesched.tuning.space import Space
 from pipesched.tuning.trial import Task, Trial, simulate
 
-WAVE, SLOW_WAVE = 32, 12
+AHEAD = 16  # simulations that are under way at once
 NEAREST = 5
 
 
@@ -40,6 +39,42 @@ class Progress(NamedTuple):
 
 Told = Callable[[Progress], None]
 Noted = Callable[[Trial | Dropped], None]
+
+
+class Runs:
+    """Simulations that were begun, in their order; `known` trials are not simulated again."""
+
+    def __init__(self, executor: Executor | None, clock: Clock, space: Space, known: Mapping[str, Trial]) -> None:
+        self._executor, self._clock, self._space, self._known = executor, clock, space, known
+        self._until = time() + clock.left if clock.limit < inf else inf
+        self._begun: deque[Trial | Begun[Trial | None]] = deque()
+
+    def __len__(self) -> int:
+        return len(self._begun)
+
+    def begin(self, hope: Hope) -> None:
+        """Simulate a point, in the executor if there is one."""
+        known = self._known.get(hope.point.key)
+        if known is not None:
+            self._begun.append(known)
+            return
+        task = Task(hope.point, hope.setup, self._space.given, self._until)
+        name = f"{hope.point.layout}, {hope.point.algorithm}"
+        self._begun.append(Begun(self._executor, simulate, task, name, self._clock))
+
+    def first(self) -> Trial:
+        """Return the trial of the first one that was begun and not yet taken. Raises TimeIsUp, WorkerDied."""
+        run = self._begun.popleft()
+        trial = run if isinstance(run, Trial) else run.result()
+        if trial is None:
+            raise TimeIsUp
+        return trial
+
+    def cancel(self) -> None:
+        """Drop what was not taken."""
+        for run in self._begun:
+            if isinstance(run, Begun):
+                run.cancel()
 
 
 class Search:
@@ -68,12 +103,18 @@ class Search:
     def run(self, executor: Executor | None, clock: Clock) -> None:
         """Search until no point is left, or time is up."""
         self._sift(clock)
-        for queue, size in ((self._quick, WAVE), (self._slow, SLOW_WAVE)):
-            while wave := self._wave(queue, size, clock):
-                for trial in self._simulated(wave, executor, clock):
-                    self._take(trial)
-                if clock.is_over:
-                    return
+        runs = Runs(executor, clock, self.space, self.known)
+        try:
+            while len(runs) < AHEAD and (hope := self._next(clock)):
+                runs.begin(hope)
+            while runs:
+                self._take(runs.first())
+                if hope := self._next(clock):
+                    runs.begin(hope)
+        except TimeIsUp:
+            pass
+        finally:
+            runs.cancel()
         if not clock.is_over:
             self._drop_rest()
 
@@ -100,40 +141,24 @@ class Search:
             self.forbidden.append(dropped)
             self.legal += len(dropped.algorithms)
 
-    def _wave(self, queue: list[tuple[float, int, Hope]], size: int, clock: Clock) -> list[Hope]:
-        """Return the next points to simulate: none where none can reach the bar."""
-        wave: list[Hope] = []
-        while queue and len(wave) < size and not clock.is_over:
-            _, number, hope = heappop(queue)
-            if hope.most < self.bar:
-                heappush(queue, (-hope.most, number, hope))
-                break  # they stand in the order of what they may reach
-            if hope.close:
-                wave.append(hope)
-                continue
-            closer = looked_at(hope)
-            if isinstance(closer, Dropped):
-                self._drop(closer)
-            else:
-                heappush(queue, (-closer.most, number, closer))
-        return wave
-
-    def _simulated(self, wave: Sequence[Hope], executor: Executor | None, clock: Clock) -> Iterator[Trial]:
-        """Yield the trials of a wave in its order, those that are known without simulating them again."""
-        until = time() + clock.left if clock.limit < inf else inf
-        tasks = [
-            Task(hope.point, hope.setup, self.space.given, until) for hope in wave if hope.point.key not in self.known
-        ]
-        with closing(map_batches(executor, simulate, tasks, _name, clock)) as fresh:
-            for hope in wave:
-                known = self.known.get(hope.point.key)
-                try:
-                    trial = next(fresh) if known is None else known
-                except TimeIsUp:
-                    return
-                if trial is None:
-                    return
-                yield trial
+    def _next(self, clock: Clock) -> Hope | None:
+        """Return the next point to simulate; None where none can reach the bar. Raises TimeIsUp."""
+        for queue in (self._quick, self._slow):
+            while queue:
+                if clock.is_over:
+                    raise TimeIsUp
+                _, number, hope = heappop(queue)
+                if hope.most < self.bar:
+                    heappush(queue, (-hope.most, number, hope))
+                    break  # they stand in the order of what they may reach
+                if hope.close:
+                    return hope
+                closer = looked_at(hope)
+                if isinstance(closer, Dropped):
+                    self._drop(closer)
+                else:
+                    heappush(queue, (-closer.most, number, closer))
+        return None
 
     def _take(self, trial: Trial) -> None:
         """Count a trial, and keep it where its algorithm applies."""
@@ -174,7 +199,3 @@ class Search:
         dropped = sorted((one for one in self.forbidden if one.over > 0), key=lambda one: one.over)
         known += [(one.layout, one.algorithms[0], one.over) for one in dropped]
         return known[:NEAREST]
-
-
-def _name(task: Task) -> str:
-    return f"{task.point.layout}, {task.point.algorithm}"

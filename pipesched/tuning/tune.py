@@ -153,7 +153,7 @@ def _tuning(space: Space, search: Search, finished: Sequence[tuple[Trial, Finish
     }
     if not rows:
         return Tuning((), nearest=_nearest(space, search), **counts)
-    estimate = _estimate(space, search, rows[0])
+    estimate = _estimate(space, search, rows[0], finished)
     return Tuning(
         tuple(rows[:top]),
         pareto=tuple(_pareto(rows)),
@@ -166,10 +166,11 @@ def _tuning(space: Space, search: Search, finished: Sequence[tuple[Trial, Finish
     )
 
 
-def _estimate(space: Space, search: Search, best: Trial) -> Estimate:
+def _estimate(space: Space, search: Search, best: Trial, finished: Sequence[tuple[Trial, Finished]]) -> Estimate:
     """Return the estimate of the best point; of one that `solve` found that of the same layout's best algorithm."""
     same = next(trial for trial in search.fitting() if trial.point.layout == best.point.layout)
-    return estimate_of_point(Task(same.point, space.setup(same.point.layout), space.given))
+    known = (done.estimate for trial, done in finished if trial.point == same.point)
+    return next(known, None) or estimate_of_point(Task(same.point, space.setup(same.point.layout), space.given))
 
 
 def _pareto(rows: Sequence[Trial]) -> Iterator[Trial]:
@@ -189,9 +190,7 @@ def _wishes(search: Search, best: Trial) -> tuple[Wish, ...]:
         if not trial.fits and trial.rate > best.rate
     ]
     found += [
-        Wish(one.layout, one.algorithms[0], one.over, one.most)
-        for one in search.forbidden
-        if one.over > 0 and one.most > best.rate
+        Wish(one.layout, "", one.over, one.most) for one in search.forbidden if one.over > 0 and one.most > best.rate
     ]
     first: dict[Layout, Wish] = {}
     for wish in sorted(found, key=lambda wish: (wish.over, -wish.most)):
