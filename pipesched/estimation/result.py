@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
 from fractions import Fraction
 from functools import cached_property
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from pipesched.display import Displayable
 from pipesched.estimation.derived import SetupCutter
@@ -69,12 +70,13 @@ class Estimate(Displayable):
     """What a setup costs and holds under an algorithm: `outcome` is the schedule of a problem that was derived from it.
 
     `whole`: every score of attention counts in the operations of the model, as in older papers, not only those that
-    causal attention needs. `notes` say what was assumed.
+    causal attention needs. `notes` say what was assumed, `options` are those that the algorithm was given.
     """
 
     outcome: Outcome
     whole: bool = False
     notes: tuple[str, ...] = ()
+    options: Mapping[str, Any] = field(default_factory=dict, hash=False)
 
     def __repr__(self) -> str:
         rate = self.step.tokens_per_second_per_gpu
@@ -136,15 +138,15 @@ class Estimate(Displayable):
     def flops_again(self) -> int:
         """The operations of a step that recompute adds."""
         setup, model = self.setup, self.setup.model
-        of_layers = [self._layer_flops(experts=model.has_experts(layer)) for layer in range(model.layers)]
+        layers: Iterable[int] = range(model.layers + model.mtp)
+        if setup.training.recompute == FULL and setup.training.full_layers is not None:
+            layers = (number - 1 for stage in self.stages for number in stage.again)  # item 0 is the embedding
+        of_layers = [self._layer_flops(experts=model.has_experts(min(layer, model.layers))) for layer in layers]
+        if setup.training.recompute == FULL:
+            return setup.tokens_of_step * sum(layer.forward for layer in of_layers)
         if setup.training.recompute == SELECTIVE and not setup.training.flash_attention:
             return setup.tokens_of_step * sum(layer.core for layer in of_layers)
-        if setup.training.recompute != FULL:
-            return 0
-        again = sum(layer.forward for layer in of_layers)
-        if setup.training.full_layers is not None:
-            again = again * sum(stage.again for stage in self.stages) // model.layers
-        return setup.tokens_of_step * again
+        return 0
 
     def _layer_flops(self, *, experts: bool) -> LayerFlops:
         return layer_flops(self.setup.model, self.setup.batch.sequence, experts=experts, whole=self.whole)

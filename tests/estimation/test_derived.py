@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from fractions import Fraction
+from typing import Any
 
 import pytest
 
@@ -10,11 +11,12 @@ import pipesched
 from pipesched.errors import ConfigError, NotApplicable
 from pipesched.estimation.boundaries import is_across
 from pipesched.estimation.derived import SetupCutter, derive
+from pipesched.estimation.flops import layer_flops
 from pipesched.estimation.items import GB, Items
 from pipesched.estimation.result import Estimate
 from pipesched.estimation.setup import Setup
 from pipesched.pipeline.quantities import to_fraction
-from tests.estimation.setups import setup
+from tests.estimation.setups import LLAMA, setup
 
 FAMILIES = ("1f1b", "naive", "zb-h1", "interleaved", "zb-v", "dualpipe-v", "chimera", "list")
 
@@ -97,6 +99,55 @@ def test_recompute_counts_in_hfu_and_in_the_input_gradient() -> None:
     assert plain.step.hfu == plain.step.mfu
     assert full.step.hfu / full.step.mfu == pytest.approx(4 / 3, rel=0.03)
     assert plain.step.hfu / plain.step.mfu < half.step.hfu / half.step.mfu < full.step.hfu / full.step.mfu
+
+
+DEEPSEEK: dict[str, Any] = {  # a dense layer, then layers of experts, then an MTP layer
+    **LLAMA,
+    "num_hidden_layers": 8,
+    "intermediate_size": 2048,
+    "num_experts": 8,
+    "num_experts_per_tok": 2,
+    "moe_intermediate_size": 2048,
+    "first_k_dense_replace": 1,
+    "num_nextn_predict_layers": 1,
+}
+
+
+def test_recompute_of_so_many_layers_is_that_of_the_first_of_each_stage() -> None:
+    """Layers need not be alike: as many as a stage has are all of them, fewer are the first ones."""
+    layout = (2, 2, 2, 2)
+    plain, full, most, one = (
+        estimate(setup(DEEPSEEK, training={"recompute": recompute, "full_layers": layers, "layout": layout}))
+        for recompute, layers in (("none", None), ("full", None), ("full", 100), ("full", 1))
+    )
+    for number in range(3):  # the last stage has the MTP layer, which is none of its layers
+        mine, theirs = most.stages[number], full.stages[number]
+        assert mine.size("activation") == theirs.size("activation")
+        assert mine.time("backward_input") == pytest.approx(theirs.time("backward_input"), abs=4)
+    dense, sparse = plain.items.each[1:3]
+    assert dense.size("activation") < sparse.size("activation")
+    for number, layer in ((0, dense), (1, sparse)):
+        mine, theirs = one.stages[number], plain.stages[number]
+        assert mine.time("backward_input") == theirs.time("backward_input") + layer.time("forward")
+        freed = layer.size("activation") - layer.size("checkpoint")
+        assert mine.size("activation") == theirs.size("activation") - freed
+    assert sum(term.value for term in most.stages[0].terms("activation")) == most.stages[0].size("activation")
+
+
+def test_recompute_of_an_mtp_layer_counts_in_hfu() -> None:
+    """Its forward runs again like that of every other layer; where so many layers of a stage do, it does not."""
+    one, two = (
+        estimate(setup({**DEEPSEEK, "num_nextn_predict_layers": count}, training={"recompute": "full"}))
+        for count in (1, 2)
+    )
+    model, tokens = one.setup.model, one.setup.tokens_of_step
+    each = layer_flops(model, 4096, experts=True).forward
+    assert two.flops_again - one.flops_again == tokens * each
+    assert one.flops_again == tokens * (8 * each + layer_flops(model, 4096, experts=False).forward)
+    layers = estimate(setup(DEEPSEEK, training={"recompute": "full", "full_layers": 100}))
+    assert layers.flops_again == one.flops_again - tokens * each
+    unfused = estimate(setup(DEEPSEEK, training={"recompute": "selective", "flash_attention": False}))
+    assert unfused.flops_again == tokens * 9 * layer_flops(model, 4096, experts=True).core
 
 
 def test_recompute_is_an_operation_or_a_cost_never_both() -> None:

@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 import pipesched
+from pipesched.config.load import load_config
 from pipesched.errors import ConfigError
 from pipesched.estimation.config_text import config_text
 from pipesched.estimation.derived import derive
@@ -102,6 +103,44 @@ def test_the_written_config_is_the_same_problem(algorithm: str) -> None:
     assert again.schedule.makespan == pytest.approx(found.step.pipeline, rel=1e-6)
     for mine, theirs in zip(again.schedule.memory, found.outcome.schedule.memory, strict=True):
         assert float(mine) == pytest.approx(float(theirs), abs=0.05)
+
+
+GIVEN = """
+model: llama-3-8b
+hardware: h100-sxm
+parallel: {gpus: 16, tensor: 2, pipeline: 4, chunks: 2}
+batch: {sequence: 4096, global: 32}
+"""
+
+
+@pytest.mark.parametrize(
+    "more",
+    [
+        "algorithm: {interleaved: {group_size: 8}}",
+        "algorithm: {1f1b: {offload: 1}}\nlanes: pair\ncosts: {reload: 7}",
+        "algorithm: {list: {priority: alap, tie: bfs}}\nplacement: [0, 1, 2, 3, 3, 2, 1, 0]",
+        "algorithm: dualpipe-v\ncosts: {overlap: 20}",
+        "algorithm: zb-h1\nmemory: {retain: 0.4, budget: 60}",
+        "algorithm: 1f1b\ncosts: {backward: 11}",
+    ],
+)
+def test_the_written_config_has_all_that_was_given(more: str) -> None:
+    """Options of the algorithm, a placement, lanes, and keys of costs and memory that derive from nothing."""
+    text = GIVEN + more
+    found = pipesched.estimate(text)
+    written = config_text(found)
+    again = pipesched.load(written)
+    theirs = found.problem
+    assert again.memory.retain == theirs.memory.retain
+    assert again.lanes == theirs.lanes
+    assert (again.costs.split, again.costs.overlap) == (theirs.costs.split, theirs.costs.overlap)
+    config = load_config(written, {})
+    assert config.algorithm is not None
+    assert config.algorithm.name == found.outcome.algorithm
+    schedule = pipesched.run(config.problem, config.algorithm.name, **config.algorithm.options).schedule
+    assert schedule.makespan == found.outcome.schedule.makespan
+    assert schedule.fits == found.outcome.schedule.fits
+    assert ("as given" in written) == ("costs" in more or "memory" in more)
 
 
 def test_changes_fit_and_the_fastest_comes_first() -> None:
