@@ -39,7 +39,7 @@ def _lines(estimate: Estimate) -> Iterator[str]:
     yield f"name: {_quoted(problem.name or setup.model.name)}"
     yield f"devices: {problem.devices}"
     yield f"stages: {problem.stages}"
-    yield f"microbatches: {problem.microbatches}  # of a step of {setup.batch.size} sequences"
+    yield f"microbatches: {problem.microbatches}  # of a step of {estimate.sequences} sequences"
     placement = problem.settled_placement
     if placement.mirrored:
         yield "placement: bidirectional"

@@ -229,6 +229,14 @@ def outline(setup: Setup, given: Mapping[str, Any]) -> Problem:
 
 
 def budget_of(setup: Setup) -> Fraction:
-    """Return what the memory of a GPU leaves for the model, in GB: without the context, and what fragments."""
+    """Return what the memory of a GPU leaves for the model, in GB: without the context, and what fragments.
+
+    Raises ConfigError, about `hardware.memory`, where it leaves nothing.
+    """
     memory = to_fraction(setup.hardware.memory) * GB
+    if memory <= CONTEXT:
+        raise ConfigError(
+            f"must be more than the {CONTEXT / GB:g} GB that the context of a GPU takes, not {setup.hardware.memory:g}",
+            "hardware.memory",
+        )
     return (memory - CONTEXT) / (1 + FRAGMENTATION) / GB

@@ -128,10 +128,28 @@ class Estimate(Displayable):
         return parameters(self.setup.model, self.setup.parallel.tensor)
 
     @property
+    def sequences(self) -> int:
+        """The sequences of a step over all GPUs: those of the microbatches that are scheduled."""
+        return self.problem.microbatches * self.setup.batch.micro * self.setup.parallel.data
+
+    @property
+    def tokens(self) -> int:
+        """The tokens of a step over all GPUs."""
+        return self.sequences * self.setup.batch.sequence
+
+    def stage_time(self, number: int, operation: str) -> float:
+        """Return the milliseconds of an operation of a stage as it is scheduled: derived, unless it was given."""
+        return float(getattr(self.problem.costs, operation)[number])
+
+    def stage_activation(self, number: int) -> float:
+        """Return the GB that a microbatch leaves on a stage as it is scheduled: derived, unless they were given."""
+        return float(self.problem.memory.activation[number])
+
+    @property
     def flops(self) -> int:
         """The operations of the model in a step over all GPUs."""
         setup = self.setup
-        sizes = (setup.model, setup.batch.sequence, setup.tokens_of_step, setup.parallel.tensor)
+        sizes = (setup.model, setup.batch.sequence, self.tokens, setup.parallel.tensor)
         return training_flops(*sizes, whole=self.whole)
 
     @property
@@ -143,9 +161,9 @@ class Estimate(Displayable):
             layers = (number - 1 for stage in self.stages for number in stage.again)  # item 0 is the embedding
         of_layers = [self._layer_flops(experts=model.has_experts(min(layer, model.layers))) for layer in layers]
         if setup.training.recompute == FULL:
-            return setup.tokens_of_step * sum(layer.forward for layer in of_layers)
+            return self.tokens * sum(layer.forward for layer in of_layers)
         if setup.training.recompute == SELECTIVE and not setup.training.flash_attention:
-            return setup.tokens_of_step * sum(layer.core for layer in of_layers)
+            return self.tokens * sum(layer.core for layer in of_layers)
         return 0
 
     def _layer_flops(self, *, experts: bool) -> LayerFlops:
@@ -200,7 +218,7 @@ class Estimate(Displayable):
             communication,
             optimizer,
             time,
-            setup.tokens_of_step / gpu_seconds,
+            self.tokens / gpu_seconds,
             self.flops / gpu_seconds / 1e12,
             self.flops / gpu_seconds / peak,
             (self.flops + self.flops_again) / gpu_seconds / peak,

@@ -15,7 +15,7 @@ from pipesched.estimation.hardware_reader import read_hardware
 from pipesched.estimation.model import Model
 from pipesched.estimation.model_reader import read_model_section
 from pipesched.estimation.sections import Entries, Section, Sections, located, merged
-from pipesched.estimation.setup import AUTO, FULL, MOST, SIZES, Batch, Parallel, Setup, Training
+from pipesched.estimation.setup import AUTO, FP32, FULL, MOST, SIZES, Batch, Parallel, Setup, Training
 from pipesched.estimation.shapes import require_experts, require_stages, require_tensor
 
 PARALLEL_KEYS = ("gpus", *SIZES, "sequence", "data")
@@ -65,6 +65,8 @@ def _read(sections: Sections, name: str) -> ReadSetup:
     setup = Setup(model, hardware, layout, _batch(batch.value), _training(training.value), title)
     if hardware.has_relative:
         notes += (f"{hardware.name}: shares of its numbers are those fitted on {hardware.fitted_on}",)
+    if setup.training.precision == FP32:
+        notes += ("fp32 counts in weights, gradients and optimizer; times and activations are those of 16 bits",)
     return ReadSetup(setup, notes)
 
 

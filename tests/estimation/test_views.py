@@ -16,6 +16,7 @@ from pipesched.estimation.document import estimate_document
 from pipesched.estimation.estimate import changes
 from pipesched.estimation.result import Estimate
 from pipesched.estimation.setup import Setup
+from pipesched.estimation.table import sentence, stage_table
 from pipesched.estimation.trace import trace
 from tests.estimation.setups import setup
 
@@ -141,6 +142,30 @@ def test_the_written_config_has_all_that_was_given(more: str) -> None:
     assert schedule.makespan == found.outcome.schedule.makespan
     assert schedule.fits == found.outcome.schedule.fits
     assert ("as given" in written) == ("costs" in more or "memory" in more)
+
+
+def test_a_step_has_the_tokens_of_the_microbatches_that_are_scheduled() -> None:
+    """Fewer microbatches than the batch says take less time: rates must not be those of the whole batch."""
+    whole, part = pipesched.estimate(GIVEN), pipesched.estimate(GIVEN, microbatches=4)
+    assert (whole.tokens, part.tokens) == (32 * 4096, 8 * 4096)
+    assert part.flops * 4 == whole.flops
+    rate = part.tokens / (part.step.time / 1000) / 16
+    assert part.step.tokens_per_second_per_gpu == pytest.approx(rate, rel=1e-12)
+    assert part.step.mfu < whole.step.mfu
+    assert "0.03277 million tokens a step" in sentence(part)
+    assert "microbatches: 4  # of a step of 8 sequences" in config_text(part)
+    [traced] = trace(part, "step.tokens_per_second_per_gpu").parts
+    assert traced.formula.startswith("32768 tokens")
+
+
+def test_stages_show_what_is_scheduled() -> None:
+    """Costs and activations that are given stand in the table and in the document, instead of derived ones."""
+    found = pipesched.estimate(GIVEN + "costs: {forward: 100}\nmemory: {activation: 2}")
+    for stage in estimate_document(found)["stages"]:
+        assert (stage["forward"], stage["activation"]) == (100, 2)
+    for number, cells in enumerate(zip(*(column.cells for column in stage_table(found).columns), strict=True)):
+        assert "100.000" in cells, number
+        assert "2.000 GB" in cells, number
 
 
 def test_changes_fit_and_the_fastest_comes_first() -> None:
