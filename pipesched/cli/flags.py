@@ -48,6 +48,7 @@ COMMAND_FLAGS = {  # parameter of any other function -> its flag
             "charts", "fold", "gap", "hint", "inches", "jobs", "label", "latency", "memory", "method", "offload",
             "pipeline", "pipelined", "placement", "recompute", "rows", "split_backward", "time_limit", "workers",
             "zoom", "force", "frontier", "show", "sweep", "noise", "device_noise", "straggler", "samples",
+            "count", "trace",
         )
     },
     "algorithm": "--algo",

@@ -129,6 +129,8 @@ class SetupCutter:
         """
         values = {**self._costs(placement), **self.replaced}
         values.pop("placement", None)
+        budget = given.memory.budget  # exact: a number of many digits was not written by a user
+        values["budget"] = None if budget is None else [to_fraction(limit) for limit in budget]
         try:
             made = make_problem(
                 devices=given.devices,
@@ -139,7 +141,7 @@ class SetupCutter:
                 time_unit="ms",
                 unit="GB",
                 lanes=given.lanes,
-                **{**values, "budget": given.memory.budget},
+                **values,
             )
         except ConfigError as error:
             raise NotApplicable(error.message, error.key) from None

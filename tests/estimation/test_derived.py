@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from fractions import Fraction
 from typing import Any
 
@@ -171,6 +172,17 @@ def test_what_is_given_counts_instead_of_what_is_derived() -> None:
     assert pipesched.run(listed, "1f1b").problem.costs.forward == (1, 2, 3, 4)
     with pytest.raises(NotApplicable):
         pipesched.run(listed, "zb-v")
+
+
+def test_a_frontier_tries_budgets_of_many_digits() -> None:
+    """Budgets of the frontier are peaks in bytes: exact numbers, for which the stages are cut anew."""
+    problem = derive(setup(batch={"size": 4}), {})
+    found = pipesched.frontier(problem, time_limit=3)
+    budgets = [point.budget for point in found]
+    assert len(budgets) > 1
+    assert budgets == sorted(budgets)
+    exact = replace(problem, memory=replace(problem.memory, budget=(46.54088192,) * 4))
+    assert pipesched.run(exact, "1f1b").problem.memory.budget == (46.54088192,) * 4
 
 
 def test_a_gpu_without_room_for_its_context() -> None:
