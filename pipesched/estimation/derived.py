@@ -226,7 +226,12 @@ def outline(setup: Setup, given: Mapping[str, Any]) -> Problem:
     values: dict[str, Any] = {"microbatches": setup.microbatches, "budget": budget_of(setup), "name": setup.name}
     values |= {key: own.pop(key) for key in ("microbatches", "budget", "name", "lanes") if key in own}
     devices, stages = setup.parallel.pipeline, setup.parallel.stages
-    made = make_problem(**values, devices=devices, stages=stages, time_unit="ms", unit="GB")
+    try:
+        made = make_problem(**values, devices=devices, stages=stages, time_unit="ms", unit="GB")
+    except ConfigError as error:
+        if error.key != "microbatches" or given.get("microbatches") is not None:
+            raise
+        raise ConfigError(error.message, "batch.global") from None  # whose microbatches these are
     return replace(made, cutter=SetupCutter(setup, own))
 
 

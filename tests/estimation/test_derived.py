@@ -185,6 +185,14 @@ def test_a_frontier_tries_budgets_of_many_digits() -> None:
     assert pipesched.run(exact, "1f1b").problem.memory.budget == (46.54088192,) * 4
 
 
+def test_too_many_microbatches_are_the_fault_of_the_batch() -> None:
+    """Unless they were given themselves."""
+    with pytest.raises(ConfigError, match=r"batch\.global: 4 stages x 9,000,000 microbatches"):
+        derive(setup(batch={"size": 9_000_000}), {})
+    with pytest.raises(ConfigError, match=r"microbatches: 4 stages x 9,000,000 microbatches"):
+        derive(setup(), {"microbatches": 9_000_000})
+
+
 def test_a_gpu_without_room_for_its_context() -> None:
     """A budget of less than nothing is the fault of the GPU's memory."""
     with pytest.raises(ConfigError, match=r"hardware\.memory: must be more than the 0\.75 GB .*, not 0\.5"):

@@ -188,6 +188,17 @@ def test_the_config_of_the_tutorial_is_up_to_date() -> None:
     assert config_text(found) == written
 
 
+@pytest.mark.parametrize("memory", [9, 12])
+def test_a_change_of_several_keys_says_each_once(memory: int) -> None:
+    """Tensor parallelism that is doubled twice is one change, to four times what it was."""
+    listed = changes(estimate(setup(memory=memory, parallel={"tensor": 1, "pipeline": 2})))
+    assert listed
+    for change in listed:
+        keys = [part.partition(":")[0] for part in change.text.split(" and ")]
+        assert len(keys) == len({*keys}), change.text
+        assert change.estimate.fits
+
+
 def test_changes_that_cannot_fit_are_not_cut_into_stages(monkeypatch: pytest.MonkeyPatch) -> None:
     """Where weights and states alone are many times the memory, every answer is known without a cut of the model."""
     found = estimate(setup(memory=1))
