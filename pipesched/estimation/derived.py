@@ -145,7 +145,8 @@ class SetupCutter:
             )
         except ConfigError as error:
             raise NotApplicable(error.message, error.key) from None
-        return replace(made, cutter=self)
+        costs = replace(made.costs, resolution=PER_MS)  # the same ticks for every cut: what they take is compared
+        return replace(made, costs=costs, cutter=self)
 
     def _costs(self, placement: Placement) -> dict[str, Any]:
         """Return the derived costs and memory, by the parameters of make_problem."""

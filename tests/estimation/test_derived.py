@@ -185,6 +185,13 @@ def test_a_frontier_tries_budgets_of_many_digits() -> None:
     assert pipesched.run(exact, "1f1b").problem.memory.budget == (46.54088192,) * 4
 
 
+def test_all_cuts_have_the_same_ticks() -> None:
+    """Also where every time is whole: a frontier compares the ticks of cuts for different budgets."""
+    whole = dict.fromkeys(("forward", "backward", "recompute", "offload"), 1) | {"p2p": 0}
+    for given in ({}, whole):
+        assert pipesched.run(derive(setup(), given), "1f1b").problem.ticks.per_unit == 1000
+
+
 def test_too_many_microbatches_are_the_fault_of_the_batch() -> None:
     """Unless they were given themselves."""
     with pytest.raises(ConfigError, match=r"batch\.global: 4 stages x 9,000,000 microbatches"):
