@@ -76,10 +76,16 @@ class Stage:
 
     @property
     def again(self) -> range:
-        """The items that are recomputed by themselves, where so many layers of each stage are: its first ones."""
+        """The items that are recomputed by themselves, where so many layers of each stage are: its slowest ones.
+
+        So a stage takes no less time with a layer more, which the cut into stages needs. Layers without experts come
+        before those with them.
+        """
         full = self.items.setup.training.full_layers
-        begin = max(self.begin, 1)  # behind the embedding
-        return range(begin, min(self.end, self.items.outputs, begin + (full or 0)))
+        begin, end = max(self.begin, 1), min(self.end, self.items.outputs)  # behind the embedding, before the head
+        if self.items.is_first_slower:
+            return range(begin, min(end, begin + (full or 0)))
+        return range(max(begin, end - (full or 0)), end)
 
     def _sum_again(self, what: str) -> Fraction:
         """Return the sum of a time or a size of the layers that are recomputed by themselves."""
@@ -190,6 +196,11 @@ class Items:
     def outputs(self) -> int:
         """The first item that makes logits: an MTP layer, or the head."""
         return next(number for number, item in enumerate(self.each) if item.kind in (MTP, HEAD))
+
+    @cached_property
+    def is_first_slower(self) -> bool:
+        """Whether the forward of the first layer takes no less than that of the last."""
+        return self.each[1].time("recompute") >= self.each[self.outputs - 1].time("recompute")
 
     @cached_property
     def logits(self) -> Fraction:

@@ -114,8 +114,8 @@ DEEPSEEK: dict[str, Any] = {  # a dense layer, then layers of experts, then an M
 }
 
 
-def test_recompute_of_so_many_layers_is_that_of_the_first_of_each_stage() -> None:
-    """Layers need not be alike: as many as a stage has are all of them, fewer are the first ones."""
+def test_recompute_of_so_many_layers_is_that_of_the_slowest_of_each_stage() -> None:
+    """Layers need not be alike: as many as a stage has are all of them, fewer are the slowest."""
     layout = (2, 2, 2, 2)
     plain, full, most, one = (
         estimate(setup(DEEPSEEK, training={"recompute": recompute, "full_layers": layers, "layout": layout}))
@@ -127,12 +127,27 @@ def test_recompute_of_so_many_layers_is_that_of_the_first_of_each_stage() -> Non
         assert mine.time("backward_input") == pytest.approx(theirs.time("backward_input"), abs=4)
     dense, sparse = plain.items.each[1:3]
     assert dense.size("activation") < sparse.size("activation")
-    for number, layer in ((0, dense), (1, sparse)):
+    assert dense.time("forward") < sparse.time("forward")
+    for number, layer in ((0, sparse), (1, sparse)):
         mine, theirs = one.stages[number], plain.stages[number]
         assert mine.time("backward_input") == theirs.time("backward_input") + layer.time("forward")
         freed = layer.size("activation") - layer.size("checkpoint")
         assert mine.size("activation") == theirs.size("activation") - freed
     assert sum(term.value for term in most.stages[0].terms("activation")) == most.stages[0].size("activation")
+
+
+@pytest.mark.parametrize(("width", "slower"), [(65536, True), (256, False)])
+def test_a_stage_takes_no_less_with_a_layer_more(width: int, slower: bool) -> None:
+    """The cut into stages needs that, also where the layers that are recomputed are far from alike."""
+    layers = {"intermediate_size": width, "first_k_dense_replace": 3}
+    items = Items(setup({**DEEPSEEK, **layers}, training={"recompute": "full", "full_layers": 2}))
+    assert items.is_first_slower == slower
+    for begin in range(len(items) - 1):
+        for end in range(begin + 2, len(items) + 1):
+            whole = items.stage(begin, end)
+            for part in (items.stage(begin + 1, end), items.stage(begin, end - 1)):
+                assert part.work <= whole.work
+                assert part.size("activation") <= whole.size("activation")
 
 
 def test_recompute_of_an_mtp_layer_counts_in_hfu() -> None:
