@@ -48,7 +48,7 @@ COMMAND_FLAGS = {  # parameter of any other function -> its flag
             "charts", "executor", "fold", "gap", "hint", "inches", "jobs", "label", "latency", "memory", "method",
             "offload", "pipeline", "pipelined", "placement", "recompute", "rows", "split_backward", "time_limit",
             "workers", "zoom", "force", "frontier", "show", "sweep", "noise", "device_noise", "straggler", "samples",
-            "top", "resume",
+            "top", "resume", "count", "trace",
         )
     },
     "algorithm": "--algo",

@@ -16,6 +16,7 @@ from pipesched.estimation.setup import FULL, NONE, SELECTIVE, Batch, Parallel, S
 SUGGESTED = 3
 MOST_PAIRED = 4  # changes to which another one is added
 MOST_ROUNDS = 4  # changes that are added to a first one
+AND = " and "
 Again = Callable[[Setup], Estimate]
 
 
@@ -49,7 +50,7 @@ def changes_that_fit(estimate: Estimate, again: Again) -> list[Change]:
     rounds = MOST_ROUNDS if len(found) < SUGGESTED else 0
     while rounds and not (found and rounds < MOST_ROUNDS) and others:
         rounds -= 1
-        tried = [_tried(first.setup, again, f"{first.text} and ") for first in others[:MOST_PAIRED]]
+        tried = [_tried(first.setup, again, first.text) for first in others[:MOST_PAIRED]]
         fitting = [change for more, _ in tried for change in more]
         found += [change for change in fitting if not any(change.text.endswith(one.text) for one in found)]
         others = sorted((miss for _, more in tried for miss in more), key=_held)
@@ -59,7 +60,14 @@ def changes_that_fit(estimate: Estimate, again: Again) -> list[Change]:
 
 def _keys(change: Change) -> frozenset[str]:
     """Return what a change sets, in whatever order."""
-    return frozenset(change.text.split(" and "))
+    return frozenset(change.text.split(AND))
+
+
+def _both(before: str, text: str) -> str:
+    """Return two changes as one; of a key that both set, the second value counts."""
+    key = text.partition(":")[0]
+    kept = [one for one in before.split(AND) if one and one.partition(":")[0] != key]
+    return AND.join([*kept, text])
 
 
 def _held(miss: Miss) -> Fraction:
@@ -73,7 +81,7 @@ def _tried(setup: Setup, again: Again, before: str = "") -> tuple[list[Change], 
     for text, change in CHANGES:
         try:
             changed = change(setup)
-            found = None if changed is None else _found(before + text(changed), changed, again)
+            found = None if changed is None else _found(_both(before, text(changed)), changed, again)
         except PipeschedError:
             continue
         if isinstance(found, Change):
@@ -117,7 +125,7 @@ def _fewest_layers(setup: Setup, before: str, again: Again) -> Change | None:
         except PipeschedError:
             return None
         if found.fits:
-            best, high = Change(f"{before}training.recompute: {{full: {middle}}}", found), middle - 1
+            best, high = Change(_both(before, f"training.recompute: {{full: {middle}}}"), found), middle - 1
         else:
             low = middle + 1
     return best

@@ -129,6 +129,8 @@ class SetupCutter:
         """
         values = {**self._costs(placement), **self.replaced}
         values.pop("placement", None)
+        budget = given.memory.budget  # exact: a number of many digits was not written by a user
+        values["budget"] = None if budget is None else [to_fraction(limit) for limit in budget]
         try:
             made = make_problem(
                 devices=given.devices,
@@ -139,11 +141,12 @@ class SetupCutter:
                 time_unit="ms",
                 unit="GB",
                 lanes=given.lanes,
-                **{**values, "budget": given.memory.budget},
+                **values,
             )
         except ConfigError as error:
             raise NotApplicable(error.message, error.key) from None
-        return replace(made, cutter=self)
+        costs = replace(made.costs, resolution=PER_MS)  # the same ticks for every cut: what they take is compared
+        return replace(made, costs=costs, cutter=self)
 
     def _costs(self, placement: Placement) -> dict[str, Any]:
         """Return the derived costs and memory, by the parameters of make_problem."""
@@ -226,11 +229,24 @@ def outline(setup: Setup, given: Mapping[str, Any]) -> Problem:
     values: dict[str, Any] = {"microbatches": setup.microbatches, "budget": budget_of(setup), "name": setup.name}
     values |= {key: own.pop(key) for key in ("microbatches", "budget", "name", "lanes") if key in own}
     devices, stages = setup.parallel.pipeline, setup.parallel.stages
-    made = make_problem(**values, devices=devices, stages=stages, time_unit="ms", unit="GB")
+    try:
+        made = make_problem(**values, devices=devices, stages=stages, time_unit="ms", unit="GB")
+    except ConfigError as error:
+        if error.key != "microbatches" or given.get("microbatches") is not None:
+            raise
+        raise ConfigError(error.message, "batch.global") from None  # whose microbatches these are
     return replace(made, cutter=SetupCutter(setup, own))
 
 
 def budget_of(setup: Setup) -> Fraction:
-    """Return what the memory of a GPU leaves for the model, in GB: without the context, and what fragments."""
+    """Return what the memory of a GPU leaves for the model, in GB: without the context, and what fragments.
+
+    Raises ConfigError, about `hardware.memory`, where it leaves nothing.
+    """
     memory = to_fraction(setup.hardware.memory) * GB
+    if memory <= CONTEXT:
+        raise ConfigError(
+            f"must be more than the {CONTEXT / GB:g} GB that the context of a GPU takes, not {setup.hardware.memory:g}",
+            "hardware.memory",
+        )
     return (memory - CONTEXT) / (1 + FRAGMENTATION) / GB

@@ -5,7 +5,7 @@ from __future__ import annotations
 from fractions import Fraction
 from typing import Any
 
-from pipesched.estimation.items import GB, LAYER, PER_MS, STATES, Item, Stage
+from pipesched.estimation.items import GB, LAYER, PER_MS, STATES, Item
 from pipesched.estimation.result import DeviceMemory, Estimate
 from pipesched.estimation.times import OPERATIONS
 from pipesched.file_formats.schedule_json import problem_document
@@ -21,7 +21,7 @@ def estimate_document(estimate: Estimate) -> dict[str, Any]:
         "active_parameters": found.active,
         "flops_per_iteration": estimate.flops,
         "problem": problem_document(estimate.problem),
-        "stages": [_stage(stage) for stage in estimate.stages],
+        "stages": [_stage(estimate, number) for number in range(len(estimate.stages))],
         "items": [_item(item) for item in estimate.items.each],
         "devices": [_device(device) for device in estimate.devices],
         "layout": estimate.layout,
@@ -40,12 +40,13 @@ def _count(number: Fraction) -> int | float:
     return number.numerator if number.denominator == 1 else float(number)
 
 
-def _stage(stage: Stage) -> dict[str, Any]:
+def _stage(estimate: Estimate, number: int) -> dict[str, Any]:
+    stage = estimate.stages[number]
     return {
         "layers": stage.count(LAYER),
         "parameters": _count(stage.size("parameters")),
-        **{key: stage.time(key) / PER_MS for key in OPERATIONS},
-        "activation": _gb(stage.size("activation")),
+        **{key: estimate.stage_time(number, key) for key in OPERATIONS},
+        "activation": estimate.stage_activation(number),
     }
 
 

@@ -49,9 +49,9 @@ def estimate_of(config: Config, algorithm: str | None = None, *, whole: bool = F
     if config.algorithm is not None:
         asked = config.algorithm.or_named(algorithm, options)
         with asked.located():
-            return Estimate(run(config.problem, asked.name, **asked.options), whole, notes)
+            return Estimate(run(config.problem, asked.name, **asked.options), whole, notes, asked.options)
     name = algorithm or default_algorithm(setup)
-    return Estimate(run(config.problem, name, **options), whole, notes)
+    return Estimate(run(config.problem, name, **options), whole, notes, options)
 
 
 def default_algorithm(setup: Setup) -> str:
@@ -67,9 +67,10 @@ def changes(estimate: Estimate) -> list[Change]:
     replaced = dict(cutter.replaced) if isinstance(cutter, SetupCutter) else {}
 
     def again(setup: Setup) -> Estimate:
-        name = estimate.outcome.algorithm
-        if name in ("1f1b", "interleaved"):
+        name = asked = estimate.outcome.algorithm
+        if asked in ("1f1b", "interleaved"):
             name = default_algorithm(setup)
-        return Estimate(run(outline(setup, replaced), name), estimate.whole)
+        options = estimate.options if name == asked else {}
+        return Estimate(run(outline(setup, replaced), name, **options), estimate.whole)
 
     return changes_that_fit(estimate, again)

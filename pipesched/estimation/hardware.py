@@ -71,7 +71,7 @@ class Hardware:
         for key in ("tflops", "memory", "bandwidth", "pcie", "nic", "nvlink"):
             value = getattr(self, key)
             if value is not None and not 0 < require_number(value, key) <= MOST:
-                raise ConfigError(f"must be more than 0, not {value}", key)
+                raise ConfigError(f"must be more than 0 and at most {MOST:,.0f}, not {value}", key)
         require_whole(self.gpus_per_node, "gpus_per_node", least=1)
         if self.nvlink_gpus is not None:
             require_whole(self.nvlink_gpus, "nvlink_gpus", least=1)

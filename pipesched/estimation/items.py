@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property
-from itertools import accumulate
+from itertools import accumulate, groupby
 from math import lcm
 
 from pipesched.estimation.memory import ItemMemory, embedding_memory, head_memory, layer_memory, logits, mtp_memory
@@ -61,7 +62,7 @@ def _value(item: Item, what: str) -> Fraction:
 
 @dataclass(frozen=True)
 class Stage:
-    """Items `begin`..`end`-1 of a model as one stage, of which `again` layers are recomputed with each backward."""
+    """Items `begin`..`end`-1 of a model as one stage, of which the layers in `again` are recomputed each backward."""
 
     items: Items
     begin: int
@@ -77,20 +78,32 @@ class Stage:
         return sum(item.kind == kind for item in self.held)
 
     @property
-    def again(self) -> int:
-        """How many of its layers are recomputed by themselves, where a number of layers of each stage is."""
+    def again(self) -> range:
+        """The items that are recomputed by themselves, where so many layers of each stage are: its slowest ones.
+
+        So a stage takes no less time with a layer more, which the cut into stages needs. Layers without experts come
+        before those with them.
+        """
         full = self.items.setup.training.full_layers
-        return 0 if full is None else min(full, self.count(LAYER))
+        begin, end = max(self.begin, 1), min(self.end, self.items.outputs)  # behind the embedding, before the head
+        if self.items.is_first_slower:
+            return range(begin, min(end, begin + (full or 0)))
+        return range(max(begin, end - (full or 0)), end)
+
+    def _sum_again(self, what: str) -> Fraction:
+        """Return the sum of a time or a size of the layers that are recomputed by themselves."""
+        again = self.again
+        return self.items.sum_of(what, again.start, again.stop) if again else Fraction(0)
 
     def time(self, operation: str) -> int:
         """Return how long an operation of one microbatch takes, in microseconds."""
         own = self.items.sum_of(operation, self.begin, self.end)
-        return int(own) + (self.items.again_time * self.again if operation == "backward_input" else 0)
+        return int(own + (self._sum_again("recompute") if operation == "backward_input" else 0))
 
     @property
     def work(self) -> int:
         """The microseconds of a forward and a backward of one microbatch."""
-        return int(self.items.sum_of("work", self.begin, self.end)) + self.items.again_time * self.again
+        return int(self.items.sum_of("work", self.begin, self.end) + self._sum_again("recompute"))
 
     def size(self, what: str) -> Fraction:
         """Return a number of a rank: bytes or parameters by the fields of ItemMemory, `logits`, or `experts`."""
@@ -99,7 +112,7 @@ class Stage:
         if what == "experts":
             return sum((item.experts for item in self.held), Fraction(0))
         own = self.items.sum_of(what, self.begin, self.end)
-        return own - (self.items.freed * self.again if what == "activation" else 0)
+        return own - (self._sum_again("activation") - self._sum_again("checkpoint") if what == "activation" else 0)
 
     @property
     def states(self) -> Fraction:
@@ -121,17 +134,17 @@ class Stage:
         ]
         return (*terms, *self._again_terms(what))
 
-    def _again_terms(self, what: str) -> Terms:
-        """Return what recompute of a number of its layers changes."""
-        count = self.again
-        if what == "backward_input" and count:
-            each = self.items.again_time / PER_MS
-            return (Term(f"forward of {count} layers again", count * each, f"{count} x {each:.6g} ms"),)
-        if what == "activation" and count:
-            freed = self.items.freed
-            text = f"-{count} x {float(freed):.6g}"
-            return (Term(f"{count} layers keep their inputs only", -count * freed, text),)
-        return ()
+    def _again_terms(self, what: str) -> Iterator[Term]:
+        """Yield what recompute of a number of its layers changes, for layers that are alike at once."""
+        for item, alike in groupby((self.items.each[number] for number in self.again), key=lambda item: item):
+            count = len([*alike])
+            if what == "backward_input":
+                each = item.time("recompute") / PER_MS
+                yield Term(f"forward of {count} layers again", count * each, f"{count} x {each:.6g} ms")
+            elif what == "activation":
+                freed = item.size("activation") - item.size("checkpoint")
+                text = f"-{count} x {float(freed):.6g}"
+                yield Term(f"{count} layers keep their inputs only", -count * freed, text)
 
 
 @dataclass(frozen=True)
@@ -188,20 +201,11 @@ class Items:
         return next(number for number, item in enumerate(self.each) if item.kind in (MTP, HEAD))
 
     @cached_property
+    def is_first_slower(self) -> bool:
+        """Whether the forward of the first layer takes no less than that of the last."""
+        return self.each[1].time("recompute") >= self.each[self.outputs - 1].time("recompute")
+
+    @cached_property
     def logits(self) -> Fraction:
         """The bytes that the output head needs once."""
         return Fraction(total(logits(self.setup)))
-
-    @cached_property
-    def _last_layer(self) -> Item:
-        return next(item for item in reversed(self.each) if item.kind == LAYER)
-
-    @cached_property
-    def again_time(self) -> int:
-        """The microseconds of a layer's forward, which full recompute runs again."""
-        return self._last_layer.time("recompute")
-
-    @cached_property
-    def freed(self) -> Fraction:
-        """The bytes of a layer's activation that full recompute does not keep."""
-        return self._last_layer.size("activation") - self._last_layer.size("checkpoint")

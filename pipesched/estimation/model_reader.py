@@ -52,7 +52,7 @@ def read_model_section(section: Section) -> ReadModel:
         and _is_path(section.folder(value) / name, name)
     ):
         return _of_file(section.folder(value) / name)
-    found = preset(MODELS, name, "model", OTHERWISE)
+    found = preset(MODELS, value.plain(), "model", OTHERWISE)
     return _read(found.keys, found.name)
 
 

@@ -34,8 +34,9 @@ def layer_parameters(model: Model, *, experts: bool) -> LayerParameters:
         return LayerParameters(split, whole, 0, split + whole)
     mixture = model.experts
     split = attention_split + _mlp(model, mixture.shared)
-    whole += model.hidden * mixture.count  # the router
-    expert = mixture.count * model.hidden * mixture.width * model.products
+    last = model.hidden if model.bias == "all" else 0  # biases of the second product
+    whole += model.hidden * mixture.count + (last if mixture.shared else 0)  # the router
+    expert = mixture.count * (_mlp(model, mixture.width) + last)
     active = expert * mixture.active // mixture.count
     return LayerParameters(split, whole, expert, split + whole + active)
 

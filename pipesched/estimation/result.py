@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
 from fractions import Fraction
 from functools import cached_property
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from pipesched.display import Displayable
 from pipesched.estimation.derived import SetupCutter
@@ -69,12 +70,13 @@ class Estimate(Displayable):
     """What a setup costs and holds under an algorithm: `outcome` is the schedule of a problem that was derived from it.
 
     `whole`: every score of attention counts in the operations of the model, as in older papers, not only those that
-    causal attention needs. `notes` say what was assumed.
+    causal attention needs. `notes` say what was assumed, `options` are those that the algorithm was given.
     """
 
     outcome: Outcome
     whole: bool = False
     notes: tuple[str, ...] = ()
+    options: Mapping[str, Any] = field(default_factory=dict, hash=False)
 
     def __repr__(self) -> str:
         rate = self.step.tokens_per_second_per_gpu
@@ -126,25 +128,43 @@ class Estimate(Displayable):
         return parameters(self.setup.model, self.setup.parallel.tensor)
 
     @property
+    def sequences(self) -> int:
+        """The sequences of a step over all GPUs: those of the microbatches that are scheduled."""
+        return self.problem.microbatches * self.setup.batch.micro * self.setup.parallel.data
+
+    @property
+    def tokens(self) -> int:
+        """The tokens of a step over all GPUs."""
+        return self.sequences * self.setup.batch.sequence
+
+    def stage_time(self, number: int, operation: str) -> float:
+        """Return the milliseconds of an operation of a stage as it is scheduled: derived, unless it was given."""
+        return float(getattr(self.problem.costs, operation)[number])
+
+    def stage_activation(self, number: int) -> float:
+        """Return the GB that a microbatch leaves on a stage as it is scheduled: derived, unless they were given."""
+        return float(self.problem.memory.activation[number])
+
+    @property
     def flops(self) -> int:
         """The operations of the model in a step over all GPUs."""
         setup = self.setup
-        sizes = (setup.model, setup.batch.sequence, setup.tokens_of_step, setup.parallel.tensor)
+        sizes = (setup.model, setup.batch.sequence, self.tokens, setup.parallel.tensor)
         return training_flops(*sizes, whole=self.whole)
 
     @property
     def flops_again(self) -> int:
         """The operations of a step that recompute adds."""
         setup, model = self.setup, self.setup.model
-        of_layers = [self._layer_flops(experts=model.has_experts(layer)) for layer in range(model.layers)]
+        layers: Iterable[int] = range(model.layers + model.mtp)
+        if setup.training.recompute == FULL and setup.training.full_layers is not None:
+            layers = (number - 1 for stage in self.stages for number in stage.again)  # item 0 is the embedding
+        of_layers = [self._layer_flops(experts=model.has_experts(min(layer, model.layers))) for layer in layers]
+        if setup.training.recompute == FULL:
+            return self.tokens * sum(layer.forward for layer in of_layers)
         if setup.training.recompute == SELECTIVE and not setup.training.flash_attention:
-            return setup.tokens_of_step * sum(layer.core for layer in of_layers)
-        if setup.training.recompute != FULL:
-            return 0
-        again = sum(layer.forward for layer in of_layers)
-        if setup.training.full_layers is not None:
-            again = again * sum(stage.again for stage in self.stages) // model.layers
-        return setup.tokens_of_step * again
+            return self.tokens * sum(layer.core for layer in of_layers)
+        return 0
 
     def _layer_flops(self, *, experts: bool) -> LayerFlops:
         return layer_flops(self.setup.model, self.setup.batch.sequence, experts=experts, whole=self.whole)
@@ -198,7 +218,7 @@ class Estimate(Displayable):
             communication,
             optimizer,
             time,
-            setup.tokens_of_step / gpu_seconds,
+            self.tokens / gpu_seconds,
             self.flops / gpu_seconds / 1e12,
             self.flops / gpu_seconds / peak,
             (self.flops + self.flops_again) / gpu_seconds / peak,

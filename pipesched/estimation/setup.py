@@ -125,6 +125,9 @@ class Training:
         if self.full_layers is not None:
             require_whole(self.full_layers, "training.recompute", least=1)
         if self.layout is not None and not isinstance(self.layout, str):
+            if not isinstance(self.layout, (list, tuple)):
+                allowed = "auto, the layers of each stage, or a text of Megatron-LM: Et*9|t*10|.."
+                raise ConfigError(f"must be {allowed}; not {shown(self.layout)}", "training.layout")
             counts = require_sequence(self.layout, "training.layout")
             layout = tuple(require_whole(count, "training.layout", entry=i) for i, count in enumerate(counts))
             object.__setattr__(self, "layout", layout)

@@ -15,7 +15,7 @@ from pipesched.estimation.hardware_reader import read_hardware
 from pipesched.estimation.model import Model
 from pipesched.estimation.model_reader import read_model_section
 from pipesched.estimation.sections import Entries, Section, Sections, located, merged
-from pipesched.estimation.setup import AUTO, FULL, MOST, SIZES, Batch, Parallel, Setup, Training
+from pipesched.estimation.setup import AUTO, FP32, FULL, MOST, SIZES, Batch, Parallel, Setup, Training
 from pipesched.estimation.shapes import require_experts, require_stages, require_tensor
 
 PARALLEL_KEYS = ("gpus", *SIZES, "sequence", "data")
@@ -102,7 +102,10 @@ def _shared(sections: Sections) -> tuple[Model, Hardware, Training, tuple[str, .
     hardware = _measured(read_hardware(sections["hardware"].value), training)
     if hardware.has_relative:
         notes += (f"{hardware.name}: shares of its numbers are those fitted on {hardware.fitted_on}",)
-    return model, hardware, _training(training.value), notes
+    trained = _training(training.value)
+    if trained.precision == FP32:
+        notes += ("fp32 counts in weights, gradients and optimizer; times and activations are those of 16 bits",)
+    return model, hardware, trained, notes
 
 
 def _parallel(value: Value, model: Model) -> Parallel:

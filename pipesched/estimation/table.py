@@ -11,7 +11,7 @@ from rich.table import Table
 from rich.text import Text
 
 from pipesched.estimation.estimate import changes
-from pipesched.estimation.items import GB, PER_MS, STATES, Stage
+from pipesched.estimation.items import GB, STATES, Stage
 from pipesched.estimation.result import Estimate, Step
 from pipesched.estimation.trace import Trace
 from pipesched.pipeline.kinds import KINDS, computation_letters
@@ -61,15 +61,14 @@ def sentence(estimate: Estimate) -> str:
     each = f"{batch.micro} x {batch.sequence:,} tokens" if batch.micro > 1 else f"{batch.sequence:,} tokens"
     return (
         f"{found.total / 1e9:.4g} billion parameters{active}; {estimate.problem.microbatches} microbatches of {each},"
-        f" {setup.tokens_of_step / 1e6:.4g} million tokens a step"
+        f" {estimate.tokens / 1e6:.4g} million tokens a step"
     )
 
 
 def stage_table(estimate: Estimate) -> Table:
     """Return a row for each stage, alike neighbours in one: what it holds, and times of a microbatch in ms."""
-    stages = estimate.stages
     p2p = [*map(float, estimate.problem.costs.p2p), 0.0]
-    texts = [_stage_cells(stage, boundary) for stage, boundary in zip(stages, p2p, strict=True)]
+    texts = [_stage_cells(estimate, number, boundary) for number, boundary in enumerate(p2p)]
     table = grid()
     table.add_column("stage", no_wrap=True)
     table.add_column("holds", no_wrap=True)
@@ -80,9 +79,10 @@ def stage_table(estimate: Estimate) -> Table:
     return table
 
 
-def _stage_cells(stage: Stage, boundary: float) -> tuple[str, ...]:
-    times = (_ms(stage.time(key) / PER_MS) for key in TITLES)
-    return (_holds(stage), *times, _ms(boundary) if boundary else "", f"{float(stage.size('activation')) / GB:.3f} GB")
+def _stage_cells(estimate: Estimate, number: int, boundary: float) -> tuple[str, ...]:
+    times = (_ms(estimate.stage_time(number, key)) for key in TITLES)
+    activation = f"{estimate.stage_activation(number):.3f} GB"
+    return (_holds(estimate.stages[number]), *times, _ms(boundary) if boundary else "", activation)
 
 
 def _ms(value: float) -> str:

@@ -184,7 +184,7 @@ def _of_step(estimate: Estimate, rest: Sequence[str]) -> tuple[float, str, list[
         "communication": "the largest of all devices: device.N.communication",
         "optimizer": "the largest of all devices: device.N.optimizer_step",
         "time": f"{step.pipeline:.6g} + {step.communication:.6g} + {step.optimizer:.6g} ms",
-        "tokens_per_second_per_gpu": f"{setup.tokens_of_step} tokens / {seconds}",
+        "tokens_per_second_per_gpu": f"{estimate.tokens} tokens / {seconds}",
         "model_tflops_per_gpu": f"{estimate.flops / 1e12:.6g} TFLOP / {seconds}",
         "mfu": f"{estimate.flops / 1e12:.6g} TFLOP / {seconds} / {peak:g} TFLOP/s",
         "hfu": f"({estimate.flops / 1e12:.6g} + {estimate.flops_again / 1e12:.6g} again) TFLOP / {seconds} / {peak:g}",

@@ -135,7 +135,7 @@ def _labelled(listener: Listener | None, problem: Problem) -> Listener | None:
     if listener is None:
         return None
     tell, budget = listener, problem.memory.budget
-    label = "no budget" if budget is None else f"budget {budget[0]}"
+    label = "no budget" if budget is None else f"budget {float(budget[0]):.9g}"
 
     def hear(event: Event) -> None:
         tell(event._replace(step=f"{label}, {event.step}"))

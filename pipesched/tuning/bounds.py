@@ -79,7 +79,7 @@ class Outlook:
     @cached_property
     def activation(self) -> float:
         """The bytes that a microbatch leaves in the layer that keeps least."""
-        return float(min(item.size("activation") for item in self._layers) - self._freed)
+        return float(min(map(self._kept, self._layers)))
 
     def states_of_ends(self, *, first: bool, last: bool) -> float:
         """Return the bytes of the states of the embedding, and of the head with its logits."""
@@ -100,18 +100,17 @@ class Outlook:
     @cached_property
     def floor(self) -> float:
         """The bytes that the fullest device holds at least: states and one microbatch, as even as can be."""
-        items, freed = self.items, self._freed
-        kept = items.sum_of("activation", 0, len(items)) - freed * self.setup.model.layers
-        even = (self.states + float(kept)) / self.setup.parallel.pipeline
+        items = self.items
+        even = (self.states + float(sum(map(self._kept, items.each)))) / self.setup.parallel.pipeline
         ends = {id(item): item for item in items.each if item.kind in (MTP, HEAD)}
-        alone = [item.states + item.size("activation") + items.logits for item in ends.values()]
-        layers = [item.states + item.size("activation") - freed for item in self._layers]
+        alone = [item.states + self._kept(item) + items.logits for item in ends.values()]
+        layers = [item.states + self._kept(item) for item in self._layers]
         return max(even, *map(float, alone), *map(float, layers))
 
-    @property
-    def _freed(self) -> Fraction:
-        """The bytes of a layer's activation that are not kept where a number of layers is recomputed."""
-        return Fraction(0) if self.setup.training.full_layers is None else self.items.freed
+    def _kept(self, item: Item) -> Fraction:
+        """Return the bytes that a microbatch leaves in an item, at least: where layers are recomputed, their inputs."""
+        again = item.kind == LAYER and self.setup.training.full_layers is not None
+        return item.size("checkpoint" if again else "activation")
 
     @cached_property
     def ideal(self) -> float:
@@ -155,7 +154,7 @@ class Outlook:
         split = whole = after = after_whole = 0.0
         for item in reversed(self.items.each):
             forth, own = item.time("forward") + item.time("backward_input"), item.time("backward_weight")
-            kept = float(item.size("activation") - (self._freed if item.kind == LAYER else 0))
+            kept = float(self._kept(item))
             after_whole += forth + own
             after += forth
             split += kept * (after + own)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pipesched.estimation.communication import MESSAGES
+from pipesched.estimation.items import PER_MS
 from pipesched.estimation.result import Estimate
 from pipesched.estimation.terms import Terms
 from pipesched.estimation.times import OPERATIONS
@@ -36,8 +37,8 @@ def gpu_time(estimate: Estimate) -> tuple[Part, ...]:
         for operation in OPERATIONS:
             for name, value in _terms(getattr(item.times, operation)):
                 sums[name] = sums.get(name, 0.0) + value * microbatches
-    again = sum(stage.again for stage in estimate.stages) * estimate.items.again_time / 1000 * microbatches
-    sums[AGAIN] = sums.get(AGAIN, 0.0) + again
+    again = (estimate.items.each[number] for stage in estimate.stages for number in stage.again)
+    sums[AGAIN] = sums.get(AGAIN, 0.0) + sum(item.time("recompute") for item in again) / PER_MS * microbatches
     sums["gradients and parameters"] = step.communication * estimate.problem.devices
     sums["optimizer"] = step.optimizer * estimate.problem.devices
     sums["idle"] = max(whole - sum(sums.values()), 0.0)

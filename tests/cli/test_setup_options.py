@@ -47,6 +47,14 @@ def test_a_run_without_a_file(cli: Cli) -> None:
     assert (problem["devices"], problem["microbatches"], problem["time_unit"]) == (4, 16, "ms")
 
 
+@pytest.mark.parametrize("flag", ["--count", "--trace"])
+def test_options_of_estimate_alone_are_told_by_their_flags(cli: Cli, flag: str) -> None:
+    """A bad value is the fault of the option as it was typed."""
+    result = cli("estimate", *words(), flag, "nothing")
+    assert (result.returncode, result.stdout) == (2, "")
+    assert result.stderr.startswith(f"pipesched: {flag}: unknown ")
+
+
 @pytest.mark.parametrize("layout", ["auto", "[4, 4, 4, 4, 4, 4, 4, 4]"])
 def test_run_and_estimate_have_the_same_default(cli: Cli, layout: str) -> None:
     """Without an algorithm both schedule the stages that the file asks for, also where it lays them out."""

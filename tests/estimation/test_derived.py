@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from fractions import Fraction
+from typing import Any
 
 import pytest
 
@@ -10,11 +12,12 @@ import pipesched
 from pipesched.errors import ConfigError, NotApplicable
 from pipesched.estimation.boundaries import is_across
 from pipesched.estimation.derived import SetupCutter, derive
+from pipesched.estimation.flops import layer_flops
 from pipesched.estimation.items import GB, Items
 from pipesched.estimation.result import Estimate
 from pipesched.estimation.setup import Setup
 from pipesched.pipeline.quantities import to_fraction
-from tests.estimation.setups import setup
+from tests.estimation.setups import LLAMA, setup
 
 FAMILIES = ("1f1b", "naive", "zb-h1", "interleaved", "zb-v", "dualpipe-v", "chimera", "list")
 
@@ -99,6 +102,70 @@ def test_recompute_counts_in_hfu_and_in_the_input_gradient() -> None:
     assert plain.step.hfu / plain.step.mfu < half.step.hfu / half.step.mfu < full.step.hfu / full.step.mfu
 
 
+DEEPSEEK: dict[str, Any] = {  # a dense layer, then layers of experts, then an MTP layer
+    **LLAMA,
+    "num_hidden_layers": 8,
+    "intermediate_size": 2048,
+    "num_experts": 8,
+    "num_experts_per_tok": 2,
+    "moe_intermediate_size": 2048,
+    "first_k_dense_replace": 1,
+    "num_nextn_predict_layers": 1,
+}
+
+
+def test_recompute_of_so_many_layers_is_that_of_the_slowest_of_each_stage() -> None:
+    """Layers need not be alike: as many as a stage has are all of them, fewer are the slowest."""
+    layout = (2, 2, 2, 2)
+    plain, full, most, one = (
+        estimate(setup(DEEPSEEK, training={"recompute": recompute, "full_layers": layers, "layout": layout}))
+        for recompute, layers in (("none", None), ("full", None), ("full", 100), ("full", 1))
+    )
+    for number in range(3):  # the last stage has the MTP layer, which is none of its layers
+        mine, theirs = most.stages[number], full.stages[number]
+        assert mine.size("activation") == theirs.size("activation")
+        assert mine.time("backward_input") == pytest.approx(theirs.time("backward_input"), abs=4)
+    dense, sparse = plain.items.each[1:3]
+    assert dense.size("activation") < sparse.size("activation")
+    assert dense.time("forward") < sparse.time("forward")
+    for number, layer in ((0, sparse), (1, sparse)):
+        mine, theirs = one.stages[number], plain.stages[number]
+        assert mine.time("backward_input") == theirs.time("backward_input") + layer.time("forward")
+        freed = layer.size("activation") - layer.size("checkpoint")
+        assert mine.size("activation") == theirs.size("activation") - freed
+    assert sum(term.value for term in most.stages[0].terms("activation")) == most.stages[0].size("activation")
+
+
+@pytest.mark.parametrize(("width", "slower"), [(65536, True), (256, False)])
+def test_a_stage_takes_no_less_with_a_layer_more(width: int, slower: bool) -> None:
+    """The cut into stages needs that, also where the layers that are recomputed are far from alike."""
+    layers = {"intermediate_size": width, "first_k_dense_replace": 3}
+    items = Items(setup({**DEEPSEEK, **layers}, training={"recompute": "full", "full_layers": 2}))
+    assert items.is_first_slower == slower
+    for begin in range(len(items) - 1):
+        for end in range(begin + 2, len(items) + 1):
+            whole = items.stage(begin, end)
+            for part in (items.stage(begin + 1, end), items.stage(begin, end - 1)):
+                assert part.work <= whole.work
+                assert part.size("activation") <= whole.size("activation")
+
+
+def test_recompute_of_an_mtp_layer_counts_in_hfu() -> None:
+    """Its forward runs again like that of every other layer; where so many layers of a stage do, it does not."""
+    one, two = (
+        estimate(setup({**DEEPSEEK, "num_nextn_predict_layers": count}, training={"recompute": "full"}))
+        for count in (1, 2)
+    )
+    model, tokens = one.setup.model, one.setup.tokens_of_step
+    each = layer_flops(model, 4096, experts=True).forward
+    assert two.flops_again - one.flops_again == tokens * each
+    assert one.flops_again == tokens * (8 * each + layer_flops(model, 4096, experts=False).forward)
+    layers = estimate(setup(DEEPSEEK, training={"recompute": "full", "full_layers": 100}))
+    assert layers.flops_again == one.flops_again - tokens * each
+    unfused = estimate(setup(DEEPSEEK, training={"recompute": "selective", "flash_attention": False}))
+    assert unfused.flops_again == tokens * 9 * layer_flops(model, 4096, experts=True).core
+
+
 def test_recompute_is_an_operation_or_a_cost_never_both() -> None:
     """A setup that recomputes refuses recompute as an operation; one that does not has what it needs."""
     plain = pipesched.run(derive(setup(), {}), "1f1b", recompute="full")
@@ -120,6 +187,38 @@ def test_what_is_given_counts_instead_of_what_is_derived() -> None:
     assert pipesched.run(listed, "1f1b").problem.costs.forward == (1, 2, 3, 4)
     with pytest.raises(NotApplicable):
         pipesched.run(listed, "zb-v")
+
+
+def test_a_frontier_tries_budgets_of_many_digits() -> None:
+    """Budgets of the frontier are peaks in bytes: exact numbers, for which the stages are cut anew."""
+    problem = derive(setup(batch={"size": 4}), {})
+    found = pipesched.frontier(problem, time_limit=3)
+    budgets = [point.budget for point in found]
+    assert len(budgets) > 1
+    assert budgets == sorted(budgets)
+    exact = replace(problem, memory=replace(problem.memory, budget=(46.54088192,) * 4))
+    assert pipesched.run(exact, "1f1b").problem.memory.budget == (46.54088192,) * 4
+
+
+def test_all_cuts_have_the_same_ticks() -> None:
+    """Also where every time is whole: a frontier compares the ticks of cuts for different budgets."""
+    whole = dict.fromkeys(("forward", "backward", "recompute", "offload"), 1) | {"p2p": 0}
+    for given in ({}, whole):
+        assert pipesched.run(derive(setup(), given), "1f1b").problem.ticks.per_unit == 1000
+
+
+def test_too_many_microbatches_are_the_fault_of_the_batch() -> None:
+    """Unless they were given themselves."""
+    with pytest.raises(ConfigError, match=r"batch\.global: 4 stages x 9,000,000 microbatches"):
+        derive(setup(batch={"size": 9_000_000}), {})
+    with pytest.raises(ConfigError, match=r"microbatches: 4 stages x 9,000,000 microbatches"):
+        derive(setup(), {"microbatches": 9_000_000})
+
+
+def test_a_gpu_without_room_for_its_context() -> None:
+    """A budget of less than nothing is the fault of the GPU's memory."""
+    with pytest.raises(ConfigError, match=r"hardware\.memory: must be more than the 0\.75 GB .*, not 0\.5"):
+        derive(setup(memory=0.5), {})
 
 
 def test_a_given_layout_is_kept() -> None:

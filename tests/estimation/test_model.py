@@ -62,6 +62,15 @@ LLAMA: dict[str, Any] = {
 }
 
 
+def test_biases_of_experts() -> None:
+    """Where all products have biases, those of experts and of the shared width have them as well."""
+    mixture = {**LLAMA, "num_experts": 8, "num_experts_per_tok": 2, "moe_intermediate_size": 32, "n_shared_experts": 1}
+    none, every = (parameters(read_model({**mixture, "bias": bias})) for bias in ("none", "all"))
+    attention, expert = 3 * 64 + 64, 2 * 32 + 64  # a gated MLP has two products of its width, and one of hidden
+    assert every.total - none.total == 2 * (attention + expert + 8 * expert)
+    assert every.active - none.active == 2 * (attention + expert + 2 * expert)
+
+
 def test_a_mapping_without_a_type_is_a_llama() -> None:
     """Every head has keys where their number is missing; our own keys make it another model."""
     plain = read_model(LLAMA)

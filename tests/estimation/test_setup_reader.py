@@ -164,7 +164,16 @@ BAD = [  # what replaces what in the file above, and the message
     ("h100-sxm", "{memory: 80}", "2: hardware.tflops: is missing: the peak"),
     ("h100-sxm", "{preset: h200, memory: '80'}", "2: hardware.memory: must be a number of at least 0, not '80'"),
     ("h100-sxm", "{preset: h200, memory: 80Gb}", "2: hardware.memory: '80Gb' has the unknown unit 'Gb'"),
-    ("h100-sxm", "{preset: h200, memory: 0}", "2: hardware.memory: must be more than 0, not 0"),
+    (
+        "h100-sxm",
+        "{preset: h200, memory: 0}",
+        "2: hardware.memory: must be more than 0 and at most 1,000,000,000, not 0",
+    ),
+    (
+        "h100-sxm",
+        "{preset: h200, tflops: 1e10}",
+        "2: hardware.tflops: must be more than 0 and at most 1,000,000,000, not 10000000000",
+    ),
     ("h100-sxm", "{preset: h200, tflop: 1}", "2: hardware.tflop: unknown key; did you mean 'tflops'?"),
     ("h100-sxm", "{preset: h200, gpus_per_node: 0}", "2: hardware.gpus_per_node: must be a whole number"),
     ("gpus: 8", "gpus: 6", "4: parallel.gpus: must be a multiple of tensor x pipeline x context = 1 x 4 x 1 = 4, for"),
@@ -210,11 +219,17 @@ BAD = [  # what replaces what in the file above, and the message
     ),
     ("precision: bf16", "recompute: {all: 1}", "10: training.recompute.all: unknown key"),
     ("precision: bf16", "recompute: 4", "10: training.recompute: must be a name, one of none"),
+    (
+        "precision: bf16",
+        "layout: 5",
+        "10: training.layout: must be auto, the layers of each stage, or a text of Megatr",
+    ),
     ("precision: bf16", "layout: [1, x]", "10: training.layout[1]: must be a whole number"),
     ("precision: bf16", "efficiency: {gemm: 2}", "10: training.efficiency.gemm: must be above 0 and at most 1, not 2"),
     ("precision: bf16", "efficiency: {gemm: {forward: '1'}}", "10: training.efficiency.gemm.forward: must be a number"),
     ("precision: bf16", "efficiency: {gem: 1}", "10: training.efficiency.gem: unknown key; did you mean 'gemm'?"),
     ("precision: bf16", "efficiency: 5", "10: training.efficiency: must hold `key: value` lines, not 5"),
+    ("model: llama-3-8b\n", "model: [a, b]\n", "1: model: must be a name, one of "),
     ("model: llama-3-8b\n", "", " model: is missing: the name of a preset, the path of a config.json"),
     ("hardware: h100-sxm\n", "", " hardware: is missing: the name of a preset"),
 ]
@@ -227,6 +242,18 @@ def test_bad_input(old: str, new: str, message: str) -> None:
         read(FILE.replace(old, new))
     assert str(caught.value).startswith(f"c.yaml:{message}"), str(caught.value)
     assert "\n" not in str(caught.value)
+
+
+def test_a_list_is_shown_as_it_was_written() -> None:
+    """A message shows plain values, without their lines."""
+    with pytest.raises(ConfigError, match=r"not \['a', \['b'\]\]; or the path"):
+        read(FILE.replace("llama-3-8b", "[a, [b]]"))
+
+
+def test_32_bits_are_told() -> None:
+    """A GPU's peak is that of 16 bits, and so are the bytes of activations: a note says so."""
+    [note] = read(FILE.replace("bf16", "fp32")).notes
+    assert note.startswith("fp32 counts in weights, gradients and optimizer")
 
 
 @pytest.mark.parametrize(

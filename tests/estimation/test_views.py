@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 import pipesched
+from pipesched.config.load import load_config
 from pipesched.errors import ConfigError
 from pipesched.estimation.config_text import config_text
 from pipesched.estimation.derived import derive
@@ -15,6 +16,7 @@ from pipesched.estimation.document import estimate_document
 from pipesched.estimation.estimate import changes
 from pipesched.estimation.result import Estimate
 from pipesched.estimation.setup import Setup
+from pipesched.estimation.table import sentence, stage_table
 from pipesched.estimation.trace import trace
 from tests.estimation.setups import setup
 
@@ -104,6 +106,68 @@ def test_the_written_config_is_the_same_problem(algorithm: str) -> None:
         assert float(mine) == pytest.approx(float(theirs), abs=0.05)
 
 
+GIVEN = """
+model: llama-3-8b
+hardware: h100-sxm
+parallel: {gpus: 16, tensor: 2, pipeline: 4, chunks: 2}
+batch: {sequence: 4096, global: 32}
+"""
+
+
+@pytest.mark.parametrize(
+    "more",
+    [
+        "algorithm: {interleaved: {group_size: 8}}",
+        "algorithm: {1f1b: {offload: 1}}\nlanes: pair\ncosts: {reload: 7}",
+        "algorithm: {list: {priority: alap, tie: bfs}}\nplacement: [0, 1, 2, 3, 3, 2, 1, 0]",
+        "algorithm: dualpipe-v\ncosts: {overlap: 20}",
+        "algorithm: zb-h1\nmemory: {retain: 0.4, budget: 60}",
+        "algorithm: 1f1b\ncosts: {backward: 11}",
+    ],
+)
+def test_the_written_config_has_all_that_was_given(more: str) -> None:
+    """Options of the algorithm, a placement, lanes, and keys of costs and memory that derive from nothing."""
+    text = GIVEN + more
+    found = pipesched.estimate(text)
+    written = config_text(found)
+    again = pipesched.load(written)
+    theirs = found.problem
+    assert again.memory.retain == theirs.memory.retain
+    assert again.lanes == theirs.lanes
+    assert (again.costs.split, again.costs.overlap) == (theirs.costs.split, theirs.costs.overlap)
+    config = load_config(written, {})
+    assert config.algorithm is not None
+    assert config.algorithm.name == found.outcome.algorithm
+    schedule = pipesched.run(config.problem, config.algorithm.name, **config.algorithm.options).schedule
+    assert schedule.makespan == found.outcome.schedule.makespan
+    assert schedule.fits == found.outcome.schedule.fits
+    assert ("as given" in written) == ("costs" in more or "memory" in more)
+
+
+def test_a_step_has_the_tokens_of_the_microbatches_that_are_scheduled() -> None:
+    """Fewer microbatches than the batch says take less time: rates must not be those of the whole batch."""
+    whole, part = pipesched.estimate(GIVEN), pipesched.estimate(GIVEN, microbatches=4)
+    assert (whole.tokens, part.tokens) == (32 * 4096, 8 * 4096)
+    assert part.flops * 4 == whole.flops
+    rate = part.tokens / (part.step.time / 1000) / 16
+    assert part.step.tokens_per_second_per_gpu == pytest.approx(rate, rel=1e-12)
+    assert part.step.mfu < whole.step.mfu
+    assert "0.03277 million tokens a step" in sentence(part)
+    assert "microbatches: 4  # of a step of 8 sequences" in config_text(part)
+    [traced] = trace(part, "step.tokens_per_second_per_gpu").parts
+    assert traced.formula.startswith("32768 tokens")
+
+
+def test_stages_show_what_is_scheduled() -> None:
+    """Costs and activations that are given stand in the table and in the document, instead of derived ones."""
+    found = pipesched.estimate(GIVEN + "costs: {forward: 100}\nmemory: {activation: 2}")
+    for stage in estimate_document(found)["stages"]:
+        assert (stage["forward"], stage["activation"]) == (100, 2)
+    for number, cells in enumerate(zip(*(column.cells for column in stage_table(found).columns), strict=True)):
+        assert "100.000" in cells, number
+        assert "2.000 GB" in cells, number
+
+
 def test_changes_fit_and_the_fastest_comes_first() -> None:
     """At most three, each of them a setup that fits; none where it fits already."""
     found = estimate(setup(memory=11))
@@ -122,6 +186,17 @@ def test_the_config_of_the_tutorial_is_up_to_date() -> None:
     found = pipesched.estimate(root / "configs" / "llama-3-70b.yaml", "zb-h1")
     written = (root / "docs" / "tutorial" / "llama-3-70b" / "derived.yaml").read_text(encoding="utf-8")
     assert config_text(found) == written
+
+
+@pytest.mark.parametrize("memory", [9, 12])
+def test_a_change_of_several_keys_says_each_once(memory: int) -> None:
+    """Tensor parallelism that is doubled twice is one change, to four times what it was."""
+    listed = changes(estimate(setup(memory=memory, parallel={"tensor": 1, "pipeline": 2})))
+    assert listed
+    for change in listed:
+        keys = [part.partition(":")[0] for part in change.text.split(" and ")]
+        assert len(keys) == len({*keys}), change.text
+        assert change.estimate.fits
 
 
 def test_changes_that_cannot_fit_are_not_cut_into_stages(monkeypatch: pytest.MonkeyPatch) -> None:
