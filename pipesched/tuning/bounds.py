@@ -12,12 +12,14 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property, lru_cache
+from itertools import groupby
 from math import inf
 from operator import mul
 
+from pipesched.estimation.communication import boundary_time
 from pipesched.estimation.derived import budget_of
 from pipesched.estimation.in_flight import Counts, most_in_flight
-from pipesched.estimation.items import GB, HEAD, LAYER, MTP, PER_MS, Item, Items
+from pipesched.estimation.items import GB, HEAD, LAYER, MTP, PER_MS, STATES, Item, Items
 from pipesched.estimation.memory import FRAGMENTATION
 from pipesched.estimation.once_a_step import data_terms, optimizer_terms
 from pipesched.estimation.setup import Setup
@@ -37,6 +39,9 @@ WHOLE = (
 )  # fmt: skip
 BOTH_WAYS = "bidirectional"
 PER_SECOND = 10**6  # microseconds
+GIGA = Fraction(10**9)
+TIMES = ("forward", "backward_input", "backward_weight", "recompute")
+SIZES = ("parameters", *STATES, "activation", "checkpoint")
 HALVINGS = 12  # of the range in which the least time is looked for: to 0.1 %
 
 
@@ -54,7 +59,12 @@ class Outlook:
     @cached_property
     def _layers(self) -> tuple[Item, ...]:
         """The layers, those that are alike once."""
-        return tuple({id(item): item for item in self.items.each if item.kind == LAYER}.values())
+        return tuple(item for item in self._different if item.kind == LAYER)
+
+    @cached_property
+    def _different(self) -> tuple[Item, ...]:
+        """The items, those that are alike once."""
+        return tuple({id(item): item for item in self.items.each}.values())
 
     @cached_property
     def quickest(self) -> Item:
@@ -69,7 +79,7 @@ class Outlook:
     @cached_property
     def share_of_forward(self) -> float:
         """The least part of an item's work, but for the embedding's, that is its forward."""
-        return min(item.time("forward") / item.work for item in {*self.items.each[1:]})
+        return min(item.time("forward") / item.work for item in self._different[1:])
 
     @cached_property
     def states_of_layer(self) -> float:
@@ -98,12 +108,28 @@ class Outlook:
         return float(self.items.sum_of("states", 0, len(self.items)) + self.items.logits)
 
     @cached_property
+    def signature(self) -> tuple[object, ...]:
+        """All that schedules of a setup follow from: two setups with the same one have the same steps and memory."""
+        setup, items = self.setup, self.items
+        each = [(*map(item.time, TIMES), *map(item.size, SIZES)) for item in self._different]
+        counts = [len([*alike]) for _, alike in groupby(map(id, items.each))]
+        once = [*data_terms(setup, GIGA, GIGA), *optimizer_terms(setup, GIGA, GIGA)]
+        across = [boundary_time(setup, across=across).value for across in (False, True)]
+        return (
+            *(setup.parallel.pipeline, setup.microbatches, setup.training, items.logits),
+            *(tuple(each), tuple(counts), *(term.value for term in once), *across),
+        )
+
+    @cached_property
     def floor(self) -> float:
         """The bytes that the fullest device holds at least: states and one microbatch, as even as can be."""
         items = self.items
-        even = (self.states + float(sum(map(self._kept, items.each)))) / self.setup.parallel.pipeline
-        ends = {id(item): item for item in items.each if item.kind in (MTP, HEAD)}
-        alone = [item.states + self._kept(item) + items.logits for item in ends.values()]
+        kept = items.sum_of("activation", 0, len(items))
+        if self.setup.training.full_layers is not None:
+            kept = sum(map(self._kept, items.each), Fraction(0))
+        even = (self.states + float(kept)) / self.setup.parallel.pipeline
+        ends = [item for item in self._different if item.kind in (MTP, HEAD)]
+        alone = [item.states + self._kept(item) + items.logits for item in ends]
         layers = [item.states + self._kept(item) for item in self._layers]
         return max(even, *map(float, alone), *map(float, layers))
 

@@ -54,7 +54,7 @@ class Hope(NamedTuple):
 
 def sift(space: Space) -> Iterator[Dropped | Hope]:
     """Yield every point of a space, as one that is dropped (with others of its layout) or one that may be the best."""
-    recomputes = space.candidates["training.recompute"]
+    recomputes, seen = space.candidates["training.recompute"], dict[object, Layout]()
     for layout in space.layouts():
         try:
             setup = space.setup(layout)
@@ -64,10 +64,10 @@ def sift(space: Space) -> Iterator[Dropped | Hope]:
         if layout.recompute == SELECTIVE and NONE in recomputes and setup.training.flash_attention:
             yield Dropped(layout, space.algorithms, DOMINANCE, "flash attention computes scores again anyway: as none")
             continue
-        yield from _of_layout(space, layout, setup)
+        yield from _of_layout(space, layout, setup, seen)
 
 
-def _of_layout(space: Space, layout: Layout, setup: Setup) -> Iterator[Dropped | Hope]:
+def _of_layout(space: Space, layout: Layout, setup: Setup, seen: dict[object, Layout]) -> Iterator[Dropped | Hope]:
     """Yield the points of a layout that divides."""
     twins, too_many, left = _by_stages(
         space.algorithms, space.candidates["parallel.chunks"], layout.chunks, items_of(space.model) // layout.pipeline
@@ -86,6 +86,10 @@ def _of_layout(space: Space, layout: Layout, setup: Setup) -> Iterator[Dropped |
     if over > 0:
         text = f"weights, optimizer and one microbatch are {over:.1f} GB too much"
         yield Dropped(layout, left, MEMORY, text, over, _rate(known, known.ideal))
+        return
+    twin = seen.setdefault((layout.chunks, known.signature), layout)
+    if twin is not layout:
+        yield Dropped(layout, left, DOMINANCE, f"the same times and memory as {twin}")
         return
     rates = {whole: _rate(known, known.least(whole=whole)) for whole in (False, True)}
     yield from (Hope(Point(layout, name), setup, rates[name in WHOLE]) for name in left)

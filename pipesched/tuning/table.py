@@ -146,7 +146,7 @@ def _not_simulated(tuning: Tuning) -> str:
 
 def named(layout: Layout, algorithm: str) -> str:
     """Return a point in words."""
-    return f"{layout}, {algorithm}"
+    return f"{layout}, {algorithm}" if algorithm else str(layout)
 
 
 def _item(text: str, indent: int = 2) -> RenderableType:
