@@ -30,7 +30,7 @@ from pipesched.tuning.space_reader import read_space
 from pipesched.tuning.trial import Task, Trial, estimate_of_point
 from pipesched.tuning.winner import winner_config
 
-MOST_SECONDS, MOST_ROWS = 1_000_000, 1_000
+MOST_SECONDS, MOST_ROWS, MOST_JOBS = 1_000_000, 1_000, 1_000
 FINALISTS = 5  # layouts that are solved, and retimed on other hardware
 SOLVE_SECONDS = 5.0  # of each
 MOST_WISHES = 3
@@ -89,7 +89,7 @@ def tune(
     names = (
         None if algorithms is None else [name for name in require_sequence(algorithms, "algorithms") if name != SOLVE]
     )
-    clock, runs = Clock(float(seconds), stop), chosen(executor, jobs)
+    clock, runs = Clock(float(seconds), stop), chosen(executor, require_whole(jobs, "jobs", most=MOST_JOBS))
     space = read_space(path_or_text, overrides, names)
     solves = algorithms is None or SOLVE in algorithms
     with open_journal(resume, space) as journal, lent(runs, FEWEST_OPERATIONS) as pool:
