@@ -37,6 +37,11 @@ class Layout(NamedTuple):
         return {key: getattr(self, key) for key in WAYS}
 
     @property
+    def in_one_chunk(self) -> Layout:
+        """The same with one stage a device, which has the same weights on each."""
+        return self._replace(chunks=1)
+
+    @property
     def recompute_value(self) -> Any:
         """Recompute as a config gives it."""
         return {FULL: self.recompute} if isinstance(self.recompute, int) else self.recompute

@@ -8,7 +8,7 @@ are. Algorithms that try many orders take seconds each, so they come last, when 
 from __future__ import annotations
 
 from collections import Counter, deque
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Executor
 from heapq import heapify, heappop, heappush
 from math import inf
@@ -25,6 +25,7 @@ from pipesched.tuning.trial import Task, Trial, simulate
 
 AHEAD = 16  # simulations that are under way at once
 NEAREST = 5
+USUAL = ("1f1b", "interleaved")
 
 
 class Progress(NamedTuple):
@@ -197,5 +198,13 @@ class Search:
         over = sorted((trial for trial in self.trials if not trial.fits), key=lambda trial: -trial.spare)
         known = [(trial.point.layout, trial.point.algorithm, -trial.spare) for trial in over]
         dropped = sorted((one for one in self.forbidden if one.over > 0), key=lambda one: one.over)
-        known += [(one.layout, one.algorithms[0], one.over) for one in dropped]
-        return known[:NEAREST]
+        known += [(one.layout, usual_of(one.algorithms), one.over) for one in dropped]
+        first: dict[Layout, tuple[Layout, str, float]] = {}
+        for one in known:
+            first.setdefault(one[0].in_one_chunk, one)
+        return [*first.values()][:NEAREST]
+
+
+def usual_of(algorithms: Sequence[str]) -> str:
+    """Return the algorithm that stands for several: the most usual one of them."""
+    return next((name for name in USUAL if name in algorithms), algorithms[0])

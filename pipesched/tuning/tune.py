@@ -194,7 +194,7 @@ def _wishes(search: Search, best: Trial) -> tuple[Wish, ...]:
     ]
     first: dict[Layout, Wish] = {}
     for wish in sorted(found, key=lambda wish: (wish.over, -wish.most)):
-        first.setdefault(wish.layout, wish)
+        first.setdefault(wish.layout.in_one_chunk, wish)
     return tuple([*first.values()][:MOST_WISHES])
 
 
