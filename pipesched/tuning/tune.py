@@ -34,6 +34,7 @@ MOST_SECONDS, MOST_ROWS, MOST_JOBS = 1_000_000, 1_000, 1_000
 FINALISTS = 5  # layouts that are solved, and retimed on other hardware
 SOLVE_SECONDS = 5.0  # of each
 MOST_WISHES = 3
+FEWEST_POINTS = 100  # for which starting processes pays
 HELPED = 2  # points that miss their memory for which changes are looked for
 Told = Callable[[Progress], None]
 
@@ -92,7 +93,8 @@ def tune(
     clock, runs = Clock(float(seconds), stop), chosen(executor, require_whole(jobs, "jobs", most=MOST_JOBS))
     space = read_space(path_or_text, overrides, names)
     solves = algorithms is None or SOLVE in algorithms
-    with open_journal(resume, space) as journal, lent(runs, FEWEST_OPERATIONS) as pool:
+    work = FEWEST_OPERATIONS if space.points >= FEWEST_POINTS else 0
+    with open_journal(resume, space) as journal, lent(runs, work) as pool:
         search = Search(space, journal.known, journal.note, listener or _nobody)
         try:
             search.run(pool, clock)
