@@ -10,7 +10,8 @@ from typing import Any, NamedTuple
 
 from pipesched.checks import require_label, require_mapping, shown
 from pipesched.config.algorithm import Algorithm
-from pipesched.config.values import Given, read_fields
+from pipesched.config.given import Given
+from pipesched.config.values import read_fields
 from pipesched.errors import ConfigError, InvalidSchedule
 from pipesched.outcome import Outcome
 from pipesched.pipeline.placement import Placement

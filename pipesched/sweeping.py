@@ -162,7 +162,8 @@ def _require_no_conflict(varied: Field, overrides: Mapping[str, Any]) -> None:
 
 def sweep_points(base: Values, field: Field, values: Sequence[Any]) -> list[tuple[int | float, Problem]]:
     """Return each value with the problem in which `field` has it. Raises ConfigError for a bad value."""
-    from pipesched.config.values import Given, problem_of, put
+    from pipesched.config.given import Given
+    from pipesched.config.values import problem_of, put
 
     points = []
     for value in values:

@@ -13,8 +13,9 @@ from pipesched.errors import ConfigError
 
 if TYPE_CHECKING:
     from pipesched.comparison import Comparison
+    from pipesched.config.given import Given
     from pipesched.config.load import Config
-    from pipesched.config.values import Given, Source
+    from pipesched.config.values import Source
     from pipesched.display import Displayable
     from pipesched.file_formats.files import ReadSchedule, Text
     from pipesched.outcome import Outcome

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import NamedTuple
 
 from pipesched.config.fields import SETUP_NAMES
-from pipesched.config.values import Given, located
+from pipesched.config.given import Given, located
 from pipesched.errors import ConfigError
 from pipesched.estimation.derived import derive
 from pipesched.estimation.sections import Section, Sections, merged

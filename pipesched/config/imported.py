@@ -7,8 +7,9 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from pipesched.checks import shown
+from pipesched.config.given import Given, located
 from pipesched.config.load import load_values
-from pipesched.config.values import Given, Source, Values, default_values, has_setup, located, override, problem_of
+from pipesched.config.values import Source, Values, default_values, has_setup, override, problem_of
 from pipesched.errors import ConfigError
 from pipesched.pipeline.placement import Placement
 from pipesched.pipeline.plan import Plan

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from difflib import get_close_matches
 from pathlib import Path
-from types import MappingProxyType
 from typing import Any, NamedTuple
 
 from pipesched.checks import shown
@@ -26,6 +25,7 @@ from pipesched.config.fields import (
     keys_of,
     top_keys,
 )
+from pipesched.config.given import Given, located
 from pipesched.config.text_numbers import only_numbers
 from pipesched.errors import ConfigError
 from pipesched.names import look_up
@@ -35,18 +35,6 @@ from pipesched.pipeline.problem import Problem
 from pipesched.pipeline.quantities import exact
 
 TWO_A_DEVICE = object()  # the built-in default's stages, until the devices are known
-
-
-class Given(NamedTuple):
-    """A value that a user gave, and where it stands in a file (`file:line: key`), if it does.
-
-    `inside` says of a mapping where each of its entries stands, by name; `built_in` that it is of the built-in default.
-    """
-
-    value: Any
-    where: str | None = None
-    inside: Mapping[str, str] = MappingProxyType({})
-    built_in: bool = False
 
 
 class Source(NamedTuple):
@@ -246,11 +234,3 @@ def _two_a_device(devices: Any) -> int | None:
     except ValueError:
         return None
     return 2 * int(count) if count.denominator == 1 else None
-
-
-def located(error: ConfigError, values: Mapping[str, Given]) -> ConfigError:
-    """Return an error that says where the value at fault stands, if it stands in a file."""
-    given = values.get(error.key or "")
-    if given is None or given.where is None:
-        return error
-    return error.at(given.inside.get(str(error.entry), given.where))

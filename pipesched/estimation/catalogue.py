@@ -6,8 +6,9 @@ from collections.abc import Iterator
 from dataclasses import asdict
 from typing import Any
 
+from pipesched.estimation.hardware_reader import preset_hardware
 from pipesched.estimation.parameters import parameters
-from pipesched.estimation.presets import HARDWARE, MODELS, Preset, preset, preset_hardware, preset_model, preset_names
+from pipesched.estimation.presets import HARDWARE, MODELS, Preset, preset, preset_model, preset_names
 
 SHAPES = ("layers", "hidden", "heads", "kv_heads", "head", "ffn", "vocabulary")
 NATURE = ("mlp", "norm", "bias", "positions", "tied", "qk_norm")

@@ -44,6 +44,11 @@ def read_hardware(value: Value) -> Hardware:
     return _hardware({"name": "GPU", "efficiency": TYPICAL, **USUAL, **given})
 
 
+def preset_hardware(name: str) -> Hardware:
+    """Return the GPU of that name. Raises ConfigError for an unknown one."""
+    return _preset(name, "hardware", MAPPING)
+
+
 def _preset(name: object, key: str, rest: str = "") -> Hardware:
     found = preset(HARDWARE, name, key, rest)
     entries = found.value.data

@@ -10,7 +10,6 @@ from typing import Any, NamedTuple
 from pipesched.checks import shown
 from pipesched.config.yaml_reader import Value, parse_yaml
 from pipesched.errors import ConfigError
-from pipesched.estimation.hardware import Hardware
 from pipesched.estimation.huggingface import read_model
 from pipesched.estimation.model import Model
 from pipesched.names import require_name
@@ -66,10 +65,3 @@ def _read(kind: str, name: str) -> Preset:
 def preset_model(name: str) -> Model:
     """Return the model of that name. Raises ConfigError for an unknown one."""
     return read_model(preset(MODELS, name, "model").keys, name)
-
-
-def preset_hardware(name: str) -> Hardware:
-    """Return the GPU of that name. Raises ConfigError for an unknown one."""
-    from pipesched.estimation.hardware_reader import read_hardware
-
-    return read_hardware(Value(name, 0))

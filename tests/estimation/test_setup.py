@@ -9,7 +9,8 @@ import pytest
 
 from pipesched.errors import ConfigError
 from pipesched.estimation.divisors import nearest_divisors, nearest_multiples
-from pipesched.estimation.presets import preset_hardware, preset_model
+from pipesched.estimation.hardware_reader import preset_hardware
+from pipesched.estimation.presets import preset_model
 from pipesched.estimation.setup import Batch, Parallel, Setup, Training
 
 SETUP = Setup(

@@ -12,7 +12,8 @@ from pipesched.config.values import read_fields
 from pipesched.config.yaml_reader import parse_yaml
 from pipesched.errors import ConfigError
 from pipesched.estimation.hardware import Efficiency
-from pipesched.estimation.presets import preset_hardware, preset_model
+from pipesched.estimation.hardware_reader import preset_hardware
+from pipesched.estimation.presets import preset_model
 from pipesched.estimation.setup import Batch, Parallel, Setup, Training
 from pipesched.estimation.setup_reader import ReadSetup, read_setup, setup_of
 

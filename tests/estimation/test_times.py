@@ -12,8 +12,9 @@ import pytest
 
 from pipesched.estimation.communication import boundary_time, expert_terms, message_terms, tensor_terms
 from pipesched.estimation.hardware import Efficiency, Hardware
+from pipesched.estimation.hardware_reader import preset_hardware
 from pipesched.estimation.once_a_step import data_terms, optimizer_terms
-from pipesched.estimation.presets import preset_hardware, preset_model
+from pipesched.estimation.presets import preset_model
 from pipesched.estimation.products import Product, core_flops, layer_products
 from pipesched.estimation.setup import Batch, Parallel, Setup, Training
 from pipesched.estimation.terms import Term, total
