@@ -16,12 +16,13 @@ from time import time
 from typing import NamedTuple
 
 from pipesched.core.clock import Clock, TimeIsUp
+from pipesched.estimation.result import Estimate
 from pipesched.executors.batches import Begun
 from pipesched.tuning.bounds import SETTLED
 from pipesched.tuning.point import Layout
 from pipesched.tuning.prune import BOUND, DIVISIBILITY, MEMORY, REASONS, Dropped, Hope, looked_at, sift
 from pipesched.tuning.space import Space
-from pipesched.tuning.trial import Task, Trial, simulate
+from pipesched.tuning.trial import Simulated, Task, Trial, simulate
 
 AHEAD = 16  # simulations that are under way at once
 NEAREST = 5
@@ -48,28 +49,28 @@ class Runs:
     def __init__(self, executor: Executor | None, clock: Clock, space: Space, known: Mapping[str, Trial]) -> None:
         self._executor, self._clock, self._space, self._known = executor, clock, space, known
         self._until = time() + clock.left if clock.limit < inf else inf
-        self._begun: deque[Trial | Begun[Trial | None]] = deque()
+        self._begun: deque[Simulated | Begun[Simulated | None]] = deque()
 
     def __len__(self) -> int:
         return len(self._begun)
 
-    def begin(self, hope: Hope) -> None:
-        """Simulate a point, in the executor if there is one."""
+    def begin(self, hope: Hope, bar: float) -> None:
+        """Simulate a point, in the executor if there is one; `bar` is the best rate so far."""
         known = self._known.get(hope.point.key)
         if known is not None:
-            self._begun.append(known)
+            self._begun.append(Simulated(known))
             return
-        task = Task(hope.point, hope.setup, self._space.given, self._until)
+        task = Task(hope.point, hope.setup, self._space.given, self._until, bar)
         name = f"{hope.point.layout}, {hope.point.algorithm}"
         self._begun.append(Begun(self._executor, simulate, task, name, self._clock))
 
-    def first(self) -> Trial:
+    def first(self) -> Simulated:
         """Return the trial of the first one that was begun and not yet taken. Raises TimeIsUp, WorkerDied."""
         run = self._begun.popleft()
-        trial = run if isinstance(run, Trial) else run.result()
-        if trial is None:
+        found = run.result() if isinstance(run, Begun) else run
+        if found is None:
             raise TimeIsUp
-        return trial
+        return found
 
     def cancel(self) -> None:
         """Drop what was not taken."""
@@ -86,6 +87,7 @@ class Search:
         self.pruned = Counter(dict.fromkeys(REASONS, 0))
         self.trials: list[Trial] = []
         self.best: Trial | None = None
+        self.estimate: Estimate | None = None  # of the best one, where it was simulated now
         self.forbidden: list[Dropped] = []
         self.legal = 0
         self._quick: list[tuple[float, int, Hope]] = []
@@ -107,11 +109,11 @@ class Search:
         runs = Runs(executor, clock, self.space, self.known)
         try:
             while len(runs) < AHEAD and (hope := self._next(clock)):
-                runs.begin(hope)
+                runs.begin(hope, self.bar)
             while runs:
-                self._take(runs.first())
+                self._take(*runs.first())
                 if hope := self._next(clock):
-                    runs.begin(hope)
+                    runs.begin(hope, self.bar)
         except TimeIsUp:
             pass
         finally:
@@ -161,14 +163,14 @@ class Search:
                     heappush(queue, (-closer.most, number, closer))
         return None
 
-    def _take(self, trial: Trial) -> None:
+    def _take(self, trial: Trial, estimate: Estimate | None) -> None:
         """Count a trial, and keep it where its algorithm applies."""
         if trial.step is None:
             self.pruned[DIVISIBILITY] += 1
         else:
             self.trials.append(trial)
             if trial.fits and (self.best is None or trial.rank < self.best.rank):
-                self.best = trial
+                self.best, self.estimate = trial, estimate
         if trial.point.key not in self.known:
             self.note(trial)
         self.report()

@@ -19,12 +19,16 @@ from pipesched.tuning.point import Point
 
 
 class Task(NamedTuple):
-    """What a worker needs to simulate a point; `given` are parameters of make_problem, `until` is a time of day."""
+    """What a worker needs to simulate a point.
+
+    `given` are parameters of make_problem, `until` is a time of day, `bar` the best rate that is known.
+    """
 
     point: Point
     setup: Setup
     given: Mapping[str, Any]
     until: float = inf
+    bar: float = 0.0
 
 
 @dataclass(frozen=True)
@@ -59,17 +63,26 @@ class Trial:
         return not self.fits, -self.rate, self.memory, self.point.key
 
 
-def simulate(task: Task) -> Trial | None:
+class Simulated(NamedTuple):
+    """The trial of a point, and its estimate where it fits and reaches the bar."""
+
+    trial: Trial
+    estimate: Estimate | None = None
+
+
+def simulate(task: Task) -> Simulated | None:
     """Return the trial of a point, None once it is `until`. It is what `estimate` says of its setup and algorithm."""
     try:
         with under(Clock(max(task.until - time(), 0.0))):
-            return trial_of(task.point, estimate_of_point(task))
+            found = estimate_of_point(task)
+            trial = trial_of(task.point, found)
     except TimeIsUp:
         return None
     except NotApplicable as error:
-        return Trial(task.point, reason=error.message)
+        return Simulated(Trial(task.point, reason=error.message))
     except PipeschedError as error:
-        return Trial(task.point, reason=str(error))
+        return Simulated(Trial(task.point, reason=str(error)))
+    return Simulated(trial, found if trial.fits and trial.rate >= task.bar else None)
 
 
 def estimate_of_point(task: Task) -> Estimate:

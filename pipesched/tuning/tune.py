@@ -171,6 +171,8 @@ def _tuning(space: Space, search: Search, finished: Sequence[tuple[Trial, Finish
 def _estimate(space: Space, search: Search, best: Trial, finished: Sequence[tuple[Trial, Finished]]) -> Estimate:
     """Return the estimate of the best point; of one that `solve` found that of the same layout's best algorithm."""
     same = next(trial for trial in search.fitting() if trial.point.layout == best.point.layout)
+    if same is search.best and search.estimate is not None:
+        return search.estimate
     known = (done.estimate for trial, done in finished if trial.point == same.point)
     return next(known, None) or estimate_of_point(Task(same.point, space.setup(same.point.layout), space.given))
 
@@ -216,7 +218,8 @@ def _nearest(space: Space, search: Search) -> tuple[Miss, ...]:
     """Return what misses its memory by least, the first ones with changes that make them fit."""
     misses = []
     for number, (layout, algorithm, over) in enumerate(search.nearest()):
-        misses.append(Miss(layout, algorithm, over, _help(space, layout, algorithm) if number < HELPED else ()))
+        helped = number < HELPED and not search.left
+        misses.append(Miss(layout, algorithm, over, _help(space, layout, algorithm) if helped else ()))
     return tuple(misses)
 
 
