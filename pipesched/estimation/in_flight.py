@@ -8,7 +8,6 @@ from functools import lru_cache
 from pipesched.errors import PipeschedError
 from pipesched.pipeline.arguments import make_problem
 from pipesched.pipeline.kinds import KINDS
-from pipesched.pipeline.ops import Pair
 from pipesched.pipeline.placement import Placement
 from pipesched.pipeline.plan import Plan
 from pipesched.schedulers.registry import family
@@ -66,22 +65,29 @@ def held_counts(plan: Plan, device: int) -> Iterator[dict[int, int]]:
 
     A forward takes an activation; what frees all of it, or the last of it, gives it back.
     """
-    counts: dict[int, int] = {}
-    for slot in plan.slots(device):
-        for op in slot if isinstance(slot, Pair) else (slot,):
-            kind = KINDS[op.kind]
-            if kind.takes == "activation":
-                counts[op.stage] = counts.get(op.stage, 0) + 1
+    index, counts = plan.index, dict[int, int]()
+    changes = [_change(letter) for letter in index.letters for _ in range(index.stages)]
+    for slot in plan.orders[device]:
+        for number in (slot, plan.pairs[slot]) if slot in plan.pairs else (slot,):
+            change = changes[index.row_of(number)]
+            if change:
+                stage = index.stage_of(number)
+                counts[stage] = counts.get(stage, 0) + change
+            if change > 0:
                 yield dict(counts)
-            elif kind.gives in ("activation", "retained"):
-                counts[op.stage] -= 1
+
+
+def _change(letter: str) -> int:
+    """Return by how many activations an operation of a kind changes what is held."""
+    kind = KINDS[letter]
+    return 1 if kind.takes == "activation" else -int(kind.gives in ("activation", "retained"))
 
 
 def _largest(held: Iterable[dict[int, int]], stages: Sequence[int]) -> tuple[Counts, ...]:
     """Return the largest counts: none of them is below another."""
     found = {tuple(counts.get(stage, 0) for stage in stages) for counts in held}
-    return tuple(sorted(one for one in found if not any(_is_below(one, other) for other in found)))
-
-
-def _is_below(one: Counts, other: Counts) -> bool:
-    return one != other and all(mine <= theirs for mine, theirs in zip(one, other, strict=True))
+    largest: list[Counts] = []
+    for one in sorted(found, reverse=True):  # none is below one that comes later
+        if not any(all(mine <= theirs for mine, theirs in zip(one, other, strict=True)) for other in largest):
+            largest.append(one)
+    return tuple(reversed(largest))

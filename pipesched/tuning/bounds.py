@@ -205,10 +205,9 @@ class Reach:
     @cached_property
     def least(self) -> float:
         """Microseconds that no pipeline of the family is shorter than; infinite where memory holds no cut."""
-        both_ways = self.family.placement == BOTH_WAYS
-        low = self.known.least(whole=self.family.name in WHOLE, copies=1 + both_ways)
-        if both_ways:
-            return low
+        low = self.known.least(whole=self.family.name in WHOLE, copies=self._copies)
+        if self._copies > 1 and self.known.setup.parallel.pipeline % 2:
+            return low  # the device in the middle is its own mirror
         if min(self._kept) < 0 or not self._holds(inf):
             return inf
         high = low
@@ -221,8 +220,8 @@ class Reach:
 
     def _holds(self, time: float) -> bool:
         """Return whether the devices together can have all layers, in so many microseconds and within their memory."""
-        layers, most = self.known.setup.model.layers, 0
-        work, each = self.known.quickest.work, time / self.known.setup.microbatches
+        layers, most = self._copies * self.known.setup.model.layers, 0
+        work, each = self.known.quickest.work / self._copies, time / self.known.setup.microbatches
         for device, kept in enumerate(self._kept):
             left = each - self._waits(device, each) - self._ends(device)
             if left < 0:
@@ -236,7 +235,7 @@ class Reach:
         `each` is the most work of a device in a microbatch. The stages before its first one have layers, and with one
         stage a device those that the devices behind cannot do.
         """
-        before = self._placement.devices.index(device)
+        before = min(self._stages[device])
         if not before or each == inf:
             return 0.0
         known = self.known
@@ -248,14 +247,24 @@ class Reach:
 
     def _ends(self, device: int) -> float:
         """Return the work of the embedding and the head on a device."""
-        items = self.known.items.each
-        work = items[0].work if device == self._placement.devices[0] else 0
-        return work + (items[-1].work if device == self._placement.devices[-1] else 0)
+        items, stages = self.known.items.each, self._stages[device]
+        work = (items[0].work if 0 in stages else 0) + (items[-1].work if self.stages - 1 in stages else 0)
+        return work / self._copies
+
+    @property
+    def _copies(self) -> int:
+        """How many devices hold a stage, and share its microbatches."""
+        return 1 + (self.family.placement == BOTH_WAYS)
 
     @cached_property
     def _placement(self) -> Placement:
         name = "linear" if self.family.placement == ANY else self.family.placement
         return _named(name, self.known.setup.parallel.pipeline, self.stages)
+
+    @cached_property
+    def _stages(self) -> list[list[int]]:
+        """The stages of each device."""
+        return _stages_of(self._placement)
 
     @cached_property
     def _kept(self) -> tuple[int, ...]:
@@ -267,7 +276,7 @@ class Reach:
 
     def _layers_on(self, device: int, held: Sequence[Counts]) -> int:
         """Return the most layers that a device holds with these counts of microbatches at once."""
-        known, stages = self.known, self._placement.stages_on(device)
+        known, stages = self.known, self._stages[device]
         least = [int(0 < stage < self.stages - 1) for stage in stages]  # the others may have no layer
         room = known.room - known.states_of_ends(first=0 in stages, last=self.stages - 1 in stages)
         most = inf
@@ -276,6 +285,11 @@ class Reach:
             kept = known.activation * (sum(map(mul, counts, least)) - low * sum(least))
             most = min(most, (room - kept) // (known.states_of_layer + low * known.activation))
         return int(most) if most >= sum(least) else -1
+
+
+@lru_cache(maxsize=256)
+def _stages_of(placement: Placement) -> list[list[int]]:
+    return [placement.stages_on(device) for device in range(placement.last + 1)]
 
 
 @lru_cache(maxsize=1024)
