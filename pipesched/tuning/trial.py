@@ -9,7 +9,7 @@ from time import time
 from typing import Any, NamedTuple
 
 from pipesched.core.clock import Clock, TimeIsUp, under
-from pipesched.errors import NotApplicable, PipeschedError
+from pipesched.errors import NoSchedule, NotApplicable, PipeschedError
 from pipesched.estimation.derived import outline
 from pipesched.estimation.items import GB
 from pipesched.estimation.result import Estimate, Step
@@ -32,7 +32,7 @@ class Trial:
     """A point that was simulated. `memory` is GB of the fullest device, `spare` the GB that the tightest one has left.
 
     `layout` is what each stage holds, as Megatron-LM writes it. `reason` says why the algorithm does not apply; then
-    there is no step.
+    there is no step. So it is where an algorithm that obeys the memory finds no schedule: then it `is_short`.
     """
 
     point: Point
@@ -42,6 +42,7 @@ class Trial:
     bubble: float = 0.0
     layout: str = ""
     reason: str = ""
+    is_short: bool = False
 
     @property
     def fits(self) -> bool:
@@ -69,7 +70,7 @@ def simulate(task: Task) -> Trial | None:
     except NotApplicable as error:
         return Trial(task.point, reason=error.message)
     except PipeschedError as error:
-        return Trial(task.point, reason=str(error))
+        return Trial(task.point, reason=str(error), is_short=isinstance(error, NoSchedule))
 
 
 def estimate_of_point(task: Task) -> Estimate:
