@@ -139,20 +139,21 @@ class Outlook:
         return item.size("checkpoint" if again else "activation")
 
     @cached_property
-    def ideal(self) -> float:
-        """Microseconds that no pipeline is shorter than, in whatever memory."""
+    def ideal(self) -> tuple[float, float]:
+        """Microseconds that no pipeline is shorter than, in whatever memory: with one copy of the weights, with two."""
         setup, items = self.setup, self.items
         work, count = float(items.sum_of("work", 0, len(items))), setup.microbatches
         longest = max(item.work for item in (items.each[0], *self._layers, items.each[-1]))
         there = items.sum_of("forward", 0, len(items)) + items.sum_of("backward_input", 0, len(items))
-        return max(work / setup.parallel.pipeline * count, longest * count, float(there))
+        even = max(work / setup.parallel.pipeline * count, float(there))
+        return max(even, longest * count), max(even, longest * count / 2)  # copies have half the microbatches each
 
     def least(self, *, whole: bool, copies: int = 1) -> float:
         """Return microseconds that no pipeline is shorter than, with so many copies of the weights in all.
 
         `whole`: no backward is split.
         """
-        return max(self.ideal, self._area(copies, whole=whole) * self.setup.microbatches)
+        return max(self.ideal[copies - 1], self._area(copies, whole=whole) * self.setup.microbatches)
 
     def _area(self, copies: int, *, whole: bool) -> float:
         """Return the microseconds for which one microbatch holds all the memory that states leave.
@@ -241,7 +242,7 @@ class Reach:
         known = self.known
         work = (before - 1) * float(known.quickest.work)
         if self.family.placement in ("linear", ANY):  # stages of a device follow each other
-            work = max(work, known.work_of_layers - (len(self._kept) - before) * each)
+            work = max(work, known.work_of_layers - (len(self._kept) - device) * each)
         share = 1.0 if self.family.name in WHOLE else known.share_of_forward
         return share * work / known.setup.microbatches
 
@@ -254,7 +255,7 @@ class Reach:
     @property
     def _copies(self) -> int:
         """How many devices hold a stage, and share its microbatches."""
-        return 1 + (self.family.placement == BOTH_WAYS)
+        return copies_of(self.family)
 
     @cached_property
     def _placement(self) -> Placement:
@@ -295,6 +296,11 @@ def _stages_of(placement: Placement) -> list[list[int]]:
 @lru_cache(maxsize=1024)
 def _named(name: str, devices: int, stages: int) -> Placement:
     return named_placement(name, devices, stages)
+
+
+def copies_of(family: Family) -> int:
+    """Return how many copies of the weights there are, over all devices of a pipeline."""
+    return 2 if family.placement == BOTH_WAYS else 1
 
 
 def most_tokens_a_second(setup: Setup, microseconds: float) -> float:

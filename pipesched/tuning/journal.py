@@ -18,7 +18,7 @@ from pipesched.tuning.space import Space
 from pipesched.tuning.trial import Trial
 
 FORMAT, VERSION = "pipesched.journal", 1
-TRIAL_KEYS = ("memory", "spare", "bubble", "layout", "reason")
+TRIAL_KEYS = ("memory", "spare", "bubble", "layout", "reason", "is_short")
 
 
 class Journal:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from functools import cache
+from itertools import product
 from math import inf
 from typing import NamedTuple
 
@@ -13,7 +14,7 @@ from pipesched.estimation.setup import NONE, SELECTIVE, Setup
 from pipesched.estimation.shapes import items_of
 from pipesched.schedulers.family import ANY, Family
 from pipesched.schedulers.registry import family
-from pipesched.tuning.bounds import WHOLE, Outlook, Reach, misses, most_tokens_a_second, outlook
+from pipesched.tuning.bounds import WHOLE, Outlook, Reach, copies_of, misses, most_tokens_a_second, outlook
 from pipesched.tuning.point import Layout, Point
 from pipesched.tuning.space import Space
 
@@ -85,14 +86,14 @@ def _of_layout(space: Space, layout: Layout, setup: Setup, seen: dict[object, La
     over = misses(setup, known.floor)
     if over > 0:
         text = f"weights, optimizer and one microbatch are {over:.1f} GB too much"
-        yield Dropped(layout, left, MEMORY, text, over, _rate(known, known.ideal))
+        yield Dropped(layout, left, MEMORY, text, over, _rate(known, min(known.ideal)))
         return
     twin = seen.setdefault((layout.chunks, known.signature), layout)
     if twin is not layout:
         yield Dropped(layout, left, DOMINANCE, f"the same times and memory as {twin}")
         return
-    rates = {whole: _rate(known, known.least(whole=whole)) for whole in (False, True)}
-    yield from (Hope(Point(layout, name), setup, rates[name in WHOLE]) for name in left)
+    rates = {key: _rate(known, known.least(whole=key[0], copies=key[1])) for key in product((False, True), (1, 2))}
+    yield from (Hope(Point(layout, name), setup, rates[name in WHOLE, copies_of(family(name))]) for name in left)
 
 
 def with_one_chunk(setup: Setup) -> Setup:

@@ -166,7 +166,7 @@ class Search:
     def _take(self, trial: Trial, estimate: Estimate | None) -> None:
         """Count a trial, and keep it where its algorithm applies."""
         if trial.step is None:
-            self.pruned[DIVISIBILITY] += 1
+            self.pruned[MEMORY if trial.is_short else DIVISIBILITY] += 1
         else:
             self.trials.append(trial)
             if trial.fits and (self.best is None or trial.rank < self.best.rank):

@@ -9,7 +9,7 @@ from time import time
 from typing import Any, NamedTuple
 
 from pipesched.core.clock import Clock, TimeIsUp, under
-from pipesched.errors import NotApplicable, PipeschedError
+from pipesched.errors import NoSchedule, NotApplicable, PipeschedError
 from pipesched.estimation.derived import outline
 from pipesched.estimation.items import GB
 from pipesched.estimation.result import Estimate, Step
@@ -36,7 +36,7 @@ class Trial:
     """A point that was simulated. `memory` is GB of the fullest device, `spare` the GB that the tightest one has left.
 
     `layout` is what each stage holds, as Megatron-LM writes it. `reason` says why the algorithm does not apply; then
-    there is no step.
+    there is no step. So it is where an algorithm that obeys the memory finds no schedule: then it `is_short`.
     """
 
     point: Point
@@ -46,6 +46,7 @@ class Trial:
     bubble: float = 0.0
     layout: str = ""
     reason: str = ""
+    is_short: bool = False
 
     @property
     def fits(self) -> bool:
@@ -81,7 +82,7 @@ def simulate(task: Task) -> Simulated | None:
     except NotApplicable as error:
         return Simulated(Trial(task.point, reason=error.message))
     except PipeschedError as error:
-        return Simulated(Trial(task.point, reason=str(error)))
+        return Simulated(Trial(task.point, reason=str(error), is_short=isinstance(error, NoSchedule)))
     return Simulated(trial, found if trial.fits and trial.rate >= task.bar else None)
 
 

@@ -1,0 +1,136 @@
+"""Small spaces that tests of a search share, drawn at random; and what all points of a space come to, one by one."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from itertools import product
+from math import prod
+from random import Random
+from typing import Any, NamedTuple
+
+import pipesched
+from pipesched.errors import ConfigError, NoSchedule, NotApplicable
+from pipesched.estimation.result import Estimate
+
+Config = dict[str, Any]
+GPU: Config = {"tflops": 400, "memory": 40, "bandwidth": 1500, "nvlink": 300, "nic": 25, "pcie": 32}
+LLAMA: Config = {
+    "num_hidden_layers": 6,
+    "hidden_size": 2048,
+    "num_attention_heads": 16,
+    "num_key_value_heads": 8,
+    "intermediate_size": 5632,
+    "vocab_size": 32000,
+}
+EXPERTS: Config = {
+    "model_type": "qwen3_moe",
+    **LLAMA,
+    "head_dim": 128,
+    "num_experts": 8,
+    "num_experts_per_tok": 2,
+    "moe_intermediate_size": 1408,
+}
+DENSE_FIRST: Config = {
+    "model_type": "deepseek_v3",
+    **LLAMA,
+    "num_key_value_heads": 16,
+    "kv_lora_rank": 256,
+    "qk_nope_head_dim": 64,
+    "qk_rope_head_dim": 32,
+    "v_head_dim": 64,
+    "n_routed_experts": 8,
+    "n_shared_experts": 1,
+    "num_experts_per_tok": 2,
+    "moe_intermediate_size": 1024,
+    "first_k_dense_replace": 1,
+    "num_nextn_predict_layers": 1,
+}
+FAMILIES = (
+    "1f1b", "naive", "interleaved", "zb-h1", "zb-h2", "zb-v", "dualpipe", "dualpipe-v", "hanayo", "looped-bfs", "list",
+    "1f1b-v", "chimera", "eager-1f1b", "interleaved-zb", "gis-h", "1f1b-overlap", "interleaved-overlap",
+)  # fmt: skip
+WAYS = ("tensor", "pipeline", "chunks", "context", "expert", "expert_tensor")
+
+
+class Found(NamedTuple):
+    """A point of a space: its sizes, its algorithm, and its estimate; None where it has none."""
+
+    sizes: tuple[Any, ...]
+    algorithm: str
+    estimate: Estimate | None
+
+
+def small_space(seed: int, most: int = 240) -> tuple[Config, list[str]]:
+    """A model, a cluster, candidates and algorithms: at most so many points. Some clusters are short of memory."""
+    draw = Random(seed)
+    while True:
+        config, algorithms = _drawn(draw, (LLAMA, EXPERTS, LLAMA, DENSE_FIRST)[seed % 4], short=seed % 3 != 2)
+        if points(config, algorithms) <= most:
+            return config, algorithms
+
+
+def _drawn(draw: Random, base: Config, *, short: bool) -> tuple[Config, list[str]]:
+    parallel: Config = {
+        "gpus": draw.choice([4, 8, 8]),
+        "tensor": draw.choice([1, [1, 2], [2, 4]]),
+        "pipeline": draw.choice([[2, 4], [1, 2, 4], [2, 3], 4]),
+        "chunks": draw.choice([[1, 2], [2, 1, 3], 1, [2, 3]]),
+        "context": draw.choice([1, 1, [1, 2]]),
+        "expert": 1 if base is LLAMA else draw.choice([[1, 4], [2, 8]]),
+    }
+    if base is not LLAMA and draw.random() < 0.3:
+        parallel["expert_tensor"] = [1, 2]
+    recomputes = ("none", ["none", "full"], [{"full": 1}, "none"], ["selective", "none"], ["selective", {"full": 2}])
+    config = {
+        "model": {**base, "num_hidden_layers": draw.randint(4, 9), "vocab_size": draw.choice([8000, 32000, 128000])},
+        "hardware": {**GPU, "memory": round(draw.uniform(3, 8), 2) if short else 80},
+        "parallel": parallel,
+        "batch": {
+            "sequence": draw.choice([1024, 4096]),
+            "global": draw.choice([16, 32]),
+            "micro": draw.choice([1, [1, 2], [2, 1]]),
+        },
+        "training": {"recompute": draw.choice(recomputes), "flash_attention": draw.random() < 0.7},
+    }
+    return config, draw.sample(FAMILIES, draw.randint(5, 8))
+
+
+def points(config: Config, algorithms: Sequence[str]) -> int:
+    """How many points a space has."""
+    fields = [*(config["parallel"].get(way, 1) for way in WAYS), config["batch"]["micro"]]
+    return prod(len(listed(field)) for field in (*fields, config["training"]["recompute"])) * len(algorithms)
+
+
+def listed(value: Any) -> list[Any]:
+    """The candidates of a field."""
+    return value if isinstance(value, list) else [value]
+
+
+def enumerated(config: Config, algorithms: Sequence[str], **more: Any) -> Iterator[Found]:
+    """Every point of a space, estimated by itself."""
+    parallel, batch, training = config["parallel"], config["batch"], config.get("training", {})
+    fields = [*(listed(parallel.get(way, 1)) for way in WAYS), listed(batch.get("micro", 1))]
+    for *ways, micro, recompute in product(*fields, listed(training.get("recompute", "none"))):
+        one = {
+            **config,
+            **more,
+            "parallel": {**parallel, **dict(zip(WAYS, ways, strict=True))},
+            "batch": {**batch, "micro": micro},
+            "training": {**training, "recompute": recompute},
+        }
+        plain = recompute["full"] if isinstance(recompute, dict) else recompute
+        for algorithm in algorithms:
+            yield Found((*ways, micro, plain), algorithm, estimated(one, algorithm))
+
+
+def estimated(config: Config, algorithm: str) -> Estimate | None:
+    """The estimate of a config; None where sizes do not divide, or the algorithm has no schedule."""
+    try:
+        return pipesched.estimate(None, algorithm, **config)
+    except (ConfigError, NotApplicable, NoSchedule):
+        return None
+
+
+def held(estimate: Estimate) -> float:
+    """GB of the fullest device."""
+    return max(float(device.total) / 1e9 for device in estimate.devices)

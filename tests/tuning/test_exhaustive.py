@@ -1,0 +1,90 @@
+"""The best point of a small space is the best of all its points, each estimated by itself."""
+
+from __future__ import annotations
+
+from functools import cache
+
+import pytest
+
+import pipesched
+from tests.tuning.spaces import DENSE_FIRST, GPU, Config, Found, enumerated, held, small_space
+
+SEEDS = (0, 1, 2, 3, 5, 6, 7, 8, 9, 11)
+
+
+def best_of(found: list[Found]) -> tuple[float, float, float] | None:
+    """The step time, the rate and the memory of the fastest point that fits, of equal ones the one that holds least."""
+    fitting = [one.estimate for one in found if one.estimate is not None and one.estimate.fits]
+    if not fitting:
+        return None
+    best = min(fitting, key=lambda estimate: (-estimate.step.tokens_per_second_per_gpu, held(estimate)))
+    return best.step.time, best.step.tokens_per_second_per_gpu, held(best)
+
+
+def hold_against_all_points(config: Config, algorithms: list[str]) -> pipesched.Tuning:
+    """Every point is counted once, the first row is the best of them, and each row is what `estimate` says of it."""
+    tuning = pipesched.tune(None, algorithms, top=1000, **config)
+    every = list(enumerated(config, algorithms))
+    assert tuning.space == len(every)
+    assert tuning.space == tuning.simulated + sum(tuning.pruned.values())
+    assert (tuning.left, tuning.is_complete) == (0, True)
+    first = tuning.best
+    assert best_of(every) == (None if first is None else (first.step and first.step.time, first.rate, first.memory))
+    estimates = {(one.sizes, one.algorithm): one.estimate for one in every}
+    for row in tuning:
+        estimate = estimates[tuple(row.point.layout), row.point.algorithm]
+        assert estimate is not None
+        assert (estimate.step, held(estimate), estimate.fits, estimate.layout) == (
+            row.step, row.memory, True, row.layout,
+        )  # fmt: skip
+    ranks = [(-row.rate, row.memory) for row in tuning]
+    assert ranks == sorted(ranks)
+    return tuning
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+def test_the_best_of_a_random_space_is_the_best_of_all_its_points(seed: int) -> None:
+    """Models with and without experts, with and without enough memory: step, rate and memory, to the last bit."""
+    small(seed)
+
+
+@cache
+def small(seed: int) -> pipesched.Tuning:
+    """The answer for a random space, held against all points once."""
+    return hold_against_all_points(*small_space(seed))
+
+
+def test_every_reason_leaves_out_points_of_these_spaces() -> None:
+    """So that the test above says something about each of the four, with memory and without."""
+    found = [small(seed) for seed in SEEDS]
+    for reason in ("divisibility", "memory", "bound", "dominance"):
+        assert sum(tuning.pruned[reason] > 0 for tuning in found) >= 2, reason
+    assert sum(bool(tuning.rows) for tuning in found) >= 7
+
+
+@pytest.mark.parametrize("training", [{"layout": [3, 3, 2, 2]}, {"layout": "Et*2|t*3|t*3|t*2,mL"}])
+def test_a_given_cut_into_stages(training: Config) -> None:
+    """Layers that the config assigns to stages leave only the layouts with so many stages."""
+    config: Config = {
+        "model": {**DENSE_FIRST, "num_hidden_layers": 10},
+        "hardware": {**GPU, "memory": 12},
+        "parallel": {"gpus": 8, "tensor": [1, 2], "pipeline": [2, 4], "chunks": [1, 2], "context": 1, "expert": [1, 2]},
+        "batch": {"sequence": 1024, "global": 16, "micro": [1, 2]},
+        "training": training,
+    }
+    tuning = hold_against_all_points(config, ["1f1b", "interleaved", "zb-v", "zb-h1", "naive"])
+    assert {row.point.layout.pipeline * row.point.layout.chunks for row in tuning} == {4}
+
+
+@pytest.mark.parametrize("given", [{"p2p": 3}, {"budget": 4}, {"forward": 7}])
+def test_numbers_of_the_config_count_instead(given: Config) -> None:
+    """Times and memory that stand in the config replace derived ones, and no bound on these leaves out a point."""
+    config: Config = {
+        "model": {**DENSE_FIRST, "num_hidden_layers": 6},
+        "hardware": {**GPU, "memory": 12},
+        "parallel": {"gpus": 8, "tensor": [1, 2], "pipeline": 4, "chunks": [1, 2], "context": 1, "expert": 1},
+        "batch": {"sequence": 1024, "global": 16, "micro": [1, 2]},
+        **given,
+    }
+    tuning = hold_against_all_points(config, ["1f1b", "interleaved", "zb-v", "zb-h1", "hanayo"])
+    assert tuning.pruned["bound"] == 0
