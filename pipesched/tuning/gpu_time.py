@@ -26,12 +26,29 @@ KIND = {  # name of a term -> what it counts as; all others are matrix products
     "kernels": LAUNCHES,
     "waits for the host": LAUNCHES,
 }
+GIVEN = {"forward", "backward", "backward_input", "backward_weight", "recompute", "overlap"}  # of make_problem
 
 
 def gpu_time(estimate: Estimate) -> tuple[Part, ...]:
     """Return the parts of the GPU time of a step, the largest first; they sum up to 1."""
-    microbatches, step = estimate.setup.microbatches, estimate.step
+    step = estimate.step
     whole = step.time * estimate.problem.devices
+    sums = _given(estimate) if GIVEN & {*estimate.cutter.replaced} else _derived(estimate)
+    sums["gradients and parameters"] = step.communication * estimate.problem.devices
+    sums["optimizer"] = step.optimizer * estimate.problem.devices
+    sums["idle"] = max(whole - sum(sums.values()), 0.0)
+    parts = [Part(name, value / whole) for name, value in sums.items() if value > 0]
+    return tuple(sorted(parts, key=lambda part: -part.share))
+
+
+def _given(estimate: Estimate) -> dict[str, float]:
+    """Return the milliseconds of all operations, where the config gives times in place of those that have terms."""
+    return {"forwards and backwards": float(sum(estimate.outcome.schedule.busy))}
+
+
+def _derived(estimate: Estimate) -> dict[str, float]:
+    """Return the milliseconds of all operations by what they are made of."""
+    microbatches = estimate.setup.microbatches
     sums: dict[str, float] = {}
     for item in estimate.items.each:
         for operation in OPERATIONS:
@@ -39,11 +56,7 @@ def gpu_time(estimate: Estimate) -> tuple[Part, ...]:
                 sums[name] = sums.get(name, 0.0) + value * microbatches
     again = (estimate.items.each[number] for stage in estimate.stages for number in stage.again)
     sums[AGAIN] = sums.get(AGAIN, 0.0) + sum(item.time("recompute") for item in again) / PER_MS * microbatches
-    sums["gradients and parameters"] = step.communication * estimate.problem.devices
-    sums["optimizer"] = step.optimizer * estimate.problem.devices
-    sums["idle"] = max(whole - sum(sums.values()), 0.0)
-    parts = [Part(name, value / whole) for name, value in sums.items() if value > 0]
-    return tuple(sorted(parts, key=lambda part: -part.share))
+    return sums
 
 
 def _terms(terms: Terms) -> list[tuple[str, float]]:

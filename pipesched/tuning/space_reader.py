@@ -11,6 +11,7 @@ from pipesched.config.text_numbers import only_numbers
 from pipesched.config.values import Values
 from pipesched.config.yaml_reader import Value
 from pipesched.errors import ConfigError
+from pipesched.estimation.presets import MODELS, preset_names
 from pipesched.estimation.sections import Section, located
 from pipesched.estimation.setup import AUTO, FULL, NONE, RECOMPUTES
 from pipesched.estimation.setup_reader import read_unsized
@@ -63,8 +64,20 @@ def _space(values: Values, sections: Mapping[str, Section], algorithms: Sequence
         given=given,
         name=str(values["name"].value) if "name" in values else "",
         data=unsized.data,
-        sections={name: section.value.plain() for name, section in sections.items()},
+        sections={name: _as_given(name, section) for name, section in sections.items()},
     )
+
+
+def _as_given(name: str, section: Section) -> Any:
+    """Return a section as the config has it, but for names of files, which then hold wherever it is read from."""
+    plain = section.value.plain()
+    if name == "model" and isinstance(plain, str) and plain not in preset_names(MODELS):
+        path = section.folder(section.value) / plain
+        return str(path.resolve()) if path.exists() else plain
+    if name == "training" and isinstance(plain, dict) and isinstance(plain.get("efficiency"), str):
+        path = section.folder(section.value.data["efficiency"]) / plain["efficiency"]
+        return {**plain, "efficiency": str(path.resolve())}
+    return plain
 
 
 def _named(algorithms: Sequence[str]) -> tuple[str, ...]:

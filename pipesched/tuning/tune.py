@@ -13,7 +13,7 @@ from typing import Any
 
 from pipesched.checks import require_callable, require_number, require_sequence, require_type, require_whole
 from pipesched.config.values import Source
-from pipesched.core.clock import Clock, TimeIsUp
+from pipesched.core.clock import Clock, TimeIsUp, look, under
 from pipesched.errors import PipeschedError
 from pipesched.estimation.estimate import changes
 from pipesched.estimation.result import Estimate
@@ -81,6 +81,7 @@ def tune(
         WorkerDied: A point ends every process that it runs in.
     """
     top = require_whole(top, "top", least=1, most=MOST_ROWS)
+    jobs = require_whole(jobs, "jobs")
     seconds = inf if time_limit is None else require_number(time_limit, "time_limit", most=MOST_SECONDS, above=True)
     if stop is not None:
         require_type(stop, StopEvent, "a threading.Event or None", "stop")
@@ -101,7 +102,7 @@ def tune(
             finished = _finished(space, search, pool, clock, SOLVE_SECONDS if solves else 0.0)
         except KeyboardInterrupt:
             finished = []
-    return _tuning(space, search, finished, top)
+    return _tuning(space, search, finished, top, clock)
 
 
 def _nobody(progress: Progress) -> None:
@@ -140,7 +141,7 @@ def _best_layouts(trials: Sequence[Trial]) -> list[Trial]:
     return [*best.values()][:FINALISTS]
 
 
-def _tuning(space: Space, search: Search, finished: Sequence[tuple[Trial, Finished]], top: int) -> Tuning:
+def _tuning(space: Space, search: Search, finished: Sequence[tuple[Trial, Finished]], top: int, clock: Clock) -> Tuning:
     """Return what a search found."""
     solved = [done.solved for _, done in finished if done.solved is not None]
     rows = sorted([*search.fitting(), *solved], key=lambda trial: trial.rank)
@@ -154,7 +155,7 @@ def _tuning(space: Space, search: Search, finished: Sequence[tuple[Trial, Finish
         "name": space.name,
     }
     if not rows:
-        return Tuning((), nearest=_nearest(space, search), **counts)
+        return Tuning((), nearest=_nearest(space, search, clock), **counts)
     estimate = _estimate(space, search, rows[0], finished)
     return Tuning(
         tuple(rows[:top]),
@@ -214,21 +215,23 @@ def _doubts(finished: Sequence[tuple[Trial, Finished]]) -> Iterator[Doubt]:
         yield Doubt(share, factor, finished[first if gain else 0][0], gain)
 
 
-def _nearest(space: Space, search: Search) -> tuple[Miss, ...]:
+def _nearest(space: Space, search: Search, clock: Clock) -> tuple[Miss, ...]:
     """Return what misses its memory by least, the first ones with changes that make them fit."""
     misses = []
     for number, (layout, algorithm, over) in enumerate(search.nearest()):
-        helped = number < HELPED and not search.left
-        misses.append(Miss(layout, algorithm, over, _help(space, layout, algorithm) if helped else ()))
+        helped = _help(space, layout, algorithm, clock) if number < HELPED else ()
+        misses.append(Miss(layout, algorithm, over, helped))
     return tuple(misses)
 
 
-def _help(space: Space, layout: Layout, algorithm: str) -> tuple[str, ...]:
-    """Return changes with which a layout fits."""
+def _help(space: Space, layout: Layout, algorithm: str, clock: Clock) -> tuple[str, ...]:
+    """Return changes with which a layout fits; none once time is up."""
     from pipesched.tuning.point import Point
 
     try:
-        found = estimate_of_point(Task(Point(layout, algorithm), space.setup(layout), space.given))
-        return tuple(f"{change.text}: {change.rate:,.1f} tokens/s/GPU" for change in changes(found))
-    except PipeschedError:
+        with under(clock):
+            look()
+            found = estimate_of_point(Task(Point(layout, algorithm), space.setup(layout), space.given))
+            return tuple(f"{change.text}: {change.rate:,.1f} tokens/s/GPU" for change in changes(found))
+    except (PipeschedError, TimeIsUp):
         return ()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from decimal import Decimal
 from typing import Any
 
 import yaml
@@ -52,6 +53,8 @@ def _plain(value: Any) -> Any:
     """Return a number, or numbers, as YAML writes them."""
     if isinstance(value, (list, tuple)):
         return [_plain(one) for one in value]
+    if isinstance(value, Decimal):
+        return int(value) if value == int(value) else float(value)
     return value if isinstance(value, (int, float, str, bool)) or value is None else str(value)
 
 

@@ -1,0 +1,447 @@
+"""A search as a whole: the same rows whatever runs it, whatever dies; limits, and what is said of bad input."""
+
+from __future__ import annotations
+
+import json
+import math
+import os
+import signal
+import subprocess
+import sys
+import time
+from itertools import pairwise
+from pathlib import Path
+from threading import Event
+from typing import Any
+
+import pytest
+import yaml
+
+import pipesched
+from pipesched.errors import ConfigError
+from pipesched.executors import dask_cluster
+from pipesched.executors.opening import open_executor
+from pipesched.tuning import search
+from pipesched.tuning.result import Tuning
+from pipesched.tuning.search import Progress
+from pipesched.tuning.trial import simulate
+from tests.executors.work import workers_left
+from tests.tuning.spaces import EXPERTS, GPU, LLAMA, Config, held
+
+SPACE: Config = {
+    "model": {**LLAMA, "num_hidden_layers": 8},
+    "hardware": {**GPU, "memory": 8},
+    "parallel": {"gpus": 8, "tensor": [1, 2], "pipeline": [2, 4], "chunks": [1, 2], "context": 1, "expert": 1},
+    "batch": {"sequence": 1024, "global": 32, "micro": [1, 2]},
+    "training": {"recompute": ["none", "full"]},
+}
+NAMES = ["1f1b", "zb-h1", "interleaved", "zb-v", "hanayo", "list", "1f1b-v", "dualpipe-v"]
+LARGE: Config = {
+    "model": "llama-3-70b",
+    "hardware": "h100-sxm",
+    "parallel": {"gpus": 64},
+    "batch": {"sequence": 8192, "global": 128, "micro": "auto"},
+    "training": {"recompute": "auto"},
+}
+
+
+def tuned(**more: Any) -> Tuning:
+    """The search of the small space."""
+    return pipesched.tune(None, NAMES, **{**SPACE, **more})
+
+
+def told(tuning: Tuning) -> list[Any]:
+    """All that a search tells, but for how long it took."""
+    rows = [tuning.rows, tuning.pareto, tuning.parts, tuning.wishes, tuning.doubts, tuning.nearest, tuning.config]
+    return [*rows, tuning.space, tuning.simulated, tuning.pruned, tuning.left, tuning.legal]
+
+
+@pytest.fixture(scope="module")
+def alone() -> Tuning:
+    """The answer of this process."""
+    tuning = tuned()
+    assert len(tuning.rows) >= 5
+    assert tuning.simulated >= 16
+    return tuning
+
+
+@pytest.mark.parametrize("spec", ["local:1", "local:2", "dask"])
+def test_rows_do_not_depend_on_the_executor(alone: Tuning, spec: str, request: pytest.FixtureRequest) -> None:
+    """Rows in their order, counts, and all that rests on them: from one process, from two, and from a Dask cluster."""
+    named = request.getfixturevalue("dask") if spec == "dask" else spec
+    assert told(tuned(executor=named)) == told(alone)
+    assert not workers_left()
+
+
+@pytest.mark.parametrize("spec", ["local:2", "dask"])
+def test_a_worker_that_is_killed_changes_nothing(alone: Tuning, spec: str, request: pytest.FixtureRequest) -> None:
+    """In the midst of a search: what it did is done by another one."""
+    named = request.getfixturevalue("dask") if spec == "dask" else spec
+    killed: list[int] = []
+    with open_executor(named) as executor:
+        victim = executor.submit(os.getpid).result()
+
+        def kill(progress: Progress) -> None:
+            if progress.simulated >= 2 and not killed:
+                os.kill(victim, signal.SIGKILL)
+                killed.append(victim)
+
+        assert told(tuned(executor=executor, listener=kill)) == told(alone)
+    assert killed
+    assert killed[0] != os.getpid()
+
+
+class Counted:
+    """Counts simulations, and ends them with Ctrl-C after so many."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch, most: float = math.inf) -> None:
+        self.points: list[str] = []
+        self._most, self._simulate = most, simulate
+        monkeypatch.setattr(search, "simulate", self)
+
+    def __call__(self, task: Any) -> Any:
+        """Simulate, and note the point."""
+        if len(self.points) >= self._most:
+            raise KeyboardInterrupt
+        self.points.append(task.point.key)
+        return self._simulate(task)
+
+
+def trials_in(path: Path) -> int:
+    """The whole lines of a journal that are trials."""
+    text = path.read_text("utf-8") if path.exists() else ""
+    return sum('"algorithm":' in line for line in text.splitlines(keepends=True) if line.endswith("\n"))
+
+
+def test_a_run_that_is_killed_goes_on(alone: Tuning, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """SIGKILL in the midst of a search: what stands in its journal is not simulated again, and rows are the same."""
+    journal = tmp_path / "journal.jsonl"
+    program = (
+        "import sys, time, pipesched\n"
+        "from tests.tuning.test_tune import tuned\n"
+        "tuned(resume=sys.argv[1], listener=lambda progress: time.sleep(0.05))\n"
+    )
+    process = subprocess.Popen([sys.executable, "-c", program, str(journal)], cwd=Path(__file__).parents[2])
+    try:
+        until = time.monotonic() + 60
+        while trials_in(journal) < 6 and process.poll() is None and time.monotonic() < until:
+            time.sleep(0.01)
+        assert process.poll() is None
+    finally:
+        process.kill()
+        process.wait()
+    done = trials_in(journal)
+    assert 6 <= done < alone.simulated
+    counted = Counted(monkeypatch)
+    assert told(tuned(resume=journal)) == told(alone)
+    assert done + len(counted.points) == alone.simulated
+    assert len(set(counted.points)) == len(counted.points)
+
+
+def test_a_journal_that_was_cut_off_anywhere_goes_on(
+    alone: Tuning, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Behind the head, between lines, and in the midst of one: it is as long as the first one in the end."""
+    journal = tmp_path / "journal.jsonl"
+    assert told(tuned(resume=journal)) == told(alone)
+    whole = journal.read_bytes()
+    ends = [number + 1 for number, byte in enumerate(whole) if byte == ord("\n")]
+    counted = Counted(monkeypatch)
+    for cut in (0, ends[0], ends[len(ends) // 2], ends[-4] + 9, ends[-2] + 1, len(whole) - 1, len(whole)):
+        journal.write_bytes(whole[:cut])
+        known = trials_in(journal)
+        counted.points.clear()
+        assert told(tuned(resume=journal)) == told(alone), cut
+        assert len(counted.points) == alone.simulated - known, cut
+        assert sorted(journal.read_bytes().splitlines()) == sorted(whole.splitlines()), cut
+
+
+def test_ctrl_c_keeps_the_best_so_far_and_its_journal(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The interrupted search returns what it has, and the next one goes on."""
+    counted = Counted(monkeypatch, most=7)
+    tuning = tuned(resume=tmp_path / "j")
+    assert (tuning.simulated, bool(tuning.rows), tuning.left > 0) == (7, True, True)
+    assert trials_in(tmp_path / "j") == 7
+    assert len(counted.points) == 7
+
+
+def test_the_executor_of_a_resumed_search_may_be_another(alone: Tuning, tmp_path: Path) -> None:
+    """A journal of one process goes on with two, and the other way round."""
+    tuned(resume=tmp_path / "j", executor="local:2")
+    (tmp_path / "j").write_bytes(b"".join((tmp_path / "j").read_bytes().splitlines(keepends=True)[:12]))
+    assert told(tuned(resume=tmp_path / "j")) == told(alone)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("spec", ["local:1", "local:2"])
+@pytest.mark.parametrize("seconds", [2, 6])
+def test_a_time_limit_holds(spec: str, seconds: float) -> None:
+    """Of a space of 400 000 points it returns what it has by then, and every point is counted."""
+    began = time.monotonic()
+    tuning = pipesched.tune(None, executor=spec, time_limit=seconds, **LARGE)
+    assert time.monotonic() - began <= seconds * 1.05 + 0.5
+    assert tuning.space > 400_000
+    assert tuning.left > 0
+    assert not tuning.is_complete
+    assert tuning.space == tuning.simulated + sum(tuning.pruned.values()) + tuning.left
+    assert not workers_left()
+
+
+@pytest.mark.parametrize("spec", [None, "local:2"])
+def test_a_stop_event_ends_it_with_the_best_so_far(spec: str | None) -> None:
+    """It is set in the midst of the search; what is known then is the answer."""
+    stop, seen = Event(), []
+
+    def listener(progress: Progress) -> None:
+        seen.append(progress)
+        if progress.simulated >= 5:
+            stop.set()
+
+    tuning = tuned(stop=stop, listener=listener, executor=spec)
+    assert 5 <= tuning.simulated <= 5 + search.AHEAD
+    assert tuning.left > 0
+    assert tuning.best == max(tuning.rows, key=lambda row: row.rate)
+    assert tuning.config
+    assert [one.simulated for one in seen] == sorted(one.simulated for one in seen)
+    assert seen[-1].best == tuning.best
+
+
+def test_what_is_told_on_the_way() -> None:
+    """Counts never go back, they always add up, and the best only gets better."""
+    seen: list[tuple[int, int, float, int, str]] = []
+    tuning = tuned(
+        listener=lambda p: seen.append(
+            (p.simulated, p.left, p.best.rate if p.best else 0, sum(p.pruned.values()), p.step)
+        )
+    )
+    assert {simulated + left + pruned for simulated, left, _, pruned, _ in seen} == {tuning.space}
+    for one, after in pairwise(seen):
+        assert one[0] <= after[0]
+        assert one[1] >= after[1]
+        assert one[2] <= after[2]
+    assert seen[-1][:2] == (tuning.simulated, 0)
+    assert {step for *_, step in seen} == {"search", "doubts"}
+
+
+def test_nothing_fits() -> None:
+    """No rows: what misses its memory by least comes first, with changes that fit, which `estimate` confirms."""
+    tuning = tuned(hardware={**GPU, "memory": 2})
+    assert (tuning.rows, tuning.pareto, tuning.config, tuning.left) == ((), (), "", 0)
+    over = [miss.over for miss in tuning.nearest]
+    assert over
+    assert over == sorted(over)
+    assert over[0] > 0
+    assert tuning.nearest[0].help
+    assert tuning.space == tuning.simulated + sum(tuning.pruned.values())
+    miss = tuning.nearest[0]
+    text, _, rate = tuning.nearest[0].help[0].rpartition(": ")
+    changed: Config = {**SPACE, "hardware": {**GPU, "memory": 2}, "parallel": {"gpus": 8, **miss.layout.parallel},
+                       "batch": {**SPACE["batch"], "micro": miss.layout.micro},
+                       "training": {"recompute": miss.layout.recompute_value}}  # fmt: skip
+    for key, value in (part.split(": ", 1) for part in text.split(" and ")):
+        section, _, name = key.partition(".")
+        changed[section] = {**changed[section], name: yaml.safe_load(value)}
+    assert not pipesched.estimate(None, miss.algorithm, **{**changed, "hardware": {**GPU, "memory": 0.8}}).fits
+    found = pipesched.estimate(None, miss.algorithm, **changed)
+    assert found.fits
+    assert f"{found.step.tokens_per_second_per_gpu:,.1f} tokens/s/GPU" == rate
+
+
+def test_hopeless() -> None:
+    """Where no change is enough, there is nothing to suggest, and it is said by how much memory is missed."""
+    tuning = pipesched.tune(None, ["1f1b"], model="llama-3.1-405b", hardware="h100-sxm",
+                            parallel={"gpus": 2, "pipeline": 2}, batch={"sequence": 8192, "global": 8})  # fmt: skip
+    assert not tuning.rows
+    assert tuning.nearest[0].over > 1000
+    assert tuning.nearest[0].help == ()
+
+
+def test_points_without_a_schedule_in_memory_are_left_out_by_memory() -> None:
+    """`list` obeys the budget: where it finds no schedule, sizes are not at fault."""
+    parallel = {"gpus": 8, "tensor": 1, "pipeline": 4, "chunks": 1, "context": 1, "expert": 1}
+    tuning = tuned(hardware={**GPU, "memory": 3.2}, parallel=parallel, batch={**SPACE["batch"], "micro": 1},
+                   training={"recompute": "none"})  # fmt: skip
+    assert tuning.pruned["divisibility"] == 0
+    assert tuning.pruned["memory"] > 0
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("hello\n", "is no line of a journal"),
+        ('{"format": "pipesched.outcome", "version": 1}\n', "is no journal of trials"),
+        ('{"format": "pipesched.journal", "version": 2}\n', "is a journal of another version"),
+        ('{"format": "pipesched.journal", "version": 1, "pipesched": "0.0.1"}\n', "was written by pipesched '0.0.1'"),
+        ("[1]\n", "is no line of a journal"),
+        ("{", "is no line of a journal"),
+    ],
+)
+def test_files_that_are_no_journal_of_this_search(tmp_path: Path, text: str, said: str) -> None:
+    """They are named, and stay as they are."""
+    path = tmp_path / "file"
+    path.write_text(text, "utf-8")
+    with pytest.raises(ConfigError, match=said) as caught:
+        tuned(resume=path)
+    assert caught.value.key == "resume"
+    assert str(path) in str(caught.value)
+    assert path.read_text("utf-8") == text
+
+
+def test_journals_of_other_spaces_and_folders(tmp_path: Path) -> None:
+    """Another candidate, other hardware and another algorithm make another space; a folder is no file."""
+    small: Config = {
+        **SPACE,
+        "parallel": {"gpus": 8, "pipeline": 4, "tensor": 1, "chunks": 1, "context": 1, "expert": 1},
+    }
+    path = tmp_path / "journal"
+    pipesched.tune(None, ["1f1b"], resume=path, **small)
+    before = path.read_bytes()
+    others: list[tuple[list[str], Config]] = [
+        (["1f1b", "zb-h1"], small),
+        (["1f1b"], {**small, "hardware": {**GPU, "memory": 8.5}}),
+        (["1f1b"], {**small, "batch": {**SPACE["batch"], "micro": 1}}),
+        (["1f1b"], {**small, "training": {"recompute": ["none", "full"], "flash_attention": False}}),
+        (["1f1b"], {**small, "p2p": 1}),
+    ]
+    for names, config in others:
+        with pytest.raises(ConfigError, match="is of another space") as caught:
+            pipesched.tune(None, names, resume=path, **config)
+        assert caught.value.key == "resume"
+    assert path.read_bytes() == before
+    lines = before.splitlines(keepends=True)
+    path.write_bytes(b"".join([*lines[:2], b'{"point": [1], "algorithm": "1f1b"}\n', *lines[2:]]))
+    with pytest.raises(ConfigError, match=r"journal:3: is no trial of a journal"):
+        pipesched.tune(None, ["1f1b"], resume=path, **small)
+    for folder in (tmp_path, tmp_path / "none" / "journal"):
+        with pytest.raises(ConfigError, match=r"cannot (read|write)") as caught:
+            pipesched.tune(None, ["1f1b"], resume=folder, **small)
+        assert caught.value.key == "resume"
+
+
+def test_a_dask_scheduler_that_does_not_answer(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The address is named, in time."""
+    pytest.importorskip("distributed")
+    assert dask_cluster.SECONDS <= 10
+    monkeypatch.setattr(dask_cluster, "SECONDS", 0.5)
+    began = time.monotonic()
+    with pytest.raises(ConfigError, match=r"no Dask scheduler answers at dask://127\.0\.0\.1:1 ") as caught:
+        tuned(executor="dask://127.0.0.1:1")
+    assert caught.value.key == "executor"
+    assert time.monotonic() - began < 5
+
+
+@pytest.mark.parametrize("value", [[], [0], ["x"], [math.nan], [1.5], [-2], 0, [True], {"a": 1}, [[1]], "many", [None]])
+@pytest.mark.parametrize("key", ["parallel.tensor", "parallel.chunks", "batch.micro"])
+def test_illegal_candidates_name_their_key(key: str, value: Any) -> None:
+    """Whatever is wrong with them."""
+    section, _, name = key.partition(".")
+    with pytest.raises(ConfigError) as caught:
+        tuned(**{section: {**SPACE[section], name: value}})
+    assert caught.value.key == key
+
+
+@pytest.mark.parametrize(
+    ("given", "key"),
+    [
+        ({"training": {"recompute": []}}, "training.recompute"),
+        ({"training": {"recompute": ["ful"]}}, "training.recompute"),
+        ({"training": {"recompute": [{"full": 0}]}}, "training.recompute"),
+        ({"training": {"recompute": [{"half": 1}]}}, "training.recompute"),
+        ({"parallel": {"gpus": [8, 16]}}, "parallel.gpus"),
+        ({"parallel": {"tensor": [1]}}, "parallel.gpus"),
+        ({"parallel": {**SPACE["parallel"], "data": [1, 2]}}, "parallel.data"),
+        ({"parallel": {**SPACE["parallel"], "tensr": 2}}, "parallel.tensr"),
+        ({"batch": {"sequence": 1024}}, "batch.global"),
+        ({"batch": {"sequence": "auto", "global": 8}}, "batch.sequence"),
+        ({"hardware": {**GPU, "memory": 0.5}}, "hardware.memory"),
+        ({"model": None}, "model"),
+        ({"top": 0}, "top"),
+        ({"top": 2.5}, "top"),
+        ({"jobs": -1}, "jobs"),
+        ({"executor": "lokal"}, "executor"),
+        ({"executor": 7}, "executor"),
+        ({"time_limit": 0}, "time_limit"),
+        ({"time_limit": math.nan}, "time_limit"),
+        ({"stop": 1}, "stop"),
+        ({"listener": 1}, "listener"),
+        ({"resume": 1}, "resume"),
+    ],
+)
+def test_bad_input_names_its_key(given: Config, key: str) -> None:
+    """Arguments and sections."""
+    with pytest.raises(ConfigError) as caught:
+        tuned(**given)
+    assert caught.value.key == key
+
+
+@pytest.mark.parametrize("names", [[], ["solve"], ["1f1c"], ["block"], "1f1b", [1], [None], 3])
+def test_bad_algorithms(names: Any) -> None:
+    """None, unknown ones, ones that need options, and what is no list."""
+    with pytest.raises(ConfigError) as caught:
+        pipesched.tune(None, names, **SPACE)
+    assert caught.value.key == "algorithms"
+
+
+def test_names_by_which_algorithms_go_too() -> None:
+    """An alias is the algorithm itself, and one that is named twice counts once."""
+    one = pipesched.tune(None, ["gpipe", "naive", "1F1B", "1f1b"], **SPACE)
+    other = pipesched.tune(None, ["naive", "1f1b"], **SPACE)
+    assert told(one) == told(other)
+
+
+CONFIGS: dict[str, Config] = {
+    "plain": {},
+    "training": {"training": {"recompute": ["none", {"full": 1}, "selective"], "fused_loss": True, "gradients": "bf16",
+                              "efficiency": {"network": 0.5}}},
+    "costs": {"p2p": 0.25, "overlap": 3},
+    "memory": {"budget": 3.5, "retain": 0.5},
+    "experts": {"model": {**EXPERTS, "num_hidden_layers": 5}, "parallel": {**SPACE["parallel"], "expert": [2, 4]}},
+    "name": {"name": "mine: a # title", "hardware": {"preset": "a100-80gb-sxm", "nic": 12}},
+    "data": {"parallel": {**SPACE["parallel"], "data": 2, "sequence": False}},
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", CONFIGS)
+def test_the_config_of_the_winner_gives_the_same_step(name: str, tmp_path: Path) -> None:
+    """As text and as a file, with all that the config of the space said: same step, memory, stages and algorithm."""
+    tuning = pipesched.tune(None, ["1f1b", "zb-h1", "interleaved", "zb-v", "list"], **{**SPACE, **CONFIGS[name]})
+    best = tuning.best
+    assert best is not None
+    path = tmp_path / "best.yaml"
+    path.write_text(tuning.config, "utf-8")
+    for found in (pipesched.estimate(tuning.config), pipesched.estimate(path)):
+        assert found.step == best.step
+        assert (held(found), found.layout, found.fits) == (best.memory, best.layout, True)
+        assert found.outcome.algorithm == best.point.algorithm
+        assert tuning.name in ("", found.setup.name)
+
+
+def test_the_config_of_a_winner_whose_model_is_a_file(tmp_path: Path) -> None:
+    """Names of files hold for the config of the winner too, wherever that is written and read."""
+    (tmp_path / "model").mkdir()
+    (tmp_path / "model" / "config.json").write_text(json.dumps({"model_type": "llama", **LLAMA}), "utf-8")
+    (tmp_path / "shares.yaml").write_text("network: 0.5\n", "utf-8")
+    content = {
+        **SPACE,
+        "model": "model",
+        "training": {"recompute": "none", "efficiency": "shares.yaml"},
+        "costs": {"p2p": 0.25},
+        "memory": {"retain": 0.125, "budget": [6, 6.5]},
+    }
+    space = tmp_path / "space.yaml"
+    space.write_text(yaml.safe_dump(content), "utf-8")
+    tuning = pipesched.tune(space, ["1f1b", "zb-h1", "interleaved", "list"], parallel={"pipeline": 2})
+    assert tuning.best is not None
+    (tmp_path / "other").mkdir()
+    path = tmp_path / "other" / "best.yaml"
+    path.write_text(tuning.config, "utf-8")
+    for found in (pipesched.estimate(path), pipesched.estimate(tuning.config)):
+        assert (found.step, found.layout) == (tuning.best.step, tuning.best.layout)
+
+
+def test_overrides_are_those_of_estimate(tmp_path: Path) -> None:
+    """A config with overrides on top is the config that says the same."""
+    path = tmp_path / "space.yaml"
+    path.write_text(yaml.safe_dump({**SPACE, "hardware": {**GPU, "memory": 80}}, sort_keys=False), "utf-8")
+    assert told(pipesched.tune(path, NAMES, hardware={"memory": 8})) == told(tuned())
+    assert told(pipesched.tune(path.read_text("utf-8"), NAMES, hardware={"memory": 8})) == told(tuned())
