@@ -12,7 +12,7 @@ from pipesched.render.comparison import GAP, grid
 from pipesched.render.summary import BAD
 from pipesched.tuning.point import Layout
 from pipesched.tuning.points_table import PointsTable
-from pipesched.tuning.result import Doubt, Part, Tuning
+from pipesched.tuning.result import Doubt, Part, Tuning, Wish
 
 REASONS = {  # why points are not simulated -> what is said of them
     "divisibility": "do not divide",
@@ -95,10 +95,18 @@ def _wishes(tuning: Tuning) -> Iterator[RenderableType]:
         return
     yield ""
     yield Text("Memory forbids what may be faster:", style="dim")
-    for wish in tuning.wishes:
+    for wish in _told_once(tuning.wishes):
         gain = wish.most / tuning.best.rate - 1
         most = f"at most {wish.most:,.1f} tokens/s/GPU ({gain:+.1%})"
         yield _item(f"{named(wish.layout, wish.algorithm)}: {_too_much(wish.over)}; {most}")
+
+
+def _told_once(wishes: Sequence[Wish]) -> list[Wish]:
+    """Return the wishes without those that say of other chunks the same as one before."""
+    first: dict[object, Wish] = {}
+    for wish in wishes:
+        first.setdefault((wish.layout._replace(chunks=1), wish.algorithm, wish.over, wish.most), wish)
+    return [*first.values()]
 
 
 def _doubts(tuning: Tuning) -> Iterator[RenderableType]:

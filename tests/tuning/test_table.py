@@ -101,6 +101,16 @@ def test_doubts() -> None:
     assert "would win" not in shown
 
 
+def test_what_memory_forbids_is_said_once() -> None:
+    """Layouts that differ in chunks alone are one line where the same is known of them; others have their own."""
+    one = MADE.wishes[0]._replace(algorithm="")
+    others = [one._replace(layout=one.layout._replace(chunks=2)), one._replace(layout=one.layout._replace(micro=2))]
+    shown = text(tuning_view(replace(MADE, wishes=(one, *others))), 100)
+    assert "tensor 1, pipeline 4: 3.2 GB too much" in shown
+    assert "chunks 2: 3.2 GB" not in shown
+    assert "tensor 1, pipeline 4, micro 2: 3.2 GB too much" in shown
+
+
 def test_columns() -> None:
     """Sizes that are the usual one in all rows have no column; very narrow, a layout is a text."""
     rows = text(PointsTable(ROWS[:2]), 80).splitlines()
