@@ -1,8 +1,8 @@
 """What executors gain and cost a tuning: two processes over one, and a Dask cluster over processes of the same number.
 
-    python scripts/bench_tune.py [--slices 3]
+    python scripts/bench_tune.py [--slices 4]
 
-Each slice is a space of its own, of some ten seconds for one process; all ways search it in turns, so that what else
+Each slice is a space of its own, of some seconds for one process; all ways search it in turns, so that what else
 the machine does slows all alike, and find the same rows. `solve` is left out, whose rows depend on time. On two idle
 cores two processes should be at least 1.7 times as fast as one; Dask should take at most 1.3 times as long as
 processes of this machine.
@@ -79,7 +79,7 @@ def measured(ways: dict[str, Executor | None], slices: int) -> tuple[dict[str, f
 def main() -> int:
     """Print the table; 1 where a limit is missed."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
-    parser.add_argument("--slices", type=int, default=3, help="spaces to search, of some ten seconds for one process")
+    parser.add_argument("--slices", type=int, default=4, help="spaces to search, of some seconds for one process")
     given = parser.parse_args()
     from distributed import LocalCluster
 

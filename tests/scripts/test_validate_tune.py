@@ -1,0 +1,40 @@
+"""The page that shows tuned layouts beside those in use is what the script prints, but for the searches themselves."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+
+import validate_tune
+from validate_tune import CASES, Case, known_line
+
+PAGE = validate_tune.PAGE.read_text(encoding="utf-8")
+
+
+def best_on_page(case: Case) -> float:
+    """The rate of the best layout of a case."""
+    table = PAGE.partition(f"\n{case.title}: ")[2]
+    best = re.search(r"([\d,.]+) +best +", table)
+    assert best is not None
+    return float(best[1].replace(",", ""))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("case", CASES, ids=lambda case: case.model)
+def test_what_is_in_use_stands_on_the_page_and_none_beats_the_best(case: Case) -> None:
+    """Each layout that is published or commonly used, estimated anew."""
+    best = best_on_page(case)
+    for known in case.known:
+        estimate = case.estimated(known)
+        rate = estimate.step.tokens_per_second_per_gpu
+        line = known_line(known, estimate, best)
+        assert re.sub(r" [+-][\d.]+%", "", line) in re.sub(r" [+-][\d.]+%", "", PAGE)
+        assert rate <= best or not estimate.fits
+
+
+def test_the_block_of_the_page_is_replaced() -> None:
+    """What is written is found again, and all else stays."""
+    page = validate_tune.refreshed(PAGE, "other")
+    assert "```text\nother\n```" in page
+    assert validate_tune.refreshed(page, PAGE.partition("```text\n")[2].partition("\n```")[0]) == PAGE
