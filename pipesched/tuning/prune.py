@@ -14,9 +14,11 @@ from pipesched.estimation.setup import NONE, SELECTIVE, Setup
 from pipesched.estimation.shapes import items_of
 from pipesched.schedulers.family import ANY, Family
 from pipesched.schedulers.registry import family
-from pipesched.tuning.bounds import WHOLE, Outlook, Reach, copies_of, misses, most_tokens_a_second, outlook
+from pipesched.tuning.outlook import Outlook, misses, most_tokens_a_second, outlook
 from pipesched.tuning.point import Layout, Point
+from pipesched.tuning.reach import Reach
 from pipesched.tuning.space import Space
+from pipesched.tuning.traits import WHOLE, copies_of
 
 DIVISIBILITY, MEMORY, BOUND, DOMINANCE = REASONS = ("divisibility", "memory", "bound", "dominance")
 # Algorithms that with one stage a device have the order of another.

@@ -18,10 +18,10 @@ from typing import NamedTuple
 from pipesched.core.clock import Clock, TimeIsUp
 from pipesched.estimation.result import Estimate
 from pipesched.executors.batches import Begun
-from pipesched.tuning.bounds import SETTLED
 from pipesched.tuning.point import Layout
 from pipesched.tuning.prune import BOUND, DIVISIBILITY, MEMORY, REASONS, Dropped, Hope, looked_at, sift
 from pipesched.tuning.space import Space
+from pipesched.tuning.traits import SETTLED
 from pipesched.tuning.trial import Simulated, Task, Trial, simulate
 
 AHEAD = 16  # simulations that are under way at once

@@ -23,8 +23,10 @@ from pipesched.pipeline.ops import Pair
 from pipesched.pipeline.schedule import Schedule, schedule_plan
 from pipesched.schedulers.family import prepare
 from pipesched.schedulers.registry import FAMILIES, family
-from pipesched.tuning.bounds import BOTH_WAYS, SETTLED, WHOLE, Reach, copies_of, misses, outlook
+from pipesched.tuning.outlook import misses, outlook
 from pipesched.tuning.prune import SAME_WITH_ONE_STAGE, chunks_run, with_one_chunk
+from pipesched.tuning.reach import Reach
+from pipesched.tuning.traits import BOTH_WAYS, SETTLED, WHOLE, copies_of
 from tests.estimation.setups import GPU
 from tests.tuning.spaces import DENSE_FIRST, EXPERTS, LLAMA
 
