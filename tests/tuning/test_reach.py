@@ -215,3 +215,26 @@ def test_which_algorithms_are_the_same_with_one_stage_a_device() -> None:
         if (same := [other for other in one_stage if same_with_one_stage(name, other)])
     }
     assert found == SAME_WITH_ONE_STAGE
+
+
+def test_signatures_tell_messages_and_what_a_step_adds() -> None:
+    """Another network alone, and other data-parallel ranks alone, make another signature."""
+    one = replace(random_setup(2), parallel=Parallel(4, 1, 4), batch=Batch(1024, 1, 8))
+    slower = replace(one, hardware=replace(one.hardware, nic=20, nvlink=30))
+    plain = replace(one, training=Training(distributed_optimizer=False))
+    wider = replace(plain, parallel=Parallel(8, 1, 4), batch=Batch(1024, 1, 16))
+    assert outlook(one).signature == outlook(replace(one, name="mine")).signature
+    assert outlook(one).signature != outlook(slower).signature
+    assert outlook(plain).signature != outlook(wider).signature
+
+
+@pytest.mark.parametrize("name", ["dualpipe", "chimera"])
+def test_two_copies_share_an_item_that_is_most_of_the_work(name: str) -> None:
+    """A head that takes longer than all layers: each of its two devices has it for half of the microbatches."""
+    content = {**LLAMA, "num_hidden_layers": 3, "vocab_size": 512000}
+    setup = Setup(read_model(content, "x"), GPU, Parallel(4, 1, 4), Batch(1024, 1, 16), Training())
+    known, found = outlook(setup), simulated(setup, name)
+    assert found is not None
+    assert found.fits
+    assert Reach(known, family(name), 4).least <= found.step.pipeline * 1000 * (1 + ROUNDING)
+    assert found.step.pipeline * 1000 < known.ideal[0]
