@@ -23,7 +23,7 @@ from pipesched.tuning.result import Tuning
 WORKERS = 2
 LEAST_GAIN, MOST_COST = 1.7, 1.3
 ALGORITHMS = ("1f1b", "interleaved", "interleaved-zb", "zb-h1", "zb-v", "v-half", "v-min", "zb-auto")
-BATCH = 128  # sequences a step of the first slice; each slice has as many more
+BATCHES = (96, 128, 160, 192)  # sequences a step, of each slice
 
 
 def tuned(number: int, executor: Executor | None) -> Tuning:
@@ -35,7 +35,7 @@ def tuned(number: int, executor: Executor | None) -> Tuning:
         model="llama-3-8b",
         hardware="a100-40gb-sxm",
         parallel={"gpus": 32, "context": [1, 2]},
-        batch={"sequence": 8192, "global": BATCH * (number + 1), "micro": [1, 2]},
+        batch={"sequence": 8192, "global": BATCHES[number], "micro": [1, 2]},
         training={"recompute": ["none", "full"]},
     )
 
@@ -79,7 +79,13 @@ def measured(ways: dict[str, Executor | None], slices: int) -> tuple[dict[str, f
 def main() -> int:
     """Print the table; 1 where a limit is missed."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
-    parser.add_argument("--slices", type=int, default=4, help="spaces to search, of some seconds for one process")
+    parser.add_argument(
+        "--slices",
+        type=int,
+        default=4,
+        choices=range(1, len(BATCHES) + 1),
+        help="spaces to search, of some seconds for one process",
+    )
     given = parser.parse_args()
     from distributed import LocalCluster
 
