@@ -42,7 +42,7 @@ def answer(space: Space, search: Search, finished: Sequence[tuple[Trial, Finishe
     return Tuning(
         tuple(rows[:top]),
         pareto=tuple(_pareto(rows)),
-        parts=gpu_time(estimate),
+        parts=next((done.parts for _, done in finished if done.solved is rows[0]), ()) or gpu_time(estimate),
         wishes=_wishes(search, rows[0]),
         doubts=tuple(_doubts(finished)),
         estimate=estimate,

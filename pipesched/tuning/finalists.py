@@ -12,6 +12,8 @@ from pipesched.estimation.hardware import Hardware
 from pipesched.estimation.result import Estimate
 from pipesched.outcome import Outcome
 from pipesched.pipeline.schedule import schedule_plan
+from pipesched.tuning.gpu_time import gpu_time
+from pipesched.tuning.result import Part
 from pipesched.tuning.trial import Task, Trial, estimate_of_point, trial_of
 
 SOLVE = "solve"
@@ -32,11 +34,15 @@ class Finalist(NamedTuple):
 
 
 class Finished(NamedTuple):
-    """What became of a finalist: its schedule by `solve`, and its tokens/s/GPU for each share and factor."""
+    """What became of a finalist: its tokens/s/GPU for each share and factor, and its schedule by `solve`.
+
+    `parts` is where the GPU time of that schedule goes.
+    """
 
     estimate: Estimate
     solved: Trial | None
     rates: tuple[float, ...]
+    parts: tuple[Part, ...] = ()
 
 
 def finish(finalist: Finalist) -> Finished | None:
@@ -49,7 +55,11 @@ def finish(finalist: Finalist) -> Finished | None:
     except TimeIsUp:
         return None
     seconds = min(finalist.seconds, task.until - time())
-    return Finished(found, _solved(found, task, seconds) if seconds > 0 else None, rates)
+    solved = _solved(found, seconds) if seconds > 0 else None
+    if solved is None:
+        return Finished(found, None, rates)
+    trial = trial_of(task.point._replace(algorithm=SOLVE), solved)
+    return Finished(found, trial, rates, gpu_time(solved))
 
 
 def others(hardware: Hardware) -> list[Hardware]:
@@ -73,7 +83,7 @@ def _rate(found: Estimate, hardware: Hardware) -> float:
     return Estimate(timed).step.tokens_per_second_per_gpu
 
 
-def _solved(found: Estimate, task: Task, seconds: float) -> Trial | None:
+def _solved(found: Estimate, seconds: float) -> Estimate | None:
     """Return the schedule that `solve` finds for the stages of an estimate, without and with offload, if it is better.
 
     Half the time is for schedules that keep every activation, from which those that offload some begin.
@@ -97,5 +107,4 @@ def _solved(found: Estimate, task: Task, seconds: float) -> Trial | None:
             best = outcome
     if best is found.outcome:
         return None
-    solved = Estimate(replace(best, algorithm=SOLVE), found.whole)
-    return trial_of(task.point._replace(algorithm=SOLVE), solved)
+    return Estimate(replace(best, algorithm=SOLVE), found.whole)

@@ -8,7 +8,7 @@ import pytest
 
 import pipesched
 from pipesched.tuning import search
-from tests.tuning.spaces import DENSE_FIRST, GPU, Config, Found, enumerated, held, small_space
+from tests.tuning.spaces import DENSE_FIRST, GPU, LLAMA, Config, Found, enumerated, held, small_space
 
 SEEDS = (0, 1, 2, 3, 5, 6, 7, 8, 9, 11)
 
@@ -95,3 +95,18 @@ def test_numbers_of_the_config_count_instead(given: Config) -> None:
     }
     tuning = hold_against_all_points(config, ["1f1b", "interleaved", "zb-v", "zb-h1", "hanayo"])
     assert tuning.pruned["bound"] == 0
+
+
+def test_selective_recompute_counts_where_attention_is_not_fused() -> None:
+    """There it saves the scores, so it is no twin of none, and the best of a space that holds none of them without."""
+    config: Config = {
+        "model": {**LLAMA, "num_hidden_layers": 4},
+        "hardware": {**GPU, "memory": 4.6},
+        "parallel": {"gpus": 2, "tensor": 1, "pipeline": 2, "chunks": 1, "context": 1},
+        "batch": {"sequence": 2048, "global": 8, "micro": [1, 2]},
+        "training": {"recompute": ["none", "selective", "full"], "flash_attention": False},
+    }
+    tuning = hold_against_all_points(config, ["1f1b", "zb-h1"])
+    assert tuning.best is not None
+    assert tuning.best.point.layout.recompute == "selective"
+    assert tuning.pruned["dominance"] == 0

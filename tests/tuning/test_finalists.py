@@ -14,6 +14,7 @@ from pipesched.estimation.setup import Setup
 from pipesched.outcome import run
 from pipesched.tuning import tune as tuning_module
 from pipesched.tuning.finalists import FACTORS, SHARES, Finalist, Finished, finish, others
+from pipesched.tuning.gpu_time import gpu_time
 from pipesched.tuning.point import Layout, Point
 from pipesched.tuning.trial import Task
 from tests.estimation.setups import setup
@@ -49,6 +50,8 @@ def test_a_solved_schedule_is_faster_than_its_start_and_fits(algorithm: str, mem
     assert done.solved.step.algorithm == "solve"
     assert done.solved.layout == start.layout
     assert done.solved.point == Point(done.solved.point.layout, "solve")
+    before, after = ({part.name: part.share for part in parts} for parts in (gpu_time(start), done.parts))
+    assert after.get("idle", 0.0) < before["idle"]
 
 
 def test_solve_improves_gpipe() -> None:
