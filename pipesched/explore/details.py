@@ -33,7 +33,11 @@ def title(version: Version, *, unsaved: bool) -> list[str]:
     amounts, board = version.board.amounts, version.board
     grown = amounts.makespan - version.base
     makespan = f"makespan {board.number(amounts.makespan)}"
-    parts = [version.algorithm, amounts.sizes, makespan + (f" ({change(board, grown)})" if version.edits else "")]
+    parts = [
+        version.algorithm,
+        amounts.sizes,
+        makespan + (f" ({change(board, grown)})" if version.edits and version.base else ""),
+    ]
     parts += [f"bound {board.number(amounts.bound)}", f"bubble {amounts.bubble:.1%}"]
     if amounts.memory:
         parts.append(f"mem {amounts.memory}" + (" over" if amounts.over else ""))

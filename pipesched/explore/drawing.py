@@ -129,7 +129,7 @@ class _Marks:
                 self._of(arc.before, "I" if arc == self.tasks.tight[task] else "i")
         self._of(task, "^")
         if drop is not None:
-            self._mark(row, drop.tick, drop.tick + 1, "|" if drop.is_legal else "!")
+            self._mark(row, drop.tick, drop.tick, "|" if drop.is_legal else "!")
 
     def _mark_legal(self, state: State, row: int) -> None:
         """Mark where the selected task may stand: from `[` to `]`."""
@@ -140,9 +140,9 @@ class _Marks:
         start, end = self.tasks.starts[order[limits.first]], self.tasks.ends[order[limits.last]]
         self._mark(row, start, end, "-", keep="*")
         if start + self.first >= self.scale.window.start:
-            self._mark(row, start, start + 1, "[")
+            self._mark(row, start, start, "[")
         if end + self.first <= self.scale.window.end:
-            self._mark(row, end - 1, end, "]")
+            self._mark(row, end, end, "]")
 
     def _of(self, task: int, mark: str) -> None:
         row = self.tasks.machine[task]
@@ -152,11 +152,13 @@ class _Marks:
     def _mark(self, row: int, start: int, end: int, mark: str, keep: str = "") -> None:
         window = self.scale.window
         start, end = max(start + self.first, window.start), min(end + self.first, window.end)
-        if start > end or start >= window.end:
+        if start > end or start > window.end:
             return
         line = self.of_row.setdefault(row, [" "] * self.columns)
         first = min(self.scale.column(start), self.columns - 1)
         last = max(min(self.scale.column_before(end), self.columns - 1), first)
+        if start == end and mark == "]":
+            first = last = min(max(self.scale.column_before(end), 0), self.columns - 1)
         line[first : last + 1] = [old if old == keep else mark for old in line[first : last + 1]]
 
     def segments(self, row: int, *, colour: bool) -> Line:
@@ -198,16 +200,18 @@ class _Pen:
         spaced = len(self._row(0, spaced=True)) * len(self.names) <= left
         view.top = min(view.top, row, max(len(self.names) - 1, 0))
         while True:
-            blocks, used = [], 0
+            blocks: list[tuple[int, list[Line]]] = []
+            used = 0
             for number in range(view.top, len(self.names)):
                 block = self._row(number, spaced=spaced)
-                if used + len(block) > left and blocks:
-                    break
-                blocks.append((number, block))
+                blocks.append((number, block[: left - used]))
                 used += len(block)
-            if row <= blocks[-1][0] or view.top >= row:
+                if used >= left:
+                    break
+            last = blocks[-1][0] - (used > left)  # that is seen whole
+            if row <= last or view.top >= row:
                 break
-            view.top += max(row - blocks[-1][0], 1)
+            view.top += max(row - last, 1)
         lines: list[Line] = [*_lines_of([*axis(self.layout, self.painter.per_unit())])]
         rows = [NOTHING] * len(lines)
         for number, block in blocks:

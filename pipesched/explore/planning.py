@@ -14,7 +14,7 @@ from pipesched.outcome import Outcome
 from pipesched.pipeline.problem import Problem
 from pipesched.pipeline.quantities import plain, to_fraction
 from pipesched.reasons.timed_moves import best_moves
-from pipesched.schedulers.registry import FAMILIES
+from pipesched.schedulers.registry import algorithms
 from pipesched.solver.search import Event as Found
 from pipesched.solver.solve import solve
 
@@ -84,7 +84,7 @@ class PipelinePlanner:
 
     def choices(self) -> Sequence[Choice]:
         """Return the families, by name."""
-        return [Choice(family.name, family.needs) for family in FAMILIES.values()]
+        return [Choice(family.name, family.needs) for family in algorithms()]
 
     def fields(self, board: Board) -> Sequence[Field]:
         """Return sizes, budget and costs of the problem."""
@@ -148,5 +148,5 @@ def _pipeline(board: Board) -> PipelineBoard:
 
 def _text(values: Sequence[object]) -> str:
     """Return one number for all, or a list."""
-    texts = [f"{float(plain(to_fraction(value))):.10g}" for value in values]  # type: ignore[arg-type]
+    texts = [f"{float(plain(to_fraction(value))):.10g}" for value in values]
     return texts[0] if len(set(texts)) == 1 else ",".join(texts)

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 from threading import Event
-from typing import Protocol
 
 from pipesched.core.cpsat import Limits
 from pipesched.core.idle_time import Gap, idle_gaps
@@ -152,11 +151,7 @@ def unit_board(outcome: HardwareOutcome) -> UnitBoard:
     return UnitBoard(outcome.schedule, outcome.bound)
 
 
-class Loader(Protocol):
-    """What gives the graph and the units, with so many units of a class."""
-
-    def __call__(self, counts: Mapping[str, int]) -> tuple[DataflowGraph, Units]:
-        """Return the graph and the units. Raises ConfigError."""
+Loader = Callable[[Mapping[str, int]], tuple[DataflowGraph, Units]]  # takes how many units some classes have
 
 
 class UnitPlanner:

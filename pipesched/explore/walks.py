@@ -70,8 +70,8 @@ def nearest(tasks: TimedTasks, order: Sequence[int], twice: int) -> int:
 def next_pause(board: Board, task: int, current: Pause | None, steps: int) -> Pause | None:
     """Return the next pause in order of rows and time, or the one before; None if there is none."""
     listed = pauses(board.tasks)
-    if current in listed:
-        place = listed.index(current) + steps  # type: ignore[arg-type]
+    if current is not None and current in listed:
+        place = listed.index(current) + steps
     else:
         here = (board.tasks.machine[task], board.tasks.starts[task])
         behind = [number for number, pause in enumerate(listed) if (pause.row, pause.end) > here]
@@ -83,9 +83,9 @@ def next_pause(board: Board, task: int, current: Pause | None, steps: int) -> Pa
 def pause_by_size(board: Board, current: Pause | None, steps: int) -> Pause | None:
     """Return the next smaller pause (of a negative `steps` the next larger); at first the largest."""
     listed = sorted(pauses(board.tasks), key=lambda pause: (-pause.length, pause.row, pause.start))
-    if current not in listed:
+    if current is None or current not in listed:
         return listed[0] if listed else None
-    place = listed.index(current) + steps  # type: ignore[arg-type]
+    place = listed.index(current) + steps
     return listed[place] if 0 <= place < len(listed) else None
 
 

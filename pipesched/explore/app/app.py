@@ -28,7 +28,7 @@ Desk.wide #reasons { display: block; width: 48; padding: 0 1; scrollbar-size-ver
 Desk.empty #code { display: block; }
 #pool { width: 16; height: 100%; padding: 0 1; }
 .dialog { width: 60; max-width: 90%; height: auto; max-height: 90%; background: $panel; padding: 0 1; }
-.list { height: 18; }
+.list { width: 76; height: 18; }
 .side { width: 34; }
 .page { width: 92%; max-width: 100; height: 90%; }
 Dialog { align: center middle; background: transparent; }

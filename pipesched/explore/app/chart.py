@@ -53,7 +53,7 @@ class Chart(Widget, can_focus=True):
         """Return a line of the chart."""
         lines = self.drawing.lines
         line = lines[y] if y < len(lines) else []
-        return Strip([*line, Segment("")]).adjust_cell_length(self.size.width, self.rich_style)
+        return Strip([*line, Segment("")]).adjust_cell_length(self.size.width).apply_style(self.rich_style)
 
     def follow(self) -> None:
         """Bring the selected operation into view."""

@@ -29,6 +29,10 @@ from pipesched.explore.state import State
 LEAST_WIDTH, LEAST_HEIGHT = 30, 8
 WIDE, HIGH = 140, 30  # from where parameters, reasons and kept schedules have room
 LOOK_EVERY, REST = 0.05, 0.25  # seconds
+CHANGING = (  # not while a search runs
+    "move", "undo", "redo", "best", "solve", "algorithm", "parameters", "keep", "switch", "save", "place", "take_back",
+    "preset",
+)  # fmt: skip
 SMALL = "too small: explore needs 30 columns and 8 lines"
 
 
@@ -49,7 +53,7 @@ class Kept(Widget):
     def render_line(self, y: int) -> Strip:
         """Return a line of them."""
         line = self.lines[y] if y < len(self.lines) else []
-        return Strip([*line, Segment("")]).adjust_cell_length(self.size.width, self.rich_style)
+        return Strip([*line, Segment("")]).adjust_cell_length(self.size.width).apply_style(self.rich_style)
 
 
 class PoolList(Static):
@@ -196,18 +200,9 @@ class Desk(Screen[None]):
         work.finish()
         self.show()
 
-    @property
-    def is_busy(self) -> bool:
-        """Whether a search runs: then the schedule cannot be changed."""
-        if self.work is not None:
-            self.state.message = "a search runs; Esc stops it"
-        return self.work is not None
-
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
         """Let only keys act that do not change what is searched."""
-        harmless = ("stop", "leave", "keys", "why", "step", "gap", "gap_by_size", "toggle")
-        harmless += ("zoom", "zoom_all", "zoom_selected", "jump")
-        if self.work is not None and action in {key.action.partition("(")[0] for key in KEYS} - {*harmless}:
+        if self.work is not None and action in CHANGING:
             return False
         return self.pool is not None or action not in ("place", "take_back", "preset")
 
@@ -305,7 +300,7 @@ class Desk(Screen[None]):
         """Show the keys."""
         self.app.push_screen(Read(keys_text(empty=self.pool is not None)))
 
-    def action_toggle(self, what: str) -> None:
+    def action_mark(self, what: str) -> None:
         """Show or hide something."""
         self.state.toggle(what)
         self.show()

@@ -129,7 +129,7 @@ class Parameters(Dialog):
     def compose(self) -> ComposeResult:
         """Yield a line for each parameter."""
         with Vertical(classes="dialog side"):
-            yield Label("parameters: up, down, Enter closes")
+            yield Label("Up, Down; Enter closes")
             for field in self.fields:
                 yield Label(field.label, markup=False)
                 yield Input(field.value, id=field.name.replace(" ", "_"), select_on_focus=True, compact=True)

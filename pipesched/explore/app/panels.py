@@ -32,15 +32,15 @@ BOLD, DIM = Style(bold=True), Style(dim=True)
 def title_text(state: State, width: int) -> Text:
     """Return the title line: what it is, its measures, what is kept; parts at the end are left out where none fit."""
     parts = title(state.sheet.version, unsaved=state.sheet.is_unsaved)
-    text = Text(parts[0], style="bold", no_wrap=True)
+    text = Text(no_wrap=True).append(parts[0], style="bold")
     tail = f"  [{state.current + 1}/{len(state.sheets)}]" if len(state.sheets) > 1 else ""
     edited = "  edited" if parts[-1] == "edited" else ""
     for part in parts[1:-1] if edited else parts[1:]:
         if len(text) + 2 + len(part) + len(tail) + len(edited) <= width:
-            text.append(f"  {part}", style="not bold")
+            text.append(f"  {part}")
     if edited:
         text.append(edited, style="bold yellow")
-    return text.append(tail, style="not bold")
+    return text.append(tail)
 
 
 def details_text(state: State) -> Text:
@@ -77,24 +77,24 @@ def footer_text(state: State, width: int, *, empty: bool, searching: bool) -> Te
 
 def parameters_text(state: State) -> Text:
     """Return algorithm and parameters."""
-    text = Text("algorithm\n", style="dim").append(f"{state.sheet.version.algorithm}\n\n", style="bold")
+    text = Text().append("algorithm\n", style="dim").append(f"{state.sheet.version.algorithm}\n\n", style="bold")
     for field in state.planner.fields(state.board):
-        text.append(f"{field.label}\n", style="dim").append(f"{field.value or 'none'}\n", style="not dim")
+        text.append(f"{field.label}\n", style="dim").append(f"{field.value or 'none'}\n")
     return text.append("\ne changes them\na the algorithm", style="dim")
 
 
-def reasons_text(state: State) -> RenderableType:
-    """Return where idle time goes, and which costs hurt most."""
+def reasons_text(state: State, *, asked: bool = False) -> Text:
+    """Return where idle time goes, and which costs hurt most; of many operations where it is `asked`."""
     board = state.board
     tasks = board.tasks
     if board.missing:
         return Text("reasons come when all\noperations are placed", style="dim")
-    if len(tasks.durations) > LIVE:
+    if len(tasks.durations) > LIVE and not asked:
         return Text(f"more than {LIVE:,} operations:\nw says why", style="dim")
     totals = dict.fromkeys(Idle, 0)
     for gap in board.gaps:
         totals[gap.idle] += gap.end - gap.start
-    text = Text("idle time\n", style="bold")
+    text = Text().append("idle time\n", style="bold")
     whole = sum(totals.values())
     for idle, ticks in sorted(totals.items(), key=lambda item: -item[1]):
         if ticks:
@@ -183,4 +183,4 @@ def why_text(state: State) -> RenderableType:
             if chained:
                 held.append(f"{word}: {board.name(chained[-1])} waits for {board.name(chained[0])}")
                 held.append(f"{board.through(chained)}\n")
-    return Group(details_text(state), held, reasons_text(state))
+    return Group(details_text(state), held, reasons_text(state, asked=True))
