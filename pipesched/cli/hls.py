@@ -98,7 +98,7 @@ def command(
         _source(source), units=counts, latency=latencies, pipelined=pipelined or (), loop=pipeline
     )
     if explore:
-        _explore(source, _body(graph, units, rules, solve=solve), counts, latencies, pipelined or (), screen)
+        _explore(source, units, _body(graph, units, rules, solve=solve), counts, latencies, pipelined or (), screen)
     elif compare:
         _answer_rules(graph, units, rules, target, screen)
     elif pipeline:
@@ -147,6 +147,7 @@ def _require_explorable(*, compare: bool, pipeline: bool, explain: bool, target:
 
 def _explore(
     source: str,
+    units: Units,
     outcome: HardwareOutcome,
     counts: Mapping[str, int],
     latencies: Mapping[str, int],
@@ -167,7 +168,7 @@ def _explore(
     def load(more: Mapping[str, int]) -> tuple[DataflowGraph, Units]:
         return load_hardware(source, units={**counts, **more}, latency=latencies, pipelined=pipelined)
 
-    state = State(loaded(unit_board(outcome), outcome.method), UnitPlanner(load))
+    state = State(loaded(unit_board(outcome), outcome.method), UnitPlanner(load, units))
     run(state, None, screen)
 
 

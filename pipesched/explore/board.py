@@ -7,7 +7,7 @@ from typing import NamedTuple, Protocol
 
 from pipesched.core.idle_time import Gap
 from pipesched.core.reasons import NOTHING, TimedTasks
-from pipesched.explore.places import Limits, limits_of
+from pipesched.explore.places import Limits, by_data, limits_of
 
 LIVE = 20_000  # tasks up to which everything is timed again at every key
 
@@ -120,11 +120,11 @@ def refusal(board: Board, task: int, position: int, known: Limits | None = None)
     if not 0 <= position < size:
         return f"{board.row_name(row)} has positions 0 to {size - 1}"
     limits = known or legal(board, task)
-    if position < limits.first:
-        return waits_for(board, limits.behind)
-    if position > limits.last:
-        return waits_for(board, limits.before)
-    return ""
+    if limits.allow(position):
+        return ""
+    data = by_data(board.tasks, board.users, task)  # the plainer reason, if the position is too far for that already
+    reasons = limits if data.allow(position) else data
+    return waits_for(board, reasons.behind if position < limits.first else reasons.before)
 
 
 def waits_for(board: Board, chain: Sequence[int]) -> str:

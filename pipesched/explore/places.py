@@ -5,7 +5,7 @@ As `core.order_moves.legal_places` says it of many tasks, but for one, with the 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from heapq import heappop, heappush
 from typing import NamedTuple
 
@@ -65,33 +65,50 @@ def limits_of(tasks: TimedTasks, users: Sequence[Sequence[int]], task: int) -> L
     machine = tasks.machine[task]
     order = tasks.orders[machine]
     followers = Followers(tasks, users)
+    behind = _behind(tasks, task, lambda u: (arc.before for arc in tasks.arcs(u)))
+    before = _before(tasks, users, task, followers.of)
+    first = order.index(behind[0]) + 1 if behind else 0
+    last = order.index(before[-1]) - 1 if before else len(order) - 1
+    return Limits(first, last, behind, before)
+
+
+def by_data(tasks: TimedTasks, users: Sequence[Sequence[int]], task: int) -> Limits:
+    """Return the same as far as data alone says it, whatever the orders of the other machines."""
+    order = tasks.orders[tasks.machine[task]]
+    behind = _behind(tasks, task, lambda u: (arc.before for arc in tasks.inputs[u]))
+    before = _before(tasks, users, task, lambda u: iter(users[u]))
+    first = order.index(behind[0]) + 1 if behind else 0
+    last = order.index(before[-1]) - 1 if before else len(order) - 1
+    return Limits(first, last, behind, before)
+
+
+Onward = Callable[[int], Iterator[int]]
+
+
+def _behind(tasks: TimedTasks, task: int, onward: Onward) -> list[int]:
+    """Return the chain from the last task of the machine that reaches a task to the task."""
     sources = [arc.before for arc in tasks.inputs[task]] + [*tasks.waits[task]]
     placed = [before for before in sources if tasks.machine[before] != NOTHING]
-    behind = _nearest(
-        task,
-        placed,
-        lambda u: (arc.before for arc in tasks.arcs(u)),
-        tasks,
-        lambda u: (-tasks.starts[u], -tasks.ends[u]),
-    )
+    return _nearest(task, placed, onward, tasks, lambda u: (-tasks.starts[u], -tasks.ends[u]))[::-1]
+
+
+def _before(tasks: TimedTasks, users: Sequence[Sequence[int]], task: int, onward: Onward) -> list[int]:
+    """Return the chain from a task to the first of the machine that it reaches."""
     after = [user for user in users[task] if tasks.machine[user] != NOTHING]
-    before = _nearest(task, after, followers.of, tasks, lambda u: (tasks.ends[u], tasks.starts[u]))
-    first = order.index(behind[-1]) + 1 if behind else 0
-    last = order.index(before[-1]) - 1 if before else len(order) - 1
-    return Limits(first, last, behind[::-1], before)
+    return _nearest(task, after, onward, tasks, lambda u: (tasks.ends[u], tasks.starts[u]))
 
 
 def _nearest(
     task: int,
     begin: Sequence[int],
-    onward: Callable[[int], Iterator[int]],
+    onward: Onward,
     tasks: TimedTasks,
     distance: Callable[[int], tuple[int, int]],
 ) -> list[int]:
     """Return the chain from a task to the nearest one of its machine that it is joined to; empty if there is none.
 
     Tasks are visited by their distance in time. Of those of the machine the nearest is the first that is met, unless
-    tasks of no length share its instant: these are all looked at.
+    tasks of no length share its instant: these are all looked at. Of several ways the one nearest in time is taken.
     """
     machine = tasks.machine[task]
     came_from = dict.fromkeys(begin, task)
@@ -99,9 +116,11 @@ def _nearest(
     for other in begin:
         heappush(heap, (distance(other), other))
     positions = {other: place for place, other in enumerate(tasks.orders[machine])}
+    done: set[int] = set()
     found, own = NOTHING, positions[task]
     while heap:
         how_far, other = heappop(heap)
+        done.add(other)
         if found != NOTHING and how_far[0] > distance(found)[0]:
             break
         if tasks.machine[other] == machine:
@@ -109,11 +128,17 @@ def _nearest(
                 found = other
             continue
         for further in onward(other):
-            if further not in came_from and tasks.machine[further] != NOTHING:
-                came_from[further] = other
+            if further in done or tasks.machine[further] == NOTHING:
+                continue
+            known = further in came_from
+            came_from[further] = other
+            if not known:
                 heappush(heap, (distance(further), further))
-    if found == NOTHING:
-        return []
+    return _way(came_from, found, task) if found != NOTHING else []
+
+
+def _way(came_from: Mapping[int, int], found: int, task: int) -> list[int]:
+    """Return the chain from a task to what was found."""
     chain = [found]
     while chain[-1] != task:
         chain.append(came_from[chain[-1]])

@@ -157,8 +157,9 @@ Loader = Callable[[Mapping[str, int]], tuple[DataflowGraph, Units]]  # takes how
 class UnitPlanner:
     """Plans operations on units: rules of the list scheduler, named `alap/pairing`, and the search."""
 
-    def __init__(self, load: Loader) -> None:
+    def __init__(self, load: Loader, units: Units) -> None:
         self._load = load
+        self._counts = {unit.name: unit.count for unit in units}
 
     def choices(self) -> Sequence[Choice]:
         """Return every priority with every tie."""
@@ -174,7 +175,7 @@ class UnitPlanner:
         priority, _, tie = (algorithm or "").partition("/")
         if priority not in PRIORITIES or tie not in TIES:
             priority, tie = PRIORITY, TIE
-        counts = {}
+        counts = dict(self._counts)
         for name, text in parameters.items():
             if not text.isdecimal() or len(text) > 6:
                 raise ConfigError(f"{name}: must be a number of units, not {text!r}")

@@ -26,6 +26,7 @@ from pipesched.render.timescale import TimeScale, Window
 
 ABOUT = 13  # columns of what a line of details is about
 MOST_ROWS = 8  # of a table beside the chart
+FOOTER = ("move(-1)", "undo", "best", "why", "algorithm", "parameters", "keep", "switch(1)", "solve", "save", "redo")
 BOLD, DIM = Style(bold=True), Style(dim=True)
 
 
@@ -63,8 +64,7 @@ def footer_text(state: State, width: int, *, empty: bool, searching: bool) -> Te
         "switch(1)": len(state.sheets) < 2 and not empty,
     }
     shown = [key for key in KEYS if key.short and not useless.get(key.action) and (key.mode != "empty" or empty)]
-    if empty:
-        shown.sort(key=lambda key: key.mode != "empty")
+    shown.sort(key=lambda key: (key.mode != "empty", FOOTER.index(key.action) if key.action in FOOTER else len(FOOTER)))
     last = [key for key in shown if key.action in ("keys", "leave")]
     text, ends = Text(no_wrap=True), sum(len(key.short) + 2 for key in last)
     for key in [*(key for key in shown if key not in last), *last]:
