@@ -17,6 +17,7 @@ from pipesched.reasons.timed_moves import best_moves
 from pipesched.schedulers.registry import algorithms
 from pipesched.solver.search import Event as Found
 from pipesched.solver.solve import solve
+from pipesched.words import Status
 
 SECONDS = 60.0  # of a solve, unless it is stopped
 PRESETS = ("naive", "1f1b", "interleaved")
@@ -38,10 +39,11 @@ class Field(NamedTuple):
 
 
 class Planned(NamedTuple):
-    """A board, and the name of what planned it."""
+    """A board, the name of what planned it, and what to say of it."""
 
     board: Board
     algorithm: str
+    note: str = ""
 
 
 class Move(NamedTuple):
@@ -121,7 +123,8 @@ class PipelinePlanner:
         schedule = _pipeline(board).schedule
         hint = schedule if not _pipeline(board).missing and schedule.fits and _plain(problem, board) else None
         outcome = solve(problem, time_limit=SECONDS, stop=stop, listener=listener, hint=hint)
-        return Planned(board_of(outcome), "solve")
+        proved = "optimal" if outcome.status == Status.OPTIMAL else f"at most {outcome.gap:.1%} from the best"
+        return Planned(board_of(outcome), "solve", f", {proved}")
 
     def best_move(self, board: Board, stop: Event) -> Move | None:
         """Return the move that shortens a schedule most."""

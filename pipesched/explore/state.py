@@ -216,7 +216,7 @@ class State:
         self.sheet.put(after, f"planned by {planned.algorithm}", select=self.sheet.selected_name, in_place=again)
         dropped = "; your edits are dropped, u brings them back" if before.edits else ""
         makespan = planned.board.number(planned.board.amounts.makespan)
-        self.message = f"{planned.algorithm}: makespan {makespan}{dropped}"
+        self.message = f"{planned.algorithm}: makespan {makespan}{planned.note}{dropped}"
 
     def best_move(self, stop: Event) -> Move | None:
         """Return the best single move."""

@@ -189,7 +189,7 @@ class UnitPlanner:
         assert isinstance(board, UnitBoard)
         tell("solving")
         outcome = solve(board.schedule.graph, board.schedule.units, Limits(SECONDS, stop=stop))
-        return Planned(unit_board(outcome), "solve")
+        return Planned(unit_board(outcome), "solve", ", optimal" if outcome.status == "optimal" else "")
 
     def best_move(self, board: Board, stop: Event) -> Move | None:
         """Return the move that shortens a schedule most."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from pipesched.render.timescale import Window
 
+NEARLY = 1.02  # of a window: what shows that much less than all shows all
 CLOSEST = 4  # ticks that a window shows at least
 
 
@@ -36,7 +37,7 @@ class Viewport:
         """See 1/factor as much, so that the tick `at` stays where it is."""
         start, end = self.window
         length = max(round((end - start) / factor), min(CLOSEST, self.whole))
-        if length >= self.whole:
+        if NEARLY * length >= self.whole:
             self.show_all()
             return
         share = (at - start) / (end - start)

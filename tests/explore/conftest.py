@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from pipesched import Outcome, make_problem, run
+from pipesched.cli.typed import typed
 from pipesched.config.load import load_config
 from pipesched.explore.app.app import ExploreApp
 from pipesched.explore.pipeline_board import board_of, empty_board
