@@ -26,9 +26,7 @@ def outcome_of(algorithm: str = "interleaved", **arguments: Any) -> Outcome:
 
 def maker(algorithm: str, **arguments: Any) -> Callable[[str | None, Mapping[str, str]], Outcome]:
     def make(name: str | None, parameters: Mapping[str, str]) -> Outcome:
-        numbers = {
-            key: [*map(float, text.split(","))] if "," in text else int(text) for key, text in parameters.items()
-        }
+        numbers = {key: typed(text) for key, text in parameters.items()}
         given = {"devices": 4, "stages": 8, "microbatches": 8, "forward": 5, "backward": 10, **arguments, **numbers}
         return run(load_config(None, given).problem, algorithm if name in (None, "solve") else name)
 

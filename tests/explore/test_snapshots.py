@@ -5,9 +5,11 @@ from __future__ import annotations
 import asyncio
 import os
 import re
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from textual.widgets import Input
 
 from pipesched.explore.app.app import ExploreApp
 from tests.explore.conftest import app_of, pool_of, state_of
@@ -20,7 +22,8 @@ def empty_app() -> ExploreApp:
     return app_of(pool.state, pool)
 
 
-CASES = {
+Case = tuple[Callable[[], ExploreApp], tuple[int, int], str]
+CASES: dict[str, Case] = {
     "selected-80x24": (lambda: app_of(state_of()), (80, 24), "down right right"),
     "marks-80x24": (lambda: app_of(state_of()), (80, 24), "p d m down right right >"),
     "letters-80x24": (lambda: app_of(state_of(), colour=False), (80, 24), "p down right"),
@@ -36,6 +39,8 @@ def picture(app: ExploreApp, size: tuple[int, int], keys: str) -> str:
     async def run() -> str:
         async with app.run_test(size=size) as pilot:
             await pilot.press(*keys.split())
+            for line in app.screen.query(Input):
+                line.cursor_blink = False
             await pilot.pause(0.2)
             return app.export_screenshot()
 

@@ -239,8 +239,9 @@ def test_a_saved_file_holds_the_edited_order(name: str, tmp_path: Path) -> None:
     assert state.save(name), state.message
     assert not state.is_unsaved
     back = read(tmp_path / name)
-    assert check(back) == []  # type: ignore[arg-type]
-    assert back.schedule.makespan == 295  # type: ignore[union-attr]
+    assert check(back) == []
+    assert isinstance(back, Outcome)
+    assert back.schedule.makespan == 295
     assert not state.save(name)
     assert "exists" in state.message
     assert state.save(name, force=True)
