@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from typing import NamedTuple
 
 from pipesched.core.order_moves import moved
-from pipesched.core.reasons import NOTHING, Arc
+from pipesched.core.reasons import NOTHING, Arc, TimedTasks
 from pipesched.errors import Deadlock
 from pipesched.explore.board import LIVE, Board, legal, place_of
 from pipesched.explore.sheet import Version
@@ -55,10 +55,12 @@ def details(board: Board, task: int) -> Iterator[Line]:
         return
     tasks = board.tasks
     row, position = place_of(board, task)
-    slack = tasks.slack[task]
     when = f"{board.number(tasks.starts[task])}-{board.number(tasks.ends[task])}"
-    critical = "critical" if not slack else f"slack {board.number(slack)}"
-    late = tasks.starts[task] - tasks.allowed[task]
+    held = held_back_by(tasks, task)
+    late = tasks.starts[task] - (0 if held is None else tasks.ends[held.before] + held.lag)
+    critical = "w says the slack"
+    if len(tasks.durations) <= LIVE:
+        critical = "critical" if not tasks.slack[task] else f"slack {board.number(tasks.slack[task])}"
     more = f"  late by {board.number(late)}" if late else ""
     yield Line(board.name(task), f"{board.row_name(row)} position {position}  {when}  {critical}{more}")
     yield Line("waits for", _inputs(board, task))
@@ -70,7 +72,7 @@ def details(board: Board, task: int) -> Iterator[Line]:
 
 
 def _inputs(board: Board, task: int) -> str:
-    tasks, tight = board.tasks, board.tasks.tight[task]
+    tasks, tight = board.tasks, held_back_by(board.tasks, task)
     arcs = sorted(tasks.arcs(task), key=lambda arc: (arc != tight, -_there(board, arc)))
     if not arcs:
         return "nothing"
@@ -80,6 +82,16 @@ def _inputs(board: Board, task: int) -> str:
         binds = " binds" if arc == tight else ""
         texts.append(f"{board.name(arc.before)}{what} at {board.number(_there(board, arc))}{binds}")
     return ", ".join(texts) + (f", {len(arcs) - MOST_INPUTS} more" if len(arcs) > MOST_INPUTS else "")
+
+
+def held_back_by(tasks: TimedTasks, task: int) -> Arc | None:
+    """Return the arc that holds a task back, as `TimedTasks.tight` says it of all, without looking at others."""
+    arcs = [*tasks.arcs(task)]
+    allowed = max((tasks.ends[arc.before] + arc.lag for arc in arcs), default=0)
+    if not allowed:
+        return None
+    reaching = [arc for arc in arcs if tasks.ends[arc.before] + arc.lag == allowed]
+    return min(reaching, key=lambda arc: (not arc.is_input, -arc.lag, tasks.ranks[arc.before]))
 
 
 def _there(board: Board, arc: Arc) -> int:

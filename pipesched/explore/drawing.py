@@ -10,6 +10,7 @@ from rich.style import Style
 
 from pipesched.core.reasons import NOTHING
 from pipesched.explore.board import place_of
+from pipesched.explore.details import held_back_by
 from pipesched.explore.painters import Extra, Painter, PipelinePainter, painter_of
 from pipesched.explore.state import State
 from pipesched.explore.viewport import Viewport
@@ -125,8 +126,9 @@ class _Marks:
         if "inputs" in state.shown:
             for user in state.board.users[task]:
                 self._of(user, "o")
+            held = held_back_by(self.tasks, task)
             for arc in self.tasks.arcs(task):
-                self._of(arc.before, "I" if arc == self.tasks.tight[task] else "i")
+                self._of(arc.before, "I" if arc == held else "i")
         self._of(task, "^")
         if drop is not None:
             self._mark(row, drop.tick, drop.tick, "|" if drop.is_legal else "!")

@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from pipesched import Deadlock, Outcome, Problem, schedule_plan
 from pipesched.core.order_moves import legal_places, moved
 from pipesched.explore.board import legal, place_of, refusal
+from pipesched.explore.details import held_back_by
 from pipesched.explore.pipeline_board import PipelineBoard, board_of
 from tests.explore.conftest import outcome_of
 from tests.strategies import ALL_PLACEMENTS, SETTLED, plan_of, problems, random_plan, random_saving_plan, saving_plan_of
@@ -64,6 +65,7 @@ def test_one_at_a_time_says_the_same_as_all_at_once(problem: Problem, random: Ra
     for task, places in zip(chosen, legal_places(tasks, chosen), strict=True):
         limits = legal(board, task)
         assert (limits.first, limits.last) == places
+        assert held_back_by(tasks, task) == tasks.tight[task]
         for chain in (limits.behind, limits.before):
             for before, after in pairwise(chain):
                 assert before in {arc.before for arc in tasks.arcs(after)}

@@ -12,6 +12,7 @@ from textual.binding import Binding
 from textual.containers import Horizontal, Vertical, VerticalScroll
 from textual.screen import Screen
 from textual.strip import Strip
+from textual.timer import Timer
 from textual.widget import Widget
 from textual.widgets import Static
 
@@ -28,6 +29,7 @@ from pipesched.explore.state import State
 
 LEAST_WIDTH, LEAST_HEIGHT = 30, 8
 WIDE, HIGH = 140, 30  # from where parameters, reasons and kept schedules have room
+QUICK = 3_000  # tasks up to which all is explained at every key
 LOOK_EVERY, REST = 0.05, 0.25  # seconds
 CHANGING = (  # not while a search runs
     "move", "undo", "redo", "best", "solve", "algorithm", "parameters", "keep", "switch", "save", "place", "take_back",
@@ -112,6 +114,7 @@ class Desk(Screen[None]):
         self.work: Work[Any] | None = None
         self._steps = 0  # that a large schedule still has to make, once the keys rest
         self._planned = False
+        self._resting: Timer | None = None
 
     def compose(self) -> ComposeResult:
         """Yield what stands on the screen."""
@@ -164,8 +167,18 @@ class Desk(Screen[None]):
         self.chart.follow() if follow and not self.chart.is_pressed else self.chart.redraw()
         self.kept.refresh()
         self._text("title", panels.title_text(self.state, width))
-        self._text("details", panels.details_text(self.state))
         self._say()
+        if self._resting is not None:
+            self._resting.stop()
+            self._resting = None
+        if len(self.state.board.tasks.durations) <= QUICK:
+            self._explain()
+        else:
+            self._resting = self.set_timer(REST, self._explain)
+
+    def _explain(self) -> None:
+        """Show what is known of the selected operation; of large schedules once the keys rest."""
+        self._text("details", panels.details_text(self.state))
         if self.has_class("wide"):
             self._text("parameters", panels.parameters_text(self.state))
             self._text("reasons-text", panels.reasons_text(self.state))

@@ -174,9 +174,11 @@ def why_text(state: State) -> RenderableType:
     board, task = state.board, state.selected
     if task == NOTHING:
         return Text("nothing is placed yet")
+    slack = board.tasks.slack[task]
     chain = [board.name(other) for other in board.tasks.chain(task)]
     more = f" <- .. {len(chain) - 24} more" if len(chain) > 24 else ""
     held = Text(f"\nheld back by: {' <- '.join(chain[:24])}{more} <- time 0\n")
+    held.append(f"it may end {board.number(slack)} later without making the step longer\n" if slack else "critical\n")
     limits = legal(board, task) if not board.why_fixed(task) else None
     if limits is not None:
         for chained, word in ((limits.behind, "not earlier"), (limits.before, "not later")):
