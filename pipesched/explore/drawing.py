@@ -9,9 +9,10 @@ from rich.segment import Segment
 from rich.style import Style
 
 from pipesched.core.reasons import NOTHING
-from pipesched.explore.board import place_of
+from pipesched.explore.board import Board, place_of
 from pipesched.explore.details import held_back_by
 from pipesched.explore.painters import Extra, Painter, PipelinePainter, painter_of
+from pipesched.explore.pipeline_board import PipelineBoard
 from pipesched.explore.state import State
 from pipesched.explore.viewport import Viewport
 from pipesched.render.cells import Line
@@ -78,16 +79,19 @@ class Drawing(NamedTuple):
         return 0 <= column - self.gutter < self.scale.columns
 
 
-def first_tick(state: State) -> int:
+def first_tick(board: Board) -> int:
     """Return the tick of the schedule that is time 0 of its tasks."""
-    return int(getattr(state.board, "first", 0))
+    return board.first if isinstance(board, PipelineBoard) else 0
 
 
 def draw(state: State, view: Viewport, screen: Screen, drop: Drop | None = None) -> Drawing:
-    """Return the chart of the schedule under edit; the viewport follows the row that is selected."""
+    """Return the chart of the schedule under edit; the viewport follows the row that is selected.
+
+    Kept schedules share its scale, which is that of the longest.
+    """
     painter = painter_of(state.board)
-    first = first_tick(state)
-    view.resize(state.board.tasks.makespan + first)
+    first = first_tick(state.board)
+    view.resize(max(sheet.board.tasks.makespan + first_tick(sheet.board) for sheet in state.sheets))
     memory = "memory" in state.shown
     names = painter.names(long=screen.width >= WIDE)
     gutter = max(4, *(len(name) + 1 for name in names))

@@ -79,13 +79,13 @@ MOUSE = (
      " are lit, and what is refused says why"),
     ("wheel", "pan: through time, or with Shift through devices"),
     ("Ctrl-wheel", "zoom at the pointer"),
-    ("drag from the pool", "place an operation on its device (with --empty)"),
+    ("drag from the pool", "place an operation on its device (empty mode)"),
 )  # fmt: skip
 
 
 def keys_table() -> str:
     """Return the table of keys and mouse actions of the docs, in Markdown."""
-    rows = [f"| {_code(key.shown)} | {key.text}{' (with `--empty`)' if key.mode == 'empty' else ''} |" for key in KEYS]
+    rows = [f"| {_code(key.shown)} | {key.text}{' (empty mode)' if key.mode == 'empty' else ''} |" for key in KEYS]
     mouse = [f"| {name} | {text} |" for name, text in MOUSE]
     return "\n".join(["| key | what it does |", "| --- | --- |", *rows, *mouse])
 

@@ -95,9 +95,11 @@ def test_no_color_leaves_letters_and_no_colours(terminal: Terminal) -> None:
     terminal.until(lambda text: "FFFF" in text)
     terminal.keys("p")
     terminal.until(lambda text: "*" in text)
+    terminal.keys("a")
+    terminal.until(lambda text: "zb-h1" in text)
     codes = terminal.screen(escapes=True).split("\033[")[1:]
     numbers = {part for code in codes if "m" in code for part in code.split("m")[0].split(";")}
-    assert not numbers & {"31", "32", "33", "34", "35", "36"}
+    assert numbers <= {"", "0", "1", "2", "3", "4", "7", "10", "22", "39", "49"}
 
 
 def test_256_colours_are_enough(terminal: Terminal) -> None:
@@ -119,3 +121,12 @@ def test_an_error_leaves_the_terminal_as_it_was(terminal: Terminal) -> None:
     terminal.until(lambda text: "left 1" in text)
     assert terminal.tmux("display-message", "-p", "#{alternate_on} #{mouse_any_flag}").strip() == "0 0"
     assert "broken on purpose" in terminal.screen()
+
+
+def test_what_is_typed_at_once_reaches_the_dialog(terminal: Terminal) -> None:
+    terminal.start("explore interleaved")
+    terminal.until(lambda text: "q quit" in text)
+    terminal.keys("a", "z", "b", "-", "v", "Enter")
+    terminal.until(lambda text: text.startswith("zb-v"))
+    terminal.keys("/", "2", "I", "3", "Enter")
+    terminal.until(lambda text: "2I3          device" in text)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+
 from textual.app import App
 
 from pipesched.explore.app.desk import Desk
@@ -33,6 +35,8 @@ Desk.empty #code { display: block; }
 .page { width: 92%; max-width: 100; height: 90%; }
 Dialog { align: center middle; background: transparent; }
 Parameters { align: left top; }
+.dialog:nocolor { border: solid white; }
+OptionList > .option-list--option-highlighted { text-style: reverse; }
 Input { border: none; height: 1; }
 OptionList { height: 1fr; border: none; }
 """
@@ -48,8 +52,13 @@ class ExploreApp(App[None]):
     def __init__(
         self, state: State, pool: Pool | None = None, *, colour: bool = True, ascii_only: bool = False
     ) -> None:
-        super().__init__()
-        self.desk = Desk(state, pool, colour=colour and not self.no_color and not ascii_only, ascii_only=ascii_only)
+        before = os.environ.get("NO_COLOR")
+        if not colour or ascii_only:
+            os.environ["NO_COLOR"] = "1"  # Textual reads nothing else
+        super().__init__(ansi_color="NO_COLOR" in os.environ)
+        if before is None:
+            os.environ.pop("NO_COLOR", None)
+        self.desk = Desk(state, pool, colour=not self.no_color, ascii_only=ascii_only)
 
     def on_mount(self) -> None:
         """Show the main screen."""

@@ -141,10 +141,10 @@ class Chart(Widget, can_focus=True):
         else:
             self.view.pan(PAN * steps)
             self.redraw()
+        self.post_message(self.Changed())
 
     def _scroll_rows(self, steps: int) -> None:
         self.state.step(rows=steps)
-        self.post_message(self.Changed())
 
     def on_mouse_scroll_down(self, event: events.MouseScrollDown) -> None:
         """Pan later, or zoom out."""

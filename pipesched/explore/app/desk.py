@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 from rich.segment import Segment
@@ -14,13 +15,13 @@ from textual.screen import Screen
 from textual.strip import Strip
 from textual.timer import Timer
 from textual.widget import Widget
-from textual.widgets import Static
+from textual.widgets import Input, Static
 
 from pipesched.core.reasons import NOTHING
 from pipesched.errors import ConfigError
 from pipesched.explore.app import panels
 from pipesched.explore.app.chart import Chart
-from pipesched.explore.app.dialogs import Ask, Confirm, Parameters, Pick, Read, keys_text
+from pipesched.explore.app.dialogs import Ask, Confirm, Dialog, Parameters, Pick, Read, keys_text
 from pipesched.explore.app.work import Work
 from pipesched.explore.keys import KEYS
 from pipesched.explore.pool import Pool
@@ -41,14 +42,15 @@ SMALL = "too small: explore needs 30 columns and 8 lines"
 class Kept(Widget):
     """The kept schedules on one scale."""
 
-    def __init__(self, state: State, *, colour: bool, ascii_only: bool) -> None:
+    def __init__(self, chart: Chart) -> None:
         super().__init__(id="kept")
-        self.state, self.colour, self.ascii_only = state, colour, ascii_only
+        self.chart = chart
 
     def render_lines(self, crop: Any) -> list[Strip]:
         """Draw them anew, then cut."""
+        chart, (width, height) = self.chart, self.size
         self.lines = panels.kept_lines(
-            self.state, self.size.width, self.size.height, colour=self.colour, ascii_only=self.ascii_only
+            chart.state, chart.drawing, width, height, letters=not chart.colour, ascii_only=chart.ascii_only
         )
         return super().render_lines(crop)
 
@@ -100,7 +102,7 @@ class Desk(Screen[None]):
     """The main screen of the app."""
 
     BINDINGS = [  # noqa: RUF012  Textual's way
-        *(Binding(key.keys, key.action, key.text, show=False, priority=key.keys == "tab") for key in KEYS),
+        *(Binding(key.keys, key.action, key.text, show=False, priority=True) for key in KEYS),
         Binding("ctrl+q,ctrl+c", "leave", "leave", show=False, priority=True),
     ]
 
@@ -110,7 +112,7 @@ class Desk(Screen[None]):
         self.colour, self.ascii_only = colour, ascii_only
         self.chart = Chart(state, colour=colour, ascii_only=ascii_only)
         self.pool_list = None if pool is None else PoolList(pool)
-        self.kept = Kept(state, colour=colour, ascii_only=ascii_only)
+        self.kept = Kept(self.chart)
         self.work: Work[Any] | None = None
         self._steps = 0  # that a large schedule still has to make, once the keys rest
         self._planned = False
@@ -295,7 +297,14 @@ class Desk(Screen[None]):
             self.work.said = "stopping"
         self.show()
 
-    def action_jump(self) -> None:
+    async def _open(self, dialog: Dialog, done: Callable[[str | None], None] | None = None) -> None:
+        """Open a dialog; no key is looked at before it is there, so that all that is typed reaches it."""
+        await self.app.push_screen(dialog, done)
+        for line in dialog.query(Input).results():
+            dialog.set_focus(line)
+            break
+
+    async def action_jump(self) -> None:
         """Ask for an operation."""
 
         def go(text: str | None) -> None:
@@ -303,15 +312,15 @@ class Desk(Screen[None]):
                 self.state.jump(text)
             self.show()
 
-        self.app.push_screen(Ask("jump to (such as 3B7):"), go)
+        await self._open(Ask("jump to (such as 3B7):"), go)
 
-    def action_why(self) -> None:
+    async def action_why(self) -> None:
         """Say why."""
-        self.app.push_screen(Read(panels.why_text(self.state)))
+        await self._open(Read(panels.why_text(self.state)))
 
-    def action_keys(self) -> None:
+    async def action_keys(self) -> None:
         """Show the keys."""
-        self.app.push_screen(Read(keys_text(empty=self.pool is not None)))
+        await self._open(Read(keys_text(empty=self.pool is not None)))
 
     def action_mark(self, what: str) -> None:
         """Show or hide something."""
@@ -321,17 +330,20 @@ class Desk(Screen[None]):
     def action_zoom(self, factor: float) -> None:
         """Zoom at the selected operation."""
         self.chart.zoom(factor)
+        self.kept.refresh()
 
     def action_zoom_all(self) -> None:
         """See all."""
         self.chart.view.show_all()
         self.chart.redraw()
+        self.kept.refresh()
 
     def action_zoom_selected(self) -> None:
         """See the selected operation large."""
         self.chart.zoom_selected()
+        self.kept.refresh()
 
-    def action_algorithm(self) -> None:
+    async def action_algorithm(self) -> None:
         """Ask for another algorithm."""
 
         def plan(name: str | None) -> None:
@@ -339,9 +351,9 @@ class Desk(Screen[None]):
                 self.state.plan(name)
             self.show()
 
-        self.app.push_screen(Pick(self.state.planner.choices(), self.state.sheet.version.algorithm), plan)
+        await self._open(Pick(self.state.planner.choices(), self.state.sheet.version.algorithm), plan)
 
-    def action_parameters(self) -> None:
+    async def action_parameters(self) -> None:
         """Change parameters; the chart follows as they are typed."""
         self._planned = False
 
@@ -351,7 +363,7 @@ class Desk(Screen[None]):
             self.show()
             return "" if done else self.state.message
 
-        self.app.push_screen(Parameters(self.state.planner.fields(self.state.board), change), lambda _: self.show())
+        await self._open(Parameters(self.state.planner.fields(self.state.board), change), lambda _: self.show())
 
     def action_keep(self) -> None:
         """Keep the schedule."""
@@ -366,7 +378,7 @@ class Desk(Screen[None]):
             self.state.switch(steps)
         self.show()
 
-    def action_save(self) -> None:
+    async def action_save(self) -> None:
         """Ask for a path, and whether an existing file may go."""
 
         def save(path: str | None) -> None:
@@ -391,9 +403,9 @@ class Desk(Screen[None]):
 
             self.app.push_screen(Confirm(f"{path.strip()} exists; overwrite it? (y/n)"), overwrite)
 
-        self.app.push_screen(Ask("save to (.json, .csv, .svg, ..):"), save)
+        await self._open(Ask("save to (.json, .csv, .svg, ..):"), save)
 
-    def action_leave(self) -> None:
+    async def action_leave(self) -> None:
         """Leave, but ask where something is not saved."""
 
         def leave(answer: str | None) -> None:
@@ -401,7 +413,7 @@ class Desk(Screen[None]):
                 self._leave()
 
         if self.state.is_unsaved:
-            self.app.push_screen(Confirm("leave without saving? (y/n)"), leave)
+            await self._open(Confirm("leave without saving? (y/n)"), leave)
         else:
             self._leave()
 

@@ -5,7 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 from rich.console import RenderableType
+from rich.table import Table
 from rich.text import Text
+from textual import events
 from textual.app import ComposeResult
 from textual.binding import Binding
 from textual.containers import Vertical, VerticalScroll
@@ -16,6 +18,7 @@ from textual.widgets.option_list import Option
 from pipesched.explore.keys import KEYS, MOUSE
 from pipesched.explore.planning import Choice, Field
 
+LONGEST = 66  # letters of a choice
 CLOSE = Binding("escape", "close", "close", show=False)
 
 
@@ -59,11 +62,10 @@ class Confirm(Dialog):
         with Vertical(classes="dialog"):
             yield Label(self.question, markup=False)
 
-    def on_key(self, event: object) -> None:
+    def on_key(self, event: events.Key) -> None:
         """Hand back yes or no."""
-        key = getattr(event, "key", "")
-        if key != "escape":
-            self.dismiss("y" if key == "y" else None)
+        if event.key != "escape":
+            self.dismiss("y" if event.key == "y" else None)
 
 
 class Pick(Dialog):
@@ -91,7 +93,10 @@ class Pick(Dialog):
         listed.clear_options()
         width = max((len(choice.name) for choice in found), default=0) + 2
         for choice in found:
-            listed.add_option(Option(Text(choice.name.ljust(width) + choice.note, no_wrap=True), id=choice.name))
+            text = f"{choice.name.ljust(width)}{choice.note}"
+            listed.add_option(
+                Option(Text(text if len(text) <= LONGEST else f"{text[: LONGEST - 2]}.."), id=choice.name)
+            )
         names = [choice.name for choice in found]
         if found:
             listed.highlighted = names.index(self.current) if not wanted and self.current in names else 0
@@ -100,9 +105,9 @@ class Pick(Dialog):
         """Filter the list."""
         self._fill(event.value)
 
-    def on_key(self, event: object) -> None:
+    def on_key(self, event: events.Key) -> None:
         """Move in the list while the line has the focus."""
-        key, listed = getattr(event, "key", ""), self.query_one(OptionList)
+        key, listed = event.key, self.query_one(OptionList)
         if key == "down":
             listed.action_cursor_down()
         elif key == "up":
@@ -148,9 +153,9 @@ class Parameters(Dialog):
         """Close."""
         self.dismiss(None)
 
-    def on_key(self, event: object) -> None:
+    def on_key(self, event: events.Key) -> None:
         """Go from line to line."""
-        key = getattr(event, "key", "")
+        key = event.key
         if key == "down":
             self.focus_next(Input)
         elif key == "up":
@@ -172,12 +177,13 @@ class Read(Dialog):
             yield Static(self.text, markup=False)
 
 
-def keys_text(*, empty: bool) -> Text:
+def keys_text(*, empty: bool) -> RenderableType:
     """Return the help: what keys and mouse do."""
-    text = Text()
+    table = Table.grid(padding=(0, 2, 0, 0))
+    table.add_column(style="bold", min_width=9)
     for key in KEYS:
         if key.mode != "empty" or empty:
-            text.append(f"{key.shown:>10}  ", style="bold").append(f"{key.text}\n")
+            table.add_row(Text(key.shown), Text(key.text))
     for name, what in MOUSE:
-        text.append(f"{name}  ", style="bold").append(f"{what}\n")
-    return text
+        table.add_row(Text(name), Text(what))
+    return table

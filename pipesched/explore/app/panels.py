@@ -13,6 +13,7 @@ from pipesched.core.idle_time import Idle
 from pipesched.core.reasons import NOTHING
 from pipesched.explore.board import LIVE, legal
 from pipesched.explore.details import details, title
+from pipesched.explore.drawing import Drawing
 from pipesched.explore.keys import KEYS
 from pipesched.explore.painters import painter_of
 from pipesched.explore.pipeline_board import MOST_SENSITIVE, PipelineBoard
@@ -22,7 +23,6 @@ from pipesched.pipeline.kinds import KINDS
 from pipesched.render.cells import Line
 from pipesched.render.frame import Layout
 from pipesched.render.marks import IDLE_MARKS
-from pipesched.render.timescale import TimeScale, Window
 
 ABOUT = 13  # columns of what a line of details is about
 MOST_ROWS = 8  # of a table beside the chart
@@ -122,29 +122,24 @@ def _sensitive(state: State) -> Iterator[Text]:
             yield Text(f"{f'{name} {row.stage}'.ljust(18)}{-row.faster:>6}{row.slower:>+6}\n")
 
 
-def kept_lines(state: State, width: int, height: int, *, colour: bool, ascii_only: bool) -> list[Line]:
-    """Return the kept schedules on one scale, each with its title, as many rows as there is room for."""
+def kept_lines(
+    state: State, drawing: Drawing, width: int, height: int, *, letters: bool, ascii_only: bool
+) -> list[Line]:
+    """Return the kept schedules on the scale of the chart, each with its title, as many rows as there is room for."""
     others = [sheet for number, sheet in enumerate(state.sheets) if number != state.current]
-    if not others or height < 3:
-        return []
-    longest = max(sheet.board.amounts.makespan for sheet in state.sheets)
-    each = max(height // len(others), 3)
+    each = max(height // max(len(others), 1), 3)
     lines: list[Line] = []
     for sheet in others:
         painter = painter_of(sheet.board)
-        names = painter.names(long=False)
-        gutter = max(4, *(len(name) + 1 for name in names))
-        columns = max(width - gutter - 1, 2)
-        # All start at 0 and have the same number of ticks a column.
-        scale = TimeScale(Window(0, longest), columns)
-        painter.prepare(Layout(gutter, [scale], 0, colour, ascii_only), frozenset())
-        number = state.sheets.index(sheet) + 1
+        layout = Layout(drawing.gutter, [drawing.scale], 0, not letters, ascii_only)
+        painter.prepare(layout, frozenset())
         head = "  ".join(title(sheet.version, unsaved=sheet.is_unsaved))
-        lines.append([Segment(f"{number} {head}"[:width], BOLD)])
+        lines.append([Segment(f"{state.sheets.index(sheet) + 1} {head}"[:width], BOLD)])
         block: list[Line] = []
-        for row, name in enumerate(names):
-            cells = painter.lines(painter.row(row).runs(scale)) if painter.row(row).order else []
-            block += [[Segment((name if not n else "").ljust(gutter), DIM), *line] for n, line in enumerate(cells)]
+        for row, name in enumerate(painter.names(long=drawing.gutter > len("device 0"))):
+            cells = painter.lines(painter.row(row).runs(drawing.scale)) if painter.row(row).order else []
+            for number, line in enumerate(cells):
+                block.append([Segment(("" if number else name).ljust(drawing.gutter), DIM), *line])
         lines += block[: each - 1]
     return lines[:height]
 
