@@ -36,7 +36,7 @@ Desk.empty #code { display: block; }
 Dialog { align: center middle; background: transparent; }
 Parameters { align: left top; }
 .dialog:nocolor { border: solid white; }
-OptionList > .option-list--option-highlighted { text-style: reverse; }
+OptionList > .option-list--option-highlighted { text-style: bold underline; }
 Input { border: none; height: 1; }
 OptionList { height: 1fr; border: none; }
 """
