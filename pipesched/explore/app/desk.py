@@ -2,30 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any
 
-from rich.segment import Segment
 from rich.text import Text
-from textual import events
 from textual.app import ComposeResult
 from textual.binding import Binding
 from textual.containers import Horizontal, Vertical, VerticalScroll
-from textual.screen import Screen
-from textual.strip import Strip
 from textual.timer import Timer
-from textual.widget import Widget
-from textual.widgets import Input, Static
+from textual.widgets import Static
 
 from pipesched.core.reasons import NOTHING
-from pipesched.errors import ConfigError
 from pipesched.explore.app import panels
+from pipesched.explore.app.asking import Asking
 from pipesched.explore.app.chart import Chart
-from pipesched.explore.app.dialogs import Ask, Confirm, Dialog, Parameters, Pick, Read, keys_text
+from pipesched.explore.app.side import Kept, PoolList
 from pipesched.explore.app.work import Work
 from pipesched.explore.keys import KEYS
 from pipesched.explore.pool import Pool
-from pipesched.explore.saving import exists
 from pipesched.explore.state import State
 
 LEAST_WIDTH, LEAST_HEIGHT = 30, 8
@@ -39,66 +32,7 @@ CHANGING = (  # not while a search runs
 SMALL = "too small: explore needs 30 columns and 8 lines"
 
 
-class Kept(Widget):
-    """The kept schedules on one scale."""
-
-    def __init__(self, chart: Chart) -> None:
-        super().__init__(id="kept")
-        self.chart = chart
-
-    def render_lines(self, crop: Any) -> list[Strip]:
-        """Draw them anew, then cut."""
-        chart, (width, height) = self.chart, self.size
-        self.lines = panels.kept_lines(
-            chart.state, chart.drawing, width, height, letters=not chart.colour, ascii_only=chart.ascii_only
-        )
-        return super().render_lines(crop)
-
-    def render_line(self, y: int) -> Strip:
-        """Return a line of them."""
-        line = self.lines[y] if y < len(self.lines) else []
-        return Strip([*line, Segment("")]).adjust_cell_length(self.size.width).apply_style(self.rich_style)
-
-
-class PoolList(Static):
-    """The operations that are not placed yet; one is dragged from here to its device."""
-
-    can_focus = True
-
-    def __init__(self, pool: Pool) -> None:
-        super().__init__(id="pool", markup=False)
-        self.pool, self.rows = pool, [NOTHING]
-
-    def show(self) -> None:
-        """Show what is left."""
-        lines, rows = panels.pool_lines(self.pool, self.size.height or 16, focused=self.has_focus)
-        self.rows = [*rows]
-        self.update(Text("\n").join(lines))
-
-    def on_mouse_down(self, event: events.MouseDown) -> None:
-        """Choose, and take along."""
-        task = self.rows[event.y] if event.y < len(self.rows) else NOTHING
-        if task != NOTHING:
-            self.pool.chosen = task
-            self.capture_mouse()
-            self.show()
-
-    def on_mouse_up(self, event: events.MouseUp) -> None:
-        """Place it on the device where it is let go."""
-        self.release_mouse()
-        desk = self.screen
-        assert isinstance(desk, Desk)
-        row = desk.chart.row_at_screen(event.screen_x, event.screen_y)
-        if row != NOTHING:
-            self.pool.place(row)
-        desk.show()
-
-    def on_resize(self) -> None:
-        """Show as much as there is room for."""
-        self.show()
-
-
-class Desk(Screen[None]):
+class Desk(Asking):
     """The main screen of the app."""
 
     BINDINGS = [  # noqa: RUF012  Textual's way
@@ -115,7 +49,7 @@ class Desk(Screen[None]):
         self.kept = Kept(self.chart)
         self.work: Work[Any] | None = None
         self._steps = 0  # that a large schedule still has to make, once the keys rest
-        self._planned = False
+        self.has_pool = pool is not None
         self._resting: Timer | None = None
 
     def compose(self) -> ComposeResult:
@@ -150,6 +84,13 @@ class Desk(Screen[None]):
     def on_chart_changed(self) -> None:
         """Show what the mouse changed."""
         self.show(follow=False)
+
+    def on_pool_list_dropped(self, event: PoolList.Dropped) -> None:
+        """Place the chosen operation on the device where it was let go."""
+        row = self.chart.row_at_screen(event.x, event.y)
+        if self.pool is not None and row != NOTHING:
+            self.pool.place(row)
+        self.show()
 
     def show(self, *, follow: bool = True) -> None:
         """Show the state as it is now."""
@@ -297,31 +238,6 @@ class Desk(Screen[None]):
             self.work.said = "stopping"
         self.show()
 
-    async def _open(self, dialog: Dialog, done: Callable[[str | None], None] | None = None) -> None:
-        """Open a dialog; no key is looked at before it is there, so that all that is typed reaches it."""
-        await self.app.push_screen(dialog, done)
-        for line in dialog.query(Input).results():
-            dialog.set_focus(line)
-            break
-
-    async def action_jump(self) -> None:
-        """Ask for an operation."""
-
-        def go(text: str | None) -> None:
-            if text:
-                self.state.jump(text)
-            self.show()
-
-        await self._open(Ask("jump to (such as 3B7):"), go)
-
-    async def action_why(self) -> None:
-        """Say why."""
-        await self._open(Read(panels.why_text(self.state)))
-
-    async def action_keys(self) -> None:
-        """Show the keys."""
-        await self._open(Read(keys_text(empty=self.pool is not None)))
-
     def action_mark(self, what: str) -> None:
         """Show or hide something."""
         self.state.toggle(what)
@@ -343,28 +259,6 @@ class Desk(Screen[None]):
         self.chart.zoom_selected()
         self.kept.refresh()
 
-    async def action_algorithm(self) -> None:
-        """Ask for another algorithm."""
-
-        def plan(name: str | None) -> None:
-            if name is not None:
-                self.state.plan(name)
-            self.show()
-
-        await self._open(Pick(self.state.planner.choices(), self.state.sheet.version.algorithm), plan)
-
-    async def action_parameters(self) -> None:
-        """Change parameters; the chart follows as they are typed."""
-        self._planned = False
-
-        def change(name: str, text: str) -> str:
-            done = self.state.plan(parameters={name: text}, again=self._planned)
-            self._planned = self._planned or done
-            self.show()
-            return "" if done else self.state.message
-
-        await self._open(Parameters(self.state.planner.fields(self.state.board), change), lambda _: self.show())
-
     def action_keep(self) -> None:
         """Keep the schedule."""
         self.state.keep()
@@ -378,46 +272,8 @@ class Desk(Screen[None]):
             self.state.switch(steps)
         self.show()
 
-    async def action_save(self) -> None:
-        """Ask for a path, and whether an existing file may go."""
-
-        def save(path: str | None) -> None:
-            if not path:
-                return
-            try:
-                if not exists(path.strip()):
-                    self.state.save(path)
-                    self.show()
-                    return
-            except ConfigError as error:
-                self.state.message = str(error)
-                self.show()
-                return
-
-            def overwrite(answer: str | None) -> None:
-                if answer == "y":
-                    self.state.save(path, force=True)
-                else:
-                    self.state.message = "not saved"
-                self.show()
-
-            self.app.push_screen(Confirm(f"{path.strip()} exists; overwrite it? (y/n)"), overwrite)
-
-        await self._open(Ask("save to (.json, .csv, .svg, ..):"), save)
-
-    async def action_leave(self) -> None:
-        """Leave, but ask where something is not saved."""
-
-        def leave(answer: str | None) -> None:
-            if answer == "y":
-                self._leave()
-
-        if self.state.is_unsaved:
-            await self._open(Confirm("leave without saving? (y/n)"), leave)
-        else:
-            self._leave()
-
-    def _leave(self) -> None:
+    def leave(self) -> None:
+        """End the app, and what it searches."""
         if self.work is not None:
             self.work.stop.set()
         self.app.exit()
