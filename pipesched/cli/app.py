@@ -21,6 +21,7 @@ COMMANDS = {  # name -> module of this package, whose function `command` it is
     "tune": "tune",
     "explain": "explain",
     "robust": "robust",
+    "explore": "explore",
     "list": "list_algorithms",
     "hls": "hls",
     "show": "show",

@@ -66,6 +66,9 @@ def command(
         bool,
         typer.Option("--explain", help="Why it takes so long: idle time, critical path, what would help.", metavar=""),
     ] = False,
+    explore: Annotated[
+        bool, typer.Option("--explore", help="Edit the schedule in the terminal; needs the extra explore.", metavar="")
+    ] = False,
     why: Annotated[
         str | None,
         typer.Option("--why", help="With --explain: why one operation starts when it does.", metavar="OP"),
@@ -85,6 +88,8 @@ def command(
         raise ConfigError("--solve, --compare and --pipeline: give one of them")
     if (solve or compare or pipeline) and (rules.priority or rules.tie):
         raise ConfigError("--priority, --tie: for the list scheduler, without --solve, --compare or --pipeline")
+    if explore:
+        _require_explorable(compare=compare, pipeline=pipeline, explain=explain, target=target, screen=screen)
     _require_explainable(explain, why, compare=compare, pipeline=pipeline, screen=screen)
     _require_json(target)  # before anything takes long
     counts = _counts({"mul": mul, "add": add, "sub": sub, "div": div, "cmp": cmp}, unit or ())
@@ -92,7 +97,9 @@ def command(
     graph, units = load_hardware(
         _source(source), units=counts, latency=latencies, pipelined=pipelined or (), loop=pipeline
     )
-    if compare:
+    if explore:
+        _explore(source, units, _body(graph, units, rules, solve=solve), counts, latencies, pipelined or (), screen)
+    elif compare:
         _answer_rules(graph, units, rules, target, screen)
     elif pipeline:
         from pipesched.hls.modulo import interval_bounds
@@ -118,6 +125,51 @@ def _require_explainable(explain: bool, why: str | None, *, compare: bool, pipel
         raise ConfigError("--why: says why one operation waits; give --explain too")
     if why is not None and screen.as_json:
         raise ConfigError("--why: has no effect with --json, whose document has every operation")
+
+
+def _require_explorable(*, compare: bool, pipeline: bool, explain: bool, target: Target, screen: Screen) -> None:
+    """Raise ConfigError for options that --explore contradicts, and where it cannot run."""
+    from pipesched.cli.explore import require_terminal
+    from pipesched.errors import ConfigError
+
+    given = {
+        "--compare": compare,
+        "--pipeline": pipeline,
+        "--explain": explain,
+        "--json": screen.as_json,
+        "-o": target.path is not None,
+    }
+    for flag, is_given in given.items():
+        if is_given:
+            raise ConfigError(f"--explore: edits one schedule that runs once; leave out {flag}")
+    require_terminal()
+
+
+def _explore(
+    source: str,
+    units: Units,
+    outcome: HardwareOutcome,
+    counts: Mapping[str, int],
+    latencies: Mapping[str, int],
+    pipelined: Sequence[str],
+    screen: Screen,
+) -> None:
+    """Edit a schedule in the terminal; `counts`, `latencies` and `pipelined` are what was given of the units."""
+    from pipesched.cli.explore import run
+    from pipesched.config.hardware import load_hardware
+    from pipesched.errors import ConfigError
+    from pipesched.explore.sheet import loaded
+    from pipesched.explore.state import State
+    from pipesched.explore.unit_board import UnitPlanner, unit_board
+
+    if source == "-":
+        raise ConfigError("-: standard input is the keyboard here; give a file")
+
+    def load(more: Mapping[str, int]) -> tuple[DataflowGraph, Units]:
+        return load_hardware(source, units={**counts, **more}, latency=latencies, pipelined=pipelined)
+
+    state = State(loaded(unit_board(outcome), outcome.method), UnitPlanner(load, units))
+    run(state, None, screen)
 
 
 def _require_json(target: Target) -> None:

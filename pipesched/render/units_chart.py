@@ -64,23 +64,27 @@ class UnitChart:
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
         """Yield lines of segments, none wider than the options allow."""
         layout = self._layout(console, options)
-        self.names = short_names(self.schedule.graph.operations, layout.scale.columns // self.end)
-        self.numbered = set(self.explained_too)
+        self.set_names(layout.scale.columns // self.end)
         yield from axis(layout, 1)
         look = Look()
-        for name, row, busy in self._rows():
+        for name, row, busy in self.rows():
             runs = row.runs(layout.scale)
             look.add(row, runs, layout.scale)
             head = Segment(name[: layout.gutter - 1].ljust(layout.gutter))
             share = Segment(f"{1 - busy / self.end:.0%}".rjust(layout.tail), DIM)
-            for number, cells in enumerate(self._lines(runs, layout)):
+            for number, cells in enumerate(self.lines(runs, layout)):
                 yield from line([head, *cells, share] if not number else [Segment(" " * layout.gutter), *cells])
-        yield from self._registers(layout)
-        for items in wrap(self._legend(look, layout), options.max_width):
+        yield from self.registers(layout)
+        for items in wrap(self.legend(look, layout), options.max_width):
             yield from line(items)
         numbered = [self.schedule.graph.operations[task] for task in sorted(self.numbered)]
         for items in wrap(explained(numbered, options.max_width, layout.ascii_only), options.max_width):
             yield from line(items)
+
+    def set_names(self, width: int) -> None:
+        """Take names that fit into so many columns, where they do; which ones did not is known after `lines`."""
+        self.names = short_names(self.schedule.graph.operations, width)
+        self.numbered = set(self.explained_too)
 
     def _layout(self, console: Console, options: ConsoleOptions) -> Layout:
         ascii_only = self.ascii_only or options.ascii_only
@@ -91,7 +95,7 @@ class UnitChart:
         scale = fit(Window(0, self.end), 1, max(options.max_width - gutter - tail, 1))
         return Layout(gutter, [scale], tail, has_colour(console, ascii_only), ascii_only)
 
-    def _rows(self) -> Iterator[tuple[str, Row, int]]:
+    def rows(self) -> Iterator[tuple[str, Row, int]]:
         """Yield for each unit its name, its operations in order, and the cycles for which they occupy it."""
         schedule = self.schedule
         starts, instances = schedule.unrolled(self.iterations)
@@ -108,7 +112,8 @@ class UnitChart:
                 end = [start + unit.interval for start in begin]
                 yield f"{unit.name} {instance}", Row(order, begin, end), len(order) * unit.interval
 
-    def _lines(self, runs: Sequence[Run], layout: Layout) -> list[Line]:
+    def lines(self, runs: Sequence[Run], layout: Layout) -> list[Line]:
+        """Return the lines of a unit, for its runs; `rows` says first where operations stand in their rows."""
         if layout.colour:
             return [[self._filled(run) for run in runs]]
         shades = ASCII_SHADES if layout.ascii_only else SHADES
@@ -161,7 +166,7 @@ class UnitChart:
     def _iteration(self, run: Run) -> str:
         return "" if run.slot is None or run.shared else str(run.slot // len(self.schedule.graph))
 
-    def _registers(self, layout: Layout) -> Iterator[Segment]:
+    def registers(self, layout: Layout) -> Iterator[Segment]:
         """Yield the strip of registers in use at the boundary with which a cycle begins."""
         alive = self.schedule.alive
         if self.period:
@@ -173,7 +178,8 @@ class UnitChart:
         peak = Segment(str(self.schedule.registers).rjust(layout.tail), DIM)
         yield from line([Segment("regs".ljust(layout.gutter), DIM), *marks, peak])
 
-    def _legend(self, look: Look, layout: Layout) -> Iterator[Item]:
+    def legend(self, look: Look, layout: Layout) -> Iterator[Item]:
+        """Yield the items of the legend."""
         shades = ASCII_SHADES if layout.ascii_only else SHADES
         if layout.colour and self.period:
             swatches = [Segment(f" {number} ", fill(number, "F", 0, 2)) for number in range(self.iterations)]

@@ -1,0 +1,147 @@
+"""`pipesched explore`: edit schedules in the terminal."""
+
+from __future__ import annotations
+
+import os
+import sys
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from pipesched.cli.options import ProblemSource, Screen
+from pipesched.cli.words import Algo
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+    from pipesched.config.values import Source
+    from pipesched.explore.pool import Pool
+    from pipesched.explore.state import State
+    from pipesched.outcome import Outcome
+
+EMPTY_ALGO = "list"  # whose operations are placed, where no algorithm is named: linear, unfused
+
+
+def command(
+    words: Annotated[
+        list[str] | None,
+        typer.Argument(
+            help="An algorithm of `pipesched list` and the YAML file of the problem, or a schedule's file.",
+            metavar="NAME|FILE",
+        ),
+    ] = None,
+    *,
+    algo: Algo = None,
+    empty: Annotated[
+        bool,
+        typer.Option("--empty", help="Begin with empty devices, and place operation by operation.", metavar=""),
+    ] = False,
+    problem: ProblemSource,
+    algorithm: dict[str, Any],
+    screen: Screen,
+) -> None:
+    """Edit a schedule in the terminal: move operations where they may stand, and see at once what it changes.
+
+    Keys and mouse; `?` lists them. Needs `pip install 'pipesched[explore]'`.
+    """
+    from pipesched.errors import ConfigError
+
+    if screen.as_json or screen.width is not None:
+        flag = "--json" if screen.as_json else "--width"
+        raise ConfigError(f"{flag}: has no effect on explore, which draws on the whole terminal")
+    require_terminal()
+    state, pool = _begin(words or [], algo, problem, algorithm, empty=empty)
+    run(state, pool, screen)
+
+
+def require_terminal() -> None:
+    """Raise ConfigError where Textual is not installed, or there is no terminal."""
+    from importlib.util import find_spec
+
+    from pipesched.errors import ConfigError
+
+    if find_spec("textual") is None:
+        raise ConfigError("explore needs Textual: pip install 'pipesched[explore]'")
+    if not (sys.stdin is not None and sys.stdin.isatty() and sys.stdout.isatty()):
+        raise ConfigError("explore needs a terminal, for input and output; `pipesched explain` prints")
+    if os.environ.get("TERM") == "dumb":
+        raise ConfigError("explore needs a terminal that can be drawn on, and TERM is dumb; `pipesched explain` prints")
+
+
+def run(state: State, pool: Pool | None, screen: Screen) -> None:
+    """Run the app. Raises typer.Exit with the code 1 where it broke."""
+    from pipesched.explore.app.app import run_app
+
+    if run_app(state, pool, colour=not screen.no_color, ascii_only=screen.ascii_only):
+        raise typer.Exit(1)
+
+
+def _begin(
+    words: list[str], algo: str | None, source: ProblemSource, options: dict[str, Any], *, empty: bool
+) -> tuple[State, Pool | None]:
+    """Return what is edited at first, and the pool, if it begins empty."""
+    from pipesched.cli.words import is_file, only_name, split_words
+    from pipesched.errors import ConfigError
+    from pipesched.explore.pipeline_board import board_of, empty_board
+    from pipesched.explore.planning import PipelinePlanner
+    from pipesched.explore.pool import Pool
+    from pipesched.explore.sheet import loaded
+    from pipesched.explore.state import State
+
+    names, source = split_words(words, source)
+    files = [name for name in names if is_file(name)]
+    if files and (len(names) > 1 or algo is not None or options or empty):
+        raise ConfigError(f"{files[0]}: a schedule of a file is edited alone; give no algorithm, and not --empty")
+    if files:
+        outcome, make = _of_file(files[0], source)
+        planner = PipelinePlanner(make)
+        return State(loaded(board_of(outcome), outcome.algorithm), planner), None
+    from pipesched.cli.reading import config_source, given_config, made_schedule
+
+    if source.config == "-":
+        raise ConfigError("-c -: standard input is the keyboard here; give a file")
+    config = given_config(source)
+    name = only_name(names, algo)
+    outcome = made_schedule(config, EMPTY_ALGO if empty and name is None else name, options)
+    planner = PipelinePlanner(_maker(config_source(source.config), source.overrides, outcome.algorithm, options))
+    if not empty:
+        return State(loaded(board_of(outcome), outcome.algorithm), planner), None
+    if outcome.schedule.plan.lanes:
+        raise ConfigError("--empty: places what devices run; leave out --offload")
+    state = State(loaded(empty_board(outcome), outcome.algorithm), planner)
+    return state, Pool(state)
+
+
+def _of_file(name: str, source: ProblemSource) -> tuple[Outcome, Callable[[str | None, Mapping[str, str]], Outcome]]:
+    """Return the schedule of a file, checked, and what plans its problem anew."""
+    from pipesched.cli.reading import read_schedule
+    from pipesched.config.values import Source
+    from pipesched.file_formats.json_text import dump
+    from pipesched.file_formats.schedule_json import problem_document
+    from pipesched.pipeline.check import checked
+
+    outcome = read_schedule(name, source).outcome
+    checked(outcome.schedule)
+    text = "".join(dump(problem_document(outcome.problem)))
+    return outcome, _maker(Source(text, name), {}, "", {})
+
+
+def _maker(
+    source: Source | None, overrides: Mapping[str, Any], algorithm: str, options: Mapping[str, Any]
+) -> Callable[[str | None, Mapping[str, str]], Outcome]:
+    """Return what plans a config anew, by the name of an algorithm, with texts of parameters on top.
+
+    `options` are those of `algorithm` alone.
+    """
+    from pipesched.cli.reading import DEFAULT, made_schedule
+    from pipesched.cli.typed import typed
+    from pipesched.config.load import load_config
+    from pipesched.schedulers.registry import FAMILIES
+
+    def make(name: str | None, parameters: Mapping[str, str]) -> Outcome:
+        given = {key: None if text in ("", "none") else typed(text) for key, text in parameters.items()}
+        config = load_config(source, {**overrides, **given})
+        known = name if name in FAMILIES else algorithm if algorithm in FAMILIES else DEFAULT
+        return made_schedule(config, known, options if known == algorithm else {})
+
+    return make

@@ -1,0 +1,1 @@
+"""The terminal app of `pipesched explore`. Only this folder imports Textual."""

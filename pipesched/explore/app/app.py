@@ -1,0 +1,72 @@
+"""The app: its look, and how it runs."""
+
+from __future__ import annotations
+
+import os
+
+from textual.app import App
+
+from pipesched.explore.app.desk import Desk
+from pipesched.explore.pool import Pool
+from pipesched.explore.state import State
+
+CSS = """
+Desk { layout: vertical; }
+#small { display: none; }
+Desk.small #small { display: block; }
+Desk.small #all { display: none; }
+#title, #message, #footer, #code { height: 1; }
+#title { background: $panel; }
+#footer { background: $panel; }
+#details { height: 5; }
+Desk.low #details { height: 2; }
+#middle { height: 1fr; }
+#charts { width: 1fr; }
+#chart { height: 1fr; }
+#kept, #parameters, #reasons, #code { display: none; }
+Desk.wide.compared #kept { display: block; height: 45%; }
+Desk.wide #parameters { display: block; width: 24; padding: 0 1; }
+Desk.wide #reasons { display: block; width: 48; padding: 0 1; scrollbar-size-vertical: 1; }
+Desk.empty #code { display: block; }
+#pool { width: 16; height: 100%; padding: 0 1; }
+.dialog { width: 60; max-width: 90%; height: auto; max-height: 90%; background: $panel; padding: 0 1; }
+.list { width: 76; height: 18; }
+.side { width: 34; }
+.page { width: 92%; max-width: 100; height: 90%; }
+Dialog { align: center middle; background: transparent; }
+Parameters { align: left top; }
+.dialog:nocolor { border: solid white; }
+OptionList > .option-list--option-highlighted { text-style: bold underline; }
+Input { border: none; height: 1; }
+OptionList { height: 1fr; border: none; }
+"""
+
+
+class ExploreApp(App[None]):
+    """Schedules under edit, in a terminal."""
+
+    CSS = CSS
+    ENABLE_COMMAND_PALETTE = False
+    TITLE = "pipesched explore"
+
+    def __init__(
+        self, state: State, pool: Pool | None = None, *, colour: bool = True, ascii_only: bool = False
+    ) -> None:
+        before = os.environ.get("NO_COLOR")
+        if not colour or ascii_only:
+            os.environ["NO_COLOR"] = "1"  # Textual reads nothing else
+        super().__init__(ansi_color="NO_COLOR" in os.environ)
+        if before is None:
+            os.environ.pop("NO_COLOR", None)
+        self.desk = Desk(state, pool, colour=not self.no_color, ascii_only=ascii_only)
+
+    def on_mount(self) -> None:
+        """Show the main screen."""
+        self.push_screen(self.desk)
+
+
+def run_app(state: State, pool: Pool | None = None, *, colour: bool = True, ascii_only: bool = False) -> int:
+    """Run the app until it is left; return 0, or 1 where it broke."""
+    app = ExploreApp(state, pool, colour=colour, ascii_only=ascii_only)
+    app.run()
+    return app.return_code or 0

@@ -1,0 +1,163 @@
+"""The chart as a widget: it draws the state, and turns the mouse into what is meant."""
+
+from __future__ import annotations
+
+from rich.segment import Segment
+from textual import events
+from textual.message import Message
+from textual.strip import Strip
+from textual.widget import Widget
+
+from pipesched.core.reasons import NOTHING
+from pipesched.explore.drawing import Drawing, Drop, Screen, draw
+from pipesched.explore.state import State
+from pipesched.explore.viewport import Viewport
+from pipesched.explore.walks import at_time, drop_position
+
+PAN = 0.1  # of the window, a notch of the wheel
+
+
+class Chart(Widget, can_focus=True):
+    """The schedule under edit."""
+
+    class Changed(Message):
+        """The mouse changed the state."""
+
+    def __init__(self, state: State, *, colour: bool, ascii_only: bool) -> None:
+        super().__init__(id="chart")
+        self.state, self.colour, self.ascii_only = state, colour, ascii_only
+        self.view = Viewport(state.board.tasks.makespan)
+        self.drop: Drop | None = None
+        self.is_pressed = self.is_dragging = False
+        self._pressed_at = 0
+        self._drawing: Drawing | None = None
+
+    @property
+    def drawing(self) -> Drawing:
+        """The chart as it is drawn."""
+        if self._drawing is None:
+            screen = Screen(max(self.size.width, 8), max(self.size.height, 3), self.colour, self.ascii_only)
+            self._drawing = draw(self.state, self.view, screen, self.drop)
+        return self._drawing
+
+    def redraw(self) -> None:
+        """Draw what the state has become."""
+        self._drawing = None
+        self.refresh()
+
+    def on_resize(self) -> None:
+        """Draw for another size."""
+        self.redraw()
+
+    def render_line(self, y: int) -> Strip:
+        """Return a line of the chart."""
+        lines = self.drawing.lines
+        line = lines[y] if y < len(lines) else []
+        return Strip([*line, Segment("")]).adjust_cell_length(self.size.width).apply_style(self.rich_style)
+
+    def follow(self) -> None:
+        """Bring the selected operation into view."""
+        task, tasks = self.state.selected, self.state.board.tasks
+        if task != NOTHING:
+            first = self.drawing.first
+            self.view.follow(tasks.starts[task] + first, tasks.ends[task] + first)
+        self.redraw()
+
+    def zoom(self, factor: float, at: int | None = None) -> None:
+        """Zoom at a tick, by default at the selected operation."""
+        task, tasks = self.state.selected, self.state.board.tasks
+        if at is None:
+            at = 0 if task == NOTHING else (tasks.starts[task] + tasks.ends[task]) // 2
+        self.view.zoom(factor, at + self.drawing.first)
+        self.redraw()
+
+    def zoom_selected(self) -> None:
+        """Zoom to the selected operation."""
+        task, tasks, first = self.state.selected, self.state.board.tasks, self.drawing.first
+        if task != NOTHING:
+            self.view.around(tasks.starts[task] + first, tasks.ends[task] + first)
+            self.redraw()
+
+    def row_at_screen(self, x: int, y: int) -> int:
+        """Return the row at a place on the screen, or NOTHING."""
+        region = self.region
+        return self.drawing.row_at(y - region.y) if region.contains(x, y) else NOTHING
+
+    # The mouse
+
+    def on_mouse_down(self, event: events.MouseDown) -> None:
+        """Select what is there; a drag may begin."""
+        if event.button != 1:
+            return
+        row = self.drawing.row_at(event.y)
+        if row == NOTHING or not self.drawing.is_time(event.x):
+            return
+        task = at_time(self.state.board, row, self.drawing.tick_at(event.x))
+        if task == NOTHING:
+            return
+        self.state.select(task)
+        self.state.message = ""
+        self.is_pressed, self.is_dragging, self._pressed_at = True, False, event.x
+        self.capture_mouse()
+        self.post_message(self.Changed())
+
+    def on_mouse_move(self, event: events.MouseMove) -> None:
+        """Show where the operation would land."""
+        if not self.is_pressed or (not self.is_dragging and event.x == self._pressed_at):
+            return
+        self.is_dragging = True
+        tick = self.drawing.tick_at(event.x)
+        position = drop_position(self.state.board, self.state.selected, tick)
+        limits = self.state.limits
+        self.drop = Drop(tick, limits is not None and limits.allow(position))
+        self.state.message = self.state.preview(position)
+        self.post_message(self.Changed())
+
+    def on_mouse_up(self, event: events.MouseUp) -> None:
+        """Drop what is dragged."""
+        was_dragging = self.is_dragging
+        if not self.end_drag() or not was_dragging:
+            return
+        tick = self.drawing.tick_at(event.x)
+        self.state.move_to(drop_position(self.state.board, self.state.selected, tick))
+        self.post_message(self.Changed())
+
+    def end_drag(self) -> bool:
+        """Let go of what is pressed; return whether something was."""
+        was_pressed = self.is_pressed
+        self.is_pressed = self.is_dragging = False
+        self.drop = None
+        self.release_mouse()
+        if was_pressed:
+            self.redraw()
+        return was_pressed
+
+    def _wheel(self, event: events.MouseEvent, steps: int) -> None:
+        event.stop()
+        if event.ctrl:
+            self.zoom(1.25**-steps, self.drawing.tick_at(event.x))
+        elif event.shift:
+            self._scroll_rows(steps)
+        else:
+            self.view.pan(PAN * steps)
+            self.redraw()
+        self.post_message(self.Changed())
+
+    def _scroll_rows(self, steps: int) -> None:
+        self.state.step(rows=steps)
+
+    def on_mouse_scroll_down(self, event: events.MouseScrollDown) -> None:
+        """Pan later, or zoom out."""
+        self._wheel(event, 1)
+
+    def on_mouse_scroll_up(self, event: events.MouseScrollUp) -> None:
+        """Pan earlier, or zoom in."""
+        self._wheel(event, -1)
+
+    def on_mouse_scroll_right(self, event: events.MouseScrollRight) -> None:
+        """Pan later."""
+        self._wheel(event, 1)
+
+    def on_mouse_scroll_left(self, event: events.MouseScrollLeft) -> None:
+        """Pan earlier."""
+        self._wheel(event, -1)

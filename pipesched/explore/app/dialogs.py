@@ -1,0 +1,189 @@
+"""The dialogs. Each closes by Esc, and hands back what was given, or None."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+from rich.console import RenderableType
+from rich.table import Table
+from rich.text import Text
+from textual import events
+from textual.app import ComposeResult
+from textual.binding import Binding
+from textual.containers import Vertical, VerticalScroll
+from textual.screen import ModalScreen
+from textual.widgets import Input, Label, OptionList, Static
+from textual.widgets.option_list import Option
+
+from pipesched.explore.keys import KEYS, MOUSE
+from pipesched.explore.planning import Choice, Field
+
+LONGEST = 66  # letters of a choice
+CLOSE = Binding("escape", "close", "close", show=False)
+
+
+class Dialog(ModalScreen[str | None]):
+    """A dialog that Esc closes."""
+
+    BINDINGS = [CLOSE]  # noqa: RUF012  Textual's way
+
+    def action_close(self) -> None:
+        """Close without an answer."""
+        self.dismiss(None)
+
+
+class Ask(Dialog):
+    """A question that is answered by a line of text."""
+
+    def __init__(self, question: str, value: str = "") -> None:
+        super().__init__()
+        self.question, self.value = question, value
+
+    def compose(self) -> ComposeResult:
+        """Yield the question and the line."""
+        with Vertical(classes="dialog"):
+            yield Label(self.question, markup=False)
+            yield Input(self.value, select_on_focus=False, compact=True)
+
+    def on_input_submitted(self, event: Input.Submitted) -> None:
+        """Hand the line back."""
+        self.dismiss(event.value)
+
+
+class Confirm(Dialog):
+    """A question that `y` answers yes, and any other key no."""
+
+    def __init__(self, question: str) -> None:
+        super().__init__()
+        self.question = question
+
+    def compose(self) -> ComposeResult:
+        """Yield the question."""
+        with Vertical(classes="dialog"):
+            yield Label(self.question, markup=False)
+
+    def on_key(self, event: events.Key) -> None:
+        """Hand back yes or no."""
+        if event.key != "escape":
+            self.dismiss("y" if event.key == "y" else None)
+
+
+class Pick(Dialog):
+    """A list that is filtered by typing; an exact name comes first, Enter takes the marked one."""
+
+    def __init__(self, choices: Sequence[Choice], current: str) -> None:
+        super().__init__()
+        self.choices, self.current = choices, current
+
+    def compose(self) -> ComposeResult:
+        """Yield the line and the list."""
+        with Vertical(classes="dialog list"):
+            yield Input(placeholder="type to filter", compact=True)
+            yield OptionList(compact=True)
+
+    def on_mount(self) -> None:
+        """Fill the list."""
+        self._fill("")
+
+    def _fill(self, text: str) -> None:
+        wanted = text.strip().lower()
+        found = [choice for choice in self.choices if wanted in choice.name.lower()]
+        found.sort(key=lambda choice: (choice.name.lower() != wanted, not choice.name.lower().startswith(wanted)))
+        listed = self.query_one(OptionList)
+        listed.clear_options()
+        width = max((len(choice.name) for choice in found), default=0) + 2
+        for choice in found:
+            text = f"{choice.name.ljust(width)}{choice.note}"
+            listed.add_option(
+                Option(Text(text if len(text) <= LONGEST else f"{text[: LONGEST - 2]}.."), id=choice.name)
+            )
+        names = [choice.name for choice in found]
+        if found:
+            listed.highlighted = names.index(self.current) if not wanted and self.current in names else 0
+
+    def on_input_changed(self, event: Input.Changed) -> None:
+        """Filter the list."""
+        self._fill(event.value)
+
+    def on_key(self, event: events.Key) -> None:
+        """Move in the list while the line has the focus."""
+        key, listed = event.key, self.query_one(OptionList)
+        if key == "down":
+            listed.action_cursor_down()
+        elif key == "up":
+            listed.action_cursor_up()
+
+    def on_input_submitted(self) -> None:
+        """Take the marked one."""
+        listed = self.query_one(OptionList)
+        if listed.highlighted is not None:
+            self.dismiss(listed.get_option_at_index(listed.highlighted).id)
+
+    def on_option_list_option_selected(self, event: OptionList.OptionSelected) -> None:
+        """Take the one that was clicked."""
+        self.dismiss(event.option.id)
+
+
+class Parameters(Dialog):
+    """The parameters, one line each; `change` takes name and text as they are typed, and says what is wrong."""
+
+    def __init__(self, fields: Sequence[Field], change: Callable[[str, str], str]) -> None:
+        super().__init__()
+        self.fields, self.change = fields, change
+
+    def compose(self) -> ComposeResult:
+        """Yield a line for each parameter."""
+        with Vertical(classes="dialog side"):
+            yield Label("Up, Down; Enter closes")
+            for field in self.fields:
+                yield Label(field.label, markup=False)
+                yield Input(field.value, id=field.name.replace(" ", "_"), select_on_focus=True, compact=True)
+            yield Label("", id="wrong", markup=False)
+
+    def on_input_changed(self, event: Input.Changed) -> None:
+        """Plan with what was typed."""
+        field = next(field for field in self.fields if field.name == event.input.id)
+        if event.value.strip() != field.value:
+            wrong = self.change(field.name, event.value.strip())
+            self.query_one("#wrong", Label).update(wrong)
+            if not wrong:
+                self.fields = [old._replace(value=event.value.strip()) if old == field else old for old in self.fields]
+
+    def on_input_submitted(self) -> None:
+        """Close."""
+        self.dismiss(None)
+
+    def on_key(self, event: events.Key) -> None:
+        """Go from line to line."""
+        key = event.key
+        if key == "down":
+            self.focus_next(Input)
+        elif key == "up":
+            self.focus_previous(Input)
+
+
+class Read(Dialog):
+    """A text to read, longer than the screen perhaps."""
+
+    BINDINGS = [CLOSE, Binding("q,enter,w,question_mark", "close", show=False)]  # noqa: RUF012  Textual's way
+
+    def __init__(self, text: RenderableType) -> None:
+        super().__init__()
+        self.text = text
+
+    def compose(self) -> ComposeResult:
+        """Yield the text."""
+        with VerticalScroll(classes="dialog page"):
+            yield Static(self.text, markup=False)
+
+
+def keys_text(*, empty: bool) -> RenderableType:
+    """Return the help: what keys and mouse do."""
+    table = Table.grid(padding=(0, 2, 0, 0))
+    table.add_column(style="bold", min_width=9)
+    for key in KEYS:
+        if key.mode != "empty" or empty:
+            table.add_row(Text(key.shown), Text(key.text))
+    for name, what in MOUSE:
+        table.add_row(Text(name), Text(what))
+    return table

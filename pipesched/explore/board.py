@@ -1,0 +1,144 @@
+"""What is edited: tasks in the orders of machines, with times and names, whoever runs them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import NamedTuple, Protocol
+
+from pipesched.core.idle_time import Gap
+from pipesched.core.reasons import NOTHING, TimedTasks
+from pipesched.explore.places import Limits, by_data, limits_of
+
+LIVE = 20_000  # tasks up to which everything is timed again at every key
+
+
+class Amounts(NamedTuple):
+    """What the title of a schedule says; `over` names rows that are over their budget."""
+
+    sizes: str
+    makespan: int
+    bound: int
+    bubble: float
+    memory: str
+    over: Sequence[str]
+
+
+class Board(Protocol):
+    """Tasks in the orders of machines: a pipeline's operations on devices, or operations on functional units.
+
+    Boards never change: an edit makes another one.
+    """
+
+    @property
+    def tasks(self) -> TimedTasks:
+        """The tasks with their times."""
+
+    @property
+    def users(self) -> Sequence[Sequence[int]]:
+        """What waits for each task, but for the orders of machines."""
+
+    @property
+    def amounts(self) -> Amounts:
+        """The measures."""
+
+    @property
+    def gaps(self) -> Sequence[Gap]:
+        """All idle time of the devices by class and culprit."""
+
+    @property
+    def is_late(self) -> bool:
+        """Whether some task starts later than it could."""
+
+    @property
+    def missing(self) -> int:
+        """How many tasks are still in no order."""
+
+    def name(self, task: int) -> str:
+        """Return the text of a task."""
+
+    def find(self, text: str) -> int | None:
+        """Return the task of a text, if the orders hold it."""
+
+    def row_name(self, row: int) -> str:
+        """Name a device or a unit."""
+
+    def why_fixed(self, task: int) -> str:
+        """Say why a task cannot be moved at all; empty if it can."""
+
+    def reordered(self, row: int, order: Sequence[int]) -> Board:
+        """Return the board with another order of one row, at its earliest times. Raises Deadlock."""
+
+    def gap_words(self, gap: Gap) -> str:
+        """Say why a row idles."""
+
+    def through(self, chain: Sequence[int]) -> str:
+        """Say how the first of a chain reaches its last."""
+
+    def what_costs_do(self, task: int) -> str:
+        """Say what a change of the cost of a task does to the makespan."""
+
+    def number(self, ticks: int) -> str:
+        """Return a time for people, in the user's unit."""
+
+    def light(self) -> Board:
+        """Return the same board without what was computed from it."""
+
+    def save(self, path: str, name: str, *, force: bool) -> str:
+        """Write a file in the format of its suffix, check it, and say so. Raises ConfigError and InvalidSchedule."""
+
+
+class Place(NamedTuple):
+    """Where a task stands: its row, and its position in the order of that."""
+
+    row: int
+    position: int
+
+
+def place_of(board: Board, task: int) -> Place:
+    """Return where a task stands."""
+    row = board.tasks.machine[task]
+    return Place(row, board.tasks.orders[row].index(task))
+
+
+def rows_of(board: Board) -> Sequence[Sequence[int]]:
+    """Return the orders of the devices, without those of lanes."""
+    return board.tasks.orders[: board.tasks.devices]
+
+
+def legal(board: Board, task: int) -> Limits:
+    """Return where a task may stand."""
+    return limits_of(board.tasks, board.users, task)
+
+
+def refusal(board: Board, task: int, position: int, known: Limits | None = None) -> str:
+    """Say why a task may not stand at a position; empty if it may. `known` are its limits, if they are known."""
+    fixed = board.why_fixed(task)
+    if fixed:
+        return fixed
+    row = board.tasks.machine[task]
+    size = len(board.tasks.orders[row])
+    if not 0 <= position < size:
+        return f"{board.row_name(row)} has positions 0 to {size - 1}"
+    limits = known or legal(board, task)
+    if limits.allow(position):
+        return ""
+    data = by_data(board.tasks, board.users, task)  # the plainer reason, if the position is too far for that already
+    reasons = limits if data.allow(position) else data
+    return waits_for(board, reasons.behind if position < limits.first else reasons.before)
+
+
+def waits_for(board: Board, chain: Sequence[int]) -> str:
+    """Say that the last of a chain of tasks waits for its first."""
+    return f"{board.name(chain[-1])} waits for {board.name(chain[0])}{board.through(chain)}"
+
+
+def first_task(board: Board) -> int:
+    """Return the first task of the first row that has one; NOTHING on an empty board."""
+    return next((order[0] for order in rows_of(board) if order), NOTHING)
+
+
+def names_by_text(names: Mapping[str, int], text: str) -> int | None:
+    """Return the task of a text, whatever blanks and capitals it is typed with."""
+    wanted = "".join(text.split())
+    found = names.get(wanted)
+    return found if found is not None else names.get(wanted.upper())

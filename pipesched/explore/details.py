@@ -1,0 +1,137 @@
+"""What is said of a schedule and of the selected task, in lines of text."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import NamedTuple
+
+from pipesched.core.order_moves import moved
+from pipesched.core.reasons import NOTHING, Arc, TimedTasks
+from pipesched.errors import Deadlock
+from pipesched.explore.board import LIVE, Board, legal, place_of
+from pipesched.explore.sheet import Version
+from pipesched.render.marks import IDLE_MARKS
+
+MOST_INPUTS = 4
+
+
+class Line(NamedTuple):
+    """A line of details: what it is about, and what it says."""
+
+    about: str
+    text: str
+
+
+def change(board: Board, ticks: int) -> str:
+    """Return a difference of times: +5, -5, or 0."""
+    sign = "+" if ticks > 0 else "-" if ticks < 0 else ""
+    return f"{sign}{board.number(abs(ticks))}"
+
+
+def title(version: Version, *, unsaved: bool) -> list[str]:
+    """Return the parts of the title of a schedule."""
+    amounts, board = version.board.amounts, version.board
+    grown = amounts.makespan - version.base
+    makespan = f"makespan {board.number(amounts.makespan)}"
+    parts = [
+        version.algorithm,
+        amounts.sizes,
+        makespan + (f" ({change(board, grown)})" if version.edits and version.base else ""),
+    ]
+    parts += [f"bound {board.number(amounts.bound)}", f"bubble {amounts.bubble:.1%}"]
+    if amounts.memory:
+        parts.append(f"mem {amounts.memory}" + (" over" if amounts.over else ""))
+    if board.missing:
+        parts.append(f"{board.missing} to place")
+    elif unsaved:
+        parts.append("edited")
+    return parts
+
+
+def details(board: Board, task: int) -> Iterator[Line]:
+    """Yield what is known of the selected task: its place, what it waits for, where it may stand, the gap before it."""
+    if task == NOTHING:
+        yield Line("", "nothing is placed yet")
+        return
+    tasks = board.tasks
+    row, position = place_of(board, task)
+    when = f"{board.number(tasks.starts[task])}-{board.number(tasks.ends[task])}"
+    held = held_back_by(tasks, task)
+    late = tasks.starts[task] - (0 if held is None else tasks.ends[held.before] + held.lag)
+    critical = "w says the slack"
+    if len(tasks.durations) <= LIVE:
+        critical = "critical" if not tasks.slack[task] else f"slack {board.number(tasks.slack[task])}"
+    more = f"  late by {board.number(late)}" if late else ""
+    yield Line(board.name(task), f"{board.row_name(row)} position {position}  {when}  {critical}{more}")
+    yield Line("waits for", _inputs(board, task))
+    yield Line("may stand at", _moves(board, task))
+    yield Line("gap before", gap_before(board, task))
+    costs = board.what_costs_do(task)
+    if costs:
+        yield Line("cost", costs)
+
+
+def _inputs(board: Board, task: int) -> str:
+    tasks, tight = board.tasks, held_back_by(board.tasks, task)
+    arcs = sorted(tasks.arcs(task), key=lambda arc: (arc != tight, -_there(board, arc)))
+    if not arcs:
+        return "nothing"
+    texts = []
+    for arc in arcs[:MOST_INPUTS]:
+        what = "" if arc.is_input else " (order)" if arc.before == tasks.previous[task] else " (wait edge)"
+        binds = " binds" if arc == tight else ""
+        texts.append(f"{board.name(arc.before)}{what} at {board.number(_there(board, arc))}{binds}")
+    return ", ".join(texts) + (f", {len(arcs) - MOST_INPUTS} more" if len(arcs) > MOST_INPUTS else "")
+
+
+def held_back_by(tasks: TimedTasks, task: int) -> Arc | None:
+    """Return the arc that holds a task back, as `TimedTasks.tight` says it of all, without looking at others."""
+    arcs = [*tasks.arcs(task)]
+    allowed = max((tasks.ends[arc.before] + arc.lag for arc in arcs), default=0)
+    if not allowed:
+        return None
+    reaching = [arc for arc in arcs if tasks.ends[arc.before] + arc.lag == allowed]
+    return min(reaching, key=lambda arc: (not arc.is_input, -arc.lag, tasks.ranks[arc.before]))
+
+
+def _there(board: Board, arc: Arc) -> int:
+    return board.tasks.ends[arc.before] + arc.lag
+
+
+def _moves(board: Board, task: int) -> str:
+    fixed = board.why_fixed(task)
+    if fixed:
+        return fixed
+    limits, place = legal(board, task), place_of(board, task)
+    text = (
+        f"positions {limits.first} to {limits.last}" if limits.first < limits.last else f"position {limits.first} alone"
+    )
+    if len(board.tasks.durations) > LIVE:
+        return text
+    for key, position in (("<", place.position - 1), (">", place.position + 1)):
+        if limits.allow(position):
+            text += f"   {key} {makespan_after(board, task, position)}"
+    return text
+
+
+def makespan_after(board: Board, task: int, position: int) -> str:
+    """Return the makespan after a legal move, with what it gains."""
+    row, start = place_of(board, task)
+    try:
+        after = board.reordered(row, moved(board.tasks.orders[row], start, position)).tasks.makespan
+    except Deadlock:
+        return "cannot run"
+    return f"{board.number(after)} ({change(board, after - board.tasks.makespan)})"
+
+
+def gap_before(board: Board, task: int) -> str:
+    """Say how long the row idles before a task, of which class, and why."""
+    if len(board.tasks.durations) > LIVE:
+        return "w says why"
+    found = [gap for gap in board.gaps if gap.waiting == task]
+    if not found:
+        return "none"
+    texts = [
+        f"{board.number(gap.end - gap.start)} {IDLE_MARKS[gap.idle].meaning}: {board.gap_words(gap)}" for gap in found
+    ]
+    return "; ".join(texts)

@@ -1,0 +1,284 @@
+"""The chart as lines of cells, with marks below the rows: drawn by the parts of the printed chart."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import NamedTuple
+
+from rich.segment import Segment
+from rich.style import Style
+
+from pipesched.core.reasons import NOTHING
+from pipesched.explore.board import Board, place_of
+from pipesched.explore.details import held_back_by
+from pipesched.explore.painters import Extra, Painter, PipelinePainter, painter_of
+from pipesched.explore.pipeline_board import PipelineBoard
+from pipesched.explore.state import State
+from pipesched.explore.viewport import Viewport
+from pipesched.render.cells import Line
+from pipesched.render.frame import WIDE, Layout, axis
+from pipesched.render.legend import Look, wrap
+from pipesched.render.palette import DIM, OVER
+from pipesched.render.rows import Run
+from pipesched.render.strip import peak_text
+from pipesched.render.timescale import TimeScale, fit
+
+SELECTED_NAME = Style(bold=True)
+SELECTED = Style(reverse=True, bold=True)
+MARKS = {  # what stands below a row: its style in colour; of several in a column the last
+    "-": Style(color="green"),
+    "[": Style(color="green", bold=True),
+    "]": Style(color="green", bold=True),
+    "*": Style(bold=True),
+    "o": Style(color="magenta", bold=True),
+    "i": Style(color="cyan", bold=True),
+    "I": Style(color="cyan", bold=True, reverse=True),
+    "^": Style(bold=True),
+    "|": Style(color="green", bold=True, reverse=True),
+    "!": Style(color="red", bold=True, reverse=True),
+}
+AXIS = 2  # lines
+
+
+class Screen(NamedTuple):
+    """What there is room for, and how it is drawn."""
+
+    width: int
+    height: int
+    colour: bool = True
+    ascii_only: bool = False
+
+
+class Drop(NamedTuple):
+    """Where a drag would put the selected task: a tick of its row, and whether it may stand there."""
+
+    tick: int
+    is_legal: bool
+
+
+class Drawing(NamedTuple):
+    """Lines of cells; `rows` says of each line which row it shows (NOTHING: none)."""
+
+    lines: Sequence[Line]
+    rows: Sequence[int]
+    gutter: int
+    scale: TimeScale
+    first: int  # the tick of the schedule that is time 0 of its tasks
+
+    def row_at(self, line: int) -> int:
+        """Return the row of a line, or NOTHING."""
+        return self.rows[line] if 0 <= line < len(self.rows) else NOTHING
+
+    def tick_at(self, column: int) -> int:
+        """Return the time of tasks in the middle of a column of the screen."""
+        inside = min(max(column - self.gutter, 0), self.scale.columns - 1)
+        return self.scale.middle(inside) - self.first
+
+    def is_time(self, column: int) -> bool:
+        """Return whether a column of the screen shows time."""
+        return 0 <= column - self.gutter < self.scale.columns
+
+
+def first_tick(board: Board) -> int:
+    """Return the tick of the schedule that is time 0 of its tasks."""
+    return board.first if isinstance(board, PipelineBoard) else 0
+
+
+def draw(state: State, view: Viewport, screen: Screen, drop: Drop | None = None) -> Drawing:
+    """Return the chart of the schedule under edit; the viewport follows the row that is selected.
+
+    Kept schedules share its scale, which is that of the longest.
+    """
+    painter = painter_of(state.board)
+    first = first_tick(state.board)
+    view.resize(max(sheet.board.tasks.makespan + first_tick(sheet.board) for sheet in state.sheets))
+    memory = "memory" in state.shown
+    names = painter.names(long=screen.width >= WIDE)
+    gutter = max(4, *(len(name) + 1 for name in names))
+    tail = len(" idle") if screen.width >= WIDE else 0
+    ends = [extra.end for row in range(len(names)) for extra in _ends(painter, row, memory)]
+    tail = max([tail, *(len(end) + 1 for end in ends)])
+    columns = max(screen.width - gutter - tail, 2)
+    scale = fit(view.window, painter.quantum(), columns)
+    layout = Layout(gutter, [scale], tail, screen.colour, screen.ascii_only)
+    critical = frozenset(state.board.tasks.critical_path) if "critical" in state.shown else frozenset()
+    painter.prepare(layout, critical if screen.colour else frozenset())
+    marks = _Marks(state, scale, first, drop, columns=scale.columns)
+    pen = _Pen(state, painter, layout, marks, names, screen, memory=memory)
+    return pen.drawn(view, first)
+
+
+def _ends(painter: Painter, row: int, memory: bool) -> Iterator[Extra]:
+    if memory and isinstance(painter, PipelinePainter):
+        yield Extra("", [], peak_text(painter.schedule, row))
+
+
+class _Marks:
+    """The line of marks below each row."""
+
+    def __init__(self, state: State, scale: TimeScale, first: int, drop: Drop | None, *, columns: int) -> None:
+        self.tasks, self.scale, self.first, self.columns = state.board.tasks, scale, first, columns
+        self.of_row: dict[int, list[str]] = {}
+        task = state.selected
+        if task == NOTHING:
+            return
+        row, _ = place_of(state.board, task)
+        if "critical" in state.shown:
+            for other in self.tasks.critical_path:
+                self._of(other, "*")
+        self._mark_legal(state, row)
+        if "inputs" in state.shown:
+            for user in state.board.users[task]:
+                self._of(user, "o")
+            held = held_back_by(self.tasks, task)
+            for arc in self.tasks.arcs(task):
+                self._of(arc.before, "I" if arc == held else "i")
+        self._of(task, "^")
+        if drop is not None:
+            self._mark(row, drop.tick, drop.tick, "|" if drop.is_legal else "!")
+
+    def _mark_legal(self, state: State, row: int) -> None:
+        """Mark where the selected task may stand: from `[` to `]`."""
+        limits = state.limits
+        if limits is None or limits.first == limits.last or row >= self.tasks.devices:
+            return
+        order = self.tasks.orders[row]
+        start, end = self.tasks.starts[order[limits.first]], self.tasks.ends[order[limits.last]]
+        self._mark(row, start, end, "-", keep="*")
+        if start + self.first >= self.scale.window.start:
+            self._mark(row, start, start, "[")
+        if end + self.first <= self.scale.window.end:
+            self._mark(row, end, end, "]")
+
+    def _of(self, task: int, mark: str) -> None:
+        row = self.tasks.machine[task]
+        if 0 <= row < self.tasks.devices:
+            self._mark(row, self.tasks.starts[task], self.tasks.ends[task], mark)
+
+    def _mark(self, row: int, start: int, end: int, mark: str, keep: str = "") -> None:
+        window = self.scale.window
+        start, end = max(start + self.first, window.start), min(end + self.first, window.end)
+        if start > end or start > window.end:
+            return
+        line = self.of_row.setdefault(row, [" "] * self.columns)
+        first = min(self.scale.column(start), self.columns - 1)
+        last = max(min(self.scale.column_before(end), self.columns - 1), first)
+        if start == end and mark == "]":
+            first = last = min(max(self.scale.column_before(end), 0), self.columns - 1)
+        line[first : last + 1] = [old if old == keep else mark for old in line[first : last + 1]]
+
+    def segments(self, row: int, *, colour: bool) -> Line:
+        """Return the line of a row; empty if it has no mark."""
+        found: Line = []
+        for mark in self.of_row.get(row, ()):
+            if found and found[-1].text[0] == mark:
+                found[-1] = Segment(found[-1].text + mark, found[-1].style)
+            else:
+                found.append(Segment(mark, MARKS.get(mark) if colour else None))
+        return found
+
+
+class _Pen:
+    """Draws the rows that are seen, from the top one on, until the screen is full."""
+
+    def __init__(
+        self,
+        state: State,
+        painter: Painter,
+        layout: Layout,
+        marks: _Marks,
+        names: Sequence[str],
+        screen: Screen,
+        *,
+        memory: bool,
+    ) -> None:
+        self.state, self.painter, self.layout, self.marks = state, painter, layout, marks
+        self.names, self.screen, self.memory = names, screen, memory
+        self.look = Look()
+
+    def drawn(self, view: Viewport, first: int) -> Drawing:
+        """Return the drawing."""
+        selected = self.state.selected
+        row = self.marks.tasks.machine[selected] if selected != NOTHING else 0
+        row = min(row, len(self.names) - 1)
+        bottom = [*self._extras(self.painter.bottom())]
+        left = self.screen.height - AXIS - len(bottom)
+        spaced = len(self._row(0, spaced=True)) * len(self.names) <= left
+        view.top = min(view.top, row, max(len(self.names) - 1, 0))
+        while True:
+            blocks: list[tuple[int, list[Line]]] = []
+            used = 0
+            for number in range(view.top, len(self.names)):
+                block = self._row(number, spaced=spaced)
+                blocks.append((number, block[: left - used]))
+                used += len(block)
+                if used >= left:
+                    break
+            last = blocks[-1][0] - (used > left)  # that is seen whole
+            if row <= last or view.top >= row:
+                break
+            view.top += max(row - last, 1)
+        lines: list[Line] = [*_lines_of([*axis(self.layout, self.painter.per_unit())])]
+        rows = [NOTHING] * len(lines)
+        for number, block in blocks:
+            lines += block
+            rows += [number] * len(block)
+        lines += bottom
+        rows += [NOTHING] * len(bottom)
+        lines += self._legend(self.screen.height - len(lines))
+        del lines[self.screen.height :]
+        return Drawing(lines, rows, self.layout.gutter, self.layout.scale, first)
+
+    def _row(self, number: int, *, spaced: bool) -> list[Line]:
+        layout, painter = self.layout, self.painter
+        row = painter.row(number)
+        runs = row.runs(layout.scale) if row.order else [Run(layout.scale.columns, None)]
+        if row.order:
+            self.look.add(row, runs, layout.scale)
+        over = painter.is_over(number)
+        selected = self.state.selected != NOTHING and number == self.marks.tasks.machine[self.state.selected]
+        head = Segment(self.names[number].ljust(layout.gutter), OVER if over else SELECTED_NAME if selected else None)
+        lines: list[Line] = []
+        for count, cells in enumerate(painter.lines(runs)):
+            shown = self._selected(runs, cells) if layout.colour else cells
+            if count:
+                lines.append([Segment(" " * layout.gutter), *shown])
+            else:
+                lines.append([head, *shown, *self._share(number)])
+        marked = self.marks.segments(number, colour=layout.colour)
+        if marked or spaced:
+            lines.append([Segment(" " * layout.gutter), *marked])
+        return [*lines, *self._extras(painter.below(number, memory=self.memory))]
+
+    def _share(self, number: int) -> Line:
+        tasks = self.marks.tasks
+        if self.layout.tail < len(" idle") or not tasks.makespan:
+            return []
+        busy = sum(tasks.durations[task] for task in tasks.orders[number])
+        return [Segment(f"{1 - busy / tasks.makespan:.0%}".rjust(self.layout.tail), DIM)]
+
+    def _selected(self, runs: Sequence[Run], cells: Line) -> Line:
+        """Return the cells with the selected task in reverse."""
+        task = self.state.selected
+        return [
+            Segment(cell.text, (cell.style or Style()) + SELECTED) if task == run.slot or task in run.slots else cell
+            for run, cell in zip(runs, cells, strict=True)
+        ]
+
+    def _extras(self, extras: Iterator[Extra]) -> Iterator[Line]:
+        for extra in extras:
+            head = Segment(extra.name.ljust(self.layout.gutter), DIM)
+            end = [Segment(extra.end.rjust(self.layout.tail), DIM)] if extra.end else []
+            yield [head, *extra.segments, *end]
+
+    def _legend(self, left: int) -> list[Line]:
+        if left <= 0:
+            return []
+        items = [*self.painter.legend(self.look, memory=self.memory)] if self.look.apart or self.look.shared else []
+        lines = [*wrap(iter(items), self.screen.width)]
+        room = left - len(lines)
+        return [[] for _ in range(min(max(room, 0), 1))] + lines
+
+
+def _lines_of(segments: Sequence[Segment]) -> Iterator[Line]:
+    yield from ([*line] for line in Segment.split_lines(segments))

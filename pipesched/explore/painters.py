@@ -1,0 +1,202 @@
+"""What draws the rows of a board: the cells, strips and legends of the charts that commands print."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence, Set
+from typing import NamedTuple, Protocol
+
+from rich.segment import Segment
+
+from pipesched.explore.board import Board
+from pipesched.explore.pipeline_board import PipelineBoard
+from pipesched.explore.unit_board import UnitBoard
+from pipesched.pipeline.schedule import Schedule
+from pipesched.render.cells import Cells, ColourCells, LetterCells, Line
+from pipesched.render.fold import is_narrow
+from pipesched.render.frame import Layout
+from pipesched.render.legend import Item, Key, Look
+from pipesched.render.rows import Row, Run
+from pipesched.render.schedule_rows import device_row, lane_rows
+from pipesched.render.strip import full_scale, memory_strip, peak_text
+from pipesched.render.timescale import operation_times, quantum
+from pipesched.render.units_chart import UnitChart
+
+
+class Extra(NamedTuple):
+    """A line below a row: its name, its segments, and what stands at its end."""
+
+    name: str
+    segments: Line
+    end: str = ""
+
+
+class Painter(Protocol):
+    """What draws the rows of one board."""
+
+    def names(self, *, long: bool) -> list[str]:
+        """Return the names of all rows."""
+
+    def quantum(self) -> int:
+        """Return what divides all times."""
+
+    def per_unit(self) -> int:
+        """Return the ticks of a unit of time."""
+
+    def prepare(self, layout: Layout, critical: Set[int]) -> None:
+        """Take the scale, and what stands on the critical path, before rows are drawn."""
+
+    def row(self, number: int) -> Row:
+        """Return a row."""
+
+    def lines(self, runs: Sequence[Run]) -> list[Line]:
+        """Return the lines of a row."""
+
+    def is_over(self, number: int) -> bool:
+        """Return whether a row holds more than its budget."""
+
+    def below(self, number: int, *, memory: bool) -> Iterator[Extra]:
+        """Yield what stands below a row: memory, transfers."""
+
+    def bottom(self) -> Iterator[Extra]:
+        """Yield what stands below all rows: registers."""
+
+    def legend(self, look: Look, *, memory: bool) -> Iterator[Item]:
+        """Yield the items of the legend."""
+
+
+class PipelinePainter:
+    """Draws devices."""
+
+    def __init__(self, board: PipelineBoard, kept: Sequence[Schedule] = ()) -> None:
+        self.schedule = board.schedule
+        self.drawn = [board.schedule, *kept]
+
+    def names(self, *, long: bool) -> list[str]:
+        """Return the names of the devices."""
+        return [f"device {device}" if long else f"d{device}" for device in range(self.schedule.problem.devices)]
+
+    def quantum(self) -> int:
+        """Return what divides all times."""
+        return quantum([self.schedule])
+
+    def per_unit(self) -> int:
+        """Return the ticks of a unit of time."""
+        return self.schedule.problem.ticks.per_unit
+
+    def prepare(self, layout: Layout, critical: Set[int]) -> None:
+        """Take the scale, and what stands on the critical path, before rows are drawn."""
+        self.layout = layout
+        self.by_kind = is_narrow([self.schedule], layout.scales) and any(self.schedule.busy_ticks)
+        self.cells: Cells
+        if layout.colour:
+            scale = layout.scale
+            lasting = [time for time in operation_times(self.schedule) if time]
+            length = max(scale.window.end - scale.window.start, 1)
+            narrowest = min(lasting, default=0) * scale.columns // length
+            self.cells = ColourCells(self.schedule, "auto", narrowest, by_kind=self.by_kind, underlined=critical)
+        else:
+            self.cells = LetterCells(self.schedule, "auto", layout.ascii_only)
+
+    def row(self, number: int) -> Row:
+        """Return the row of a device."""
+        return device_row(self.schedule, number)
+
+    def lines(self, runs: Sequence[Run]) -> list[Line]:
+        """Return the lines of a device."""
+        return self.cells.lines(runs)
+
+    def is_over(self, number: int) -> bool:
+        """Return whether a device holds more than its budget."""
+        return number in self.schedule.over_budget
+
+    def below(self, number: int, *, memory: bool) -> Iterator[Extra]:
+        """Yield the memory of a device, and its transfer lanes."""
+        layout = self.layout
+        if memory:
+            full = full_scale(self.drawn)
+            colours = {"colour": layout.colour, "ascii_only": layout.ascii_only}
+            strip = memory_strip(self.schedule, number, layout.scales, full, **colours)
+            yield Extra("mem", strip, peak_text(self.schedule, number))
+        for name, lane in lane_rows(self.schedule, number):
+            of_two = self.schedule.problem.lanes == "pair"
+            for count, line in enumerate(self.cells.lines(lane.runs(*layout.scales), of_two=of_two)):
+                yield Extra("" if count else name, line)
+
+    def bottom(self) -> Iterator[Extra]:
+        """Yield nothing: all stands below devices."""
+        return iter(())
+
+    def legend(self, look: Look, *, memory: bool) -> Iterator[Item]:
+        """Yield the items of the legend."""
+        if not any(self.schedule.busy_ticks):
+            return iter(())
+        return Key([self.schedule], self.layout, memory=memory, by_kind=self.by_kind).items(look)
+
+
+class UnitPainter:
+    """Draws functional units."""
+
+    def __init__(self, board: UnitBoard) -> None:
+        self.board = board
+        self.chart = UnitChart(board.schedule)
+
+    def names(self, *, long: bool) -> list[str]:
+        """Return the names of the units."""
+        return [self.board.row_name(row) for row in range(self.board.tasks.devices)]
+
+    def quantum(self) -> int:
+        """Return one cycle."""
+        return 1
+
+    def per_unit(self) -> int:
+        """Return one: times are cycles."""
+        return 1
+
+    def prepare(self, layout: Layout, critical: Set[int]) -> None:
+        """Take the scale, and what stands on the critical path, before rows are drawn."""
+        self.layout = layout
+        self.chart = UnitChart(self.board.schedule, ascii_only=layout.ascii_only, marked=critical)
+        length = max(layout.scale.window.end - layout.scale.window.start, 1)
+        self.chart.set_names(layout.scale.columns // length)
+        self.chart.positions.update(
+            (task, place) for order in self.board.tasks.orders for place, task in enumerate(order)
+        )
+
+    def row(self, number: int) -> Row:
+        """Return the row of a unit, for as long as operations occupy it."""
+        tasks = self.board.tasks
+        order = tasks.orders[number]
+        return Row(order, [tasks.starts[task] for task in order], [tasks.ends[task] for task in order])
+
+    def lines(self, runs: Sequence[Run]) -> list[Line]:
+        """Return the lines of a unit."""
+        return self.chart.lines(runs, self.layout)
+
+    def is_over(self, number: int) -> bool:
+        """Return false: units have no budget."""
+        return False
+
+    def below(self, number: int, *, memory: bool) -> Iterator[Extra]:
+        """Yield nothing: registers are of all units."""
+        return iter(())
+
+    def bottom(self) -> Iterator[Extra]:
+        """Yield the registers in use."""
+        first, *_ = _split([*self.chart.registers(self.layout)])
+        yield Extra("regs", first[1:-1], str(self.board.schedule.registers))
+
+    def legend(self, look: Look, *, memory: bool) -> Iterator[Item]:
+        """Yield the items of the legend."""
+        return self.chart.legend(look, self.layout)
+
+
+def _split(segments: Sequence[Segment]) -> list[Line]:
+    return [[*line] for line in Segment.split_lines(segments)]
+
+
+def painter_of(board: Board) -> Painter:
+    """Return what draws a board."""
+    if isinstance(board, UnitBoard):
+        return UnitPainter(board)
+    assert isinstance(board, PipelineBoard)
+    return PipelinePainter(board)

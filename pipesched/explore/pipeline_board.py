@@ -1,0 +1,251 @@
+"""A pipeline's schedule, whole or in part, as a board: devices are rows, an overlapped pair is one task."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+
+from pipesched.core.idle_time import Gap
+from pipesched.core.reasons import NOTHING, Arc, TimedTasks
+from pipesched.errors import ConfigError
+from pipesched.explore.board import Amounts
+from pipesched.explore.places import users_of
+from pipesched.outcome import Outcome
+from pipesched.pipeline.bounds import lower_bound
+from pipesched.pipeline.kinds import KINDS
+from pipesched.pipeline.ops import Slot, parse_op
+from pipesched.pipeline.plan import Plan
+from pipesched.pipeline.problem import Problem
+from pipesched.pipeline.quantities import in_units
+from pipesched.pipeline.schedule import Schedule, schedule_plan
+from pipesched.reasons.cost_counts import sensitivities
+from pipesched.reasons.explanation import IdleGap, Sensitivity
+from pipesched.reasons.idle import gaps_of
+from pipesched.reasons.timed import timed_tasks
+from pipesched.render.explanation import gap_words
+from pipesched.render.strip import peak_text
+from pipesched.render.timescale import number
+
+MOST_SENSITIVE = 5_000  # operations up to which sensitivities are counted at every key
+MOST_THROUGH = 4  # names between two ends of a chain
+
+
+@dataclass(frozen=True, eq=False)
+class Fixed:
+    """What no edit changes, of the whole plan: inputs and wait edges of each task, who uses it, the bound."""
+
+    inputs: Sequence[Sequence[Arc]]
+    waits: Sequence[Sequence[int]]
+    users: Sequence[Sequence[int]]
+    bound: int
+    orders: Sequence[Sequence[int]]  # of the whole plan
+
+    @cached_property
+    def home(self) -> dict[int, int]:
+        """The device of each slot."""
+        return {task: device for device, order in enumerate(self.orders) for task in order}
+
+    @classmethod
+    def of(cls, schedule: Schedule, bound: int | None = None) -> Fixed:
+        """Return what is fixed of a schedule."""
+        tasks = timed_tasks(schedule)
+        ticks = lower_bound(schedule).ticks if bound is None else bound
+        return cls(tasks.inputs, tasks.waits, users_of(tasks), ticks, schedule.plan.orders)
+
+
+@dataclass(frozen=True, eq=False)
+class PipelineBoard:
+    """A plan of a problem; `given` is a schedule with times of its own, else every slot is as early as it can be."""
+
+    problem: Problem
+    plan: Plan
+    fixed: Fixed
+    given: Schedule | None = None
+
+    @cached_property
+    def schedule(self) -> Schedule:
+        """The schedule."""
+        return self.given or schedule_plan(self.problem, self.plan)
+
+    @cached_property
+    def tasks(self) -> TimedTasks:
+        """The slots and transfers with their times from the first start on."""
+        schedule, plan = self.schedule, self.plan
+        starts, ends = ([time - self.first for time in times] for times in (schedule.start_ticks, schedule.end_ticks))
+        durations = schedule.graph.durations
+        return TimedTasks(durations, self.fixed.inputs, self.fixed.waits, plan.machines, len(plan.orders), starts, ends)
+
+    @cached_property
+    def first(self) -> int:
+        """The tick of the first start, which is time 0 of the tasks."""
+        starts = (times[0] for times in self.schedule.slot_start_ticks if times)
+        return min(starts, default=0)
+
+    @property
+    def users(self) -> Sequence[Sequence[int]]:
+        """What waits for each task, but for the orders of machines."""
+        return self.fixed.users
+
+    @cached_property
+    def amounts(self) -> Amounts:
+        """The measures."""
+        schedule, problem = self.schedule, self.problem
+        sizes = f"P{problem.devices} S{problem.stages} M{problem.microbatches}"
+        held = schedule.memory_grains
+        fullest = held.index(max(held))
+        over = [f"device {device}" for device in schedule.over_budget]
+        memory = peak_text(schedule, schedule.over_budget[0] if over else fullest)
+        return Amounts(sizes, self.tasks.makespan, self.fixed.bound, schedule.bubble, memory, over)
+
+    @cached_property
+    def gaps(self) -> Sequence[Gap]:
+        """All idle time of the devices by class and culprit."""
+        return gaps_of(self.schedule, self.tasks) if self.plan.machines and any(self.plan.orders) else []
+
+    @cached_property
+    def is_late(self) -> bool:
+        """Whether some task starts later than it could."""
+        tasks = self.tasks
+        return self.given is not None and any(
+            tasks.starts[task] != tasks.allowed[task] for order in tasks.orders for task in order
+        )
+
+    @property
+    def missing(self) -> int:
+        """How many slots are still in no order."""
+        return sum(map(len, self.fixed.orders)) - sum(map(len, self.plan.orders))
+
+    def slot(self, task: int) -> Slot:
+        """Return the slot or transfer of a task."""
+        return self.plan.slot(task)
+
+    def name(self, task: int) -> str:
+        """Return the text of a task; of a pair `0F3&3B1`."""
+        paired = self.plan.paired(task)
+        return f"{self.plan.index.op(task)}" + (f"&{paired}" if paired is not None else "")
+
+    def find(self, text: str) -> int | None:
+        """Return the task of a text: a pair by either part, by both, or by its text in files."""
+        wanted = "".join(text.split()).upper()
+        numbers = [self._number(part) for part in _parts(wanted)]
+        found = numbers[0]
+        if found is None or any(number != found for number in numbers):
+            return None
+        return found if self.tasks.machine[found] != NOTHING else None
+
+    def _number(self, text: str) -> int | None:
+        """Return the task that an operation is, or is part of."""
+        index = self.plan.index
+        try:
+            op = parse_op(text)
+        except ConfigError:
+            return None
+        if op.kind not in index.letters or op.stage >= index.stages or op.microbatch >= index.microbatches:
+            return None
+        number = index.number(op)
+        return self._forward_of.get(number, number)
+
+    @cached_property
+    def _forward_of(self) -> dict[int, int]:
+        return {backward: forward for forward, backward in self.plan.pairs.items()}
+
+    def row_name(self, row: int) -> str:
+        """Name a device, or a lane."""
+        devices = self.problem.devices
+        if row < devices:
+            return f"device {row}"
+        lane, back = divmod(row - devices, 2)
+        of = " and ".join(map(str, self.problem.devices_of_lanes(lane)))
+        return f"the lane of device {of} {'from' if back else 'to'} host memory"
+
+    def why_fixed(self, task: int) -> str:
+        """Say why a task cannot be moved at all: transfers have lanes of their own."""
+        if KINDS[self.plan.index.op(task).kind].is_transfer:
+            return f"{self.name(task)} is a transfer; only what devices run can be moved"
+        return ""
+
+    def reordered(self, row: int, order: Sequence[int]) -> PipelineBoard:
+        """Return the board with another order of one device, at its earliest times. Raises Deadlock."""
+        orders = [*self.plan.orders]
+        orders[row] = order
+        plan = replace(self.plan, orders=orders)
+        board = PipelineBoard(self.problem, plan, self.fixed)
+        _ = board.schedule
+        return board
+
+    def gap_words(self, gap: Gap) -> str:
+        """Say why a device idles."""
+        waiting = None if gap.waiting == NOTHING else self.slot(gap.waiting)
+        return gap_words(IdleGap(gap.device, gap.start, gap.end, gap.idle, self.slot(gap.culprit), waiting))
+
+    def through(self, chain: Sequence[int]) -> str:
+        """Say over which stages a result comes, or which operations lie between."""
+        ops = [self.plan.index.op(task) for task in chain]
+        if len({op.microbatch for op in ops}) == 1 and not any(task in self.plan.pairs for task in chain):
+            stages = [op.stage for op in ops[1:-1]] or [ops[0].stage, ops[-1].stage]
+            if len(ops) == 2:
+                return ""
+            return f" through stages {min(stages)}-{max(stages)}" if min(stages) < max(stages) else _stage(stages[0])
+        between = [self.name(task) for task in chain[1:-1]]
+        if not between:
+            return ""
+        if len(between) > MOST_THROUGH:
+            between = [*between[:2], "..", between[-1]]
+        return f" through {', '.join(between)}"
+
+    def what_costs_do(self, task: int) -> str:
+        """Say what a change of the cost of a task does to the makespan; of many operations, and late ones, nothing."""
+        if self.is_late or self.missing or sum(map(len, self.plan.orders)) > MOST_SENSITIVE:
+            return ""
+        op = self.plan.index.op(task)
+        kind = "overlap" if task in self.plan.pairs and self.problem.costs.overlap is not None else op.kind
+        for row in self.sensitive:
+            if (row.stage, row.kind) == (op.stage, kind):
+                what = kind if kind == "overlap" else KINDS[kind].name
+                return f"{what} of stage {row.stage}: one less gains {row.faster}, one more costs {row.slower}"
+        return ""
+
+    @cached_property
+    def sensitive(self) -> Sequence[Sensitivity]:
+        """What one tick more or less of each cost does."""
+        rows, _ = sensitivities(self.schedule, self.tasks, self.tasks.critical_path)
+        return rows
+
+    def number(self, ticks: int) -> str:
+        """Return a time for people, in the user's unit."""
+        return number(in_units(ticks, self.problem.ticks.per_unit))
+
+    def light(self) -> PipelineBoard:
+        """Return the same board without what was computed from it."""
+        return PipelineBoard(self.problem, self.plan, self.fixed, self.given)
+
+    def save(self, path: str, name: str, *, force: bool) -> str:
+        """Write a file in the format of its suffix, check it, and say so. Raises ConfigError and InvalidSchedule."""
+        from pipesched.explore.saving import save_schedule
+
+        return save_schedule(Outcome(name, self.schedule), path, force=force)
+
+
+def _parts(text: str) -> list[str]:
+    """Return the texts of the operations of a slot: of a pair, written `0F3&3B1` or `(0F3;3B1)OVERLAP_F_B`, two."""
+    return text.removesuffix("OVERLAP_F_B").strip("()").replace(";", "&").split("&")
+
+
+def _stage(stage: int) -> str:
+    return f" through stage {stage}"
+
+
+def board_of(outcome: Outcome) -> PipelineBoard:
+    """Return the board of a schedule, with its times."""
+    schedule = outcome.schedule
+    fixed = Fixed.of(schedule, outcome.bound.ticks)
+    return PipelineBoard(schedule.problem, schedule.plan, fixed, schedule)
+
+
+def empty_board(outcome: Outcome) -> PipelineBoard:
+    """Return a board of the same plan with nothing placed yet."""
+    schedule = outcome.schedule
+    fixed = Fixed.of(schedule, outcome.bound.ticks)
+    bare = replace(schedule.plan, orders=[[] for _ in schedule.plan.orders], note="", waits=())
+    return PipelineBoard(schedule.problem, bare, fixed)

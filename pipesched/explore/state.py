@@ -1,0 +1,262 @@
+"""What a person does to schedules: select, move, undo, plan anew, keep, save. No terminal, no drawing.
+
+Every function that cannot do what is asked says why in `message` and leaves all else as it is.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from threading import Event
+
+from pipesched.core.order_moves import moved
+from pipesched.core.reasons import NOTHING
+from pipesched.errors import ConfigError, Deadlock, InvalidSchedule, NoSchedule
+from pipesched.explore.board import LIVE, Board, legal, place_of, refusal
+from pipesched.explore.details import change
+from pipesched.explore.places import Limits
+from pipesched.explore.planning import Move, Planned, Planner
+from pipesched.explore.sheet import Sheet, Version, edited, loaded
+from pipesched.explore.walks import Pause, across, along, next_pause, pause_by_size
+
+SHOWN = ("critical", "inputs", "memory")  # what can be switched on and off
+
+
+class State:
+    """The schedules under edit, and what is shown of them. `sheet` is the one that keys act on."""
+
+    def __init__(self, version: Version, planner: Planner) -> None:
+        self.planner = planner
+        self.sheets = [Sheet(version)]
+        self.sheets[0].settle("0F0")
+        self.current = 0
+        self.shown: set[str] = set()
+        self.message = "late times of the file stay until the first edit" if version.board.is_late else ""
+        self._limits: tuple[Board, int, Limits] | None = None
+
+    @property
+    def sheet(self) -> Sheet:
+        """The schedule that keys act on."""
+        return self.sheets[self.current]
+
+    @property
+    def board(self) -> Board:
+        """The board of that schedule."""
+        return self.sheet.board
+
+    @property
+    def selected(self) -> int:
+        """The selected task, or NOTHING."""
+        return self.sheet.selected
+
+    @property
+    def is_live(self) -> bool:
+        """Whether the board is small enough to time it at every key."""
+        return len(self.board.tasks.durations) <= LIVE
+
+    @property
+    def is_unsaved(self) -> bool:
+        """Whether some schedule has edits that are in no file."""
+        return any(sheet.is_unsaved for sheet in self.sheets)
+
+    @property
+    def limits(self) -> Limits | None:
+        """Where the selected task may stand; None for none, and for one that cannot be moved."""
+        task = self.selected
+        if task == NOTHING or self.board.why_fixed(task):
+            return None
+        if self._limits is None or self._limits[0] is not self.board or self._limits[1] != task:
+            self._limits = (self.board, task, legal(self.board, task))
+        return self._limits[2]
+
+    # What is selected
+
+    def select(self, task: int) -> None:
+        """Select a task."""
+        if task != NOTHING:
+            self.sheet.selected, self.sheet.pause = task, None
+
+    def step(self, along_row: int = 0, rows: int = 0) -> None:
+        """Select a neighbour: in the row, or the nearest in time on the next one."""
+        if self.selected == NOTHING:
+            return
+        if along_row:
+            self.select(along(self.board, self.selected, along_row))
+        if rows:
+            self.select(across(self.board, self.selected, rows))
+
+    def jump(self, text: str) -> bool:
+        """Select the task of a text; return whether there is one."""
+        found = self.board.find(text)
+        if found is None:
+            self.message = f"{text.strip() or 'nothing'} does not run here; one looks like {self._example()}"
+            return False
+        self.select(found)
+        self.message = ""
+        return True
+
+    def _example(self) -> str:
+        return self.sheet.selected_name or "3B7"
+
+    def go_to_gap(self, steps: int, *, by_size: bool = False) -> None:
+        """Select what stands behind the next idle time, or the previous, of all rows; `by_size` the next smaller."""
+        if self.selected == NOTHING:
+            return
+        sheet = self.sheet
+        found = (
+            pause_by_size(self.board, sheet.pause, steps)
+            if by_size
+            else next_pause(self.board, self.selected, sheet.pause, steps)
+        )
+        if found is None:
+            size = "smaller" if steps > 0 else "larger"
+            where = size if by_size else "further" if steps > 0 else "earlier"
+            self.message = f"no {where} gap"
+            return
+        self.select(found.task)
+        sheet.pause = found
+        self.message = self._gap_text(found)
+
+    def _gap_text(self, pause: Pause) -> str:
+        board = self.board
+        when = f"{board.number(pause.start)} to {board.number(pause.end)}"
+        return f"gap of {board.number(pause.length)} on {board.row_name(pause.row)}, {when}"
+
+    # Edits
+
+    def move_by(self, steps: int) -> bool:
+        """Move the selected task so many positions; return whether it did."""
+        if self.selected == NOTHING:
+            return self._refuse("nothing is selected")
+        return self.move_to(place_of(self.board, self.selected).position + steps)
+
+    def move_to(self, position: int) -> bool:
+        """Take the selected task out of its row and put it back at a position; return whether it did."""
+        task, board = self.selected, self.board
+        if task == NOTHING:
+            return self._refuse("nothing is selected")
+        why = refusal(board, task, position, self.limits)
+        if why:
+            return self._refuse(why)
+        row, start = place_of(board, task)
+        if position == start:
+            self.message = ""
+            return False
+        try:
+            after = board.reordered(row, moved(board.tasks.orders[row], start, position))
+        except Deadlock as error:
+            return self._refuse(str(error))
+        said = f"{board.name(task)} from position {start} to {position}"
+        late = "; the late times of the file are gone, all is as early as it can be" if board.is_late else ""
+        over = [name for name in after.amounts.over if name not in board.amounts.over]
+        budget = f"; over budget now on {', '.join(over)}" if over else ""
+        self.sheet.put(edited(self.sheet.version, after), said, select=board.name(task))
+        gain = change(after, after.amounts.makespan - board.amounts.makespan)
+        self.message = f"{said}: makespan {after.number(after.amounts.makespan)} ({gain}){budget}{late}"
+        return True
+
+    def preview(self, position: int) -> str:
+        """Say what moving the selected task to a position would do, or why it may not stand there."""
+        task, board = self.selected, self.board
+        if task == NOTHING:
+            return ""
+        row, start = place_of(board, task)
+        why = refusal(board, task, position, self.limits)
+        if why or position == start:
+            return why or f"{board.name(task)} stays at position {start}"
+        if not self.is_live:
+            return f"{board.name(task)} to position {position}"
+        after = board.reordered(row, moved(board.tasks.orders[row], start, position))
+        gain = change(board, after.amounts.makespan - board.amounts.makespan)
+        return f"{board.name(task)} to position {position}: makespan {board.number(after.amounts.makespan)} ({gain})"
+
+    def make_move(self, move: Move | None) -> bool:
+        """Make the best move that was found, or say that there is none."""
+        if move is None:
+            return self._refuse("no single move shortens it")
+        self.select(move.task)
+        return self.move_to(move.position)
+
+    def undo(self) -> bool:
+        """Take the last step back; return whether there was one."""
+        return self._go(self.sheet.undo(), "undone")
+
+    def redo(self) -> bool:
+        """Make the last undone step again; return whether there was one."""
+        return self._go(self.sheet.redo(), "done again")
+
+    def _go(self, said: str | None, what: str) -> bool:
+        self.message = f"nothing to be {what}" if said is None else f"{what}: {said}"
+        return said is not None
+
+    # Plans
+
+    def plan(
+        self, algorithm: str | None = None, parameters: Mapping[str, str] | None = None, *, again: bool = False
+    ) -> bool:
+        """Plan anew by another algorithm or with other parameters; edits are dropped, as one step.
+
+        `again`: the step before was of the same dialog, and is replaced.
+        """
+        version = self.sheet.version
+        given = {**dict(version.parameters), **(parameters or {})}
+        try:
+            planned = self.planner.plan(algorithm or version.algorithm, given)
+        except (ConfigError, NoSchedule, InvalidSchedule) as error:
+            return self._refuse(str(error))
+        self.adopt(planned, tuple(given.items()), again=again)
+        return True
+
+    def adopt(
+        self, planned: Planned, parameters: tuple[tuple[str, str], ...] | None = None, *, again: bool = False
+    ) -> None:
+        """Take a schedule that was planned or found, as one step."""
+        before = self.sheet.version
+        kept = before.parameters if parameters is None else parameters
+        after = loaded(planned.board, planned.algorithm, kept)
+        self.sheet.put(after, f"planned by {planned.algorithm}", select=self.sheet.selected_name, in_place=again)
+        dropped = "; your edits are dropped, u brings them back" if before.edits else ""
+        makespan = planned.board.number(planned.board.amounts.makespan)
+        self.message = f"{planned.algorithm}: makespan {makespan}{planned.note}{dropped}"
+
+    def best_move(self, stop: Event) -> Move | None:
+        """Return the best single move."""
+        return self.planner.best_move(self.board, stop)
+
+    # Kept schedules, files
+
+    def keep(self) -> None:
+        """Keep the schedule as it stands, for comparison."""
+        if self.board.missing:
+            self._refuse("keep it when all operations are placed")
+            return
+        self.sheets.append(self.sheet.copy(f"kept {len(self.sheets)}"))
+        self.message = f"kept as {len(self.sheets)}; Tab switches between them"
+
+    def switch(self, steps: int = 1) -> None:
+        """Turn to the next of the kept schedules."""
+        if len(self.sheets) == 1:
+            self._refuse("c keeps a schedule to compare with; then Tab switches")
+            return
+        self.current = (self.current + steps) % len(self.sheets)
+        self.message = f"schedule {self.current + 1} of {len(self.sheets)}"
+
+    def toggle(self, what: str) -> None:
+        """Show or hide the critical path, the inputs of the selection, or memory."""
+        self.shown ^= {what}
+
+    def save(self, path: str, *, force: bool = False) -> bool:
+        """Write the schedule to a file, in the format of its suffix, and check it."""
+        if self.board.missing:
+            return self._refuse(f"{self.board.missing} operations are not placed yet; only a whole schedule is saved")
+        version = self.sheet.version
+        name = f"{version.algorithm} (edited)" if version.edits else version.algorithm
+        try:
+            self.message = self.board.save(path.strip(), name, force=force)
+        except (ConfigError, InvalidSchedule) as error:
+            return self._refuse(str(error))
+        self.sheet.saved = version.number
+        return True
+
+    def _refuse(self, why: str) -> bool:
+        self.message = why
+        return False

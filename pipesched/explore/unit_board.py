@@ -1,0 +1,204 @@
+"""Operations on functional units as a board: every unit is a row."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from threading import Event
+
+from pipesched.core.cpsat import Limits
+from pipesched.core.idle_time import Gap, idle_gaps
+from pipesched.core.order_moves import candidate_moves, moved
+from pipesched.core.priorities import PRIORITIES
+from pipesched.core.reasons import NOTHING, TimedTasks
+from pipesched.core.ties import TIES
+from pipesched.core.timing import earliest_times
+from pipesched.errors import ConfigError
+from pipesched.explore.board import Amounts, Board, names_by_text
+from pipesched.explore.places import users_of
+from pipesched.explore.planning import SECONDS, Choice, Field, Move, Planned, Tell
+from pipesched.file_formats.files import refuse_existing, write_file
+from pipesched.file_formats.hardware_json import hardware_document
+from pipesched.file_formats.json_text import dump
+from pipesched.file_formats.registry import format_of
+from pipesched.hls.graph import DataflowGraph
+from pipesched.hls.lowering import bind
+from pipesched.hls.outcome import PRIORITY, TIE, HardwareOutcome, list_outcome, solve
+from pipesched.hls.schedule import HardwareSchedule, checked
+from pipesched.hls.units import Units
+from pipesched.reasons.hardware import timed_units
+
+
+@dataclass(frozen=True, eq=False)
+class UnitBoard:
+    """A schedule of operations on units; `bound` is that on its latency."""
+
+    schedule: HardwareSchedule
+    bound: int
+
+    @cached_property
+    def tasks(self) -> TimedTasks:
+        """The operations with their times, by units."""
+        return timed_units(self.schedule)
+
+    @cached_property
+    def users(self) -> Sequence[Sequence[int]]:
+        """What waits for each operation, but for the orders of units."""
+        return users_of(self.tasks)
+
+    @cached_property
+    def amounts(self) -> Amounts:
+        """The measures."""
+        schedule, tasks = self.schedule, self.tasks
+        units = ", ".join(f"{unit.count} {unit.name}" for unit in schedule.units)
+        busy = sum(tasks.durations)
+        whole = tasks.devices * schedule.latency
+        bubble = 1 - busy / whole if whole else 0.0
+        return Amounts(units, schedule.latency, self.bound, bubble, f"{schedule.registers} registers", ())
+
+    @cached_property
+    def gaps(self) -> Sequence[Gap]:
+        """All idle time of the units by class and culprit."""
+        return [*idle_gaps(self.tasks, [0] * len(self.tasks.durations), lambda _task, _time: True)]
+
+    @cached_property
+    def is_late(self) -> bool:
+        """Whether some operation starts later than it could."""
+        tasks = self.tasks
+        return any(tasks.starts[task] != tasks.allowed[task] for task in tasks.topological)
+
+    @property
+    def missing(self) -> int:
+        """None: units are never empty."""
+        return 0
+
+    def name(self, task: int) -> str:
+        """Return the name of an operation."""
+        return self.schedule.graph.operations[task].name
+
+    def find(self, text: str) -> int | None:
+        """Return the operation of that name."""
+        return names_by_text(self._names, text)
+
+    @cached_property
+    def _names(self) -> dict[str, int]:
+        return {operation.name: task for task, operation in enumerate(self.schedule.graph.operations)}
+
+    def row_name(self, row: int) -> str:
+        """Name a unit."""
+        for unit in self.schedule.units:
+            if row < unit.count:
+                return f"{unit.name} {row}"
+            row -= unit.count
+        return ""
+
+    def why_fixed(self, task: int) -> str:
+        """Return nothing: every operation may move in the order of its unit."""
+        return ""
+
+    def reordered(self, row: int, order: Sequence[int]) -> UnitBoard:
+        """Return the board with another order of one unit, at its earliest times. Raises Deadlock."""
+        schedule = self.schedule
+        orders = [*self.tasks.orders]
+        orders[row] = order
+        graph = bind(schedule.graph, schedule.units, schedule.classes, schedule.instances)
+        starts, _ = earliest_times(graph, orders)
+        after = HardwareSchedule(schedule.graph, schedule.units, schedule.classes, starts, schedule.instances)
+        return UnitBoard(after, self.bound)
+
+    def gap_words(self, gap: Gap) -> str:
+        """Say why a unit idles."""
+        culprit = self.name(gap.culprit)
+        if gap.waiting == NOTHING:
+            return f"all done here; {culprit} still runs"
+        return f"{self.name(gap.waiting)} waits for {culprit}"
+
+    def through(self, chain: Sequence[int]) -> str:
+        """Say which operations lie between two."""
+        between = [self.name(task) for task in chain[1:-1]]
+        return f" through {', '.join(between)}" if between else ""
+
+    def what_costs_do(self, task: int) -> str:
+        """Return nothing: latencies are of classes."""
+        return ""
+
+    def number(self, ticks: int) -> str:
+        """Return cycles for people."""
+        return str(ticks)
+
+    def light(self) -> UnitBoard:
+        """Return the same board without what was computed from it."""
+        return UnitBoard(self.schedule, self.bound)
+
+    def save(self, path: str, name: str, *, force: bool) -> str:
+        """Write a JSON document, checked before. Raises ConfigError and InvalidSchedule."""
+        format_of(path, ["json"])
+        target = Path(path).expanduser()
+        refuse_existing(target, force)
+        checked(self.schedule)
+        status = "optimal" if self.schedule.latency == self.bound else "heuristic"
+        outcome = HardwareOutcome(self.schedule, name, self.bound, "known before the edits", status)
+        write_file(target, [dump(hardware_document(outcome, None))], force)
+        return f"saved {path}: checked, every rule holds"
+
+
+def unit_board(outcome: HardwareOutcome) -> UnitBoard:
+    """Return the board of a schedule. Raises ConfigError for one of a loop."""
+    if outcome.schedule.interval is not None:
+        raise ConfigError("is of a loop, whose iterations overlap; only one that runs once is edited", "schedule")
+    return UnitBoard(outcome.schedule, outcome.bound)
+
+
+Loader = Callable[[Mapping[str, int]], tuple[DataflowGraph, Units]]  # takes how many units some classes have
+
+
+class UnitPlanner:
+    """Plans operations on units: rules of the list scheduler, named `alap/pairing`, and the search."""
+
+    def __init__(self, load: Loader, units: Units) -> None:
+        self._load = load
+        self._counts = {unit.name: unit.count for unit in units}
+
+    def choices(self) -> Sequence[Choice]:
+        """Return every priority with every tie."""
+        return [Choice(f"{priority}/{tie}", "list scheduler") for priority in PRIORITIES for tie in TIES]
+
+    def fields(self, board: Board) -> Sequence[Field]:
+        """Return how many units each class has."""
+        assert isinstance(board, UnitBoard)
+        return [Field(unit.name, f"{unit.name} units", str(unit.count)) for unit in board.schedule.units]
+
+    def plan(self, algorithm: str | None, parameters: Mapping[str, str]) -> Planned:
+        """Plan anew. Raises ConfigError."""
+        priority, _, tie = (algorithm or "").partition("/")
+        if priority not in PRIORITIES or tie not in TIES:
+            priority, tie = PRIORITY, TIE
+        counts = dict(self._counts)
+        for name, text in parameters.items():
+            if not text.isdecimal() or len(text) > 6:
+                raise ConfigError(f"{name}: must be a number of units, not {text!r}")
+            counts[name] = int(text)
+        graph, units = self._load(counts)
+        outcome = list_outcome(graph, units, priority=priority, tie=tie)
+        return Planned(unit_board(outcome), f"{priority}/{tie}")
+
+    def solve(self, board: Board, stop: Event, tell: Tell) -> Planned:
+        """Search for the least latency until it is proved, stopped, or 60 s are over."""
+        assert isinstance(board, UnitBoard)
+        tell("solving")
+        outcome = solve(board.schedule.graph, board.schedule.units, Limits(SECONDS, stop=stop))
+        return Planned(unit_board(outcome), "solve", ", optimal" if outcome.status == "optimal" else "")
+
+    def best_move(self, board: Board, stop: Event) -> Move | None:
+        """Return the move that shortens a schedule most."""
+        tasks, best, least = board.tasks, None, board.amounts.makespan
+        for task, start, to in candidate_moves(tasks):
+            if stop.is_set():
+                break
+            row = tasks.machine[task]
+            after = board.reordered(row, moved(tasks.orders[row], start, to)).amounts.makespan
+            if after < least:
+                best, least = Move(task, to), after
+        return best

@@ -1,0 +1,107 @@
+"""`pipesched explore` and `hls --explore`, as far as they go without a terminal."""
+
+from __future__ import annotations
+
+import importlib.util
+import subprocess
+import sys
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from pipesched.cli import explore as command
+
+Completed = subprocess.CompletedProcess[str]
+
+
+@pytest.fixture
+def begun(monkeypatch: pytest.MonkeyPatch) -> list[Any]:
+    """What the app would have been started with."""
+    found: list[Any] = []
+    monkeypatch.setattr(command, "require_terminal", lambda: None)
+    monkeypatch.setattr(command, "run", lambda *given: found.append(given))
+    return found
+
+
+def test_without_a_terminal_it_says_so(cli: Callable[..., Completed]) -> None:
+    for words in (["explore"], ["explore", "--empty"], ["hls", "a*b", "--explore"]):
+        done = cli(*words)
+        assert done.returncode == 2
+        assert done.stderr.count("\n") == 1
+        assert "needs a terminal" in done.stderr
+        assert not done.stdout
+
+
+def test_without_textual_it_says_how_to_get_it(cli: Callable[..., Completed], monkeypatch: pytest.MonkeyPatch) -> None:
+    find = importlib.util.find_spec
+    monkeypatch.setattr(importlib.util, "find_spec", lambda name: None if name == "textual" else find(name))
+    done = cli("explore")
+    assert (done.returncode, done.stdout) == (2, "")
+    assert done.stderr == "pipesched: explore needs Textual: pip install 'pipesched[explore]'\n"
+
+
+def test_no_other_command_imports_textual() -> None:
+    code = "import sys; from pipesched.cli.app import app; app(['run', '1f1b'], standalone_mode=False);"
+    code += "import pipesched.explore.state, pipesched.explore.drawing; print('textual' in sys.modules)"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, encoding="utf-8", check=True, timeout=60)
+    assert done.stdout.endswith("False\n")
+
+
+def test_an_algorithm_a_config_or_a_file(cli: Callable[..., Completed], begun: list[Any]) -> None:
+    assert cli("explore", "zb-h1", "--microbatches", "6").returncode == 0
+    state, pool, _ = begun.pop()
+    assert (state.sheet.version.algorithm, pool) == ("zb-h1", None)
+    assert state.plan(parameters={"microbatches": "10"})
+    assert state.board.problem.microbatches == 10
+    assert state.plan("1f1b", {"budget": "3"}), state.message
+    assert state.plan(parameters={"budget": ""}), state.message
+    assert state.board.problem.memory.budget is None
+    assert cli("run", "1f1b", "-o", "x.json").returncode == 0
+    assert cli("explore", "x.json").returncode == 0
+    state, _, _ = begun.pop()
+    assert not state.is_unsaved
+    assert state.plan("gpipe") or state.message
+    assert state.plan("zb-h1", {"microbatches": "12"}), state.message
+    assert cli("init", "c.yaml").returncode == 0
+    assert cli("explore", "c.yaml").returncode == 0
+    assert begun.pop()
+
+
+def test_empty_takes_the_operations_of_list_or_of_an_algorithm(cli: Callable[..., Completed], begun: list[Any]) -> None:
+    assert cli("explore", "--empty").returncode == 0
+    state, pool, _ = begun.pop()
+    assert state.board.problem.stages == 8
+    assert len(pool.waiting) == 128
+    assert cli("explore", "--empty", "--algo", "1f1b").returncode == 0
+    state, pool, _ = begun.pop()
+    assert len(pool.waiting) == 64
+
+
+def test_units_begin_too(cli: Callable[..., Completed], begun: list[Any]) -> None:
+    assert cli("hls", "(a+b)*(c+d)", "--mul", "1", "--add", "1", "--explore").returncode == 0
+    state, pool, _ = begun.pop()
+    assert state.board.amounts.makespan == 3
+    assert state.plan(parameters={"add": "2"}), state.message
+    assert state.board.amounts.makespan == 2
+    assert pool is None
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (["explore", "--json"], "--json: has no effect on explore"),
+        (["explore", "x.json", "--empty"], "x.json: a schedule of a file is edited alone"),
+        (["explore", "nothing"], "nothing"),
+        (["explore", "-c", "-"], "standard input is the keyboard"),
+        (["hls", "a*b", "--explore", "--compare"], "leave out --compare"),
+        (["hls", "a*b", "--explore", "--json"], "leave out --json"),
+    ],
+)
+def test_what_does_not_go_together_is_refused(
+    words: list[str], said: str, cli: Callable[..., Completed], begun: list[Any]
+) -> None:
+    done = cli(*words)
+    assert done.returncode == 2
+    assert said in done.stderr
+    assert not begun

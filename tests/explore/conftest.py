@@ -1,0 +1,54 @@
+"""Schedules to edit, and the app around them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from pipesched import Outcome, make_problem, run
+from pipesched.cli.typed import typed
+from pipesched.config.load import load_config
+from pipesched.explore.app.app import ExploreApp
+from pipesched.explore.pipeline_board import board_of, empty_board
+from pipesched.explore.planning import PipelinePlanner
+from pipesched.explore.pool import Pool
+from pipesched.explore.sheet import loaded
+from pipesched.explore.state import State
+
+
+def outcome_of(algorithm: str = "interleaved", **arguments: Any) -> Outcome:
+    given = {"devices": 4, "stages": 8, "microbatches": 8, "forward": 5, "backward": 10, **arguments}
+    return run(make_problem(**given), algorithm)
+
+
+def maker(algorithm: str, **arguments: Any) -> Callable[[str | None, Mapping[str, str]], Outcome]:
+    def make(name: str | None, parameters: Mapping[str, str]) -> Outcome:
+        numbers = {key: typed(text) for key, text in parameters.items()}
+        given = {"devices": 4, "stages": 8, "microbatches": 8, "forward": 5, "backward": 10, **arguments, **numbers}
+        return run(load_config(None, given).problem, algorithm if name in (None, "solve") else name)
+
+    return make
+
+
+def state_of(algorithm: str = "interleaved", **arguments: Any) -> State:
+    outcome = outcome_of(algorithm, **arguments)
+    return State(loaded(board_of(outcome), outcome.algorithm), PipelinePlanner(maker(algorithm, **arguments)))
+
+
+def pool_of(algorithm: str = "list", **arguments: Any) -> Pool:
+    outcome = outcome_of(algorithm, **arguments)
+    planner = PipelinePlanner(maker(algorithm, **arguments))
+    return Pool(State(loaded(empty_board(outcome), outcome.algorithm), planner))
+
+
+def app_of(state: State, pool: Pool | None = None, **look: bool) -> ExploreApp:
+    return ExploreApp(state, pool, **look)
+
+
+@pytest.fixture(autouse=True)
+def _in_an_empty_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.delenv("NO_COLOR", raising=False)

@@ -1,0 +1,59 @@
+"""Six pictures of the app. PIPESCHED_SNAPSHOTS=write writes them anew; then look at them."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import re
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from textual.widgets import Input
+
+from pipesched.explore.app.app import ExploreApp
+from tests.explore.conftest import app_of, pool_of, state_of
+
+FOLDER = Path(__file__).parent / "snapshots"
+
+
+def empty_app() -> ExploreApp:
+    pool = pool_of()
+    return app_of(pool.state, pool)
+
+
+Case = tuple[Callable[[], ExploreApp], tuple[int, int], str]
+CASES: dict[str, Case] = {
+    "selected-80x24": (lambda: app_of(state_of()), (80, 24), "down right right"),
+    "marks-80x24": (lambda: app_of(state_of()), (80, 24), "p d m down right right >"),
+    "letters-80x24": (lambda: app_of(state_of(), colour=False), (80, 24), "p down right"),
+    "empty-80x24": (empty_app, (80, 24), "enter enter enter enter"),
+    "algorithms-80x24": (lambda: app_of(state_of()), (80, 24), "a z b"),
+    "wide-200x50": (lambda: app_of(state_of()), (200, 50), "m c right >"),
+}
+
+
+def picture(app: ExploreApp, size: tuple[int, int], keys: str) -> str:
+    """The screen after some keys as SVG, without the numbers that Rich makes up, and without the cursor's blinking."""
+
+    async def run() -> str:
+        async with app.run_test(size=size) as pilot:
+            await pilot.press(*keys.split())
+            for line in app.screen.query(Input):
+                line.cursor_blink = False
+            await pilot.pause(0.2)
+            return app.export_screenshot()
+
+    svg = asyncio.run(run())
+    return re.sub(r"terminal-\d+-", "terminal-", svg)
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_the_picture_is_the_same(name: str) -> None:
+    make, size, keys = CASES[name]
+    found = picture(make(), size, keys)
+    path = FOLDER / f"{name}.svg"
+    if os.environ.get("PIPESCHED_SNAPSHOTS") == "write":
+        path.parent.mkdir(exist_ok=True)
+        path.write_text(found, encoding="utf-8")
+    assert found == path.read_text(encoding="utf-8"), f"{path} is another picture; PIPESCHED_SNAPSHOTS=write writes it"

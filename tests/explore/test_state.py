@@ -1,0 +1,256 @@
+"""Editing without a terminal: moves, undo, gaps, plans anew, kept schedules, files."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from random import Random
+from threading import Event
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from pipesched import Outcome, Problem, Schedule, check, read, run, schedule_plan
+from pipesched.explore.board import place_of
+from pipesched.explore.details import details, title
+from pipesched.explore.pipeline_board import PipelineBoard, board_of
+from pipesched.explore.planning import PipelinePlanner
+from pipesched.explore.sheet import loaded
+from pipesched.explore.state import State
+from pipesched.explore.walks import pauses
+from tests.explore.conftest import maker, outcome_of, state_of
+from tests.explore.test_places import random_board
+from tests.strategies import SETTLED, problems
+
+randoms = st.randoms(use_true_random=False)
+
+
+def board(state: State) -> PipelineBoard:
+    assert isinstance(state.board, PipelineBoard)
+    return state.board
+
+
+def picture(state: State) -> object:
+    schedule = board(state).schedule
+    return [*map(list, schedule.plan.orders)], [*schedule.start_ticks], schedule.problem, state.selected
+
+
+@given(problem=problems(SETTLED, most_devices=3, most_microbatches=4, most_chunks=2, overlap=True), random=randoms)
+@settings(max_examples=30)
+def test_undo_restores_exactly_and_redo_too(problem: Problem, random: Random) -> None:
+    """After random moves, refused ones among them, undo goes through all pictures back, and redo forth again."""
+    first = random_board(problem, random)
+    state = State(loaded(first, "mine"), PipelinePlanner(maker("list")))
+    pictures = []
+    for _ in range(12):
+        order = random.choice([order for order in board(state).plan.orders if order])
+        state.select(random.choice(order))
+        before = picture(state)
+        if state.move_to(random.randrange(-1, len(order) + 1)):
+            pictures.append(before)
+            assert schedule_plan(problem, board(state).plan).start_ticks == board(state).schedule.start_ticks
+            assert state.board.amounts.makespan == max(board(state).schedule.last_end_ticks)
+        else:
+            assert picture(state) == before
+    last = picture(state)
+    for before in reversed(pictures):
+        assert state.undo()
+        assert picture(state) == before
+    assert not state.undo()
+    assert not state.is_unsaved
+    for _ in pictures:
+        assert state.redo()
+    assert not state.redo()
+    assert picture(state)[:3] == last[:3]  # type: ignore[index]
+
+
+def test_a_move_says_what_it_changes_against_before_and_as_loaded() -> None:
+    state = state_of()
+    state.jump("4F0")
+    assert state.move_by(1)
+    assert state.message == "4F0 from position 4 to 5: makespan 295 (+10)"
+    assert "makespan 295 (+10)" in title(state.sheet.version, unsaved=True)
+    assert state.is_unsaved
+    assert not state.move_to(place_of(state.board, state.selected).position)  # no edit
+
+
+def test_a_refused_move_leaves_all_as_it_is() -> None:
+    state = state_of()
+    state.jump("7B3")
+    before = picture(state)
+    assert not state.move_by(-1)
+    assert state.message == "7B3 waits for 7F3"
+    assert picture(state) == before
+    assert not state.undo()
+
+
+def test_the_gain_that_is_promised_is_the_gain_that_comes() -> None:
+    state = state_of()
+    state.jump("1F1")
+    text = dict(details(state.board, state.selected))["may stand at"]
+    assert text == "positions 0 to 4   < 295 (+10)   > 295 (+10)"
+    state.move_by(1)
+    assert state.board.amounts.makespan == 295
+
+
+def test_details_of_an_operation() -> None:
+    state = state_of("1f1b", stages=4, p2p=1)
+    state.jump("2F1")
+    lines = dict(details(state.board, state.selected))
+    assert lines["2F1"].startswith("device 2 position 1  17-22")
+    assert "1F1 at" in lines["waits for"]
+    assert "binds" in lines["waits for"]
+    assert lines["gap before"] == "none"
+    assert lines["cost"].startswith("forward of stage 2: one less gains")
+
+
+def test_gaps_in_turn_and_by_size() -> None:
+    state = state_of()
+    listed = pauses(state.board.tasks)
+    for pause in listed:
+        state.go_to_gap(1)
+        assert state.sheet.pause == pause
+    state.go_to_gap(1)
+    assert state.message == "no further gap"
+    for pause in listed[-2::-1]:
+        state.go_to_gap(-1)
+        assert state.sheet.pause == pause
+    state.select(state.board.find("0F0") or 0)
+    sizes = []
+    for _ in listed:
+        state.go_to_gap(1, by_size=True)
+        assert state.sheet.pause is not None
+        sizes.append(state.sheet.pause.length)
+    assert sizes == sorted((pause.length for pause in listed), reverse=True)
+
+
+def test_every_operation_is_reached_by_its_text_and_by_arrows() -> None:
+    state = state_of("dualpipe", stages=4, overlap=12)
+    assert state.jump("0f0")
+    pair = next(iter(board(state).plan.pairs.items()))
+    index = board(state).plan.index
+    forward, backward = index.op(pair[0]), index.op(pair[1])
+    for text in (f"{forward}", f"{backward}", f"{forward}&{backward}", f"({forward};{backward})OVERLAP_F_B"):
+        assert state.jump(text)
+        assert state.selected == pair[0]
+    assert not state.jump("9F9")
+    assert "9F9 does not run here" in state.message
+    state.jump("0F0")
+    for _ in range(3):
+        state.step(rows=1)
+    assert state.board.tasks.machine[state.selected] == 3
+    state.step(along_row=10_000)
+    assert state.selected == board(state).plan.orders[3][-1]
+
+
+def test_transfers_are_selected_but_not_moved() -> None:
+    outcome = run(outcome_of("1f1b", stages=4, offload=3).problem, "1f1b", offload=1)
+    state = State(loaded(board_of(outcome), "1f1b"), PipelinePlanner(maker("1f1b")))
+    assert state.jump("0O0")
+    assert not state.move_by(1)
+    assert state.message == "0O0 is a transfer; only what devices run can be moved"
+
+
+def test_late_times_stay_until_the_first_edit() -> None:
+    outcome = outcome_of("1f1b", stages=4)
+    late = [*outcome.schedule.start_ticks], [*outcome.schedule.end_ticks]
+    last = outcome.schedule.plan.orders[0][-1]
+    late[0][last] += 7
+    late[1][last] += 7
+    given = Schedule(outcome.problem, outcome.schedule.plan, *late)
+    state = State(loaded(board_of(Outcome("1f1b", given)), "1f1b"), PipelinePlanner(maker("1f1b")))
+    assert "late times" in state.message
+    assert state.board.amounts.makespan == outcome.schedule.makespan_ticks + 7
+    state.jump("0F1")
+    assert state.move_by(1)
+    assert "the late times of the file are gone" in state.message
+    assert not state.board.is_late
+    assert state.undo()
+    assert state.board.is_late
+
+
+def test_memory_forbids_nothing_but_is_said() -> None:
+    state = state_of("1f1b", stages=4, budget=[4, 4, 4, 4])
+    state.jump("0F4")
+    assert state.move_by(-1)
+    assert "over budget now on device 0" in state.message
+    assert any("over" in part for part in title(state.sheet.version, unsaved=True))
+
+
+def test_another_algorithm_drops_edits_as_one_step() -> None:
+    state = state_of()
+    state.jump("4F0")
+    state.move_by(1)
+    assert state.plan("zb-h1")
+    assert "your edits are dropped" in state.message
+    assert state.sheet.version.algorithm == "zb-h1"
+    assert state.undo()
+    assert state.sheet.version.algorithm == "interleaved"
+    assert state.board.amounts.makespan == 295
+
+
+def test_parameters_change_as_one_step_and_a_bad_one_changes_nothing() -> None:
+    state = state_of()
+    assert state.plan(parameters={"microbatches": "12"})
+    assert state.plan(parameters={"microbatches": "16"}, again=True)
+    assert board(state).problem.microbatches == 16
+    assert not state.plan(parameters={"forward": "-1"})
+    assert "forward" in state.message
+    assert state.undo()
+    assert board(state).problem.microbatches == 8
+
+
+def test_kept_schedules_stay_as_they_were() -> None:
+    state = state_of()
+    state.keep()
+    state.jump("4F0")
+    state.move_by(1)
+    state.switch()
+    assert state.board.amounts.makespan == 285
+    state.switch()
+    assert state.board.amounts.makespan == 295
+
+
+def test_the_best_move_is_the_best_of_explain() -> None:
+    state = state_of()
+    state.jump("4F0")
+    state.move_by(1)
+    assert state.make_move(state.best_move(Event()))
+    assert state.board.amounts.makespan == 285
+    assert not state.make_move(state.best_move(Event()))
+    assert state.message == "no single move shortens it"
+
+
+def test_a_solve_is_one_step() -> None:
+    state = state_of("naive", stages=4)
+    told: list[str] = []
+    state.adopt(state.planner.solve(state.board, Event(), told.append))
+    assert state.board.amounts.makespan == state.board.amounts.bound
+    assert any("bound" in text for text in told)
+    state.undo()
+    assert state.sheet.version.algorithm == "naive"
+
+
+@pytest.mark.parametrize("name", ["mine.json", "mine.csv"])
+def test_a_saved_file_holds_the_edited_order(name: str, tmp_path: Path) -> None:
+    state = state_of()
+    state.jump("4F0")
+    state.move_by(1)
+    assert state.save(name), state.message
+    assert not state.is_unsaved
+    back = read(tmp_path / name)
+    assert check(back) == []
+    assert isinstance(back, Outcome)
+    assert back.schedule.makespan == 295
+    assert not state.save(name)
+    assert "exists" in state.message
+    assert state.save(name, force=True)
+    state.undo()
+    assert state.is_unsaved
+
+
+@pytest.mark.parametrize(("path", "said"), [("x.docx", "must end in"), ("nowhere/x.json", "cannot write")])
+def test_a_path_that_cannot_be_written_is_said(path: str, said: str) -> None:
+    state = state_of()
+    assert not state.save(path)
+    assert said in state.message

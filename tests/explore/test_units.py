@@ -1,0 +1,70 @@
+"""Hardware schedules under edit."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from threading import Event
+
+from hypothesis import given, settings
+
+from pipesched import hls
+from pipesched.config.hardware import load_hardware
+from pipesched.core.order_moves import moved
+from pipesched.errors import Deadlock
+from pipesched.explore.board import legal
+from pipesched.explore.sheet import loaded
+from pipesched.explore.state import State
+from pipesched.explore.unit_board import UnitPlanner, unit_board
+from pipesched.hls.schedule import checked
+from pipesched.hls.units import Units
+from tests.strategies import dataflows, unit_sets
+
+TEXT = "(a+b)*(c+d)+(e+f)*(g+h)"
+
+
+def state_of(text: str = TEXT) -> State:
+    graph, units = load_hardware(text)
+    outcome = hls.list_outcome(graph, units)
+    planner = UnitPlanner(lambda counts: load_hardware(text, units=counts), units)
+    return State(loaded(unit_board(outcome), outcome.method), planner)
+
+
+@given(graph=dataflows(most=7), units=unit_sets())
+@settings(max_examples=30)
+def test_legal_positions_of_units_are_those_that_can_run(graph: hls.DataflowGraph, units: Units) -> None:
+    board = unit_board(hls.list_outcome(graph, units))
+    for row, order in enumerate(board.tasks.orders):
+        for start, task in enumerate(order):
+            limits = legal(board, task)
+            for to in range(len(order)):
+                try:
+                    after = board.reordered(row, moved(order, start, to))
+                except Deadlock:
+                    assert not limits.allow(to)
+                else:
+                    assert limits.allow(to)
+                    checked(after.schedule)
+                    assert not after.is_late
+
+
+def test_an_edit_is_timed_undone_and_saved(tmp_path: Path) -> None:
+    state = state_of()
+    latency = state.board.amounts.makespan
+    state.select(state.board.tasks.orders[0][0])
+    assert state.move_by(1), state.message
+    assert state.save("x.json")
+    assert (tmp_path / "x.json").exists()
+    assert state.undo()
+    assert state.board.amounts.makespan == latency
+
+
+def test_more_units_and_another_rule_and_a_solve() -> None:
+    state = state_of()
+    assert state.plan(parameters={"mul": "2"}), state.message
+    assert "2 mul" in state.board.amounts.sizes
+    assert state.plan("mobility/lifo"), state.message
+    assert state.sheet.version.algorithm == "mobility/lifo"
+    state.adopt(state.planner.solve(state.board, Event(), lambda _text: None))
+    assert state.board.amounts.makespan == state.board.amounts.bound
+    assert not state.plan(parameters={"mul": "many"})
+    assert "mul: must be a number of units" in state.message
