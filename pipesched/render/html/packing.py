@@ -42,7 +42,13 @@ def packed(plan: Plan, starts: Sequence[int] | None = None) -> str:
         numbers += _differences(column_of_waits)
     numbers.append(int(starts is not None))
     numbers += _differences(starts or ())
-    return base64.b64encode(gzip.compress(_bytes(numbers), 9, mtime=0)).decode()
+    return compressed(_bytes(numbers))
+
+
+def compressed(content: str | bytes) -> str:
+    """Return a content as base64 text of its gzip, the same in every run."""
+    plain = content.encode() if isinstance(content, str) else content
+    return base64.b64encode(gzip.compress(plain, 9, mtime=0)).decode()
 
 
 def signed(number: int) -> int:

@@ -15,6 +15,7 @@ from pipesched.errors import ConfigError, NotApplicable
 from pipesched.outcome import Outcome
 from pipesched.pipeline.schedule import Schedule
 from pipesched.render.html.data import colours_data, schedule_data
+from pipesched.render.html.packing import compressed
 from pipesched.render.html.still import still
 
 ENGINE = ("unpack", "graph", "timing", "moves", "memory", "reasons", "document")  # needs no browser
@@ -44,7 +45,8 @@ def page(result: object) -> str:
         "STYLE": asset("page.css"),
         "STILL": still(schedules),
         "DATA": in_script(json.dumps(data, separators=(",", ":"), allow_nan=False)),
-        "PROGRAM": program((*ENGINE, *VIEW)),
+        "PROGRAM": compressed(program((*ENGINE, *VIEW))),
+        "START": asset("start.js"),
     }
     before, *rest = asset("page.html").split("<!--")
     return before + "".join(parts[name] + text for name, _, text in (entry.partition("-->") for entry in rest))

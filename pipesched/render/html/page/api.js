@@ -1,6 +1,6 @@
 // window.pipesched, copy and download, and the start.
 
-const api = window.pipesched = {};
+const api = window.pipesched;
 const sheetOf = (index = current) => sheets[index] || null;
 const orderTexts = (sheet) => sheet.orders.slice(0, sheet.graph.devices).map((order) => order.map((task) => textOf(sheet, task)));
 
@@ -120,8 +120,7 @@ async function start() {
   refresh({ link: "soon" });
 }
 
-api.ready = start().catch((error) => {
-  $("verified").className = "bad";
-  $("verified").textContent = `This page cannot show the schedule: ${error.message}`;
-  throw error;
-});
+api.start = () => {
+  delete api.start;
+  return start();
+};
