@@ -13,6 +13,7 @@ from pipesched.checks import shown
 from pipesched.comparison import Comparison
 from pipesched.errors import ConfigError, NotApplicable
 from pipesched.outcome import Outcome
+from pipesched.pipeline.check import checked
 from pipesched.pipeline.schedule import Schedule
 from pipesched.render.html.data import colours_data, schedule_data
 from pipesched.render.html.packing import compressed
@@ -26,9 +27,12 @@ Titled = tuple[str, Outcome]  # the title of a schedule, and the schedule
 def page(result: object) -> str:
     """Return the page of a schedule, of the schedules of a comparison, or of an explanation.
 
-    Raises ConfigError for what holds no schedule, and NotApplicable for one with too many digits.
+    Raises ConfigError for what holds no schedule, InvalidSchedule for one that breaks a rule, and NotApplicable for one
+    with too many digits.
     """
     schedules, explains = titled(result), _explains(result)
+    for _, outcome in schedules:
+        checked(outcome.schedule)
     remarks = []
     if isinstance(result, Comparison):
         remarks = [f"{entry.label} does not apply: {entry.reason}" for entry in result if not entry.applicable]

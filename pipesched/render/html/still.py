@@ -62,11 +62,11 @@ def _title(name: str, outcome: Outcome, y: float) -> str:
 
 
 def _axis(until: float, y: float, unit: str) -> str:
-    texts = [
-        f'<text x="{_short(LEFT + (WIDTH - LEFT) * part / 4)}" y="{_short(y + 16)}" text-anchor="{anchor}">{mark}</text>'
-        for part, anchor in enumerate(("start", "middle", "middle", "middle", "end"))
-        for mark in [html.escape(f"{until * part / 4:g}{f' {unit}' if unit and part == 4 else ''}")]
-    ]
+    texts = []
+    for part, anchor in enumerate(("start", "middle", "middle", "middle", "end")):
+        mark = html.escape(f"{until * part / 4:g}{f' {unit}' if unit and part == 4 else ''}")
+        x = _short(LEFT + (WIDTH - LEFT) * part / 4)
+        texts.append(f'<text x="{x}" y="{_short(y + 16)}" text-anchor="{anchor}">{mark}</text>')
     return f'<path d="M{LEFT} {_short(y)}H{WIDTH}" stroke="currentColor" opacity=".5"/>{"".join(texts)}'
 
 

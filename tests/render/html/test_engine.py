@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 from dataclasses import replace
 from random import Random
 from typing import Any
@@ -51,8 +52,7 @@ def outcomes() -> list[Outcome]:
                     found.append(pipesched.run(problem, known.name, **options))
                 except PipeschedError:
                     continue
-    for problem in problems()[:2]:
-        found.append(pipesched.solve(problem, method="portfolio", time_limit=2))
+    found += [pipesched.solve(problem, method="portfolio", time_limit=2) for problem in problems()[:2]]
     small = pipesched.make_problem(devices=2, microbatches=4, forward=2, backward=3, offload=1, budget=2)
     found.append(pipesched.solve(small, offload=True, recompute=True, time_limit=2))
     return found
@@ -61,7 +61,7 @@ def outcomes() -> list[Outcome]:
 OUTCOMES = outcomes()
 
 
-def shuffled(orders: list[list[int]], random: Random) -> list[list[int]]:
+def shuffled(orders: Sequence[Sequence[int]], random: Random) -> list[list[int]]:
     """The orders of devices with some neighbours exchanged: often they still run, often they hang."""
     changed = [list(order) for order in orders]
     for _ in range(random.choice([1, 1, 2, 5, 30])):

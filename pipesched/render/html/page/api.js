@@ -97,7 +97,7 @@ function listen() {
 }
 
 function openLink() {
-  setWindow(0, totalTime());
+  fitAll();
   const skipped = readLink(location.hash);
   if (skipped.length) say(`Left out of the link: ${skipped.join("; ")}.`);
   else if (selection) choose(sheets[selection.sheet], selection.task);

@@ -232,7 +232,7 @@ function drawSlot(row, sheet, task) {
   const halves = backward === undefined ? [[task, first[task], 0.5, 1]] : [[task, first[task], 0.25, 0.5], [backward, second[task], 0.75, 0.5]];
   for (const [number, colour, middle, part] of halves) {
     if (box.height * part < 8) continue;
-    const text = [opText(graph, number), String(microbatchOf(graph, number))].find((one) => one.length * 6.6 < seen);
+    const text = [opText(graph, number), String(microbatchOf(graph, number))].find((one) => one.length * 7 + 3 < seen);
     if (!text) continue;
     const x = from + seen / 2, y = box.y + box.height * middle + 0.5;
     if (stripes) {

@@ -15,6 +15,7 @@ function drawAll() {
 // After a change of view, order or selection: draw at the next frame, and fill the tables once nothing moves.
 function refresh({ relayout = false, link = "now" } = {}) {
   if (relayout) layOut();
+  if (view.whole && totalTime() > view.to) fitAll();
   showNumbers();
   redraw();
   if (link === "now") writeLink();
@@ -244,7 +245,7 @@ const KEYS = { // key: [what it does, how, whether rows change]
   "[": ["gap before", () => stepGap(-1)], "]": ["next gap", () => stepGap(1)],
   "{": ["larger gap", () => stepGap(-1, true)], "}": ["next largest gap", () => stepGap(1, true)],
   "/": ["go to an operation", () => { $("goto").value = ""; $("jump").showModal(); }],
-  "+ =": ["zoom in", () => zoomBy(1 / 1.5)], "-": ["zoom out", () => zoomBy(1.5)], 0: ["all", () => setWindow(0, totalTime())],
+  "+ =": ["zoom in", () => zoomBy(1 / 1.5)], "-": ["zoom out", () => zoomBy(1.5)], 0: ["all", () => fitAll()],
   f: ["zoom to the selection", () => reveal(...chosen(), plotWidth() / 8)],
   p: ["critical path", toggle("path")], w: ["why: idle time by class, and what the selection waits for", why],
   m: ["memory", toggle("memory"), true], d: ["dependencies of the selection", toggle("marks")],

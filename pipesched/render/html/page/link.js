@@ -5,7 +5,7 @@ let writes = 40, lastWrite = 0, waitingWrite = 0; // browsers allow about 100 ch
 function linkText() {
   const parts = [], entry = (sheet, task) => `${sheet.index}:${encodeURIComponent(textOf(sheet, task))}`;
   const kept = edits.done.filter((edit) => edit.sheet.index < loadedCount);
-  if (view.from > 0 || view.to !== totalTime()) parts.push(`t=${numberText(view.from)}-${numberText(view.to)}`);
+  if (!view.whole) parts.push(`t=${numberText(view.from)}-${numberText(view.to)}`);
   if (selection && selection.sheet < loadedCount) parts.push(`s=${entry(sheets[selection.sheet], selection.task)}`);
   if (kept.length) parts.push(`m=${kept.map((edit) => `${entry(edit.sheet, edit.task)}@${edit.to}`).join(",")}`);
   return `#${parts.join("&")}`;

@@ -86,7 +86,7 @@ function showDetails() {
     if (gap) put("gap before", gap);
   }
   const rows = sheet.operations <= LARGE ? costsOf(graph, task).map(([stage, kind]) => costRows(sheet).find((row) => row.stage === stage && row.kind === kind)) : [];
-  if (rows.length) put("its cost", rows.map((row) => `a unit less -${row.faster}, a unit more +${row.slower}`).join("; "));
+  if (rows.length) put("its cost", rows.map((row) => `a unit less ${row.faster ? -row.faster : 0}, a unit more +${row.slower}`).join("; "));
   $("details").replaceChildren(list);
 }
 

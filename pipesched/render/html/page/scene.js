@@ -83,6 +83,12 @@ function setWindow(from, to) {
   const length = Math.min(Math.max(to - from, least), most);
   view.from = Math.min(Math.max(from, 0), Math.max(most - length, 0));
   view.to = view.from + length;
+  view.whole = false;
+}
+
+function fitAll() {
+  setWindow(0, totalTime());
+  view.whole = true;
 }
 
 const pan = (time) => setWindow(view.from + time, view.to + time);

@@ -4,7 +4,7 @@ const page = JSON.parse(document.getElementById("data").textContent);
 const $ = (id) => document.getElementById(id);
 const sheets = []; // one a schedule: graph, orders, times, numbers, edits
 const edits = { done: [], undone: [] }; // {sheet, task, from, to}
-const view = { from: 0, to: 1 }; // in the user's units
+const view = { from: 0, to: 1, whole: true }; // in the user's units; whole: all there is, also after edits
 const shows = { path: page.explains, idle: page.explains, memory: false, marks: false };
 let current = 0; // the index of the schedule that was selected last
 let selection = null; // {sheet: index, task}
@@ -26,7 +26,6 @@ async function load() {
   }
   loadedCount = sheets.length;
   if (sheets.some((sheet) => sheet.graph.data.capacity[0] !== null) && totalRows() <= 16) shows.memory = true;
-  [view.from, view.to] = [0, totalTime()];
 }
 
 // The times of the file, where they are later than they could be.
