@@ -13,7 +13,7 @@ from pipesched.render.table import display_parts
 from pipesched.solver.frontier import Frontier
 
 COLUMNS = 110
-MOST_EMBEDDED = 300_000  # bytes of a frame: a larger page is left to `to_html`
+MOST_EMBEDDED = 300_000  # letters of picture and frame: a larger page is left to `to_html`
 HTML = '<pre style="line-height:1.2;white-space:pre;overflow-x:auto;font-family:monospace">{code}</pre>'
 
 
@@ -44,9 +44,10 @@ def framed(result: object) -> str | None:
         return None
     rows = sum(outcome.problem.devices for _, outcome in schedules)
     frame = embedded(document, ", ".join(name for name, _ in schedules), height=min(520 + 32 * rows, 900))
-    if len(frame.encode()) > MOST_EMBEDDED:
+    picture = still(schedules)
+    if len(picture) + len(frame) > MOST_EMBEDDED:
         frame = "<p>The page is too large for a notebook: <code>.to_html(path)</code> writes it.</p>"
-    return f"{still(schedules)}{frame}"
+    return f"{picture}{frame}"
 
 
 def plain_text(result: object, width: int = COLUMNS) -> str:

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import html
+from fractions import Fraction
 
+from pipesched.pipeline.quantities import to_fraction
 from pipesched.render.timescale import number
 from pipesched.solver.frontier import Frontier
 from pipesched.words import Status
@@ -14,12 +16,12 @@ COLOUR = "#0072b2"
 
 def steps(frontier: Frontier) -> str:
     """Return the picture: a step for each point, filled where it is proved optimal, with its numbers."""
-    budgets = [float(point.budget) for point in frontier]
-    values = [float(point.value) for point in frontier]
+    budgets = [to_fraction(point.budget) for point in frontier]
+    values = [to_fraction(point.value) for point in frontier]
 
-    def place(value: float, among: list[float], start: float, end: float) -> float:
+    def place(value: Fraction, among: list[Fraction], start: int, end: int) -> float:
         low, high = min(among), max(among)
-        return (start + end) / 2 if low == high else start + (end - start) * (value - low) / (high - low)
+        return (start + end) / 2 if low == high else start + (end - start) * float((value - low) / (high - low))
 
     xs = [place(budget, budgets, LEFT + 20, WIDTH - RIGHT - 60) for budget in budgets]
     ys = [place(value, values, HEIGHT - BOTTOM - 10, TOP + 10) for value in values]

@@ -50,7 +50,7 @@ def open_page(browser: Any, tmp_path: Path) -> Iterator[Open]:
     Messages of the console at the level of a warning, errors and requests fail the test at its end.
     """
     said: list[str] = []
-    contexts = []
+    contexts: list[Any] = []
 
     def opened(result: object, fragment: str = "", *, width: int = 1280, wait: bool = True, **more: Any) -> Any:
         file = tmp_path / f"page{len(contexts)}.html"

@@ -213,7 +213,10 @@ def test_keys(open_page: Open) -> None:
     """Everything that a mouse does, keys do; each selection and move is said in a sentence that begins with it."""
     page = open_page(ONE)
     page.focus("#chart")
-    live = lambda: page.inner_text("#live")  # noqa: E731
+
+    def live() -> str:
+        return str(page.inner_text("#live"))
+
     page.keyboard.press("ArrowRight")
     assert live().startswith("0F0, device 0 position 0, runs from 0 to 10, slack 0")
     page.keyboard.press("l")
