@@ -20,7 +20,7 @@ function explained(graph, orders, times) {
     best: engine.bestMove(graph, orders, earlyKnown).best,
     document: engine.scheduleDocument(graph, orders, times, false),
     legal: orders.slice(0, graph.devices).map((order) => order.map((task) => {
-      const found = engine.legalPlaces(graph, orders, task);
+      const found = engine.legalPlaces(graph, orders, task, times);
       return [found.first, found.last];
     })),
   };

@@ -330,7 +330,7 @@ function drawMap() {
   pen.fillStyle = ink.soft;
   pen.fillRect(0, 0, width, height);
   const sheet = sheets[current], columns = Math.ceil(width);
-  const shares = cached(sheet, `map${columns} ${total}`, () => {
+  const make = () => {
     const busy = new Float32Array(columns + 1), scale = columns / total / sheet.graph.data.perUnit;
     for (const order of sheet.orders.slice(0, sheet.graph.devices)) {
       for (const task of order) {
@@ -339,7 +339,10 @@ function drawMap() {
       }
     }
     return busy.map((time) => time / sheet.graph.devices);
-  });
+  };
+  const isStale = sheet.operations > LARGE && sheet.shares && sheet.shares.length === columns + 1 && !("known" in sheet.cache);
+  const shares = isStale ? sheet.shares : cached(sheet, `map${columns} ${total}`, make); // large ones when nothing moves
+  sheet.shares = shares;
   pen.fillStyle = ink.dim;
   for (let x = 0; x < columns; x++) pen.fillRect(x, height * (1 - shares[x]), 1, height * shares[x]);
   pen.fillStyle = ink.bg;

@@ -54,9 +54,11 @@ function move(sheet, task, to) {
   else {
     selection = { sheet: sheet.index, task };
     current = sheet.index;
-    const own = metrics(sheet), over = own.fits ? "" : ` Over the memory budget by ${overBy(sheet, own)}.`;
+    const device = sheet.graph.machine[task], { capacity, perGrain } = sheet.graph.data;
+    const more = capacity[device] === null ? 0 : peakOf(stepsOf(sheet, device)) - capacity[device];
+    const over = more > 0 ? ` Device ${device} is over its memory budget by ${numberText(more / perGrain)}.` : "";
     const early = wasLate ? " All operations now start as early as they can." : "";
-    say(`${name} moved from position ${from} to ${to} on device ${sheet.graph.machine[task]}: makespan ${timeText(sheet, sheet.got.makespan)}${difference(sheet)}.${over}${early}`);
+    say(`${name} moved from position ${from} to ${to} on device ${device}: makespan ${timeText(sheet, sheet.got.makespan)}${difference(sheet)}.${over}${early}`);
     refresh();
   }
   return refusal;
@@ -94,7 +96,7 @@ function beginDrag(press, x) {
     const from = xOf(starts[other] / per), to = xOf(ends[other] / per);
     return { x: from, end: to, middle: (from + to) / 2 };
   });
-  gesture = { kind: "drag", sheet, task, others, legal: legalPlaces(sheet.graph, sheet.orders, task), grip: press.x - xOf(starts[task] / per), x };
+  gesture = { kind: "drag", sheet, task, others, legal: legalPlaces(sheet.graph, sheet.orders, task, sheet.times), grip: press.x - xOf(starts[task] / per), x };
   $("chart").classList.add("drag");
 }
 

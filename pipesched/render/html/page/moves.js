@@ -26,17 +26,18 @@ function usersOf(graph) {
 }
 
 // The places of a task in the order of its machine, all else in its order: from the one behind the last task that
-// reaches it, to the one before the first that it reaches. `blockers` are those two (-1: none), with the ways there.
-function legalPlaces(graph, orders, task) {
+// reaches it, to the one before the first that it reaches: `back` and `on`, with the ways there. `times` are those of
+// the orders.
+function legalPlaces(graph, orders, task, times) {
   const order = orders[graph.machine[task]], position = order.indexOf(task);
-  const back = reach(graph, graph, orders, task, position, -1);
-  const on = reach(graph, usersOf(graph), orders, task, position, 1);
+  const back = reach(graph, graph, orders, times, task, -1);
+  const on = reach(graph, usersOf(graph), orders, times, task, 1);
   return { position, first: back.place + 1, last: (on.place < 0 ? order.length : on.place) - 1, back, on };
 }
 
 // Goes from a task along arcs (and along orders, in that direction) and returns the nearest place on its own machine
 // that it comes to: position, task, and the stages on the way.
-function reach(graph, arcs, orders, task, position, direction) {
+function reach(graph, arcs, orders, times, task, direction) {
   const own = graph.machine[task], places = placesOf(graph, orders);
   const from = new Int32Array(graph.size).fill(-2); // who led there
   const queue = [];
@@ -51,6 +52,9 @@ function reach(graph, arcs, orders, task, position, direction) {
   for (let arc = arcs.first[task]; arc < arcs.first[task + 1]; arc++) visit(arcs.before[arc], task);
   for (let at = 0; at < queue.length; at++) {
     const here = queue[at], machine = graph.machine[here], place = places[here];
+    if (best >= 0 && (direction < 0 ? times.starts[here] < times.ends[orders[own][best]] : times.ends[here] > times.starts[orders[own][best]])) {
+      continue; // too early, or too late, to lie between the nearest so far and the task
+    }
     if (machine === own) {
       if (best < 0 || (place - best) * direction < 0) best = place;
       continue; // what lies behind it on this machine is further away
@@ -72,8 +76,9 @@ function placesOf(graph, orders) {
 }
 
 // Why a task may not stand at a position: "3B2 waits for 3F2 through stages 4-7"; null where it may.
-function whyNot(graph, orders, task, to, legal = legalPlaces(graph, orders, task)) {
+function whyNot(graph, orders, task, to, times) {
   if (!Number.isInteger(to) || to < 0 || to >= orders[graph.machine[task]].length) return `there is no position ${to}`;
+  const legal = legalPlaces(graph, orders, task, times);
   if (to >= legal.first && to <= legal.last) return null;
   const [late, early, way] = to < legal.first ? [task, legal.back.task, legal.back] : [legal.on.task, task, legal.on];
   const [low, high] = [Math.min(...way.stages), Math.max(...way.stages)];
@@ -86,7 +91,7 @@ function whyNot(graph, orders, task, to, legal = legalPlaces(graph, orders, task
 function bestMove(graph, orders, known, most = 5e6) {
   const tries = [];
   for (const task of movable(graph, orders, known)) {
-    const { position, first, last } = legalPlaces(graph, orders, task);
+    const { position, first, last } = legalPlaces(graph, orders, task, known);
     for (let to = first; to <= last; to++) if (to !== position) tries.push([Math.abs(to - position), task, position, to]);
   }
   tries.sort((a, b) => a[0] - b[0]);

@@ -74,12 +74,12 @@ function showDetails() {
   put("slack", found.slack[task] ? time(found.slack[task]) : "0, critical");
   put("waits for", inputsOf(sheet, task).map((one) => `${textOf(sheet, one.task)} (${one.what}, ${time(one.there)}${one.binds ? ", binds" : ""})`).join("; ") || "nothing");
   if (isDevice(graph, graph.machine[task])) {
-    const legal = legalPlaces(graph, sheet.orders, task), machine = graph.machine[task];
+    const legal = legalPlaces(graph, sheet.orders, task, sheet.times), machine = graph.machine[task];
     put("legal positions", legal.first === legal.last ? `${legal.first} alone` : `${legal.first} to ${legal.last}`);
     const gain = (to) => {
       if (to < legal.first || to > legal.last) return "not legal";
       const orders = movedOrders(sheet.orders, machine, legal.position, to);
-      return time(measures(graph, orders, earliest(graph, orders)).makespan);
+      return time(measures(graph, orders, retimed(sheet, orders, machine, Math.min(to, legal.position))).makespan);
     };
     if (sheet.operations <= LARGE) put("makespan if moved", `left: ${gain(legal.position - 1)}, right: ${gain(legal.position + 1)}`);
     const gap = sheet.operations <= LARGE && gapsOf(sheet).filter((one) => one.waiting === task).map((one) => `${time(one.end - one.start)} ${IDLE[one.idle][0]}`).join(", ");
@@ -117,6 +117,17 @@ function showReasons() {
   const unavoidable = Math.max(devices * bound - unitsOf(sheet, sheet.got.busy.reduce((a, b) => a + b, 0)), 0);
   $("avoidable").textContent = `No order avoids ${numberText(unavoidable)} of it; one might avoid ${numberText(unitsOf(sheet, all) - unavoidable)}.`;
   $("gaps").replaceChildren(...byLength(sheet).slice(0, 10).map((gap) => element("li", gapSentence(sheet, gap))));
+  showCosts(sheet);
+}
+
+function showCosts(sheet) {
+  if (sheet.operations > LARGE && !("costs" in sheet.cache)) {
+    const button = element("button", "Compute, which takes seconds");
+    button.addEventListener("click", () => { costRows(sheet); showCosts(sheet); });
+    $("costs").replaceChildren(element("caption"));
+    $("costs").firstChild.append(button);
+    return;
+  }
   const costs = costRows(sheet).filter((row) => row.faster || row.slower);
   costs.sort((a, b) => b.faster * b.cost - a.faster * a.cost || b.slower - a.slower);
   fillTable("costs", ["cost", "a unit less", "a unit more"], costs.slice(0, 40).map((row) => [

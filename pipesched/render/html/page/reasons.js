@@ -196,13 +196,13 @@ function sensitivities(graph, orders, known) {
     const arcs = tightArcs(task), isFirst = known.allowed[task] === known.begin;
     let down = null, up = null;
     for (const [before, boundary] of arcs) {
-      const a = least.get(before), b = most.get(before);
-      const more = (at) => (boundary === at ? 1 : 0);
-      if (!down) { down = a.map((value, at) => value + more(at)); up = b.map((value, at) => value + more(at)); }
-      else for (let at = 0; at < width; at++) {
-        down[at] = Math.min(down[at], a[at] + more(at));
-        up[at] = Math.max(up[at], b[at] + more(at));
+      const a = least.get(before).slice(), b = most.get(before).slice();
+      if (boundary >= 0) { a[boundary]++; b[boundary]++; }
+      for (let at = 0; down && at < width; at++) {
+        if (down[at] < a[at]) a[at] = down[at];
+        if (up[at] > b[at]) b[at] = up[at];
       }
+      [down, up] = [a, b];
     }
     if (!up) up = new Int32Array(width);
     if (!down || isFirst) down = new Int32Array(width);

@@ -73,15 +73,22 @@ function setOrders(sheet, orders, times) {
   sheet.cache = {};
 }
 
+// The times of orders that differ from those of a sheet on one machine, from a position on.
+function retimed(sheet, orders, machine, position) {
+  const { graph, times } = sheet;
+  if (times.isLate || !position) return earliest(graph, orders);
+  return earliest(graph, orders, times, times.ends[sheet.orders[machine][position - 1]]);
+}
+
 // Moves a task to a position: null, or why that cannot be. No words, no drawing.
 function changeOrder(sheet, task, to) {
   const machine = sheet.graph.machine[task];
   if (!isDevice(sheet.graph, machine)) return `${textOf(sheet, task)} is a transfer: lanes keep their order`;
-  const refusal = whyNot(sheet.graph, sheet.orders, task, to);
+  const refusal = whyNot(sheet.graph, sheet.orders, task, to, sheet.times);
   if (refusal) return refusal;
   const from = placeOf(sheet, task);
   if (from === to) return null;
-  const orders = movedOrders(sheet.orders, machine, from, to), times = earliest(sheet.graph, orders);
+  const orders = movedOrders(sheet.orders, machine, from, to), times = retimed(sheet, orders, machine, Math.min(from, to));
   if (times.deadlock) return times.deadlock.map((link) => `${textOf(sheet, link[0])} waits for ${textOf(sheet, link[2])}`).join("; ");
   setOrders(sheet, orders, times);
   sheet.edits++;
@@ -98,7 +105,7 @@ function undoEdit() {
   if (!sheet.edits) setOrders(sheet, sheet.loaded.orders, sheet.loaded.times);
   else {
     const orders = movedOrders(sheet.orders, sheet.graph.machine[task], to, from);
-    setOrders(sheet, orders, earliest(sheet.graph, orders));
+    setOrders(sheet, orders, retimed(sheet, orders, sheet.graph.machine[task], Math.min(from, to)));
   }
   edits.undone.push(edit);
   return edit;

@@ -1,15 +1,24 @@
 // From orders to times: every task as early as its order and its inputs allow, as pipesched.core.timing has it.
 
 // Returns starts and ends by task (-1: not run), the tasks in an order in which each comes behind what it waits for,
-// and the cycle [[task, machine, awaited task]] in which the orders hang, null if they run.
-function earliest(graph, orders) {
+// and the cycle [[task, machine, awaited task]] in which the orders hang, null if they run. `old` are the earliest times
+// of orders that are the same but for slots that start, before and after, no earlier than the tick `since`.
+function earliest(graph, orders, old = null, since = 0) {
   const { first, before, lag, duration, size } = graph;
-  const starts = new Float64Array(size).fill(-1), ends = new Float64Array(size).fill(-1);
+  const starts = old ? old.starts.slice() : new Float64Array(size).fill(-1);
+  const ends = old ? old.ends.slice() : new Float64Array(size).fill(-1);
   const sequence = new Int32Array(size);
   const at = new Int32Array(orders.length), clock = new Float64Array(orders.length);
   const sleeper = new Int32Array(size).fill(-1), nextSleeper = new Int32Array(orders.length).fill(-1);
   const awake = orders.map((_, machine) => machine);
   let done = 0;
+  for (const task of old ? old.sequence : []) {
+    if (starts[task] < since) {
+      sequence[done++] = task;
+      at[graph.machine[task]]++;
+      clock[graph.machine[task]] = ends[task];
+    } else ends[task] = -1;
+  }
   while (awake.length) {
     const machine = awake.pop(), order = orders[machine];
     let now = clock[machine], place = at[machine];
