@@ -3,8 +3,8 @@
     python scripts/bench_page.py
 
 It needs Chromium (its path in PIPESCHED_BROWSER, or `chromium` on the path) and `pip install playwright`. First paint
-counts from the navigation to the first frame drawn. Frames and drops are times of script: handling, and drawing in the next
-frame.
+counts from the navigation to the first frame drawn. Frames and drops are times of script: handling, and drawing in
+the next frame.
 """
 
 from __future__ import annotations
@@ -31,6 +31,10 @@ LIMITS = {
     "refused drop, median ms": 50,
 }
 REPEATS = 15
+PAINTED = """new Promise((done) => {
+    const wait = () => window.pipesched ? pipesched.ready.then(() => done(performance.now())) : setTimeout(wait, 1);
+    wait();
+})"""
 FRAMES = """async ([kind, count]) => {
     const chart = document.getElementById("chart"), box = chart.getBoundingClientRect(), times = [];
     const fire = (type, x, more = {}) => chart.dispatchEvent(new (type === "wheel" ? WheelEvent : PointerEvent)(type, {
@@ -70,8 +74,7 @@ def timed(browser: Any, file: Path) -> dict[str, float]:
     """Return the times of a page in a browser."""
     tab = browser.new_context(offline=True, viewport={"width": 1280, "height": 900}).new_page()
     tab.goto(file.as_uri(), wait_until="commit")
-    painted = tab.evaluate("new Promise((done) => { const wait = () => window.pipesched ? "
-                           "pipesched.ready.then(() => done(performance.now())) : setTimeout(wait, 1); wait(); })")  # fmt: skip
+    painted = tab.evaluate(PAINTED)
     tab.wait_for_timeout(2500)
     found = {"first paint, ms": painted}
     tab.evaluate("pipesched.zoom(0, pipesched.makespan() * 0.8)")

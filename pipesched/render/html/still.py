@@ -39,7 +39,7 @@ def still(schedules: Sequence[tuple[str, Outcome]]) -> str:
     parts.append(_axis(until, top, schedules[0][1].problem.time_unit))
     label = html.escape("Still picture of the schedule: " + ", ".join(name for name, _ in schedules))
     return (
-        f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {WIDTH} {round(top + FOOT)}" role="img"'
+        f'<svg viewBox="0 0 {WIDTH} {round(top + FOOT)}" role="img"'
         f' aria-label="{label}" style="width:100%;max-width:1200px;height:auto;font:11px sans-serif"'
         f' fill="currentColor">{"".join(parts)}</svg>'
     )
