@@ -15,9 +15,10 @@ notebook.
 from __future__ import annotations
 
 from importlib import import_module
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from pipesched.display import show_by
+from pipesched.display import show_by, write_pages_by
 
 if TYPE_CHECKING:
     from pipesched.comparison import Comparison as Comparison
@@ -161,3 +162,11 @@ def _mime_bundle(result: object) -> dict[str, str]:
 
 
 show_by(_mime_bundle)
+
+
+def _write_page(result: object, path: str | Path, force: bool) -> Path:
+    written: Path = import_module("pipesched.file_formats.files").write(result, path, format="html", force=force)
+    return written
+
+
+write_pages_by(_write_page)

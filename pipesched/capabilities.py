@@ -16,7 +16,8 @@ class Capability(NamedTuple):
 
     `document` makes the object of its JSON document, whose format is "pipesched." and the key of CAPABILITIES, and
     `reader` a result of that; `table` and `view` make a renderable, the latter with `ascii_only`; `figure` a drawing
-    so many inches wide. What is "" a capability does not have.
+    so many inches wide; `outcome` the schedule that the result is about, for a page. What is "" a capability does not
+    have.
     """
 
     result: str
@@ -26,6 +27,7 @@ class Capability(NamedTuple):
     reader: str = ""
     figure: str = ""
     config: str = ""
+    outcome: str = ""
 
     def load(self, what: str) -> Callable[..., Any]:
         """Return what stands at one of the places."""
@@ -40,6 +42,7 @@ CAPABILITIES = {
         document="reasons.document:explanation_document",
         table="render.explanation:idle_table",
         view="render.explanation:explanation_view",
+        outcome="reasons.explain:explained_outcome",
     ),
     "hls-explanation": Capability(
         result="reasons.hardware_explanation:HardwareExplanation",

@@ -18,7 +18,7 @@ from pipesched.checks import (
     require_whole,
     shown,
 )
-from pipesched.display import Displayable
+from pipesched.display import HasPage
 from pipesched.errors import ConfigError, NoSchedule, NotApplicable
 from pipesched.executors.opening import chosen, lent
 from pipesched.names import require_name
@@ -121,7 +121,7 @@ def memory_of(metrics: Mapping[str, Any]) -> Sequence[int | float]:
 
 
 @dataclass(frozen=True, repr=False)
-class Comparison(Displayable, Sequence[Entry]):
+class Comparison(HasPage, Sequence[Entry]):
     """Entries in the order asked for.
 
     `comparison["1f1b"]` is the entry of an algorithm, by its name or an alias; `comparison.best` is the best entry.

@@ -7,8 +7,10 @@ registers a renderer; without one a result is shown as its repr.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
+from pathlib import Path
 
 Renderer = Callable[[object], dict[str, str]]  # from a result to its MIME types and their contents
+PageWriter = Callable[[object, str | Path, bool], Path]  # writes a result as a page to a file; replaces one if asked
 
 
 class Displayable:
@@ -20,7 +22,25 @@ class Displayable:
         self, include: Iterable[str] | None = None, exclude: Iterable[str] | None = None
     ) -> dict[str, str]:
         """Return the chart or table as text/plain and, coloured, as text/html (IPython's protocol)."""
-        return _RENDERERS[-1](self)
+        bundle = _RENDERERS[-1](self)
+        wanted = set(bundle if include is None else include).difference(() if exclude is None else exclude)
+        return {kind: content for kind, content in bundle.items() if kind in wanted}
+
+
+class HasPage(Displayable):
+    """Something that also is an HTML page on which operations can be dragged."""
+
+    __slots__ = ()
+
+    def to_html(self, path: str | Path, *, force: bool = False) -> Path:
+        """Write the page to one file that needs no network; an existing one is replaced only by `force`.
+
+        Returns the path. Raises ConfigError for a file that exists or cannot be written, InvalidSchedule for a schedule
+        that breaks a rule, and NotApplicable for one that no page can show.
+        """
+        if not _PAGE_WRITERS:
+            raise NotImplementedError("nothing writes pages yet: import pipesched")
+        return _PAGE_WRITERS[-1](self, path, force)
 
 
 def show_by(renderer: Renderer) -> None:
@@ -28,8 +48,14 @@ def show_by(renderer: Renderer) -> None:
     _RENDERERS.append(renderer)
 
 
+def write_pages_by(writer: PageWriter) -> None:
+    """Register `writer` as what writes every page from now on."""
+    _PAGE_WRITERS.append(writer)
+
+
 def _as_text(result: object) -> dict[str, str]:
     return {"text/plain": repr(result)}
 
 
 _RENDERERS: list[Renderer] = [_as_text]
+_PAGE_WRITERS: list[PageWriter] = []

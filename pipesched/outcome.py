@@ -8,7 +8,7 @@ from functools import cached_property
 from typing import Any, NamedTuple
 
 from pipesched.checks import require_label, require_number, require_sequence, require_type, require_whole, shown
-from pipesched.display import Displayable
+from pipesched.display import HasPage
 from pipesched.errors import Deadlock, NotApplicable
 from pipesched.names import require_name
 from pipesched.pipeline.bounds import Bound, lower_bound
@@ -90,7 +90,7 @@ class SolveReport:
 
 
 @dataclass(frozen=True, repr=False)
-class Outcome(Displayable):
+class Outcome(HasPage):
     """A schedule with the name of the algorithm that made it, and the report of a solve that found it."""
 
     algorithm: str

@@ -27,7 +27,7 @@ BLOCK = {"period": 6, "forward": [0, 1], "backward": [4, 2]}
 def test_a_plan_is_timed_and_checked_as_it_stands(problem: Problem, random: Any) -> None:
     """A plan of the problem has the schedule that `schedule_plan` gives it, as a Plan, a Schedule or an Outcome."""
     schedule = pipesched.schedule_plan(problem, plan_of(problem, random_plan(problem, random)))
-    ways = {"schedule": schedule, "outcome": pipesched.Outcome("x", schedule)}
+    ways: dict[str, Any] = {"schedule": schedule, "outcome": pipesched.Outcome("x", schedule)}
     if not problem.settled_placement.mirrored:  # few microbatches do not show a mirror
         ways["plan"] = schedule.plan
     for entry in pipesched.compare(problem, plans=ways):

@@ -193,7 +193,7 @@ def _answer_sweep(sweep: Sweep, show: str | None, chart: ChartOptions, target: T
 
 def _answer_pareto(comparison: Comparison, chart: ChartOptions, target: Target, screen: Screen) -> None:
     """Write the schedules by makespan and peak memory, and print their document, or a plot and a table."""
-    from pipesched.cli.output import console_for, print_json, target_format, write_target
+    from pipesched.cli.output import console_for, print_json, save, target_format, write_target
     from pipesched.file_formats.comparison_json import pareto_document
     from pipesched.file_formats.json_text import dump
     from pipesched.file_formats.registry import COMPARISON, FIGURES
@@ -208,6 +208,8 @@ def _answer_pareto(comparison: Comparison, chart: ChartOptions, target: Target, 
         from pipesched.render.figure.pareto import pareto_figure
 
         write_target(image(pareto_figure(ranked, chart.view().inches), form.name), target)
+    elif form is not None and form.name == "html":
+        save(comparison, COMPARISON, target)
     elif form is not None:
         write_target(dump(content), target)
     if screen.as_json:

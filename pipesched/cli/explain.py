@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from pipesched.cli.chart_options import ChartOptions
-from pipesched.cli.options import ProblemSource, Screen
+from pipesched.cli.options import ProblemSource, Screen, Target
 from pipesched.cli.words import Algo
 
 if TYPE_CHECKING:
@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from pipesched.reasons.what_if import Planner
 
 
+EXPLANATION = "explanation"  # the kind of result that is written
 LARGE = 30_000  # operations from which an explanation may take a second
 
 
@@ -43,13 +44,18 @@ def command(
     problem: ProblemSource,
     algorithm: dict[str, Any],
     chart: ChartOptions,
+    target: Target,
     screen: Screen,
 ) -> None:
     """Explain why a schedule is as long as it is: critical path, idle time by class, what a cost or a move changes."""
-    from pipesched.cli.output import print_json, refuse_chart_options, working
+    from pipesched.cli.output import print_json, refuse_chart_options, save, target_format, working
+    from pipesched.errors import ConfigError
 
     if why is not None:
         refuse_chart_options(chart, "--why")
+        if target.path is not None:
+            raise ConfigError("--output: has no effect with --why, which answers on the screen")
+    target_format(target, EXPLANATION)  # raises for a bad target before anything takes long
     outcome, plan_again = _subject(words or [], algo, problem, algorithm)
     if chart.given():
         chart.require_drawable(outcome.schedule)
@@ -61,6 +67,7 @@ def command(
 
     with working(outcome.problem, what="explaining", large=LARGE):
         explanation = explain(outcome)
+    save(explanation, EXPLANATION, target)
     if screen.as_json:
         print_json(explanation_document(explanation))
         return

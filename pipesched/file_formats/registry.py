@@ -93,6 +93,17 @@ def _chrome_trace(outcome: Any, _view: View) -> str:
     return dump(document(outcome))
 
 
+def _page(result: Any, _view: View) -> str:
+    from pipesched.render.html.page import page
+
+    return page(result)
+
+
+def _pages() -> dict[str, Writer]:
+    explained = (kind for kind, capability in CAPABILITIES.items() if capability.outcome)
+    return dict.fromkeys((SCHEDULE, COMPARISON, *explained), _page)
+
+
 def _figure(kind: str, result: Any, view: View) -> Content:
     """Return a figure of any result."""
     from pipesched.render.figure.draw import image_of
@@ -124,6 +135,7 @@ FORMATS = {
         Format("pytorch-csv", ".csv", {SCHEDULE: _pytorch_csv}, reads=True),
         Format("chrome-trace", ".trace.json", {SCHEDULE: _chrome_trace}),
         Format("config", ".yaml", _configs()),
+        Format("html", ".html", _pages()),
         Format("svg", ".svg", _figures("svg")),
         Format("png", ".png", _figures("png"), binary=True),
         Format("pdf", ".pdf", _figures("pdf"), binary=True),

@@ -18,7 +18,7 @@ from typing import Any, NamedTuple
 from pipesched.checks import require_sequence, require_type, shown
 from pipesched.core.tasks import TaskGraph
 from pipesched.core.timing import earliest_times
-from pipesched.display import Displayable
+from pipesched.display import HasPage
 from pipesched.errors import ConfigError, Deadlock
 from pipesched.pipeline.costs import fields_of
 from pipesched.pipeline.kinds import KINDS
@@ -39,7 +39,7 @@ class TimedSlot(NamedTuple):
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class Schedule(Displayable):
+class Schedule(HasPage):
     """A plan of a problem with times: `start_ticks` and `end_ticks` are by operation number (-1: it does not run).
 
     The backward of a pair has the times of the pair. `schedule_plan` makes a schedule whose operations run as early as

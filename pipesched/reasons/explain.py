@@ -46,3 +46,8 @@ def _at_earliest(schedule: Schedule, tasks: TimedTasks) -> tuple[Schedule, Timed
         return schedule, tasks
     early = schedule_plan(schedule.problem, schedule.plan)
     return early, timed_tasks(early)
+
+
+def explained_outcome(explanation: Explanation) -> Outcome:
+    """Return the schedule that an explanation is about, with the name of what made it."""
+    return Outcome(explanation.algorithm or "plan", explanation.schedule)

@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 from pipesched.core.idle_time import Gap, Idle
 from pipesched.core.reasons import NOTHING
-from pipesched.display import Displayable
+from pipesched.display import HasPage
 from pipesched.pipeline.bounds import Bound
 from pipesched.pipeline.ops import Pair, Slot
 from pipesched.pipeline.quantities import in_units
@@ -72,7 +72,7 @@ class OrderMove(NamedTuple):
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class Explanation(Displayable):
+class Explanation(HasPage):
     """Why a schedule takes as long as it does.
 
     `bound` is the lower bound on its makespan. `gap_ticks` is all its idle time by class, `path` the critical path and

@@ -1,4 +1,4 @@
-"""Nouns in notebooks: chart or table as text, and as coloured HTML."""
+"""Nouns in notebooks: chart or table as text, and as coloured HTML; of schedules a picture and the page."""
 
 from __future__ import annotations
 
@@ -7,15 +7,47 @@ from typing import Any
 
 from rich.console import Console
 
+from pipesched.display import HasPage
+from pipesched.errors import PipeschedError
 from pipesched.render.table import display_parts
+from pipesched.solver.frontier import Frontier
 
 COLUMNS = 110
+MOST_EMBEDDED = 300_000  # letters of picture and frame: a larger page is left to `to_html`
 HTML = '<pre style="line-height:1.2;white-space:pre;overflow-x:auto;font-family:monospace">{code}</pre>'
 
 
 def mime_bundle(result: object) -> dict[str, str]:
-    """Return a result by MIME type: as text/plain and as text/html."""
-    return {"text/plain": plain_text(result), "text/html": html(result)}
+    """Return a result by MIME type: as text/plain and as text/html; a frontier also as image/svg+xml."""
+    text = plain_text(result)
+    if isinstance(result, Frontier) and result.points:
+        from pipesched.render.html.steps import steps
+
+        picture = steps(result)
+        return {"text/plain": text, "text/html": f"{picture}{html(result)}", "image/svg+xml": picture}
+    page = framed(result) if isinstance(result, HasPage) else None
+    return {"text/plain": text, "text/html": page or html(result)}
+
+
+def framed(result: object) -> str | None:
+    """Return the still picture of schedules, and below it their page in a frame; None for what has no page.
+
+    A page that is too large is left out: the picture says how to write it to a file.
+    """
+    from pipesched.render.html.page import embedded, page, titled
+    from pipesched.render.html.still import still
+
+    try:
+        schedules = titled(result)
+        document = page(result)
+    except PipeschedError:  # rows of a file without schedules, say, or a schedule that breaks a rule
+        return None
+    rows = sum(outcome.problem.devices for _, outcome in schedules)
+    frame = embedded(document, ", ".join(name for name, _ in schedules), height=min(520 + 32 * rows, 900))
+    picture = still(schedules)
+    if len(picture) + len(frame) > MOST_EMBEDDED:
+        frame = "<p>The page is too large for a notebook: <code>.to_html(path)</code> writes it.</p>"
+    return f"{picture}{frame}"
 
 
 def plain_text(result: object, width: int = COLUMNS) -> str:

@@ -180,3 +180,14 @@ def test_of_many_operations_only_explain_classifies(cli: Cli) -> None:
     """`run` of more than 50,000 operations points to `explain` without the shares."""
     lines = cli("run", "1f1b", "--devices", "16", "--stages", "16", "--microbatches", "1600").stdout.splitlines()
     assert lines[-1] == "`pipesched explain` says where idle time goes, and why."
+
+
+def test_written_to_a_file(cli: Cli, tmp_path: Path) -> None:
+    """-o writes the document, or the page that begins with its marks; with --why there is nothing to write."""
+    page, file = tmp_path / "why.html", tmp_path / "why.json"
+    assert cli("explain", "1f1b", "-o", str(page)).returncode == 0
+    assert '"explains":true' in page.read_text(encoding="utf-8")
+    done = cli("explain", "1f1b", "-o", str(file), "--json")
+    assert json.loads(file.read_text(encoding="utf-8")) == json.loads(done.stdout)
+    assert "exists" in cli("explain", "1f1b", "-o", str(page)).stderr
+    assert "--why" in cli("explain", "1f1b", "--why", "0F0", "-o", str(tmp_path / "x.html")).stderr

@@ -127,9 +127,9 @@ def test_binary_needs_a_file(cli: Cli, to: str) -> None:
 @pytest.mark.parametrize(
     ("args", "fragments"),
     [
-        (["-a", "1f1b"], ["--to", "json, pytorch-csv, chrome-trace, svg, png, pdf"]),
+        (["-a", "1f1b"], ["--to", "json, pytorch-csv, chrome-trace, html, svg, png, pdf"]),
         (["-a", "1f1b", "-o", "-"], ["--to"]),
-        (["-a", "1f1b", "-o", "a.txt"], ["'a.txt'", ".json, .csv, .trace.json, .svg, .png or .pdf"]),
+        (["-a", "1f1b", "-o", "a.txt"], ["'a.txt'", ".json, .csv, .trace.json, .html, .svg, .png or .pdf"]),
         (["-a", "1f1b", "--to", "xml"], ["unknown format 'xml'", "pytorch-csv"]),
         (["-a", "1f1b", "--to", "jsn"], ["did you mean 'json'?"]),
         (["--to", "json"], ["give a FILE", "--algo"]),
@@ -201,7 +201,7 @@ def test_compare_writes_figures(cli: Cli, name: str) -> None:
 
 def test_compare_has_no_trace(cli: Cli) -> None:
     """Neither a comparison nor a sweep is a schedule: what can be written is said."""
-    refused(cli("compare", "-o", "a.csv"), ".json, .svg, .png or .pdf")
+    refused(cli("compare", "-o", "a.csv"), ".json, .html, .svg, .png or .pdf")
     refused(cli("compare", "--sweep", "microbatches=4,8", "-o", "a.csv"), ".json, .svg, .png or .pdf")
 
 

@@ -21,6 +21,7 @@ SUFFIXES = {one.name: one.suffix for one in FORMATS.values()}
         ("trace.json", "json"),
         ("dir.csv/a.JSON", "json"),
         ("A.CSV", "pytorch-csv"),
+        ("a.html", "html"),
         ("a.b.svg", "svg"),
         ("a.png", "png"),
         ("a.pdf", "pdf"),
@@ -34,7 +35,9 @@ def test_suffix_names_the_format(path: str, name: str) -> None:
 @pytest.mark.parametrize("path", ["a", "a.txt", "json", "a.json.gz", "", "a.json/", "a.trace"])
 def test_unknown_suffix(path: str) -> None:
     """Another suffix is refused with those there are."""
-    with pytest.raises(ConfigError, match=r"must end in \.json, \.csv, \.trace\.json, \.yaml, \.svg, \.png or \.pdf"):
+    with pytest.raises(
+        ConfigError, match=r"must end in \.json, \.csv, \.trace\.json, \.yaml, \.html, \.svg, \.png or \.pdf"
+    ):
         format_of(path, SUFFIXES)
 
 

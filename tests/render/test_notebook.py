@@ -14,6 +14,7 @@ from rich.console import Console
 import pipesched
 from pipesched.display import Displayable
 from pipesched.errors import ConfigError
+from pipesched.render.html.page import page as page_of
 from tests.tuning.made import MADE
 
 PROBLEM = pipesched.make_problem(
@@ -53,6 +54,10 @@ NOUNS: dict[str, tuple[Any, list[str]]] = {  # what stands in its text
 }
 
 
+PICTURED = ("schedule", "outcome", "solved", "comparison", "frontier")  # a picture comes first, and a frame or a table
+WITHOUT = [name for name in NOUNS if name not in PICTURED]
+
+
 def words(text: str) -> str:
     """A text with single blanks."""
     return " ".join(text.split())
@@ -69,7 +74,7 @@ def test_text_and_html_say_what_there_is(name: str) -> None:
     noun, expected = NOUNS[name]
     assert isinstance(noun, Displayable)
     bundle = noun._repr_mimebundle_()
-    assert set(bundle) == {"text/plain", "text/html"}
+    assert set(bundle) == {"text/plain", "text/html", *(["image/svg+xml"] if name == "frontier" else [])}
     for phrase in expected:
         assert phrase in words(bundle["text/plain"])
     assert "\x1b" not in bundle["text/plain"]
@@ -77,20 +82,71 @@ def test_text_and_html_say_what_there_is(name: str) -> None:
     assert max(map(len, bundle["text/plain"].splitlines())) <= 110
 
 
-@pytest.mark.parametrize("name", NOUNS)
+@pytest.mark.parametrize("name", WITHOUT)
 def test_html_needs_nothing_around_it(name: str) -> None:
     """One preformatted block with its styles inside, no class and no script; where nothing is drawn, the same words."""
     page = NOUNS[name][0]._repr_mimebundle_()["text/html"]
     assert page.startswith("<pre ")
     assert page.endswith("</pre>")
     assert not re.search(r"<(style|script|link)|class=", page)
-    if name in ("problem", "plan", "comparison", "sweep", "family", "catalogue", "table"):
+    if name in ("problem", "plan", "sweep", "family", "catalogue", "table"):
         assert words(text_of(page)) == words(NOUNS[name][0]._repr_mimebundle_()["text/plain"])
+
+
+@pytest.mark.parametrize("name", [name for name in PICTURED if name != "frontier"])
+def test_schedules_are_a_picture_and_their_page(name: str) -> None:
+    """A still picture, then the page in a frame that may run its scripts and nothing else."""
+    page = NOUNS[name][0]._repr_mimebundle_()["text/html"]
+    assert page.startswith("<svg ")
+    picture, _, frame = page.partition("<iframe ")
+    assert "device 1" in text_of(picture)
+    attributes = dict(re.findall(r'([a-z]+)="([^"]*)"', frame))
+    assert attributes["sandbox"] == "allow-scripts allow-downloads"
+    assert attributes["title"].startswith("pipesched: ")
+    assert html.unescape(attributes["srcdoc"]) == page_of(NOUNS[name][0])
+    assert len(page) < 100_000
+
+
+def test_a_frontier_is_a_picture() -> None:
+    """The steps of a frontier are a picture by themselves, with its numbers."""
+    bundle = NOUNS["frontier"][0]._repr_mimebundle_()
+    assert bundle["text/html"].startswith(bundle["image/svg+xml"])
+    assert "budget of a device" in text_of(bundle["image/svg+xml"])
+    assert ">18<" in bundle["image/svg+xml"]
+
+
+def test_large_pages_are_left_out(tmp_path: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What would make a notebook heavy is a picture alone; the page goes to a file."""
+    outcome = OUTCOME
+    monkeypatch.setattr("pipesched.render.notebook.MOST_EMBEDDED", 50_000)
+    page = outcome._repr_mimebundle_()["text/html"]
+    assert page.startswith("<svg ")
+    assert "<iframe" not in page
+    assert ".to_html(path)" in page
+    path = outcome.to_html(tmp_path / "large.html")
+    assert path.read_text(encoding="utf-8") == page_of(outcome)
+    with pytest.raises(ConfigError, match="exists"):
+        outcome.to_html(path)
+    assert outcome.to_html(path, force=True) == path
+
+
+def test_include_and_exclude() -> None:
+    """A front end may ask for some kinds only."""
+    assert set(OUTCOME._repr_mimebundle_(include=["text/plain"])) == {"text/plain"}
+    assert set(OUTCOME._repr_mimebundle_(exclude=["text/html"])) == {"text/plain"}
+    assert OUTCOME._repr_mimebundle_(include=["image/png"]) == {}
+
+
+def test_a_schedule_that_breaks_a_rule_is_shown_as_text() -> None:
+    """What no page can show is still displayed."""
+    schedule = OUTCOME.schedule
+    broken = pipesched.Schedule(schedule.problem, schedule.plan, [0] * len(schedule.end_ticks), schedule.end_ticks)
+    assert broken._repr_mimebundle_()["text/html"].startswith("<pre ")
 
 
 def test_html_is_coloured() -> None:
     """The chart has the hues of its microbatches."""
-    page = OUTCOME._repr_mimebundle_()["text/html"]
+    page = pipesched.Gantt(OUTCOME)._repr_mimebundle_()["text/html"]
     assert {"#0072b2", "#e69f00", "#009e73"} <= set(re.findall(r"background-color: (#[0-9a-f]{6})", page))
 
 
@@ -108,7 +164,11 @@ def test_a_frontier_and_a_comparison_of_documents(tmp_path: Any) -> None:
     for name in ("comparison", "sweep", "frontier"):
         noun = NOUNS[name][0]
         again = pipesched.read(pipesched.write(noun, tmp_path / f"{name}.json"))
-        assert again._repr_mimebundle_() == noun._repr_mimebundle_()
+        bundle = noun._repr_mimebundle_()
+        if name == "comparison":  # its document has no schedules, and so no page
+            bundle["text/html"] = again._repr_mimebundle_()["text/html"]
+            assert bundle["text/html"].startswith("<pre ")
+        assert again._repr_mimebundle_() == bundle
 
 
 @pytest.mark.parametrize("noun", [pipesched.Comparison(()), pipesched.Sweep("x", ()), pipesched.Frontier(())])

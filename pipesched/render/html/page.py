@@ -1,0 +1,111 @@
+"""The page itself: one HTML file with style, program, data and a still picture, made of the files in `page/`."""
+
+from __future__ import annotations
+
+import html
+import json
+from functools import cache
+from importlib.resources import files
+from typing import Any
+
+from pipesched.capabilities import capability_of
+from pipesched.checks import shown
+from pipesched.comparison import Comparison
+from pipesched.errors import ConfigError, NotApplicable
+from pipesched.outcome import Outcome
+from pipesched.pipeline.check import checked
+from pipesched.pipeline.schedule import Schedule
+from pipesched.render.html.data import colours_data, schedule_data
+from pipesched.render.html.packing import compressed
+from pipesched.render.html.still import still
+
+ENGINE = ("unpack", "graph", "timing", "moves", "memory", "reasons", "document")  # needs no browser
+VIEW = ("state", "scene", "draw", "overlay", "panels", "link", "input", "api")
+Titled = tuple[str, Outcome]  # the title of a schedule, and the schedule
+
+
+def page(result: object) -> str:
+    """Return the page of a schedule, of the schedules of a comparison, or of an explanation.
+
+    Raises ConfigError for what holds no schedule, InvalidSchedule for one that breaks a rule, and NotApplicable for one
+    with too many digits.
+    """
+    schedules, explains = titled(result), _explains(result)
+    for _, outcome in schedules:
+        checked(outcome.schedule)
+    remarks = []
+    if isinstance(result, Comparison):
+        remarks = [f"{entry.label} does not apply: {entry.reason}" for entry in result if not entry.applicable]
+    data = {
+        "schedules": [schedule_data(outcome, name) for name, outcome in schedules],
+        "colours": colours_data(),
+        "explains": explains,
+        "remarks": remarks,
+    }
+    title = " · ".join(name for name, _ in schedules)
+    parts = {
+        "TITLE": html.escape(f"{title} - pipesched"),
+        "HEADING": html.escape(title),
+        "STYLE": asset("page.css"),
+        "STILL": still(schedules),
+        "DATA": in_script(json.dumps(data, separators=(",", ":"), allow_nan=False)),
+        "PROGRAM": compressed(program((*ENGINE, *VIEW))),
+        "START": asset("start.js"),
+    }
+    before, *rest = asset("page.html").split("<!--")
+    return before + "".join(parts[name] + text for name, _, text in (entry.partition("-->") for entry in rest))
+
+
+def titled(result: object) -> list[Titled]:
+    """Return the schedules of a result, each with its title. Raises ConfigError where there is none."""
+    if isinstance(result, Schedule):
+        return [("plan", Outcome("plan", result))]
+    if isinstance(result, Outcome):
+        return [(_title(result), result)]
+    if isinstance(result, Comparison):
+        found = [(entry.label, entry.outcome) for entry in result if entry.outcome is not None]
+        if not found:
+            raise NotApplicable("html: this comparison holds no schedule to show")
+        return found
+    if _explains(result):
+        outcome = capability_of(result).load("outcome")(result)  # type: ignore[union-attr]
+        return [(_title(outcome), outcome)]
+    raise ConfigError(f"must be an Outcome, a Schedule, a Comparison or an Explanation, not {shown(result)}", "result")
+
+
+def _title(outcome: Outcome) -> str:
+    name = outcome.problem.name
+    return f"{outcome.algorithm} {name}" if name else outcome.algorithm
+
+
+def _explains(result: object) -> bool:
+    capability = capability_of(result)
+    return capability is not None and bool(capability.outcome)
+
+
+def in_script(text: str) -> str:
+    """Return a JSON text as it may stand in a script element: nothing in it ends the element, or begins a comment."""
+    return text.replace("<", "\\u003c").replace("\u2028", "\\u2028").replace("\u2029", "\\u2029")
+
+
+@cache
+def asset(name: str) -> str:
+    """Return a file of the page."""
+    return (files("pipesched.render.html") / "page" / name).read_text(encoding="utf-8")
+
+
+def program(names: tuple[str, ...]) -> str:
+    """Return these parts of the program, one after the other."""
+    return "".join(asset(f"{name}.js") for name in names)
+
+
+def embedded(document: str, name: str, height: int) -> str:
+    """Return a page as a frame of another document."""
+    attributes: dict[str, Any] = {
+        "title": f"pipesched: {name}",
+        "srcdoc": document,
+        "sandbox": "allow-scripts allow-downloads",
+        "style": f"width:100%;height:{height}px;border:0",
+    }
+    pairs = " ".join(f'{key}="{html.escape(value)}"' for key, value in attributes.items())
+    return f"<iframe {pairs}></iframe>"

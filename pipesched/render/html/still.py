@@ -1,0 +1,150 @@
+"""A still picture of schedules as SVG, on one time scale: for paper, for readers without scripts, for notebooks."""
+
+from __future__ import annotations
+
+import html
+from collections.abc import Iterator, Sequence
+
+from pipesched.outcome import Outcome
+from pipesched.pipeline.ops import Op, Pair
+from pipesched.pipeline.schedule import Schedule
+from pipesched.render.chosen import some_devices
+from pipesched.render.palette import Rgb, colour_of, text_on
+from pipesched.render.timescale import number
+
+WIDTH, LEFT, HEAD, FOOT = 1000, 70, 20, 26
+MOST_SLOTS = 5_000  # of more, a device is drawn by how busy it is
+COLUMNS, LEVELS = 500, 8
+MOST_LABELLED = 600
+MOST_DEVICES = 128
+NARROWEST_LABEL = 14
+BUSY = "#5b7fa6"
+
+
+def still(schedules: Sequence[tuple[str, Outcome]]) -> str:
+    """Return the picture of these schedules, one below the other, each with its title."""
+    until = max(_units(outcome.schedule, max(outcome.schedule.last_end_ticks)) for _, outcome in schedules) or 1
+    slots = sum(len(order) for _, outcome in schedules for order in outcome.schedule.plan.orders)
+    parts, top = [], 0.0
+    rows = sum(len(_devices(outcome.schedule)) for _, outcome in schedules)
+    height = max(4, min(18, 900 // rows))
+    for name, outcome in schedules:
+        parts.append(_title(name, outcome, top + HEAD - 6))
+        top += HEAD
+        draw = _Chart(outcome.schedule, (WIDTH - LEFT) / until, height, labelled=slots <= MOST_LABELLED and height > 11)
+        for device in _devices(outcome.schedule):
+            parts += draw.row(device, top, busy=slots > MOST_SLOTS)
+            top += height + (2 if height > 6 else 1)
+        top += 6
+    parts.append(_axis(until, top, schedules[0][1].problem.time_unit))
+    label = html.escape("Still picture of the schedule: " + ", ".join(name for name, _ in schedules))
+    return (
+        f'<svg viewBox="0 0 {WIDTH} {round(top + FOOT)}" role="img"'
+        f' aria-label="{label}" style="width:100%;max-width:1200px;height:auto;font:11px sans-serif"'
+        f' fill="currentColor">{"".join(parts)}</svg>'
+    )
+
+
+def _devices(schedule: Schedule) -> Sequence[int]:
+    """Return the devices to draw: all, or some of very many."""
+    return some_devices(schedule.problem.devices, MOST_DEVICES) or range(schedule.problem.devices)
+
+
+def _units(schedule: Schedule, ticks: int) -> float:
+    return ticks / schedule.problem.ticks.per_unit
+
+
+def _title(name: str, outcome: Outcome, y: float) -> str:
+    schedule = outcome.schedule
+    unit = f" {outcome.problem.time_unit}".rstrip()
+    text = f"{name}: makespan {number(schedule.makespan)}{unit}, bubble {schedule.bubble:.2%}"
+    return f'<text x="0" y="{_short(y)}" font-weight="bold">{html.escape(text)}</text>'
+
+
+def _axis(until: float, y: float, unit: str) -> str:
+    texts = []
+    for part, anchor in enumerate(("start", "middle", "middle", "middle", "end")):
+        mark = html.escape(f"{until * part / 4:g}{f' {unit}' if unit and part == 4 else ''}")
+        x = _short(LEFT + (WIDTH - LEFT) * part / 4)
+        texts.append(f'<text x="{x}" y="{_short(y + 16)}" text-anchor="{anchor}">{mark}</text>')
+    return f'<path d="M{LEFT} {_short(y)}H{WIDTH}" stroke="currentColor" opacity=".5"/>{"".join(texts)}'
+
+
+class _Chart:
+    """The rows of one schedule."""
+
+    def __init__(self, schedule: Schedule, per_unit: float, height: int, *, labelled: bool) -> None:
+        self.schedule, self.height, self.labelled = schedule, height, labelled
+        self.scale = per_unit / schedule.problem.ticks.per_unit
+
+    def row(self, device: int, y: float, *, busy: bool) -> Iterator[str]:
+        """Yield what a device runs: a path for each colour, or, with `busy`, one for how busy it is."""
+        if self.height > 8:
+            yield f'<text x="0" y="{_short(y + self.height - 5)}">device {device}</text>'
+        yield f'<g transform="translate({LEFT} {_short(y)})">'
+        if busy:
+            yield self._shares(device)
+        else:
+            yield from self._slots(device)
+        yield "</g>"
+
+    def _slots(self, device: int) -> Iterator[str]:
+        schedule = self.schedule
+        boxes: dict[Rgb, list[str]] = {}
+        texts: list[str] = []
+        chunks = schedule.problem.settled_placement.stages_on(device)
+        times = zip(schedule.slot_start_ticks[device], schedule.slot_end_ticks[device], strict=True)
+        for slot, (start, end) in zip(schedule.plan.slots(device), times, strict=True):
+            x, width = start * self.scale, (end - start) * self.scale
+            drawn = max(width - 0.4, 0.3)
+            parts: Sequence[Op] = slot if isinstance(slot, Pair) else [slot]
+            each = self.height / len(parts)
+            for number_of_part, op in enumerate(parts):
+                colour = colour_of(op.microbatch, op.kind, chunks.index(op.stage), len(chunks))
+                top = _short(number_of_part * each)
+                box = f"M{_short(x)} {top}h{_short(drawn)}v{_short(each)}h-{_short(drawn)}z"
+                boxes.setdefault(colour, []).append(box)
+            if self.labelled and width > NARROWEST_LABEL and len(parts) == 1:
+                colour = colour_of(parts[0].microbatch, parts[0].kind, chunks.index(parts[0].stage), len(chunks))
+                texts.append(_label(str(parts[0].microbatch), x + width / 2, self.height - 5, text_on(colour)))
+        for colour, paths in boxes.items():
+            yield f'<path fill="{_hex(colour)}" d="{"".join(paths)}"/>'
+        yield from texts
+
+    def _shares(self, device: int) -> str:
+        """Return the share of each column in which a device works, as one area."""
+        column = (WIDTH - LEFT) / COLUMNS
+        busy = [0.0] * (COLUMNS + 1)
+        schedule = self.schedule
+        for start, end in zip(schedule.slot_start_ticks[device], schedule.slot_end_ticks[device], strict=True):
+            left, right = start * self.scale / column, end * self.scale / column
+            first, last = int(left), min(int(right), COLUMNS)
+            if first == last:
+                busy[first] += right - left
+                continue
+            busy[first] += first + 1 - left
+            for whole in range(first + 1, last):
+                busy[whole] += 1
+            busy[last] += right - last
+        levels = [round(min(share, 1) * LEVELS) for share in busy[:COLUMNS]]
+        unit = self.height / LEVELS
+        path, before = [f"M0 {self.height}"], 0
+        for position, level in enumerate((*levels, 0)):
+            if level != before:
+                path.append(f"H{_short(position * column)}v{_short((before - level) * unit)}")
+                before = level
+        return f'<path fill="{BUSY}" d="{"".join(path)}z"/>'
+
+
+def _label(text: str, x: float, y: float, colour: Rgb) -> str:
+    return f'<text x="{_short(x)}" y="{_short(y)}" text-anchor="middle" fill="{_hex(colour)}">{text}</text>'
+
+
+def _hex(colour: Rgb) -> str:
+    full = "#{:02x}{:02x}{:02x}".format(*colour)
+    return f"#{full[1]}{full[3]}{full[5]}" if full[1::2] == full[2::2] else full
+
+
+def _short(value: float) -> str:
+    """Return a length with at most two digits behind the point."""
+    return f"{value:.2f}".rstrip("0").rstrip(".")

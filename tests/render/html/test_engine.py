@@ -1,0 +1,210 @@
+"""The engine of the page says what Python says: times, deadlocks, reasons, documents."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from dataclasses import replace
+from random import Random
+from typing import Any
+
+import pytest
+
+import pipesched
+from pipesched.core.order_moves import legal_places
+from pipesched.errors import Deadlock, NotApplicable, PipeschedError
+from pipesched.file_formats.json_text import dump
+from pipesched.file_formats.schedule_json import document, parse
+from pipesched.outcome import Outcome
+from pipesched.pipeline.schedule import Schedule, schedule_plan
+from pipesched.reasons.explain import explain
+from pipesched.reasons.timed import timed_tasks
+from tests.render.html.engine import NODE, answers, case
+from tests.strategies import random_plan, random_saving_plan, saving_plan_of
+
+pytestmark = pytest.mark.skipif(NODE is None, reason="needs node")
+ORDERS = 1000
+
+
+def problems() -> list[pipesched.Problem]:
+    """Small problems of all sorts: uneven costs, latency, halves, overlap, what offload and recompute cost."""
+    common: dict[str, Any] = {"devices": 4, "microbatches": 8}
+    return [
+        pipesched.make_problem(**common, stages=8, forward=5, backward=10),
+        pipesched.make_problem(**common, stages=4, forward=[1, 2, 3, "0.5"], backward=[2, 4, 6, 1], p2p=[1, 0, "2.25"]),
+        pipesched.make_problem(
+            **common, stages=8, forward=2, backward_input=2, backward_weight=[1, 0, 3, 1, 1, 2, 1, 1], p2p=1, budget=5
+        ),
+        pipesched.make_problem(**common, stages=8, forward=3, backward=5, overlap=7, p2p="0.1", budget=[4, 3, 2, 2]),
+        pipesched.make_problem(
+            **common, stages=4, forward=3, backward=5, recompute=2, offload=2, reload=3, lanes="pair"
+        ),
+    ]
+
+
+def outcomes() -> list[Outcome]:
+    """A schedule of every family on every problem, with recompute and offload where it takes them, and of solves."""
+    found = []
+    for problem in problems():
+        for known in pipesched.algorithms():
+            for options in ({}, {"recompute": "full"}, {"offload": 1}):
+                try:
+                    found.append(pipesched.run(problem, known.name, **options))
+                except PipeschedError:
+                    continue
+    found += [pipesched.solve(problem, method="portfolio", time_limit=2) for problem in problems()[:2]]
+    small = pipesched.make_problem(devices=2, microbatches=4, forward=2, backward=3, offload=1, budget=2)
+    found.append(pipesched.solve(small, offload=True, recompute=True, time_limit=2))
+    return found
+
+
+OUTCOMES = outcomes()
+
+
+def shuffled(orders: Sequence[Sequence[int]], random: Random) -> list[list[int]]:
+    """The orders of devices with some neighbours exchanged: often they still run, often they hang."""
+    changed = [list(order) for order in orders]
+    for _ in range(random.choice([1, 1, 2, 5, 30])):
+        order = random.choice(changed)
+        if len(order) > 1:
+            at = random.randrange(len(order) - 1)
+            to = min(max(at + random.choice([-3, -1, 1, 2]), 0), len(order) - 1)
+            order.insert(to, order.pop(at))
+    return changed
+
+
+def expected(outcome: Outcome, orders: list[list[int]]) -> dict[str, Any]:
+    """What Python says about other orders of the devices."""
+    plan = replace(outcome.schedule.plan, orders=orders)
+    try:
+        schedule = schedule_plan(outcome.problem, plan)
+    except Deadlock as error:
+        links = zip(error.cycle, error.awaited, strict=True)
+        return {"deadlock": [[task, machine, before] for (task, machine), before in links]}
+    of_pairs = set(plan.pairs.values())
+    return {
+        key: [-1 if number in of_pairs else time for number, time in enumerate(times)]
+        for key, times in (("starts", schedule.start_ticks), ("ends", schedule.end_ticks))
+    }
+
+
+def test_times_of_random_orders() -> None:
+    """A thousand orders, made from every family's and from solves', have the same times or the same deadlock."""
+    random = Random(0)
+    asked = [
+        (outcome, shuffled(outcome.schedule.plan.orders, random)) for outcome in random.choices(OUTCOMES, k=ORDERS)
+    ]
+    found = answers([case(outcome, orders) for outcome, orders in asked])
+    hanging = 0
+    for (outcome, orders), answer in zip(asked, found, strict=True):
+        wanted = expected(outcome, orders)
+        assert {key: answer.get(key) for key in wanted} == wanted, outcome.algorithm
+        hanging += "deadlock" in wanted
+    assert ORDERS * 0.1 < hanging < ORDERS * 0.9
+    assert {outcome.algorithm for outcome, _ in asked} >= {
+        one.name for one in pipesched.algorithms() if one.name != "block"
+    }
+
+
+def late(outcome: Outcome) -> Outcome:
+    """The same schedule, all of it later, and its last slots later still."""
+    schedule, per = outcome.schedule, outcome.problem.ticks.per_unit
+    last = max(schedule.end_ticks)
+    times = [
+        [
+            -1 if time < 0 else time + per + (3 * per if end == last else 0)
+            for time, end in zip(old, schedule.end_ticks, strict=True)
+        ]
+        for old in (schedule.start_ticks, schedule.end_ticks)
+    ]
+    return Outcome(outcome.algorithm, Schedule(outcome.problem, schedule.plan, *times))
+
+
+EXPLAINED = [*OUTCOMES[::3], *map(late, OUTCOMES[::17])]
+
+
+@pytest.fixture(scope="module")
+def explanations() -> list[tuple[Outcome, dict[str, Any]]]:
+    found = answers([case(outcome, explain=True) for outcome in EXPLAINED])
+    return list(zip(EXPLAINED, found, strict=True))
+
+
+def test_reasons(explanations: list[tuple[Outcome, dict[str, Any]]]) -> None:
+    """Critical path, slack, idle time by class and culprit, sensitivities and the best move are those of explain."""
+    for outcome, answer in explanations:
+        said, per = explain(outcome), outcome.problem.ticks.per_unit
+        assert answer["path"] == [str(slot) for slot in said.critical_path]
+        assert {op: slack / per for op, slack in answer["slack"].items()} == pytest.approx(said.slack)
+        gaps = [(g.device, g.start, g.end, g.idle, g.culprit, g.waiting) for g in said.gap_ticks]
+        slot = outcome.schedule.plan.slot
+        texts = [[d, a, b, idle.value, str(slot(c)), None if w < 0 else str(slot(w))] for d, a, b, idle, c, w in gaps]
+        assert answer["gaps"] == texts, outcome.algorithm
+        rows = {(r["stage"], r["kind"]): (r["faster"], r["slower"]) for r in answer["sensitivity"] if "kind" in r}
+        assert rows == {(r.stage, r.kind): (r.faster, r.slower) for r in said.sensitivity}
+        links = {r["boundary"]: (r["faster"], r["slower"]) for r in answer["sensitivity"] if "boundary" in r}
+        assert links == {r.boundary: (r.faster, r.slower) for r in said.p2p_sensitivity}
+        assert (answer["best"] is None) == (not said.moves)
+        if said.moves:
+            assert answer["best"]["makespan"] / per == said.moves[0].makespan
+
+
+def test_legal_places(explanations: list[tuple[Outcome, dict[str, Any]]]) -> None:
+    """The legal positions of every slot are those of the core."""
+    for outcome, answer in explanations:
+        tasks = timed_tasks(outcome.schedule)
+        for order, found in zip(outcome.schedule.plan.orders, answer["legal"], strict=True):
+            assert [tuple(places) for places in found] == legal_places(tasks, order), outcome.algorithm
+
+
+def test_documents(explanations: list[tuple[Outcome, dict[str, Any]]]) -> None:
+    """The document is that of Python, number by number, and reads back."""
+    for outcome, answer in explanations:
+        ours = json.loads(dump(document(outcome)))
+        assert answer["document"] == ours, outcome.algorithm
+        parse(json.dumps(answer["document"]), "page")
+
+
+@pytest.mark.parametrize("lanes", ["device", "pair"])
+def test_random_plans_with_transfers_packed_or_not(lanes: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Packed orders are the orders: pairs, lanes, wait edges and late times included."""
+    random, asked = Random(1), []
+    problem = pipesched.make_problem(
+        devices=3,
+        stages=6,
+        microbatches=4,
+        forward=2,
+        backward=3,
+        recompute=1,
+        offload=1,
+        placement="loop",
+        lanes=lanes,
+    )
+    for _ in range(20):
+        texts = random_saving_plan(problem, random, split=0, pair=0.3, recompute=0.2, offload=0.5, wait=0.2)
+        schedule = schedule_plan(problem, saving_plan_of(problem, texts))
+        asked += [Outcome("random", schedule), late(Outcome("random", schedule))]
+    plain = answers([case(outcome, explain=True) for outcome in asked])
+    monkeypatch.setattr("pipesched.render.html.data.MOST_PLAIN", 0)
+    assert all("packed" in case(outcome)["data"] for outcome in asked)
+    assert answers([case(outcome, explain=True) for outcome in asked]) == plain
+    for outcome, answer in zip(asked, plain, strict=True):
+        assert answer["document"] == json.loads(dump(document(outcome)))
+
+
+def test_bidirectional_plans() -> None:
+    """Both directions of a bidirectional pipeline have their own devices."""
+    random = Random(2)
+    problem = pipesched.make_problem(devices=4, microbatches=4, forward=2, backward=3, p2p=1, placement="bidirectional")
+    asked = [
+        Outcome("random", schedule_plan(problem, pipesched.plan(problem, random_plan(problem, random, pair=0.5))))
+        for _ in range(5)
+    ]
+    for outcome, answer in zip(asked, answers([case(outcome, explain=True) for outcome in asked]), strict=True):
+        assert answer["document"] == json.loads(dump(document(outcome)))
+
+
+def test_too_many_digits() -> None:
+    """Times that a browser cannot add exactly are refused, not rounded."""
+    problem = pipesched.make_problem(devices=2, microbatches=2, forward=["0.000000001", 999999999])
+    with pytest.raises(NotApplicable, match="more digits"):
+        case(pipesched.run(problem, "1f1b"))
