@@ -443,3 +443,24 @@ def test_a_large_schedule(open_page: Open) -> None:
     assert box["width"] >= 4
     page.mouse.click(box["x"] + box["width"] / 2, box["y"] + box["height"] / 2)
     assert api(page, "selected().op") == "7F300"
+
+
+def test_the_cursor_line(open_page: Open) -> None:
+    """The line at the pointer says what every device does, its memory, and why it idles."""
+    page = open_page(ONE)
+    first, other = api(page, "place('0F3')"), api(page, "place('0B0')")
+    page.mouse.move((first["x"] + first["width"] + other["x"]) / 2, first["y"] + 5)
+    until(page, "cursor.textContent.includes('device 3')")
+    said = page.inner_text("#cursor")
+    for words in ("at 70", "device 0 order · 4", "device 1 order · 3", "device 2 2B0 · 2", "device 3 3B1 · 1"):
+        assert words in said
+
+
+def test_memory_is_marked_and_allowed(open_page: Open) -> None:
+    """A move over the budget is made, and says by how much."""
+    tight = pipesched.run(pipesched.make_problem(devices=4, microbatches=8, forward=5, backward=10, budget=4), "1f1b")
+    page = open_page(tight)
+    assert api(page, "move('0F4', 4)")["ok"]
+    assert "Device 0 is over its memory budget by 1." in page.inner_text("#live")
+    assert not api(page, "document().metrics.fits")
+    until(page, "memory.textContent.includes('over budget')")

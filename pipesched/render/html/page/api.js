@@ -20,7 +20,7 @@ const calls = {
     const within = () => $("chart").getBoundingClientRect(), own = boxOf(sheet, task);
     const y = within().top + $("chart").clientTop + own.y;
     if (y < 0 || y + own.height > innerHeight) scrollBy({ top: y - innerHeight / 2, behavior: "instant" });
-    refresh({ link: "soon" });
+    refresh();
     const box = within();
     return { x: box.left + $("chart").clientLeft + own.x, y: box.top + $("chart").clientTop + own.y, width: own.width, height: own.height };
   }),

@@ -248,12 +248,7 @@ function drawSlot(row, sheet, task) {
 function drawGaps(row) {
   const { sheet } = row, per = sheet.graph.data.perUnit;
   if (sheet.operations > LARGE && !("gaps" in sheet.cache)) return;
-  const byDevice = cached(sheet, "gapsByDevice", () => {
-    const rows = Array.from({ length: sheet.graph.devices }, () => []);
-    for (const gap of gapsOf(sheet)) rows[gap.device].push(gap);
-    return rows;
-  });
-  for (const gap of byDevice[row.device]) {
+  for (const gap of gapsOn(sheet, row.device)) {
     const x = xOf(gap.start / per), width = xOf(gap.end / per) - x;
     if (width < 1 || x > scene.width || x + width < scene.left) continue;
     const [, mark, colour, stripes] = IDLE[gap.idle];

@@ -176,7 +176,7 @@ function cursorText(sheet, device, time) {
   const memory = numberText(Number(((at < 0 ? 0 : steps.levels[at]) / data.perGrain).toPrecision(4)));
   if (runs) return `${textOf(sheet, task)} · ${memory}`;
   if (ticks < 0 || ticks > sheet.got.end || (sheet.operations > LARGE && !("gaps" in sheet.cache))) return `idle · ${memory}`;
-  const gap = gapsOf(sheet).find((one) => one.device === device && one.start <= ticks && one.end > ticks);
+  const gap = gapsOn(sheet, device).find((one) => one.start <= ticks && one.end > ticks);
   return `${gap ? IDLE[gap.idle][0] : "idle"} · ${memory}`;
 }
 

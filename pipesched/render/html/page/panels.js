@@ -186,8 +186,8 @@ function showLegend() {
 }
 
 function showCursor() {
-  const sheet = sheets[current];
   if (!pointer.inside) return;
-  const time = timeAt(pointer.x), some = Math.min(sheet.graph.devices, 16);
-  $("cursor").textContent = `at ${numberText(Number(time.toPrecision(5)))}: ${Array.from({ length: some }, (_, device) => `device ${device} ${cursorText(sheet, device, time)}`).join(", ")}${some < sheet.graph.devices ? ", .." : ""}`;
+  const row = rowAt(pointer.y), sheet = row ? row.sheet : sheets[current], time = timeAt(pointer.x);
+  const texts = Array.from({ length: sheet.graph.devices }, (_, device) => `device ${device} ${cursorText(sheet, device, time)}`);
+  $("cursor").textContent = `at ${numberText(Number(time.toPrecision(5)))}: ${texts.join(", ")}`;
 }

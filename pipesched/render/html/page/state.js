@@ -58,6 +58,7 @@ function cached(sheet, key, make) {
 
 const known = (sheet) => cached(sheet, "known", () => analysis(sheet.graph, sheet.orders, sheet.times));
 const gapsOf = (sheet) => cached(sheet, "gaps", () => idleGaps(sheet.graph, sheet.orders, known(sheet)));
+const gapsOn = (sheet, device) => cached(sheet, `gaps${device}`, () => gapsOf(sheet).filter((gap) => gap.device === device));
 const placeOf = (sheet, task) => cached(sheet, "places", () => placesOf(sheet.graph, sheet.orders))[task];
 const stepsOf = (sheet, device) => cached(sheet, `steps${device}`, () => memorySteps(sheet.graph, sheet.orders, sheet.times, device));
 const metrics = (sheet) => cached(sheet, "metrics", () => metricsOf(sheet.graph, sheet.orders, sheet.times, sheet.edits > 0));

@@ -1,0 +1,120 @@
+"""The file of a page: its size, what it holds, what it refuses, and the still picture in it."""
+
+from __future__ import annotations
+
+import json
+import re
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import pipesched
+from pipesched.errors import ConfigError, InvalidSchedule, NotApplicable
+from pipesched.render.html.page import page
+from pipesched.render.html.still import still
+
+OUTCOME = pipesched.run(pipesched.make_problem(devices=4, microbatches=8, forward=5, backward=10), "1f1b")
+
+
+def data_of(text: str) -> Any:
+    """The data of a page."""
+    found = re.search(r'<script type="application/json" id="data">(.*?)</script>', text, re.DOTALL)
+    assert found is not None
+    return json.loads(found[1])
+
+
+def test_sizes() -> None:
+    """A page of 64 operations has less than 80 kB; beside data and picture it has less than 60 kB."""
+    text = page(OUTCOME)
+    assert len(text.encode()) < 80_000
+    rest = re.sub(r'<figure.*?</figure>|id="data">.*?</script>', "", text, flags=re.DOTALL)
+    assert len(rest.encode()) < 60_000
+
+
+@pytest.mark.parametrize("name", ["1f1b", "interleaved", "zb-h1"])
+def test_size_of_a_large_page(name: str) -> None:
+    """A page of 131,072 operations has less than 400 kB."""
+    halves = {"backward_input": 5, "backward_weight": 5} if name == "zb-h1" else {"backward": 10}
+    stages, microbatches = (128, 512) if name == "interleaved" else (64, 1024)
+    problem = pipesched.make_problem(devices=64, stages=stages, microbatches=microbatches, forward=5, **halves)
+    assert len(page(pipesched.run(problem, name)).encode()) < 400_000
+
+
+def test_the_same_every_time() -> None:
+    """Two pages of one schedule are equal, letter by letter."""
+    assert page(OUTCOME) == page(pipesched.run(OUTCOME.problem, "1f1b"))
+
+
+def test_small_schedules_are_plain() -> None:
+    """Up to 5,000 operations orders are texts; times stand there only where they are late."""
+    found = data_of(page(OUTCOME))["schedules"][0]
+    assert found["orders"] == [[str(slot) for slot in OUTCOME.schedule.plan.slots(device)] for device in range(4)]
+    assert found["starts"] is None
+    assert "packed" not in found
+
+
+def test_nothing_from_elsewhere() -> None:
+    """No address of the network stands in a page, and nothing that users wrote ends a script or begins a comment."""
+    evil = pipesched.make_problem(devices=1, microbatches=1, name="</script><!--<script>", time_unit="</style>")
+    text = page(pipesched.run(evil, "1f1b"))
+    assert "http:" not in text
+    assert "https:" not in text
+    assert "<!--" not in text
+    assert text.count("</script>") == 3
+    assert text.count("</style>") == 1
+
+
+def test_what_has_no_page() -> None:
+    """A sweep has none, a comparison of a document neither; a schedule that breaks a rule is refused."""
+    with pytest.raises(ConfigError, match="must be an Outcome"):
+        page(pipesched.sweep(None, "microbatches", [4], ["1f1b"]))
+    with pytest.raises(NotApplicable, match="no schedule to show"):
+        page(pipesched.Comparison(()))
+    schedule = OUTCOME.schedule
+    broken = pipesched.Schedule(schedule.problem, schedule.plan, [0] * len(schedule.start_ticks), schedule.end_ticks)
+    with pytest.raises(InvalidSchedule):
+        page(broken)
+
+
+def test_what_does_not_apply_is_said() -> None:
+    """A comparison's page says which algorithms do not apply."""
+    compared = pipesched.compare(pipesched.make_problem(devices=3, microbatches=5), ["1f1b", "dualpipe"])
+    (remark,) = data_of(page(compared))["remarks"]
+    assert remark.startswith("dualpipe does not apply: ")
+
+
+def test_ways_to_a_page(tmp_path: Path) -> None:
+    """write by suffix and by name, and to_html of everything that has schedules."""
+    for result in (OUTCOME, OUTCOME.schedule, pipesched.compare(OUTCOME.problem, ["1f1b"]), pipesched.explain(OUTCOME)):
+        file = pipesched.write(result, tmp_path / f"{type(result).__name__}.html")
+        assert file.read_text(encoding="utf-8") == page(result)
+        assert pipesched.write(result, tmp_path / "x.txt", format="html", force=True).read_bytes() == file.read_bytes()
+        assert result.to_html(file, force=True).read_text(encoding="utf-8") == page(result)
+
+
+def test_still_picture() -> None:
+    """Every slot is a box of the picture, at its time."""
+    picture = still([("x", OUTCOME)])
+    boxes = re.findall(r"M([\d.]+) 0h([\d.]+)", picture)
+    starts = sorted(start for row in OUTCOME.schedule.slot_start_ticks for start in row)
+    assert len(boxes) == len(starts)
+    scale = 930 / OUTCOME.schedule.makespan
+    assert sorted(float(x) for x, _ in boxes) == pytest.approx([start * scale for start in starts], abs=0.01)
+
+
+def test_still_picture_of_many_slots() -> None:
+    """Above 5,000 operations each device is one area: how busy it is in each of 500 columns."""
+    large = pipesched.run(pipesched.make_problem(devices=8, microbatches=400, forward=5, backward=10), "1f1b")
+    picture = still([("x", large)])
+    assert picture.count('<path fill="#5b7fa6"') == 8
+    assert len(picture) < 60_000
+
+
+def test_pictures_of_edges() -> None:
+    """Nothing that takes time, and very many devices: still a picture."""
+    for problem in (
+        pipesched.make_problem(devices=2, microbatches=2, forward=0, backward=0),
+        pipesched.make_problem(devices=300, microbatches=2),
+    ):
+        assert still([("x", pipesched.run(problem, "1f1b"))]).startswith("<svg ")
