@@ -265,7 +265,8 @@ function pressKey(key) {
 }
 
 function onKey(event) {
-  if (event.target !== $("chart") || event.altKey || event.metaKey) return;
+  const isThird = event.getModifierState("AltGraph"), isControl = event.ctrlKey && !isThird; // { and [ of some keyboards
+  if (event.target !== $("chart") || (event.altKey && !isThird) || event.metaKey) return;
   if (event.key === "Escape") {
     if (!cancelGesture() && selection) { say(`${textOf(...chosen())} is no longer selected.`); selection = shownGap = null; refresh(); }
     return;
@@ -280,7 +281,7 @@ function onKey(event) {
   } else if (event.shiftKey && /^Arrow(Left|Right)$/.test(event.key)) {
     pan(((event.key === "ArrowLeft" ? -1 : 1) * (view.to - view.from)) / 5);
     refresh({ link: "soon" });
-  } else if (event.key === "Tab" || event.key === "r" && !event.ctrlKey || event.ctrlKey && event.key !== "r") return;
+  } else if (event.key === "Tab" || isControl !== (event.key === "r")) return; // Ctrl-R, and nothing else with Ctrl
   else if (!pressKey(event.key)) return;
   event.preventDefault();
 }
