@@ -6,6 +6,7 @@ import json
 import os
 import re
 from pathlib import Path
+from random import Random
 from typing import Any
 
 import pytest
@@ -13,7 +14,7 @@ import pytest
 import pipesched
 from pipesched.core.order_moves import legal_places
 from pipesched.file_formats.json_text import dump
-from pipesched.file_formats.schedule_json import document, parse
+from pipesched.file_formats.schedule_json import document, parse, wrong_claims
 from pipesched.pipeline.check import checked
 from pipesched.pipeline.schedule import Schedule
 from pipesched.reasons.timed import timed_tasks
@@ -464,3 +465,25 @@ def test_memory_is_marked_and_allowed(open_page: Open) -> None:
     assert "Device 0 is over its memory budget by 1." in page.inner_text("#live")
     assert not api(page, "document().metrics.fits")
     until(page, "memory.textContent.includes('over budget')")
+
+
+def test_documents_of_edited_schedules(open_page: Open) -> None:
+    """After random moves the document is legal, at its earliest times, and claims nothing that is wrong."""
+    random = Random(5)
+    tight = pipesched.make_problem(
+        devices=3, microbatches=6, forward=2, backward_input=2, backward_weight=1, p2p=1, budget=2
+    )
+    solved = pipesched.solve(tight, method="portfolio", time_limit=2)
+    loose = pipesched.run(pipesched.make_problem(devices=4, microbatches=8, forward=5, backward=10, budget=3), "1f1b")
+    for outcome in (solved, loose, PAIRS, OFFLOADED, INTERLEAVED):
+        page = open_page(outcome)
+        assert list(wrong_claims(json.dumps(api(page, "document()")), outcome)) == []
+        for _ in range(12):
+            order = random.choice(api(page, "schedules[0].orders"))
+            api(page, f"move({random.choice(order)!r}, {random.randrange(len(order))})")
+            text = json.dumps(api(page, "document()"))
+            left = parse(text, "page")
+            assert pipesched.check(left.schedule) == []
+            assert list(wrong_claims(text, left)) == []
+            again = pipesched.schedule_plan(left.problem, left.schedule.plan)
+            assert again.start_ticks == left.schedule.start_ticks

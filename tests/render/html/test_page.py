@@ -35,7 +35,7 @@ def test_sizes() -> None:
 @pytest.mark.parametrize("name", ["1f1b", "interleaved", "zb-h1"])
 def test_size_of_a_large_page(name: str) -> None:
     """A page of 131,072 operations has less than 400 kB."""
-    halves = {"backward_input": 5, "backward_weight": 5} if name == "zb-h1" else {"backward": 10}
+    halves: dict[str, Any] = {"backward_input": 5, "backward_weight": 5} if name == "zb-h1" else {"backward": 10}
     stages, microbatches = (128, 512) if name == "interleaved" else (64, 1024)
     problem = pipesched.make_problem(devices=64, stages=stages, microbatches=microbatches, forward=5, **halves)
     assert len(page(pipesched.run(problem, name)).encode()) < 400_000

@@ -1,6 +1,6 @@
 // Pointer and keys, and what they do. Every selection and move says a sentence that begins with the operation.
 
-let frame = 0, settling = 0;
+let frame = 0, settling = 0, cursorMoved = false;
 
 function redraw() {
   if (!frame) frame = requestAnimationFrame(() => { frame = 0; drawAll(); });
@@ -10,6 +10,12 @@ function drawAll() {
   drawChart();
   drawOverlay();
   drawMap();
+  followCursor();
+}
+
+function followCursor() {
+  if (cursorMoved && !gesture) showCursor();
+  cursorMoved = false;
 }
 
 // After a change of view, order or selection: draw at the next frame, and fill the tables once nothing moves.
@@ -128,13 +134,14 @@ function onDown(event) {
 function onMove(event) {
   const { x, y } = chartPoint(event);
   Object.assign(pointer, { x, y, inside: true });
+  cursorMoved = true;
   if (gesture && gesture.kind === "press" && Math.hypot(x - gesture.x, y - gesture.y) > 4) beginDrag(gesture, x);
   if (gesture && gesture.kind === "measure") gesture.end = snapped(x, y);
   if (gesture && gesture.kind === "pan") {
     const shift = (gesture.x - x) * perPixel();
     setWindow(gesture.from + shift, gesture.to + shift);
     refresh({ link: "soon" });
-  } else if (!frame) frame = requestAnimationFrame(() => { frame = 0; drawOverlay(); showCursor(); });
+  } else if (!frame) frame = requestAnimationFrame(() => { frame = 0; drawOverlay(); followCursor(); });
   if (!gesture) $("chart").classList.toggle("over", Boolean(slotAt(x, y)));
 }
 
@@ -265,7 +272,8 @@ function pressKey(key) {
 }
 
 function onKey(event) {
-  if (event.target !== $("chart") || event.altKey || event.metaKey) return;
+  const isThird = event.getModifierState("AltGraph"), isControl = event.ctrlKey && !isThird; // { and [ of some keyboards
+  if (event.target !== $("chart") || (event.altKey && !isThird) || event.metaKey) return;
   if (event.key === "Escape") {
     if (!cancelGesture() && selection) { say(`${textOf(...chosen())} is no longer selected.`); selection = shownGap = null; refresh(); }
     return;
@@ -280,7 +288,7 @@ function onKey(event) {
   } else if (event.shiftKey && /^Arrow(Left|Right)$/.test(event.key)) {
     pan(((event.key === "ArrowLeft" ? -1 : 1) * (view.to - view.from)) / 5);
     refresh({ link: "soon" });
-  } else if (event.key === "Tab" || event.key === "r" && !event.ctrlKey || event.ctrlKey && event.key !== "r") return;
+  } else if (event.key === "Tab" || isControl !== (event.key === "r")) return; // Ctrl-R, and nothing else with Ctrl
   else if (!pressKey(event.key)) return;
   event.preventDefault();
 }

@@ -55,7 +55,7 @@ function showVerified() {
   $("verified").className = wrong.length ? "bad" : "";
   $("verified").textContent = wrong.length
     ? `Not verified: this page computes ${wrong.map((sheet) => `${timeText(sheet, sheet.got.makespan)} for ${sheet.name}, stored is ${timeText(sheet, sheet.graph.data.makespan)}`).join("; ")}.`
-    : `Verified: the times computed here give the stored makespan${sheets.length > 1 ? " of every schedule" : ""}${sheets.some((sheet) => sheet.times.isLate) ? "; some operations start later than they could, until the first edit" : ""}.`;
+    : `Verified: the makespan computed here equals the stored one${sheets.length > 1 ? ", of every schedule" : ""}${sheets.some((sheet) => sheet.times.isLate) ? "; some operations start later than they could, until the first edit" : ""}.`;
 }
 
 const placeText = (sheet, task) => {
