@@ -28,7 +28,7 @@ from pipesched.tuning.trial import Task, Trial
 
 MOST_SECONDS, MOST_ROWS, MOST_JOBS = 1_000_000, 1_000, 1_000
 FINALISTS = 5  # layouts that are solved, and retimed on other hardware
-SOLVE_SECONDS = 5.0  # of each
+SOLVE_SECONDS = 4.0  # of each
 FEWEST_POINTS = 100  # for which starting processes pays
 Told = Callable[[Progress], None]
 

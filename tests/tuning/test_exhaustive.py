@@ -10,6 +10,7 @@ import pipesched
 from pipesched.tuning import search
 from tests.tuning.spaces import DENSE_FIRST, GPU, LLAMA, Config, Found, enumerated, held, small_space
 
+pytestmark = pytest.mark.slow
 SEEDS = (0, 1, 2, 3, 5, 6, 7, 8, 9, 11)
 
 

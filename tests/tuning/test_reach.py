@@ -65,6 +65,7 @@ def simulated(setup: Setup, name: str) -> Estimate | None:
         return None
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("first", range(0, 40, 10))
 def test_no_schedule_beats_its_bounds(first: int) -> None:
     """Random setups under every algorithm: neither the time of what fits, nor the memory, nor what a step adds."""

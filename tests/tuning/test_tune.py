@@ -73,6 +73,7 @@ def test_rows_do_not_depend_on_the_executor(alone: Tuning, spec: str, request: p
     assert not workers_left()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("spec", ["local:2", "dask"])
 def test_a_worker_that_is_killed_changes_nothing(alone: Tuning, spec: str, request: pytest.FixtureRequest) -> None:
     """In the midst of a search: what it did is done by another one."""
@@ -113,6 +114,7 @@ def trials_in(path: Path) -> int:
     return sum('"algorithm":' in line for line in text.splitlines(keepends=True) if line.endswith("\n"))
 
 
+@pytest.mark.slow
 def test_a_run_that_is_killed_goes_on(alone: Tuning, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """SIGKILL in the midst of a search: what stands in its journal is not simulated again, and rows are the same."""
     journal = tmp_path / "journal.jsonl"
