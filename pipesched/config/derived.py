@@ -59,7 +59,7 @@ def setup_notes(values: Mapping[str, Given]) -> tuple[str, ...]:
 
 def _read(values: Mapping[str, Given], sections: Sections) -> ReadSetup:
     """Return the training run, with a first note that says that the problem is derived."""
-    _require_place(values)
+    require_place(values)
     name = values["name"].value if "name" in values else ""
     setup, notes = read_setup(sections, str(name))
     return ReadSetup(setup, (_estimated(setup), *notes))
@@ -73,7 +73,7 @@ def _sections(values: Mapping[str, Given]) -> Sections:
     return sections
 
 
-def _require_place(values: Mapping[str, Given]) -> None:
+def require_place(values: Mapping[str, Given]) -> None:
     """Raise ConfigError for a value that is derived, and cannot be given too."""
     for name, instead in INSTEAD.items():
         given = values.get(name)

@@ -95,7 +95,11 @@ FIELDS = (
     Field("memory.retain", FRACTION, "fraction held from the end of I to the end of W; default 1"),
     Field("memory.checkpoint", FRACTION, "fraction that a recomputed microbatch keeps; default 0"),
     Field("memory.static", PER_STAGE, "weights, gradients, optimizer, per stage; default 0"),
-    Field("memory.budget", PER_DEVICE, "limit of activations and static memory; absent: none"),
+    Field(
+        "memory.budget",
+        PER_DEVICE,
+        "limit of activations and static memory; absent: none, or with `model` what the GPU leaves",
+    ),
 )
 
 SETUP = (  # sections that describe a training run, from which a problem is derived

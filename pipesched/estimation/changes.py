@@ -40,13 +40,13 @@ class Miss(NamedTuple):
     held: Fraction
 
 
-def changes_that_fit(estimate: Estimate, again: Again) -> list[Change]:
+def changes_that_fit(setup: Setup, again: Again) -> list[Change]:
     """Return the changes with which a setup that does not fit does, the fastest first, at most SUGGESTED.
 
     One key changes where that is enough; where fewer than SUGGESTED are, two keys, and more where even these are not.
     `again` estimates a setup.
     """
-    found, others = _tried(estimate.setup, again)
+    found, others = _tried(setup, again)
     rounds = MOST_ROUNDS if len(found) < SUGGESTED else 0
     while rounds and not (found and rounds < MOST_ROUNDS) and others:
         rounds -= 1

@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import cached_property
+from math import inf, nextafter
 from typing import Any
 
 from pipesched.errors import ConfigError, NotApplicable, PipeschedError
@@ -211,21 +212,18 @@ def derive(setup: Setup, given: Mapping[str, Any]) -> Problem:
     Its placement is open, so that each algorithm cuts the stages that it runs, unless one is given. Raises ConfigError,
     NotApplicable.
     """
-    asked, outlined = given.get("placement"), outline(setup, given)
-    devices, stages = setup.parallel.pipeline, setup.parallel.stages
-    if asked is not None and (is_several(asked) or asked != "auto"):
-        placement = read_placement(asked, devices, stages)
-        assert placement is not None  # auto is none
-        return recut(outlined, placement)
-    return replace(recut(outlined, named_placement("loop", devices, stages)), placement=None)
+    problem = outline(setup, given)
+    if problem.placement is not None:
+        return problem
+    return replace(recut(problem, named_placement("loop", problem.devices, problem.stages)), placement=None)
 
 
 def outline(setup: Setup, given: Mapping[str, Any]) -> Problem:
-    """Return the problem of a setup without its costs: an algorithm that runs it cuts the stages first.
+    """Return the problem of a setup, without its costs where no placement is given: an algorithm cuts the stages then.
 
-    `given` are parameters of make_problem, of which a placement does not count.
+    `given` are parameters of make_problem that count instead of what is derived. Raises as `derive` does.
     """
-    own = {key: value for key, value in given.items() if value is not None and key not in (*SIZES, "placement")}
+    own = {key: value for key, value in given.items() if value is not None and key not in SIZES}
     values: dict[str, Any] = {"microbatches": setup.microbatches, "budget": budget_of(setup), "name": setup.name}
     values |= {key: own.pop(key) for key in ("microbatches", "budget", "name", "lanes") if key in own}
     devices, stages = setup.parallel.pipeline, setup.parallel.stages
@@ -235,7 +233,12 @@ def outline(setup: Setup, given: Mapping[str, Any]) -> Problem:
         if error.key != "microbatches" or given.get("microbatches") is not None:
             raise
         raise ConfigError(error.message, "batch.global") from None  # whose microbatches these are
-    return replace(made, cutter=SetupCutter(setup, own))
+    outlined, asked = replace(made, cutter=SetupCutter(setup, own)), own.get("placement", "auto")
+    if not is_several(asked) and asked == "auto":
+        return outlined
+    placement = read_placement(asked, devices, stages)
+    assert placement is not None  # auto is none
+    return recut(outlined, placement)
 
 
 def budget_of(setup: Setup) -> Fraction:
@@ -250,3 +253,15 @@ def budget_of(setup: Setup) -> Fraction:
             "hardware.memory",
         )
     return (memory - CONTEXT) / (1 + FRAGMENTATION) / GB
+
+
+def memory_with(budget: Fraction) -> Fraction:
+    """Return the bytes of a GPU whose memory leaves that budget, in GB: what `budget_of` takes off is added."""
+    return budget * GB * (1 + FRAGMENTATION) + CONTEXT
+
+
+def with_budget(setup: Setup, budget: Fraction | None) -> Setup:
+    """Return a setup whose GPUs leave that budget in GB, or more by rounding; None: theirs."""
+    if budget is None or budget == budget_of(setup):
+        return setup
+    return replace(setup, hardware=replace(setup.hardware, memory=nextafter(float(memory_with(budget) / GB), inf)))

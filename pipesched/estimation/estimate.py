@@ -9,10 +9,11 @@ from pipesched.checks import require_flag
 from pipesched.config.load import Config, load_config
 from pipesched.errors import ConfigError
 from pipesched.estimation.changes import Change, changes_that_fit
-from pipesched.estimation.derived import SetupCutter, outline
+from pipesched.estimation.derived import SetupCutter, budget_of, outline, with_budget
 from pipesched.estimation.result import Estimate
 from pipesched.estimation.setup import Setup
 from pipesched.outcome import run
+from pipesched.pipeline.quantities import to_fraction
 
 
 def estimate(
@@ -65,6 +66,10 @@ def changes(estimate: Estimate) -> list[Change]:
         return []
     cutter = estimate.problem.cutter
     replaced = dict(cutter.replaced) if isinstance(cutter, SetupCutter) else {}
+    limits = set(estimate.problem.memory.budget or ())
+    given = to_fraction(limits.pop()) if len(limits) == 1 else None  # one for each device says nothing of other layouts
+    if given not in (None, budget_of(estimate.setup)):
+        replaced["budget"] = given
 
     def again(setup: Setup) -> Estimate:
         name = asked = estimate.outcome.algorithm
@@ -73,4 +78,4 @@ def changes(estimate: Estimate) -> list[Change]:
         options = estimate.options if name == asked else {}
         return Estimate(run(outline(setup, replaced), name, **options), estimate.whole)
 
-    return changes_that_fit(estimate, again)
+    return changes_that_fit(with_budget(estimate.setup, given), again)

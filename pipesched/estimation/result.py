@@ -9,7 +9,7 @@ from functools import cached_property
 from typing import Any, NamedTuple
 
 from pipesched.display import Displayable
-from pipesched.estimation.derived import SetupCutter
+from pipesched.estimation.derived import SetupCutter, memory_with
 from pipesched.estimation.flops import LayerFlops, layer_flops, training_flops
 from pipesched.estimation.items import GB, HEAD, LAYER, MTP, STATES, Items, Stage
 from pipesched.estimation.layout_text import StageItems, megatron_text
@@ -28,7 +28,10 @@ TRILLION = 10**12
 
 
 class DeviceMemory(NamedTuple):
-    """What a GPU of a device of the pipeline holds at its peak, in bytes, and what it has."""
+    """What a GPU of a device of the pipeline holds at its peak, in bytes, and what it may hold: its memory.
+
+    Where the problem has a budget of its own, `budget` is the memory that leaves it: so it fits as its schedule does.
+    """
 
     parameters: Fraction
     weights: Fraction
@@ -186,8 +189,13 @@ class Estimate(Displayable):
         own = sum((stage.size("logits") for stage in stages), Fraction(0))
         rest = sum((sums[key] for key in STATES), activations + own)
         beside = Fraction(total(fixed(rest)))
-        memory = to_fraction(self.setup.hardware.memory) * GB
-        return DeviceMemory(**sums, activations=activations, logits=own, fixed=beside, budget=memory)
+        return DeviceMemory(**sums, activations=activations, logits=own, fixed=beside, budget=self._most(device))
+
+    def _most(self, device: int) -> Fraction:
+        limits = self.problem.memory.budget
+        if limits is None:
+            return to_fraction(self.setup.hardware.memory) * GB
+        return memory_with(to_fraction(limits[device]))
 
     @property
     def fits(self) -> bool:

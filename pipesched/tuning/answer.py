@@ -33,7 +33,7 @@ def answer(space: Space, search: Search, finished: Sequence[tuple[Trial, Finishe
         "pruned": dict(search.pruned),
         "left": search.left,
         "legal": search.legal,
-        "capacity": float(space.hardware.memory),
+        "capacity": float(space.capacity),
         "name": space.name,
     }
     if not rows:

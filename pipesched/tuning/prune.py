@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import replace
 from functools import cache
 from itertools import product
 from math import inf
@@ -81,11 +80,11 @@ def _of_layout(space: Space, layout: Layout, setup: Setup, seen: dict[object, La
         yield Dropped(layout, too_many, DIVISIBILITY, "more stages than the model has layers")
     if not left:
         return
-    if space.given:  # numbers that replace ours: nothing is known of them here
+    if space.replaces:  # numbers that replace ours: nothing is known of them here
         yield from (Hope(Point(layout, name), setup, inf, close=True) for name in left)
         return
-    known = outlook(with_one_chunk(setup))
-    over = misses(setup, known.floor)
+    known = outlook(space.bounded(setup))
+    over = misses(known.setup, known.floor)
     if over > 0:
         text = f"weights, optimizer and one microbatch are {over:.1f} GB too much"
         yield Dropped(layout, left, MEMORY, text, over, _rate(known, min(known.ideal)))
@@ -98,14 +97,9 @@ def _of_layout(space: Space, layout: Layout, setup: Setup, seen: dict[object, La
     yield from (Hope(Point(layout, name), setup, rates[name in WHOLE, copies_of(family(name))]) for name in left)
 
 
-def with_one_chunk(setup: Setup) -> Setup:
-    """Return a setup with one stage a device: more of them only add messages."""
-    return replace(setup, parallel=replace(setup.parallel, chunks=1))
-
-
-def looked_at(hope: Hope) -> Hope | Dropped:
+def looked_at(space: Space, hope: Hope) -> Hope | Dropped:
     """Return a point with a closer bound on its rate, or as one that no memory holds."""
-    point, known = hope.point, outlook(with_one_chunk(hope.setup))
+    point, known = hope.point, outlook(space.bounded(hope.setup))
     chosen = family(point.algorithm)
     stages = chunks_run(chosen, point.layout.chunks) * hope.setup.parallel.pipeline
     least = Reach(known, chosen, stages).least

@@ -156,7 +156,7 @@ class Search:
                     break  # they stand in the order of what they may reach
                 if hope.close:
                     return hope
-                closer = looked_at(hope)
+                closer = looked_at(self.space, hope)
                 if isinstance(closer, Dropped):
                     self._drop(closer)
                 else:

@@ -4,16 +4,21 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from fractions import Fraction
 from hashlib import sha256
 from itertools import product
 from math import prod
 from typing import Any
 
 from pipesched.errors import ConfigError
+from pipesched.estimation.derived import memory_with, with_budget
+from pipesched.estimation.divisors import divisors
 from pipesched.estimation.hardware import Hardware
+from pipesched.estimation.items import GB
 from pipesched.estimation.model import Model
 from pipesched.estimation.setup import FULL, NONE, SELECTIVE, Batch, Parallel, Setup, Training
 from pipesched.estimation.shapes import items_of
+from pipesched.pipeline.quantities import to_fraction
 from pipesched.tuning.point import FIELDS, Layout
 
 MOST_CHUNKS, MOST_MICRO = 8, 8
@@ -24,8 +29,9 @@ class Space:
     """What is the same for all points, and the candidates of each field and the algorithms that differ.
 
     `data` are the data-parallel ranks where they are given. `sequence` is None where sequence parallelism goes with
-    tensor parallelism. `given` are parameters of make_problem that count instead of what is derived. `sections` are
-    those of the config, as it gives them.
+    tensor parallelism. `given` are parameters of make_problem that count instead of what is derived, among them the
+    `budget`, which is here as well where all devices have the same. `sections` are those of the config, as it gives
+    them.
     """
 
     model: Model
@@ -41,6 +47,17 @@ class Space:
     name: str = ""
     data: int | None = None
     sections: Mapping[str, Any] = field(default_factory=dict)
+    budget: Fraction | None = None
+
+    @property
+    def replaces(self) -> bool:
+        """Whether numbers are given of which nothing is known before a simulation: any but one budget for all."""
+        return bool(set(self.given) - ({"budget"} if self.budget is not None else set()))
+
+    @property
+    def capacity(self) -> Fraction:
+        """The GB that a GPU may hold."""
+        return to_fraction(self.hardware.memory) if self.budget is None else memory_with(self.budget) / GB
 
     @property
     def points(self) -> int:
@@ -56,6 +73,11 @@ class Space:
     def layouts(self) -> Iterator[Layout]:
         """Yield every combination of candidates."""
         return map(Layout._make, product(*(self.candidates[field] for field in FIELDS)))
+
+    def bounded(self, setup: Setup) -> Setup:
+        """Return a setup for which bounds hold: with the budget, and one stage a device, as more only add messages."""
+        limited = with_budget(setup, self.budget)
+        return replace(limited, parallel=replace(setup.parallel, chunks=1))
 
     def setup(self, layout: Layout) -> Setup:
         """Return the setup of a layout. Raises ConfigError where its sizes do not divide."""
@@ -94,12 +116,6 @@ def automatic(field: str, model: Model, hardware: Hardware, gpus: int, tokens: i
         "training.recompute": (NONE, SELECTIVE, FULL),
     }
     return found[field]
-
-
-def divisors(number: int) -> tuple[int, ...]:
-    """Return the numbers that divide another, ascending."""
-    small = [size for size in range(1, int(number**0.5) + 1) if number % size == 0]
-    return tuple(sorted({*small, *(number // size for size in small)}))
 
 
 def usual_algorithms(names: Sequence[str]) -> tuple[str, ...]:

@@ -3,19 +3,26 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from fractions import Fraction
 from typing import Any
 
 from pipesched.checks import require_sequence, require_whole, shown
+from pipesched.config.derived import INSTEAD, require_place
+from pipesched.config.given import located as located_value
 from pipesched.config.load import load_values
 from pipesched.config.text_numbers import only_numbers
 from pipesched.config.values import Values
 from pipesched.config.yaml_reader import Value
 from pipesched.errors import ConfigError
+from pipesched.estimation.derived import derive
 from pipesched.estimation.presets import MODELS, preset_names
 from pipesched.estimation.sections import Section, located
 from pipesched.estimation.setup import AUTO, FULL, NONE, RECOMPUTES
 from pipesched.estimation.setup_reader import read_unsized
 from pipesched.names import require_name
+from pipesched.pipeline.given_numbers import exact_number, is_several
+from pipesched.pipeline.quantities import to_fraction
+from pipesched.pipeline.units_of_measure import MEMORY, Unit
 from pipesched.schedulers.registry import FAMILIES, family
 from pipesched.tuning.point import FIELDS
 from pipesched.tuning.space import Space, automatic, usual_algorithms
@@ -33,11 +40,38 @@ def read_space(config: Any, overrides: Mapping[str, Any], algorithms: Sequence[s
     Raises ConfigError that says where the value at fault stands.
     """
     values = load_values(config, overrides)
+    require_place(values)
     sections = {name: values[name].value for name in SECTIONS if name in values}
     try:
-        return _space(values, sections, algorithms)
+        space = _space(values, sections, algorithms)
+        _require_use(space)
     except ConfigError as error:
-        raise located(error, sections) from None
+        others = {key: value for key, value in values.items() if key not in SECTIONS}
+        raise located(located_value(error, others), sections) from None
+    return space
+
+
+def _require_use(space: Space) -> None:
+    """Raise ConfigError for a value beside the sections that no layout of the space can have."""
+    refused, tried = None, set[tuple[int, int]]()
+    for layout in space.layouts() if space.replaces else ():
+        size = layout.pipeline, layout.chunks
+        if size in tried:
+            continue
+        try:
+            setup = space.setup(layout)
+        except ConfigError:
+            continue
+        tried.add(size)
+        try:
+            derive(setup, space.given)
+        except ConfigError as error:
+            if refused is None and error.key in space.given:
+                refused = ConfigError(error.message, error.key, entry=error.entry)
+        else:
+            return
+    if refused is not None:
+        raise refused
 
 
 def _space(values: Values, sections: Mapping[str, Section], algorithms: Sequence[str] | None) -> Space:
@@ -50,7 +84,8 @@ def _space(values: Values, sections: Mapping[str, Section], algorithms: Sequence
         for field in FIELDS
     }
     names = usual_algorithms(tuple(FAMILIES)) if algorithms is None else _named(algorithms)
-    given = {key: one.value for key, one in values.items() if key not in (*SECTIONS, "algorithm", "name")}
+    others = (*SECTIONS, *INSTEAD, "algorithm", "name")
+    given = {key: one.value for key, one in values.items() if key not in others and one.value is not None}
     return Space(
         model=model,
         hardware=hardware,
@@ -65,7 +100,15 @@ def _space(values: Values, sections: Mapping[str, Section], algorithms: Sequence
         name=str(values["name"].value) if "name" in values else "",
         data=unsized.data,
         sections={name: _as_given(name, section) for name, section in sections.items()},
+        budget=_budget(given.get("budget")),
     )
+
+
+def _budget(value: Any) -> Fraction | None:
+    """Return the budget of every device in GB; None where none or one for each is given. Raises ConfigError."""
+    if value is None or is_several(value):
+        return None
+    return to_fraction(exact_number("budget", value, Unit(MEMORY, "GB"), positive=True))
 
 
 def _as_given(name: str, section: Section) -> Any:

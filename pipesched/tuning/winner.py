@@ -10,6 +10,7 @@ import yaml
 
 from pipesched.config.fields import BY_NAME
 from pipesched.estimation.result import Estimate
+from pipesched.pipeline.quantities import to_fraction
 from pipesched.tuning.space import Space
 from pipesched.tuning.trial import Trial
 
@@ -30,11 +31,11 @@ def winner_config(space: Space, best: Trial, estimate: Estimate) -> str:
     for name, value in space.given.items():
         _put(content, BY_NAME[name].key, value)
     content["algorithm"] = estimate.outcome.algorithm
-    return f"{_heading(best, estimate)}\n{_dump(content)}"
+    return f"{_heading(space, best, estimate)}\n{_dump(content)}"
 
 
-def _heading(best: Trial, estimate: Estimate) -> str:
-    rate, held = best.rate, f"{best.memory:.1f} of {float(estimate.setup.hardware.memory):g} GB"
+def _heading(space: Space, best: Trial, estimate: Estimate) -> str:
+    rate, held = best.rate, f"{best.memory:.1f} of {float(space.capacity):g} GB"
     lines = [f"# The best of a space: {rate:,.1f} tokens/s/GPU, {held}, estimated by pipesched."]
     if best.point.algorithm != estimate.outcome.algorithm:
         lines.append(f"# That is the schedule that solve found for these stages; {estimate.outcome.algorithm} reaches")
@@ -55,7 +56,17 @@ def _plain(value: Any) -> Any:
         return [_plain(one) for one in value]
     if isinstance(value, Decimal):
         return int(value) if value == int(value) else float(value)
-    return value if isinstance(value, (int, float, str, bool)) or value is None else str(value)
+    if isinstance(value, str):  # a text that spells a number is one, which no file may say so
+        return _spelled(value)
+    return value if isinstance(value, (int, float, bool)) or value is None else str(value)
+
+
+def _spelled(text: str) -> Any:
+    try:
+        number = to_fraction(text)
+    except ValueError:
+        return text
+    return int(number) if number.denominator == 1 else float(number)
 
 
 def _dump(content: Mapping[str, Any]) -> str:

@@ -49,6 +49,14 @@ FAMILIES = (
     "1f1b", "naive", "interleaved", "zb-h1", "zb-h2", "zb-v", "dualpipe", "dualpipe-v", "hanayo", "looped-bfs", "list",
     "1f1b-v", "chimera", "eager-1f1b", "interleaved-zb", "gis-h", "1f1b-overlap", "interleaved-overlap",
 )  # fmt: skip
+SPACE: Config = {
+    "model": {**LLAMA, "num_hidden_layers": 8},
+    "hardware": {**GPU, "memory": 8},
+    "parallel": {"gpus": 8, "tensor": [1, 2], "pipeline": [2, 4], "chunks": [1, 2], "context": 1, "expert": 1},
+    "batch": {"sequence": 1024, "global": 32, "micro": [1, 2]},
+    "training": {"recompute": ["none", "full"]},
+}
+ALGORITHMS = ["1f1b", "zb-h1", "interleaved", "zb-v", "hanayo", "list", "1f1b-v", "dualpipe-v"]
 WAYS = ("tensor", "pipeline", "chunks", "context", "expert", "expert_tensor")
 
 

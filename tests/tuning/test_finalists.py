@@ -18,8 +18,7 @@ from pipesched.tuning.gpu_time import gpu_time
 from pipesched.tuning.point import Layout, Point
 from pipesched.tuning.trial import Task
 from tests.estimation.setups import setup
-from tests.tuning.spaces import GPU, LLAMA, Config
-from tests.tuning.test_tune import SPACE
+from tests.tuning.spaces import GPU, LLAMA, SPACE, Config
 
 SMALL: Config = {"num_hidden_layers": 4, "hidden_size": 2048, "num_attention_heads": 16, "intermediate_size": 5632}
 

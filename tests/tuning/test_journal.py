@@ -10,8 +10,8 @@ from pipesched.tuning.journal import open_journal
 from pipesched.tuning.prune import BOUND, Dropped
 from pipesched.tuning.trial import Trial
 from tests.tuning.made import layout, trial
+from tests.tuning.spaces import ALGORITHMS, SPACE
 from tests.tuning.test_space import space
-from tests.tuning.test_tune import NAMES, SPACE
 
 FITS = trial(layout(2, 4, recompute=3), "zb-h1", 10_412.123456789, 61.2)
 OTHERS = (
@@ -82,7 +82,7 @@ def test_an_empty_file_and_none(tmp_path: Path) -> None:
 def test_the_journal_of_a_search_tells_every_point(tmp_path: Path) -> None:
     """Every point of the space is on one line, simulated or dropped with a reason, as many as the answer counts."""
     path = tmp_path / "journal"
-    tuning = pipesched.tune(None, NAMES, resume=path, **SPACE)
+    tuning = pipesched.tune(None, ALGORITHMS, resume=path, **SPACE)
     head, *lines = map(json.loads, path.read_text("utf-8").splitlines())
     assert (head["format"], head["version"], head["points"]) == ("pipesched.journal", 1, tuning.space)
     trials = [line for line in lines if "algorithm" in line]

@@ -7,10 +7,11 @@ from typing import Any
 import pytest
 
 from pipesched.errors import ConfigError
+from pipesched.estimation.divisors import divisors
 from pipesched.schedulers.registry import FAMILIES, family
 from pipesched.tuning.point import FIELDS, Layout, Point
 from pipesched.tuning.prune import REASONS, Dropped, sift
-from pipesched.tuning.space import Space, divisors
+from pipesched.tuning.space import Space
 from pipesched.tuning.space_reader import read_space
 from tests.tuning.spaces import DENSE_FIRST, EXPERTS, GPU, LLAMA, Config
 

@@ -1,0 +1,75 @@
+"""Values that a user gives beside a model: each point still means what `estimate` says of it."""
+
+from __future__ import annotations
+
+from fractions import Fraction
+from typing import Any
+
+import pytest
+
+import pipesched
+from pipesched.pipeline.quantities import to_fraction
+from tests.tuning.spaces import ALGORITHMS, GPU, SPACE, Config, enumerated
+
+BUDGET = "3.5"  # GB for states and activations
+MEMORY = float(Fraction(BUDGET) * Fraction(104, 100) + Fraction(3, 4))  # of a GPU that leaves so much
+PLENTY: Config = {**SPACE, "hardware": {**GPU, "memory": 80}}
+
+
+def rows(**more: Any) -> list[tuple[Any, ...]]:
+    """The best points of the space, with their memory."""
+    found = pipesched.tune(None, ALGORITHMS, top=1000, **more)
+    return [(row.point.key, row.step, row.memory, row.spare) for row in found.rows]
+
+
+def test_a_budget_is_obeyed_as_a_smaller_gpu_would_be() -> None:
+    """The best points are those of a GPU whose memory leaves that budget, and of them the same ones are simulated."""
+    given = pipesched.tune(None, ALGORITHMS, **PLENTY, budget=BUDGET)
+    smaller = pipesched.tune(None, ALGORITHMS, **{**SPACE, "hardware": {**GPU, "memory": MEMORY}})
+    assert given.rows[0].step == smaller.rows[0].step
+    assert [row.point for row in given.rows] == [row.point for row in smaller.rows]
+    assert given.pruned == smaller.pruned
+    assert given.pruned["memory"] > 0
+    assert given.capacity == MEMORY
+    free = pipesched.tune(None, ALGORITHMS, **PLENTY)
+    assert free.rows[0].rate > given.rows[0].rate
+
+
+@pytest.mark.parametrize("value", [BUDGET, 3, [3, 3.5]])
+def test_rows_under_a_budget_are_those_of_estimate(value: Any) -> None:
+    """Every point that fits is a row or is not faster than the best one; the best is the best of all points."""
+    config = {**PLENTY, "parallel": {**PLENTY["parallel"], "pipeline": 2}}
+    found = pipesched.tune(None, ALGORITHMS, **config, budget=value)
+    all_points = [one.estimate for one in enumerated({**config, "budget": value}, ALGORITHMS) if one.estimate]
+    fitting = [one for one in all_points if one.fits]
+    assert 0 < len(fitting) < len(all_points)
+    assert all(one.fits == one.outcome.schedule.fits for one in all_points)
+    assert found.rows[0].rate == max(one.step.tokens_per_second_per_gpu for one in fitting)
+    confirmed = pipesched.estimate(found.config)
+    assert (confirmed.step, confirmed.fits) == (found.rows[0].step, True)
+
+
+def test_changes_keep_a_given_budget() -> None:
+    """What is suggested where a given budget is too small fits it, and not only the GPU."""
+    sizes = {"tensor": 1, "pipeline": 4, "chunks": 1}
+    config = {**PLENTY, "parallel": {**PLENTY["parallel"], **sizes}, "batch": {**PLENTY["batch"], "micro": 2},
+              "training": {}}  # fmt: skip
+    found = pipesched.estimate(None, "1f1b", **config, budget=2.3)
+    assert not found.fits
+    assert pipesched.estimate(None, "1f1b", **config).fits
+    helping = pipesched.estimation.estimate.changes(found)
+    assert helping
+    assert all(change.estimate.fits and change.estimate.outcome.schedule.fits for change in helping)
+    budgets = [limit for change in helping for limit in change.estimate.problem.memory.budget or ()]
+    assert {to_fraction(limit) for limit in budgets} == {Fraction("2.3")}
+
+
+def test_a_given_placement_is_that_of_every_point() -> None:
+    """Algorithms run the stages of that placement or do not apply, as `estimate` says."""
+    config = {**PLENTY, "parallel": {**PLENTY["parallel"], "pipeline": 4, "chunks": 2}, "placement": "v"}
+    found = pipesched.tune(None, ALGORITHMS, **config, top=1000)
+    ones = [one for one in enumerated(config, ALGORITHMS) if one.estimate is not None]
+    assert {row.point.algorithm for row in found.rows} <= {one.algorithm for one in ones}
+    assert {one.algorithm for one in ones} < set(ALGORITHMS)
+    assert found.rows[0].rate == max(one.estimate.step.tokens_per_second_per_gpu for one in ones if one.estimate)
+    assert pipesched.estimate(found.config).step == found.rows[0].step
