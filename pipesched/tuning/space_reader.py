@@ -40,7 +40,8 @@ def read_space(config: Any, overrides: Mapping[str, Any], algorithms: Sequence[s
     Raises ConfigError that says where the value at fault stands.
     """
     values = load_values(config, overrides)
-    require_place(values)
+    if "model" in values:  # without one nothing is derived, which is said first
+        require_place(values)
     sections = {name: values[name].value for name in SECTIONS if name in values}
     try:
         space = _space(values, sections, algorithms)
