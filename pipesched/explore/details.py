@@ -5,11 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import NamedTuple
 
+from pipesched.core.idle_time import Idle
 from pipesched.core.order_moves import moved
 from pipesched.core.reasons import NOTHING, Arc, TimedTasks
 from pipesched.errors import Deadlock
 from pipesched.explore.board import LIVE, Board, legal, place_of
 from pipesched.explore.sheet import Version
+from pipesched.explore.walks import Pause
 from pipesched.render.marks import IDLE_MARKS
 
 MOST_INPUTS = 4
@@ -135,3 +137,15 @@ def gap_before(board: Board, task: int) -> str:
         f"{board.number(gap.end - gap.start)} {IDLE_MARKS[gap.idle].meaning}: {board.gap_words(gap)}" for gap in found
     ]
     return "; ".join(texts)
+
+
+def pause_reasons(board: Board, pause: Pause) -> tuple[str, str]:
+    """Return how much of a pause is of which class, most first: `wait 10, order 5`; and why, for its longest part."""
+    parts = [gap for gap in board.gaps if gap.device == pause.row and pause.start <= gap.start < pause.end]
+    totals: dict[Idle, int] = {}
+    for gap in parts:
+        totals[gap.idle] = totals.get(gap.idle, 0) + gap.end - gap.start
+    classes = sorted(totals.items(), key=lambda item: -item[1])
+    text = ", ".join(f"{IDLE_MARKS[idle].meaning} {board.number(ticks)}" for idle, ticks in classes)
+    longest = max(parts, key=lambda gap: gap.end - gap.start, default=None)
+    return text, "" if longest is None else board.gap_words(longest)

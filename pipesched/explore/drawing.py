@@ -24,7 +24,7 @@ from pipesched.render.strip import peak_text
 from pipesched.render.timescale import TimeScale, fit
 
 SELECTED_NAME = Style(bold=True)
-SELECTED = Style(reverse=True, bold=True)
+SELECTED = Style(reverse=True, bold=True)  # of the terminal's own colours: dark on light or light on dark, never idle
 MARKS = {  # what stands below a row: its style in colour; of several in a column the last
     "-": Style(color="green"),
     "[": Style(color="green", bold=True),
@@ -38,6 +38,9 @@ MARKS = {  # what stands below a row: its style in colour; of several in a colum
     "!": Style(color="red", bold=True, reverse=True),
 }
 AXIS = 2  # lines
+LEGEND = 3  # lines with the one between
+SPACED = 3  # lines of a row with its marks and its memory
+LEAST_USED = 0.8  # of the width by equal columns for equal times; else time is spread over all of it
 
 
 class Screen(NamedTuple):
@@ -47,6 +50,7 @@ class Screen(NamedTuple):
     height: int
     colour: bool = True
     ascii_only: bool = False
+    strips: bool = False  # of memory, where there is room for those of all rows
 
 
 class Drop(NamedTuple):
@@ -64,6 +68,7 @@ class Drawing(NamedTuple):
     gutter: int
     scale: TimeScale
     first: int  # the tick of the schedule that is time 0 of its tasks
+    wanted: int  # lines that would show all rows, with room between them
 
     def row_at(self, line: int) -> int:
         """Return the row of a line, or NOTHING."""
@@ -92,14 +97,17 @@ def draw(state: State, view: Viewport, screen: Screen, drop: Drop | None = None)
     painter = painter_of(state.board)
     first = first_tick(state.board)
     view.resize(max(sheet.board.tasks.makespan + first_tick(sheet.board) for sheet in state.sheets))
-    memory = "memory" in state.shown
     names = painter.names(long=screen.width >= WIDE)
     gutter = max(4, *(len(name) + 1 for name in names))
+    roomy = screen.strips and SPACED * len(names) + AXIS <= screen.height
+    memory = ("memory" in state.shown) != roomy
     tail = len(" idle") if screen.width >= WIDE else 0
     ends = [extra.end for row in range(len(names)) for extra in _ends(painter, row, memory)]
     tail = max([tail, *(len(end) + 1 for end in ends)])
     columns = max(screen.width - gutter - tail, 2)
     scale = fit(view.window, painter.quantum(), columns)
+    if scale.columns < LEAST_USED * columns:
+        scale = TimeScale(view.window, columns)
     layout = Layout(gutter, [scale], tail, screen.colour, screen.ascii_only)
     critical = frozenset(state.board.tasks.critical_path) if "critical" in state.shown else frozenset()
     painter.prepare(layout, critical if screen.colour else frozenset())
@@ -203,7 +211,8 @@ class _Pen:
         row = min(row, len(self.names) - 1)
         bottom = [*self._extras(self.painter.bottom())]
         left = self.screen.height - AXIS - len(bottom)
-        spaced = len(self._row(0, spaced=True)) * len(self.names) <= left
+        whole = len(self._row(0, spaced=True)) * len(self.names)
+        spaced = whole <= left
         view.top = min(view.top, row, max(len(self.names) - 1, 0))
         while True:
             blocks: list[tuple[int, list[Line]]] = []
@@ -217,7 +226,8 @@ class _Pen:
             last = blocks[-1][0] - (used > left)  # that is seen whole
             if row <= last or view.top >= row:
                 break
-            view.top += max(row - last, 1)
+            is_far = row > last + 1
+            view.top = row - max(last - view.top, 0) // 2 if is_far else view.top + 1
         lines: list[Line] = [*_lines_of([*axis(self.layout, self.painter.per_unit())])]
         rows = [NOTHING] * len(lines)
         for number, block in blocks:
@@ -227,7 +237,8 @@ class _Pen:
         rows += [NOTHING] * len(bottom)
         lines += self._legend(self.screen.height - len(lines))
         del lines[self.screen.height :]
-        return Drawing(lines, rows, self.layout.gutter, self.layout.scale, first)
+        wanted = AXIS + whole + len(bottom) + LEGEND
+        return Drawing(lines, rows, self.layout.gutter, self.layout.scale, first, wanted)
 
     def _row(self, number: int, *, spaced: bool) -> list[Line]:
         layout, painter = self.layout, self.painter
@@ -246,9 +257,10 @@ class _Pen:
             else:
                 lines.append([head, *shown, *self._share(number)])
         marked = self.marks.segments(number, colour=layout.colour)
-        if marked or spaced:
+        if marked:
             lines.append([Segment(" " * layout.gutter), *marked])
-        return [*lines, *self._extras(painter.below(number, memory=self.memory))]
+        lines += self._extras(painter.below(number, memory=self.memory))
+        return [*lines, []] if spaced and not marked else lines
 
     def _share(self, number: int) -> Line:
         tasks = self.marks.tasks
@@ -261,7 +273,7 @@ class _Pen:
         """Return the cells with the selected task in reverse."""
         task = self.state.selected
         return [
-            Segment(cell.text, (cell.style or Style()) + SELECTED) if task == run.slot or task in run.slots else cell
+            Segment(cell.text, SELECTED) if task == run.slot or task in run.slots else cell
             for run, cell in zip(runs, cells, strict=True)
         ]
 

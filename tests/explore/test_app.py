@@ -203,7 +203,7 @@ def test_kept_schedules_are_drawn_where_there_is_room() -> None:
         await pilot.pause()
         assert desk.kept.size.height > 4
         assert "2 interleaved" in "".join(segment.text for segment in desk.kept.lines[0])
-        assert "algorithm" in said(desk, "parameters")
+        assert [line.about for line in desk.parameters.lines][:3] == ["algorithm", "microbatches", "stages"]
         assert "idle time" in said(desk, "reasons-text")
 
     play(app_of(state), script, (200, 50))

@@ -12,13 +12,15 @@ from rich.text import Text
 from pipesched.core.idle_time import Idle
 from pipesched.core.reasons import NOTHING
 from pipesched.explore.board import LIVE, legal
-from pipesched.explore.details import details, title
+from pipesched.explore.details import details, pause_reasons, title
 from pipesched.explore.drawing import Drawing
 from pipesched.explore.keys import KEYS
 from pipesched.explore.painters import painter_of
 from pipesched.explore.pipeline_board import MOST_SENSITIVE, PipelineBoard
+from pipesched.explore.planning import Field
 from pipesched.explore.pool import Pool
-from pipesched.explore.state import State
+from pipesched.explore.state import ALGORITHM, State
+from pipesched.explore.walks import pauses
 from pipesched.pipeline.kinds import KINDS
 from pipesched.render.cells import Line
 from pipesched.render.frame import Layout
@@ -26,7 +28,7 @@ from pipesched.render.marks import IDLE_MARKS
 
 ABOUT = 13  # columns of what a line of details is about
 MOST_ROWS = 8  # of a table beside the chart
-FOOTER = ("move(-1)", "undo", "best", "why", "algorithm", "parameters", "keep", "switch(1)", "solve", "save", "redo")
+FOOTER = ("move(-1)", "undo", "best", "why", "algorithm", "parameters", "save", "keep", "switch(1)", "solve", "redo")
 BOLD, DIM = Style(bold=True), Style(dim=True)
 
 
@@ -40,8 +42,10 @@ def title_text(state: State, width: int) -> Text:
         if len(text) + 2 + len(part) + len(tail) + len(edited) <= width:
             text.append(f"  {part}")
     if edited:
-        text.append(edited, style="bold yellow")
-    return text.append(tail)
+        text.append(edited, style="bold")
+    text.append(tail)
+    text.pad_right(max(width - len(text), 0))
+    return text
 
 
 def details_text(state: State) -> Text:
@@ -57,7 +61,7 @@ def details_text(state: State) -> Text:
 def footer_text(state: State, width: int, *, empty: bool, searching: bool) -> Text:
     """Return the keys that do something now, as many as fit."""
     if searching:
-        return Text("Esc stop", style="bold")
+        return Text("Esc stop".ljust(width), style="bold")
     useless = {
         "undo": not state.sheet.done,
         "redo": not state.sheet.undone,
@@ -72,15 +76,13 @@ def footer_text(state: State, width: int, *, empty: bool, searching: bool) -> Te
             first, _, rest = key.short.partition(" ")
             text.append(first, style="bold").append(f" {rest}  ")
     text.right_crop(2)
+    text.pad_right(max(width - len(text), 0))
     return text
 
 
-def parameters_text(state: State) -> Text:
-    """Return algorithm and parameters."""
-    text = Text().append("algorithm\n", style="dim").append(f"{state.sheet.version.algorithm}\n\n", style="bold")
-    for field in state.planner.fields(state.board):
-        text.append(f"{field.label}\n", style="dim").append(f"{field.value or 'none'}\n")
-    return text.append("\ne changes them\na the algorithm", style="dim")
+def parameter_fields(state: State) -> list[Field]:
+    """Return the lines beside the chart: the algorithm, then the parameters."""
+    return [Field(ALGORITHM, ALGORITHM, state.sheet.version.algorithm), *state.planner.fields(state.board)]
 
 
 def reasons_text(state: State, *, asked: bool = False) -> Text:
@@ -103,9 +105,10 @@ def reasons_text(state: State, *, asked: bool = False) -> Text:
     for line in _sensitive(state):
         text.append(line)
     text.append("\nlongest gaps\n", style="bold")
-    for gap in sorted(board.gaps, key=lambda gap: (gap.start - gap.end, gap.device))[:MOST_ROWS]:
-        when = f"{board.row_name(gap.device)}  {board.number(gap.start)}-{board.number(gap.end)}"
-        text.append(f"{when}\n").append(f"  {IDLE_MARKS[gap.idle].meaning}: {board.gap_words(gap)}\n", style="dim")
+    for pause in sorted(pauses(tasks), key=lambda pause: (-pause.length, pause.row, pause.start))[:MOST_ROWS]:
+        when = f"{board.row_name(pause.row)}  {board.number(pause.start)}-{board.number(pause.end)}"
+        classes, words = pause_reasons(board, pause)
+        text.append(f"{when}  {classes}\n").append(f"  {words}\n", style="dim")
     return text
 
 
