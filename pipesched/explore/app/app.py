@@ -92,6 +92,8 @@ class ExploreApp(App[None]):
 
 def run_app(state: State, pool: Pool | None = None, *, colour: bool = True, ascii_only: bool = False) -> int:
     """Run the app until it is left; return 0, or 1 where it broke."""
+    for name in ("COLUMNS", "LINES"):  # where they are exported, Textual would believe them, whatever the size is now
+        os.environ.pop(name, None)
     app = ExploreApp(state, pool, colour=colour, ascii_only=ascii_only)
     app.run()
     return app.return_code or 0
