@@ -62,6 +62,9 @@ class Board(Protocol):
     def row_name(self, row: int) -> str:
         """Name a device or a unit."""
 
+    def drawn_with(self, row: int) -> int:
+        """Return the device or unit below which a row is drawn: of a lane the last of its devices."""
+
     def why_fixed(self, task: int) -> str:
         """Say why a task cannot be moved at all; empty if it can."""
 

@@ -134,9 +134,19 @@ def gap_before(board: Board, task: int) -> str:
     if not found:
         return "none"
     texts = [
-        f"{board.number(gap.end - gap.start)} {IDLE_MARKS[gap.idle].meaning}: {board.gap_words(gap)}" for gap in found
+        f"{board.number(gap.end - gap.start)} {IDLE_MARKS[gap.idle].meaning}: "
+        + (_if_first(board, gap.culprit, task) if gap.idle is Idle.ORDER else board.gap_words(gap))
+        for gap in found
     ]
     return "; ".join(texts)
+
+
+def _if_first(board: Board, task: int, other: int) -> str:
+    """Say that a task of the same row could run, and what the makespan would be if it came before another one."""
+    name, position = board.name(task), place_of(board, other).position
+    if not legal(board, task).allow(position):
+        return f"{name} could run, but not before {board.name(other)}"
+    return f"{name} could run; before {board.name(other)}: {makespan_after(board, task, position)}"
 
 
 def pause_reasons(board: Board, pause: Pause) -> tuple[str, str]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from itertools import zip_longest
 from typing import NamedTuple
 
 from rich.segment import Segment
@@ -121,6 +122,13 @@ def _ends(painter: Painter, row: int, memory: bool) -> Iterator[Extra]:
         yield Extra("", [], peak_text(painter.schedule, row))
 
 
+class Drawn(NamedTuple):
+    """A line of cells, and the row that it shows: of a device, or of a lane."""
+
+    row: int
+    line: Line
+
+
 class _Marks:
     """The line of marks below each row."""
 
@@ -160,7 +168,7 @@ class _Marks:
 
     def _of(self, task: int, mark: str) -> None:
         row = self.tasks.machine[task]
-        if 0 <= row < self.tasks.devices:
+        if row != NOTHING:
             self._mark(row, self.tasks.starts[task], self.tasks.ends[task], mark)
 
     def _mark(self, row: int, start: int, end: int, mark: str, keep: str = "") -> None:
@@ -207,15 +215,14 @@ class _Pen:
     def drawn(self, view: Viewport, first: int) -> Drawing:
         """Return the drawing."""
         selected = self.state.selected
-        row = self.marks.tasks.machine[selected] if selected != NOTHING else 0
-        row = min(row, len(self.names) - 1)
-        bottom = [*self._extras(self.painter.bottom())]
+        row = self.state.board.drawn_with(self.marks.tasks.machine[selected]) if selected != NOTHING else 0
+        bottom = [self._extra(extra) for extra in self.painter.bottom()]
         left = self.screen.height - AXIS - len(bottom)
         whole = len(self._row(0, spaced=True)) * len(self.names)
         spaced = whole <= left
         view.top = min(view.top, row, max(len(self.names) - 1, 0))
         while True:
-            blocks: list[tuple[int, list[Line]]] = []
+            blocks: list[tuple[int, list[Drawn]]] = []
             used = 0
             for number in range(view.top, len(self.names)):
                 block = self._row(number, spaced=spaced)
@@ -230,9 +237,9 @@ class _Pen:
             view.top = row - max(last - view.top, 0) // 2 if is_far else view.top + 1
         lines: list[Line] = [*_lines_of([*axis(self.layout, self.painter.per_unit())])]
         rows = [NOTHING] * len(lines)
-        for number, block in blocks:
-            lines += block
-            rows += [number] * len(block)
+        for _, block in blocks:
+            lines += [drawn.line for drawn in block]
+            rows += [drawn.row for drawn in block]
         lines += bottom
         rows += [NOTHING] * len(bottom)
         lines += self._legend(self.screen.height - len(lines))
@@ -240,7 +247,7 @@ class _Pen:
         wanted = AXIS + whole + len(bottom) + LEGEND
         return Drawing(lines, rows, self.layout.gutter, self.layout.scale, first, wanted)
 
-    def _row(self, number: int, *, spaced: bool) -> list[Line]:
+    def _row(self, number: int, *, spaced: bool) -> list[Drawn]:
         layout, painter = self.layout, self.painter
         row = painter.row(number)
         runs = row.runs(layout.scale) if row.order else [Run(layout.scale.columns, None)]
@@ -251,7 +258,7 @@ class _Pen:
         head = Segment(self.names[number].ljust(layout.gutter), OVER if over else SELECTED_NAME if selected else None)
         lines: list[Line] = []
         for count, cells in enumerate(painter.lines(runs)):
-            shown = self._selected(runs, cells) if layout.colour else cells
+            shown = self._selected(runs, cells)
             if count:
                 lines.append([Segment(" " * layout.gutter), *shown])
             else:
@@ -259,8 +266,8 @@ class _Pen:
         marked = self.marks.segments(number, colour=layout.colour)
         if marked:
             lines.append([Segment(" " * layout.gutter), *marked])
-        lines += self._extras(painter.below(number, memory=self.memory))
-        return [*lines, []] if spaced and not marked else lines
+        room = [Drawn(number, [])] if spaced and not marked else []
+        return [*(Drawn(number, line) for line in lines), *self._below(number), *room]
 
     def _share(self, number: int) -> Line:
         tasks = self.marks.tasks
@@ -270,18 +277,30 @@ class _Pen:
         return [Segment(f"{1 - busy / tasks.makespan:.0%}".rjust(self.layout.tail), DIM)]
 
     def _selected(self, runs: Sequence[Run], cells: Line) -> Line:
-        """Return the cells with the selected task in reverse."""
+        """Return the cells with the selected task in reverse, where there are colours; else a mark below says it."""
         task = self.state.selected
+        if not self.layout.colour:
+            return cells
         return [
             Segment(cell.text, SELECTED) if task == run.slot or task in run.slots else cell
             for run, cell in zip(runs, cells, strict=True)
         ]
 
-    def _extras(self, extras: Iterator[Extra]) -> Iterator[Line]:
-        for extra in extras:
-            head = Segment(extra.name.ljust(self.layout.gutter), DIM)
-            end = [Segment(extra.end.rjust(self.layout.tail), DIM)] if extra.end else []
-            yield [head, *extra.segments, *end]
+    def _below(self, number: int) -> Iterator[Drawn]:
+        """Yield what stands below a device: memory, and the lanes of its transfers, each with its marks."""
+        extras = [*self.painter.below(number, memory=self.memory)]
+        for extra, after in zip_longest(extras, extras[1:]):
+            row = number if extra.row == NOTHING else extra.row
+            yield Drawn(row, self._extra(extra))
+            marked = self.marks.segments(row, colour=self.layout.colour) if row != number else []
+            if marked and (after is None or after.row != extra.row):
+                yield Drawn(row, [Segment(" " * self.layout.gutter), *marked])
+
+    def _extra(self, extra: Extra) -> Line:
+        head = Segment(extra.name.ljust(self.layout.gutter), DIM)
+        end = [Segment(extra.end.rjust(self.layout.tail), DIM)] if extra.end else []
+        segments = self._selected(extra.runs, extra.segments) if extra.runs else extra.segments
+        return [head, *segments, *end]
 
     def _legend(self, left: int) -> list[Line]:
         if left <= 0:

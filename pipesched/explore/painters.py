@@ -7,9 +7,11 @@ from typing import NamedTuple, Protocol
 
 from rich.segment import Segment
 
+from pipesched.core.reasons import NOTHING
 from pipesched.explore.board import Board
 from pipesched.explore.pipeline_board import PipelineBoard
 from pipesched.explore.unit_board import UnitBoard
+from pipesched.pipeline.kinds import Resource
 from pipesched.pipeline.schedule import Schedule
 from pipesched.render.cells import Cells, ColourCells, LetterCells, Line
 from pipesched.render.fold import is_narrow
@@ -23,11 +25,13 @@ from pipesched.render.units_chart import UnitChart
 
 
 class Extra(NamedTuple):
-    """A line below a row: its name, its segments, and what stands at its end."""
+    """A line below a row: its name, its segments, and what stands at its end; of a lane its row and its runs."""
 
     name: str
     segments: Line
     end: str = ""
+    row: int = NOTHING
+    runs: Sequence[Run] = ()
 
 
 class Painter(Protocol):
@@ -119,8 +123,10 @@ class PipelinePainter:
             yield Extra("mem", strip, peak_text(self.schedule, number))
         for name, lane in lane_rows(self.schedule, number):
             of_two = self.schedule.problem.lanes == "pair"
-            for count, line in enumerate(self.cells.lines(lane.runs(*layout.scales), of_two=of_two)):
-                yield Extra("" if count else name, line)
+            runs = lane.runs(*layout.scales)
+            row = self.schedule.problem.resource(number, Resource(name))
+            for count, line in enumerate(self.cells.lines(runs, of_two=of_two)):
+                yield Extra("" if count else name, line, "", row, runs)
 
     def bottom(self) -> Iterator[Extra]:
         """Yield nothing: all stands below devices."""

@@ -159,6 +159,11 @@ class PipelineBoard:
         of = " and ".join(map(str, self.problem.devices_of_lanes(lane)))
         return f"the lane of device {of} {'from' if back else 'to'} host memory"
 
+    def drawn_with(self, row: int) -> int:
+        """Return the device below which a row is drawn: of a lane the last of its devices."""
+        devices = self.problem.devices
+        return row if row < devices else self.problem.devices_of_lanes((row - devices) // 2)[-1]
+
     def why_fixed(self, task: int) -> str:
         """Say why a task cannot be moved at all: transfers have lanes of their own."""
         if KINDS[self.plan.index.op(task).kind].is_transfer:
@@ -203,7 +208,7 @@ class PipelineBoard:
         for row in self.sensitive:
             if (row.stage, row.kind) == (op.stage, kind):
                 what = kind if kind == "overlap" else KINDS[kind].name
-                return f"{what} of stage {row.stage}: one less gains {row.faster}, one more costs {row.slower}"
+                return f"{what} of stage {row.stage}: a unit less gains {row.faster}, a unit more costs {row.slower}"
         return ""
 
     @cached_property

@@ -124,7 +124,9 @@ class PipelinePlanner:
         hint = schedule if not _pipeline(board).missing and schedule.fits and _plain(problem, board) else None
         outcome = solve(problem, time_limit=SECONDS, stop=stop, listener=listener, hint=hint)
         proved = "optimal" if outcome.status == Status.OPTIMAL else f"at most {outcome.gap:.1%} from the best"
-        return Planned(board_of(outcome), "solve", f", {proved}")
+        found = board_of(outcome)
+        splits = found.plan.index.letters != _pipeline(board).plan.index.letters and "W" in found.plan.index.letters
+        return Planned(found, "solve", f", {proved}" + (", by splitting the backward" if splits else ""))
 
     def best_move(self, board: Board, stop: Event) -> Move | None:
         """Return the move that shortens a schedule most."""

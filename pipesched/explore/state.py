@@ -127,7 +127,8 @@ class State:
         if board.missing or len(board.tasks.durations) > AT_ONCE:
             return text
         classes, words = pause_reasons(board, pause)
-        return f"{text}: {classes}; {words}"
+        is_behind = board.tasks.starts[pause.task] < pause.start  # then no line of details says why
+        return f"{text}: {classes}" + (f"; {words}" if is_behind else "")
 
     # Edits
 
@@ -236,7 +237,9 @@ class State:
         self.sheet.put(after, f"planned by {planned.algorithm}", select=self.sheet.selected_name, in_place=again)
         dropped = "; your edits are dropped, u brings them back" if before.edits else ""
         makespan = planned.board.number(planned.board.amounts.makespan)
-        self.message = f"{planned.algorithm}: makespan {makespan}{planned.note}{dropped}"
+        found = planned.board.amounts.makespan - before.board.amounts.makespan
+        gain = f" ({change(planned.board, found)})" if parameters is None and not before.board.missing else ""
+        self.message = f"{planned.algorithm}: makespan {makespan}{gain}{planned.note}{dropped}"
 
     def best_move(self, stop: Event) -> Move | None:
         """Return the best single move."""

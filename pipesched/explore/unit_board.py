@@ -94,6 +94,10 @@ class UnitBoard:
             row -= unit.count
         return ""
 
+    def drawn_with(self, row: int) -> int:
+        """Return the row itself: units have no lanes."""
+        return row
+
     def why_fixed(self, task: int) -> str:
         """Return nothing: every operation may move in the order of its unit."""
         return ""

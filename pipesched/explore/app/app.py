@@ -18,6 +18,7 @@ Desk { layout: vertical; }
 Desk.small #small { display: block; }
 Desk.small #all { display: none; }
 #title, #message, #footer, #code { height: 1; }
+#title, #message, #footer, #code, #details { text-wrap: nowrap; text-overflow: ellipsis; }
 #title, #footer { text-style: reverse; }
 #details { height: 5; }
 Desk.low #details { height: 2; }

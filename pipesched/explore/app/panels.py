@@ -7,11 +7,12 @@ from collections.abc import Iterator, Sequence
 from rich.console import Group, RenderableType
 from rich.segment import Segment
 from rich.style import Style
+from rich.table import Table
 from rich.text import Text
 
 from pipesched.core.idle_time import Idle
 from pipesched.core.reasons import NOTHING
-from pipesched.explore.board import LIVE, legal
+from pipesched.explore.board import LIVE, legal, rows_of
 from pipesched.explore.details import details, pause_reasons, title
 from pipesched.explore.drawing import Drawing
 from pipesched.explore.keys import KEYS
@@ -58,6 +59,17 @@ def details_text(state: State) -> Text:
     return text
 
 
+def _details(state: State) -> RenderableType:
+    """Return the same, where long lines go on in the next one."""
+    table = Table.grid()
+    table.add_column(width=ABOUT, style="dim")
+    table.add_column()
+    for number, line in enumerate(details(state.board, state.selected)):
+        style = "" if number else "bold"
+        table.add_row(Text(line.about, style), Text(line.text, style))
+    return table
+
+
 def footer_text(state: State, width: int, *, empty: bool, searching: bool) -> Text:
     """Return the keys that do something now, as many as fit."""
     if searching:
@@ -101,7 +113,10 @@ def reasons_text(state: State, *, asked: bool = False) -> Text:
     for idle, ticks in sorted(totals.items(), key=lambda item: -item[1]):
         if ticks:
             text.append(f"{IDLE_MARKS[idle].meaning.ljust(9)}{board.number(ticks).rjust(9)}{ticks / whole:>6.0%}\n")
-    text.append(f"{'all'.ljust(9)}{board.number(whole).rjust(9)}\n\n")
+    text.append(f"{'all'.ljust(9)}{board.number(whole).rjust(9)}\n")
+    busy = sum(tasks.durations[task] for order in rows_of(board) for task in order)
+    least = max(tasks.devices * board.amounts.bound - busy, 0)
+    text.append(f"no order avoids {board.number(least)} of it, one might {board.number(whole - least)}\n\n")
     for line in _sensitive(state):
         text.append(line)
     text.append("\nlongest gaps\n", style="bold")
@@ -117,7 +132,7 @@ def _sensitive(state: State) -> Iterator[Text]:
     if not isinstance(board, PipelineBoard) or board.is_late or len(board.tasks.durations) > MOST_SENSITIVE:
         return
     rows = sorted(board.sensitive, key=lambda row: (-row.faster, -row.slower, row.stage, row.kind))
-    yield Text("one tick of a cost\n", style="bold")
+    yield Text("one unit of a cost\n", style="bold")
     yield Text(f"{''.ljust(18)}{'less':>6}{'more':>6}\n", style="dim")
     for row in rows[:MOST_ROWS]:
         if row.slower:
@@ -183,4 +198,4 @@ def why_text(state: State) -> RenderableType:
             if chained:
                 held.append(f"{word}: {board.name(chained[-1])} waits for {board.name(chained[0])}")
                 held.append(f"{board.through(chained)}\n")
-    return Group(details_text(state), held, reasons_text(state, asked=True))
+    return Group(_details(state), held, reasons_text(state, asked=True))
