@@ -82,7 +82,7 @@ def _begin(
     """Return what is edited at first, and the pool, if it begins empty."""
     from pipesched.cli.words import is_file, only_name, split_words
     from pipesched.errors import ConfigError
-    from pipesched.explore.pipeline_board import board_of, empty_board
+    from pipesched.explore.pipeline_board import board_of
     from pipesched.explore.planning import PipelinePlanner
     from pipesched.explore.pool import Pool
     from pipesched.explore.sheet import loaded
@@ -108,7 +108,7 @@ def _begin(
         return State(loaded(board_of(outcome), outcome.algorithm), planner), None
     if outcome.schedule.plan.lanes:
         raise ConfigError("--empty: places what devices run; leave out --offload")
-    state = State(loaded(empty_board(outcome), outcome.algorithm), planner)
+    state = State(loaded(board_of(outcome).emptied(), outcome.algorithm), planner)
     return state, Pool(state)
 
 

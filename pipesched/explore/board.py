@@ -83,6 +83,24 @@ class Board(Protocol):
     def number(self, ticks: int) -> str:
         """Return a time for people, in the user's unit."""
 
+    def emptied(self) -> Board:
+        """Return the board of the same tasks with none in an order."""
+
+    def homes(self, task: int) -> Sequence[int]:
+        """Return the rows on which a task may run."""
+
+    def home_name(self, task: int) -> str:
+        """Name them in a word of at most four letters, where that is possible: `d3`, `mul`."""
+
+    def why_not_on(self, task: int, row: int) -> str:
+        """Say why a task cannot run on a row that is none of its homes."""
+
+    def likely_after(self, task: int) -> int:
+        """Return what is often placed behind a task: the same of the next microbatch; NOTHING if nothing is."""
+
+    def code(self) -> str:
+        """Return what is placed as a line of Python."""
+
     def light(self) -> Board:
         """Return the same board without what was computed from it."""
 

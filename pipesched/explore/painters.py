@@ -144,7 +144,7 @@ class UnitPainter:
 
     def __init__(self, board: UnitBoard) -> None:
         self.board = board
-        self.chart = UnitChart(board.schedule)
+        self.chart = self.measured = UnitChart(board.schedule)  # of all operations, and of those that are placed
 
     def names(self, *, long: bool) -> list[str]:
         """Return the names of the units."""
@@ -162,6 +162,11 @@ class UnitPainter:
         """Take the scale, and what stands on the critical path, before rows are drawn."""
         self.layout = layout
         self.chart = UnitChart(self.board.schedule, ascii_only=layout.ascii_only, marked=critical)
+        running = self.board.running
+        self.measured = self.chart
+        if running is not None:
+            self.measured = UnitChart(running, ascii_only=layout.ascii_only, marked=critical)
+        self.measured.types = self.chart.types
         length = max(layout.scale.window.end - layout.scale.window.start, 1)
         self.chart.set_names(layout.scale.columns // length)
         self.chart.positions.update(
@@ -188,12 +193,14 @@ class UnitPainter:
 
     def bottom(self) -> Iterator[Extra]:
         """Yield the registers in use."""
-        first, *_ = _split([*self.chart.registers(self.layout)])
-        yield Extra("regs", first[1:-1], str(self.board.schedule.registers))
+        running = self.board.running
+        if running is not None:
+            first, *_ = _split([*self.measured.registers(self.layout)])
+            yield Extra("regs", first[1:-1], str(running.registers))
 
     def legend(self, look: Look, *, memory: bool) -> Iterator[Item]:
         """Yield the items of the legend."""
-        return self.chart.legend(look, self.layout)
+        return self.measured.legend(look, self.layout)
 
 
 def _split(segments: Sequence[Segment]) -> list[Line]:

@@ -221,6 +221,36 @@ class PipelineBoard:
         """Return a time for people, in the user's unit."""
         return number(in_units(ticks, self.problem.ticks.per_unit))
 
+    def emptied(self) -> PipelineBoard:
+        """Return the board of the same slots with none in an order."""
+        bare = replace(self.plan, orders=[[] for _ in self.plan.orders], note="", waits=(), lanes=())
+        return PipelineBoard(self.problem, bare, self.fixed)
+
+    def homes(self, task: int) -> Sequence[int]:
+        """Return the device of a slot: where the plan that the board was made of has it."""
+        home = self.fixed.home.get(task)
+        return [] if home is None else [home]
+
+    def home_name(self, task: int) -> str:
+        """Name the device: `d3`."""
+        return f"d{self.fixed.home[task]}"
+
+    def why_not_on(self, task: int, row: int) -> str:
+        """Say which device the stage of a slot is on."""
+        return f"{self.name(task)} runs on device {self.fixed.home[task]}, where its stage is"
+
+    def likely_after(self, task: int) -> int:
+        """Return the same operation of the next microbatch; NOTHING if there is none."""
+        index = self.plan.index
+        op = index.op(task)
+        return NOTHING if op.microbatch + 1 >= index.microbatches else index.row(op.kind, op.stage)[op.microbatch + 1]
+
+    def code(self) -> str:
+        """Return the placed orders as code: `plan(problem, [["0F0", ..], ..])`."""
+        rows = ", ".join("[" + ", ".join(f'"{slot}"' for slot in self.plan.slots(device)) + "]"
+                         for device in range(self.problem.devices))  # fmt: skip
+        return f"plan(problem, [{rows}])"
+
     def light(self) -> PipelineBoard:
         """Return the same board without what was computed from it."""
         return PipelineBoard(self.problem, self.plan, self.fixed, self.given)
@@ -246,11 +276,3 @@ def board_of(outcome: Outcome) -> PipelineBoard:
     schedule = outcome.schedule
     fixed = Fixed.of(schedule, outcome.bound.ticks)
     return PipelineBoard(schedule.problem, schedule.plan, fixed, schedule)
-
-
-def empty_board(outcome: Outcome) -> PipelineBoard:
-    """Return a board of the same plan with nothing placed yet."""
-    schedule = outcome.schedule
-    fixed = Fixed.of(schedule, outcome.bound.ticks)
-    bare = replace(schedule.plan, orders=[[] for _ in schedule.plan.orders], note="", waits=())
-    return PipelineBoard(schedule.problem, bare, fixed)

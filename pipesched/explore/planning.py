@@ -20,7 +20,6 @@ from pipesched.solver.solve import solve
 from pipesched.words import Status
 
 SECONDS = 60.0  # of a solve, unless it is stopped
-PRESETS = ("naive", "1f1b", "interleaved")
 
 
 class Choice(NamedTuple):
@@ -59,6 +58,10 @@ Tell = Callable[[str], None]
 class Planner(Protocol):
     """What plans the boards of one kind."""
 
+    @property
+    def presets(self) -> Sequence[str]:
+        """The algorithms that one key of the empty mode plans by."""
+
     def choices(self) -> Sequence[Choice]:
         """Return the algorithms."""
 
@@ -80,6 +83,8 @@ Make = Callable[[str | None, Mapping[str, str]], Outcome]
 
 class PipelinePlanner:
     """Plans pipelines; `make` makes a schedule by the name of an algorithm, with texts of parameters."""
+
+    presets = ("naive", "1f1b", "interleaved")
 
     def __init__(self, make: Make) -> None:
         self._make = make

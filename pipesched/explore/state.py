@@ -204,6 +204,8 @@ class State:
     ) -> bool:
         """Plan anew by another algorithm or with other parameters; edits are dropped, as one step.
 
+        Where operations are still to be placed, those of the new plan are, all of them.
+
         `again`: the step before was of the same dialog, and is replaced.
         """
         version = self.sheet.version
@@ -212,6 +214,8 @@ class State:
             planned = self.planner.plan(algorithm or version.algorithm, given)
         except (ConfigError, NoSchedule, InvalidSchedule) as error:
             return self._refuse(str(error))
+        if self.board.missing:
+            planned = planned._replace(board=planned.board.emptied())
         self.adopt(planned, tuple(given.items()), again=again)
         return True
 
@@ -236,6 +240,9 @@ class State:
         after = loaded(planned.board, planned.algorithm, kept)
         self.sheet.put(after, f"planned by {planned.algorithm}", select=self.sheet.selected_name, in_place=again)
         dropped = "; your edits are dropped, u brings them back" if before.edits else ""
+        if planned.board.missing:
+            self.message = f"{planned.algorithm}: {planned.board.missing} operations to place{dropped}"
+            return
         makespan = planned.board.number(planned.board.amounts.makespan)
         found = planned.board.amounts.makespan - before.board.amounts.makespan
         gain = f" ({change(planned.board, found)})" if parameters is None and not before.board.missing else ""

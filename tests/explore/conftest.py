@@ -12,7 +12,7 @@ from pipesched import Outcome, make_problem, run
 from pipesched.cli.typed import typed
 from pipesched.config.load import load_config
 from pipesched.explore.app.app import ExploreApp
-from pipesched.explore.pipeline_board import board_of, empty_board
+from pipesched.explore.pipeline_board import board_of
 from pipesched.explore.planning import PipelinePlanner
 from pipesched.explore.pool import Pool
 from pipesched.explore.sheet import loaded
@@ -41,7 +41,7 @@ def state_of(algorithm: str = "interleaved", **arguments: Any) -> State:
 def pool_of(algorithm: str = "list", **arguments: Any) -> Pool:
     outcome = outcome_of(algorithm, **arguments)
     planner = PipelinePlanner(maker(algorithm, **arguments))
-    return Pool(State(loaded(empty_board(outcome), outcome.algorithm), planner))
+    return Pool(State(loaded(board_of(outcome).emptied(), outcome.algorithm), planner))
 
 
 def app_of(state: State, pool: Pool | None = None, **look: bool) -> ExploreApp:

@@ -406,7 +406,7 @@ def test_the_empty_mode() -> None:
         assert desk.pool_list.has_focus
         row = desk.pool_list.rows.index(pool.waiting[0])
         name = pool.board.name(pool.waiting[0])
-        device = pool.home[pool.waiting[0]]
+        device = pool.board.homes(pool.waiting[0])[0]
         line = desk.chart.drawing.rows.index(device)
         await pilot.mouse_down("#pool", offset=(4, row))
         await pilot.mouse_up("#chart", offset=(20, line))

@@ -54,6 +54,7 @@ class Desk(Asking):
         self._steps = 0  # that a large schedule still has to make, once the keys rest
         self.has_pool = pool is not None
         self._resting: Timer | None = None
+        self._typing: Timer | None = None
 
     def compose(self) -> ComposeResult:
         """Yield what stands on the screen."""
@@ -99,7 +100,16 @@ class Desk(Asking):
             self.state.message = "Esc stops the search; then parameters can be changed"
             self._say()
             return
-        self.change(event.name, event.text)
+        if self._typing is not None:
+            self._typing.stop()
+        if self.state.is_live:
+            self.change(event.name, event.text)
+        else:
+            self._typing = self.set_timer(REST, lambda: self._plan_typed(event.name, event.text))
+
+    def _plan_typed(self, name: str, text: str) -> None:
+        """Plan a large schedule anew, once the keys rest."""
+        self.change(name, text)
 
     def on_pool_list_dropped(self, event: PoolList.Dropped) -> None:
         """Place the chosen operation on the device where it was let go."""

@@ -175,7 +175,7 @@ def pool_lines(pool: Pool, height: int, *, focused: bool) -> tuple[list[Text], S
     for task in waiting[top : top + room]:
         ready = pool.is_ready(task)
         cursor = ">" if task == pool.chosen else " "
-        text = f"{cursor}{'*' if ready else ' '}{pool.board.name(task)}".ljust(11) + f"d{pool.home[task]}"
+        text = f"{cursor}{'*' if ready else ' '}{pool.board.name(task)}".ljust(11) + pool.board.home_name(task)
         style = "bold" if ready else "dim"
         lines.append(Text(text, style=f"{style} reverse" if task == pool.chosen and focused else style))
         rows.append(task)
