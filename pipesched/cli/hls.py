@@ -108,8 +108,11 @@ def command(
         _source(source), units=counts, latency=latencies, pipelined=pipelined or (), loop=pipeline
     )
     if explore:
+        from pipesched.explore.unit_board import rule_name
+
         outcome = _body(graph, units, rules, solve=solve)
-        _explore(source, units, outcome, counts, latencies, pipelined or (), screen, empty=empty)
+        name = outcome.method if solve else rule_name(rules.priority, rules.tie)
+        _explore(source, units, outcome, name, counts, latencies, pipelined or (), screen, empty=empty)
     elif compare:
         _answer_rules(graph, units, rules, target, screen)
     elif pipeline:
@@ -160,6 +163,7 @@ def _explore(
     source: str,
     units: Units,
     outcome: HardwareOutcome,
+    name: str,
     counts: Mapping[str, int],
     latencies: Mapping[str, int],
     pipelined: Sequence[str],
@@ -183,7 +187,7 @@ def _explore(
         return load_hardware(source, units={**counts, **more}, latency=latencies, pipelined=pipelined)
 
     board = unit_board(outcome)
-    state = State(loaded(board.emptied() if empty else board, outcome.method), UnitPlanner(load, units))
+    state = State(loaded(board.emptied() if empty else board, name), UnitPlanner(load, units))
     run(state, Pool(state) if empty else None, screen)
 
 

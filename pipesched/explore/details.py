@@ -42,7 +42,7 @@ def title(version: Version, *, unsaved: bool) -> list[str]:
     ]
     parts += [f"bound {board.number(amounts.bound)}", f"bubble {amounts.bubble:.1%}"]
     if amounts.memory:
-        parts.append(f"mem {amounts.memory}" + (" over" if amounts.over else ""))
+        parts.append(amounts.memory + (" over" if amounts.over else ""))
     if board.missing:
         parts.append(f"{board.missing} to place")
     elif unsaved:

@@ -95,7 +95,7 @@ class PipelineBoard:
         held = schedule.memory_grains
         fullest = held.index(max(held))
         over = [f"device {device}" for device in schedule.over_budget]
-        memory = peak_text(schedule, schedule.over_budget[0] if over else fullest)
+        memory = f"mem {peak_text(schedule, schedule.over_budget[0] if over else fullest)}"
         return Amounts(sizes, self.tasks.makespan, self.fixed.bound, schedule.bubble, memory, over)
 
     @cached_property

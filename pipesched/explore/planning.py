@@ -65,8 +65,8 @@ class Planner(Protocol):
     def choices(self) -> Sequence[Choice]:
         """Return the algorithms."""
 
-    def fields(self, board: Board) -> Sequence[Field]:
-        """Return the parameters of a board."""
+    def fields(self, board: Board, parameters: Mapping[str, str]) -> Sequence[Field]:
+        """Return the parameters of a board, which texts of `parameters` led to."""
 
     def plan(self, algorithm: str | None, parameters: Mapping[str, str]) -> Planned:
         """Plan anew. Raises ConfigError and NoSchedule."""
@@ -82,20 +82,32 @@ Make = Callable[[str | None, Mapping[str, str]], Outcome]
 
 
 class PipelinePlanner:
-    """Plans pipelines; `make` makes a schedule by the name of an algorithm, with texts of parameters."""
+    """Plans pipelines; `make` makes a schedule by the name of an algorithm, with texts of parameters.
+
+    `state` is the problem that these texts change: algorithms of one stage a device run it fused.
+    """
 
     presets = ("naive", "1f1b", "interleaved")
 
-    def __init__(self, make: Make) -> None:
-        self._make = make
+    def __init__(self, make: Make, state: Callable[[Mapping[str, str]], Problem] | None = None) -> None:
+        self._make, self._state = make, state
+        self._stated: tuple[Mapping[str, str], Problem] | None = None
 
     def choices(self) -> Sequence[Choice]:
         """Return the families, by name."""
         return [Choice(family.name, family.needs) for family in algorithms()]
 
-    def fields(self, board: Board) -> Sequence[Field]:
+    def _problem(self, board: Board, parameters: Mapping[str, str]) -> Problem:
+        """Return the problem before an algorithm fuses its stages."""
+        if self._state is None:
+            return _pipeline(board).problem
+        if self._stated is None or self._stated[0] != parameters:
+            self._stated = ({**parameters}, self._state(parameters))
+        return self._stated[1]
+
+    def fields(self, board: Board, parameters: Mapping[str, str]) -> Sequence[Field]:
         """Return sizes, budget and costs of the problem."""
-        problem = _pipeline(board).problem
+        problem = self._problem(board, parameters)
         costs, memory = problem.costs, problem.memory
         halves = [("backward_input", "backward for input"), ("backward_weight", "backward for weights")]
         fields = [

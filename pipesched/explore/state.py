@@ -5,7 +5,7 @@ Every function that cannot do what is asked says why in `message` and leaves all
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from difflib import get_close_matches
 from threading import Event
 
@@ -15,7 +15,7 @@ from pipesched.errors import ConfigError, Deadlock, InvalidSchedule, NoSchedule
 from pipesched.explore.board import LIVE, Board, legal, place_of, refusal
 from pipesched.explore.details import change, pause_reasons
 from pipesched.explore.places import Limits
-from pipesched.explore.planning import Move, Planned, Planner
+from pipesched.explore.planning import Field, Move, Planned, Planner
 from pipesched.explore.sheet import Sheet, Version, edited, loaded
 from pipesched.explore.walks import Pause, across, along, next_pause, pause_by_size
 
@@ -71,6 +71,11 @@ class State:
         if self._limits is None or self._limits[0] is not self.board or self._limits[1] != task:
             self._limits = (self.board, task, legal(self.board, task))
         return self._limits[2]
+
+    @property
+    def fields(self) -> Sequence[Field]:
+        """The parameters of the schedule."""
+        return self.planner.fields(self.board, dict(self.sheet.version.parameters))
 
     # What is selected
 

@@ -224,13 +224,18 @@ def unit_board(outcome: HardwareOutcome) -> UnitBoard:
     return UnitBoard(outcome.schedule, outcome.bound)
 
 
+def rule_name(priority: str | None, tie: str | None) -> str:
+    """Return the name of a rule of the list scheduler: `alap/pairing`, which is also what None stands for."""
+    return f"{priority or PRIORITY}/{tie or TIE}"
+
+
 Loader = Callable[[Mapping[str, int]], tuple[DataflowGraph, Units]]  # takes how many units some classes have
 
 
 class UnitPlanner:
     """Plans operations on units: rules of the list scheduler, named `alap/pairing`, and the search."""
 
-    presets = ("none/input", "asap/fifo", f"{PRIORITY}/{TIE}")
+    presets = ("none/input", "asap/fifo", rule_name(None, None))
 
     def __init__(self, load: Loader, units: Units) -> None:
         self._load = load
@@ -240,7 +245,7 @@ class UnitPlanner:
         """Return every priority with every tie."""
         return [Choice(f"{priority}/{tie}", "list scheduler") for priority in PRIORITIES for tie in TIES]
 
-    def fields(self, board: Board) -> Sequence[Field]:
+    def fields(self, board: Board, parameters: Mapping[str, str]) -> Sequence[Field]:
         """Return how many units each class has."""
         assert isinstance(board, UnitBoard)
         return [Field(unit.name, f"{unit.name} units", str(unit.count)) for unit in board.schedule.units]
@@ -257,7 +262,7 @@ class UnitPlanner:
             counts[name] = int(text)
         graph, units = self._load(counts)
         outcome = list_outcome(graph, units, priority=priority, tie=tie)
-        return Planned(unit_board(outcome), f"{priority}/{tie}")
+        return Planned(unit_board(outcome), rule_name(priority, tie))
 
     def solve(self, board: Board, stop: Event, tell: Tell) -> Planned:
         """Search for the least latency until it is proved, stopped, or 60 s are over."""

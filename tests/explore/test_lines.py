@@ -111,3 +111,21 @@ def test_what_is_typed_for_the_algorithm_names_the_nearest() -> None:
     assert state.message == "no algorithm 'qqq'; a lists them"
     assert state.plan_typed("algorithm", "1F1B")
     assert state.sheet.version.algorithm == "1f1b"
+
+
+def test_an_algorithm_of_one_stage_a_device_leaves_the_parameters_as_given() -> None:
+    """It runs the stages fused, which is no parameter: what is typed next is about the stages as given."""
+    state = state_of()
+
+    async def script(pilot: Pilot[None], desk: Desk) -> None:
+        await pilot.press("a", *"1f1b", "enter")
+        assert "S4" in said(desk, "title")
+        assert (values(desk)["stages"], values(desk)["forward"]) == ("8", "5")
+        await pilot.press("e", "up", "up")
+        assert values(desk)["forward"] == "5"
+        await pilot.press("up")
+        await typed(pilot, "6")
+        await pilot.press("enter")
+        assert values(desk)["forward"] == "6"
+
+    play(app_of(state), script, WIDE)

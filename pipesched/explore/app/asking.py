@@ -68,8 +68,7 @@ class Asking(Screen[None]):
         """Change parameters; the chart follows as they are typed."""
         self._planned = False
 
-        fields = self.state.planner.fields(self.state.board)
-        await self._open(Parameters(fields, self.change), lambda _: self.show())
+        await self._open(Parameters(self.state.fields, self.change), lambda _: self.show())
 
     def change(self, name: str, text: str) -> str:
         """Plan with what was typed for a parameter, as one step with what was typed before; return what is wrong."""

@@ -94,7 +94,7 @@ def footer_text(state: State, width: int, *, empty: bool, searching: bool) -> Te
 
 def parameter_fields(state: State) -> list[Field]:
     """Return the lines beside the chart: the algorithm, then the parameters."""
-    return [Field(ALGORITHM, ALGORITHM, state.sheet.version.algorithm), *state.planner.fields(state.board)]
+    return [Field(ALGORITHM, ALGORITHM, state.sheet.version.algorithm), *state.fields]
 
 
 def reasons_text(state: State, *, asked: bool = False) -> Text:
@@ -119,7 +119,7 @@ def reasons_text(state: State, *, asked: bool = False) -> Text:
     text.append(f"no order avoids {board.number(least)} of it, one might {board.number(whole - least)}\n\n")
     for line in _sensitive(state):
         text.append(line)
-    text.append("\nlongest gaps\n", style="bold")
+    text.append("longest gaps\n", style="bold")
     for pause in sorted(pauses(tasks), key=lambda pause: (-pause.length, pause.row, pause.start))[:MOST_ROWS]:
         when = f"{board.row_name(pause.row)}  {board.number(pause.start)}-{board.number(pause.end)}"
         classes, words = pause_reasons(board, pause)
@@ -138,6 +138,7 @@ def _sensitive(state: State) -> Iterator[Text]:
         if row.slower:
             name = KINDS[row.kind].name if row.kind in KINDS else row.kind
             yield Text(f"{f'{name} {row.stage}'.ljust(18)}{-row.faster:>6}{row.slower:>+6}\n")
+    yield Text("\n")
 
 
 def kept_lines(
@@ -158,7 +159,7 @@ def kept_lines(
             cells = painter.lines(painter.row(row).runs(drawing.scale)) if painter.row(row).order else []
             for number, line in enumerate(cells):
                 block.append([Segment(("" if number else name).ljust(drawing.gutter), DIM), *line])
-        lines += block[: each - 1]
+        lines += [*block[: each - 1], *([[]] if len(block) + 1 < each else [])]
     return lines[:height]
 
 
