@@ -12,9 +12,11 @@ from pipesched.cli.options import ProblemSource, Screen
 from pipesched.cli.words import Algo
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Mapping
 
+    from pipesched.config.load import Config
     from pipesched.config.values import Source
+    from pipesched.explore.planning import PipelinePlanner
     from pipesched.explore.pool import Pool
     from pipesched.explore.state import State
     from pipesched.outcome import Outcome
@@ -82,8 +84,7 @@ def _begin(
     """Return what is edited at first, and the pool, if it begins empty."""
     from pipesched.cli.words import is_file, only_name, split_words
     from pipesched.errors import ConfigError
-    from pipesched.explore.pipeline_board import board_of, empty_board
-    from pipesched.explore.planning import PipelinePlanner
+    from pipesched.explore.pipeline_board import board_of
     from pipesched.explore.pool import Pool
     from pipesched.explore.sheet import loaded
     from pipesched.explore.state import State
@@ -93,8 +94,7 @@ def _begin(
     if files and (len(names) > 1 or algo is not None or options or empty):
         raise ConfigError(f"{files[0]}: a schedule of a file is edited alone; give no algorithm, and not --empty")
     if files:
-        outcome, make = _of_file(files[0], source)
-        planner = PipelinePlanner(make)
+        outcome, planner = _of_file(files[0], source)
         return State(loaded(board_of(outcome), outcome.algorithm), planner), None
     from pipesched.cli.reading import config_source, given_config, made_schedule
 
@@ -103,16 +103,16 @@ def _begin(
     config = given_config(source)
     name = only_name(names, algo)
     outcome = made_schedule(config, EMPTY_ALGO if empty and name is None else name, options)
-    planner = PipelinePlanner(_maker(config_source(source.config), source.overrides, outcome.algorithm, options))
+    planner = _planner(config_source(source.config), source.overrides, outcome.algorithm, options)
     if not empty:
         return State(loaded(board_of(outcome), outcome.algorithm), planner), None
     if outcome.schedule.plan.lanes:
         raise ConfigError("--empty: places what devices run; leave out --offload")
-    state = State(loaded(empty_board(outcome), outcome.algorithm), planner)
+    state = State(loaded(board_of(outcome).emptied(), outcome.algorithm), planner)
     return state, Pool(state)
 
 
-def _of_file(name: str, source: ProblemSource) -> tuple[Outcome, Callable[[str | None, Mapping[str, str]], Outcome]]:
+def _of_file(name: str, source: ProblemSource) -> tuple[Outcome, PipelinePlanner]:
     """Return the schedule of a file, checked, and what plans its problem anew."""
     from pipesched.cli.reading import read_schedule
     from pipesched.config.values import Source
@@ -123,12 +123,12 @@ def _of_file(name: str, source: ProblemSource) -> tuple[Outcome, Callable[[str |
     outcome = read_schedule(name, source).outcome
     checked(outcome.schedule)
     text = "".join(dump(problem_document(outcome.problem)))
-    return outcome, _maker(Source(text, name), {}, "", {})
+    return outcome, _planner(Source(text, name), {}, "", {})
 
 
-def _maker(
+def _planner(
     source: Source | None, overrides: Mapping[str, Any], algorithm: str, options: Mapping[str, Any]
-) -> Callable[[str | None, Mapping[str, str]], Outcome]:
+) -> PipelinePlanner:
     """Return what plans a config anew, by the name of an algorithm, with texts of parameters on top.
 
     `options` are those of `algorithm` alone.
@@ -136,12 +136,16 @@ def _maker(
     from pipesched.cli.reading import DEFAULT, made_schedule
     from pipesched.cli.typed import typed
     from pipesched.config.load import load_config
+    from pipesched.explore.planning import PipelinePlanner
     from pipesched.schedulers.registry import FAMILIES
 
-    def make(name: str | None, parameters: Mapping[str, str]) -> Outcome:
+    def given_config(parameters: Mapping[str, str]) -> Config:
         given = {key: None if text in ("", "none") else typed(text) for key, text in parameters.items()}
-        config = load_config(source, {**overrides, **given})
+        return load_config(source, {**overrides, **given})
+
+    def make(name: str | None, parameters: Mapping[str, str]) -> Outcome:
+        config = given_config(parameters)
         known = name if name in FAMILIES else algorithm if algorithm in FAMILIES else DEFAULT
         return made_schedule(config, known, options if known == algorithm else {})
 
-    return make
+    return PipelinePlanner(make, lambda parameters: given_config(parameters).problem)

@@ -69,6 +69,12 @@ def command(
     explore: Annotated[
         bool, typer.Option("--explore", help="Edit the schedule in the terminal; needs the extra explore.", metavar="")
     ] = False,
+    empty: Annotated[
+        bool,
+        typer.Option(
+            "--empty", help="With --explore: begin with empty units, and place operation by operation.", metavar=""
+        ),
+    ] = False,
     why: Annotated[
         str | None,
         typer.Option("--why", help="With --explain: why one operation starts when it does.", metavar="OP"),
@@ -88,6 +94,10 @@ def command(
         raise ConfigError("--solve, --compare and --pipeline: give one of them")
     if (solve or compare or pipeline) and (rules.priority or rules.tie):
         raise ConfigError("--priority, --tie: for the list scheduler, without --solve, --compare or --pipeline")
+    if empty and not explore:
+        raise ConfigError("--empty: begins with empty units; give --explore too")
+    if empty and solve:
+        raise ConfigError("--empty: begins with empty units; leave out --solve (S searches)")
     if explore:
         _require_explorable(compare=compare, pipeline=pipeline, explain=explain, target=target, screen=screen)
     _require_explainable(explain, why, compare=compare, pipeline=pipeline, screen=screen)
@@ -98,7 +108,11 @@ def command(
         _source(source), units=counts, latency=latencies, pipelined=pipelined or (), loop=pipeline
     )
     if explore:
-        _explore(source, units, _body(graph, units, rules, solve=solve), counts, latencies, pipelined or (), screen)
+        from pipesched.explore.unit_board import rule_name
+
+        outcome = _body(graph, units, rules, solve=solve)
+        name = outcome.method if solve else rule_name(rules.priority, rules.tie)
+        _explore(source, units, outcome, name, counts, latencies, pipelined or (), screen, empty=empty)
     elif compare:
         _answer_rules(graph, units, rules, target, screen)
     elif pipeline:
@@ -149,15 +163,19 @@ def _explore(
     source: str,
     units: Units,
     outcome: HardwareOutcome,
+    name: str,
     counts: Mapping[str, int],
     latencies: Mapping[str, int],
     pipelined: Sequence[str],
     screen: Screen,
+    *,
+    empty: bool,
 ) -> None:
     """Edit a schedule in the terminal; `counts`, `latencies` and `pipelined` are what was given of the units."""
     from pipesched.cli.explore import run
     from pipesched.config.hardware import load_hardware
     from pipesched.errors import ConfigError
+    from pipesched.explore.pool import Pool
     from pipesched.explore.sheet import loaded
     from pipesched.explore.state import State
     from pipesched.explore.unit_board import UnitPlanner, unit_board
@@ -168,8 +186,9 @@ def _explore(
     def load(more: Mapping[str, int]) -> tuple[DataflowGraph, Units]:
         return load_hardware(source, units={**counts, **more}, latency=latencies, pipelined=pipelined)
 
-    state = State(loaded(unit_board(outcome), outcome.method), UnitPlanner(load, units))
-    run(state, None, screen)
+    board = unit_board(outcome)
+    state = State(loaded(board.emptied() if empty else board, name), UnitPlanner(load, units))
+    run(state, Pool(state) if empty else None, screen)
 
 
 def _require_json(target: Target) -> None:

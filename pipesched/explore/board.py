@@ -62,6 +62,9 @@ class Board(Protocol):
     def row_name(self, row: int) -> str:
         """Name a device or a unit."""
 
+    def drawn_with(self, row: int) -> int:
+        """Return the device or unit below which a row is drawn: of a lane the last of its devices."""
+
     def why_fixed(self, task: int) -> str:
         """Say why a task cannot be moved at all; empty if it can."""
 
@@ -79,6 +82,24 @@ class Board(Protocol):
 
     def number(self, ticks: int) -> str:
         """Return a time for people, in the user's unit."""
+
+    def emptied(self) -> Board:
+        """Return the board of the same tasks with none in an order."""
+
+    def homes(self, task: int) -> Sequence[int]:
+        """Return the rows on which a task may run."""
+
+    def home_name(self, task: int) -> str:
+        """Name them in a word of at most four letters, where that is possible: `d3`, `mul`."""
+
+    def why_not_on(self, task: int, row: int) -> str:
+        """Say why a task cannot run on a row that is none of its homes."""
+
+    def likely_after(self, task: int) -> int:
+        """Return what is often placed behind a task: the same of the next microbatch; NOTHING if nothing is."""
+
+    def code(self) -> str:
+        """Return what is placed as a line of Python."""
 
     def light(self) -> Board:
         """Return the same board without what was computed from it."""

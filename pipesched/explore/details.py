@@ -5,11 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import NamedTuple
 
+from pipesched.core.idle_time import Idle
 from pipesched.core.order_moves import moved
 from pipesched.core.reasons import NOTHING, Arc, TimedTasks
 from pipesched.errors import Deadlock
 from pipesched.explore.board import LIVE, Board, legal, place_of
 from pipesched.explore.sheet import Version
+from pipesched.explore.walks import Pause
 from pipesched.render.marks import IDLE_MARKS
 
 MOST_INPUTS = 4
@@ -40,7 +42,7 @@ def title(version: Version, *, unsaved: bool) -> list[str]:
     ]
     parts += [f"bound {board.number(amounts.bound)}", f"bubble {amounts.bubble:.1%}"]
     if amounts.memory:
-        parts.append(f"mem {amounts.memory}" + (" over" if amounts.over else ""))
+        parts.append(amounts.memory + (" over" if amounts.over else ""))
     if board.missing:
         parts.append(f"{board.missing} to place")
     elif unsaved:
@@ -132,6 +134,28 @@ def gap_before(board: Board, task: int) -> str:
     if not found:
         return "none"
     texts = [
-        f"{board.number(gap.end - gap.start)} {IDLE_MARKS[gap.idle].meaning}: {board.gap_words(gap)}" for gap in found
+        f"{board.number(gap.end - gap.start)} {IDLE_MARKS[gap.idle].meaning}: "
+        + (_if_first(board, gap.culprit, task) if gap.idle is Idle.ORDER else board.gap_words(gap))
+        for gap in found
     ]
     return "; ".join(texts)
+
+
+def _if_first(board: Board, task: int, other: int) -> str:
+    """Say that a task of the same row could run, and what the makespan would be if it came before another one."""
+    name, position = board.name(task), place_of(board, other).position
+    if not legal(board, task).allow(position):
+        return f"{name} could run, but not before {board.name(other)}"
+    return f"{name} could run; before {board.name(other)}: {makespan_after(board, task, position)}"
+
+
+def pause_reasons(board: Board, pause: Pause) -> tuple[str, str]:
+    """Return how much of a pause is of which class, most first: `wait 10, order 5`; and why, for its longest part."""
+    parts = [gap for gap in board.gaps if gap.device == pause.row and pause.start <= gap.start < pause.end]
+    totals: dict[Idle, int] = {}
+    for gap in parts:
+        totals[gap.idle] = totals.get(gap.idle, 0) + gap.end - gap.start
+    classes = sorted(totals.items(), key=lambda item: -item[1])
+    text = ", ".join(f"{IDLE_MARKS[idle].meaning} {board.number(ticks)}" for idle, ticks in classes)
+    longest = max(parts, key=lambda gap: gap.end - gap.start, default=None)
+    return text, "" if longest is None else board.gap_words(longest)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from itertools import zip_longest
 from typing import NamedTuple
 
 from rich.segment import Segment
@@ -24,7 +25,7 @@ from pipesched.render.strip import peak_text
 from pipesched.render.timescale import TimeScale, fit
 
 SELECTED_NAME = Style(bold=True)
-SELECTED = Style(reverse=True, bold=True)
+SELECTED = Style(reverse=True, bold=True)  # of the terminal's own colours: dark on light or light on dark, never idle
 MARKS = {  # what stands below a row: its style in colour; of several in a column the last
     "-": Style(color="green"),
     "[": Style(color="green", bold=True),
@@ -38,6 +39,9 @@ MARKS = {  # what stands below a row: its style in colour; of several in a colum
     "!": Style(color="red", bold=True, reverse=True),
 }
 AXIS = 2  # lines
+LEGEND = 3  # lines with the one between
+SPACED = 3  # lines of a row with its marks and its memory
+LEAST_USED = 0.8  # of the width by equal columns for equal times; else time is spread over all of it
 
 
 class Screen(NamedTuple):
@@ -47,6 +51,7 @@ class Screen(NamedTuple):
     height: int
     colour: bool = True
     ascii_only: bool = False
+    strips: bool = False  # of memory, where there is room for those of all rows
 
 
 class Drop(NamedTuple):
@@ -64,6 +69,7 @@ class Drawing(NamedTuple):
     gutter: int
     scale: TimeScale
     first: int  # the tick of the schedule that is time 0 of its tasks
+    wanted: int  # lines that would show all rows, with room between them
 
     def row_at(self, line: int) -> int:
         """Return the row of a line, or NOTHING."""
@@ -92,14 +98,17 @@ def draw(state: State, view: Viewport, screen: Screen, drop: Drop | None = None)
     painter = painter_of(state.board)
     first = first_tick(state.board)
     view.resize(max(sheet.board.tasks.makespan + first_tick(sheet.board) for sheet in state.sheets))
-    memory = "memory" in state.shown
     names = painter.names(long=screen.width >= WIDE)
     gutter = max(4, *(len(name) + 1 for name in names))
+    roomy = screen.strips and SPACED * len(names) + AXIS <= screen.height
+    memory = ("memory" in state.shown) != roomy
     tail = len(" idle") if screen.width >= WIDE else 0
     ends = [extra.end for row in range(len(names)) for extra in _ends(painter, row, memory)]
     tail = max([tail, *(len(end) + 1 for end in ends)])
     columns = max(screen.width - gutter - tail, 2)
     scale = fit(view.window, painter.quantum(), columns)
+    if scale.columns < LEAST_USED * columns:
+        scale = TimeScale(view.window, columns)
     layout = Layout(gutter, [scale], tail, screen.colour, screen.ascii_only)
     critical = frozenset(state.board.tasks.critical_path) if "critical" in state.shown else frozenset()
     painter.prepare(layout, critical if screen.colour else frozenset())
@@ -111,6 +120,13 @@ def draw(state: State, view: Viewport, screen: Screen, drop: Drop | None = None)
 def _ends(painter: Painter, row: int, memory: bool) -> Iterator[Extra]:
     if memory and isinstance(painter, PipelinePainter):
         yield Extra("", [], peak_text(painter.schedule, row))
+
+
+class Drawn(NamedTuple):
+    """A line of cells, and the row that it shows: of a device, or of a lane."""
+
+    row: int
+    line: Line
 
 
 class _Marks:
@@ -152,7 +168,7 @@ class _Marks:
 
     def _of(self, task: int, mark: str) -> None:
         row = self.tasks.machine[task]
-        if 0 <= row < self.tasks.devices:
+        if row != NOTHING:
             self._mark(row, self.tasks.starts[task], self.tasks.ends[task], mark)
 
     def _mark(self, row: int, start: int, end: int, mark: str, keep: str = "") -> None:
@@ -199,14 +215,14 @@ class _Pen:
     def drawn(self, view: Viewport, first: int) -> Drawing:
         """Return the drawing."""
         selected = self.state.selected
-        row = self.marks.tasks.machine[selected] if selected != NOTHING else 0
-        row = min(row, len(self.names) - 1)
-        bottom = [*self._extras(self.painter.bottom())]
+        row = self.state.board.drawn_with(self.marks.tasks.machine[selected]) if selected != NOTHING else 0
+        bottom = [self._extra(extra) for extra in self.painter.bottom()]
         left = self.screen.height - AXIS - len(bottom)
-        spaced = len(self._row(0, spaced=True)) * len(self.names) <= left
+        whole = len(self._row(0, spaced=True)) * len(self.names)
+        spaced = whole <= left
         view.top = min(view.top, row, max(len(self.names) - 1, 0))
         while True:
-            blocks: list[tuple[int, list[Line]]] = []
+            blocks: list[tuple[int, list[Drawn]]] = []
             used = 0
             for number in range(view.top, len(self.names)):
                 block = self._row(number, spaced=spaced)
@@ -217,19 +233,21 @@ class _Pen:
             last = blocks[-1][0] - (used > left)  # that is seen whole
             if row <= last or view.top >= row:
                 break
-            view.top += max(row - last, 1)
+            is_far = row > last + 1
+            view.top = row - max(last - view.top, 0) // 2 if is_far else view.top + 1
         lines: list[Line] = [*_lines_of([*axis(self.layout, self.painter.per_unit())])]
         rows = [NOTHING] * len(lines)
-        for number, block in blocks:
-            lines += block
-            rows += [number] * len(block)
+        for _, block in blocks:
+            lines += [drawn.line for drawn in block]
+            rows += [drawn.row for drawn in block]
         lines += bottom
         rows += [NOTHING] * len(bottom)
         lines += self._legend(self.screen.height - len(lines))
         del lines[self.screen.height :]
-        return Drawing(lines, rows, self.layout.gutter, self.layout.scale, first)
+        wanted = AXIS + whole + len(bottom) + LEGEND
+        return Drawing(lines, rows, self.layout.gutter, self.layout.scale, first, wanted)
 
-    def _row(self, number: int, *, spaced: bool) -> list[Line]:
+    def _row(self, number: int, *, spaced: bool) -> list[Drawn]:
         layout, painter = self.layout, self.painter
         row = painter.row(number)
         runs = row.runs(layout.scale) if row.order else [Run(layout.scale.columns, None)]
@@ -240,15 +258,16 @@ class _Pen:
         head = Segment(self.names[number].ljust(layout.gutter), OVER if over else SELECTED_NAME if selected else None)
         lines: list[Line] = []
         for count, cells in enumerate(painter.lines(runs)):
-            shown = self._selected(runs, cells) if layout.colour else cells
+            shown = self._selected(runs, cells)
             if count:
                 lines.append([Segment(" " * layout.gutter), *shown])
             else:
                 lines.append([head, *shown, *self._share(number)])
         marked = self.marks.segments(number, colour=layout.colour)
-        if marked or spaced:
+        if marked:
             lines.append([Segment(" " * layout.gutter), *marked])
-        return [*lines, *self._extras(painter.below(number, memory=self.memory))]
+        room = [Drawn(number, [])] if spaced and not marked else []
+        return [*(Drawn(number, line) for line in lines), *self._below(number), *room]
 
     def _share(self, number: int) -> Line:
         tasks = self.marks.tasks
@@ -258,18 +277,30 @@ class _Pen:
         return [Segment(f"{1 - busy / tasks.makespan:.0%}".rjust(self.layout.tail), DIM)]
 
     def _selected(self, runs: Sequence[Run], cells: Line) -> Line:
-        """Return the cells with the selected task in reverse."""
+        """Return the cells with the selected task in reverse, where there are colours; else a mark below says it."""
         task = self.state.selected
+        if not self.layout.colour:
+            return cells
         return [
-            Segment(cell.text, (cell.style or Style()) + SELECTED) if task == run.slot or task in run.slots else cell
+            Segment(cell.text, SELECTED) if task == run.slot or task in run.slots else cell
             for run, cell in zip(runs, cells, strict=True)
         ]
 
-    def _extras(self, extras: Iterator[Extra]) -> Iterator[Line]:
-        for extra in extras:
-            head = Segment(extra.name.ljust(self.layout.gutter), DIM)
-            end = [Segment(extra.end.rjust(self.layout.tail), DIM)] if extra.end else []
-            yield [head, *extra.segments, *end]
+    def _below(self, number: int) -> Iterator[Drawn]:
+        """Yield what stands below a device: memory, and the lanes of its transfers, each with its marks."""
+        extras = [*self.painter.below(number, memory=self.memory)]
+        for extra, after in zip_longest(extras, extras[1:]):
+            row = number if extra.row == NOTHING else extra.row
+            yield Drawn(row, self._extra(extra))
+            marked = self.marks.segments(row, colour=self.layout.colour) if row != number else []
+            if marked and (after is None or after.row != extra.row):
+                yield Drawn(row, [Segment(" " * self.layout.gutter), *marked])
+
+    def _extra(self, extra: Extra) -> Line:
+        head = Segment(extra.name.ljust(self.layout.gutter), DIM)
+        end = [Segment(extra.end.rjust(self.layout.tail), DIM)] if extra.end else []
+        segments = self._selected(extra.runs, extra.segments) if extra.runs else extra.segments
+        return [head, *segments, *end]
 
     def _legend(self, left: int) -> list[Line]:
         if left <= 0:

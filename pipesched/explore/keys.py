@@ -50,7 +50,13 @@ KEYS = (
     Key("0", "0", "zoom_all", "all of the schedule"),
     Key("f", "f", "zoom_selected", "zoom to the selected operation"),
     Key("a", "a", "algorithm", "another algorithm: type to filter, Enter", "a algo"),
-    Key("e", "e", "parameters", "parameters: microbatches, stages, budget, p2p, costs; the chart follows", "e params"),
+    Key(
+        "e",
+        "e",
+        "parameters",
+        "parameters: microbatches, stages, budget, p2p, costs; the chart follows at every key",
+        "e params",
+    ),
     Key("c", "c", "keep", "keep the schedule for comparison", "c keep"),
     Key("tab", "Tab", "switch(1)", "the next kept schedule; with a pool, from chart to pool and back", "Tab next"),
     Key("S", "S", "solve", "solve: search for a better schedule; Esc stops with the best so far", "S solve"),
@@ -66,9 +72,9 @@ KEYS = (
     Key(
         "backspace", "Backspace", "take_back", "take the last operation of the selected device out", "Bksp out", "empty"
     ),
-    Key("1", "1", "preset(0)", "the whole schedule naive", "123 presets", "empty"),
-    Key("2", "2", "preset(1)", "the whole schedule 1f1b", "", "empty"),
-    Key("3", "3", "preset(2)", "the whole schedule interleaved", "", "empty"),
+    Key("1", "1", "preset(0)", "the whole schedule: naive; of hardware none/input", "123 presets", "empty"),
+    Key("2", "2", "preset(1)", "the whole schedule: 1f1b; of hardware asap/fifo", "", "empty"),
+    Key("3", "3", "preset(2)", "the whole schedule: interleaved; of hardware alap/pairing", "", "empty"),
     Key("question_mark", "?", "keys", "these keys", "? keys"),
     Key("escape", "Esc", "stop", "close a dialog; stop a search; cancel a drag"),
     Key("q", "q", "leave", "leave; asks if something is not saved (y leaves)", "q quit"),

@@ -7,9 +7,11 @@ from typing import NamedTuple, Protocol
 
 from rich.segment import Segment
 
+from pipesched.core.reasons import NOTHING
 from pipesched.explore.board import Board
 from pipesched.explore.pipeline_board import PipelineBoard
 from pipesched.explore.unit_board import UnitBoard
+from pipesched.pipeline.kinds import Resource
 from pipesched.pipeline.schedule import Schedule
 from pipesched.render.cells import Cells, ColourCells, LetterCells, Line
 from pipesched.render.fold import is_narrow
@@ -23,11 +25,13 @@ from pipesched.render.units_chart import UnitChart
 
 
 class Extra(NamedTuple):
-    """A line below a row: its name, its segments, and what stands at its end."""
+    """A line below a row: its name, its segments, and what stands at its end; of a lane its row and its runs."""
 
     name: str
     segments: Line
     end: str = ""
+    row: int = NOTHING
+    runs: Sequence[Run] = ()
 
 
 class Painter(Protocol):
@@ -119,8 +123,10 @@ class PipelinePainter:
             yield Extra("mem", strip, peak_text(self.schedule, number))
         for name, lane in lane_rows(self.schedule, number):
             of_two = self.schedule.problem.lanes == "pair"
-            for count, line in enumerate(self.cells.lines(lane.runs(*layout.scales), of_two=of_two)):
-                yield Extra("" if count else name, line)
+            runs = lane.runs(*layout.scales)
+            row = self.schedule.problem.resource(number, Resource(name))
+            for count, line in enumerate(self.cells.lines(runs, of_two=of_two)):
+                yield Extra("" if count else name, line, "", row, runs)
 
     def bottom(self) -> Iterator[Extra]:
         """Yield nothing: all stands below devices."""
@@ -138,7 +144,7 @@ class UnitPainter:
 
     def __init__(self, board: UnitBoard) -> None:
         self.board = board
-        self.chart = UnitChart(board.schedule)
+        self.chart = self.measured = UnitChart(board.schedule)  # of all operations, and of those that are placed
 
     def names(self, *, long: bool) -> list[str]:
         """Return the names of the units."""
@@ -156,6 +162,11 @@ class UnitPainter:
         """Take the scale, and what stands on the critical path, before rows are drawn."""
         self.layout = layout
         self.chart = UnitChart(self.board.schedule, ascii_only=layout.ascii_only, marked=critical)
+        running = self.board.running
+        self.measured = self.chart
+        if running is not None:
+            self.measured = UnitChart(running, ascii_only=layout.ascii_only, marked=critical)
+        self.measured.types = self.chart.types
         length = max(layout.scale.window.end - layout.scale.window.start, 1)
         self.chart.set_names(layout.scale.columns // length)
         self.chart.positions.update(
@@ -182,12 +193,14 @@ class UnitPainter:
 
     def bottom(self) -> Iterator[Extra]:
         """Yield the registers in use."""
-        first, *_ = _split([*self.chart.registers(self.layout)])
-        yield Extra("regs", first[1:-1], str(self.board.schedule.registers))
+        running = self.board.running
+        if running is not None:
+            first, *_ = _split([*self.measured.registers(self.layout)])
+            yield Extra("regs", first[1:-1], str(running.registers))
 
     def legend(self, look: Look, *, memory: bool) -> Iterator[Item]:
         """Yield the items of the legend."""
-        return self.chart.legend(look, self.layout)
+        return self.measured.legend(look, self.layout)
 
 
 def _split(segments: Sequence[Segment]) -> list[Line]:

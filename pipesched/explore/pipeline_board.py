@@ -95,7 +95,7 @@ class PipelineBoard:
         held = schedule.memory_grains
         fullest = held.index(max(held))
         over = [f"device {device}" for device in schedule.over_budget]
-        memory = peak_text(schedule, schedule.over_budget[0] if over else fullest)
+        memory = f"mem {peak_text(schedule, schedule.over_budget[0] if over else fullest)}"
         return Amounts(sizes, self.tasks.makespan, self.fixed.bound, schedule.bubble, memory, over)
 
     @cached_property
@@ -159,6 +159,11 @@ class PipelineBoard:
         of = " and ".join(map(str, self.problem.devices_of_lanes(lane)))
         return f"the lane of device {of} {'from' if back else 'to'} host memory"
 
+    def drawn_with(self, row: int) -> int:
+        """Return the device below which a row is drawn: of a lane the last of its devices."""
+        devices = self.problem.devices
+        return row if row < devices else self.problem.devices_of_lanes((row - devices) // 2)[-1]
+
     def why_fixed(self, task: int) -> str:
         """Say why a task cannot be moved at all: transfers have lanes of their own."""
         if KINDS[self.plan.index.op(task).kind].is_transfer:
@@ -203,7 +208,7 @@ class PipelineBoard:
         for row in self.sensitive:
             if (row.stage, row.kind) == (op.stage, kind):
                 what = kind if kind == "overlap" else KINDS[kind].name
-                return f"{what} of stage {row.stage}: one less gains {row.faster}, one more costs {row.slower}"
+                return f"{what} of stage {row.stage}: a unit less gains {row.faster}, a unit more costs {row.slower}"
         return ""
 
     @cached_property
@@ -215,6 +220,36 @@ class PipelineBoard:
     def number(self, ticks: int) -> str:
         """Return a time for people, in the user's unit."""
         return number(in_units(ticks, self.problem.ticks.per_unit))
+
+    def emptied(self) -> PipelineBoard:
+        """Return the board of the same slots with none in an order."""
+        bare = replace(self.plan, orders=[[] for _ in self.plan.orders], note="", waits=(), lanes=())
+        return PipelineBoard(self.problem, bare, self.fixed)
+
+    def homes(self, task: int) -> Sequence[int]:
+        """Return the device of a slot: where the plan that the board was made of has it."""
+        home = self.fixed.home.get(task)
+        return [] if home is None else [home]
+
+    def home_name(self, task: int) -> str:
+        """Name the device: `d3`."""
+        return f"d{self.fixed.home[task]}"
+
+    def why_not_on(self, task: int, row: int) -> str:
+        """Say which device the stage of a slot is on."""
+        return f"{self.name(task)} runs on device {self.fixed.home[task]}, where its stage is"
+
+    def likely_after(self, task: int) -> int:
+        """Return the same operation of the next microbatch; NOTHING if there is none."""
+        index = self.plan.index
+        op = index.op(task)
+        return NOTHING if op.microbatch + 1 >= index.microbatches else index.row(op.kind, op.stage)[op.microbatch + 1]
+
+    def code(self) -> str:
+        """Return the placed orders as code: `plan(problem, [["0F0", ..], ..])`."""
+        rows = ", ".join("[" + ", ".join(f'"{slot}"' for slot in self.plan.slots(device)) + "]"
+                         for device in range(self.problem.devices))  # fmt: skip
+        return f"plan(problem, [{rows}])"
 
     def light(self) -> PipelineBoard:
         """Return the same board without what was computed from it."""
@@ -241,11 +276,3 @@ def board_of(outcome: Outcome) -> PipelineBoard:
     schedule = outcome.schedule
     fixed = Fixed.of(schedule, outcome.bound.ticks)
     return PipelineBoard(schedule.problem, schedule.plan, fixed, schedule)
-
-
-def empty_board(outcome: Outcome) -> PipelineBoard:
-    """Return a board of the same plan with nothing placed yet."""
-    schedule = outcome.schedule
-    fixed = Fixed.of(schedule, outcome.bound.ticks)
-    bare = replace(schedule.plan, orders=[[] for _ in schedule.plan.orders], note="", waits=())
-    return PipelineBoard(schedule.problem, bare, fixed)

@@ -20,7 +20,6 @@ from pipesched.solver.solve import solve
 from pipesched.words import Status
 
 SECONDS = 60.0  # of a solve, unless it is stopped
-PRESETS = ("naive", "1f1b", "interleaved")
 
 
 class Choice(NamedTuple):
@@ -59,11 +58,15 @@ Tell = Callable[[str], None]
 class Planner(Protocol):
     """What plans the boards of one kind."""
 
+    @property
+    def presets(self) -> Sequence[str]:
+        """The algorithms that one key of the empty mode plans by."""
+
     def choices(self) -> Sequence[Choice]:
         """Return the algorithms."""
 
-    def fields(self, board: Board) -> Sequence[Field]:
-        """Return the parameters of a board."""
+    def fields(self, board: Board, parameters: Mapping[str, str]) -> Sequence[Field]:
+        """Return the parameters of a board, which texts of `parameters` led to."""
 
     def plan(self, algorithm: str | None, parameters: Mapping[str, str]) -> Planned:
         """Plan anew. Raises ConfigError and NoSchedule."""
@@ -79,18 +82,32 @@ Make = Callable[[str | None, Mapping[str, str]], Outcome]
 
 
 class PipelinePlanner:
-    """Plans pipelines; `make` makes a schedule by the name of an algorithm, with texts of parameters."""
+    """Plans pipelines; `make` makes a schedule by the name of an algorithm, with texts of parameters.
 
-    def __init__(self, make: Make) -> None:
-        self._make = make
+    `state` is the problem that these texts change: algorithms of one stage a device run it fused.
+    """
+
+    presets = ("naive", "1f1b", "interleaved")
+
+    def __init__(self, make: Make, state: Callable[[Mapping[str, str]], Problem] | None = None) -> None:
+        self._make, self._state = make, state
+        self._stated: tuple[Mapping[str, str], Problem] | None = None
 
     def choices(self) -> Sequence[Choice]:
         """Return the families, by name."""
         return [Choice(family.name, family.needs) for family in algorithms()]
 
-    def fields(self, board: Board) -> Sequence[Field]:
+    def _problem(self, board: Board, parameters: Mapping[str, str]) -> Problem:
+        """Return the problem before an algorithm fuses its stages."""
+        if self._state is None:
+            return _pipeline(board).problem
+        if self._stated is None or self._stated[0] != parameters:
+            self._stated = ({**parameters}, self._state(parameters))
+        return self._stated[1]
+
+    def fields(self, board: Board, parameters: Mapping[str, str]) -> Sequence[Field]:
         """Return sizes, budget and costs of the problem."""
-        problem = _pipeline(board).problem
+        problem = self._problem(board, parameters)
         costs, memory = problem.costs, problem.memory
         halves = [("backward_input", "backward for input"), ("backward_weight", "backward for weights")]
         fields = [
@@ -124,7 +141,9 @@ class PipelinePlanner:
         hint = schedule if not _pipeline(board).missing and schedule.fits and _plain(problem, board) else None
         outcome = solve(problem, time_limit=SECONDS, stop=stop, listener=listener, hint=hint)
         proved = "optimal" if outcome.status == Status.OPTIMAL else f"at most {outcome.gap:.1%} from the best"
-        return Planned(board_of(outcome), "solve", f", {proved}")
+        found = board_of(outcome)
+        splits = found.plan.index.letters != _pipeline(board).plan.index.letters and "W" in found.plan.index.letters
+        return Planned(found, "solve", f", {proved}" + (", by splitting the backward" if splits else ""))
 
     def best_move(self, board: Board, stop: Event) -> Move | None:
         """Return the move that shortens a schedule most."""

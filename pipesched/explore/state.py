@@ -5,19 +5,23 @@ Every function that cannot do what is asked says why in `message` and leaves all
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from difflib import get_close_matches
 from threading import Event
 
 from pipesched.core.order_moves import moved
 from pipesched.core.reasons import NOTHING
 from pipesched.errors import ConfigError, Deadlock, InvalidSchedule, NoSchedule
 from pipesched.explore.board import LIVE, Board, legal, place_of, refusal
-from pipesched.explore.details import change
+from pipesched.explore.details import change, pause_reasons
 from pipesched.explore.places import Limits
-from pipesched.explore.planning import Move, Planned, Planner
+from pipesched.explore.planning import Field, Move, Planned, Planner
 from pipesched.explore.sheet import Sheet, Version, edited, loaded
 from pipesched.explore.walks import Pause, across, along, next_pause, pause_by_size
 
+ALGORITHM = "algorithm"  # the name of the line beside the chart that is no parameter
+MOST_NAMED = 4  # algorithms, where a name is not known
+AT_ONCE = 3_000  # tasks up to which idle time is explained at every key
 SHOWN = ("critical", "inputs", "memory")  # what can be switched on and off
 
 
@@ -67,6 +71,11 @@ class State:
         if self._limits is None or self._limits[0] is not self.board or self._limits[1] != task:
             self._limits = (self.board, task, legal(self.board, task))
         return self._limits[2]
+
+    @property
+    def fields(self) -> Sequence[Field]:
+        """The parameters of the schedule."""
+        return self.planner.fields(self.board, dict(self.sheet.version.parameters))
 
     # What is selected
 
@@ -119,7 +128,12 @@ class State:
     def _gap_text(self, pause: Pause) -> str:
         board = self.board
         when = f"{board.number(pause.start)} to {board.number(pause.end)}"
-        return f"gap of {board.number(pause.length)} on {board.row_name(pause.row)}, {when}"
+        text = f"gap of {board.number(pause.length)} on {board.row_name(pause.row)}, {when}"
+        if board.missing or len(board.tasks.durations) > AT_ONCE:
+            return text
+        classes, words = pause_reasons(board, pause)
+        is_behind = board.tasks.starts[pause.task] < pause.start  # then no line of details says why
+        return f"{text}: {classes}" + (f"; {words}" if is_behind else "")
 
     # Edits
 
@@ -195,6 +209,8 @@ class State:
     ) -> bool:
         """Plan anew by another algorithm or with other parameters; edits are dropped, as one step.
 
+        Where operations are still to be placed, those of the new plan are, all of them.
+
         `again`: the step before was of the same dialog, and is replaced.
         """
         version = self.sheet.version
@@ -203,20 +219,39 @@ class State:
             planned = self.planner.plan(algorithm or version.algorithm, given)
         except (ConfigError, NoSchedule, InvalidSchedule) as error:
             return self._refuse(str(error))
+        if self.board.missing:
+            planned = planned._replace(board=planned.board.emptied())
         self.adopt(planned, tuple(given.items()), again=again)
         return True
+
+    def plan_typed(self, name: str, text: str, *, again: bool = False) -> bool:
+        """Plan anew with what was typed for a parameter, or for the algorithm; return whether it was understood."""
+        if name != ALGORITHM:
+            return self.plan(parameters={name: text}, again=again)
+        names = {choice.name.lower(): choice.name for choice in self.planner.choices()}
+        if text.lower() in names:
+            return self.plan(names[text.lower()], again=again)
+        beginning = [known for known in names if text and known.startswith(text.lower())]
+        nearest = beginning or get_close_matches(text.lower(), names, n=MOST_NAMED)
+        hint = f": {', '.join(names[known] for known in nearest[:MOST_NAMED])}" if nearest else "; a lists them"
+        return self._refuse(f"no algorithm {text!r} yet{hint}" if beginning else f"no algorithm {text!r}{hint}")
 
     def adopt(
         self, planned: Planned, parameters: tuple[tuple[str, str], ...] | None = None, *, again: bool = False
     ) -> None:
         """Take a schedule that was planned or found, as one step."""
-        before = self.sheet.version
+        before = self.sheet.done[-1].version if again else self.sheet.version
         kept = before.parameters if parameters is None else parameters
         after = loaded(planned.board, planned.algorithm, kept)
         self.sheet.put(after, f"planned by {planned.algorithm}", select=self.sheet.selected_name, in_place=again)
         dropped = "; your edits are dropped, u brings them back" if before.edits else ""
+        if planned.board.missing:
+            self.message = f"{planned.algorithm}: {planned.board.missing} operations to place{dropped}"
+            return
         makespan = planned.board.number(planned.board.amounts.makespan)
-        self.message = f"{planned.algorithm}: makespan {makespan}{planned.note}{dropped}"
+        found = planned.board.amounts.makespan - before.board.amounts.makespan
+        gain = f" ({change(planned.board, found)})" if parameters is None and not before.board.missing else ""
+        self.message = f"{planned.algorithm}: makespan {makespan}{gain}{planned.note}{dropped}"
 
     def best_move(self, stop: Event) -> Move | None:
         """Return the best single move."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
 from threading import Event
@@ -23,7 +23,7 @@ from pipesched.file_formats.files import refuse_existing, write_file
 from pipesched.file_formats.hardware_json import hardware_document
 from pipesched.file_formats.json_text import dump
 from pipesched.file_formats.registry import format_of
-from pipesched.hls.graph import DataflowGraph
+from pipesched.hls.graph import DataflowGraph, Dependence
 from pipesched.hls.lowering import bind
 from pipesched.hls.outcome import PRIORITY, TIE, HardwareOutcome, list_outcome, solve
 from pipesched.hls.schedule import HardwareSchedule, checked
@@ -33,15 +33,43 @@ from pipesched.reasons.hardware import timed_units
 
 @dataclass(frozen=True, eq=False)
 class UnitBoard:
-    """A schedule of operations on units; `bound` is that on its latency."""
+    """A schedule of operations on units; `bound` is that on its latency.
+
+    Where only some operations are placed, `placed` holds them in the orders of units, and those of `schedule` that are
+    not placed have no times.
+    """
 
     schedule: HardwareSchedule
     bound: int
+    placed: Sequence[Sequence[int]] | None = None
 
     @cached_property
     def tasks(self) -> TimedTasks:
         """The operations with their times, by units."""
-        return timed_units(self.schedule)
+        tasks = timed_units(self.schedule)
+        return tasks if self.placed is None else replace(tasks, orders=self.placed)
+
+    @cached_property
+    def running(self) -> HardwareSchedule | None:
+        """The schedule of what is placed, as if there was nothing else; None if nothing is."""
+        schedule = self.schedule
+        if self.placed is None:
+            return schedule
+        kept = sorted(task for order in self.placed for task in order)
+        number = {task: place for place, task in enumerate(kept)}
+        if not kept:
+            return None
+        graph = schedule.graph
+        edges = [
+            Dependence(number[edge.before], number[edge.after])
+            for edge in graph.dependences
+            if edge.before in number and edge.after in number
+        ]
+        part = DataflowGraph(tuple(graph.operations[task] for task in kept), tuple(edges), graph.name)
+        classes, starts, instances = (
+            [numbers[task] for task in kept] for numbers in (schedule.classes, schedule.starts, schedule.instances)
+        )
+        return HardwareSchedule(part, schedule.units, classes, starts, instances)
 
     @cached_property
     def users(self) -> Sequence[Sequence[int]]:
@@ -53,10 +81,11 @@ class UnitBoard:
         """The measures."""
         schedule, tasks = self.schedule, self.tasks
         units = ", ".join(f"{unit.count} {unit.name}" for unit in schedule.units)
-        busy = sum(tasks.durations)
-        whole = tasks.devices * schedule.latency
+        busy = sum(tasks.durations[task] for order in tasks.orders for task in order)
+        whole = tasks.devices * tasks.makespan
         bubble = 1 - busy / whole if whole else 0.0
-        return Amounts(units, schedule.latency, self.bound, bubble, f"{schedule.registers} registers", ())
+        registers = 0 if self.running is None else self.running.registers
+        return Amounts(units, tasks.makespan, self.bound, bubble, f"{registers} registers", ())
 
     @cached_property
     def gaps(self) -> Sequence[Gap]:
@@ -71,16 +100,17 @@ class UnitBoard:
 
     @property
     def missing(self) -> int:
-        """None: units are never empty."""
-        return 0
+        """How many operations are still on no unit."""
+        return 0 if self.placed is None else len(self.schedule.graph) - sum(map(len, self.placed))
 
     def name(self, task: int) -> str:
         """Return the name of an operation."""
         return self.schedule.graph.operations[task].name
 
     def find(self, text: str) -> int | None:
-        """Return the operation of that name."""
-        return names_by_text(self._names, text)
+        """Return the operation of that name, if it is placed."""
+        found = names_by_text(self._names, text)
+        return None if found is None or self.tasks.machine[found] == NOTHING else found
 
     @cached_property
     def _names(self) -> dict[str, int]:
@@ -94,19 +124,62 @@ class UnitBoard:
             row -= unit.count
         return ""
 
+    def drawn_with(self, row: int) -> int:
+        """Return the row itself: units have no lanes."""
+        return row
+
     def why_fixed(self, task: int) -> str:
         """Return nothing: every operation may move in the order of its unit."""
         return ""
 
     def reordered(self, row: int, order: Sequence[int]) -> UnitBoard:
         """Return the board with another order of one unit, at its earliest times. Raises Deadlock."""
-        schedule = self.schedule
         orders = [*self.tasks.orders]
         orders[row] = order
-        graph = bind(schedule.graph, schedule.units, schedule.classes, schedule.instances)
+        return self._ordered(orders)
+
+    def _ordered(self, orders: Sequence[Sequence[int]]) -> UnitBoard:
+        schedule = self.schedule
+        instances = [0] * len(schedule.graph)
+        for number, (_, instance) in enumerate(self._rows):
+            for task in orders[number]:
+                instances[task] = instance
+        graph = bind(schedule.graph, schedule.units, schedule.classes, instances)
         starts, _ = earliest_times(graph, orders)
-        after = HardwareSchedule(schedule.graph, schedule.units, schedule.classes, starts, schedule.instances)
-        return UnitBoard(after, self.bound)
+        after = HardwareSchedule(schedule.graph, schedule.units, schedule.classes, starts, instances)
+        return UnitBoard(after, self.bound, orders if sum(map(len, orders)) < len(instances) else None)
+
+    @cached_property
+    def _rows(self) -> list[tuple[int, int]]:
+        """The class and the number of each unit."""
+        units = self.schedule.units
+        return [(number, instance) for number, unit in enumerate(units) for instance in range(unit.count)]
+
+    def emptied(self) -> UnitBoard:
+        """Return the board of the same operations with none on a unit."""
+        return self._ordered([[] for _ in self._rows])
+
+    def homes(self, task: int) -> Sequence[int]:
+        """Return the units of the class of an operation."""
+        return [row for row, (number, _) in enumerate(self._rows) if number == self.schedule.classes[task]]
+
+    def home_name(self, task: int) -> str:
+        """Name the class."""
+        return self.schedule.unit(task).name
+
+    def why_not_on(self, task: int, row: int) -> str:
+        """Say which units run an operation."""
+        return f"{self.name(task)} runs on {self.home_name(task)}, not on {self.row_name(row)}"
+
+    def likely_after(self, task: int) -> int:
+        """Return nothing: operations do not repeat."""
+        return NOTHING
+
+    def code(self) -> str:
+        """Return classes, starts and units as code; what is not placed has the start -1."""
+        schedule = self.schedule
+        lists = ", ".join(f"{[*numbers]}" for numbers in (schedule.classes, schedule.starts, schedule.instances))
+        return f"hls.HardwareSchedule(graph, units, {lists})"
 
     def gap_words(self, gap: Gap) -> str:
         """Say why a unit idles."""
@@ -130,7 +203,7 @@ class UnitBoard:
 
     def light(self) -> UnitBoard:
         """Return the same board without what was computed from it."""
-        return UnitBoard(self.schedule, self.bound)
+        return UnitBoard(self.schedule, self.bound, self.placed)
 
     def save(self, path: str, name: str, *, force: bool) -> str:
         """Write a JSON document, checked before. Raises ConfigError and InvalidSchedule."""
@@ -151,11 +224,18 @@ def unit_board(outcome: HardwareOutcome) -> UnitBoard:
     return UnitBoard(outcome.schedule, outcome.bound)
 
 
+def rule_name(priority: str | None, tie: str | None) -> str:
+    """Return the name of a rule of the list scheduler: `alap/pairing`, which is also what None stands for."""
+    return f"{priority or PRIORITY}/{tie or TIE}"
+
+
 Loader = Callable[[Mapping[str, int]], tuple[DataflowGraph, Units]]  # takes how many units some classes have
 
 
 class UnitPlanner:
     """Plans operations on units: rules of the list scheduler, named `alap/pairing`, and the search."""
+
+    presets = ("none/input", "asap/fifo", rule_name(None, None))
 
     def __init__(self, load: Loader, units: Units) -> None:
         self._load = load
@@ -165,7 +245,7 @@ class UnitPlanner:
         """Return every priority with every tie."""
         return [Choice(f"{priority}/{tie}", "list scheduler") for priority in PRIORITIES for tie in TIES]
 
-    def fields(self, board: Board) -> Sequence[Field]:
+    def fields(self, board: Board, parameters: Mapping[str, str]) -> Sequence[Field]:
         """Return how many units each class has."""
         assert isinstance(board, UnitBoard)
         return [Field(unit.name, f"{unit.name} units", str(unit.count)) for unit in board.schedule.units]
@@ -182,7 +262,7 @@ class UnitPlanner:
             counts[name] = int(text)
         graph, units = self._load(counts)
         outcome = list_outcome(graph, units, priority=priority, tie=tie)
-        return Planned(unit_board(outcome), f"{priority}/{tie}")
+        return Planned(unit_board(outcome), rule_name(priority, tie))
 
     def solve(self, board: Board, stop: Event, tell: Tell) -> Planned:
         """Search for the least latency until it is proved, stopped, or 60 s are over."""

@@ -46,11 +46,14 @@ def along(board: Board, task: int, steps: int) -> int:
 
 
 def across(board: Board, task: int, steps: int) -> int:
-    """Return the task nearest in time on the next row that has one, up or down; at the end the task itself."""
+    """Return the task nearest in time on the next device that has one, up or down; at the end the task itself.
+
+    From a lane it goes to the device of the lane.
+    """
     tasks, rows = board.tasks, rows_of(board)
     row = tasks.machine[task]
     step = 1 if steps > 0 else -1
-    other = row + steps if row < len(rows) else len(rows) - 1
+    other = row + steps if row < len(rows) else board.drawn_with(row)
     other = min(max(other, 0), len(rows) - 1)
     while 0 <= other < len(rows) and not rows[other]:
         other += step

@@ -12,11 +12,12 @@ from pipesched import Outcome, make_problem, run
 from pipesched.cli.typed import typed
 from pipesched.config.load import load_config
 from pipesched.explore.app.app import ExploreApp
-from pipesched.explore.pipeline_board import board_of, empty_board
+from pipesched.explore.pipeline_board import board_of
 from pipesched.explore.planning import PipelinePlanner
 from pipesched.explore.pool import Pool
 from pipesched.explore.sheet import loaded
 from pipesched.explore.state import State
+from pipesched.pipeline.problem import Problem
 
 
 def outcome_of(algorithm: str = "interleaved", **arguments: Any) -> Outcome:
@@ -26,22 +27,34 @@ def outcome_of(algorithm: str = "interleaved", **arguments: Any) -> Outcome:
 
 def maker(algorithm: str, **arguments: Any) -> Callable[[str | None, Mapping[str, str]], Outcome]:
     def make(name: str | None, parameters: Mapping[str, str]) -> Outcome:
-        numbers = {key: typed(text) for key, text in parameters.items()}
-        given = {"devices": 4, "stages": 8, "microbatches": 8, "forward": 5, "backward": 10, **arguments, **numbers}
-        return run(load_config(None, given).problem, algorithm if name in (None, "solve") else name)
+        return run(
+            load_config(None, given(arguments, parameters)).problem, algorithm if name in (None, "solve") else name
+        )
 
     return make
 
 
 def state_of(algorithm: str = "interleaved", **arguments: Any) -> State:
     outcome = outcome_of(algorithm, **arguments)
-    return State(loaded(board_of(outcome), outcome.algorithm), PipelinePlanner(maker(algorithm, **arguments)))
+    return State(loaded(board_of(outcome), outcome.algorithm), planner_of(algorithm, **arguments))
+
+
+def planner_of(algorithm: str, **arguments: Any) -> PipelinePlanner:
+    def state(parameters: Mapping[str, str]) -> Problem:
+        return load_config(None, given(arguments, parameters)).problem
+
+    return PipelinePlanner(maker(algorithm, **arguments), state)
+
+
+def given(arguments: Mapping[str, Any], parameters: Mapping[str, str]) -> dict[str, Any]:
+    numbers = {key: typed(text) for key, text in parameters.items()}
+    return {"devices": 4, "stages": 8, "microbatches": 8, "forward": 5, "backward": 10, **arguments, **numbers}
 
 
 def pool_of(algorithm: str = "list", **arguments: Any) -> Pool:
     outcome = outcome_of(algorithm, **arguments)
-    planner = PipelinePlanner(maker(algorithm, **arguments))
-    return Pool(State(loaded(empty_board(outcome), outcome.algorithm), planner))
+    planner = planner_of(algorithm, **arguments)
+    return Pool(State(loaded(board_of(outcome).emptied(), outcome.algorithm), planner))
 
 
 def app_of(state: State, pool: Pool | None = None, **look: bool) -> ExploreApp:

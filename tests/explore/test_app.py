@@ -10,14 +10,17 @@ import pytest
 from textual.pilot import Pilot
 from textual.widgets import Input, Static
 
-from pipesched import check, read
+from pipesched import check, make_problem, read, run
 from pipesched.core.reasons import NOTHING
 from pipesched.explore.app.app import ExploreApp
 from pipesched.explore.app.desk import Desk
 from pipesched.explore.app.dialogs import Confirm, Parameters, Pick, Read
 from pipesched.explore.keys import KEYS
+from pipesched.explore.pipeline_board import board_of
+from pipesched.explore.planning import PipelinePlanner
+from pipesched.explore.sheet import loaded
 from pipesched.explore.state import State
-from tests.explore.conftest import app_of, pool_of, state_of
+from tests.explore.conftest import app_of, maker, pool_of, state_of
 
 Script = Callable[[Pilot[None], Desk], Awaitable[None]]
 
@@ -203,7 +206,7 @@ def test_kept_schedules_are_drawn_where_there_is_room() -> None:
         await pilot.pause()
         assert desk.kept.size.height > 4
         assert "2 interleaved" in "".join(segment.text for segment in desk.kept.lines[0])
-        assert "algorithm" in said(desk, "parameters")
+        assert [line.about for line in desk.parameters.lines][:3] == ["algorithm", "microbatches", "stages"]
         assert "idle time" in said(desk, "reasons-text")
 
     play(app_of(state), script, (200, 50))
@@ -337,6 +340,27 @@ def test_a_refused_drop_says_why_and_escape_cancels() -> None:
     play(app_of(state), script)
 
 
+@pytest.mark.parametrize("colour", [True, False])
+def test_a_transfer_is_selected_by_a_click_and_not_moved(colour: bool) -> None:
+    plan = run(make_problem(devices=4, microbatches=8, offload=5), "1f1b", offload=1)
+    state = State(loaded(board_of(plan), plan.algorithm), PipelinePlanner(maker("1f1b")))
+
+    async def script(pilot: Pilot[None], desk: Desk) -> None:
+        x, y = place(desk, "0O1")
+        await pilot.click("#chart", offset=(x, y))
+        assert state.sheet.selected_name == "0O1"
+        assert "^" in chart(desk).splitlines()[desk.chart.drawing.rows.index(4) + (1 if colour else 2)]
+        await pilot.mouse_down("#chart", offset=(x, y))
+        await pilot.hover("#chart", offset=(x + 20, y))
+        await pilot.mouse_up("#chart", offset=(x + 20, y))
+        assert state.message == "0O1 is a transfer; only what devices run can be moved"
+        assert not state.sheet.version.edits
+        await pilot.press("up")
+        assert state.board.tasks.machine[state.selected] == 0
+
+    play(app_of(state, colour=colour), script, (100, 40))
+
+
 def test_the_wheel_pans_and_zooms_at_the_pointer() -> None:
     from textual import events
 
@@ -382,7 +406,7 @@ def test_the_empty_mode() -> None:
         assert desk.pool_list.has_focus
         row = desk.pool_list.rows.index(pool.waiting[0])
         name = pool.board.name(pool.waiting[0])
-        device = pool.home[pool.waiting[0]]
+        device = pool.board.homes(pool.waiting[0])[0]
         line = desk.chart.drawing.rows.index(device)
         await pilot.mouse_down("#pool", offset=(4, row))
         await pilot.mouse_up("#chart", offset=(20, line))

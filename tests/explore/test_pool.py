@@ -8,6 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pipesched import check, plan, schedule_plan
+from pipesched.explore.pipeline_board import PipelineBoard
 from pipesched.explore.pool import Pool
 from tests.explore.conftest import outcome_of, pool_of
 
@@ -29,6 +30,7 @@ def test_placing_whatever_is_ready_ends_in_a_legal_schedule(random: Random) -> N
             assert "not placed yet" in pool.state.message
         pool.chosen = random.choice(ready)
         assert pool.place()
+    assert isinstance(pool.board, PipelineBoard)
     schedule = pool.board.schedule
     assert check(schedule) == []
     made = eval(pool.code(), {"plan": plan, "problem": schedule.problem})
@@ -84,3 +86,18 @@ def test_presets_are_whole_schedules() -> None:
     assert pool.state.save("x.json")
     pool.state.undo()
     assert pool.board.amounts.makespan == outcome_of("1f1b").schedule.makespan
+
+
+def test_other_parameters_and_algorithms_begin_empty_again_until_all_is_placed() -> None:
+    pool = pool_of(devices=2, stages=2, microbatches=2)
+    choose(pool, "0F0")
+    pool.place()
+    assert pool.state.plan(parameters={"microbatches": "3"})
+    assert pool.state.message == "list: 12 operations to place; your edits are dropped, u brings them back"
+    assert (len(pool.waiting), pool.board.amounts.makespan) == (12, 0)
+    assert pool.preset(1)
+    assert pool.state.plan(parameters={"microbatches": "4"})
+    assert not pool.waiting
+    for _ in range(3):
+        assert pool.state.undo()
+    assert pool.code() == 'plan(problem, [["0F0"], []])'

@@ -29,7 +29,7 @@ CASES: dict[str, Case] = {
     "letters-80x24": (lambda: app_of(state_of(), colour=False), (80, 24), "p down right"),
     "empty-80x24": (empty_app, (80, 24), "enter enter enter enter"),
     "algorithms-80x24": (lambda: app_of(state_of()), (80, 24), "a z b"),
-    "wide-200x50": (lambda: app_of(state_of()), (200, 50), "m c right >"),
+    "wide-200x50": (lambda: app_of(state_of()), (200, 50), "c right >"),
 }
 
 

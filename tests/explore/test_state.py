@@ -101,7 +101,7 @@ def test_details_of_an_operation() -> None:
     assert "1F1 at" in lines["waits for"]
     assert "binds" in lines["waits for"]
     assert lines["gap before"] == "none"
-    assert lines["cost"].startswith("forward of stage 2: one less gains")
+    assert lines["cost"].startswith("forward of stage 2: a unit less gains")
 
 
 def test_gaps_in_turn_and_by_size() -> None:

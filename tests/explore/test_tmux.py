@@ -67,7 +67,7 @@ def terminal(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Terminal]:
 
 
 def test_keys_a_drag_and_another_size(terminal: Terminal) -> None:
-    terminal.start("explore interleaved")
+    terminal.start("explore interleaved", env="COLUMNS=80 LINES=24")
     shown = terminal.until(lambda text: "makespan 285" in text and "q quit" in text)
     row = next(number for number, line in enumerate(shown.splitlines(), 1) if line.startswith("device 0"))
     column = shown.splitlines()[row - 1].index("0123") + 1
@@ -88,6 +88,25 @@ def test_keys_a_drag_and_another_size(terminal: Terminal) -> None:
     terminal.until(lambda text: "makespan 285" in text)
     terminal.keys("q")
     assert "makespan" not in terminal.until(lambda text: "left 0" in text)
+
+
+def test_the_wheel_pans_zooms_and_goes_through_devices(terminal: Terminal) -> None:
+    """64 and 65 are the wheel's buttons; 4 more is Shift, 16 more Ctrl."""
+    terminal.start("explore interleaved")
+    shown = terminal.until(lambda text: "makespan 285" in text and "q quit" in text)
+    row = next(number for number, line in enumerate(shown.splitlines(), 1) if line.startswith("device 0"))
+    whole = shown.splitlines()[1]
+    terminal.mouse(64 + 16, 40, row)
+    terminal.until(lambda text: text.splitlines()[1] != whole)
+    close = terminal.screen().splitlines()[row - 1]
+    terminal.mouse(65, 40, row)
+    terminal.until(lambda text: text.splitlines()[row - 1] != close)
+    terminal.mouse(64, 40, row)
+    terminal.until(lambda text: text.splitlines()[row - 1] == close)
+    terminal.mouse(65 + 16, 40, row)
+    terminal.until(lambda text: text.splitlines()[1] == whole)
+    terminal.mouse(65 + 4, 40, row)
+    terminal.until(lambda text: "1F0          device 1" in text)
 
 
 def test_no_color_leaves_letters_and_no_colours(terminal: Terminal) -> None:

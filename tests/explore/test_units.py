@@ -3,18 +3,21 @@
 from __future__ import annotations
 
 from pathlib import Path
+from random import Random
 from threading import Event
 
 from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from pipesched import hls
 from pipesched.config.hardware import load_hardware
 from pipesched.core.order_moves import moved
 from pipesched.errors import Deadlock
 from pipesched.explore.board import legal
+from pipesched.explore.pool import Pool
 from pipesched.explore.sheet import loaded
 from pipesched.explore.state import State
-from pipesched.explore.unit_board import UnitPlanner, unit_board
+from pipesched.explore.unit_board import UnitBoard, UnitPlanner, unit_board
 from pipesched.hls.schedule import checked
 from pipesched.hls.units import Units
 from tests.strategies import dataflows, unit_sets
@@ -56,6 +59,45 @@ def test_an_edit_is_timed_undone_and_saved(tmp_path: Path) -> None:
     assert (tmp_path / "x.json").exists()
     assert state.undo()
     assert state.board.amounts.makespan == latency
+
+
+@given(graph=dataflows(most=7), units=unit_sets(), random=st.randoms(use_true_random=False))
+@settings(max_examples=30)
+def test_placing_whatever_is_ready_ends_in_a_legal_schedule(
+    graph: hls.DataflowGraph, units: Units, random: Random
+) -> None:
+    """On any unit of the class; registers are those of what is placed, and the line of code makes the same schedule."""
+    board = unit_board(hls.list_outcome(graph, units))
+    pool = Pool(State(loaded(board.emptied(), "alap/pairing"), UnitPlanner(lambda _counts: (graph, units), units)))
+    while pool.waiting:
+        assert pool.board.missing == len(pool.waiting)
+        pool.chosen = random.choice([task for task in pool.waiting if pool.is_ready(task)])
+        assert pool.place(random.choice([None, *pool.board.homes(pool.chosen)])), pool.state.message
+    assert isinstance(pool.board, UnitBoard)
+    assert checked(pool.board.schedule).latency == pool.board.amounts.makespan
+    made = eval(pool.code(), {"hls": hls, "graph": graph, "units": units})
+    assert made.latency == pool.board.amounts.makespan
+    while len(pool.waiting) < len(graph):
+        pool.take_back(random.choice([row for row, order in enumerate(pool.board.tasks.orders) if order]))
+    assert pool.board.amounts.makespan == 0
+
+
+def test_the_empty_units_say_what_cannot_be_placed() -> None:
+    state = state_of()
+    pool = Pool(State(loaded(state.board.emptied(), "alap/pairing"), state.planner))
+    by_name = {pool.board.name(task): task for task in pool.waiting}
+    pool.chosen = by_name["*3"]
+    assert not pool.place()
+    assert pool.state.message == "*3 waits for +1, which is not placed yet"
+    pool.chosen = by_name["+1"]
+    assert not pool.place(0)
+    assert pool.state.message == "+1 runs on add, not on mul 0"
+    assert pool.place()
+    assert pool.state.board.amounts.memory == "0 registers"
+    assert not pool.state.save("x.json")
+    assert "6 operations are not placed yet" in pool.state.message
+    assert pool.preset(2)
+    assert not pool.board.missing
 
 
 def test_more_units_and_another_rule_and_a_solve() -> None:

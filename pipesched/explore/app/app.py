@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import os
+from dataclasses import replace
 
 from textual.app import App
+from textual.theme import BUILTIN_THEMES
 
 from pipesched.explore.app.desk import Desk
 from pipesched.explore.pool import Pool
@@ -16,30 +18,52 @@ Desk { layout: vertical; }
 Desk.small #small { display: block; }
 Desk.small #all { display: none; }
 #title, #message, #footer, #code { height: 1; }
-#title { background: $panel; }
-#footer { background: $panel; }
+#title, #message, #footer, #code, #details { text-wrap: nowrap; text-overflow: ellipsis; }
+#title, #footer { text-style: reverse; }
 #details { height: 5; }
 Desk.low #details { height: 2; }
 #middle { height: 1fr; }
 #charts { width: 1fr; }
 #chart { height: 1fr; }
 #kept, #parameters, #reasons, #code { display: none; }
-Desk.wide.compared #kept { display: block; height: 45%; }
-Desk.wide #parameters { display: block; width: 24; padding: 0 1; }
-Desk.wide #reasons { display: block; width: 48; padding: 0 1; scrollbar-size-vertical: 1; }
+Desk.wide.compared #kept { display: block; height: 1fr; }
+Desk.wide #parameters { display: block; width: 22; padding: 0 1; }
+Desk.wide #reasons { display: block; width: 46; padding: 0 1; scrollbar-size-vertical: 1; }
+ParameterLines { height: auto; overflow-y: auto; }
+#parameters { height: 100%; }
+ParameterLines Label { text-style: dim; }
+ParameterLines Line { text-style: bold; }
+ParameterLines Line:focus { text-style: underline; }
 Desk.empty #code { display: block; }
 #pool { width: 16; height: 100%; padding: 0 1; }
-.dialog { width: 60; max-width: 90%; height: auto; max-height: 90%; background: $panel; padding: 0 1; }
+.dialog { width: 60; max-width: 90%; height: auto; max-height: 90%; border: round ansi_default; padding: 0 1; }
 .list { width: 76; height: 18; }
 .side { width: 34; }
 .page { width: 92%; max-width: 100; height: 90%; }
 Dialog { align: center middle; background: transparent; }
 Parameters { align: left top; }
-.dialog:nocolor { border: solid white; }
-OptionList > .option-list--option-highlighted { text-style: bold underline; }
+OptionList > .option-list--option-highlighted { text-style: bold reverse; }
 Input { border: none; height: 1; }
+Input > .input--cursor, Input > .input--selection {
+    background: ansi_default; color: ansi_default; text-style: reverse;
+}
+Input > .input--placeholder, Input > .input--suggestion { text-style: dim; }
 OptionList { height: 1fr; border: none; }
 """
+
+
+# The colours of the terminal, dark or light; only charts have their own, as `run` prints them.
+THEME = replace(
+    BUILTIN_THEMES["ansi-dark"],
+    name="terminal",
+    variables={
+        **BUILTIN_THEMES["ansi-dark"].variables,
+        "ansi-background": "ansi_default",
+        "ansi-foreground": "ansi_default",
+        "block-cursor-foreground": "ansi_default",
+        "block-cursor-background": "ansi_default",
+    },
+)
 
 
 class ExploreApp(App[None]):
@@ -55,9 +79,11 @@ class ExploreApp(App[None]):
         before = os.environ.get("NO_COLOR")
         if not colour or ascii_only:
             os.environ["NO_COLOR"] = "1"  # Textual reads nothing else
-        super().__init__(ansi_color="NO_COLOR" in os.environ)
+        super().__init__(ansi_color=True)
         if before is None:
             os.environ.pop("NO_COLOR", None)
+        self.register_theme(THEME)
+        self.theme = THEME.name
         self.desk = Desk(state, pool, colour=not self.no_color, ascii_only=ascii_only)
 
     def on_mount(self) -> None:
@@ -67,6 +93,8 @@ class ExploreApp(App[None]):
 
 def run_app(state: State, pool: Pool | None = None, *, colour: bool = True, ascii_only: bool = False) -> int:
     """Run the app until it is left; return 0, or 1 where it broke."""
+    for name in ("COLUMNS", "LINES"):  # where they are exported, Textual would believe them, whatever the size is now
+        os.environ.pop(name, None)
     app = ExploreApp(state, pool, colour=colour, ascii_only=ascii_only)
     app.run()
     return app.return_code or 0

@@ -19,7 +19,7 @@ class Asking(Screen[None]):
 
     state: State
     has_pool = False
-    _planned = False  # by the parameters that are open: then the next plan is the same step
+    _planned = False  # by the parameter that is typed: then the next plan is the same step
 
     def show(self, *, follow: bool = True) -> None:
         """Show the state as it is now."""
@@ -68,13 +68,14 @@ class Asking(Screen[None]):
         """Change parameters; the chart follows as they are typed."""
         self._planned = False
 
-        def change(name: str, text: str) -> str:
-            done = self.state.plan(parameters={name: text}, again=self._planned)
-            self._planned = self._planned or done
-            self.show()
-            return "" if done else self.state.message
+        await self._open(Parameters(self.state.fields, self.change), lambda _: self.show())
 
-        await self._open(Parameters(self.state.planner.fields(self.state.board), change), lambda _: self.show())
+    def change(self, name: str, text: str) -> str:
+        """Plan with what was typed for a parameter, as one step with what was typed before; return what is wrong."""
+        done = self.state.plan_typed(name, text, again=self._planned)
+        self._planned = self._planned or done
+        self.show()
+        return "" if done else self.state.message
 
     async def action_save(self) -> None:
         """Ask for a path, and whether an existing file may go."""

@@ -28,6 +28,7 @@ class Chart(Widget, can_focus=True):
         self.state, self.colour, self.ascii_only = state, colour, ascii_only
         self.view = Viewport(state.board.tasks.makespan)
         self.drop: Drop | None = None
+        self.has_room = False  # for what small terminals show only when asked
         self.is_pressed = self.is_dragging = False
         self._pressed_at = 0
         self._drawing: Drawing | None = None
@@ -36,7 +37,8 @@ class Chart(Widget, can_focus=True):
     def drawing(self) -> Drawing:
         """The chart as it is drawn."""
         if self._drawing is None:
-            screen = Screen(max(self.size.width, 8), max(self.size.height, 3), self.colour, self.ascii_only)
+            width, height = max(self.size.width, 8), max(self.size.height, 3)
+            screen = Screen(width, height, self.colour, self.ascii_only, strips=self.has_room)
             self._drawing = draw(self.state, self.view, screen, self.drop)
         return self._drawing
 

@@ -15,15 +15,15 @@ from pipesched.core.reasons import NOTHING
 from pipesched.explore.app import panels
 from pipesched.explore.app.asking import Asking
 from pipesched.explore.app.chart import Chart
+from pipesched.explore.app.lines import ParameterLines
 from pipesched.explore.app.side import Kept, PoolList
 from pipesched.explore.app.work import Work
 from pipesched.explore.keys import KEYS
 from pipesched.explore.pool import Pool
-from pipesched.explore.state import State
+from pipesched.explore.state import AT_ONCE, State
 
 LEAST_WIDTH, LEAST_HEIGHT = 30, 8
 WIDE, HIGH = 140, 30  # from where parameters, reasons and kept schedules have room
-QUICK = 3_000  # tasks up to which all is explained at every key
 LOOK_EVERY, REST = 0.05, 0.25  # seconds
 CHANGING = (  # not while a search runs
     "move", "undo", "redo", "best", "solve", "algorithm", "parameters", "keep", "switch", "save", "place", "take_back",
@@ -37,7 +37,8 @@ class Desk(Asking):
 
     BINDINGS = [  # noqa: RUF012  Textual's way
         *(Binding(key.keys, key.action, key.text, show=False, priority=True) for key in KEYS),
-        Binding("ctrl+q,ctrl+c", "leave", "leave", show=False, priority=True),
+        Binding("enter,escape", "typed", "back to the chart", show=False, priority=True),
+        Binding("ctrl+q,ctrl+c", "leave_now", "leave", show=False, priority=True),
     ]
 
     def __init__(self, state: State, pool: Pool | None, *, colour: bool, ascii_only: bool) -> None:
@@ -47,10 +48,13 @@ class Desk(Asking):
         self.chart = Chart(state, colour=colour, ascii_only=ascii_only)
         self.pool_list = None if pool is None else PoolList(pool)
         self.kept = Kept(self.chart)
+        names = [choice.name for choice in state.planner.choices()]
+        self.parameters = ParameterLines(panels.parameter_fields(state), names, id="parameters")
         self.work: Work[Any] | None = None
         self._steps = 0  # that a large schedule still has to make, once the keys rest
         self.has_pool = pool is not None
         self._resting: Timer | None = None
+        self._typing: Timer | None = None
 
     def compose(self) -> ComposeResult:
         """Yield what stands on the screen."""
@@ -58,7 +62,7 @@ class Desk(Asking):
         with Vertical(id="all"):
             yield Static(id="title", markup=False)
             with Horizontal(id="middle"):
-                yield Static(id="parameters", markup=False)
+                yield self.parameters
                 if self.pool_list is not None:
                     yield self.pool_list
                 with Vertical(id="charts"):
@@ -85,6 +89,28 @@ class Desk(Asking):
         """Show what the mouse changed."""
         self.show(follow=False)
 
+    def on_parameter_lines_turned(self) -> None:
+        """Begin another step of undo, and show what stands for what was typed last."""
+        self._planned = False
+        self._explain()
+
+    def on_parameter_lines_typed(self, event: ParameterLines.Typed) -> None:
+        """Plan with what was typed beside the chart."""
+        if self.work is not None:
+            self.state.message = "Esc stops the search; then parameters can be changed"
+            self._say()
+            return
+        if self._typing is not None:
+            self._typing.stop()
+        if self.state.is_live:
+            self.change(event.name, event.text)
+        else:
+            self._typing = self.set_timer(REST, lambda: self._plan_typed(event.name, event.text))
+
+    def _plan_typed(self, name: str, text: str) -> None:
+        """Plan a large schedule anew, once the keys rest."""
+        self.change(name, text)
+
     def on_pool_list_dropped(self, event: PoolList.Dropped) -> None:
         """Place the chosen operation on the device where it was let go."""
         row = self.chart.row_at_screen(event.x, event.y)
@@ -98,32 +124,42 @@ class Desk(Asking):
         is_small = width < LEAST_WIDTH or height < LEAST_HEIGHT
         self.set_class(is_small, "small")
         self.set_class(width >= WIDE and height >= HIGH, "wide")
+        self.chart.has_room = self.has_class("wide")
         self.set_class(height < 16, "low")
         self.set_class(self.pool is not None, "empty")
         self.set_class(len(self.state.sheets) > 1, "compared")
         if is_small:
             return
+        if self.parameters.is_open and not self.has_class("wide"):
+            self.set_focus(self.chart)
         if self.pool is not None and self.pool_list is not None:
             self.pool.settle()
             self.pool_list.show()
             self._text("code", Text(self.pool.code(), no_wrap=True, overflow="ellipsis", style="dim"))
         self.chart.follow() if follow and not self.chart.is_pressed else self.chart.redraw()
+        self._share_height()
         self.kept.refresh()
         self._text("title", panels.title_text(self.state, width))
         self._say()
         if self._resting is not None:
             self._resting.stop()
             self._resting = None
-        if len(self.state.board.tasks.durations) <= QUICK:
+        if len(self.state.board.tasks.durations) <= AT_ONCE:
             self._explain()
         else:
             self._resting = self.set_timer(REST, self._explain)
+
+    def _share_height(self) -> None:
+        """Give the chart what it needs, where kept schedules stand below it, but not much more than half."""
+        is_shared = self.has_class("wide") and self.has_class("compared")
+        most = self.query_one("#charts").size.height * 11 // 20
+        self.chart.styles.height = min(self.chart.drawing.wanted, most) if is_shared and most else "1fr"
 
     def _explain(self) -> None:
         """Show what is known of the selected operation; of large schedules once the keys rest."""
         self._text("details", panels.details_text(self.state))
         if self.has_class("wide"):
-            self._text("parameters", panels.parameters_text(self.state))
+            self.parameters.show(panels.parameter_fields(self.state))
             self._text("reasons-text", panels.reasons_text(self.state))
 
     def _say(self) -> None:
@@ -157,7 +193,9 @@ class Desk(Asking):
         self.show()
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
-        """Let only keys act that do not change what is searched."""
+        """Let only keys act that do not change what is searched; those of a line that is typed into are its own."""
+        if self.parameters.is_open != (action == "typed") and action != "leave_now":
+            return False
         if self.work is not None and action in CHANGING:
             return False
         return self.pool is not None or action not in ("place", "take_back", "preset")
@@ -229,6 +267,12 @@ class Desk(Asking):
     def _adopt(self, planned: Any) -> None:
         self.state.adopt(planned)
 
+    async def action_typed(self) -> None:
+        """Go back from the parameters to the chart, or the pool."""
+        await self.parameters.settle()
+        self.set_focus(self.pool_list or self.chart)
+        self.show()
+
     def action_stop(self) -> None:
         """Stop a search, cancel a drag."""
         if self.chart.end_drag():
@@ -267,10 +311,21 @@ class Desk(Asking):
     def action_switch(self, steps: int) -> None:
         """Turn to the next kept schedule; beside a pool, from it to the chart and back."""
         if self.pool_list is not None and len(self.state.sheets) == 1:
-            (self.chart if self.pool_list.has_focus else self.pool_list).focus()
+            self.set_focus(self.chart if self.pool_list.has_focus else self.pool_list)
         else:
             self.state.switch(steps)
         self.show()
+
+    async def action_leave_now(self) -> None:
+        """Leave, also while a line is typed into; ask where something is not saved."""
+        await self.action_leave()
+
+    async def action_parameters(self) -> None:
+        """Go to the parameters beside the chart; in a small terminal open them."""
+        if self.has_class("wide"):
+            self.set_focus(self.parameters.lines[1])
+        else:
+            await super().action_parameters()
 
     def leave(self) -> None:
         """End the app, and what it searches."""

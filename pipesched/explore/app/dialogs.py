@@ -15,6 +15,7 @@ from textual.screen import ModalScreen
 from textual.widgets import Input, Label, OptionList, Static
 from textual.widgets.option_list import Option
 
+from pipesched.explore.app.lines import ParameterLines
 from pipesched.explore.keys import KEYS, MOUSE
 from pipesched.explore.planning import Choice, Field
 
@@ -135,31 +136,16 @@ class Parameters(Dialog):
         """Yield a line for each parameter."""
         with Vertical(classes="dialog side"):
             yield Label("Up, Down; Enter closes")
-            for field in self.fields:
-                yield Label(field.label, markup=False)
-                yield Input(field.value, id=field.name.replace(" ", "_"), select_on_focus=True, compact=True)
+            yield ParameterLines(self.fields)
             yield Label("", id="wrong", markup=False)
 
-    def on_input_changed(self, event: Input.Changed) -> None:
+    def on_parameter_lines_typed(self, event: ParameterLines.Typed) -> None:
         """Plan with what was typed."""
-        field = next(field for field in self.fields if field.name == event.input.id)
-        if event.value.strip() != field.value:
-            wrong = self.change(field.name, event.value.strip())
-            self.query_one("#wrong", Label).update(wrong)
-            if not wrong:
-                self.fields = [old._replace(value=event.value.strip()) if old == field else old for old in self.fields]
+        self.query_one("#wrong", Label).update(self.change(event.name, event.text))
 
     def on_input_submitted(self) -> None:
         """Close."""
         self.dismiss(None)
-
-    def on_key(self, event: events.Key) -> None:
-        """Go from line to line."""
-        key = event.key
-        if key == "down":
-            self.focus_next(Input)
-        elif key == "up":
-            self.focus_previous(Input)
 
 
 class Read(Dialog):

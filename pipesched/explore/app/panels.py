@@ -7,18 +7,21 @@ from collections.abc import Iterator, Sequence
 from rich.console import Group, RenderableType
 from rich.segment import Segment
 from rich.style import Style
+from rich.table import Table
 from rich.text import Text
 
 from pipesched.core.idle_time import Idle
 from pipesched.core.reasons import NOTHING
-from pipesched.explore.board import LIVE, legal
-from pipesched.explore.details import details, title
+from pipesched.explore.board import LIVE, legal, rows_of
+from pipesched.explore.details import details, pause_reasons, title
 from pipesched.explore.drawing import Drawing
 from pipesched.explore.keys import KEYS
 from pipesched.explore.painters import painter_of
 from pipesched.explore.pipeline_board import MOST_SENSITIVE, PipelineBoard
+from pipesched.explore.planning import Field
 from pipesched.explore.pool import Pool
-from pipesched.explore.state import State
+from pipesched.explore.state import ALGORITHM, State
+from pipesched.explore.walks import pauses
 from pipesched.pipeline.kinds import KINDS
 from pipesched.render.cells import Line
 from pipesched.render.frame import Layout
@@ -26,7 +29,7 @@ from pipesched.render.marks import IDLE_MARKS
 
 ABOUT = 13  # columns of what a line of details is about
 MOST_ROWS = 8  # of a table beside the chart
-FOOTER = ("move(-1)", "undo", "best", "why", "algorithm", "parameters", "keep", "switch(1)", "solve", "save", "redo")
+FOOTER = ("move(-1)", "undo", "best", "why", "algorithm", "parameters", "save", "keep", "switch(1)", "solve", "redo")
 BOLD, DIM = Style(bold=True), Style(dim=True)
 
 
@@ -40,8 +43,10 @@ def title_text(state: State, width: int) -> Text:
         if len(text) + 2 + len(part) + len(tail) + len(edited) <= width:
             text.append(f"  {part}")
     if edited:
-        text.append(edited, style="bold yellow")
-    return text.append(tail)
+        text.append(edited, style="bold")
+    text.append(tail)
+    text.pad_right(max(width - len(text), 0))
+    return text
 
 
 def details_text(state: State) -> Text:
@@ -54,10 +59,21 @@ def details_text(state: State) -> Text:
     return text
 
 
+def _details(state: State) -> RenderableType:
+    """Return the same, where long lines go on in the next one."""
+    table = Table.grid()
+    table.add_column(width=ABOUT, style="dim")
+    table.add_column()
+    for number, line in enumerate(details(state.board, state.selected)):
+        style = "" if number else "bold"
+        table.add_row(Text(line.about, style), Text(line.text, style))
+    return table
+
+
 def footer_text(state: State, width: int, *, empty: bool, searching: bool) -> Text:
     """Return the keys that do something now, as many as fit."""
     if searching:
-        return Text("Esc stop", style="bold")
+        return Text("Esc stop".ljust(width), style="bold")
     useless = {
         "undo": not state.sheet.done,
         "redo": not state.sheet.undone,
@@ -72,15 +88,13 @@ def footer_text(state: State, width: int, *, empty: bool, searching: bool) -> Te
             first, _, rest = key.short.partition(" ")
             text.append(first, style="bold").append(f" {rest}  ")
     text.right_crop(2)
+    text.pad_right(max(width - len(text), 0))
     return text
 
 
-def parameters_text(state: State) -> Text:
-    """Return algorithm and parameters."""
-    text = Text().append("algorithm\n", style="dim").append(f"{state.sheet.version.algorithm}\n\n", style="bold")
-    for field in state.planner.fields(state.board):
-        text.append(f"{field.label}\n", style="dim").append(f"{field.value or 'none'}\n")
-    return text.append("\ne changes them\na the algorithm", style="dim")
+def parameter_fields(state: State) -> list[Field]:
+    """Return the lines beside the chart: the algorithm, then the parameters."""
+    return [Field(ALGORITHM, ALGORITHM, state.sheet.version.algorithm), *state.fields]
 
 
 def reasons_text(state: State, *, asked: bool = False) -> Text:
@@ -99,13 +113,17 @@ def reasons_text(state: State, *, asked: bool = False) -> Text:
     for idle, ticks in sorted(totals.items(), key=lambda item: -item[1]):
         if ticks:
             text.append(f"{IDLE_MARKS[idle].meaning.ljust(9)}{board.number(ticks).rjust(9)}{ticks / whole:>6.0%}\n")
-    text.append(f"{'all'.ljust(9)}{board.number(whole).rjust(9)}\n\n")
+    text.append(f"{'all'.ljust(9)}{board.number(whole).rjust(9)}\n")
+    busy = sum(tasks.durations[task] for order in rows_of(board) for task in order)
+    least = max(tasks.devices * board.amounts.bound - busy, 0)
+    text.append(f"no order avoids {board.number(least)} of it, one might {board.number(whole - least)}\n\n")
     for line in _sensitive(state):
         text.append(line)
-    text.append("\nlongest gaps\n", style="bold")
-    for gap in sorted(board.gaps, key=lambda gap: (gap.start - gap.end, gap.device))[:MOST_ROWS]:
-        when = f"{board.row_name(gap.device)}  {board.number(gap.start)}-{board.number(gap.end)}"
-        text.append(f"{when}\n").append(f"  {IDLE_MARKS[gap.idle].meaning}: {board.gap_words(gap)}\n", style="dim")
+    text.append("longest gaps\n", style="bold")
+    for pause in sorted(pauses(tasks), key=lambda pause: (-pause.length, pause.row, pause.start))[:MOST_ROWS]:
+        when = f"{board.row_name(pause.row)}  {board.number(pause.start)}-{board.number(pause.end)}"
+        classes, words = pause_reasons(board, pause)
+        text.append(f"{when}  {classes}\n").append(f"  {words}\n", style="dim")
     return text
 
 
@@ -114,12 +132,13 @@ def _sensitive(state: State) -> Iterator[Text]:
     if not isinstance(board, PipelineBoard) or board.is_late or len(board.tasks.durations) > MOST_SENSITIVE:
         return
     rows = sorted(board.sensitive, key=lambda row: (-row.faster, -row.slower, row.stage, row.kind))
-    yield Text("one tick of a cost\n", style="bold")
+    yield Text("one unit of a cost\n", style="bold")
     yield Text(f"{''.ljust(18)}{'less':>6}{'more':>6}\n", style="dim")
     for row in rows[:MOST_ROWS]:
         if row.slower:
             name = KINDS[row.kind].name if row.kind in KINDS else row.kind
             yield Text(f"{f'{name} {row.stage}'.ljust(18)}{-row.faster:>6}{row.slower:>+6}\n")
+    yield Text("\n")
 
 
 def kept_lines(
@@ -140,7 +159,7 @@ def kept_lines(
             cells = painter.lines(painter.row(row).runs(drawing.scale)) if painter.row(row).order else []
             for number, line in enumerate(cells):
                 block.append([Segment(("" if number else name).ljust(drawing.gutter), DIM), *line])
-        lines += block[: each - 1]
+        lines += [*block[: each - 1], *([[]] if len(block) + 1 < each else [])]
     return lines[:height]
 
 
@@ -157,7 +176,7 @@ def pool_lines(pool: Pool, height: int, *, focused: bool) -> tuple[list[Text], S
     for task in waiting[top : top + room]:
         ready = pool.is_ready(task)
         cursor = ">" if task == pool.chosen else " "
-        text = f"{cursor}{'*' if ready else ' '}{pool.board.name(task)}".ljust(11) + f"d{pool.home[task]}"
+        text = f"{cursor}{'*' if ready else ' '}{pool.board.name(task)}".ljust(11) + pool.board.home_name(task)
         style = "bold" if ready else "dim"
         lines.append(Text(text, style=f"{style} reverse" if task == pool.chosen and focused else style))
         rows.append(task)
@@ -180,4 +199,4 @@ def why_text(state: State) -> RenderableType:
             if chained:
                 held.append(f"{word}: {board.name(chained[-1])} waits for {board.name(chained[0])}")
                 held.append(f"{board.through(chained)}\n")
-    return Group(details_text(state), held, reasons_text(state, asked=True))
+    return Group(_details(state), held, reasons_text(state, asked=True))

@@ -1,0 +1,131 @@
+"""The parameters beside the chart of a large terminal: typed live, one step of undo a line, bad values said."""
+
+from __future__ import annotations
+
+from textual.pilot import Pilot
+
+from pipesched.explore.app.desk import Desk
+from pipesched.explore.state import State
+from tests.explore.conftest import app_of, state_of
+from tests.explore.test_app import play, said
+
+WIDE = (200, 50)
+
+
+def values(desk: Desk) -> dict[str, str]:
+    return {line.about: line.value for line in desk.parameters.lines}
+
+
+async def typed(pilot: Pilot[None], text: str) -> None:
+    await pilot.press(*text)
+    await pilot.pause()
+
+
+def test_each_key_plans_anew_and_a_line_is_one_step() -> None:
+    state = state_of()
+
+    async def script(pilot: Pilot[None], desk: Desk) -> None:
+        await pilot.press("right", ">", "e")
+        await typed(pilot, "1")
+        assert "M1 " in said(desk, "title")
+        await typed(pilot, "2")
+        assert "M12" in said(desk, "title")
+        assert "your edits are dropped" in said(desk, "message")
+        await pilot.press("down", "down", "down")
+        await typed(pilot, "2")
+        assert values(desk)["p2p"] == "2"
+        await pilot.press("enter", "u")
+        assert (values(desk)["p2p"], values(desk)["microbatches"]) == ("0", "12")
+        await pilot.press("u")
+        assert values(desk)["microbatches"] == "8"
+        assert "edited" in said(desk, "title")
+        await pilot.press("u")
+        assert "edited" not in said(desk, "title")
+
+    play(app_of(state), script, WIDE)
+
+
+def test_a_cost_a_stage_and_a_bad_value() -> None:
+    state = state_of()
+
+    async def script(pilot: Pilot[None], desk: Desk) -> None:
+        await pilot.press("e", "up", "up")
+        assert desk.parameters.lines[-1].has_focus
+        await pilot.press("up")
+        await typed(pilot, "5,5")
+        assert "forward" in said(desk, "message")
+        await typed(pilot, ",5,5,5,5,5,9")
+        assert state.board.amounts.makespan > 285
+        made = state.board.amounts.makespan
+        await typed(pilot, "x")
+        assert "unknown unit" in said(desk, "message")
+        assert state.board.amounts.makespan == made
+        await pilot.press("escape")
+        assert desk.chart.has_focus
+        assert values(desk)["forward"] == "5,5,5,5,5,5,5,9"
+
+    play(app_of(state), script, WIDE)
+
+
+def test_the_algorithm_is_typed_too() -> None:
+    state = state_of()
+
+    async def script(pilot: Pilot[None], desk: Desk) -> None:
+        await pilot.press("e", "up")
+        await typed(pilot, "zb")
+        assert "no algorithm 'zb' yet: zb-h1, zb-h2, zb-auto, zb-v" in said(desk, "message")
+        assert state.sheet.version.algorithm == "interleaved"
+        await typed(pilot, "-v")
+        assert said(desk, "title").startswith("zb-v")
+        await pilot.press("enter", "right")
+        assert state.sheet.selected_name == "0F1"
+
+    play(app_of(state), script, WIDE)
+
+
+def test_a_click_opens_a_line_and_a_smaller_terminal_closes_it() -> None:
+    state = state_of()
+
+    async def script(pilot: Pilot[None], desk: Desk) -> None:
+        await pilot.click("#budget")
+        assert desk.parameters.is_open
+        await typed(pilot, "4")
+        assert "over" in said(desk, "title")
+        await pilot.resize_terminal(80, 24)
+        await pilot.pause()
+        assert not desk.parameters.is_open
+        await pilot.press("right")
+        assert state.sheet.selected_name == "0F1"
+
+    play(app_of(state), script, WIDE)
+
+
+def test_what_is_typed_for_the_algorithm_names_the_nearest() -> None:
+    state: State = state_of()
+    assert not state.plan_typed("algorithm", "interleavd")
+    assert (
+        state.message
+        == "no algorithm 'interleavd': interleaved, interleaved-zb, interleaved-overlap, grouped-interleaved"
+    )
+    assert not state.plan_typed("algorithm", "qqq")
+    assert state.message == "no algorithm 'qqq'; a lists them"
+    assert state.plan_typed("algorithm", "1F1B")
+    assert state.sheet.version.algorithm == "1f1b"
+
+
+def test_an_algorithm_of_one_stage_a_device_leaves_the_parameters_as_given() -> None:
+    """It runs the stages fused, which is no parameter: what is typed next is about the stages as given."""
+    state = state_of()
+
+    async def script(pilot: Pilot[None], desk: Desk) -> None:
+        await pilot.press("a", *"1f1b", "enter")
+        assert "S4" in said(desk, "title")
+        assert (values(desk)["stages"], values(desk)["forward"]) == ("8", "5")
+        await pilot.press("e", "up", "up")
+        assert values(desk)["forward"] == "5"
+        await pilot.press("up")
+        await typed(pilot, "6")
+        await pilot.press("enter")
+        assert values(desk)["forward"] == "6"
+
+    play(app_of(state), script, WIDE)
