@@ -1,4 +1,4 @@
-"""The files in `page/`, as they stand in a page: the program line by line, without comments and spaces between words."""
+"""The files in `page/`, as they stand in a page: the program without its comments and the spaces that mean nothing."""
 
 from __future__ import annotations
 
@@ -18,11 +18,19 @@ LITERAL = re.compile(
 )
 SPACES = re.compile(r" *([{}()\[\];,=<>?:&|*/%!^~]) *|(?<![+-]) ([+-]) (?![+-])")
 
+NEEDLESS = re.compile(r"(?<=[;{,(\[=>&|?:])\n|\n(?=[)\]}.?:&|])|;\n?(?=})")  # where a statement goes on, or ends anyway
+
 
 @cache
 def asset(name: str) -> str:
     """Return a file of the page."""
     return (files("pipesched.render.html") / "page" / name).read_text(encoding="utf-8")
+
+
+@cache
+def style() -> str:
+    """Return the style of a page, without spaces that mean nothing."""
+    return re.sub(r"\s*([{},;])\s*|(?<=:) ", r"\1", asset("page.css"))
 
 
 @cache
@@ -32,19 +40,26 @@ def program(names: Sequence[str] = (*ENGINE, *VIEW)) -> str:
 
 
 def compact(script: str) -> str:
-    """Return a script without comments, indentation, empty lines, and spaces beside brackets and operators.
+    """Return a script without comments, and without spaces and ends of lines that mean nothing.
 
-    Texts, templates and regular expressions stay as they are, and so do the ends of lines. It knows as much of the
-    language as `page/` uses: a regular expression stands behind a bracket, a comma or an operator.
+    Names, texts, templates and regular expressions stay as they are. It knows as much of the language as `page/` uses:
+    a regular expression stands behind a bracket, a comma or an operator; a template has one line, and no texts with
+    braces or backquotes in its expressions.
     """
-    parts, at = [], 0
+    parts: list[str] = []
+    code, at = "", 0
     while found := LITERAL.search(script, at):
-        parts.append(SPACES.sub(r"\1\2", script[at : found.start()]))
+        code += script[at : found.start()]
         at = found.end() if found[0] != "`" else _end_of_template(script, found.end())
         if not found[0].startswith("//"):
-            parts.append(script[found.start() : at].lstrip())
-    parts.append(SPACES.sub(r"\1\2", script[at:]))
-    return re.sub(r"\s*\n\s*", "\n", "".join(parts)).lstrip()
+            parts += _compact_code(code), script[found.start() : at].lstrip()
+            code = ""
+    return "".join((*parts, _compact_code(code + script[at:]))).lstrip()
+
+
+def _compact_code(code: str) -> str:
+    """Return what stands between literals without needless spaces, ends of lines and semicolons."""
+    return NEEDLESS.sub("", re.sub(r"\s*\n\s*", "\n", SPACES.sub(r"\1\2", code)))
 
 
 def _end_of_template(script: str, at: int) -> int:

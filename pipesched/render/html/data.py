@@ -115,7 +115,8 @@ def _late_starts(schedule: Schedule) -> list[int] | None:
 
 def _rows(problem: Problem, index: OpIndex) -> list[tuple[int, int, int]]:
     """Return what the operations of each row last, take at their start and give back at their end."""
-    nothing, rows = (0,) * index.stages, []
+    nothing = (0,) * index.stages
+    rows: list[tuple[int, int, int]] = []
     for letter in index.letters:
         kind = KINDS[letter]
         durations = problem.ticks.of(letter) or nothing
@@ -134,7 +135,7 @@ def _given(problem: Problem, index: OpIndex) -> list[tuple[int, int]]:
 
 
 def _tones(problem: Problem, index: OpIndex, palette: Palette) -> list[list[int]]:
-    """Return the number in `palette` of the colours of each row; with two directions, first of one, then of the other."""
+    """Return the number in `palette` of the colours of each row: a list for each direction of the microbatches."""
     placement = problem.settled_placement
     found: list[list[int]] = []
     for part in placement.directions(index.microbatches):

@@ -13,8 +13,9 @@ from pipesched.errors import ConfigError, NotApplicable
 from pipesched.outcome import Outcome
 from pipesched.pipeline.check import checked
 from pipesched.pipeline.schedule import Schedule
+from pipesched.render.html.assets import asset, program, style
 from pipesched.render.html.data import Palette, looks_data, schedule_data
-from pipesched.render.html.assets import asset, program
+from pipesched.render.html.legend import legend
 from pipesched.render.html.still import still
 
 Titled = tuple[str, Outcome]  # the title of a schedule, and the schedule
@@ -43,7 +44,8 @@ def page(result: object) -> str:
     parts = {
         "TITLE": html.escape(f"{title} - pipesched"),
         "HEADING": html.escape(title),
-        "STYLE": asset("page.css"),
+        "STYLE": style(),
+        "LEGEND": legend(outcome for _, outcome in schedules),
         "STILL": still(schedules),
         "DATA": in_script(json.dumps(data, separators=(",", ":"), allow_nan=False)),
         "PROGRAM": program(),

@@ -1,14 +1,14 @@
 // window.pipesched, copy and download.
 
-const orderTexts = (s) => s.orders.slice(0, s.P).map((order) => order.map((t) => slotText(s, t)));
-const makespanOf = (s) => totals(s).makespan / s.per;
+const orderTexts = s => s.orders.slice(0, s.P).map(order => order.map(t => slotText(s, t)));
+const makespanOf = s => totals(s).makespan / s.per;
 
 // A call about an operation: use(schedule, task), or else what `absent` says.
 const about = (absent, use) => (op, ...more) => {
   const s = sheets[more[use.length - 2] ?? current], t = s ? taskOf(s, op) : -1;
   return t < 0 ? absent(op, s) : use(s, t, ...more);
 };
-const ofSheet = (use) => (index = current) => use(sheets[index]);
+const ofSheet = use => (index = current) => use(sheets[index]);
 
 const api = {
   select: about(() => false, (s, t) => { choose(s, t); return true; }),
@@ -34,11 +34,11 @@ const api = {
   undo: () => stepBack(undoEdit(), "undo"),
   redo: () => stepBack(redoEdit(), "redo"),
   makespan: ofSheet(makespanOf),
-  bubble: ofSheet((s) => totals(s).bubble),
+  bubble: ofSheet(s => totals(s).bubble),
   times: ofSheet(timesDocument),
   document: ofSheet(scheduleDocument),
   get schedules() {
-    return sheets.map((s) => ({ name: s.name, makespan: makespanOf(s), edited: s.edits > 0, get orders() { return orderTexts(s); } }));
+    return sheets.map(s => ({ name: s.name, makespan: makespanOf(s), edited: s.edits > 0, get orders() { return orderTexts(s); } }));
   },
 };
 

@@ -1,13 +1,13 @@
 // The JSON document of a schedule, and every metric in it. Each time is one division: ticks / scale.
 
-const metrics = (s) => cached(s, "metrics", () => {
+const metrics = s => cached(s, "metrics", () => {
   const { makespan, busy, idle, firsts, lasts, bubble } = totals(s);
-  const span = Math.max(...lasts.map((end, device) => end - firsts[device]));
-  const useful = s.orders.slice(0, s.P).map((order) => order.reduce((sum, t) => sum + (s.useful[kindOf(s, t)] ? s.duration[t] : 0), 0));
-  const ideal = Math.max(...useful), all = useful.reduce((a, b) => a + b), devices = [...busy.keys()];
-  const peaks = devices.map((device) => memoryOf(s, device).peak), fit = !devices.some((device) => isOver(s, device));
+  const span = max(...lasts.map((end, device) => end - firsts[device]));
+  const useful = s.orders.slice(0, s.P).map(order => order.reduce((sum, t) => sum + (s.useful[kindOf(s, t)] ? s.duration[t] : 0), 0));
+  const ideal = max(...useful), all = useful.reduce((a, b) => a + b), devices = [...busy.keys()];
+  const peaks = devices.map(device => memoryOf(s, device).peak), fit = !devices.some(device => excess(s, device));
   const bound = s.edits ? ownBound(s, fit) : s.bound.ticks;
-  const ratio = (part, whole) => (whole ? part / whole : 0), time = (ticks) => ticks / s.per, size = (grains) => grains / s.grain;
+  const ratio = (part, whole) => (whole ? part / whole : 0), time = ticks => ticks / s.per, size = grains => grains / s.grain;
   return {
     makespan: time(makespan), span: time(span), ideal: time(ideal), bubble,
     bubble_over_ideal: ratio(makespan - ideal, ideal), bubble_span: ratio(span - ideal, span),
@@ -20,13 +20,13 @@ const metrics = (s) => cached(s, "metrics", () => {
 });
 
 // A bound that counts the budget holds only for schedules within it.
-const ownBound = ({ bound }, fit) => (fit ? Math.max(bound.own, bound.free) : bound.free);
+const ownBound = ({ bound }, fit) => (fit ? max(bound.own, bound.free) : bound.free);
 
 function timesDocument(s) {
-  const entry = (t) => ({ op: slotText(s, t), start: s.starts[t] / s.per, end: s.ends[t] / s.per });
+  const entry = t => ({ op: slotText(s, t), start: s.starts[t] / s.per, end: s.ends[t] / s.per });
   const transfers = s.orders.slice(s.P).flat().sort((a, b) => s.starts[a] - s.starts[b] || s.ends[a] - s.ends[b]);
-  const devices = s.orders.slice(0, s.P), of = (_, device) => transfers.filter((t) => deviceOf(s, t) === device).map(entry);
-  return { devices: devices.map((order) => order.map(entry)), transfers: s.orders.length > s.P ? devices.map(of) : [] };
+  const devices = s.orders.slice(0, s.P), of = (_, device) => transfers.filter(t => deviceOf(s, t) === device).map(entry);
+  return { devices: devices.map(order => order.map(entry)), transfers: s.orders.length > s.P ? devices.map(of) : [] };
 }
 
 function scheduleDocument(s) {

@@ -9,8 +9,8 @@ function readInk() {
 }
 
 const rgb = (colour, shift) => (colour >> shift) & 255;
-const css = (colour) => `#${colour.toString(16).padStart(6, "0")}`;
-const isLight = (colour) => 0.299 * rgb(colour, 16) + 0.587 * rgb(colour, 8) + 0.114 * rgb(colour, 0) > 125;
+const css = colour => `#${colour.toString(16).padStart(6, "0")}`;
+const isLight = colour => 0.299 * rgb(colour, 16) + 0.587 * rgb(colour, 8) + 0.114 * rgb(colour, 0) > 125;
 
 function fill(pen, colour, x, y, width, height, alpha = 1) {
   pen.globalAlpha = alpha;
@@ -19,20 +19,14 @@ function fill(pen, colour, x, y, width, height, alpha = 1) {
   pen.globalAlpha = 1;
 }
 
-function write(pen, text, x, y, { size = 11, bold = "", align = "left", colour = ink.fg } = {}) {
-  Object.assign(pen, { font: `${bold} ${size}px system-ui, sans-serif`, textAlign: align, textBaseline: "middle", fillStyle: colour });
+// Writes a text, on a ground of its own if one is given.
+function write(pen, text, x, y, { size = 11, bold = "", align = "left", colour = ink.fg, ground, alpha } = {}) {
+  Object.assign(pen, { font: `${bold} ${size}px system-ui, sans-serif`, textAlign: align, textBaseline: "middle" });
+  const width = pen.measureText(text).width + 6, left = { left: 3, center: width / 2, right: width - 3 }[align];
+  if (ground) fill(pen, ground, x - left, y - 7, width, 14, alpha);
+  pen.fillStyle = colour;
   pen.fillText(text, x, y);
 }
-
-// A text on a ground of its own.
-function writeOn(pen, ground, text, x, y, style) {
-  pen.font = `${style.bold || ""} ${style.size || 11}px system-ui, sans-serif`;
-  const width = pen.measureText(text).width + 6, left = style.align === "left" ? 3 : style.align === "right" ? width - 3 : width / 2;
-  fill(pen, ground, x - left, y - 7, width, 14, style.alpha);
-  write(pen, text, x, y, style);
-}
-
-const clear = (pen) => fill(pen, ink.bg, 0, 0, scene.width, scene.height);
 
 // What an own clip encloses: the part of the chart that shows time.
 function within(pen, top, height, draw) {
@@ -61,7 +55,7 @@ function pattern(sort, colour) {
 }
 
 function fitCanvas(canvas, width, height) {
-  const size = { width: Math.round(width * ratio), height: Math.round(height * ratio) };
+  const size = { width: round(width * ratio), height: round(height * ratio) };
   if (canvas.width !== size.width || canvas.height !== size.height) Object.assign(canvas, size);
   Object.assign(canvas.style, { width: `${width}px`, height: `${height}px` });
   const pen = canvas.getContext("2d");
@@ -70,9 +64,9 @@ function fitCanvas(canvas, width, height) {
 }
 
 function drawChart() {
-  ratio = Math.min(window.devicePixelRatio || 1, 2);
+  ratio = min(window.devicePixelRatio || 1, 2);
   paint = fitCanvas($("paint"), scene.width, scene.height);
-  clear(paint);
+  fill(paint, ink.bg, 0, 0, scene.width, scene.height);
   drawAxis();
   for (const { s, top } of scene.titles) drawTitle(s, top);
   for (const row of scene.rows) {
@@ -90,13 +84,13 @@ function drawChart() {
 }
 
 function drawAxis() {
-  const least = perPixel() * 70, power = 10 ** Math.floor(Math.log10(least));
-  const step = power * [1, 2, 5, 10].find((times) => power * times >= least);
-  for (let mark = Math.ceil(view.from / step); mark * step <= view.to; mark++) {
-    const x = Math.round(xOf(mark * step)), text = short(mark * step);
+  const least = perPixel() * 70, power = 10 ** floor(Math.log10(least));
+  const step = power * [1, 2, 5, 10].find(times => power * times >= least);
+  for (let mark = ceil(view.from / step); mark * step <= view.to; mark++) {
+    const x = round(xOf(mark * step)), text = short(mark * step);
     fill(paint, ink.line, x, AXIS - 6, 1, scene.height);
     const half = paint.measureText(text).width / 2;
-    if (x + half <= scene.width) write(paint, text, Math.max(x, half + 2), 9, { align: "center", colour: ink.dim });
+    if (x + half <= scene.width) write(paint, text, max(x, half + 2), 9, { align: "center", colour: ink.dim });
   }
   if (unit && scene.left > 40) write(paint, `time,${unit}`, 4, 9, { colour: ink.dim });
   fill(paint, ink.line, scene.left, AXIS - 6, plotWidth(), 1);
@@ -113,12 +107,12 @@ function drawRowName({ s, device, kind, machine, top, height }) {
   if (height < 8) return;
   const names = { device: `device ${device}`, memory: "memory", lane: (machine - s.P) % 2 ? "back" : "out" };
   const text = scene.left > 40 ? names[kind] : kind === "device" ? String(device) : names[kind][0];
-  write(paint, text, 4, top + height / 2 + 0.5, { size: Math.min(height, 11), colour: kind === "device" ? ink.fg : ink.dim });
+  write(paint, text, 4, top + height / 2 + 0.5, { size: min(height, 11), colour: kind === "device" ? ink.fg : ink.dim });
 }
 
 function drawSlots(row) {
   const { s } = row, { starts, ends, colour, pairs } = s, shift = view.from * s.per, scale = ratio / perPixel() / s.per;
-  const width = Math.round(plotWidth() * ratio), large = [];
+  const width = round(plotWidth() * ratio), large = [];
   if (sums.length !== 4 * width) sums = new Float32Array(4 * width);
   let any = false;
   for (const t of visibleTasks(row)) {
@@ -127,8 +121,8 @@ function drawSlots(row) {
     if (!any) sums.fill(0);
     any = true;
     const one = colour[t], other = pairs.has(t) ? colour[pairs.get(t)] : one;
-    for (let x = Math.max(Math.floor(left), 0); x < right && x < width; x++) {
-      const half = (Math.min(right, x + 1) - Math.max(left, x)) / 2;
+    for (let x = max(floor(left), 0); x < right && x < width; x++) {
+      const half = (min(right, x + 1) - max(left, x)) / 2;
       if (half <= 0) continue;
       for (let part = 0; part < 3; part++) sums[4 * x + part] += half * (rgb(one, 8 * part) + rgb(other, 8 * part));
       sums[4 * x + 3] += 2 * half;
@@ -140,19 +134,19 @@ function drawSlots(row) {
 
 // Columns of a row as an image: the sum of the colours in each, the ground where nothing runs.
 function putColumns(row, width) {
-  const height = Math.max(Math.round(row.height * ratio), 1), ground = parseInt(ink.soft.slice(1), 16);
+  const height = max(round(row.height * ratio), 1), ground = parseInt(ink.soft.slice(1), 16);
   if (!strip || strip.width !== width || strip.height !== height) strip = paint.createImageData(width, height);
   const pixels = new Uint32Array(strip.data.buffer);
   for (let x = 0; x < width; x++) {
-    const rest = 1 - Math.min(sums[4 * x + 3], 1), part = (at) => sums[4 * x + at] + rest * rgb(ground, 8 * at);
+    const rest = 1 - min(sums[4 * x + 3], 1), part = at => sums[4 * x + at] + rest * rgb(ground, 8 * at);
     pixels[x] = (255 << 24) | (part(0) << 16) | (part(1) << 8) | part(2);
   }
   for (let y = 1; y < height; y++) pixels.copyWithin(y * width, 0, width);
-  paint.putImageData(strip, Math.round(scene.left * ratio), Math.round(row.top * ratio));
+  paint.putImageData(strip, round(scene.left * ratio), round(row.top * ratio));
 }
 
 function drawSlot(row, t) {
-  const { s } = row, { x, y, width: whole, height } = boxOf(s, t, row), parts = partsOf(s, t), width = Math.max(whole - 0.6, 1);
+  const { s } = row, { x, y, width: whole, height } = boxOf(s, t, row), parts = partsOf(s, t), width = max(whole - 0.6, 1);
   const stripes = page.stripes[s.letters[kindOf(s, t)]], each = height / parts.length;
   parts.forEach((part, i) => fill(paint, css(s.colour[part]), x, y + i * each, width, each));
   const lines = isLight(s.colour[t]) ? "rgba(0,0,0,.3)" : "rgba(255,255,255,.4)";
@@ -160,13 +154,12 @@ function drawSlot(row, t) {
     if (stripes === "line") fill(paint, "rgba(255,255,255,.55)", x, y + height - 3, width, 1.5);
     else fill(paint, pattern(stripes, lines), x, y, width, height);
   }
-  const from = Math.max(x, scene.left), seen = Math.min(x + width, scene.left + plotWidth()) - from;
+  const from = max(x, scene.left), seen = min(x + width, scene.left + plotWidth()) - from;
   if (each < 8 || seen < LABEL) return;
   parts.forEach((part, i) => {
-    const text = [opText(s, part), String(part % s.M)].find((one) => one.length * 7 + 3 < seen), colour = s.colour[part];
-    const style = { size: Math.min(each - 1, 11), align: "center", colour: isLight(colour) ? "#000" : "#fff" };
-    const put = stripes && stripes !== "line" ? writeOn.bind(null, paint, css(colour)) : write.bind(null, paint);
-    if (text) put(text, from + seen / 2, y + each * (i + 0.5) + 0.5, style);
+    const text = [opText(s, part), String(part % s.M)].find(one => one.length * 7 + 3 < seen), colour = s.colour[part];
+    const ground = stripes && stripes !== "line" ? css(colour) : "", ink = isLight(colour) ? "#000" : "#fff";
+    if (text) write(paint, text, from + seen / 2, y + each * (i + 0.5) + 0.5, { size: min(each - 1, 11), align: "center", colour: ink, ground });
   });
 }
 
@@ -182,7 +175,9 @@ function drawGaps({ s, device, top, height }) {
     const x = xOf(gap.start / s.per), width = xOf(gap.end / s.per) - x;
     if (width < 1 || x > scene.width || x + width < scene.left) continue;
     fillIdle(paint, gap.idle, x, top, width, height);
-    if (width >= LABEL && height >= 12) writeOn(paint, ink.bg, page.idle[gap.idle][1], x + width / 2, top + height / 2 + 0.5, { size: 10, bold: "bold", align: "center" });
+    if (width >= LABEL && height >= 12) {
+      write(paint, page.idle[gap.idle][1], x + width / 2, top + height / 2 + 0.5, { size: 10, bold: "bold", align: "center", ground: ink.bg });
+    }
   }
 }
 
@@ -190,7 +185,7 @@ function drawPath(s) {
   let before = null;
   paint.strokeStyle = ink.accent;
   for (const t of reasons(s).path) {
-    const box = boxOf(s, t), thick = Math.max(Math.min(3, box.height / 3), 1.5);
+    const box = boxOf(s, t), thick = max(min(3, box.height / 3), 1.5);
     if (before && box.x > scene.left - 50 && before.x < scene.width) {
       paint.beginPath();
       paint.moveTo(before.end, before.y + before.height);
@@ -204,11 +199,11 @@ function drawPath(s) {
 
 function drawMemory({ s, device, top, height }) {
   const { times, levels } = memoryOf(s, device), capacity = s.capacity[device];
-  const most = Math.max(...s.orders.slice(0, s.P).map((_, other) => memoryOf(s, other).peak), capacity || 0) || 1;
-  const high = (level) => (height * level) / most, bottom = top + height;
-  const until = countBefore(times.length, (i) => times[i] > view.to * s.per);
-  for (let i = Math.max(lastAtMost(times, view.from * s.per), 0); i < until; i++) {
-    const x = xOf(times[i] / s.per), width = Math.max((i + 1 < times.length ? xOf(times[i + 1] / s.per) : x) - x, 0.5);
+  const most = max(...s.orders.slice(0, s.P).map((_, other) => memoryOf(s, other).peak), capacity || 0) || 1;
+  const high = level => (height * level) / most, bottom = top + height;
+  const until = countBefore(times.length, i => times[i] > view.to * s.per);
+  for (let i = max(lastAtMost(times, view.from * s.per), 0); i < until; i++) {
+    const x = xOf(times[i] / s.per), width = max((i + 1 < times.length ? xOf(times[i + 1] / s.per) : x) - x, 0.5);
     const more = capacity === null ? 0 : levels[i] - capacity;
     fill(paint, more > 0 ? ink.bad : ink.dim, x, bottom - high(levels[i]), width, high(levels[i]), more > 0 ? 0.9 : 0.55);
     if (more > 0) fill(paint, pattern("rise", ink.bg), x, bottom - high(levels[i]), width, high(more));
@@ -219,7 +214,7 @@ function drawMemory({ s, device, top, height }) {
 // The whole schedule in little, with the window: how many devices work.
 function drawMap() {
   const s = sheets[current], canvas = $("map"), width = canvas.clientWidth || 100, height = 26, total = totalTime() * 1.02;
-  const pen = fitCanvas(canvas, width, height), columns = Math.ceil(width), key = `${columns} ${total}`;
+  const pen = fitCanvas(canvas, width, height), columns = ceil(width), key = `${columns} ${total}`;
   canvas.style.width = "";
   if (!s.shares || s.shares.key !== key || (isAtRest(s) && s.shares.orders !== s.orders)) { // a large one follows at rest
     s.shares = { key, orders: s.orders, busy: busyShares(s, columns, columns / total / s.per) };
@@ -229,14 +224,14 @@ function drawMap() {
   const from = (view.from / total) * width, to = (view.to / total) * width;
   fill(pen, ink.bg, 0, 0, from, height, 0.65);
   fill(pen, ink.bg, to, 0, width - to, height, 0.65);
-  frameBox(pen, ink.link, 2, from + 1, 1, Math.max(to - from - 2, 2), height - 2);
+  frameBox(pen, ink.link, 2, from + 1, 1, max(to - from - 2, 2), height - 2);
 }
 
 function busyShares(s, columns, scale) {
   const busy = new Float32Array(columns + 1);
   for (const t of s.orders.slice(0, s.P).flat()) {
     const left = s.starts[t] * scale, right = s.ends[t] * scale;
-    for (let x = Math.floor(left); x < right; x++) busy[x] += (Math.min(right, x + 1) - Math.max(left, x)) / s.P;
+    for (let x = floor(left); x < right; x++) busy[x] += (min(right, x + 1) - max(left, x)) / s.P;
   }
   return busy;
 }

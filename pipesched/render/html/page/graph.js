@@ -9,28 +9,27 @@ async function scheduleOf(data) {
     present: new Uint8Array(size),
     machine: new Int32Array(size).fill(-1),
   });
-  s.orders.forEach((order, machine) => order.forEach((t) => { s.present[t] = 1; s.machine[t] = machine; }));
+  s.orders.forEach((order, machine) => order.forEach(t => { s.present[t] = 1; s.machine[t] = machine; }));
   for (const [forward, backward] of s.pairs) {
     s.present[backward] = 1;
     s.task[backward] = forward;
   }
   fillColumns(s);
-  fillArcs(s);
-  return s;
+  return Object.assign(s, arcsInto(size, use => eachArc(s, use)));
 }
 
 // A value of a schedule that its times decide, made when first asked for.
 const cached = (s, key, make) => (key in s.cache ? s.cache[key] : (s.cache[key] = make(s)));
 
-const rowOf = (s, number) => Math.floor(number / s.M);
+const rowOf = (s, number) => floor(number / s.M);
 const stageOf = (s, number) => rowOf(s, number) % s.S;
-const kindOf = (s, number) => Math.floor(rowOf(s, number) / s.S);
+const kindOf = (s, number) => floor(rowOf(s, number) / s.S);
 const opText = (s, number) => `${stageOf(s, number)}${s.letters[kindOf(s, number)]}${number % s.M}`;
 const partsOf = (s, t) => (s.pairs.has(t) ? [t, s.pairs.get(t)] : [t]);
 const ofDevice = (s, t) => s.machine[t] < s.P;
 
 function slotText(s, t) {
-  const texts = partsOf(s, t).map((part) => opText(s, part));
+  const texts = partsOf(s, t).map(part => opText(s, part));
   return texts.length > 1 ? `(${texts.join(";")})OVERLAP_F_B` : texts[0];
 }
 
@@ -43,12 +42,12 @@ function taskOf(s, text) {
 
 function deviceOf(s, number) {
   const device = s.placement[stageOf(s, number)];
-  return s.mirrored && number % s.M >= Math.floor(s.M / 2) ? s.P - 1 - device : device;
+  return s.mirrored && number % s.M >= floor(s.M / 2) ? s.P - 1 - device : device;
 }
 
 // What each task lasts, takes at its start and gives back at its end.
 function fillColumns(s) {
-  const column = (at) => Float64Array.from({ length: s.size }, (_, number) => (s.present[number] ? s.rows[rowOf(s, number)][at] : 0));
+  const column = at => Float64Array.from({ length: s.size }, (_, number) => (s.present[number] ? s.rows[rowOf(s, number)][at] : 0));
   [s.duration, s.takes, s.gives] = [0, 1, 2].map(column);
   for (const [row, size] of s.given) { // forwards are the first rows
     for (let m = 0; m < s.M; m++) if (s.present[row * s.M + m]) s.gives[(row % s.S) * s.M + m] = size;
@@ -59,26 +58,31 @@ function fillColumns(s) {
   }
 }
 
-// Arcs into each task, those of task t at first[t] .. first[t + 1]: inputs (is 1), then wait edges (is 0).
-function fillArcs(s) {
-  const { M, present, task } = s, first = new Int32Array(s.size + 2);
-  const each = (use) => {
-    for (const [before, after, lag, boundary] of s.arcs) {
-      for (let m = 0, a = before * M, b = after * M; m < M; m++, a++, b++) {
-        if (present[a] && present[b]) use(task[a], task[b], lag, boundary, 1);
-      }
+// Calls use(before, after, lag, boundary, whether it is an input) for each arc: first the inputs, then the wait edges.
+function eachArc({ M, arcs, waits, present, task }, use) {
+  for (const [before, after, lag, boundary] of arcs) {
+    for (let m = 0, a = before * M, b = after * M; m < M; m++, a++, b++) {
+      if (present[a] && present[b]) use(task[a], task[b], lag, boundary, 1);
     }
-    for (const [a, b] of s.waits) use(task[a], task[b], 0, -1, 0);
-  };
+  }
+  for (const [a, b] of waits) use(task[a], task[b], 0, -1, 0);
+}
+
+// Arcs by the task where they end, those of task t at first[t] .. first[t + 1].
+function arcsInto(size, each) {
+  const first = new Int32Array(size + 2);
   each((_, after) => { first[after + 2]++; });
   for (let i = 2; i < first.length; i++) first[i] += first[i - 1];
-  const count = first[s.size + 1];
-  const [before, boundary] = [new Int32Array(count), new Int32Array(count)];
-  const [lag, isInput] = [new Float64Array(count), new Uint8Array(count)];
-  each((from, after, ...more) => {
+  const [before, boundary, lag, isInput] = [Int32Array, Int32Array, Float64Array, Uint8Array].map(Kind => new Kind(first[size + 1]));
+  each((from, after, gap, hop, input) => {
     const arc = first[after + 1]++;
     before[arc] = from;
-    [lag[arc], boundary[arc], isInput[arc]] = more;
+    boundary[arc] = hop;
+    lag[arc] = gap;
+    isInput[arc] = input;
   });
-  Object.assign(s, { first, before, lag, boundary, isInput });
+  return { first, before, boundary, lag, isInput };
 }
+
+// The same the other way round: in `before` are the tasks that wait for a task.
+const usersOf = s => (s.users ??= arcsInto(s.size, use => eachArc(s, (before, after) => use(after, before))));

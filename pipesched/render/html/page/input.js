@@ -34,19 +34,25 @@ function refresh({ relayout = false, soon = false } = {}) {
 function settle() {
   const pressed = { p: shows.path, w: shows.idle, m: shows.memory, d: shows.marks };
   for (const [key, on] of Object.entries(pressed)) document.querySelector(`[data-key=${key}]`).setAttribute("aria-pressed", on);
-  for (const show of [showMetrics, showOperations, showDetails, showReasons, showLegend, redraw]) show();
+  for (const name of ["path", "idle"]) $("legend").classList.toggle(name, shows[name]);
+  for (const show of [showMetrics, showOperations, showDetails, showReasons, redraw]) show();
+}
+
+// What came of a change of a schedule or of the selection: it becomes the current one.
+function tell(s, sentence) {
+  current = s.index;
+  shownGap = null;
+  say(sentence);
+  refresh();
 }
 
 function choose(s, t) {
   selection = { s, t };
-  current = s.index;
-  shownGap = null;
   const slack = isLarge(s) ? "" : `, slack ${time(s, reasons(s).slack[t])}`, name = sheets.length > 1 ? `${s.name}, ` : "";
-  say(`${slotText(s, t)}, ${name}${placeText(s, t)}, runs from ${spanText(s, t)}${slack}.`);
-  refresh();
+  tell(s, `${slotText(s, t)}, ${name}${placeText(s, t)}, runs from ${spanText(s, t)}${slack}.`);
 }
 
-const result = (s) => `makespan ${time(s, totals(s).makespan)}${difference(s)}`;
+const result = s => `makespan ${time(s, totals(s).makespan)}${difference(s)}`;
 
 // Moves a slot and says what came of it; returns the refusal, or null.
 function move(s, t, to) {
@@ -54,23 +60,16 @@ function move(s, t, to) {
   if (refusal || from === to) say(`${name} stays at position ${from}: ${refusal || "no change"}.`);
   else {
     selection = { s, t };
-    current = s.index;
-    shownGap = null;
-    const over = isOver(s, device) ? ` Device ${device} is over its memory budget by ${short((memoryOf(s, device).peak - s.capacity[device]) / s.grain)}.` : "";
-    say(`${name} moved from position ${from} to ${to} on device ${device}: ${result(s)}.${over}${isLate ? " All operations now start as early as they can." : ""}`);
-    refresh();
+    const over = excess(s, device) ? ` Device ${device} is over its memory budget by ${short(excess(s, device) / s.grain)}.` : "";
+    tell(s, `${name} moved from position ${from} to ${to} on device ${device}: ${result(s)}.${over}${isLate ? " All operations now start as early as they can." : ""}`);
   }
   return refusal;
 }
 
 function stepBack(edit, word) {
-  if (!edit) { say(`Nothing to ${word}.`); return false; }
-  const { s, t } = edit;
-  current = s.index;
-  shownGap = null;
-  say(`${slotText(s, t)} is at position ${placeOf(s, t)} (${word}): ${result(s)}.`);
-  refresh();
-  return true;
+  if (edit) tell(edit.s, `${slotText(edit.s, edit.t)} is at position ${placeOf(edit.s, edit.t)} (${word}): ${result(edit.s)}.`);
+  else say(`Nothing to ${word}.`);
+  return Boolean(edit);
 }
 
 function chartPoint(event) {
@@ -80,7 +79,7 @@ function chartPoint(event) {
 
 // The drop rule: before the first other slot whose middle, as drawn when the drag began, is right of the pointer.
 function dropPlace({ others }, x) {
-  const at = others.findIndex((other) => (other.x + other.end) / 2 > x);
+  const at = others.findIndex(other => (other.x + other.end) / 2 > x);
   return at < 0 ? others.length : at;
 }
 
@@ -90,7 +89,7 @@ function beginDrag({ s, t, x }) {
     gesture = { kind: "none" };
     return;
   }
-  const others = s.orders[s.machine[t]].filter((other) => other !== t).map((other) => boxOf(s, other));
+  const others = s.orders[s.machine[t]].filter(other => other !== t).map(other => boxOf(s, other));
   gesture = { kind: "drag", s, t, others, legal: legalPlaces(s, t), grip: x - boxOf(s, t).x };
   $("chart").classList.add("drag");
 }
@@ -99,7 +98,7 @@ function beginDrag({ s, t, x }) {
 function snapped({ x, y }) {
   const row = rowAt(y), near = [];
   for (const t of row ? slotsNear(row, timeAt(x)) : []) near.push(row.s.starts[t] / row.s.per, row.s.ends[t] / row.s.per);
-  const away = (value) => Math.abs(xOf(value) - x);
+  const away = value => abs(xOf(value) - x);
   near.sort((a, b) => away(a) - away(b));
   return near.length && away(near[0]) < SNAP ? near[0] : timeAt(x);
 }
@@ -132,10 +131,10 @@ function onMove(event) {
 function onUp(event) {
   const { kind, s, t, start, end } = gesture || {}, done = gesture;
   endGesture();
-  const { x } = chartPoint(event), text = (value) => short(value, 6);
+  const { x } = chartPoint(event), text = value => short(value, 6);
   if (kind === "press") choose(s, t);
   if (kind === "drag") move(s, t, dropPlace(done, x));
-  if (kind === "measure") say(`Measured ${text(start)} to ${text(end)}: ${text(Math.abs(end - start))}${unit}.`);
+  if (kind === "measure") say(`Measured ${text(start)} to ${text(end)}: ${text(abs(end - start))}${unit}.`);
 }
 
 function endGesture() {
@@ -155,13 +154,13 @@ function onWheel(event) {
   event.preventDefault();
   if (gesture) return;
   const { deltaX, deltaY, shiftKey } = event, lines = event.deltaMode ? 16 : 1;
-  if (shiftKey || Math.abs(deltaX) > Math.abs(deltaY)) pan((deltaX || deltaY) * lines * perPixel());
-  else zoomBy(Math.exp(Math.max(-300, Math.min(300, deltaY * lines)) * 0.002), chartPoint(event).x);
+  if (shiftKey || abs(deltaX) > abs(deltaY)) pan((deltaX || deltaY) * lines * perPixel());
+  else zoomBy(Math.exp(max(-300, min(300, deltaY * lines)) * 0.002), chartPoint(event).x);
   refresh({ soon: true });
 }
 
 // The selection, or the first operation of the current schedule.
-const chosen = () => selection || { s: sheets[current], t: sheets[current].orders.find((order) => order.length)[0] };
+const chosen = () => selection || { s: sheets[current], t: sheets[current].orders.find(order => order.length)[0] };
 
 function goTo(s, t) {
   revealTask(s, t);
@@ -175,7 +174,7 @@ function beside(step) {
 }
 
 function across(step) {
-  const { s, t } = chosen(), middle = (one) => s.starts[one] + s.ends[one], away = (one) => Math.abs(middle(one) - middle(t));
+  const { s, t } = chosen(), middle = one => s.starts[one] + s.ends[one], away = one => abs(middle(one) - middle(t));
   if (!selection) { goTo(s, t); return; }
   for (let machine = s.machine[t] + step; s.orders[machine]; machine += step) {
     const [near] = slotsNear({ s, machine }, middle(t) / 2 / s.per).sort((a, b) => away(a) - away(b));
@@ -197,7 +196,7 @@ function why() {
   if (!selection) { say(shows.idle ? "Idle time is shaded by its class." : "Idle time is not shaded."); return; }
   const { s, t } = selection, { heldBy, slack } = reasons(s), chain = [];
   for (let at = heldBy(t); at >= 0; at = heldBy(at)) chain.push(at);
-  const more = chain.length > 8 ? `, and ${chain.length - 8} before` : "", texts = chain.slice(0, 8).map((one) => slotText(s, one));
+  const more = chain.length > 8 ? `, and ${chain.length - 8} before` : "", texts = chain.slice(0, 8).map(one => slotText(s, one));
   say(`${slotText(s, t)} waits for ${chain.length ? texts.join(", for ") + more : "nothing"}; slack ${time(s, slack[t])}.`);
 }
 
@@ -219,18 +218,17 @@ function nudge(step) {
 }
 
 function jump(text) {
-  const s = [sheets[current], ...sheets].find((one) => taskOf(one, text) >= 0);
+  const s = [sheets[current], ...sheets].find(one => taskOf(one, text) >= 0);
   if (s) goTo(s, taskOf(s, text));
   else say(`${text}: no such operation.`);
 }
 
 function switchTo(index) {
-  current = index;
-  selection = shownGap = null;
-  say(`Schedule ${index}, ${sheets[index].name}: ${result(sheets[index])}.`);
+  selection = null;
+  tell(sheets[index], `Schedule ${index}, ${sheets[index].name}: ${result(sheets[index])}.`);
 }
 
-const toggle = (name) => () => { shows[name] = !shows[name]; };
+const toggle = name => () => { shows[name] = !shows[name]; };
 const KEYS = { // as page.html lists them
   "ArrowLeft h": () => beside(-1), "ArrowRight l": () => beside(1), "ArrowUp k": () => across(-1), "ArrowDown j": () => across(1),
   "<": () => nudge(-1), ">": () => nudge(1), "[": () => stepGap(-1), "]": () => stepGap(1), "{": () => stepGap(-1, true), "}": () => stepGap(1, true),
@@ -242,7 +240,7 @@ const KEYS = { // as page.html lists them
 };
 
 function pressKey(key) {
-  const found = Object.keys(KEYS).find((names) => names.split(" ").includes(key));
+  const found = Object.keys(KEYS).find(names => names.split(" ").includes(key));
   if (!found) return false;
   KEYS[found]();
   refresh({ relayout: "mc".includes(key) });

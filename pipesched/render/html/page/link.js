@@ -2,11 +2,11 @@
 
 const BURST = 90, EACH_SECOND = 9; // writes: browsers ignore more than 200 in ten seconds
 let writes = BURST, lastWrite = 0, waitingWrite = 0;
-const inFile = (s) => s.index < page.schedules.length; // kept copies are not
+const inFile = s => s.index < page.schedules.length; // kept copies are not
 
 function linkText() {
   const parts = [], entry = (s, t) => `${s.index}:${encodeURIComponent(slotText(s, t))}`;
-  const moves = edits.done.filter((edit) => inFile(edit.s)).map(({ s, t, to }) => `${entry(s, t)}@${to}`);
+  const moves = edits.done.filter(edit => inFile(edit.s)).map(({ s, t, to }) => `${entry(s, t)}@${to}`);
   if (!view.whole) parts.push(`t=${short(view.from)}-${short(view.to)}`);
   if (selection && inFile(selection.s)) parts.push(`s=${entry(selection.s, selection.t)}`);
   if (moves.length) parts.push(`m=${moves.join(",")}`);
@@ -16,7 +16,7 @@ function linkText() {
 function writeLink(soon = false) {
   clearTimeout(waitingWrite);
   const now = performance.now();
-  writes = Math.min(BURST, writes + ((now - lastWrite) / 1000) * EACH_SECOND);
+  writes = min(BURST, writes + ((now - lastWrite) / 1000) * EACH_SECOND);
   lastWrite = now;
   if (soon || writes < 1) { waitingWrite = setTimeout(writeLink, 250); return; }
   writes--;
@@ -31,7 +31,7 @@ function readLink(hash) {
     else skip(part, "unknown");
   }
   const plain = (text = "") => { try { return decodeURIComponent(text); } catch { return text; } };
-  const subject = (text) => {
+  const subject = text => {
     const [, index, op] = /^(\d+):(.+)$/.exec(text) || [], s = sheets[index];
     return s && inFile(s) ? [s, taskOf(s, op)] : [null, -1];
   };

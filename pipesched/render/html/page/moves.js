@@ -6,29 +6,17 @@ function moved(orders, machine, from, to) {
   return orders.map((other, on) => (on === machine ? order : other));
 }
 
-const places = (s) => cached(s, "places", () => {
+const places = s => cached(s, "places", () => {
   const found = new Int32Array(s.size).fill(-1);
   for (const order of s.orders) order.forEach((t, place) => { found[t] = place; });
   return found;
 });
 const placeOf = (s, t) => places(s)[t];
 
-// Arcs out of each task: those of task t at first[t] .. first[t + 1].
-function usersOf(s) {
-  const first = new Int32Array(s.size + 2), before = new Int32Array(s.before.length);
-  for (const task of s.before) first[task + 2]++;
-  for (let i = 2; i < first.length; i++) first[i] += first[i - 1];
-  for (let t = 0; t < s.size; t++) {
-    for (let arc = s.first[t]; arc < s.first[t + 1]; arc++) before[first[s.before[arc] + 1]++] = t;
-  }
-  return { first, before };
-}
-
 // The places of a task in the order of its machine, all else in its order: behind the last task that reaches it (`back`)
 // up to before the first that it reaches (`on`).
 function legalPlaces(s, t) {
-  s.users ??= usersOf(s);
-  const back = reach(s, s, t, -1), on = reach(s, s.users, t, 1), count = s.orders[s.machine[t]].length;
+  const back = reach(s, s, t, -1), on = reach(s, usersOf(s), t, 1), count = s.orders[s.machine[t]].length;
   return { position: placeOf(s, t), first: back.place + 1, last: (on.place < 0 ? count : on.place) - 1, back, on };
 }
 
@@ -42,7 +30,7 @@ function reach(s, arcs, t, direction) {
     from[next] = by;
     queue.push(next);
   };
-  const follow = (here) => {
+  const follow = here => {
     for (let arc = arcs.first[here]; arc < arcs.first[here + 1]; arc++) visit(arcs.before[arc], here);
   };
   from[t] = -1;
@@ -71,45 +59,27 @@ function whyNot(s, t, to) {
   const { first, last, back, on } = legalPlaces(s, t);
   if (to >= first && to <= last) return null;
   const [late, early, { stages }] = to < first ? [t, back.task, back] : [on.task, t, on];
-  const low = Math.min(...stages), high = Math.max(...stages);
+  const low = min(...stages), high = max(...stages);
   const through = !stages.length ? "" : low === high ? ` through stage ${low}` : ` through stages ${low}-${high}`;
   return `${slotText(s, late)} waits for ${slotText(s, early)}${through}`;
 }
 
 // The move that leaves the least makespan of those that shorten the schedule, null where none does; and whether all were
-// timed. Only a task on every longest path, held or holding by the order of its device, can gain. Times are the earliest.
+// timed that may. Only a task of the critical path, held or holding by the order of its device, can gain. Times are the
+// earliest.
 function bestMove(s, most = 5e6) {
-  const { path, isHeldByOrder } = reasons(s), always = onEveryLongestPath(s), tries = [];
+  const { path, isHeldByOrder } = reasons(s), tries = [];
   path.forEach((t, i) => {
-    const byOrder = isHeldByOrder(t) || (i + 1 < path.length && isHeldByOrder(path[i + 1]));
-    if (!ofDevice(s, t) || !byOrder || !always.has(t)) return;
+    if (!ofDevice(s, t) || ![t, ...path.slice(i + 1, i + 2)].some(isHeldByOrder)) return;
     const { position, first, last } = legalPlaces(s, t);
     for (let to = first; to <= last; to++) if (to !== position) tries.push({ task: t, from: position, to });
   });
-  tries.sort((a, b) => Math.abs(a.to - a.from) - Math.abs(b.to - b.from));
-  const count = Math.max(Math.floor(most / s.sequence.length), 1);
+  tries.sort((a, b) => abs(a.to - a.from) - abs(b.to - b.from));
+  const count = max(floor(most / s.sequence.length), 1);
   let best = null, least = totals(s).makespan;
   for (const { task, from, to } of tries.slice(0, count)) {
     const { makespan } = totals(timed(s, moved(s.orders, s.machine[task], from, to)));
     if (makespan < least) best = { task, from, to, makespan: least = makespan };
   }
   return { best, complete: tries.length <= count };
-}
-
-// The tasks that no arc between critical tasks passes by, when they are numbered so that arcs go upwards.
-function onEveryLongestPath(s) {
-  const { critical, tightArcs, isFirst, isLast } = reasons(s), number = new Map(critical.map((t, i) => [t, i]));
-  const jumps = new Int32Array(critical.length + 2), found = new Set();
-  const jump = (before, after) => { jumps[before + 1]++; jumps[after]--; };
-  critical.forEach((t, here) => {
-    if (isFirst(t)) jump(-1, here);
-    if (isLast(t)) jump(here, critical.length);
-    for (const [before] of tightArcs(t)) jump(number.get(before), here);
-  });
-  let over = 0;
-  critical.forEach((t, i) => {
-    over += jumps[i];
-    if (!over) found.add(t);
-  });
-  return found;
 }

@@ -38,9 +38,9 @@ function drawMicrobatch({ s: chosen, t: task }) {
   for (const row of scene.rows) {
     const { s } = row, tasks = visibleTasks(row);
     for (const t of tasks.length > 2000 ? [] : tasks) {
-      if (!partsOf(s, t).some((part) => part % s.M === microbatch)) continue;
+      if (!partsOf(s, t).some(part => part % s.M === microbatch)) continue;
       const { x, y, width, height } = boxOf(s, t, row);
-      for (const edge of [y - 1, y + height - 1]) fill(over, ink.fg, x, edge, Math.max(width - 1, 1), 2);
+      for (const edge of [y - 1, y + height - 1]) fill(over, ink.fg, x, edge, max(width - 1, 1), 2);
     }
   }
 }
@@ -64,13 +64,13 @@ function drawArrows({ s, t }) {
   };
   for (const input of inputsOf(s, t)) if (input.what !== "order") arrow(input.t, t, input.binds ? 2.5 : 1, []);
   if (!shows.marks) return;
-  s.users ??= usersOf(s);
-  for (let arc = s.users.first[t]; arc < s.users.first[t + 1]; arc++) arrow(t, s.users.before[arc], 1, [4, 3]);
+  const { first, before } = usersOf(s);
+  for (let arc = first[t]; arc < first[t + 1]; arc++) arrow(t, before[arc], 1, [4, 3]);
 }
 
 function drawDrag() {
   const { s, t, legal, others, grip } = gesture, { top, height } = rowOfMachine(s, s.machine[t]);
-  const edge = (position) => (position < others.length ? others[position].x : others.length ? others[others.length - 1].end : scene.left);
+  const edge = position => (position < others.length ? others[position].x : others.length ? others[others.length - 1].end : scene.left);
   const from = edge(legal.first) - 4, to = edge(legal.last) + 4, place = dropPlace(gesture, pointer.x);
   const allowed = place >= legal.first && place <= legal.last, colour = allowed ? ink.link : ink.bad;
   fill(over, ink.link, from, top - 4, to - from, height + 8, 0.22);
@@ -87,18 +87,19 @@ function drawMeasure() {
   const from = xOf(gesture.start), to = xOf(gesture.end);
   fill(over, ink.accent, from, AXIS, to - from, scene.height, 0.15);
   for (const x of [from, to]) fill(over, ink.accent, x - 0.5, AXIS - 8, 1.5, scene.height);
-  label(`${short(Math.abs(gesture.end - gesture.start))}${unit}`, (from + to) / 2, AXIS - 8);
+  label(`${short(abs(gesture.end - gesture.start))}${unit}`, (from + to) / 2, AXIS - 8);
 }
 
-const label = (text, x, y) => writeOn(over, ink.bg, text, Math.min(Math.max(x, scene.left + 20), scene.width - 20), y, { bold: "bold", align: "center" });
+const label = (text, x, y) => write(over, text, min(max(x, scene.left + 20), scene.width - 20), y, { bold: "bold", align: "center", ground: ink.bg });
 
 function drawCursor() {
   const { x } = pointer, right = x < scene.width * 0.65, value = timeAt(x);
-  fill(over, ink.dim, Math.round(x), AXIS - 8, 1, scene.height);
+  fill(over, ink.dim, round(x), AXIS - 8, 1, scene.height);
   label(short(value, 5), x, 9);
   for (const { s, device, kind, top, height } of scene.rows) {
     if (kind !== "device" || height < 12) continue;
-    writeOn(over, ink.bg, cursorText(s, device, value), x + (right ? 6 : -6), top + height / 2, { size: 10, align: right ? "left" : "right", alpha: 0.85 });
+    const style = { size: 10, align: right ? "left" : "right", ground: ink.bg, alpha: 0.85 };
+    write(over, cursorText(s, device, value), x + (right ? 6 : -6), top + height / 2, style);
   }
 }
 
@@ -106,7 +107,7 @@ function drawCursor() {
 function cursorText(s, device, value) {
   const ticks = value * s.per, order = s.orders[device], t = order[firstAfter(s, order, value)];
   const { times, levels } = memoryOf(s, device), memory = short((levels[lastAtMost(times, ticks)] || 0) / s.grain, 4);
-  const gap = isAtRest(s) && gapsOn(s, device).find((one) => one.start <= ticks && one.end > ticks);
+  const gap = isAtRest(s) && gapsOn(s, device).find(one => one.start <= ticks && one.end > ticks);
   const runs = t !== undefined && s.starts[t] <= ticks;
   return `${runs ? slotText(s, t) : gap ? page.idle[gap.idle][0] : "idle"} · ${memory}`;
 }

@@ -1,11 +1,10 @@
 // What stands around the chart: numbers, sentences, details and tables. Text from users is only ever set as text.
 
 const MOST_ROWS = 199, MOST_LISTED = 64, MOST_COSTS = 40; // with its head a table has at most 200 rows
-const say = (sentence) => { $("live").textContent = sentence; };
+const say = sentence => { $("live").textContent = sentence; };
 
-function element(name, text, attributes = {}) {
-  const made = document.createElement(name);
-  if (text !== undefined) made.textContent = text;
+function element(name, text = "", attributes = {}) {
+  const made = Object.assign(document.createElement(name), { textContent: text });
   for (const [key, value] of Object.entries(attributes)) made.setAttribute(key, value);
   return made;
 }
@@ -16,7 +15,7 @@ function fillTable(id, titles, rows, { caption, sums = 0, dress } = {}) {
     row.append(...cells.map(cell));
     return row;
   };
-  head.append(line(titles, (title) => element("th", title, { scope: "col" })));
+  head.append(line(titles, title => element("th", title, { scope: "col" })));
   rows.forEach((cells, at) => {
     const row = line(cells, (text, column) => (column ? element("td", text) : element("th", text, { scope: "row" })));
     if (at >= rows.length - sums) row.className = "sum";
@@ -37,20 +36,20 @@ function showNumbers() {
 function showMetrics() {
   const s = sheets[current], { lower_bound: bound, gap, memory, fits: fit } = metrics(s);
   $("bound").textContent = `${short(bound)}${unit} (${gap ? `gap ${percent(gap)}` : "optimal"})`;
-  $("memory").textContent = `${short(Math.max(...memory))} ${s.problem.memory.unit}${fit ? "" : ", over budget"}`;
+  $("memory").textContent = `${short(max(...memory))} ${s.problem.memory.unit}${fit ? "" : ", over budget"}`;
   $("memory").className = fit ? "" : "bad";
   $("sheets").hidden = sheets.length < 2 && !page.remarks.length;
-  const overBy = (one) => short(Math.max(...one.capacity.map((most, device) => (most === null ? 0 : memoryOf(one, device).peak - most))) / one.grain);
-  fillTable("all", ["schedule", "makespan", "bubble", "memory", "budget"], sheets.map((one) => [
+  const overBy = one => short(max(...one.capacity.map((_, device) => excess(one, device))) / one.grain);
+  fillTable("all", ["schedule", "makespan", "bubble", "memory", "budget"], sheets.map(one => [
     one.name, time(one, totals(one).makespan) + difference(one), percent(totals(one).bubble),
-    short(Math.max(...metrics(one).memory)), metrics(one).fits ? "fits" : `over by ${overBy(one)}`,
+    short(max(...metrics(one).memory)), metrics(one).fits ? "fits" : `over by ${overBy(one)}`,
   ]), { caption: page.remarks.join("; "), dress: (row, at) => row.setAttribute("aria-current", at === current) });
 }
 
 function showVerified() {
-  const wrong = sheets.filter((s) => totals(s).makespan !== s.stored);
-  const parts = wrong.map((s) => `${time(s, totals(s).makespan)} for ${s.name}, stored is ${time(s, s.stored)}`);
-  const late = sheets.some((s) => s.isLate) ? "; some operations start later than they could, until the first edit" : "";
+  const wrong = sheets.filter(s => totals(s).makespan !== s.stored);
+  const parts = wrong.map(s => `${time(s, totals(s).makespan)} for ${s.name}, stored is ${time(s, s.stored)}`);
+  const late = sheets.some(s => s.isLate) ? "; some operations start later than they could, until the first edit" : "";
   const each = sheets.length > 1 ? ", of every schedule" : "";
   $("verified").className = wrong.length ? "bad" : "";
   $("verified").textContent = wrong.length ? `Not verified: this page computes ${parts.join("; ")}.`
@@ -63,34 +62,28 @@ function placeText(s, t) {
 }
 
 const spanText = (s, t) => `${time(s, s.starts[t])} to ${time(s, s.ends[t])}`;
-const signed = ({ faster, slower }) => [faster ? `-${faster}` : "0", `+${slower}`];
-const gapsOn = (s, device) => cached(s, `gaps${device}`, () => gapsOf(s).filter((gap) => gap.device === device));
+const gapsOn = (s, device) => cached(s, `gaps${device}`, () => gapsOf(s).filter(gap => gap.device === device));
 
 function showDetails() {
   if (!selection) return;
   const { s, t } = selection, { slack } = reasons(s), list = element("dl");
   const put = (name, text) => { if (text) list.append(element("dt", name), element("dd", text)); };
-  const whole = partsOf(s, t).map((part) => `${s.kinds[kindOf(s, part)]} of microbatch ${part % s.M} on stage ${stageOf(s, part)}`);
+  const whole = partsOf(s, t).map(part => `${s.kinds[kindOf(s, part)]} of microbatch ${part % s.M} on stage ${stageOf(s, part)}`);
   put("operation", `${slotText(s, t)}: ${whole.join(", with ")}`);
   put("where", placeText(s, t));
   put("runs", `${spanText(s, t)}${unit}`);
   put("slack", slack[t] ? time(s, slack[t]) : "0, critical");
-  const inputs = inputsOf(s, t).map((one) => `${slotText(s, one.t)} (${one.what}, ${time(s, one.there)}${one.binds ? ", binds" : ""})`);
+  const inputs = inputsOf(s, t).map(one => `${slotText(s, one.t)} (${one.what}, ${time(s, one.there)}${one.binds ? ", binds" : ""})`);
   put("waits for", inputs.join("; ") || "nothing");
   if (ofDevice(s, t)) {
-    const { first, last, position } = legalPlaces(s, t), machine = s.machine[t];
+    const { first, last, position } = legalPlaces(s, t);
     put("legal positions", first === last ? `${first} alone` : `${first} to ${last}`);
-    const makespan = (to) => {
+    const makespan = to => {
       if (to < first || to > last) return "not legal";
-      const orders = moved(s.orders, machine, position, to);
-      return time(s, totals(timed(s, orders, retimed(s, orders, machine, Math.min(to, position)))).makespan);
+      return time(s, totals(timed(s, moved(s.orders, s.machine[t], position, to))).makespan);
     };
     put("makespan if moved", `left: ${makespan(position - 1)}, right: ${makespan(position + 1)}`);
-    put("gap before", gapsOf(s).filter((gap) => gap.waiting === t).map((gap) => `${time(s, gap.end - gap.start)} ${page.idle[gap.idle][0]}`).join(", "));
-  }
-  if (!isLarge(s)) {
-    const rows = costsOf(s, t).map((name) => sensitivities(early(s)).find((row) => name === `${row.stage} ${row.kind}`));
-    put("its cost", rows.map((row) => `a unit less ${signed(row)[0]}, a unit more ${signed(row)[1]}`).join("; "));
+    put("gap before", gapsOf(s).filter(gap => gap.waiting === t).map(gap => `${time(s, gap.end - gap.start)} ${page.idle[gap.idle][0]}`).join(", "));
   }
   $("details").replaceChildren(list);
 }
@@ -106,19 +99,19 @@ function gapSentence(s, { device, start, end, idle, culprit, waiting }) {
   return `device ${device} idles from ${time(s, start)} to ${time(s, end)}, ${page.idle[idle][0]}: ${words}`;
 }
 
-const byLength = (s) => gapsOf(s).slice().sort((a, b) => b.end - b.start - (a.end - a.start) || a.device - b.device || a.start - b.start);
+const byLength = s => gapsOf(s).slice().sort((a, b) => b.end - b.start - (a.end - a.start) || a.device - b.device || a.start - b.start);
 
 function showReasons() {
   const s = sheets[current], { makespan, idle, busy, allIdle } = totals(s), names = Object.keys(page.idle), rows = idleByClass(s, names);
-  const sum = (name) => rows.reduce((all, row) => all + row[name], 0), used = names.filter(sum);
-  const cell = (ticks) => (ticks ? time(s, ticks) : "."), share = (ticks) => `${((ticks / (s.P * makespan || 1)) * 100).toFixed(1)}%`;
-  fillTable("reasons", ["idle", ...used.map((name) => page.idle[name][0]), "all"], [
-    ...rows.slice(0, MOST_LISTED).map((row, device) => [`device ${device}`, ...used.map((name) => cell(row[name])), cell(idle[device])]),
-    ...[["sum", cell], ["share", share]].map(([title, text]) => [title, ...used.map((name) => text(sum(name))), text(allIdle)]),
+  const sum = name => rows.reduce((all, row) => all + row[name], 0), used = names.filter(sum);
+  const cell = ticks => (ticks ? time(s, ticks) : "."), share = ticks => `${((ticks / (s.P * makespan || 1)) * 100).toFixed(1)}%`;
+  fillTable("reasons", ["idle", ...used.map(name => page.idle[name][0]), "all"], [
+    ...rows.slice(0, MOST_LISTED).map((row, device) => [`device ${device}`, ...used.map(name => cell(row[name])), cell(idle[device])]),
+    ...[["sum", cell], ["share", share]].map(([title, text]) => [title, ...used.map(name => text(sum(name))), text(allIdle)]),
   ], { sums: 2, caption: s.P > MOST_LISTED ? `first ${MOST_LISTED} of ${s.P} devices, sum of all` : "" });
-  const least = Math.max(s.P * metrics(s).lower_bound - busy.reduce((a, b) => a + b) / s.per, 0);
+  const least = max(s.P * metrics(s).lower_bound - busy.reduce((a, b) => a + b) / s.per, 0);
   $("avoidable").textContent = `No order avoids ${short(least)} of it; one might avoid ${short(allIdle / s.per - least)}.`;
-  $("gaps").replaceChildren(...byLength(s).slice(0, 10).map((gap) => element("li", gapSentence(s, gap))));
+  $("gaps").replaceChildren(...byLength(s).slice(0, 10).map(gap => element("li", gapSentence(s, gap))));
   showCosts(s);
 }
 
@@ -130,16 +123,16 @@ function showCosts(s) {
     $("costs").replaceChildren(caption);
     return;
   }
-  const costs = sensitivities(early(s)).filter((row) => row.faster || row.slower);
+  const costs = sensitivities(early(s)).filter(row => row.faster || row.slower);
   costs.sort((a, b) => b.faster * b.cost - a.faster * a.cost || b.slower - a.slower);
   const name = ({ kind, stage, boundary: at }) => (kind ? `${s.kinds[s.letters.indexOf(kind)] || kind} of stage ${stage}` : `p2p ${at}-${at + 1}`);
-  fillTable("costs", ["cost", "a unit less", "a unit more"], costs.slice(0, MOST_COSTS).map((row) => [name(row), ...signed(row)]),
+  fillTable("costs", ["cost", "a unit less", "a unit more"], costs.slice(0, MOST_COSTS).map(row => [name(row), row.faster ? `-${row.faster}` : "0", `+${row.slower}`]),
     { caption: `makespan with the order fixed${s.isLate ? ", at its earliest times" : ""}` });
 }
 
 function showOperations() {
-  const all = scene.rows.flatMap((row) => visibleTasks(row).slice(0, MOST_ROWS).map((t) => ({ s: row.s, t }))), several = sheets.length > 1;
-  const listed = all.slice(0, MOST_ROWS), span = [view.from, view.to].map((value) => short(value, 6)).join(" to ");
+  const all = scene.rows.flatMap(row => visibleTasks(row).slice(0, MOST_ROWS).map(t => ({ s: row.s, t }))), several = sheets.length > 1;
+  const listed = all.slice(0, MOST_ROWS), span = [view.from, view.to].map(value => short(value, 6)).join(" to ");
   fillTable("table", ["operation", ...(several ? ["schedule"] : []), "where", "start", "end"], listed.map(({ s, t }) => [
     slotText(s, t), ...(several ? [s.name] : []), placeText(s, t), time(s, s.starts[t]), time(s, s.ends[t]),
   ]), {
@@ -150,25 +143,6 @@ function showOperations() {
       row.addEventListener("click", () => choose(s, t));
     },
   });
-}
-
-function showLegend() {
-  const items = [], item = (text, draw) => {
-    const box = element("canvas", undefined, { width: 22, height: 12, "aria-hidden": "true" }), made = element("li");
-    draw(box.getContext("2d"));
-    made.append(box, text);
-    items.push(made);
-  };
-  const letters = new Map(sheets.flatMap((s) => [...s.letters].map((letter, kind) => [letter, [s, kind]])));
-  for (const [letter, [s, kind]] of letters) item(`${letter} ${s.kinds[kind]}`, (pen) => {
-    const stripes = page.stripes[letter];
-    fill(pen, css(page.palette[s.tones[0][kind * s.S]][0]), 0, 0, 22, 12);
-    if (stripes === "line") fill(pen, "#fff", 0, 9, 22, 1.5, 0.55);
-    else if (stripes) fill(pen, pattern(stripes, "rgba(0,0,0,.45)"), 0, 0, 22, 12);
-  });
-  for (const [idle, [name, mark]] of shows.idle ? Object.entries(page.idle) : []) item(`${mark} ${name}`, (pen) => fillIdle(pen, idle, 0, 0, 22, 12));
-  if (shows.path) item("critical path", (pen) => fill(pen, ink.accent, 0, 8, 22, 4));
-  $("legend").replaceChildren(...items, element("li", "hue: microbatch"));
 }
 
 function showCursor() {

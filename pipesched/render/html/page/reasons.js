@@ -3,22 +3,22 @@
 const FREE = -1, BY_ORDER = -2; // instead of the arc that holds a task back
 
 // What holds each task back, slack, and the critical path.
-const reasons = (s) => cached(s, "reasons", () => {
+const reasons = s => cached(s, "reasons", () => {
   const { size, before, lag, isInput, first, duration, starts, ends, sequence } = s, { begin, end } = totals(s);
   const previous = new Int32Array(size).fill(-1), rank = new Int32Array(size);
   let count = 0;
   for (const order of s.orders) order.forEach((t, i) => { rank[t] = count++; if (i) previous[t] = order[i - 1]; });
-  const eachArc = (t, use) => { // use(task before, lag, arc)
+  const eachInto = (t, use) => { // use(task before, lag, arc)
     for (let arc = first[t]; arc < first[t + 1]; arc++) use(before[arc], lag[arc], arc);
     if (previous[t] >= 0) use(previous[t], 0, BY_ORDER);
   };
 
   // Of several that reach a task: inputs first, then the longer lag, then the first in the orders.
   const allowed = new Float64Array(size).fill(begin), tight = new Int32Array(size).fill(FREE);
-  const sourceOf = (t) => (tight[t] === BY_ORDER ? previous[t] : before[tight[t]]), isData = (arc) => arc >= 0 && isInput[arc] > 0;
-  const lagOf = (arc) => (arc < 0 ? 0 : lag[arc]);
+  const sourceOf = t => (tight[t] === BY_ORDER ? previous[t] : before[tight[t]]), isData = arc => arc >= 0 && isInput[arc] > 0;
+  const lagOf = arc => (arc < 0 ? 0 : lag[arc]);
   for (const t of sequence) {
-    eachArc(t, (from, gap, arc) => {
+    eachInto(t, (from, gap, arc) => {
       const more = ends[from] + gap - allowed[t];
       if (more < 0 || (!more && tight[t] === FREE)) return;
       const better = more || isData(arc) - isData(tight[t]) || gap - lagOf(tight[t]) || rank[sourceOf(t)] - rank[from];
@@ -28,27 +28,25 @@ const reasons = (s) => cached(s, "reasons", () => {
   }
 
   const latest = new Float64Array(size), slack = new Float64Array(size).fill(-1);
-  for (const t of sequence) latest[t] = Math.max(end, ends[t]);
+  for (const t of sequence) latest[t] = max(end, ends[t]);
   for (let i = sequence.length - 1; i >= 0; i--) {
     const t = sequence[i];
-    eachArc(t, (from, gap) => { latest[from] = Math.min(latest[from], latest[t] - duration[t] - gap); });
+    eachInto(t, (from, gap) => { latest[from] = min(latest[from], latest[t] - duration[t] - gap); });
     slack[t] = latest[t] - ends[t];
   }
 
-  const heldBy = (t) => (tight[t] === FREE ? -1 : sourceOf(t)), path = [];
-  const last = s.orders.slice(0, s.P).flatMap((order) => order.find((t) => ends[t] === end) ?? [])[0] ?? -1;
+  const heldBy = t => (tight[t] === FREE ? -1 : sourceOf(t)), path = [];
+  const last = s.orders.slice(0, s.P).flatMap(order => order.find(t => ends[t] === end) ?? [])[0] ?? -1;
   for (let t = last; t >= 0; t = heldBy(t)) path.unshift(t);
   return {
     allowed, slack, path, last, heldBy,
-    heldLag: (t) => lagOf(tight[t]),
-    isHeldByOrder: (t) => tight[t] !== FREE && !isData(tight[t]),
+    heldLag: t => lagOf(tight[t]),
+    isHeldByOrder: t => tight[t] !== FREE && !isData(tight[t]),
     // of the critical tasks, so that each comes behind what it waits for: what joins them
-    critical: Array.from(sequence).filter((t) => slack[t] === 0),
-    isFirst: (t) => allowed[t] === begin,
-    isLast: (t) => ends[t] === end && ofDevice(s, t),
+    critical: Array.from(sequence).filter(t => slack[t] === 0),
     tightArcs(t) { // [task before, boundary between devices or -1]
       const found = [];
-      eachArc(t, (from, gap, arc) => {
+      eachInto(t, (from, gap, arc) => {
         if (slack[from] === 0 && ends[from] + gap === allowed[t]) found.push([from, arc < 0 ? -1 : s.boundary[arc]]);
       });
       return found;
@@ -57,13 +55,13 @@ const reasons = (s) => cached(s, "reasons", () => {
 });
 
 // The same orders at their earliest times: sensitivities and moves are about those.
-const early = (s) => cached(s, "early", () => {
+const early = s => cached(s, "early", () => {
   const times = s.isLate ? earliest(s) : s;
   return times === s || times.deadlock ? s : timed(s, s.orders, times);
 });
 
 // All idle time by device and start: {device, start, end, idle (a class), culprit, waiting (-1 behind the last slot)}.
-const gapsOf = (s) => cached(s, "gaps", () => {
+const gapsOf = s => cached(s, "gaps", () => {
   const { begin, end } = totals(s), { last } = reasons(s), found = [];
   for (let device = 0; device < s.P; device++) {
     const order = s.orders[device], candidates = candidatesOf(s, order, begin), own = [];
@@ -73,13 +71,13 @@ const gapsOf = (s) => cached(s, "gaps", () => {
     let clock = begin;
     order.forEach((t, i) => {
       if (s.starts[t] > clock) gapBefore(s, t, clock, candidates[i + 1], put(t, i ? "wait" : "warm_up"));
-      clock = Math.max(clock, s.ends[t]);
+      clock = max(clock, s.ends[t]);
     });
     if (clock < end) walkBack(s, last, end, [clock, end], true, put(-1, "drain"));
     own.sort((a, b) => a.start - b.start);
     for (const gap of own) {
       const held = found[found.length - 1];
-      const same = held && ["device", "idle", "culprit", "waiting"].every((key) => held[key] === gap[key]);
+      const same = held && ["device", "idle", "culprit", "waiting"].every(key => held[key] === gap[key]);
       if (same && held.end === gap.start) held.end = gap.end;
       else found.push(gap);
     }
@@ -94,7 +92,7 @@ function candidatesOf(s, order, begin) {
     const t = order[at], sort = s.takes[t] ? 0 : 1;
     let ready = begin;
     for (let arc = s.first[t]; arc < s.first[t + 1]; arc++) {
-      if (s.isInput[arc]) ready = Math.max(ready, s.ends[s.before[arc]] + s.lag[arc]);
+      if (s.isInput[arc]) ready = max(ready, s.ends[s.before[arc]] + s.lag[arc]);
     }
     if (!best[sort] || ready <= best[sort].ready) best[sort] = { ready, t, at };
     found.push(best.filter(Boolean));
@@ -103,15 +101,15 @@ function candidatesOf(s, order, begin) {
 }
 
 function gapBefore(s, t, start, candidates, put) {
-  const end = s.starts[t], allowed = Math.max(reasons(s).allowed[t], start);
+  const end = s.starts[t], allowed = max(reasons(s).allowed[t], start);
   put(allowed, end, "late", t);
-  let left = Math.min(allowed, end);
-  const offered = candidates.map((one) => ({ ...one, from: Math.max(start, one.ready) })).filter((one) => one.from < left);
+  let left = min(allowed, end);
+  const offered = candidates.map(one => ({ ...one, from: max(start, one.ready) })).filter(one => one.from < left);
   for (const one of offered) one.idle = !s.takes[one.t] || fits(s, one.t, one.from) ? "order" : "memory";
   offered.sort((a, b) => (a.idle < b.idle) - (a.idle > b.idle) || a.ready - b.ready || a.at - b.at);
   for (const { from, idle, t: culprit } of offered) {
     put(from, left, idle, culprit);
-    left = Math.min(left, from);
+    left = min(left, from);
   }
   if (start < left) walkBack(s, t, reasons(s).allowed[t], [start, left], false, put);
 }
@@ -119,7 +117,7 @@ function gapBefore(s, t, start, candidates, put) {
 // What the walk back from a task finds between two times; `time` is where it stands, `own` whether the task's time counts.
 function walkBack(s, t, time, [start, end], own, put) {
   const { allowed, heldBy, heldLag } = reasons(s);
-  const within = (from, to, idle, culprit) => put(Math.max(from, start), Math.min(to, end), idle, culprit);
+  const within = (from, to, idle, culprit) => put(max(from, start), min(to, end), idle, culprit);
   while (time > start) {
     if (own) {
       within(s.starts[t], time, ofDevice(s, t) ? null : "transfer", t);
@@ -134,18 +132,25 @@ function walkBack(s, t, time, [start, end], own, put) {
 }
 
 function idleByClass(s, classes) {
-  const rows = Array.from({ length: s.P }, () => Object.fromEntries(classes.map((name) => [name, 0])));
+  const rows = Array.from({ length: s.P }, () => Object.fromEntries(classes.map(name => [name, 0])));
   for (const gap of gapsOf(s)) rows[gap.device][gap.idle] += gap.end - gap.start;
   return rows;
 }
 
 // The names of what a task costs, "3 F": a pair has those of its parts, or its own where the config gives one.
 const costsOf = (s, t) => (s.pairs.has(t) && s.overlap ? [`${stageOf(s, t)} overlap`]
-  : partsOf(s, t).map((part) => `${stageOf(s, part)} ${s.letters[kindOf(s, part)]}`));
+  : partsOf(s, t).map(part => `${stageOf(s, part)} ${s.letters[kindOf(s, part)]}`));
+
+// The lesser (sign 1) or the greater (-1) of each two counts, in the first; a copy of the second where there is no first.
+function extreme(held, other, sign) {
+  if (!held) return other.slice();
+  for (let i = 0; i < held.length; i++) if ((held[i] - other[i]) * sign > 0) held[i] = other[i];
+  return held;
+}
 
 // How often each cost, and each latency, stands on a longest path: at least (a unit less gains that) and at most.
-const sensitivities = (s) => cached(s, "sensitivities", () => {
-  const { critical, tightArcs, isFirst, isLast } = reasons(s), columns = new Map();
+const sensitivities = s => cached(s, "sensitivities", () => {
+  const { critical, tightArcs, allowed } = reasons(s), { begin, end } = totals(s), columns = new Map();
   const rows = s.p2p.map((cost, boundary) => ({ boundary, cost }));
   for (const t of s.orders.flat()) {
     for (const name of costsOf(s, t)) {
@@ -154,22 +159,20 @@ const sensitivities = (s) => cached(s, "sensitivities", () => {
       columns.set(name, rows.push({ stage: +stage, kind, cost: kind === "overlap" ? s.overlap[stage] : s.rows[row][0] }) - 1);
     }
   }
-  const extreme = (pick, one, other) => (one ? one.map((value, i) => pick(value, other[i])) : other);
   const uses = new Int32Array(s.size), counts = new Map(); // counts of a task: [least, most] until it
   for (const t of critical) for (const [before] of tightArcs(t)) uses[before]++;
   let low = null, high = null;
   for (const t of critical) {
-    let [least, most] = isFirst(t) ? [0, 1].map(() => new Int32Array(rows.length)) : [];
-    const arcs = tightArcs(t);
-    for (const [before, boundary] of arcs) {
-      const ways = counts.get(before).map((column) => column.slice());
+    let [least, most] = allowed[t] === begin ? [0, 1].map(() => new Int32Array(rows.length)) : [];
+    for (const [before, boundary] of tightArcs(t)) {
+      const ways = counts.get(before).map(column => column.slice());
       if (boundary >= 0) for (const column of ways) column[boundary]++;
-      [least, most] = [extreme(Math.min, least, ways[0]), extreme(Math.max, most, ways[1])];
+      [least, most] = [extreme(least, ways[0], 1), extreme(most, ways[1], -1)];
       if (!--uses[before]) counts.delete(before);
     }
     for (const name of costsOf(s, t)) for (const column of [least, most]) column[columns.get(name)]++;
     counts.set(t, [least, most]);
-    if (isLast(t)) [low, high] = [extreme(Math.min, low, least), extreme(Math.max, high, most)].map((column) => column.slice());
+    if (s.ends[t] === end && ofDevice(s, t)) [low, high] = [extreme(low, least, 1), extreme(high, most, -1)];
   }
   return rows.map((row, i) => ({ ...row, faster: low && row.cost ? low[i] : 0, slower: high ? high[i] : 0 }));
 });

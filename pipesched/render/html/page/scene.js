@@ -3,12 +3,12 @@
 const AXIS = 24, TITLE = 22, STRIP = 18, LAST = 6;
 let scene = { rows: [], titles: [], width: 0, height: 0, left: 0 };
 
-const lanePairs = (s) => (s.orders.length - s.P) / 2;
+const lanePairs = s => (s.orders.length - s.P) / 2;
 const totalRows = () => sheets.reduce((sum, s) => sum + s.P, 0);
 
 function layOut() {
-  const width = Math.max($("chart").clientWidth, 200), rows = [], titles = [], count = totalRows();
-  const high = Math.max(count > 400 ? 3 : 8, Math.min(30, Math.floor(560 / count))), space = high > 12 ? 4 : 1;
+  const width = max($("chart").clientWidth, 200), rows = [], titles = [], count = totalRows();
+  const high = max(count > 400 ? 3 : 8, min(30, floor(560 / count))), space = high > 12 ? 4 : 1;
   let top = AXIS;
   const add = (s, device, kind, height, gap, machine = -1) => {
     rows.push({ s, device, kind, height, machine, top });
@@ -22,57 +22,57 @@ function layOut() {
       add(s, device, "device", high, space, device);
       if (shows.memory) add(s, device, "memory", STRIP, space);
       if (!pairs || ((device + 1) % each && device < s.P - 1)) continue;
-      for (const lane of [0, 1]) add(s, device, "lane", high > 20 ? 11 : 7, 1, s.P + 2 * Math.floor(device / each) + lane);
+      for (const lane of [0, 1]) add(s, device, "lane", high > 20 ? 11 : 7, 1, s.P + 2 * floor(device / each) + lane);
       top += space;
     }
     top += 4;
   }
-  const rowOf = new Map(rows.map((row) => [`${row.s.index} ${row.machine}`, row]));
+  const rowOf = new Map(rows.map(row => [`${row.s.index} ${row.machine}`, row]));
   scene = { rows, titles, width, height: top + LAST, left: width < 560 ? 30 : 74, rowOf };
 }
 
-const plotWidth = () => Math.max(scene.width - scene.left - LAST, 50);
+const plotWidth = () => max(scene.width - scene.left - LAST, 50);
 const perPixel = () => (view.to - view.from) / plotWidth();
-const xOf = (value) => scene.left + (value - view.from) / perPixel();
-const timeAt = (x) => view.from + (x - scene.left) * perPixel();
+const xOf = value => scene.left + (value - view.from) / perPixel();
+const timeAt = x => view.from + (x - scene.left) * perPixel();
 const rowOfMachine = (s, machine) => scene.rowOf.get(`${s.index} ${machine}`);
-const rowAt = (y) => scene.rows.find((row) => y >= row.top && y < row.top + row.height);
+const rowAt = y => scene.rows.find(row => y >= row.top && y < row.top + row.height);
 
 function boxOf(s, t, row = rowOfMachine(s, s.machine[t])) {
   const x = xOf(s.starts[t] / s.per), end = xOf(s.ends[t] / s.per);
-  return { x, end, y: row.top, width: Math.max(end - x, 1), height: row.height };
+  return { x, end, y: row.top, width: max(end - x, 1), height: row.height };
 }
 
 // The first position of a row whose slot ends after a time.
-const firstAfter = (s, order, value) => countBefore(order.length, (i) => s.ends[order[i]] > value * s.per);
+const firstAfter = (s, order, value) => countBefore(order.length, i => s.ends[order[i]] > value * s.per);
 
 function visibleTasks({ s, machine }) {
   const order = s.orders[machine] || [], first = firstAfter(s, order, view.from);
-  return order.slice(first, countBefore(order.length, (i) => s.starts[order[i]] > view.to * s.per));
+  return order.slice(first, countBefore(order.length, i => s.starts[order[i]] > view.to * s.per));
 }
 
 // The slots of a row about a point in time.
 function slotsNear({ s, machine }, value) {
   const order = s.orders[machine] || [], at = firstAfter(s, order, value);
-  return order.slice(Math.max(at - 1, 0), at + 2);
+  return order.slice(max(at - 1, 0), at + 2);
 }
 
 // The slot under a point, or one so short that it is next to it; of several the one with the nearest middle.
 function slotAt(x, y) {
   const row = rowAt(y);
   if (!row || x < scene.left) return null;
-  const boxes = slotsNear(row, timeAt(x)).map((t) => ({ s: row.s, t, ...boxOf(row.s, t, row) }));
-  const away = (box) => Math.abs(box.x + box.end - 2 * x);
+  const boxes = slotsNear(row, timeAt(x)).map(t => ({ s: row.s, t, ...boxOf(row.s, t, row) }));
+  const away = box => abs(box.x + box.end - 2 * x);
   boxes.sort((a, b) => away(a) - away(b));
-  return boxes.find((box) => {
+  return boxes.find(box => {
     const slop = box.width < 4 ? 1.5 : 0;
     return x >= box.x - slop && x <= box.x + box.width + slop;
   }) || null;
 }
 
 function setWindow(from, to) {
-  const most = totalTime() * 1.02, length = Math.min(Math.max(to - from, most * 1e-7), most);
-  view.from = Math.min(Math.max(from, 0), most - length);
+  const most = totalTime() * 1.02, length = min(max(to - from, most * 1e-7), most);
+  view.from = min(max(from, 0), most - length);
   view.to = view.from + length;
   view.whole = false;
 }
@@ -82,7 +82,7 @@ function fitAll() {
   view.whole = true;
 }
 
-const pan = (by) => setWindow(view.from + by, view.to + by);
+const pan = by => setWindow(view.from + by, view.to + by);
 
 function zoomBy(factor, x = scene.left + plotWidth() / 2) {
   const from = timeAt(x) - (timeAt(x) - view.from) * factor;

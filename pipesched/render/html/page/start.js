@@ -4,20 +4,20 @@ function listen() {
   const chart = $("chart"), map = $("map"), on = (where, handlers) => {
     for (const [name, handler] of Object.entries(handlers)) where.addEventListener(name, handler, { passive: false });
   };
-  const each = (selector, name, handler) => document.querySelectorAll(selector).forEach((one) => on(one, { [name]: () => handler(one) }));
+  const each = (selector, name, handler) => document.querySelectorAll(selector).forEach(one => on(one, { [name]: () => handler(one) }));
   on(chart, {
     pointerdown: onDown, pointermove: onMove, pointerup: onUp, pointercancel: cancelGesture, keydown: onKey, wheel: onWheel,
     dblclick: () => pressKey("0"), pointerleave: () => { pointer.inside = false; redraw(false); },
   });
-  const follow = (event) => {
+  const follow = event => {
     if (!event.buttons) return;
     const box = map.getBoundingClientRect(), at = ((event.clientX - box.left) / box.width) * totalTime() * 1.02;
     pan(at - (view.from + view.to) / 2);
     refresh({ soon: true });
   };
-  on(map, { pointerdown: (event) => { map.setPointerCapture(event.pointerId); follow(event); }, pointermove: follow });
-  each("[data-key]", "click", (button) => pressKey(button.dataset.key));
-  each("[data-close]", "click", (button) => button.closest("dialog").close());
+  on(map, { pointerdown: event => { map.setPointerCapture(event.pointerId); follow(event); }, pointermove: follow });
+  each("[data-key]", "click", button => pressKey(button.dataset.key));
+  each("[data-close]", "click", button => button.closest("dialog").close());
   each("dialog", "close", () => chart.focus());
   on($("goto"), { keydown(event) {
     if (event.key !== "Enter") return;
@@ -47,7 +47,7 @@ async function start() {
   layOut();
   openLink();
   showNumbers();
-  await new Promise((done) => requestAnimationFrame(() => { drawWhole = true; drawAll(); done(); }));
+  await new Promise(done => requestAnimationFrame(() => { drawWhole = true; drawAll(); done(); }));
   refresh({ soon: true });
 }
 

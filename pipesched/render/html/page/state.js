@@ -1,7 +1,7 @@
 // What the page shows: schedules as they stand, the window, the selection, and one stack of edits.
 
 const page = JSON.parse(document.getElementById("data").textContent);
-const $ = (id) => document.getElementById(id);
+const $ = id => document.getElementById(id);
 const sheets = []; // the schedules; further ones than the file's were kept by the reader
 const edits = { done: [], undone: [] }; // {s, t, from, to}
 const view = { from: 0, to: 1, whole: true }; // in the user's units; whole: all there is, also after edits
@@ -12,18 +12,18 @@ let selection = null; // {s, t}
 
 const short = (value, digits = 9) => String(Number(value.toPrecision(digits)));
 const time = (s, ticks) => short(ticks / s.per);
-const percent = (share) => `${(share * 100).toFixed(2)}%`;
+const percent = share => `${(share * 100).toFixed(2)}%`;
 const unit = page.schedules[0].problem.time_unit ? ` ${page.schedules[0].problem.time_unit}` : "";
-const totalTime = () => Math.max(...sheets.map((s) => totals(s).end / s.per)) || 1;
-const isLarge = (s) => s.sequence.length > LARGE;
-const isAtRest = (s) => !isLarge(s) || "gaps" in s.cache; // whether reasons can be had at once
+const totalTime = () => max(...sheets.map(s => totals(s).end / s.per)) || 1;
+const isLarge = s => s.sequence.length > LARGE;
+const isAtRest = s => !isLarge(s) || "gaps" in s.cache; // whether reasons can be had at once
 
 async function load() {
   for (const data of page.schedules) {
     const s = await scheduleOf(data), times = earliest(s);
     addSheet(Object.assign(s, s.late || times.deadlock ? givenTimes(s, times) : times));
   }
-  shows.memory = totalRows() <= 16 && sheets.some((s) => s.capacity[0] !== null);
+  shows.memory = totalRows() <= 16 && sheets.some(s => s.capacity[0] !== null);
 }
 
 // The times of the file, where they are later than they could be (or those of tasks of no length that wait in a circle).
@@ -34,7 +34,7 @@ function givenTimes(s, { starts, ends, sequence, deadlock }) {
 }
 
 function addSheet(s) {
-  const { orders, starts, ends, sequence, isLate } = s, half = Math.floor(s.M / 2);
+  const { orders, starts, ends, sequence, isLate } = s, half = floor(s.M / 2);
   s.index = sheets.push(s) - 1;
   s.loaded ??= { orders, starts, ends, sequence, isLate, makespan: totals(s).makespan };
   s.colour ??= Uint32Array.from({ length: s.size }, (_, number) => {
@@ -43,20 +43,14 @@ function addSheet(s) {
   });
 }
 
-const retime = (s, orders, times) => Object.assign(s, { orders, ...times, cache: {} });
-
-// The times of orders that differ from those of a schedule on one machine, from a position on.
-function retimed(s, orders, machine, position) {
-  if (s.isLate || !position) return earliest(s, orders);
-  return earliest(s, orders, s, s.ends[s.orders[machine][position - 1]]);
-}
+const retime = (s, orders, times = earliest(s, orders)) => Object.assign(s, { orders, ...times, cache: {} });
 
 // Moves a task to a position: null, or why that cannot be. No words, no drawing.
 function changeOrder(s, t, to) {
   if (!ofDevice(s, t)) return `${slotText(s, t)} is a transfer: lanes keep their order`;
   const refusal = whyNot(s, t, to), from = placeOf(s, t), machine = s.machine[t];
   if (refusal || from === to) return refusal;
-  const orders = moved(s.orders, machine, from, to), times = retimed(s, orders, machine, Math.min(from, to));
+  const orders = moved(s.orders, machine, from, to), times = earliest(s, orders);
   if (times.deadlock) return times.deadlock.map(([late, , first]) => `${slotText(s, late)} waits for ${slotText(s, first)}`).join("; ");
   retime(s, orders, times);
   s.edits++;
@@ -68,11 +62,9 @@ function changeOrder(s, t, to) {
 function undoEdit() {
   const edit = edits.done.pop();
   if (!edit) return null;
-  const { s, t, from, to } = edit, machine = s.machine[t];
-  if (--s.edits) {
-    const orders = moved(s.orders, machine, to, from);
-    retime(s, orders, retimed(s, orders, machine, Math.min(from, to)));
-  } else retime(s, s.loaded.orders, s.loaded);
+  const { s, t, from, to } = edit;
+  if (--s.edits) retime(s, moved(s.orders, s.machine[t], to, from));
+  else retime(s, s.loaded.orders, s.loaded);
   edits.undone.push(edit);
   return edit;
 }

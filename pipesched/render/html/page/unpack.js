@@ -1,10 +1,12 @@
 // The plan of a schedule, from texts or packed: orders of devices, then of lanes; the backwards of pairs; wait edges
 // [before, after]; starts where they are late. An operation is the number row * M + microbatch.
 
+const { abs, ceil, floor, max, min, round } = Math;
+
 // What a text names: [operation], or [forward, backward] of a pair; null for what is no operation of the problem.
 function numbersOf({ letters, S, M }, text) {
   const pair = /^\((\w+);(\w+)\)OVERLAP_F_B$/.exec(text);
-  const numbers = (pair ? pair.slice(1) : [text]).map((op) => {
+  const numbers = (pair ? pair.slice(1) : [text]).map(op => {
     const [, stage, letter, microbatch] = /^(0|[1-9]\d{0,8})([A-Z])(0|[1-9]\d{0,8})$/.exec(op) || [];
     const known = letters.includes(letter) && +stage < S && +microbatch < M;
     return known ? (letters.indexOf(letter) * S + +stage) * M + +microbatch : -1;
@@ -14,7 +16,7 @@ function numbersOf({ letters, S, M }, text) {
 
 function named(s, { orders, lanes, waits, starts }) {
   const pairs = new Map();
-  const numbers = (rows) => rows.map((row) => row.map((text) => {
+  const numbers = rows => rows.map(row => row.map(text => {
     const [number, backward] = numbersOf(s, text);
     if (backward !== undefined) pairs.set(number, backward);
     return number;
@@ -24,7 +26,7 @@ function named(s, { orders, lanes, waits, starts }) {
 
 async function numbersIn(text) {
   if (!window.DecompressionStream) throw new Error("it holds so many operations that they are packed, and this browser cannot unpack them");
-  const bytes = Uint8Array.from(atob(text), (letter) => letter.charCodeAt(0));
+  const bytes = Uint8Array.from(atob(text), letter => letter.charCodeAt(0));
   const stream = new Blob([bytes]).stream().pipeThrough(new DecompressionStream("gzip"));
   const numbers = [];
   let value = 0, place = 1;
@@ -45,15 +47,15 @@ function unpacked({ P, M }, numbers) {
   let at = 0;
   const next = () => numbers[at++], list = (length, make) => Array.from({ length }, make);
   const signed = () => { const value = next(); return value % 2 ? -(value + 1) / 2 : value / 2; };
-  const differences = (count) => { let sum = 0; return list(count, () => (sum += signed())); };
+  const differences = count => { let sum = 0; return list(count, () => (sum += signed())); };
   const columns = list(P + 2 * next(), () => {
     const length = next(), sorts = list(next(), () => [next(), next() - 1]);
     return list(length, () => sorts[next()]);
   });
   const pairs = new Map();
-  const orders = columns.map((column) => {
+  const orders = columns.map(column => {
     const last = [];
-    const number = (row) => row * M + (last[row] = (last[row] ?? -1) + 1 + signed());
+    const number = row => row * M + (last[row] = (last[row] ?? -1) + 1 + signed());
     return column.map(([row, other]) => {
       const task = number(row);
       if (other >= 0) pairs.set(task, number(other));
