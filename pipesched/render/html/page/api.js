@@ -17,7 +17,7 @@ const api = {
     const chart = $("chart"), corner = () => [chart.getBoundingClientRect(), chart.clientLeft, chart.clientTop];
     revealTask(s, t, 4);
     const { x, y, width, height } = boxOf(s, t), above = corner()[0].top + y;
-    if (above < 0 || above + height > innerHeight) scrollBy({ top: above - innerHeight / 2, behavior: "instant" });
+    if (above < $("live").offsetHeight || above + height > innerHeight) scrollBy({ top: above - innerHeight / 2, behavior: "instant" });
     refresh();
     const [{ left, top }, borderX, borderY] = corner();
     return { x: left + borderX + x, y: top + borderY + y, width, height };

@@ -75,8 +75,8 @@ function drawChart() {
       fill(paint, ink.soft, scene.left, row.top, plotWidth(), row.height);
       if (row.kind === "memory") drawMemory(row);
       else {
-        if (shows.idle && row.kind === "device" && isAtRest(row.s)) drawGaps(row);
         drawSlots(row);
+        if (shows.idle && row.kind === "device" && isAtRest(row.s)) drawGaps(row);
       }
     });
   }
@@ -192,6 +192,7 @@ function drawPath(s) {
       paint.lineTo(box.x, box.y + box.height);
       paint.stroke();
     }
+    fill(paint, ink.bg, box.x - 1, box.y + box.height - thick, box.width + 2, thick + 2);
     fill(paint, ink.accent, box.x, box.y + box.height - thick + 1, box.width, thick);
     before = box;
   }

@@ -87,15 +87,15 @@ function drawMeasure() {
   const from = xOf(gesture.start), to = xOf(gesture.end);
   fill(over, ink.accent, from, AXIS, to - from, scene.height, 0.15);
   for (const x of [from, to]) fill(over, ink.accent, x - 0.5, AXIS - 8, 1.5, scene.height);
-  label(`${short(abs(gesture.end - gesture.start))}${unit}`, (from + to) / 2, AXIS - 8);
+  label(`${short(abs(gesture.end - gesture.start))}${unit}`, (from + to) / 2);
 }
 
-const label = (text, x, y) => write(over, text, min(max(x, scene.left + 20), scene.width - 20), y, { bold: "bold", align: "center", ground: ink.bg });
+const label = (text, x) => write(over, text, min(max(x, scene.left + 20), scene.width - 20), AXIS + 8, { bold: "bold", align: "center", ground: ink.bg });
 
 function drawCursor() {
   const { x } = pointer, right = x < scene.width * 0.65, value = timeAt(x);
   fill(over, ink.dim, round(x), AXIS - 8, 1, scene.height);
-  label(short(value, 5), x, 9);
+  label(short(value, 5), x);
   for (const { s, device, kind, top, height } of scene.rows) {
     if (kind !== "device" || height < 12) continue;
     const style = { size: 10, align: right ? "left" : "right", ground: ink.bg, alpha: 0.85 };
@@ -109,7 +109,7 @@ function cursorText(s, device, value) {
   const { times, levels } = memoryOf(s, device), memory = short((levels[lastAtMost(times, ticks)] || 0) / s.grain, 4);
   const gap = isAtRest(s) && gapsOn(s, device).find(one => one.start <= ticks && one.end > ticks);
   const runs = t !== undefined && s.starts[t] <= ticks;
-  return `${runs ? slotText(s, t) : gap ? page.idle[gap.idle][0] : "idle"} · ${memory}`;
+  return `${runs ? partsOf(s, t).map(part => opText(s, part)).join("&") : gap ? page.idle[gap.idle][0] : "idle"} · ${memory}`;
 }
 
 // What a task waits for: {t, what (input, wait edge or order), there (ticks), binds}.
