@@ -1,32 +1,49 @@
-"""What a page knows of a schedule: orders, costs, placement and memory as integers. Its times the page computes."""
+"""What a page knows of a schedule: orders, precedences, costs and memory as integers. Its times the page computes."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
+from pipesched.core.idle_time import Idle
 from pipesched.errors import Deadlock, NotApplicable
 from pipesched.file_formats.schedule_json import problem_document
 from pipesched.file_formats.solver_json import solver_document
 from pipesched.outcome import Outcome
 from pipesched.pipeline.bounds import lower_bound
 from pipesched.pipeline.kinds import KINDS, Resource
+from pipesched.pipeline.lowering import precedence_rows
+from pipesched.pipeline.ops import OpIndex
+from pipesched.pipeline.problem import Problem
 from pipesched.pipeline.schedule import Schedule, schedule_plan, timed_schedule
 from pipesched.render.html.packing import packed
-from pipesched.render.palette import CHUNK_STEP, FALLING, HUES, KIND_SHADE
+from pipesched.render.marks import IDLE_MARKS
+from pipesched.render.palette import HUES, colour_of
 
 MOST_PLAIN = 5_000  # operations: of more, orders are packed
 MOST_EXACT = 2**53  # ticks: whole numbers that JavaScript holds exactly
 RESOURCES = (Resource.DEVICE, Resource.D2H, Resource.H2D)
+STRIPES = {"B": "line", "I": "line", "W": "rise", "R": "fall", "O": "dots", "L": "dots"}
+IDLE_LOOKS = {  # a colour, and its stripes
+    Idle.WARM_UP: ("120,144,156", "dots"),
+    Idle.WAIT: ("255,193,7", "rise"),
+    Idle.TRANSFER: ("0,172,193", "fall"),
+    Idle.ORDER: ("171,71,188", "cross"),
+    Idle.MEMORY: ("239,83,80", "rise"),
+    Idle.DRAIN: ("141,110,99", "fall"),
+    Idle.LATE: ("66,165,245", "cross"),
+}
+Palette = dict[tuple[int, ...], int]  # the colours of a sort of operations by hue, as 0xrrggbb, and its number
 
 
-def schedule_data(outcome: Outcome, name: str) -> dict[str, Any]:
-    """Return a schedule as the page reads it; `name` is its title.
+def schedule_data(outcome: Outcome, name: str, palette: Palette | None = None) -> dict[str, Any]:
+    """Return a schedule as the page reads it; `name` is its title. Its colours are added to `palette`.
+
+    A row of operations is those of one kind and stage, in order of microbatches; rows stand kind by kind.
 
     Raises NotApplicable where its times have too many digits for the page.
     """
-    schedule, problem, plan = outcome.schedule, outcome.problem, outcome.schedule.plan
+    schedule, problem, index = outcome.schedule, outcome.problem, outcome.schedule.plan.index
     _require_exact(schedule)
     placement, bound = problem.settled_placement, outcome.bound
     return {
@@ -34,35 +51,43 @@ def schedule_data(outcome: Outcome, name: str) -> dict[str, Any]:
         "algorithm": outcome.algorithm,
         "status": outcome.status,
         "problem": problem_document(problem),
-        "perUnit": problem.ticks.per_unit,
-        "perGrain": problem.grains.per_unit,
-        "letters": plan.index.letters,
-        "kinds": [_kind(schedule, letter) for letter in plan.index.letters],
-        "p2p": list(problem.ticks.p2p),
-        "overlap": None if problem.ticks.overlap is None else _short(problem.ticks.overlap),
-        "placement": list(placement.devices),
+        "per": problem.ticks.per_unit,
+        "grain": problem.grains.per_unit,
+        "letters": index.letters,
+        "kinds": [KINDS[letter].name for letter in index.letters],
+        "useful": [KINDS[letter].in_ideal for letter in index.letters],
+        "rows": _rows(problem, index),
+        "given": _given(problem, index),
+        "arcs": [
+            (row.before.start // index.microbatches, row.after.start // index.microbatches, row.lag, row.boundary)
+            for row in precedence_rows(problem, index)
+        ],
+        "tones": _tones(problem, index, {} if palette is None else palette),
+        "p2p": problem.ticks.p2p,
+        "overlap": problem.ticks.overlap,
+        "placement": placement.devices,
         "mirrored": placement.mirrored,
         "static": [problem.static_grains(device) for device in range(problem.devices)],
-        "capacity": list(problem.capacity_grains),
-        "makespan": schedule.makespan_ticks,
-        "bound": {"ticks": bound.ticks, "reason": bound.reason, "own": lower_bound(schedule).ticks},
-        "unlimited": _bound_without_budget(schedule),
+        "capacity": problem.capacity_grains,
+        "stored": schedule.makespan_ticks,
+        "bound": {"ticks": bound.ticks, "own": lower_bound(schedule).ticks, "free": _bound_without_budget(schedule)},
         "solver": None if outcome.report is None else solver_document(outcome.report),
-        **orders_data(schedule),
+        "plan": plan_data(schedule),
     }
 
 
-def colours_data() -> dict[str, Any]:
-    """Return the colours of operations, as charts have them."""
+def looks_data(palette: Palette) -> dict[str, Any]:
+    """Return the looks of operations and of the classes of idle time, as charts have them."""
     return {
-        "hues": HUES,
-        "shades": {letter: [*colour, part] for letter, (colour, part) in KIND_SHADE.items()},
-        "falling": FALLING,
-        "step": CHUNK_STEP,
+        "palette": list(palette),
+        "stripes": STRIPES,
+        "idle": {
+            idle.value: (IDLE_MARKS[idle].meaning, IDLE_MARKS[idle].letter, *look) for idle, look in IDLE_LOOKS.items()
+        },
     }
 
 
-def orders_data(schedule: Schedule) -> dict[str, Any]:
+def plan_data(schedule: Schedule) -> dict[str, Any]:
     """Return the orders of devices and lanes and the wait edges: as texts, or packed where there are many."""
     late = _late_starts(schedule)
     plan = schedule.plan
@@ -72,7 +97,7 @@ def orders_data(schedule: Schedule) -> dict[str, Any]:
     return {
         "orders": [[str(slot) for slot in plan.slots(device)] for device in range(len(plan.orders))],
         "lanes": [[str(op(number)) for number in lane] for pair in plan.lanes for lane in pair],
-        "waits": [[str(op(after)), str(op(before))] for before, after in plan.waits],
+        "waits": [[str(op(before)), str(op(after))] for before, after in plan.waits],
         "starts": late,
     }
 
@@ -88,26 +113,41 @@ def _late_starts(schedule: Schedule) -> list[int] | None:
     return [starts[number] for order in schedule.plan.machines for number in order]
 
 
-def _kind(schedule: Schedule, letter: str) -> dict[str, Any]:
-    """Return a kind of operations with what each stage's last, take and give."""
-    kind, problem = KINDS[letter], schedule.problem
-    grains = problem.grains
-    return {
-        "letter": letter,
-        "name": kind.name,
-        "duration": _short(problem.ticks.of(letter) or (0,) * problem.stages),
-        "takes": _short(grains.of(kind.takes)),
-        "gives": _short(grains.of(kind.gives)),
-        "forwardGives": None if kind.forward_gives is None else _short(grains.of(kind.forward_gives)),
-        "needs": [list(need) for need in kind.needs if need.letter in schedule.plan.index.letters],
-        "lane": RESOURCES.index(kind.resource),
-        "ideal": kind.in_ideal,
-    }
+def _rows(problem: Problem, index: OpIndex) -> list[tuple[int, int, int]]:
+    """Return what the operations of each row last, take at their start and give back at their end."""
+    nothing = (0,) * index.stages
+    rows: list[tuple[int, int, int]] = []
+    for letter in index.letters:
+        kind = KINDS[letter]
+        durations = problem.ticks.of(letter) or nothing
+        rows += zip(durations, problem.grains.of(kind.takes), problem.grains.of(kind.gives), strict=True)
+    return rows
 
 
-def _short(values: Sequence[int]) -> int | list[int]:
-    """Return one number where all are equal, else the list."""
-    return values[0] if len(set(values)) == 1 else list(values)
+def _given(problem: Problem, index: OpIndex) -> list[tuple[int, int]]:
+    """Return each row behind which a forward already gives something back, and how much."""
+    return [
+        (index.row(letter, stage).start // index.microbatches, size)
+        for letter in index.letters
+        if KINDS[letter].forward_gives is not None
+        for stage, size in enumerate(problem.grains.of(KINDS[letter].forward_gives))
+    ]
+
+
+def _tones(problem: Problem, index: OpIndex, palette: Palette) -> list[list[int]]:
+    """Return the number in `palette` of the colours of each row: a list for each direction of the microbatches."""
+    placement = problem.settled_placement
+    found: list[list[int]] = []
+    for part in placement.directions(index.microbatches):
+        tones = []
+        for letter in index.letters:
+            for stage in range(index.stages):
+                chunks = placement.stages_on(placement.device(stage, part[0], index.microbatches))
+                colours = [colour_of(hue, letter, chunks.index(stage), len(chunks)) for hue in range(len(HUES))]
+                key = tuple(red << 16 | green << 8 | blue for red, green, blue in colours)
+                tones.append(palette.setdefault(key, len(palette)))
+        found.append(tones)
+    return found
 
 
 def _bound_without_budget(schedule: Schedule) -> int:

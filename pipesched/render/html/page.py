@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import html
 import json
-from functools import cache
-from importlib.resources import files
 from typing import Any
 
 from pipesched.capabilities import capability_of
@@ -15,12 +13,11 @@ from pipesched.errors import ConfigError, NotApplicable
 from pipesched.outcome import Outcome
 from pipesched.pipeline.check import checked
 from pipesched.pipeline.schedule import Schedule
-from pipesched.render.html.data import colours_data, schedule_data
-from pipesched.render.html.packing import compressed
+from pipesched.render.html.assets import asset, program, style
+from pipesched.render.html.data import Palette, looks_data, schedule_data
+from pipesched.render.html.legend import legend
 from pipesched.render.html.still import still
 
-ENGINE = ("unpack", "graph", "timing", "moves", "memory", "reasons", "document")  # needs no browser
-VIEW = ("state", "scene", "draw", "overlay", "panels", "link", "input", "api")
 Titled = tuple[str, Outcome]  # the title of a schedule, and the schedule
 
 
@@ -36,9 +33,10 @@ def page(result: object) -> str:
     remarks = []
     if isinstance(result, Comparison):
         remarks = [f"{entry.label} does not apply: {entry.reason}" for entry in result if not entry.applicable]
+    palette: Palette = {}
     data = {
-        "schedules": [schedule_data(outcome, name) for name, outcome in schedules],
-        "colours": colours_data(),
+        "schedules": [schedule_data(outcome, name, palette) for name, outcome in schedules],
+        **looks_data(palette),
         "explains": explains,
         "remarks": remarks,
     }
@@ -46,11 +44,11 @@ def page(result: object) -> str:
     parts = {
         "TITLE": html.escape(f"{title} - pipesched"),
         "HEADING": html.escape(title),
-        "STYLE": asset("page.css"),
+        "STYLE": style(),
+        "LEGEND": legend(outcome for _, outcome in schedules),
         "STILL": still(schedules),
         "DATA": in_script(json.dumps(data, separators=(",", ":"), allow_nan=False)),
-        "PROGRAM": compressed(program((*ENGINE, *VIEW))),
-        "START": asset("start.js"),
+        "PROGRAM": program(),
     }
     before, *rest = asset("page.html").split("<!--")
     return before + "".join(parts[name] + text for name, _, text in (entry.partition("-->") for entry in rest))
@@ -86,17 +84,6 @@ def _explains(result: object) -> bool:
 def in_script(text: str) -> str:
     """Return a JSON text as it may stand in a script element: nothing in it ends the element, or begins a comment."""
     return text.replace("<", "\\u003c").replace("\u2028", "\\u2028").replace("\u2029", "\\u2029")
-
-
-@cache
-def asset(name: str) -> str:
-    """Return a file of the page."""
-    return (files("pipesched.render.html") / "page" / name).read_text(encoding="utf-8")
-
-
-def program(names: tuple[str, ...]) -> str:
-    """Return these parts of the program, one after the other."""
-    return "".join(asset(f"{name}.js") for name in names)
 
 
 def embedded(document: str, name: str, height: int) -> str:

@@ -30,12 +30,12 @@ def still(schedules: Sequence[tuple[str, Outcome]]) -> str:
     height = max(4, min(18, 900 // rows))
     for name, outcome in schedules:
         parts.append(_title(name, outcome, top + HEAD - 6))
-        top += HEAD
-        draw = _Chart(outcome.schedule, (WIDTH - LEFT) / until, height, labelled=slots <= MOST_LABELLED and height > 11)
+        chart = _Chart(outcome.schedule, (WIDTH - LEFT) / until, height)
         for device in _devices(outcome.schedule):
-            parts += draw.row(device, top, busy=slots > MOST_SLOTS)
+            chart.add(device, top + HEAD, busy=slots > MOST_SLOTS)
             top += height + (2 if height > 6 else 1)
-        top += 6
+        parts += chart.parts(labelled=slots <= MOST_LABELLED and height > 11)
+        top += HEAD + 6
     parts.append(_axis(until, top, schedules[0][1].problem.time_unit))
     label = html.escape("Still picture of the schedule: " + ", ".join(name for name, _ in schedules))
     return (
@@ -71,47 +71,53 @@ def _axis(until: float, y: float, unit: str) -> str:
 
 
 class _Chart:
-    """The rows of one schedule."""
+    """The rows of one schedule: a path for each colour, and the labels of slots for each colour of text."""
 
-    def __init__(self, schedule: Schedule, per_unit: float, height: int, *, labelled: bool) -> None:
-        self.schedule, self.height, self.labelled = schedule, height, labelled
+    def __init__(self, schedule: Schedule, per_unit: float, height: int) -> None:
+        self.schedule, self.height = schedule, height
         self.scale = per_unit / schedule.problem.ticks.per_unit
+        self.names: list[str] = []
+        self.areas: list[str] = []
+        self.boxes: dict[tuple[Rgb, int], list[str]] = {}  # by colour, and by how many share the height of a row
+        self.labels: dict[Rgb, list[str]] = {}
 
-    def row(self, device: int, y: float, *, busy: bool) -> Iterator[str]:
-        """Yield what a device runs: a path for each colour, or, with `busy`, one for how busy it is."""
+    def add(self, device: int, y: float, *, busy: bool) -> None:
+        """Add what a device runs at a height: its slots, or, with `busy`, how busy it is."""
         if self.height > 8:
-            yield f'<text x="0" y="{_short(y + self.height - 5)}">device {device}</text>'
-        yield f'<g transform="translate({LEFT} {_short(y)})">'
+            self.names.append(f'<text y="{_short(y + self.height - 5)}">device {device}</text>')
         if busy:
-            yield self._shares(device)
+            self.areas.append(self._shares(device, y))
         else:
-            yield from self._slots(device)
+            self._add_slots(device, y)
+
+    def parts(self, *, labelled: bool) -> Iterator[str]:
+        """Yield the elements."""
+        yield from self.names
+        yield f'<g transform="translate({LEFT} 0)" fill="none">'
+        yield from self.areas
+        for (colour, parts), boxes in self.boxes.items():
+            yield f'<path stroke="{_hex(colour)}" stroke-width="{_short(self.height / parts)}" d="{"".join(boxes)}"/>'
+        for colour, texts in self.labels.items() if labelled else ():
+            yield f'<g fill="{_hex(colour)}" text-anchor="middle">{"".join(texts)}</g>'
         yield "</g>"
 
-    def _slots(self, device: int) -> Iterator[str]:
+    def _add_slots(self, device: int, y: float) -> None:
         schedule = self.schedule
-        boxes: dict[Rgb, list[str]] = {}
-        texts: list[str] = []
         chunks = schedule.problem.settled_placement.stages_on(device)
         times = zip(schedule.slot_start_ticks[device], schedule.slot_end_ticks[device], strict=True)
         for slot, (start, end) in zip(schedule.plan.slots(device), times, strict=True):
             x, width = start * self.scale, (end - start) * self.scale
-            drawn = max(width - 0.4, 0.3)
             parts: Sequence[Op] = slot if isinstance(slot, Pair) else [slot]
-            each = self.height / len(parts)
             for number_of_part, op in enumerate(parts):
                 colour = colour_of(op.microbatch, op.kind, chunks.index(op.stage), len(chunks))
-                top = _short(number_of_part * each)
-                box = f"M{_short(x)} {top}h{_short(drawn)}v{_short(each)}h-{_short(drawn)}z"
-                boxes.setdefault(colour, []).append(box)
-            if self.labelled and width > NARROWEST_LABEL and len(parts) == 1:
-                colour = colour_of(parts[0].microbatch, parts[0].kind, chunks.index(parts[0].stage), len(chunks))
-                texts.append(_label(str(parts[0].microbatch), x + width / 2, self.height - 5, text_on(colour)))
-        for colour, paths in boxes.items():
-            yield f'<path fill="{_hex(colour)}" d="{"".join(paths)}"/>'
-        yield from texts
+                middle = y + (number_of_part + 0.5) * self.height / len(parts)
+                box = f"M{_short(x)} {_short(middle)}h{_short(max(width - 0.4, 0.3))}"
+                self.boxes.setdefault((colour, len(parts)), []).append(box)
+                if width > NARROWEST_LABEL and len(parts) == 1:
+                    place = f'x="{_short(x + width / 2)}" y="{_short(y + self.height - 5)}"'
+                    self.labels.setdefault(text_on(colour), []).append(f"<text {place}>{op.microbatch}</text>")
 
-    def _shares(self, device: int) -> str:
+    def _shares(self, device: int, y: float) -> str:
         """Return the share of each column in which a device works, as one area."""
         column = (WIDTH - LEFT) / COLUMNS
         busy = [0.0] * (COLUMNS + 1)
@@ -128,16 +134,12 @@ class _Chart:
             busy[last] += right - last
         levels = [round(min(share, 1) * LEVELS) for share in busy[:COLUMNS]]
         unit = self.height / LEVELS
-        path, before = [f"M0 {self.height}"], 0
+        path, before = [f"M0 {_short(y + self.height)}"], 0
         for position, level in enumerate((*levels, 0)):
             if level != before:
                 path.append(f"H{_short(position * column)}v{_short((before - level) * unit)}")
                 before = level
         return f'<path fill="{BUSY}" d="{"".join(path)}z"/>'
-
-
-def _label(text: str, x: float, y: float, colour: Rgb) -> str:
-    return f'<text x="{_short(x)}" y="{_short(y)}" text-anchor="middle" fill="{_hex(colour)}">{text}</text>'
 
 
 def _hex(colour: Rgb) -> str:

@@ -11,8 +11,8 @@ from pathlib import Path
 from typing import Any
 
 from pipesched.outcome import Outcome
+from pipesched.render.html.assets import ENGINE, program
 from pipesched.render.html.data import schedule_data
-from pipesched.render.html.page import ENGINE, program
 
 NODE = shutil.which("node")
 DRIVER = Path(__file__).parent / "engine_driver.js"

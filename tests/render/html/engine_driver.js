@@ -2,48 +2,41 @@
 const fs = require("fs");
 const readline = require("readline");
 
-const names = ["graphOf", "earliest", "analysis", "idleGaps", "idleByClass", "sensitivities", "legalPlaces", "whyNot",
-  "bestMove", "scheduleDocument", "timesDocument", "measures", "slotText", "taskOf", "opText"];
-const engine = new Function(`${fs.readFileSync(process.argv[2], "utf8")}\nreturn { ${names.join(", ")} };`)();
+const names = ["scheduleOf", "earliest", "timed", "reasons", "early", "gapsOf", "sensitivities", "legalPlaces", "bestMove",
+  "scheduleDocument", "slotText"];
+const program = fs.readFileSync(process.argv[2], "utf8");
+const engine = new Function("window", `${program}\nreturn { ${names.join(", ")} };`)(globalThis);
 
-function explained(graph, orders, times) {
-  const early = engine.earliest(graph, orders);
-  const known = engine.analysis(graph, orders, times);
-  const text = (task) => (task < 0 ? null : engine.slotText(graph, task));
-  const earlyKnown = engine.analysis(graph, orders, early);
+function explained(s) {
+  const text = (task) => (task < 0 ? null : engine.slotText(s, task));
+  const { path, slack } = engine.reasons(s), begin = Math.min(...s.orders.slice(0, s.P).map((order) => s.starts[order[0]]));
   return {
-    path: known.path.map(text),
-    slack: Object.fromEntries(orders.flat().map((task) => [text(task), known.slack[task]])),
-    gaps: engine.idleGaps(graph, orders, known).map((gap) => [
-      gap.device, gap.start - known.begin, gap.end - known.begin, gap.idle, text(gap.culprit), text(gap.waiting)]),
-    sensitivity: engine.sensitivities(graph, orders, earlyKnown),
-    best: engine.bestMove(graph, orders, earlyKnown).best,
-    document: engine.scheduleDocument(graph, orders, times, false),
-    legal: orders.slice(0, graph.devices).map((order) => order.map((task) => {
-      const found = engine.legalPlaces(graph, orders, task, times);
+    path: path.map(text),
+    slack: Object.fromEntries(s.orders.flat().map((task) => [text(task), slack[task]])),
+    gaps: engine.gapsOf(s).map((gap) => [
+      gap.device, gap.start - begin, gap.end - begin, gap.idle, text(gap.culprit), text(gap.waiting)]),
+    sensitivity: engine.sensitivities(engine.early(s)),
+    best: engine.bestMove(engine.early(s)).best,
+    document: engine.scheduleDocument(s),
+    legal: s.orders.slice(0, s.P).map((order) => order.map((task) => {
+      const found = engine.legalPlaces(s, task);
       return [found.first, found.last];
     })),
   };
 }
 
 async function answer({ data, orders, explain }) {
-  const graph = await engine.graphOf(data);
-  const given = orders ? [...orders, ...graph.orders.slice(graph.devices)] : graph.orders;
-  const times = engine.earliest(graph, given);
-  if (times.deadlock) return { deadlock: times.deadlock };
-  const result = { starts: [...times.starts], ends: [...times.ends], pairs: [...graph.pairs], waits: graph.waits };
+  const loaded = await engine.scheduleOf(data);
+  const s = engine.timed(loaded, orders ? [...orders, ...loaded.orders.slice(data.problem.devices)] : loaded.orders);
+  if (s.deadlock) return { deadlock: s.deadlock };
+  const result = { starts: [...s.starts], ends: [...s.ends], pairs: [...s.pairs], waits: s.waits };
   if (!explain) return result;
-  const late = { ...times };
-  if (graph.loadedStarts) {
-    let at = 0;
-    late.starts = times.starts.slice();
-    late.ends = times.ends.slice();
-    for (const task of graph.orders.flat()) {
-      late.starts[task] = graph.loadedStarts[at++];
-      late.ends[task] = late.starts[task] + graph.duration[task];
-    }
+  if (s.late) {
+    const tasks = s.orders.flat();
+    tasks.forEach((task, at) => { s.ends[task] = (s.starts[task] = s.late[at]) + s.duration[task]; });
+    s.isLate = true;
   }
-  return { ...result, ...explained(graph, given, late) };
+  return { ...result, ...explained(s) };
 }
 
 (async () => {

@@ -18,6 +18,7 @@ from pipesched.file_formats.schedule_json import document, parse, wrong_claims
 from pipesched.pipeline.check import checked
 from pipesched.pipeline.schedule import Schedule
 from pipesched.reasons.timed import timed_tasks
+from pipesched.render.html.page import page as page_of
 from tests.render.html.conftest import ROOT, Open, missing
 
 PROBLEM = pipesched.make_problem(
@@ -259,6 +260,9 @@ def test_keys(open_page: Open) -> None:
     assert [one["name"] for one in api(page, "schedules")] == ["1f1b mine", "1f1b mine (kept)"]
     page.keyboard.press("Tab")
     assert "Schedule 1, 1f1b mine (kept)" in live()
+    page.keyboard.press("Shift+Tab")
+    assert "Schedule 0, 1f1b mine:" in live()
+    page.keyboard.press("Tab")
     page.keyboard.press("Tab")
     assert page.evaluate("document.activeElement.id") != "chart"
 
@@ -290,6 +294,23 @@ def test_wheel_pan_measure(open_page: Open) -> None:
     page.keyboard.up("Shift")
     starts = {entry["op"]: entry["start"] for entry in api(page, "times()")["devices"][0]}
     assert f"Measured {starts['0B0']} to {starts['0B1']}" in page.inner_text("#live")
+
+
+def test_a_kept_copy(open_page: Open) -> None:
+    """A copy keeps the edits that it has; what happens to one leaves the other, and links leave the copy out."""
+    page = open_page(ONE)
+    assert api(page, "move('1F3', 6)")["ok"]
+    there = api(page, "document()")
+    page.focus("#chart")
+    page.keyboard.press("c")
+    assert api(page, "move('1F4', 4, 1)")["ok"]
+    assert [one["edited"] for one in api(page, "schedules")] == [True, True]
+    assert page.evaluate("location.hash") == "#m=0:1F3@6"
+    assert api(page, "undo()")
+    assert api(page, "document(1)") == there == api(page, "document(0)")
+    assert api(page, "undo()")
+    assert [one["edited"] for one in api(page, "schedules")] == [False, True]
+    assert api(page, "document(1)") == there
 
 
 def test_links(open_page: Open) -> None:
@@ -417,6 +438,38 @@ def test_without_scripts(open_page: Open) -> None:
     assert not page.is_visible("#still svg")
     page.emulate_media(media="print")
     assert page.is_visible("#still svg")
+
+
+OLD = "delete window.DecompressionStream;"
+
+
+def test_a_browser_without_decompression(browser: Any, tmp_path: Path) -> None:
+    """It shows small schedules wholly; of a packed one it says what is missing, above the still picture."""
+    large = pipesched.run(pipesched.make_problem(devices=4, microbatches=1000), "1f1b")
+    for outcome in (ONE, large):
+        context = browser.new_context(offline=True)
+        context.add_init_script(OLD)
+        page = context.new_page()
+        file = pipesched.write(outcome, tmp_path / "page.html", force=True)
+        page.goto(file.as_uri())
+        if outcome is ONE:
+            page.evaluate("pipesched.ready")
+            assert api(page, "move('1F3', 6)")["ok"]
+            assert not page.is_visible("#still svg")
+        else:
+            assert "packed" in page.evaluate("pipesched.ready.then(() => '', (error) => error.message)")
+            assert page.inner_text("#verified").startswith("This page cannot show the schedule: it holds so many")
+            assert page.is_visible("#verified")
+            assert page.is_visible("#still svg")
+            assert not page.is_visible("#chart")
+        context.close()
+
+
+def test_a_browser_that_cannot_read_the_program(open_page: Open) -> None:
+    """A browser too old for the language, as one without scripts, shows the still picture."""
+    page = open_page(page_of(ONE).replace('"use strict";', "return;"), wait=False)
+    assert page.is_visible("#still svg")
+    assert "open this page in a browser with scripts" in page.inner_text("#still")
 
 
 def test_in_a_notebook(open_page: Open) -> None:

@@ -185,7 +185,7 @@ def test_random_plans_with_transfers_packed_or_not(lanes: str, monkeypatch: pyte
         asked += [Outcome("random", schedule), late(Outcome("random", schedule))]
     plain = answers([case(outcome, explain=True) for outcome in asked])
     monkeypatch.setattr("pipesched.render.html.data.MOST_PLAIN", 0)
-    assert all("packed" in case(outcome)["data"] for outcome in asked)
+    assert all("packed" in case(outcome)["data"]["plan"] for outcome in asked)
     assert answers([case(outcome, explain=True) for outcome in asked]) == plain
     for outcome, answer in zip(asked, plain, strict=True):
         assert answer["document"] == json.loads(dump(document(outcome)))

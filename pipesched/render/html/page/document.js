@@ -1,52 +1,42 @@
 // The JSON document of a schedule, and every metric in it. Each time is one division: ticks / scale.
 
-function metricsOf(graph, orders, times, edited) {
-  const { devices, data } = graph;
-  const got = measures(graph, orders, times), { makespan, busy, idle } = got;
-  const span = got.lasts.reduce((most, end, device) => Math.max(most, end - got.firsts[device]), 0);
-  const useful = busy.map((time, device) => time - orders[device].reduce(
-    (sum, task) => sum + (kindOf(graph, task).ideal ? 0 : graph.duration[task]), 0));
-  const ideal = Math.max(...useful), all = useful.reduce((a, b) => a + b);
-  const peaks = busy.map((_, device) => peakOf(memorySteps(graph, orders, times, device)));
-  const fits = peaks.every((peak, device) => data.capacity[device] === null || peak <= data.capacity[device]);
-  const bound = edited ? boundOfEdited(data, fits) : data.bound.ticks;
-  const ratio = (part, whole) => (whole ? part / whole : 0);
-  const time = (ticks) => ticks / data.perUnit, size = (grains) => grains / data.perGrain;
+const metrics = s => cached(s, "metrics", () => {
+  const { makespan, busy, idle, firsts, lasts, bubble } = totals(s);
+  const span = max(...lasts.map((end, device) => end - firsts[device]));
+  const useful = s.orders.slice(0, s.P).map(order => order.reduce((sum, t) => sum + (s.useful[kindOf(s, t)] ? s.duration[t] : 0), 0));
+  const ideal = max(...useful), all = useful.reduce((a, b) => a + b), devices = [...busy.keys()];
+  const peaks = devices.map(device => memoryOf(s, device).peak), fit = !devices.some(device => excess(s, device));
+  const bound = s.edits ? ownBound(s, fit) : s.bound.ticks;
+  const ratio = (part, whole) => (whole ? part / whole : 0), time = ticks => ticks / s.per, size = grains => grains / s.grain;
   return {
-    makespan: time(makespan), span: time(span), ideal: time(ideal), bubble: got.bubble,
+    makespan: time(makespan), span: time(span), ideal: time(ideal), bubble,
     bubble_over_ideal: ratio(makespan - ideal, ideal), bubble_span: ratio(span - ideal, span),
     lower_bound: time(bound), gap: ratio(makespan - bound, bound),
     idle: idle.map(time), busy: busy.map(time), peak_memory: peaks.map(size),
-    memory: peaks.map((peak, device) => size(peak + data.static[device])),
-    imbalance: ratio(devices * ideal - all, devices * makespan), utilization: ratio(all, devices * makespan),
-    bottleneck: useful.indexOf(ideal), fits,
+    memory: peaks.map((peak, device) => size(peak + s.static[device])),
+    imbalance: ratio(s.P * ideal - all, s.P * makespan), utilization: ratio(all, s.P * makespan),
+    bottleneck: useful.indexOf(ideal), fits: fit,
   };
-}
+});
 
 // A bound that counts the budget holds only for schedules within it.
-const boundOfEdited = (data, fits) => (fits ? Math.max(data.bound.own, data.unlimited) : data.unlimited);
+const ownBound = ({ bound }, fit) => (fit ? max(bound.own, bound.free) : bound.free);
 
-function timesDocument(graph, orders, times) {
-  const entry = (task) => ({
-    op: slotText(graph, task), start: times.starts[task] / graph.data.perUnit, end: times.ends[task] / graph.data.perUnit,
-  });
-  const moves = orders.slice(graph.devices).flat();
-  moves.sort((a, b) => times.starts[a] - times.starts[b] || times.ends[a] - times.ends[b]);
-  const transfers = orders.length > graph.devices ? Array.from({ length: graph.devices }, () => []) : [];
-  for (const task of moves) transfers[deviceOf(graph, task)].push(entry(task));
-  return { devices: orders.slice(0, graph.devices).map((order) => order.map(entry)), transfers };
+function timesDocument(s) {
+  const entry = t => ({ op: slotText(s, t), start: s.starts[t] / s.per, end: s.ends[t] / s.per });
+  const transfers = s.orders.slice(s.P).flat().sort((a, b) => s.starts[a] - s.starts[b] || s.ends[a] - s.ends[b]);
+  const devices = s.orders.slice(0, s.P), of = (_, device) => transfers.filter(t => deviceOf(s, t) === device).map(entry);
+  return { devices: devices.map(order => order.map(entry)), transfers: s.orders.length > s.P ? devices.map(of) : [] };
 }
 
-function scheduleDocument(graph, orders, times, edited) {
-  const { data } = graph, metrics = metricsOf(graph, orders, times, edited);
-  const { devices, transfers } = timesDocument(graph, orders, times);
-  const proved = Math.round(metrics.makespan * data.perUnit) === Math.round(boundOfEdited(data, metrics.fits));
+function scheduleDocument(s) {
+  const found = metrics(s), { devices, transfers } = timesDocument(s);
+  const status = totals(s).makespan === ownBound(s, found.fits) ? "optimal" : "heuristic";
   return {
-    format: "pipesched.schedule", version: 1, algorithm: data.algorithm,
-    status: !edited ? data.status : proved ? "optimal" : "heuristic",
-    problem: data.problem, metrics, devices,
-    ...(transfers.length ? { transfers } : {}),
-    ...(graph.waits.length ? { waits: graph.waits.map(([before, after]) => [opText(graph, after), opText(graph, before)]) } : {}),
-    ...(data.solver && !edited ? { solver: data.solver } : {}),
+    format: "pipesched.schedule", version: 1, algorithm: s.algorithm, status: s.edits ? status : s.status,
+    problem: s.problem, metrics: found, devices,
+    ...(transfers.length && { transfers }),
+    ...(s.waits.length && { waits: s.waits.map(([before, after]) => [opText(s, after), opText(s, before)]) }),
+    ...(!s.edits && s.solver && { solver: s.solver }),
   };
 }

@@ -1,129 +1,88 @@
-// The task graph of a schedule, as pipesched.pipeline.lowering makes it: what each operation lasts, takes, gives back
-// and waits for. A pair is the task of its forward. Times are whole ticks, memory is whole grains.
+// A schedule, `s`: what data.py says of it, the graph of its tasks as pipesched.pipeline.lowering makes it, orders and
+// times. P, S, M count devices, stages, microbatches. A pair is the task of its forward. Times are ticks, `per` a unit.
 
-async function graphOf(data) {
-  const { devices, stages, microbatches } = data.problem;
-  const shape = { letters: data.letters, devices, stages, microbatches };
-  const { orders, pairs, waits, starts } = await ordersOf(data, shape);
-  const size = data.letters.length * stages * microbatches;
-  const graph = {
-    ...shape, data, size, pairs, waits, orders, loadedStarts: starts,
+async function scheduleOf(data) {
+  const { devices: P, stages: S, microbatches: M } = data.problem, size = data.letters.length * S * M;
+  const s = { ...data, P, S, M, size, edits: 0, cache: {} };
+  Object.assign(s, data.plan.packed ? unpacked(s, await numbersIn(data.plan.packed)) : named(s, data.plan), {
     task: Int32Array.from({ length: size }, (_, number) => number),
     present: new Uint8Array(size),
     machine: new Int32Array(size).fill(-1),
-    duration: new Float64Array(size),
-    takes: new Float64Array(size),
-    gives: new Float64Array(size),
-  };
-  orders.forEach((order, machine) => order.forEach((task) => { graph.present[task] = 1; graph.machine[task] = machine; }));
-  for (const [forward, backward] of pairs) {
-    graph.present[backward] = 1;
-    graph.task[backward] = forward;
+  });
+  s.orders.forEach((order, machine) => order.forEach(t => { s.present[t] = 1; s.machine[t] = machine; }));
+  for (const [forward, backward] of s.pairs) {
+    s.present[backward] = 1;
+    s.task[backward] = forward;
   }
-  fillColumns(graph);
-  fillArcs(graph);
-  return graph;
+  fillColumns(s);
+  return Object.assign(s, arcsInto(size, use => eachArc(s, use)));
 }
 
-const kindOf = (graph, number) => graph.data.kinds[Math.floor(number / (graph.stages * graph.microbatches))];
-const stageOf = (graph, number) => Math.floor(number / graph.microbatches) % graph.stages;
-const microbatchOf = (graph, number) => number % graph.microbatches;
-const ofStage = (values, stage) => (Array.isArray(values) ? values[stage] : values);
-const isDevice = (graph, machine) => machine >= 0 && machine < graph.devices;
+// A value of a schedule that its times decide, made when first asked for.
+const cached = (s, key, make) => (key in s.cache ? s.cache[key] : (s.cache[key] = make(s)));
 
-function opText(graph, number) {
-  return `${stageOf(graph, number)}${kindOf(graph, number).letter}${microbatchOf(graph, number)}`;
-}
+const rowOf = (s, number) => floor(number / s.M);
+const stageOf = (s, number) => rowOf(s, number) % s.S;
+const kindOf = (s, number) => floor(rowOf(s, number) / s.S);
+const opText = (s, number) => `${stageOf(s, number)}${s.letters[kindOf(s, number)]}${number % s.M}`;
+const partsOf = (s, t) => (s.pairs.has(t) ? [t, s.pairs.get(t)] : [t]);
+const ofDevice = (s, t) => s.machine[t] < s.P;
 
-function slotText(graph, task) {
-  const backward = graph.pairs.get(task);
-  return backward === undefined ? opText(graph, task) : `(${opText(graph, task)};${opText(graph, backward)})OVERLAP_F_B`;
+function slotText(s, t) {
+  const texts = partsOf(s, t).map(part => opText(s, part));
+  return texts.length > 1 ? `(${texts.join(";")})OVERLAP_F_B` : texts[0];
 }
 
 // The task that a text names: an operation, a pair, or either part of one; -1 where none runs.
-function taskOf(graph, text) {
-  const found = numberOf(graph, String(text));
-  if (found === null) return -1;
-  if (Array.isArray(found)) return graph.pairs.get(found[0]) === found[1] ? found[0] : -1;
-  return graph.present[found] ? graph.task[found] : -1;
+function taskOf(s, text) {
+  const [number, backward] = numbersOf(s, String(text)) || [-1];
+  if (backward !== undefined) return s.pairs.get(number) === backward ? number : -1;
+  return s.present[number] ? s.task[number] : -1;
 }
 
-function deviceOf(graph, number) {
-  const device = graph.data.placement[stageOf(graph, number)];
-  const turned = graph.data.mirrored && microbatchOf(graph, number) >= Math.floor(graph.microbatches / 2);
-  return turned ? graph.devices - 1 - device : device;
+function deviceOf(s, number) {
+  const device = s.placement[stageOf(s, number)];
+  return s.mirrored && number % s.M >= floor(s.M / 2) ? s.P - 1 - device : device;
 }
 
-function fillColumns(graph) {
-  const { duration, takes, gives, pairs, stages, microbatches } = graph;
-  const rows = (kind, use) => {
-    const first = graph.letters.indexOf(kind.letter) * stages * microbatches;
-    for (let at = 0; at < stages * microbatches; at++) {
-      if (graph.present[first + at]) use(first + at, Math.floor(at / microbatches), at);
+// What each task lasts, takes at its start and gives back at its end.
+function fillColumns(s) {
+  const column = at => Float64Array.from({ length: s.size }, (_, number) => (s.present[number] ? s.rows[rowOf(s, number)][at] : 0));
+  [s.duration, s.takes, s.gives] = [0, 1, 2].map(column);
+  for (const [row, size] of s.given) { // forwards are the first rows
+    for (let m = 0; m < s.M; m++) if (s.present[row * s.M + m]) s.gives[(row % s.S) * s.M + m] = size;
+  }
+  for (const [forward, backward] of s.pairs) {
+    s.duration[forward] = s.overlap ? s.overlap[stageOf(s, forward)] : s.duration[forward] + s.duration[backward];
+    s.gives[forward] += s.gives[backward];
+  }
+}
+
+// Calls use(before, after, lag, boundary, whether it is an input) for each arc: first the inputs, then the wait edges.
+function eachArc({ M, arcs, waits, present, task }, use) {
+  for (const [before, after, lag, boundary] of arcs) {
+    for (let m = 0, a = before * M, b = after * M; m < M; m++, a++, b++) {
+      if (present[a] && present[b]) use(task[a], task[b], lag, boundary, 1);
     }
-  };
-  for (const kind of graph.data.kinds) {
-    rows(kind, (number, stage) => {
-      duration[number] = ofStage(kind.duration, stage);
-      takes[number] = ofStage(kind.takes, stage);
-      gives[number] = ofStage(kind.gives, stage);
-    });
   }
-  for (const kind of graph.data.kinds.filter((one) => one.forwardGives !== null)) {
-    rows(kind, (_, stage, at) => { gives[at] = ofStage(kind.forwardGives, stage); }); // forwards come first
-  }
-  const { overlap } = graph.data;
-  for (const [forward, backward] of pairs) {
-    duration[forward] = overlap === null
-      ? duration[forward] + duration[backward] : ofStage(overlap, stageOf(graph, forward));
-    gives[forward] += gives[backward];
-  }
+  for (const [a, b] of waits) use(task[a], task[b], 0, -1, 0);
 }
 
-// Calls use(before, after, lag, boundary) for each precedence of data, in the order of the rows of lowering.py.
-function eachPrecedence(graph, use) {
-  const { stages, microbatches, letters, present, task } = graph;
-  const row = (before, stage, after, there, lag, boundary) => {
-    let from = (letters.indexOf(before) * stages + stage) * microbatches;
-    let to = (letters.indexOf(after) * stages + there) * microbatches;
-    for (const end = from + microbatches; from < end; from++, to++) {
-      if (present[from] && present[to]) use(task[from], task[to], lag, boundary);
-    }
-  };
-  const needs = graph.data.kinds.flatMap((kind) => kind.needs.map(([letter, offset]) => [kind.letter, letter, offset]));
-  for (let stage = 0; stage < stages; stage++) {
-    for (const [letter, need, offset] of needs) if (!offset) row(need, stage, letter, stage, 0, -1);
-  }
-  graph.data.p2p.forEach((hop, stage) => {
-    const crosses = graph.data.placement[stage] !== graph.data.placement[stage + 1];
-    for (const [letter, need, offset] of needs) {
-      if (!offset) continue;
-      const [before, after] = offset < 0 ? [stage, stage + 1] : [stage + 1, stage];
-      row(need, before, letter, after, crosses ? hop : 0, crosses ? stage : -1);
-    }
-  });
-}
-
-// Arcs into each task, those of task t at first[t] .. first[t + 1]: inputs (is 1), then wait edges (is 0).
-function fillArcs(graph) {
-  const { size, task } = graph;
+// Arcs by the task where they end, those of task t at first[t] .. first[t + 1].
+function arcsInto(size, each) {
   const first = new Int32Array(size + 2);
-  const wait = (use) => graph.waits.forEach(([before, after]) => use(task[before], task[after]));
-  eachPrecedence(graph, (_, after) => { first[after + 2]++; });
-  wait((_, after) => { first[after + 2]++; });
-  for (let at = 2; at < size + 2; at++) first[at] += first[at - 1];
-  const count = first[size + 1];
-  graph.before = new Int32Array(count);
-  graph.lag = new Float64Array(count);
-  graph.boundary = new Int32Array(count).fill(-1);
-  graph.isInput = new Uint8Array(count);
-  eachPrecedence(graph, (before, after, lag, boundary) => {
-    const at = first[after + 1]++;
-    graph.before[at] = before;
-    graph.lag[at] = lag;
-    graph.boundary[at] = boundary;
-    graph.isInput[at] = 1;
+  each((_, after) => { first[after + 2]++; });
+  for (let i = 2; i < first.length; i++) first[i] += first[i - 1];
+  const [before, boundary, lag, isInput] = [Int32Array, Int32Array, Float64Array, Uint8Array].map(Kind => new Kind(first[size + 1]));
+  each((from, after, gap, hop, input) => {
+    const arc = first[after + 1]++;
+    before[arc] = from;
+    boundary[arc] = hop;
+    lag[arc] = gap;
+    isInput[arc] = input;
   });
-  wait((before, after) => { graph.before[first[after + 1]++] = before; });
-  graph.first = first;
+  return { first, before, boundary, lag, isInput };
 }
+
+// The same the other way round: in `before` are the tasks that wait for a task.
+const usersOf = s => (s.users ??= arcsInto(s.size, use => eachArc(s, (before, after) => use(after, before))));

@@ -1,195 +1,124 @@
 // The canvas above the chart: what follows the pointer and the selection.
 
 const pointer = { x: -1, y: -1, inside: false };
+let over;
 let gesture = null; // a press, drag, pan or measure under way
-let shownGap = null; // {sheet, gap} that [ ] and { } went to
+let shownGap = null; // {s, gap} that [ ] and { } went to
+
+function frameBox(pen, colour, thick, x, y, width, height) {
+  Object.assign(pen, { strokeStyle: colour, lineWidth: thick });
+  pen.strokeRect(x, y, width, height);
+}
 
 function drawOverlay() {
   over = fitCanvas($("over"), scene.width, scene.height);
   over.clearRect(0, 0, scene.width, scene.height);
-  over.save();
-  over.beginPath();
-  over.rect(scene.left - 2, 0, plotWidth() + 4, scene.height);
-  over.clip();
-  const hover = gesture ? null : pointer.inside ? slotAt(pointer.x, pointer.y) : null;
-  const chosen = selection && { sheet: sheets[selection.sheet], task: selection.task };
-  const lit = hover || chosen;
-  if (lit) drawMicrobatch(lit);
-  if (chosen) drawFrame(chosen, 3);
-  if (hover) drawFrame(hover, 1.5);
-  for (const one of [chosen, hover]) if (one) drawArrows(one, shows.marks);
-  if (shownGap) drawShownGap();
-  if (gesture && gesture.kind === "drag") drawDrag();
-  if (gesture && gesture.kind === "measure") drawMeasure();
-  else if (pointer.inside && !gesture && pointer.x >= scene.left) drawCursor();
-  over.restore();
+  within(over, 0, scene.height, () => {
+    const hover = pointer.inside && !gesture ? slotAt(pointer.x, pointer.y) : null;
+    if (hover || selection) drawMicrobatch(hover || selection);
+    for (const [one, thick] of [[selection, 3], [hover, 1.5]]) {
+      if (!one) continue;
+      const { x, y, width, height } = boxOf(one.s, one.t);
+      frameBox(over, ink.bg, thick + 2, x - 0.5, y - 0.5, width, height + 1);
+      frameBox(over, ink.link, thick, x - 0.5, y - 0.5, width, height + 1);
+      drawArrows(one);
+    }
+    if (shownGap) {
+      const { s, gap } = shownGap, row = rowOfMachine(s, gap.device), x = xOf(gap.start / s.per);
+      frameBox(over, ink.accent, 2.5, x, row.top - 1, xOf(gap.end / s.per) - x, row.height + 2);
+    }
+    if (gesture) ({ drag: drawDrag, measure: drawMeasure }[gesture.kind] || (() => {}))();
+    else if (pointer.inside && pointer.x >= scene.left) drawCursor();
+  });
 }
 
-const visibleTasks = (row) => {
-  const { sheet } = row, order = sheet.orders[row.machine], per = sheet.graph.data.perUnit, found = [];
-  for (let at = firstAfter(sheet, order, view.from * per); at < order.length; at++) {
-    if (sheet.times.starts[order[at]] > view.to * per) break;
-    found.push(order[at]);
-  }
-  return found;
-};
-
-// The same microbatch in all schedules.
-function drawMicrobatch({ sheet, task }) {
-  const microbatch = microbatchOf(sheet.graph, task);
-  over.fillStyle = ink.fg;
+// The same microbatch in all schedules, where slots are few enough to see it.
+function drawMicrobatch({ s: chosen, t: task }) {
+  const microbatch = task % chosen.M;
   for (const row of scene.rows) {
-    if (row.machine < 0) continue;
-    const { graph } = row.sheet;
-    if (((view.to - view.from) * graph.data.perUnit * row.sheet.orders[row.machine].length) / Math.max(row.sheet.got.makespan, 1) > 2000) continue;
-    for (const other of visibleTasks(row)) {
-      const backward = graph.pairs.get(other);
-      if (microbatchOf(graph, other) !== microbatch && (backward === undefined || microbatchOf(graph, backward) !== microbatch)) continue;
-      const box = boxOf(row.sheet, other);
-      over.fillRect(box.x, box.y - 1, Math.max(box.width - 1, 1), 2);
-      over.fillRect(box.x, box.y + box.height - 1, Math.max(box.width - 1, 1), 2);
+    const { s } = row, tasks = visibleTasks(row);
+    for (const t of tasks.length > 2000 ? [] : tasks) {
+      if (!partsOf(s, t).some(part => part % s.M === microbatch)) continue;
+      const { x, y, width, height } = boxOf(s, t, row);
+      for (const edge of [y - 1, y + height - 1]) fill(over, ink.fg, x, edge, max(width - 1, 1), 2);
     }
   }
 }
 
-function drawFrame({ sheet, task }, thick) {
-  const box = boxOf(sheet, task);
-  over.strokeStyle = ink.bg;
-  over.lineWidth = thick + 2;
-  over.strokeRect(box.x - 0.5, box.y - 0.5, box.width, box.height + 1);
-  over.strokeStyle = ink.link;
-  over.lineWidth = thick;
-  over.strokeRect(box.x - 0.5, box.y - 0.5, box.width, box.height + 1);
-}
-
-// Arrows from what a slot waits for, the one that binds thick; with `users` also to what waits for it, dashed.
-function drawArrows({ sheet, task }, users) {
-  const { graph } = sheet, at = (one, end) => {
-    const box = boxOf(sheet, one);
-    return [box.x + (end ? box.width : 0), box.y + box.height / 2];
-  };
+// Arrows from what a slot waits for, the one that binds thick; and, if asked, to what waits for it, dashed.
+function drawArrows({ s, t }) {
   const arrow = (from, to, thick, dash) => {
-    const [x, y] = at(from, true), [u, v] = at(to, false);
-    over.strokeStyle = over.fillStyle = ink.link;
-    over.lineWidth = thick;
+    const a = boxOf(s, from), b = boxOf(s, to), [x, y, u, v] = [a.end, a.y + a.height / 2, b.x, b.y + b.height / 2];
+    const angle = Math.atan2(v - y, u - x);
+    Object.assign(over, { strokeStyle: ink.link, fillStyle: ink.link, lineWidth: thick });
     over.setLineDash(dash);
     over.beginPath();
     over.moveTo(x, y);
     over.lineTo(u, v);
     over.stroke();
     over.setLineDash([]);
-    const angle = Math.atan2(v - y, u - x);
     over.beginPath();
     over.moveTo(u, v);
     for (const side of [0.4, -0.4]) over.lineTo(u - 8 * Math.cos(angle + side), v - 8 * Math.sin(angle + side));
     over.fill();
   };
-  for (const input of inputsOf(sheet, task)) if (input.what !== "order") arrow(input.task, task, input.binds ? 2.5 : 1, []);
-  if (!users) return;
-  const { first, before } = usersOf(graph);
-  for (let entry = first[task]; entry < first[task + 1]; entry++) arrow(task, before[entry], 1, [4, 3]);
-}
-
-function drawShownGap() {
-  const { sheet, gap } = shownGap, row = rowOfMachine(sheet, gap.device), per = sheet.graph.data.perUnit;
-  over.strokeStyle = ink.accent;
-  over.lineWidth = 2.5;
-  over.strokeRect(xOf(gap.start / per), row.top - 1, xOf(gap.end / per) - xOf(gap.start / per), row.height + 2);
+  for (const input of inputsOf(s, t)) if (input.what !== "order") arrow(input.t, t, input.binds ? 2.5 : 1, []);
+  if (!shows.marks) return;
+  const { first, before } = usersOf(s);
+  for (let arc = first[t]; arc < first[t + 1]; arc++) arrow(t, before[arc], 1, [4, 3]);
 }
 
 function drawDrag() {
-  const { sheet, task, legal, others } = gesture, row = rowOfMachine(sheet, sheet.graph.machine[task]);
-  const edge = (position) => {
-    if (!others.length) return scene.left;
-    return position < others.length ? others[position].x : others[others.length - 1].end;
-  };
-  const [from, to] = [edge(legal.first), edge(legal.last)];
-  over.fillStyle = ink.link;
-  over.globalAlpha = 0.22;
-  over.fillRect(Math.min(from, to) - 4, row.top - 4, Math.abs(to - from) + 8, row.height + 8);
-  over.globalAlpha = 1;
-  over.fillRect(Math.min(from, to) - 4, row.top - 4, 2, row.height + 8);
-  over.fillRect(Math.max(from, to) + 2, row.top - 4, 2, row.height + 8);
-  const place = dropPlace(gesture, pointer.x), allowed = place >= legal.first && place <= legal.last;
-  over.fillStyle = allowed ? ink.link : ink.bad;
-  over.fillRect(edge(place) - 1.5, row.top - 6, 3, row.height + 12);
-  const box = boxOf(sheet, task);
-  over.globalAlpha = 0.75;
-  over.fillStyle = css(sheet.colours.first[task]);
-  over.fillRect(pointer.x - gesture.grip, row.top - 3, box.width, row.height);
-  over.globalAlpha = 1;
-  over.strokeStyle = allowed ? ink.link : ink.bad;
+  const { s, t, legal, others, grip } = gesture, { top, height } = rowOfMachine(s, s.machine[t]);
+  const edge = position => (position < others.length ? others[position].x : others.length ? others[others.length - 1].end : scene.left);
+  const from = edge(legal.first) - 4, to = edge(legal.last) + 4, place = dropPlace(gesture, pointer.x);
+  const allowed = place >= legal.first && place <= legal.last, colour = allowed ? ink.link : ink.bad;
+  fill(over, ink.link, from, top - 4, to - from, height + 8, 0.22);
+  for (const x of [from, to - 2]) fill(over, ink.link, x, top - 4, 2, height + 8);
+  fill(over, colour, edge(place) - 1.5, top - 6, 3, height + 12);
+  const { width } = boxOf(s, t);
+  fill(over, css(s.colour[t]), pointer.x - grip, top - 3, width, height, 0.75);
   over.setLineDash(allowed ? [] : [4, 3]);
-  over.lineWidth = 2;
-  over.strokeRect(pointer.x - gesture.grip, row.top - 3, box.width, row.height);
+  frameBox(over, colour, 2, pointer.x - grip, top - 3, width, height);
   over.setLineDash([]);
 }
 
 function drawMeasure() {
-  const [from, to] = [xOf(gesture.start), xOf(gesture.end)];
-  over.fillStyle = ink.accent;
-  over.globalAlpha = 0.15;
-  over.fillRect(from, AXIS, to - from, scene.height);
-  over.globalAlpha = 1;
-  over.fillRect(from - 0.5, AXIS - 8, 1.5, scene.height);
-  over.fillRect(to - 0.5, AXIS - 8, 1.5, scene.height);
-  label(`${numberText(Math.abs(gesture.end - gesture.start))}${unitName()}`, (from + to) / 2, AXIS - 8);
+  const from = xOf(gesture.start), to = xOf(gesture.end);
+  fill(over, ink.accent, from, AXIS, to - from, scene.height, 0.15);
+  for (const x of [from, to]) fill(over, ink.accent, x - 0.5, AXIS - 8, 1.5, scene.height);
+  label(`${short(abs(gesture.end - gesture.start))}${unit}`, (from + to) / 2);
 }
 
-function label(text, x, y) {
-  over.font = "bold 11px system-ui, sans-serif";
-  over.textAlign = "center";
-  over.textBaseline = "middle";
-  const half = over.measureText(text).width / 2 + 4, at = Math.min(Math.max(x, scene.left + half), scene.width - half);
-  over.fillStyle = ink.bg;
-  over.fillRect(at - half, y - 8, 2 * half, 16);
-  over.fillStyle = ink.fg;
-  over.fillText(text, at, y);
-}
+const label = (text, x) => write(over, text, min(max(x, scene.left + 20), scene.width - 20), AXIS + 8, { bold: "bold", align: "center", ground: ink.bg });
 
 function drawCursor() {
-  over.fillStyle = ink.dim;
-  over.fillRect(Math.round(pointer.x), AXIS - 8, 1, scene.height);
-  label(numberText(Number(timeAt(pointer.x).toPrecision(5))), pointer.x, 9);
-  const right = pointer.x < scene.width * 0.65;
-  for (const row of scene.rows) {
-    if (row.kind !== "device" || row.height < 12) continue;
-    const text = cursorText(row.sheet, row.device, timeAt(pointer.x));
-    over.font = "10px system-ui, sans-serif";
-    over.textAlign = right ? "left" : "right";
-    over.textBaseline = "middle";
-    const wide = over.measureText(text).width + 6, y = row.top + row.height / 2;
-    over.globalAlpha = 0.85;
-    over.fillStyle = ink.bg;
-    over.fillRect(right ? pointer.x + 3 : pointer.x - 3 - wide, y - 7, wide, 14);
-    over.globalAlpha = 1;
-    over.fillStyle = ink.fg;
-    over.fillText(text, pointer.x + (right ? 6 : -6), y);
+  const { x } = pointer, right = x < scene.width * 0.65, value = timeAt(x);
+  fill(over, ink.dim, round(x), AXIS - 8, 1, scene.height);
+  label(short(value, 5), x);
+  for (const { s, device, kind, top, height } of scene.rows) {
+    if (kind !== "device" || height < 12) continue;
+    const style = { size: 10, align: right ? "left" : "right", ground: ink.bg, alpha: 0.85 };
+    write(over, cursorText(s, device, value), x + (right ? 6 : -6), top + height / 2, style);
   }
 }
 
-// What a device does at a time, its memory, and the class where it idles: "2F0 · 1.5" or "wait for 1F3 · 2".
-function cursorText(sheet, device, time) {
-  const { data } = sheet.graph, ticks = time * data.perUnit, order = sheet.orders[device];
-  const task = order[firstAfter(sheet, order, ticks)], runs = task !== undefined && sheet.times.starts[task] <= ticks;
-  const steps = stepsOf(sheet, device), at = lastAtMost(steps.times, ticks);
-  const memory = numberText(Number(((at < 0 ? 0 : steps.levels[at]) / data.perGrain).toPrecision(4)));
-  if (runs) return `${textOf(sheet, task)} · ${memory}`;
-  if (ticks < 0 || ticks > sheet.got.end || (sheet.operations > LARGE && !("gaps" in sheet.cache))) return `idle · ${memory}`;
-  const gap = gapsOn(sheet, device).find((one) => one.start <= ticks && one.end > ticks);
-  return `${gap ? IDLE[gap.idle][0] : "idle"} · ${memory}`;
+// What a device does at a time, its memory, and the class where it idles: "2F0 · 1.5" or "wait · 2".
+function cursorText(s, device, value) {
+  const ticks = value * s.per, order = s.orders[device], t = order[firstAfter(s, order, value)];
+  const { times, levels } = memoryOf(s, device), memory = short((levels[lastAtMost(times, ticks)] || 0) / s.grain, 4);
+  const gap = isAtRest(s) && gapsOn(s, device).find(one => one.start <= ticks && one.end > ticks);
+  const runs = t !== undefined && s.starts[t] <= ticks;
+  return `${runs ? partsOf(s, t).map(part => opText(s, part)).join("&") : gap ? page.idle[gap.idle][0] : "idle"} · ${memory}`;
 }
 
-// What a task waits for: {task, what (input, order or wait edge), there (ticks), binds}.
-function inputsOf(sheet, task) {
-  const { graph } = sheet, found = [], order = sheet.orders[graph.machine[task]], at = placeOf(sheet, task);
-  const there = (before, lag) => sheet.times.ends[before] + lag;
-  for (let arc = graph.first[task]; arc < graph.first[task + 1]; arc++) {
-    found.push({ task: graph.before[arc], what: graph.isInput[arc] ? "input" : "wait edge", there: there(graph.before[arc], graph.lag[arc]), lag: graph.lag[arc] });
-  }
-  if (at) found.push({ task: order[at - 1], what: "order", there: there(order[at - 1], 0), lag: 0 });
-  const latest = Math.max(...found.map((input) => input.there)), last = found.filter((input) => input.there === latest);
-  last.sort((a, b) => (a.what === "input" ? 0 : 1) - (b.what === "input" ? 0 : 1) || b.lag - a.lag);
-  if (last.length && latest > sheet.got.begin) last[0].binds = true;
+// What a task waits for: {t, what (input, wait edge or order), there (ticks), binds}.
+function inputsOf(s, t) {
+  const found = [], before = s.orders[s.machine[t]][placeOf(s, t) - 1];
+  const add = (from, what, lag) => found.push({ t: from, what, lag, there: s.ends[from] + lag });
+  for (let arc = s.first[t]; arc < s.first[t + 1]; arc++) add(s.before[arc], s.isInput[arc] ? "input" : "wait edge", s.lag[arc]);
+  if (before !== undefined) add(before, "order", 0);
+  const [last] = [...found].sort((a, b) => b.there - a.there || (b.what === "input") - (a.what === "input") || b.lag - a.lag);
+  if (last && last.there > totals(s).begin) last.binds = true;
   return found;
 }

@@ -1,222 +1,178 @@
 // Why a schedule takes as long as it does: docs/explanation/idle-time.md has the rules, pipesched.core the originals.
 
-const CLASSES = ["warm_up", "wait", "transfer", "order", "memory", "drain", "late"];
 const FREE = -1, BY_ORDER = -2; // instead of the arc that holds a task back
 
-// What holds each task back, the critical path and slack. `times` are those of earliest(), or later ones.
-function analysis(graph, orders, times) {
-  const { size, before, lag, isInput, first, duration } = graph;
-  const { starts, ends, sequence } = times;
-  const previous = new Int32Array(size).fill(-1), rank = new Int32Array(size), place = placesOf(graph, orders);
+// What holds each task back, slack, and the critical path.
+const reasons = s => cached(s, "reasons", () => {
+  const { size, before, lag, isInput, first, duration, starts, ends, sequence } = s, { begin, end } = totals(s);
+  const previous = new Int32Array(size).fill(-1), rank = new Int32Array(size);
   let count = 0;
-  for (const order of orders) {
-    order.forEach((task, at) => { rank[task] = count++; if (at) previous[task] = order[at - 1]; });
-  }
-  const { makespan, begin, end } = measures(graph, orders, times);
+  for (const order of s.orders) order.forEach((t, i) => { rank[t] = count++; if (i) previous[t] = order[i - 1]; });
+  const eachInto = (t, use) => { // use(task before, lag, arc)
+    for (let arc = first[t]; arc < first[t + 1]; arc++) use(before[arc], lag[arc], arc);
+    if (previous[t] >= 0) use(previous[t], 0, BY_ORDER);
+  };
+
+  // Of several that reach a task: inputs first, then the longer lag, then the first in the orders.
   const allowed = new Float64Array(size).fill(begin), tight = new Int32Array(size).fill(FREE);
-  for (const task of sequence) {
-    let best = begin;
-    if (previous[task] >= 0) best = Math.max(best, ends[previous[task]]);
-    for (let arc = first[task]; arc < first[task + 1]; arc++) best = Math.max(best, ends[before[arc]] + lag[arc]);
-    allowed[task] = best;
-    if (best > begin) tight[task] = tightest(task, best);
+  const sourceOf = t => (tight[t] === BY_ORDER ? previous[t] : before[tight[t]]), isData = arc => arc >= 0 && isInput[arc] > 0;
+  const lagOf = arc => (arc < 0 ? 0 : lag[arc]);
+  for (const t of sequence) {
+    eachInto(t, (from, gap, arc) => {
+      const more = ends[from] + gap - allowed[t];
+      if (more < 0 || (!more && tight[t] === FREE)) return;
+      const better = more || isData(arc) - isData(tight[t]) || gap - lagOf(tight[t]) || rank[sourceOf(t)] - rank[from];
+      allowed[t] += more;
+      if (better > 0) tight[t] = arc;
+    });
   }
 
-  // Of several that reach: inputs first, then the longer lag, then the first in the orders.
-  function tightest(task, time) {
-    let found = FREE, key = null;
-    const offer = (arc, input, length, from) => {
-      const mine = [input ? 0 : 1, -length, rank[from]];
-      const at = key === null ? 0 : mine.findIndex((value, entry) => value !== key[entry]);
-      if (key === null || (at >= 0 && mine[at] < key[at])) { found = arc; key = mine; }
-    };
-    for (let arc = first[task]; arc < first[task + 1]; arc++) {
-      if (ends[before[arc]] + lag[arc] === time) offer(arc, isInput[arc], lag[arc], before[arc]);
-    }
-    if (found !== FREE && key[0] === 0) return found;
-    if (previous[task] >= 0 && ends[previous[task]] === time) offer(BY_ORDER, 0, 0, previous[task]);
-    return found;
+  const latest = new Float64Array(size), slack = new Float64Array(size).fill(-1);
+  for (const t of sequence) latest[t] = max(end, ends[t]);
+  for (let i = sequence.length - 1; i >= 0; i--) {
+    const t = sequence[i];
+    eachInto(t, (from, gap) => { latest[from] = min(latest[from], latest[t] - duration[t] - gap); });
+    slack[t] = latest[t] - ends[t];
   }
 
-  const slack = new Float64Array(size).fill(-1), latest = new Float64Array(size);
-  for (const task of sequence) latest[task] = Math.max(end, ends[task]);
-  for (let at = sequence.length - 1; at >= 0; at--) {
-    const task = sequence[at], start = latest[task] - duration[task];
-    if (previous[task] >= 0) latest[previous[task]] = Math.min(latest[previous[task]], start);
-    for (let arc = first[task]; arc < first[task + 1]; arc++) {
-      latest[before[arc]] = Math.min(latest[before[arc]], start - lag[arc]);
-    }
-  }
-  for (const task of sequence) slack[task] = latest[task] - ends[task];
-
-  const heldBy = (task) => (tight[task] === FREE ? -1 : tight[task] === BY_ORDER ? previous[task] : before[tight[task]]);
-  const lastOf = orders.slice(0, graph.devices).map((order) => order.findIndex((task) => ends[task] === end));
-  const device = lastOf.findIndex((at) => at >= 0);
-  const last = device < 0 ? -1 : orders[device][lastOf[device]];
-  const path = [];
-  for (let task = last; task >= 0; task = heldBy(task)) path.push(task);
-  path.reverse();
+  const heldBy = t => (tight[t] === FREE ? -1 : sourceOf(t)), path = [];
+  const last = s.orders.slice(0, s.P).flatMap(order => order.find(t => ends[t] === end) ?? [])[0] ?? -1;
+  for (let t = last; t >= 0; t = heldBy(t)) path.unshift(t);
   return {
-    starts, ends, sequence, makespan, begin, end, allowed, tight, slack, path, last, heldBy, place,
-    onPath: new Set(path),
-    heldLag: (task) => (tight[task] >= 0 ? lag[tight[task]] : 0),
-    isHeldByOrder: (task) => tight[task] === BY_ORDER || (tight[task] >= 0 && !isInput[tight[task]]),
-    eachArc(task, use) { // (task before, lag, boundary between devices or -1)
-      for (let arc = first[task]; arc < first[task + 1]; arc++) use(before[arc], lag[arc], graph.boundary[arc]);
-      if (previous[task] >= 0) use(previous[task], 0, -1);
+    allowed, slack, path, last, heldBy,
+    heldLag: t => lagOf(tight[t]),
+    isHeldByOrder: t => tight[t] !== FREE && !isData(tight[t]),
+    // of the critical tasks, so that each comes behind what it waits for: what joins them
+    critical: Array.from(sequence).filter(t => slack[t] === 0),
+    tightArcs(t) { // [task before, boundary between devices or -1]
+      const found = [];
+      eachInto(t, (from, gap, arc) => {
+        if (slack[from] === 0 && ends[from] + gap === allowed[t]) found.push([from, arc < 0 ? -1 : s.boundary[arc]]);
+      });
+      return found;
     },
   };
-}
+});
+
+// The same orders at their earliest times: sensitivities and moves are about those.
+const early = s => cached(s, "early", () => {
+  const times = s.isLate ? earliest(s) : s;
+  return times === s || times.deadlock ? s : timed(s, s.orders, times);
+});
 
 // All idle time by device and start: {device, start, end, idle (a class), culprit, waiting (-1 behind the last slot)}.
-function idleGaps(graph, orders, known) {
-  const fits = memoryFit(graph, orders, known), found = [];
-  for (let device = 0; device < graph.devices; device++) {
-    const order = orders[device], candidates = candidatesOf(graph, order, known), own = [];
-    const put = (waiting, walked) => (start, end, idle, culprit) => {
-      if (start < end) own.push({ device, start, end, idle: idle || walked, culprit, waiting });
+const gapsOf = s => cached(s, "gaps", () => {
+  const { begin, end } = totals(s), { last } = reasons(s), found = [];
+  for (let device = 0; device < s.P; device++) {
+    const order = s.orders[device], candidates = candidatesOf(s, order, begin), own = [];
+    const put = (waiting, walked) => (from, to, idle, culprit) => {
+      if (from < to) own.push({ device, start: from, end: to, idle: idle || walked, culprit, waiting });
     };
-    let clock = known.begin;
-    order.forEach((task, at) => {
-      const start = known.starts[task];
-      if (start > clock) {
-        gapBefore(graph, known, task, clock, start, candidates[at + 1], fits, put(task, at ? "wait" : "warm_up"));
-      }
-      clock = Math.max(clock, known.ends[task]);
+    let clock = begin;
+    order.forEach((t, i) => {
+      if (s.starts[t] > clock) gapBefore(s, t, clock, candidates[i + 1], put(t, i ? "wait" : "warm_up"));
+      clock = max(clock, s.ends[t]);
     });
-    if (clock < known.end) walkBack(graph, known, known.last, known.end, clock, known.end, true, put(-1, "drain"));
+    if (clock < end) walkBack(s, last, end, [clock, end], true, put(-1, "drain"));
     own.sort((a, b) => a.start - b.start);
     for (const gap of own) {
       const held = found[found.length - 1];
-      const same = held && ["device", "idle", "culprit", "waiting"].every((key) => held[key] === gap[key]);
+      const same = held && ["device", "idle", "culprit", "waiting"].every(key => held[key] === gap[key]);
       if (same && held.end === gap.start) held.end = gap.end;
       else found.push(gap);
     }
   }
   return found;
-}
+});
 
 // For each position, of the slots from there on, the least ready one that takes memory and the one that takes none.
-function candidatesOf(graph, order, known) {
-  const best = [null, null], found = new Array(order.length + 1);
-  found[order.length] = [null, null];
+function candidatesOf(s, order, begin) {
+  const best = [null, null], found = [[]];
   for (let at = order.length - 1; at >= 0; at--) {
-    const task = order[at], sort = graph.takes[task] ? 0 : 1;
-    let ready = known.begin;
-    for (let arc = graph.first[task]; arc < graph.first[task + 1]; arc++) {
-      if (graph.isInput[arc]) ready = Math.max(ready, known.ends[graph.before[arc]] + graph.lag[arc]);
+    const t = order[at], sort = s.takes[t] ? 0 : 1;
+    let ready = begin;
+    for (let arc = s.first[t]; arc < s.first[t + 1]; arc++) {
+      if (s.isInput[arc]) ready = max(ready, s.ends[s.before[arc]] + s.lag[arc]);
     }
-    if (!best[sort] || ready <= best[sort].ready) best[sort] = { ready, task, at };
-    found[at] = best.slice();
+    if (!best[sort] || ready <= best[sort].ready) best[sort] = { ready, t, at };
+    found.push(best.filter(Boolean));
   }
-  return found;
+  return found.reverse();
 }
 
-function gapBefore(graph, known, task, start, end, candidates, fits, put) {
-  const allowed = Math.max(known.allowed[task], start);
-  put(allowed, end, "late", task);
-  let left = Math.min(allowed, end);
-  const early = candidates.filter((one) => one && Math.max(start, one.ready) < left);
-  const fitting = early.filter((one) => !graph.takes[one.task] || fits(one.task, Math.max(start, one.ready)));
-  fitting.sort((a, b) => a.ready - b.ready || a.at - b.at);
-  if (fitting.length) {
-    const begin = Math.max(start, fitting[0].ready);
-    put(begin, left, "order", fitting[0].task);
-    left = begin;
+function gapBefore(s, t, start, candidates, put) {
+  const end = s.starts[t], allowed = max(reasons(s).allowed[t], start);
+  put(allowed, end, "late", t);
+  let left = min(allowed, end);
+  const offered = candidates.map(one => ({ ...one, from: max(start, one.ready) })).filter(one => one.from < left);
+  for (const one of offered) one.idle = !s.takes[one.t] || fits(s, one.t, one.from) ? "order" : "memory";
+  offered.sort((a, b) => (a.idle < b.idle) - (a.idle > b.idle) || a.ready - b.ready || a.at - b.at);
+  for (const { from, idle, t: culprit } of offered) {
+    put(from, left, idle, culprit);
+    left = min(left, from);
   }
-  for (const one of early) {
-    const begin = Math.max(start, one.ready);
-    if (fitting.includes(one) || begin >= left) continue;
-    put(begin, left, "memory", one.task);
-    left = begin;
-  }
-  if (start < left) walkBack(graph, known, task, known.allowed[task], start, left, false, put);
+  if (start < left) walkBack(s, t, reasons(s).allowed[t], [start, left], false, put);
 }
 
-// What the walk back from a task finds between two times; `time` is where it stands, `own` whether its time counts.
-function walkBack(graph, known, from, from_time, start, end, counts, put) {
-  const within = (first, last, idle, culprit) => put(Math.max(first, start), Math.min(last, end), idle, culprit);
-  let task = from, time = from_time, own = counts;
-  while (time > start && task >= 0) {
+// What the walk back from a task finds between two times; `time` is where it stands, `own` whether the task's time counts.
+function walkBack(s, t, time, [start, end], own, put) {
+  const { allowed, heldBy, heldLag } = reasons(s);
+  const within = (from, to, idle, culprit) => put(max(from, start), min(to, end), idle, culprit);
+  while (time > start) {
     if (own) {
-      within(known.starts[task], time, isDevice(graph, graph.machine[task]) ? null : "transfer", task);
-      within(known.allowed[task], known.starts[task], "late", task);
-      time = known.allowed[task];
+      within(s.starts[t], time, ofDevice(s, t) ? null : "transfer", t);
+      within(allowed[t], s.starts[t], "late", t);
+      time = allowed[t];
     }
-    const before = known.heldBy(task);
+    const before = heldBy(t);
     if (before < 0) return;
-    const left = time - known.heldLag(task);
-    within(left, time, "transfer", before);
-    [time, task, own] = [left, before, true];
+    within(time - heldLag(t), time, "transfer", before);
+    [time, t, own] = [time - heldLag(t), before, true];
   }
 }
 
-function idleByClass(graph, gaps) {
-  const rows = Array.from({ length: graph.devices }, () => Object.fromEntries(CLASSES.map((name) => [name, 0])));
-  for (const gap of gaps) rows[gap.device][gap.idle] += gap.end - gap.start;
+function idleByClass(s, classes) {
+  const rows = Array.from({ length: s.P }, () => Object.fromEntries(classes.map(name => [name, 0])));
+  for (const gap of gapsOf(s)) rows[gap.device][gap.idle] += gap.end - gap.start;
   return rows;
 }
 
-// The cost names of a task, [stage, kind]: a pair has those of its parts, or its own where the config gives one.
-function costsOf(graph, task) {
-  const row = (number) => [stageOf(graph, number), kindOf(graph, number).letter];
-  const backward = graph.pairs.get(task);
-  if (backward === undefined) return [row(task)];
-  return graph.data.overlap === null ? [row(task), row(backward)] : [[stageOf(graph, task), "overlap"]];
+// The names of what a task costs, "3 F": a pair has those of its parts, or its own where the config gives one.
+const costsOf = (s, t) => (s.pairs.has(t) && s.overlap ? [`${stageOf(s, t)} overlap`]
+  : partsOf(s, t).map(part => `${stageOf(s, part)} ${s.letters[kindOf(s, part)]}`));
+
+// The lesser (sign 1) or the greater (-1) of each two counts, in the first; a copy of the second where there is no first.
+function extreme(held, other, sign) {
+  if (!held) return other.slice();
+  for (let i = 0; i < held.length; i++) if ((held[i] - other[i]) * sign > 0) held[i] = other[i];
+  return held;
 }
 
 // How often each cost, and each latency, stands on a longest path: at least (a unit less gains that) and at most.
-// `known` must be of the earliest times.
-function sensitivities(graph, orders, known) {
-  const columns = new Map(), rows = [];
-  const column = (key, row) => {
-    if (!columns.has(key)) { columns.set(key, rows.length); rows.push(row); }
-    return columns.get(key);
-  };
-  graph.data.p2p.forEach((hop, boundary) => column(`p2p${boundary}`, { boundary, cost: hop }));
-  const inColumns = (task) => costsOf(graph, task).map(([stage, kind]) => column(`${stage}${kind}`, {
-    stage, kind,
-    cost: kind === "overlap" ? ofStage(graph.data.overlap, stage) : ofStage(kindOf(graph, graph.letters.indexOf(kind) * graph.stages * graph.microbatches).duration, stage),
-  }));
-  const ofTask = orders.map((order) => order.map((task) => [task, inColumns(task)])).flat();
-  const columnOf = new Map(ofTask), width = rows.length;
-  const critical = Array.from(known.sequence).filter((task) => known.slack[task] === 0);
-  const uses = new Map(critical.map((task) => [task, 0]));
-  const tightArcs = (task) => {
-    const arcs = [];
-    known.eachArc(task, (before, lag, boundary) => {
-      if (uses.has(before) && known.ends[before] + lag === known.allowed[task]) arcs.push([before, boundary]);
-    });
-    return arcs;
-  };
-  for (const task of critical) for (const [before] of tightArcs(task)) uses.set(before, uses.get(before) + 1);
-  const least = new Map(), most = new Map();
-  let low = null, high = null;
-  for (const task of critical) {
-    const arcs = tightArcs(task), isFirst = known.allowed[task] === known.begin;
-    let down = null, up = null;
-    for (const [before, boundary] of arcs) {
-      const a = least.get(before).slice(), b = most.get(before).slice();
-      if (boundary >= 0) { a[boundary]++; b[boundary]++; }
-      for (let at = 0; down && at < width; at++) {
-        if (down[at] < a[at]) a[at] = down[at];
-        if (up[at] > b[at]) b[at] = up[at];
-      }
-      [down, up] = [a, b];
-    }
-    if (!up) up = new Int32Array(width);
-    if (!down || isFirst) down = new Int32Array(width);
-    for (const at of columnOf.get(task)) { down[at]++; up[at]++; }
-    least.set(task, down);
-    most.set(task, up);
-    if (known.ends[task] === known.end && isDevice(graph, graph.machine[task])) {
-      low = low ? low.map((value, at) => Math.min(value, down[at])) : down.slice();
-      high = high ? high.map((value, at) => Math.max(value, up[at])) : up.slice();
-    }
-    for (const [before] of arcs) {
-      uses.set(before, uses.get(before) - 1);
-      if (!uses.get(before)) { least.delete(before); most.delete(before); }
+const sensitivities = s => cached(s, "sensitivities", () => {
+  const { critical, tightArcs, allowed } = reasons(s), { begin, end } = totals(s), columns = new Map();
+  const rows = s.p2p.map((cost, boundary) => ({ boundary, cost }));
+  for (const t of s.orders.flat()) {
+    for (const name of costsOf(s, t)) {
+      if (columns.has(name)) continue;
+      const [stage, kind] = name.split(" "), row = s.letters.indexOf(kind) * s.S + +stage;
+      columns.set(name, rows.push({ stage: +stage, kind, cost: kind === "overlap" ? s.overlap[stage] : s.rows[row][0] }) - 1);
     }
   }
-  return rows.map((row, at) => ({ ...row, faster: low && row.cost ? low[at] : 0, slower: high ? high[at] : 0 }));
-}
+  const uses = new Int32Array(s.size), counts = new Map(); // counts of a task: [least, most] until it
+  for (const t of critical) for (const [before] of tightArcs(t)) uses[before]++;
+  let low = null, high = null;
+  for (const t of critical) {
+    let [least, most] = allowed[t] === begin ? [0, 1].map(() => new Int32Array(rows.length)) : [];
+    for (const [before, boundary] of tightArcs(t)) {
+      const ways = counts.get(before).map(column => column.slice());
+      if (boundary >= 0) for (const column of ways) column[boundary]++;
+      [least, most] = [extreme(least, ways[0], 1), extreme(most, ways[1], -1)];
+      if (!--uses[before]) counts.delete(before);
+    }
+    for (const name of costsOf(s, t)) for (const column of [least, most]) column[columns.get(name)]++;
+    counts.set(t, [least, most]);
+    if (s.ends[t] === end && ofDevice(s, t)) [low, high] = [extreme(low, least, 1), extreme(high, most, -1)];
+  }
+  return rows.map((row, i) => ({ ...row, faster: low && row.cost ? low[i] : 0, slower: high ? high[i] : 0 }));
+});

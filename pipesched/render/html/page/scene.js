@@ -1,87 +1,78 @@
 // Where things stand on the chart: rows, boxes, and what is under the pointer. All in CSS pixels of the chart.
 
-const AXIS = 24, TITLE = 22, LANE = 7, STRIP = 18, LAST = 6;
+const AXIS = 24, TITLE = 22, STRIP = 18, LAST = 6;
 let scene = { rows: [], titles: [], width: 0, height: 0, left: 0 };
 
-const lanePairs = (sheet) => (sheet.orders.length - sheet.graph.devices) / 2;
-const totalRows = () => sheets.reduce((sum, sheet) => sum + sheet.graph.devices, 0);
+const lanePairs = s => (s.orders.length - s.P) / 2;
+const totalRows = () => sheets.reduce((sum, s) => sum + s.P, 0);
 
 function layOut() {
-  const width = Math.max($("chart").clientWidth, 200), left = width < 560 ? 30 : 74;
-  const rows = [], titles = [], count = totalRows();
-  const high = Math.max(count > 400 ? 3 : 8, Math.min(30, Math.floor(560 / count)));
-  const space = high > 12 ? 4 : 1;
+  const width = max($("chart").clientWidth, 200), rows = [], titles = [], count = totalRows();
+  const high = max(count > 400 ? 3 : 8, min(30, floor(560 / count))), space = high > 12 ? 4 : 1;
   let top = AXIS;
-  for (const sheet of sheets) {
-    titles.push({ sheet, top });
+  const add = (s, device, kind, height, gap, machine = -1) => {
+    rows.push({ s, device, kind, height, machine, top });
+    top += height + gap;
+  };
+  for (const s of sheets) {
+    titles.push({ s, top });
     top += TITLE;
-    const devices = sheet.graph.devices, each = lanePairs(sheet) && lanePairs(sheet) < devices ? 2 : 1;
-    for (let device = 0; device < devices; device++) {
-      rows.push({ sheet, machine: device, device, top, height: high, kind: "device" });
-      top += high + space;
-      if (shows.memory) {
-        rows.push({ sheet, machine: -1, device, top, height: STRIP, kind: "memory" });
-        top += STRIP + space;
-      }
-      if (lanePairs(sheet) && ((device + 1) % each === 0 || device === devices - 1)) {
-        for (const lane of [0, 1]) {
-          const machine = devices + 2 * Math.floor(device / each) + lane;
-          rows.push({ sheet, machine, device, top, height: LANE + (high > 20 ? 4 : 0), kind: "lane" });
-          top += LANE + (high > 20 ? 4 : 0) + 1;
-        }
-        top += space;
-      }
+    const pairs = lanePairs(s), each = pairs && pairs < s.P ? 2 : 1; // devices that share lanes
+    for (let device = 0; device < s.P; device++) {
+      add(s, device, "device", high, space, device);
+      if (shows.memory) add(s, device, "memory", STRIP, space);
+      if (!pairs || ((device + 1) % each && device < s.P - 1)) continue;
+      for (const lane of [0, 1]) add(s, device, "lane", high > 20 ? 11 : 7, 1, s.P + 2 * floor(device / each) + lane);
+      top += space;
     }
     top += 4;
   }
-  scene = { rows, titles, width, height: top + LAST, left, rowOf: new Map(rows.filter((row) => row.machine >= 0).map((row) => [row.sheet.index * 1e6 + row.machine, row])) };
+  const rowOf = new Map(rows.map(row => [`${row.s.index} ${row.machine}`, row]));
+  scene = { rows, titles, width, height: top + LAST, left: width < 560 ? 30 : 74, rowOf };
 }
 
-const plotWidth = () => Math.max(scene.width - scene.left - LAST, 50);
+const plotWidth = () => max(scene.width - scene.left - LAST, 50);
 const perPixel = () => (view.to - view.from) / plotWidth();
-const xOf = (time) => scene.left + (time - view.from) / perPixel();
-const timeAt = (x) => view.from + (x - scene.left) * perPixel();
-const rowOfMachine = (sheet, machine) => scene.rowOf.get(sheet.index * 1e6 + machine);
+const xOf = value => scene.left + (value - view.from) / perPixel();
+const timeAt = x => view.from + (x - scene.left) * perPixel();
+const rowOfMachine = (s, machine) => scene.rowOf.get(`${s.index} ${machine}`);
+const rowAt = y => scene.rows.find(row => y >= row.top && y < row.top + row.height);
 
-function boxOf(sheet, task) {
-  const row = rowOfMachine(sheet, sheet.graph.machine[task]);
-  const x = xOf(unitsOf(sheet, sheet.times.starts[task])), end = xOf(unitsOf(sheet, sheet.times.ends[task]));
-  return { x, y: row.top, width: Math.max(end - x, 1), height: row.height };
+function boxOf(s, t, row = rowOfMachine(s, s.machine[t])) {
+  const x = xOf(s.starts[t] / s.per), end = xOf(s.ends[t] / s.per);
+  return { x, end, y: row.top, width: max(end - x, 1), height: row.height };
 }
 
-// The first position of an order whose slot ends after a time in ticks.
-function firstAfter(sheet, order, ticks) {
-  let low = 0, high = order.length;
-  while (low < high) {
-    const middle = (low + high) >> 1;
-    if (sheet.times.ends[order[middle]] > ticks) high = middle;
-    else low = middle + 1;
-  }
-  return low;
+// The first position of a row whose slot ends after a time.
+const firstAfter = (s, order, value) => countBefore(order.length, i => s.ends[order[i]] > value * s.per);
+
+function visibleTasks({ s, machine }) {
+  const order = s.orders[machine] || [], first = firstAfter(s, order, view.from);
+  return order.slice(first, countBefore(order.length, i => s.starts[order[i]] > view.to * s.per));
 }
 
-const rowAt = (y) => scene.rows.find((row) => y >= row.top && y < row.top + row.height);
+// The slots of a row about a point in time.
+function slotsNear({ s, machine }, value) {
+  const order = s.orders[machine] || [], at = firstAfter(s, order, value);
+  return order.slice(max(at - 1, 0), at + 2);
+}
 
-// The slot under a point, or one so short that it is next to it: {sheet, task, row}, or null.
+// The slot under a point, or one so short that it is next to it; of several the one with the nearest middle.
 function slotAt(x, y) {
   const row = rowAt(y);
-  if (!row || row.machine < 0 || x < scene.left) return null;
-  const { sheet } = row, order = sheet.orders[row.machine];
-  const at = firstAfter(sheet, order, timeAt(x) * sheet.graph.data.perUnit);
-  for (const near of [at, at - 1, at + 1]) {
-    const task = order[near];
-    if (task === undefined) continue;
-    const box = boxOf(sheet, task);
+  if (!row || x < scene.left) return null;
+  const boxes = slotsNear(row, timeAt(x)).map(t => ({ s: row.s, t, ...boxOf(row.s, t, row) }));
+  const away = box => abs(box.x + box.end - 2 * x);
+  boxes.sort((a, b) => away(a) - away(b));
+  return boxes.find(box => {
     const slop = box.width < 4 ? 1.5 : 0;
-    if (x >= box.x - slop && x <= box.x + box.width + slop) return { sheet, task, row };
-  }
-  return null;
+    return x >= box.x - slop && x <= box.x + box.width + slop;
+  }) || null;
 }
 
 function setWindow(from, to) {
-  const most = totalTime() * 1.02, least = totalTime() * 1e-7;
-  const length = Math.min(Math.max(to - from, least), most);
-  view.from = Math.min(Math.max(from, 0), Math.max(most - length, 0));
+  const most = totalTime() * 1.02, length = min(max(to - from, most * 1e-7), most);
+  view.from = min(max(from, 0), most - length);
   view.to = view.from + length;
   view.whole = false;
 }
@@ -91,20 +82,19 @@ function fitAll() {
   view.whole = true;
 }
 
-const pan = (time) => setWindow(view.from + time, view.to + time);
+const pan = by => setWindow(view.from + by, view.to + by);
 
 function zoomBy(factor, x = scene.left + plotWidth() / 2) {
-  const at = timeAt(x), from = at - (at - view.from) * factor;
+  const from = timeAt(x) - (timeAt(x) - view.from) * factor;
   setWindow(from, from + (view.to - view.from) * factor);
 }
 
-// Pans, and zooms where the window is too wide or too narrow, until a task can be seen.
-function reveal(sheet, task, leastWidth = 0) {
-  const [start, end] = [unitsOf(sheet, sheet.times.starts[task]), unitsOf(sheet, sheet.times.ends[task])];
-  const length = view.to - view.from, width = (end - start) / perPixel();
-  if (end > start && width < leastWidth) {
-    const wanted = ((end - start) * plotWidth()) / (3 * leastWidth);
-    setWindow((start + end) / 2 - wanted / 2, (start + end) / 2 + wanted / 2);
-  } else if (end - start > length) setWindow(start - (end - start) * 0.1, end + (end - start) * 0.1);
-  else if (start < view.from || end > view.to) setWindow((start + end) / 2 - length / 2, (start + end) / 2 + length / 2);
+// Pans, and zooms where the window is too wide or too narrow, until a span of time can be seen.
+function reveal(start, end, leastWidth = 0) {
+  const middle = (start + end) / 2, length = end - start, fits = length <= view.to - view.from;
+  if (length && length / perPixel() < leastWidth) return zoomTo(middle, (length * plotWidth()) / (3 * leastWidth));
+  if (!fits || start < view.from || end > view.to) zoomTo(middle, fits ? view.to - view.from : length * 1.2);
 }
+
+const zoomTo = (middle, length) => setWindow(middle - length / 2, middle + length / 2);
+const revealTask = (s, t, leastWidth) => reveal(s.starts[t] / s.per, s.ends[t] / s.per, leastWidth);

@@ -1,82 +1,68 @@
-// From the data of the page to numbers: an operation is (kind * stages + stage) * microbatches + microbatch.
+// The plan of a schedule, from texts or packed: orders of devices, then of lanes; the backwards of pairs; wait edges
+// [before, after]; starts where they are late. An operation is the number row * M + microbatch.
 
-// What a text names: a number, or for a pair [forward, backward]; null for what is no operation of the problem.
-function numberOf(shape, text) {
-  const pair = /^\(([^;()]+);([^;()]+)\)OVERLAP_F_B$/.exec(text);
-  if (pair) {
-    const parts = [numberOf(shape, pair[1]), numberOf(shape, pair[2])];
-    return parts.includes(null) ? null : parts;
-  }
-  const op = /^(0|[1-9]\d{0,8})([A-Z])(0|[1-9]\d{0,8})$/.exec(text);
-  if (!op) return null;
-  const [stage, kind, microbatch] = [+op[1], shape.letters.indexOf(op[2]), +op[3]];
-  if (kind < 0 || stage >= shape.stages || microbatch >= shape.microbatches) return null;
-  return (kind * shape.stages + stage) * shape.microbatches + microbatch;
+const { abs, ceil, floor, max, min, round } = Math;
+
+// What a text names: [operation], or [forward, backward] of a pair; null for what is no operation of the problem.
+function numbersOf({ letters, S, M }, text) {
+  const pair = /^\((\w+);(\w+)\)OVERLAP_F_B$/.exec(text);
+  const numbers = (pair ? pair.slice(1) : [text]).map(op => {
+    const [, stage, letter, microbatch] = /^(0|[1-9]\d{0,8})([A-Z])(0|[1-9]\d{0,8})$/.exec(op) || [];
+    const known = letters.includes(letter) && +stage < S && +microbatch < M;
+    return known ? (letters.indexOf(letter) * S + +stage) * M + +microbatch : -1;
+  });
+  return numbers.includes(-1) ? null : numbers;
 }
 
-// Orders of devices, then of lanes; the backwards of pairs; wait edges [before, after]; starts where they are late.
-async function ordersOf(data, shape) {
-  if (data.packed) return unpacked(await numbersIn(data.packed), shape);
+function named(s, { orders, lanes, waits, starts }) {
   const pairs = new Map();
-  const number = (text) => {
-    const found = numberOf(shape, text);
-    if (!Array.isArray(found)) return found;
-    pairs.set(...found);
-    return found[0];
-  };
-  return {
-    orders: [...data.orders, ...data.lanes].map((row) => row.map(number)),
-    pairs,
-    waits: data.waits.map(([after, before]) => [number(before), number(after)]),
-    starts: data.starts,
-  };
+  const numbers = rows => rows.map(row => row.map(text => {
+    const [number, backward] = numbersOf(s, text);
+    if (backward !== undefined) pairs.set(number, backward);
+    return number;
+  }));
+  return { orders: numbers([...orders, ...lanes]), pairs, waits: numbers(waits), late: starts };
 }
 
 async function numbersIn(text) {
-  const bytes = Uint8Array.from(atob(text), (letter) => letter.charCodeAt(0));
+  if (!window.DecompressionStream) throw new Error("it holds so many operations that they are packed, and this browser cannot unpack them");
+  const bytes = Uint8Array.from(atob(text), letter => letter.charCodeAt(0));
   const stream = new Blob([bytes]).stream().pipeThrough(new DecompressionStream("gzip"));
-  const plain = new Uint8Array(await new Response(stream).arrayBuffer());
-  const numbers = new Float64Array(plain.length);
-  let count = 0, value = 0, place = 1;
-  for (const byte of plain) {
+  const numbers = [];
+  let value = 0, place = 1;
+  for (const byte of new Uint8Array(await new Response(stream).arrayBuffer())) {
     value += (byte & 127) * place;
     place *= 128;
     if (byte < 128) {
-      numbers[count++] = value;
+      numbers.push(value);
       value = 0;
       place = 1;
     }
   }
-  return numbers.subarray(0, count);
+  return numbers;
 }
 
 // The inverse of packing.py.
-function unpacked(numbers, shape) {
+function unpacked({ P, M }, numbers) {
   let at = 0;
-  const next = () => numbers[at++];
+  const next = () => numbers[at++], list = (length, make) => Array.from({ length }, make);
   const signed = () => { const value = next(); return value % 2 ? -(value + 1) / 2 : value / 2; };
-  const differences = (count) => { let sum = 0; return Array.from({ length: count }, () => (sum += signed())); };
-  const machines = shape.devices + 2 * next();
-  const columns = Array.from({ length: machines }, () => {
-    const length = next(), sorts = Array.from({ length: next() }, () => [next(), next() - 1]);
-    return Array.from({ length }, () => sorts[next()]);
+  const differences = count => { let sum = 0; return list(count, () => (sum += signed())); };
+  const columns = list(P + 2 * next(), () => {
+    const length = next(), sorts = list(next(), () => [next(), next() - 1]);
+    return list(length, () => sorts[next()]);
   });
   const pairs = new Map();
-  const orders = columns.map((column) => {
-    const last = new Map();
-    const number = (row) => {
-      const microbatch = (last.has(row) ? last.get(row) : -1) + 1 + signed();
-      last.set(row, microbatch);
-      return row * shape.microbatches + microbatch;
-    };
+  const orders = columns.map(column => {
+    const last = [];
+    const number = row => row * M + (last[row] = (last[row] ?? -1) + 1 + signed());
     return column.map(([row, other]) => {
-      const forward = number(row);
-      if (other >= 0) pairs.set(forward, number(other));
-      return forward;
+      const task = number(row);
+      if (other >= 0) pairs.set(task, number(other));
+      return task;
     });
   });
   const count = next(), before = differences(count), after = differences(count);
-  const waits = before.map((earlier, entry) => [earlier, after[entry]]);
-  const starts = next() ? differences(orders.reduce((sum, order) => sum + order.length, 0)) : null;
-  return { orders, pairs, waits, starts };
+  const late = next() ? differences(orders.flat().length) : null;
+  return { orders, pairs, waits: before.map((earlier, i) => [earlier, after[i]]), late };
 }

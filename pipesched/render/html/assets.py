@@ -1,0 +1,78 @@
+"""The files in `page/`, as they stand in a page: the program without its comments and the spaces that mean nothing."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from functools import cache
+from importlib.resources import files
+
+ENGINE = ("unpack", "graph", "timing", "moves", "memory", "reasons", "document")  # needs no browser
+VIEW = ("state", "scene", "draw", "overlay", "panels", "link", "input", "api", "start")
+LITERAL = re.compile(
+    r"""//[^\n]*  # a comment, which is no literal, and goes
+    | "(?:[^"\\\n]|\\.)*" | '(?:[^'\\\n]|\\.)*'
+    | (?<=[(,=:?&|!])\x20?/(?![/*])(?:[^/\\\n\[]|\\.|\[(?:[^\]\\\n]|\\.)*\])+/  # a regular expression
+    | `""",
+    re.VERBOSE,
+)
+SPACES = re.compile(r" *([{}()\[\];,=<>?:&|*/%!^~]) *|(?<![+-]) ([+-]) (?![+-])")
+
+NEEDLESS = re.compile(r"(?<=[;{,(\[=>&|?:])\n|\n(?=[)\]}.?:&|])|;\n?(?=})")  # where a statement goes on, or ends anyway
+
+
+@cache
+def asset(name: str) -> str:
+    """Return a file of the page."""
+    return (files("pipesched.render.html") / "page" / name).read_text(encoding="utf-8")
+
+
+@cache
+def style() -> str:
+    """Return the style of a page, without spaces that mean nothing."""
+    return re.sub(r"\s*([{},;])\s*|(?<=:) ", r"\1", asset("page.css"))
+
+
+@cache
+def program(names: Sequence[str] = (*ENGINE, *VIEW)) -> str:
+    """Return these parts of the program, one after the other."""
+    return "".join(compact(asset(f"{name}.js")) for name in names)
+
+
+def compact(script: str) -> str:
+    """Return a script without comments, and without spaces and ends of lines that mean nothing.
+
+    Names, texts, templates and regular expressions stay as they are. It knows as much of the language as `page/` uses:
+    a regular expression stands behind a bracket, a comma or an operator; a template has one line, and no texts with
+    braces or backquotes in its expressions.
+    """
+    parts: list[str] = []
+    code, at = "", 0
+    while found := LITERAL.search(script, at):
+        code += script[at : found.start()]
+        at = found.end() if found[0] != "`" else _end_of_template(script, found.end())
+        if not found[0].startswith("//"):
+            parts += _compact_code(code), script[found.start() : at].lstrip()
+            code = ""
+    return "".join((*parts, _compact_code(code + script[at:]))).lstrip()
+
+
+def _compact_code(code: str) -> str:
+    """Return what stands between literals without needless spaces, ends of lines and semicolons."""
+    return NEEDLESS.sub("", re.sub(r"\s*\n\s*", "\n", SPACES.sub(r"\1\2", code)))
+
+
+def _end_of_template(script: str, at: int) -> int:
+    """Return where a template ends whose text begins at a position; expressions in it may hold further templates."""
+    depth = 0  # of braces
+    while depth or script[at] != "`":
+        if script[at] == "\\":
+            at += 1
+        elif script[at] == "{" and (depth or script[at - 1] == "$"):
+            depth += 1
+        elif script[at] == "}" and depth:
+            depth -= 1
+        elif script[at] == "`":
+            at = _end_of_template(script, at + 1) - 1
+        at += 1
+    return at + 1
