@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pytest
 from textual.pilot import Pilot
 
 from pipesched.explore.app.desk import Desk
@@ -127,5 +128,21 @@ def test_an_algorithm_of_one_stage_a_device_leaves_the_parameters_as_given() -> 
         await typed(pilot, "6")
         await pilot.press("enter")
         assert values(desk)["forward"] == "6"
+
+    play(app_of(state), script, WIDE)
+
+
+def test_a_large_schedule_is_planned_when_the_keys_rest(monkeypatch: pytest.MonkeyPatch) -> None:
+    from pipesched.explore import state as model
+
+    monkeypatch.setattr(model, "LIVE", 10)
+    state = state_of()
+
+    async def script(pilot: Pilot[None], desk: Desk) -> None:
+        await pilot.press("e")
+        await typed(pilot, "12")
+        assert "M8" in said(desk, "title")
+        await pilot.pause(0.6)
+        assert "M12" in said(desk, "title")
 
     play(app_of(state), script, WIDE)

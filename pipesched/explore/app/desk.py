@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any
 
 from rich.text import Text
@@ -105,11 +106,7 @@ class Desk(Asking):
         if self.state.is_live:
             self.change(event.name, event.text)
         else:
-            self._typing = self.set_timer(REST, lambda: self._plan_typed(event.name, event.text))
-
-    def _plan_typed(self, name: str, text: str) -> None:
-        """Plan a large schedule anew, once the keys rest."""
-        self.change(name, text)
+            self._typing = self.set_timer(REST, partial(self.change, event.name, event.text))
 
     def on_pool_list_dropped(self, event: PoolList.Dropped) -> None:
         """Place the chosen operation on the device where it was let go."""
