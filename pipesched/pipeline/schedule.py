@@ -7,7 +7,7 @@ Measures are in the user's units. Those that end in `_ticks` or `_grains` are th
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import cached_property
 from itertools import accumulate, chain
@@ -43,7 +43,8 @@ class Schedule(HasPage):
     """A plan of a problem with times: `start_ticks` and `end_ticks` are by operation number (-1: it does not run).
 
     The backward of a pair has the times of the pair. `schedule_plan` makes a schedule whose operations run as early as
-    they can. Raises ConfigError when plan and times are not for the problem, and for a time that is no int. Whether the
+    they can. With `own_lengths` operations last what their times say, as in a measured step, not what the problem's
+    costs do. Raises ConfigError when plan and times are not for the problem, and for a time that is no int. Whether the
     times are legal is for `check` to say.
     """
 
@@ -51,6 +52,7 @@ class Schedule(HasPage):
     plan: Plan
     start_ticks: Sequence[int]
     end_ticks: Sequence[int]
+    own_lengths: bool = False
 
     def __post_init__(self) -> None:
         require_problem(self.problem)
@@ -72,8 +74,14 @@ class Schedule(HasPage):
 
     @cached_property
     def graph(self) -> TaskGraph:
-        """The task graph of the plan."""
-        return lower_plan(self.problem, self.plan)
+        """The task graph of the plan; with own lengths these are the durations."""
+        graph = lower_plan(self.problem, self.plan)
+        if not self.own_lengths:
+            return graph
+        lengths = [0] * len(graph.durations)
+        for number in chain(*self.plan.machines):
+            lengths[number] = self.end_ticks[number] - self.start_ticks[number]
+        return replace(graph, durations=lengths)
 
     def timeline(self, device: int) -> list[TimedSlot]:
         """Return the slots of a device in order, with their starts and ends in the user's time unit.
@@ -332,14 +340,22 @@ def schedule_plan(problem: Problem, plan: Plan) -> Schedule:
 
 
 def timed_schedule(
-    problem: Problem, plan: Plan, starts: Sequence[int], ends: Sequence[int], graph: TaskGraph
+    problem: Problem,
+    plan: Plan,
+    starts: Sequence[int],
+    ends: Sequence[int],
+    graph: TaskGraph,
+    *,
+    own_lengths: bool = False,
 ) -> Schedule:
     """Return a Schedule that need not lower its plan again, because `graph` is its task graph; times are in ticks.
 
     Nothing is checked: problem, plan and times are those that the graph was made of, and that it gave.
     """
     schedule = object.__new__(Schedule)
-    vars(schedule).update(problem=problem, plan=plan, start_ticks=starts, end_ticks=ends, graph=graph)
+    vars(schedule).update(
+        problem=problem, plan=plan, start_ticks=starts, end_ticks=ends, graph=graph, own_lengths=own_lengths
+    )
     return schedule
 
 

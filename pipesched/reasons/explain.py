@@ -48,6 +48,7 @@ def _at_earliest(schedule: Schedule, tasks: TimedTasks) -> tuple[Schedule, Timed
     return early, timed_tasks(early)
 
 
-def explained_outcome(explanation: Explanation) -> Outcome:
-    """Return the schedule that an explanation is about, with the name of what made it."""
-    return Outcome(explanation.algorithm or "plan", explanation.schedule)
+def explained_outcomes(explanation: Explanation) -> list[tuple[str, Outcome]]:
+    """Return the schedule that an explanation is about, with its title and the name of what made it."""
+    outcome = Outcome(explanation.algorithm or "plan", explanation.schedule)
+    return [(outcome.title, outcome)]

@@ -4,7 +4,7 @@
 async function graphOf(data) {
   const { devices, stages, microbatches } = data.problem;
   const shape = { letters: data.letters, devices, stages, microbatches };
-  const { orders, pairs, waits, starts } = await ordersOf(data, shape);
+  const { orders, pairs, waits, starts, lengths } = await ordersOf(data, shape);
   const size = data.letters.length * stages * microbatches;
   const graph = {
     ...shape, data, size, pairs, waits, orders, loadedStarts: starts,
@@ -21,6 +21,7 @@ async function graphOf(data) {
     graph.task[backward] = forward;
   }
   fillColumns(graph);
+  if (lengths) orders.flat().forEach((task, place) => { graph.duration[task] = lengths[place]; });
   fillArcs(graph);
   return graph;
 }

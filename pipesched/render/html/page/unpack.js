@@ -14,7 +14,8 @@ function numberOf(shape, text) {
   return (kind * shape.stages + stage) * shape.microbatches + microbatch;
 }
 
-// Orders of devices, then of lanes; the backwards of pairs; wait edges [before, after]; starts where they are late.
+// Orders of devices, then of lanes; the backwards of pairs; wait edges [before, after]; starts where they are late;
+// lengths where operations have their own.
 async function ordersOf(data, shape) {
   if (data.packed) return unpacked(await numbersIn(data.packed), shape);
   const pairs = new Map();
@@ -29,6 +30,7 @@ async function ordersOf(data, shape) {
     pairs,
     waits: data.waits.map(([after, before]) => [number(before), number(after)]),
     starts: data.starts,
+    lengths: data.lengths,
   };
 }
 
@@ -77,6 +79,7 @@ function unpacked(numbers, shape) {
   });
   const count = next(), before = differences(count), after = differences(count);
   const waits = before.map((earlier, entry) => [earlier, after[entry]]);
-  const starts = next() ? differences(orders.reduce((sum, order) => sum + order.length, 0)) : null;
-  return { orders, pairs, waits, starts };
+  const slots = orders.reduce((sum, order) => sum + order.length, 0);
+  const starts = next() ? differences(slots) : null, lengths = next() ? differences(slots) : null;
+  return { orders, pairs, waits, starts, lengths };
 }
