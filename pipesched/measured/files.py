@@ -17,6 +17,7 @@ from pipesched.pipeline.placement import Placement, explicit_placement, named_pl
 
 MOST_BYTES = 2_000_000_000  # of a trace: those of long runs are large
 GZIP = b"\x1f\x8b"
+PRIMUS = '"fwd_start"'
 HEAD = 65_536  # letters in which a trace shows what it is
 
 
@@ -36,16 +37,26 @@ class Run(NamedTuple):
 
 def is_trace(path: str | Path) -> bool:
     """Return whether a file looks like a trace of a run, by its content; a file that cannot be read does not."""
+    text = _head(path)
+    begins = text.lstrip("\ufeff \t\r\n")[:1] == "{"
+    return begins and any(word in text for word in ('"traceEvents"', PRIMUS, '"distributedInfo"'))
+
+
+def is_primus_file(path: str | Path) -> bool:
+    """Return whether a file looks like one of Primus, which does not say its stages."""
+    return PRIMUS in _head(path)
+
+
+def _head(path: str | Path) -> str:
+    """Return the first letters of a file, nothing of one that cannot be read."""
     try:
         with Path(path).open("rb") as file:
-            head = file.read(2)
-            if head == GZIP:
-                return True
-            text = (head + file.read(HEAD)).decode("utf-8", "replace")
-    except (OSError, ValueError):
-        return False
-    begins = text.lstrip("\ufeff \t\r\n")[:1] == "{"
-    return begins and any(word in text for word in ('"traceEvents"', '"fwd_start"', '"distributedInfo"'))
+            is_packed = file.read(len(GZIP)) == GZIP
+            file.seek(0)
+            data = gzip.GzipFile(fileobj=file).read(HEAD) if is_packed else file.read(HEAD)
+    except (OSError, ValueError, EOFError):
+        return ""
+    return data.decode("utf-8", "replace")
 
 
 def read_run(files: Sequence[str | Path], placement: Placement | Sequence[int] | str | None = None) -> Run:
