@@ -42,6 +42,9 @@ if TYPE_CHECKING:
     from pipesched.file_formats.files import write as write
     from pipesched.file_formats.registry import Format as Format
     from pipesched.file_formats.registry import formats as formats
+    from pipesched.measured.timeline import MeasuredCost as MeasuredCost
+    from pipesched.measured.timeline import Timeline as Timeline
+    from pipesched.measured.timeline import read_traces as read_traces
     from pipesched.outcome import Outcome as Outcome
     from pipesched.outcome import SolveReport as SolveReport
     from pipesched.outcome import run as run
@@ -98,6 +101,7 @@ _MODULES = {  # public name -> module; loaded when first asked for, so that `imp
     "FrontierPoint": "solver.frontier",
     "Gantt": "render.gantt",
     "InvalidSchedule": "errors",
+    "MeasuredCost": "measured.timeline",
     "Memory": "pipeline.memory",
     "NoSchedule": "errors",
     "NotApplicable": "errors",
@@ -117,6 +121,7 @@ _MODULES = {  # public name -> module; loaded when first asked for, so that `imp
     "StoppedBy": "words",
     "Sweep": "sweeping",
     "Table": "render.table",
+    "Timeline": "measured.timeline",
     "Tuning": "tuning.result",
     "WorkerDied": "errors",
     "algorithms": "schedulers.registry",
@@ -133,6 +138,7 @@ _MODULES = {  # public name -> module; loaded when first asked for, so that `imp
     "open_executor": "executors.opening",
     "plan": "pipeline.typed_plan",
     "read": "file_formats.files",
+    "read_traces": "measured.timeline",
     "robustness": "robust.robustness",
     "run": "outcome",
     "schedule_plan": "pipeline.schedule",

@@ -35,7 +35,7 @@ def command(
     algo: Algo = None,
     measured: Annotated[
         bool,
-        typer.Option("--measured", help="The words are traces of a run, one a rank: explain what was measured.", metavar=""),
+        typer.Option("--measured", help="Explain what the traces of a run show, one a rank.", metavar=""),
     ] = False,
     plan: Plan = None,
     why: Annotated[

@@ -27,8 +27,7 @@ def command(
     words: Annotated[
         list[str] | None,
         typer.Argument(
-            help="An algorithm of `pipesched list` and the YAML file of the problem, a schedule's file, or the traces of a"
-            " run.",
+            help="An algorithm of `pipesched list` and the YAML file of the problem, a schedule's file, or traces.",
             metavar="NAME|FILE..",
         ),
     ] = None,

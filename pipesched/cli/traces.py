@@ -118,7 +118,11 @@ def print_charts(
     outcomes = [outcome for _, outcome in timeline.outcomes]
     for outcome in outcomes:
         is_last = outcome is outcomes[-1]
-        more = {"together": [one.schedule for one in outcomes], "show_legend": is_last, "marks": marks if is_last else None}
+        more = {
+            "together": [one.schedule for one in outcomes],
+            "show_legend": is_last,
+            "marks": marks if is_last else None,
+        }
         console.print(heading(outcome))
         console.print(chart_of(outcome, view, screen, **more))
         console.print()

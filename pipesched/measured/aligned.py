@@ -38,7 +38,7 @@ class AlignedStep:
 
 @dataclass(frozen=True)
 class Aligned:
-    """All steps of a run on one clock, and the kinds of operations that always waited, so that their length is in doubt."""
+    """All steps of a run on one clock, and the kinds of operations that always waited: their length is in doubt."""
 
     steps: Sequence[AlignedStep]
     waited: frozenset[Kind]
@@ -49,11 +49,11 @@ class Aligned:
         middle = median_low(step.makespan for step in self.steps)
         return next(step for step in self.steps if step.makespan == middle)
 
-    def lengths(self) -> dict[Kind, list[int]]:
-        """Return how long the operations of each kind took, in ticks."""
-        found: dict[Kind, list[int]] = {}
+    def lengths(self) -> dict[tuple[str, int], list[int]]:
+        """Return how long the operations of each kind and stage took, in ticks; pairs by the stage of their forward."""
+        found: dict[tuple[str, int], list[int]] = {}
         for one in chain.from_iterable(chain(*step.ranges) for step in self.steps):
-            found.setdefault(kind_of(one.slot), []).append(one.end - one.start)
+            found.setdefault(kind_of(one.slot)[:2], []).append(one.end - one.start)
         return found
 
 

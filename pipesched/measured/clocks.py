@@ -10,7 +10,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import chain
-from math import gcd
+from math import gcd, sqrt
+from statistics import median_low
 from typing import NamedTuple
 
 from pipesched.core.integers import round_up
@@ -18,11 +19,12 @@ from pipesched.errors import InvalidSchedule
 from pipesched.measured.differences import Bounds, Pair, negative_cycle, tightest, with_equality
 from pipesched.measured.ranges import PER_UNIT, Range, ops_of, producers
 from pipesched.measured.steps import Steps
-from pipesched.pipeline.ops import Slot
 from pipesched.pipeline.ops import Pair as PairSlot
+from pipesched.pipeline.ops import Slot
 from pipesched.pipeline.quantities import in_units
 
 ROUNDING = PER_UNIT // 500  # what the times of two ends of a range may be rounded by: 2 ns in us
+LITTLE = 20  # room of less than so many parts of an operation is what messages take
 Kind = tuple[str, int, int]  # of a slot: its letter and stage, and the stage of a pair's backward
 
 
@@ -39,7 +41,7 @@ class Message(NamedTuple):
 
 @dataclass(frozen=True)
 class Clocks:
-    """The clock of each rank less that of the first, in ticks, and the kinds of operations of which all may have waited.
+    """The clock of each rank less that of the first, in ticks, and the kinds of operations that may always have waited.
 
     No least length of these is known, so their waiting is told by the clocks alone.
     """
@@ -77,22 +79,19 @@ def align(sent: Sequence[Message], ranks: Sequence[int], unit: str, *, apart: bo
     `ranks` are the numbers of the ranks; `apart` says that ranges hold no waiting. Raises InvalidSchedule with messages
     that contradict each other where no clocks meet them all.
     """
-    least: dict[Kind, int] = {}
     slack = _feasible(sent, ranks, unit, apart=apart)
-    bounds = _bounds(sent, least, slack, apart=apart)
-    known = {(one.sender, one.receiver) for one in sent}
-    waited: frozenset[Kind] = frozenset()
-    if not apart:
+    if apart:
+        least, bounds = dict[Kind, int](), _bounds(sent, {}, slack, apart=True)
+        waited = frozenset[Kind]()
+    else:
         least, bounds = _with_lengths(sent, len(ranks), slack)
-        known = {(one.sender, one.receiver) for one in sent if kind_of(one.after.slot) in least}
         waited = frozenset(kind_of(one.after.slot) for one in sent) - least.keys()
     fine = gcd(*(time for one in sent for time in (one.sent, one.after.start, one.after.end))) or 1
-    return Clocks([ahead // fine * fine for ahead in _least_slack(len(ranks), bounds, known)], waited)
+    ahead = _least_slack(sent, len(ranks), bounds, least, apart=apart)
+    return Clocks([one // fine * fine for one in ahead], waited)
 
 
-def _bounds(
-    sent: Sequence[Message], least: Mapping[Kind, int], slack: int, *, apart: bool
-) -> dict[Pair, int]:
+def _bounds(sent: Sequence[Message], least: Mapping[Kind, int], slack: int, *, apart: bool) -> dict[Pair, int]:
     """Return the bounds that messages put on each pair of clocks, `slack` ticks wider for rounded times."""
     bounds: dict[Pair, int] = {}
     for one in sent:
@@ -172,24 +171,45 @@ def _tightest_message(sent: Sequence[Message], pair: Pair, least: Mapping[Kind, 
     )
 
 
-def _least_slack(count: int, bounds: dict[Pair, int], known: set[Pair]) -> list[int]:
-    """Return the clocks that leave the messages of the `known` pairs least slack.
+def _least_slack(
+    sent: Sequence[Message], count: int, bounds: dict[Pair, int], least: Mapping[Kind, int], *, apart: bool
+) -> list[int]:
+    """Return the clocks that leave messages least slack, of those whose latest time is known.
 
-    Where messages of both directions are known, what one gains the other loses: the middle is taken. Where those of one
-    are, they are there just in time.
+    Where messages of one direction are known, the tightest of them is there just in time. Where those of both are, what
+    one direction gains the other loses. A little room is what messages take on their way, and the middle is taken; much
+    room means that the results of one direction were never waited for, and the end is taken at which more messages are
+    just in time: that of the least sum of square roots of slack.
     """
-    for i, j in sorted(known):
-        if (j, i) not in known:
-            bounds = with_equality(bounds, (i, j), tightest(count, bounds, [i])[i, j])
+    spare: dict[Pair, list[int]] = {}
+    for one in sent:
+        if apart or kind_of(one.after.slot) in least:
+            room = _latest(one, least, apart=apart) - one.sent
+            spare.setdefault((one.sender, one.receiver), []).append(room)
+    typical = median_low([one.after.end - one.after.start for one in sent] or [0])
+    for i, j in sorted(spare):
+        is_both = (j, i) in spare
+        if is_both and j < i:
+            continue
+        most = tightest(count, bounds, [i])[i, j]
+        if not is_both:
+            bounds = with_equality(bounds, (i, j), most)
+        elif (most + (behind := tightest(count, bounds, [j])[j, i])) * LITTLE > typical:
+            ends = {ahead: _roots(spare[i, j], -ahead) + _roots(spare[j, i], ahead) for ahead in (most, -behind)}
+            bounds = with_equality(bounds, (i, j), min(ends, key=ends.__getitem__))
     ahead = tightest(count, bounds, range(count))
     clocks = []
     for rank in range(count):
-        most, behind = ahead.get((0, rank)), ahead.get((rank, 0))
-        if most is not None and behind is not None:
-            clocks.append((most - behind) // 2)
+        most_of, behind_of = ahead.get((0, rank)), ahead.get((rank, 0))
+        if most_of is not None and behind_of is not None:
+            clocks.append((most_of - behind_of) // 2)
         else:
-            clocks.append(most if most is not None else -behind if behind is not None else 0)
+            clocks.append(most_of if most_of is not None else -behind_of if behind_of is not None else 0)
     return clocks
+
+
+def _roots(rooms: Sequence[int], more: int) -> float:
+    return sum(sqrt(max(room + more, 0)) for room in rooms)
 
 
 def _contradiction(
@@ -213,9 +233,9 @@ def _in_words(one: Message, ranks: Sequence[int], unit: str, most: int, *, apart
     what, there = ("starts", one.after.start) if apart else ("ends", one.after.end)
     ahead = f"at most {_time(most, unit)} ahead" if most >= 0 else f"at least {_time(-most, unit)} behind"
     return (
-        f"step {one.step}: {one.before} ends on rank {sender} at {_time(one.sent, unit)}, before {one.after.slot}, which"
-        f" needs it, {what} on rank {receiver} at {_time(there, unit)}: the clock of rank {receiver} is {ahead} of"
-        f" that of rank {sender}"
+        f"step {one.step}: {one.before} ends on rank {sender} at {_time(one.sent, unit)} and {one.after.slot} {what}"
+        f" on rank {receiver} at {_time(there, unit)}, so the clock of rank {receiver} is {ahead} of that of rank"
+        f" {sender}"
     )
 
 

@@ -10,7 +10,7 @@ from typing import Any
 from pipesched.measured.timeline import Timeline
 from pipesched.pipeline.quantities import MOST_DIGITS, to_fraction
 
-DECIMALS = 3  # of times in a config, fewer where they have many digits
+DECIMALS = 6  # of times in a config, fewer where they have many digits
 
 
 def config_text(timeline: Timeline) -> str:
@@ -66,7 +66,11 @@ def _sizes(values: Any) -> str:
 
 def _exact(value: Fraction) -> str:
     number = float(value)
-    return json.dumps(value.numerator if value.denominator == 1 else number) if to_fraction(number) == value else f"{value}"
+    return (
+        json.dumps(value.numerator if value.denominator == 1 else number)
+        if to_fraction(number) == value
+        else f"{value}"
+    )
 
 
 def _one_or_list(texts: list[str]) -> str:

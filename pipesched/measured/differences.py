@@ -46,7 +46,8 @@ def _long_cycle(count: int, bounds: Bounds) -> list[Pair]:
                 clocks[j], before[j], last = clocks[i] + most, i, j
     for _ in range(count):
         last = before[last]
-    cycle, at = [], last
+    cycle: list[Pair] = []
+    at = last
     while not cycle or at != last:
         cycle.append((before[at], at))
         at = before[at]

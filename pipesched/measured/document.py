@@ -22,7 +22,7 @@ def measured_document(timeline: Timeline) -> dict[str, Any]:
             {
                 "stage": cost.stage,
                 "kind": cost.kind,
-                "count": cost.count,
+                "count": cost.samples,
                 "q1": cost.q1,
                 "median": cost.median,
                 "q3": cost.q3,

@@ -59,12 +59,17 @@ def _head(path: str | Path) -> str:
     return data.decode("utf-8", "replace")
 
 
-def read_run(files: Sequence[str | Path], placement: Placement | Sequence[int] | str | None = None) -> Run:
+def read_run(
+    files: Sequence[str | Path],
+    placement: Placement | Sequence[int] | str | None = None,
+    planned: Placement | None = None,
+) -> Run:
     """Return what the ranks of a run recorded, one file a rank in any order.
 
-    `placement` says which stages the chunks of a rank are, for Primus's files, which do not (None: stage = chunk x P +
-    rank). Raises ConfigError for files that cannot be read, for those of several kinds, for a rank that is missing or
-    there twice, and for a placement of other traces, which know their stages.
+    `placement` says which stages the chunks of a rank are, for Primus's files, which do not (None: that of the plan,
+    `planned`, where it fits, else stage = chunk x P + rank). Raises ConfigError for files that cannot be read, for
+    those of several kinds, for a rank that is missing or there twice, and for a placement of other traces, which know
+    their stages.
     """
     traces = [_parsed(file) for file in require_sequence(files, "files")]
     if not traces:
@@ -76,7 +81,7 @@ def read_run(files: Sequence[str | Path], placement: Placement | Sequence[int] |
     if kinds[0] is primus.SOURCE:
         found = [(primus.rank_of(trace.file), trace.file) for trace in traces]
         _require_each_once(found, 1 + max(rank for rank, _ in found))
-        placed = _placement(traces, placement)
+        placed = _placement(traces, placement, planned)
         ranks = [primus.recorded(*trace, placed) for trace in traces]
     elif placement is not None:
         raise ConfigError("has no effect on traces of torch.profiler, which name their stages", "placement")
@@ -124,15 +129,24 @@ def _require_each_once(found: Sequence[tuple[int, str]], ranks: int) -> None:
     missing = [rank for rank in range(ranks) if rank not in by_rank]
     if missing:
         said = f"rank {missing[0]} is" if len(missing) == 1 else f"ranks {joined([*map(str, missing)])} are"
-        raise ConfigError(f"{said} missing: give the trace of every rank; there are {joined([*map(str, sorted(by_rank))])}")
+        raise ConfigError(
+            f"{said} missing: give the trace of every rank; there are {joined([*map(str, sorted(by_rank))])}"
+        )
 
 
-def _placement(traces: Sequence[Trace], given: Placement | Sequence[int] | str | None) -> Placement:
-    """Return where the chunks of Primus's files are: as given, else chunk x P + rank. Raises ConfigError."""
+def _placement(
+    traces: Sequence[Trace], given: Placement | Sequence[int] | str | None, planned: Placement | None
+) -> Placement:
+    """Return where the chunks of Primus's files are: as given, else as planned, else chunk x P + rank.
+
+    Raises ConfigError.
+    """
     devices = len(traces)
     stages = devices * max(primus.chunks_of(trace.content) for trace in traces)
     if given is None:
-        return named_placement("loop", devices, stages)
+        loop = named_placement("loop", devices, stages)
+        fits = planned is not None and not planned.mirrored and len(planned.devices) == stages
+        return planned if planned is not None and fits and planned.last == devices - 1 else loop
     placed = given if isinstance(given, Placement) else None
     if isinstance(given, str):
         placed = named_placement(given, devices, stages)

@@ -1,6 +1,6 @@
 """Primus's files `pp_rank_R.json` (its option `dump_pp_data`): the times of each iteration of a rank.
 
-    {"1": {"fwd_start": [..], "fwd_end": [..], "fwd_minibatch": [..], "fwd_chunk": [..], "bwd_start": .., "wgrad_..": ..}}
+    {"1": {"fwd_start": [..], "fwd_end": [..], "fwd_minibatch": [..], "fwd_chunk": [..], "bwd_..", "wgrad_.."}}
 
 Times are milliseconds since the rank began the iteration, so each iteration has clocks of its own. A bwd beside a
 wgrad of the same microbatch and chunk is the gradient of the input alone, I; else it is the whole backward. A fwd and
@@ -45,7 +45,9 @@ def rank_of(file: str) -> int:
     """Return the rank that a file's name says. Raises ConfigError."""
     match = _FILE.fullmatch(PurePath(file.replace("\\", "/")).name)
     if match is None:
-        raise ConfigError(f"{file} does not say whose it is: Primus's files are named pp_rank_0.json, pp_rank_1.json, ..")
+        raise ConfigError(
+            f"{file} does not say whose it is: Primus's files are named pp_rank_0.json, pp_rank_1.json, .."
+        )
     return int(match[1])
 
 
@@ -71,9 +73,7 @@ def recorded(content: Mapping[str, Any], file: str, placement: Placement) -> Rec
 def _ranges(part: Mapping[str, Any], stages: Sequence[int], where: str) -> Iterator[Range]:
     forwards, backwards, weights = ([*_timed(part, key, where)] for key in ("fwd", "bwd", "wgrad"))
     split = {(one.microbatch, one.chunk) for one in weights}
-    whole = {
-        one[2:]: one for one in backwards if (one.microbatch, one.chunk) not in split and one.end > one.start
-    }
+    whole = {one[2:]: one for one in backwards if (one.microbatch, one.chunk) not in split and one.end > one.start}
     paired = {one[2:] for one in forwards if one[2:] in whole}
 
     def op(one: _Timed, letter: str) -> Op:

@@ -10,16 +10,16 @@ from pipesched.pipeline.quantities import plain
 
 
 class Quartiles(NamedTuple):
-    """How many lengths there are, and their quartiles in units."""
+    """How many lengths there are (`samples`), and their quartiles in units."""
 
-    count: int
+    samples: int
     q1: int | float
     median: int | float
     q3: int | float
 
 
 def quartiles(lengths: Sequence[int], per_unit: int) -> Quartiles:
-    """Return the quartiles of lengths in ticks: between two of them linearly, the ends included (as numpy's default)."""
+    """Return the quartiles of lengths in ticks: between two of them linearly, the ends included (numpy's default)."""
     ordered = sorted(lengths)
     return Quartiles(len(ordered), *(plain(_quantile(ordered, Fraction(part, 4)) / per_unit) for part in (1, 2, 3)))
 

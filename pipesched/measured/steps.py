@@ -134,7 +134,9 @@ def placement_of(steps: Steps, devices: int) -> Placement:
         due = placement.device(op.stage, op.microbatch, steps.microbatches)
         if place != due:
             text = f"{op.stage}{op.kind}0 ran on rank {first[op.stage]}, {op} on rank {place}"
-            why = f"{text}, which is no placement of stages" + (f" in both directions ({half} each)" if mirrored else "")
+            why = f"{text}, which is no placement of stages" + (
+                f" in both directions ({half} each)" if mirrored else ""
+            )
             raise InvalidSchedule(why, [why])
     if set(first) != {*range(devices)}:
         idle = min({*range(devices)} - {*first})

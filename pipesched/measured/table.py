@@ -31,7 +31,9 @@ def charts(timeline: Timeline, *, ascii_only: bool = False) -> Iterator[Renderab
     together = [outcome.schedule for outcome in outcomes]
     for title, outcome in timeline.outcomes:
         rows, legend = some_devices(outcome.problem.devices), outcome is outcomes[-1]
-        yield Text(title, style="bold").append(f"  makespan {_time(outcome.schedule.makespan, timeline)}", style="not bold")
+        yield Text(title, style="bold").append(
+            f"  makespan {_time(outcome.schedule.makespan, timeline)}", style="not bold"
+        )
         yield Gantt(
             outcome,
             rows=rows,
@@ -54,7 +56,7 @@ def costs_table(timeline: Timeline) -> Table:
         table.add_column("measured/planned", justify="right")
     for cost in timeline.costs:
         mark = MARK if cost.always_waited else ""
-        cells = [str(cost.count), *(_rounded(value) for value in (cost.q1, cost.median, cost.q3))]
+        cells = [str(cost.samples), *(_rounded(value) for value in (cost.q1, cost.median, cost.q3))]
         table.add_row(f"{_name(cost)} of stage {cost.stage}{mark}", *cells, *(_against_plan(cost) if has_plan else ()))
     return table
 

@@ -12,7 +12,6 @@ from typing import NamedTuple
 from pipesched.checks import require_type
 from pipesched.display import HasPage
 from pipesched.measured.aligned import Aligned, aligned
-from pipesched.measured.clocks import Kind
 from pipesched.measured.files import read_run
 from pipesched.measured.measured_problem import measured_problem
 from pipesched.measured.measured_schedule import measured_schedule
@@ -34,14 +33,14 @@ OVERLAP = "overlap"  # the kind of a pair
 class MeasuredCost(NamedTuple):
     """How long the operations of a kind took on a stage, in the unit of the trace.
 
-    `kind` is a letter, or "overlap" of pairs, by the stage of their forward. `count` operations were measured; `q1`,
+    `kind` is a letter, or "overlap" of pairs, by the stage of their forward. `samples` operations were measured; `q1`,
     `median` and `q3` are their quartiles. `planned` is the cost of the plan, None without one. `always_waited`: none of
     them was seen to find its inputs there, so where waiting ends and work begins rests on the clocks alone.
     """
 
     stage: int
     kind: str
-    count: int
+    samples: int
     q1: int | float
     median: int | float
     q3: int | float
@@ -115,21 +114,22 @@ def read_traces(
         files: Traces of torch.profiler of a run by PyTorch's pipeline runtime or by pipesched's, or Primus's
             `pp_rank_R.json`; the content tells which.
         plan: The schedule that was planned, to compare with.
-        placement: Which stages the chunks of a rank are: for Primus's files, which do not say it. Default: stage =
-            chunk x P + rank.
+        placement: Which stages the chunks of a rank are: for Primus's files, which do not say it. Default: those
+            of the plan, else stage = chunk x P + rank.
 
     Raises:
         ConfigError: For files that are no traces, a rank that is missing or there twice, and a plan of another step.
         InvalidSchedule: Where no clocks of the ranks fit the messages between them: `violations` are those that
             contradict each other.
     """
-    run = read_run(files, placement)
+    given = None if plan is None else _outcome(plan)
+    run = read_run(files, placement, None if given is None else given.problem.placement)
     steps = steps_of(run)
     where = placement_of(steps, len(run.ranks))
     found = aligned(run, steps)
     step = found.typical
     lengths = {kind: quartiles(values, PER_UNIT) for kind, values in found.lengths().items()}
-    planned = None if plan is None else in_unit(_outcome(plan), run.source.unit)
+    planned = None if given is None else in_unit(given, run.source.unit)
     base = None if planned is None else planned.problem
     problem = measured_problem(lengths, steps, where, run.source.unit, base)
     if planned is not None:
@@ -156,25 +156,21 @@ def _outcome(plan: Outcome | Schedule) -> Outcome:
     return outcome
 
 
-def _costs(
-    lengths: dict[Kind, Quartiles], found: Aligned, plan: Problem | None
-) -> Iterator[MeasuredCost]:
-    """Yield the measured costs, by stage and kind; pairs of one forward's stage are taken together."""
+def _costs(lengths: dict[tuple[str, int], Quartiles], found: Aligned, plan: Problem | None) -> Iterator[MeasuredCost]:
+    """Yield the measured costs, by stage and kind."""
     order = ("F", "B", "I", "W", "R", "O", "L", OVERLAP)
-    for kind in sorted(lengths, key=lambda kind: (kind[1], order.index(kind[0]), kind[2])):
-        letter, stage, backward = kind
-        values = lengths[kind]
-        cost = None if plan is None else _planned(plan, letter, stage, backward)
-        yield MeasuredCost(stage, letter, *values, cost, kind in found.waited)
+    waited = {kind[:2] for kind in found.waited}
+    for letter, stage in sorted(lengths, key=lambda kind: (kind[1], order.index(kind[0]))):
+        values = lengths[letter, stage]
+        cost = None if plan is None else _planned(plan, letter, stage)
+        yield MeasuredCost(stage, letter, *values, cost, (letter, stage) in waited)
 
 
-def _planned(plan: Problem, letter: str, stage: int, backward: int) -> int | float | None:
+def _planned(plan: Problem, letter: str, stage: int) -> int | float | None:
     """Return the cost in a plan of a kind of operation, None for a transfer that it lacks."""
     costs = plan.costs
-    if letter == OVERLAP:
-        own = costs.overlap[stage] if costs.overlap is not None else None
-        whole = to_fraction(costs.forward[stage]) + to_fraction(costs.backward[backward])
-        return plain(whole if own is None else own)
+    if letter == OVERLAP and costs.overlap is None:
+        return plain(to_fraction(costs.forward[stage]) + to_fraction(costs.backward[stage]))
     names = {
         "F": costs.forward,
         "B": costs.backward,
@@ -183,6 +179,7 @@ def _planned(plan: Problem, letter: str, stage: int, backward: int) -> int | flo
         "R": costs.recompute,
         "O": costs.offload,
         "L": costs.reload,
+        OVERLAP: costs.overlap,
     }
     values = names[letter]
     return None if values is None else plain(values[stage])

@@ -157,5 +157,3 @@ def _steps(ranges: Sequence[Range]) -> list[list[Range]]:
         steps[-1].append(one)
         seen.update(ops)
     return steps
-
-

@@ -7,7 +7,7 @@ Measures are in the user's units. Those that end in `_ticks` or `_grains` are th
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from functools import cached_property
 from itertools import accumulate, chain
@@ -52,7 +52,7 @@ class Schedule(HasPage):
     plan: Plan
     start_ticks: Sequence[int]
     end_ticks: Sequence[int]
-    own_lengths: bool = False
+    own_lengths: bool = field(default=False, kw_only=True)
 
     def __post_init__(self) -> None:
         require_problem(self.problem)

@@ -21,7 +21,7 @@ ALONE = 0  # instead of the row of a backward: the slot is no pair
 
 
 def packed(plan: Plan, starts: Sequence[int] | None = None, lengths: Sequence[int] | None = None) -> str:
-    """Return the orders, pairs, lanes and wait edges of a plan as base64 text, `starts` and `lengths` in the same order."""
+    """Return a plan as base64 text: orders, pairs, lanes, wait edges, and `starts` and `lengths` in the same order."""
     numbers: list[int] = [len(plan.lanes)]
     microbatches: list[int] = []
     for order in plan.machines:
@@ -41,9 +41,9 @@ def packed(plan: Plan, starts: Sequence[int] | None = None, lengths: Sequence[in
     numbers.append(len(plan.waits))
     for column_of_waits in zip(*plan.waits, strict=True):
         numbers += _differences(column_of_waits)
-    for column in (starts, lengths):
-        numbers.append(int(column is not None))
-        numbers += _differences(column or ())
+    for times in (starts, lengths):
+        numbers.append(int(times is not None))
+        numbers += _differences(times or ())
     return compressed(_bytes(numbers))
 
 
