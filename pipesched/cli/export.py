@@ -72,9 +72,7 @@ def command(
     _deliver(content_of(outcome, form, SCHEDULE, figure), target)
 
 
-def _hand_over(
-    framework: str, layers: str | None, to: str | None, made: Callable[[], Outcome], target: Target
-) -> None:
+def _hand_over(framework: str, layers: str | None, to: str | None, made: Callable[[], Outcome], target: Target) -> None:
     """Print, or write, the options that make a framework train by a schedule."""
     from pipesched.cli.typed import whole_number
     from pipesched.errors import ConfigError
@@ -88,7 +86,12 @@ def _hand_over(
     if target.path not in (None, "-"):
         refuse_existing(Path(str(target.path)), target.force)
     counts = None if layers is None else [whole_number("--layers", part, least=0) for part in layers.split(",")]
-    _deliver(hand_over(made(), framework, layers=counts), target)
+    outcome = made()
+    try:
+        text = hand_over(outcome, framework, layers=counts)
+    except ConfigError as error:
+        raise (error.at("--layers") if error.key == "layers" else error) from None
+    _deliver(text, target)
 
 
 def _format(to: str | None, target: Target) -> Format:

@@ -18,4 +18,6 @@ def answer(subject: Subject) -> Answer:
     if subject.is_uneven:
         return Refusal(f"{NAME} cuts layers uniformly, or by their parameters, not into given numbers")
     line = f"PipelineModule(layers, num_stages={subject.devices}, partition_method='uniform')"
-    return Text([line], [f'{subject.microbatches} microbatches a step: "gradient_accumulation_steps": {subject.microbatches}'])
+    return Text(
+        [line], [f'{subject.microbatches} microbatches a step: "gradient_accumulation_steps": {subject.microbatches}']
+    )

@@ -32,7 +32,7 @@ def pipeline_flag(subject: Subject) -> str:
 
 
 def stage_flags(subject: Subject) -> list[str]:
-    """Return how the model is cut: the layout where layers are known, else the number of chunks where there are several.
+    """Return how the model is cut: the layout where layers are known, else the number of chunks where it is above 1.
 
     In a layout stage k is on rank k mod P.
     """
@@ -56,7 +56,5 @@ def wrong_group(subject: Subject) -> str:
 
 def microbatch_remark(subject: Subject) -> str:
     """Return which batch makes the number of microbatches."""
-    return (
-        f"{subject.microbatches} microbatches a step: --global-batch-size is {subject.microbatches} x --micro-batch-size"
-        " x data-parallel size"
-    )
+    count = subject.microbatches
+    return f"{count} microbatches a step: --global-batch-size is {count} x --micro-batch-size x data-parallel size"

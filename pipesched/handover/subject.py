@@ -15,7 +15,7 @@ from pipesched.pipeline.kinds import COMPUTATION_LETTERS
 from pipesched.pipeline.placement import named_placement
 from pipesched.pipeline.schedule import Schedule
 from pipesched.schedulers.family import prepare
-from pipesched.schedulers.registry import FAMILIES, family, own_name
+from pipesched.schedulers.registry import family, own_name
 
 if TYPE_CHECKING:
     from pipesched.pipeline.problem import Problem
@@ -84,9 +84,9 @@ class Subject:
         if stages == self.devices:
             return "linear" if placement == named_placement("linear", self.devices, stages) else ""
         for name, unit in (("loop", self.devices), ("v", 2 * self.devices)):
-            if stages % unit == 0 and (name != "v" or stages == unit):
-                if placement == named_placement(name, self.devices, stages):
-                    return name
+            suits = stages % unit == 0 and (name != "v" or stages == unit)
+            if suits and placement == named_placement(name, self.devices, stages):
+                return name
         return ""
 
     @property
@@ -163,7 +163,9 @@ def _items(counts: Sequence[int]) -> Iterator[StageItems]:
     for stage, count in enumerate(counts):
         items = StageItems(stage == 0, count, 0, stage == last)
         if not items.items:
-            raise ConfigError("must be at least 1 where a stage has neither the embedding nor the loss", "layers", entry=stage)
+            raise ConfigError(
+                "must be at least 1 where a stage has neither the embedding nor the loss", "layers", entry=stage
+            )
         yield items
 
 
@@ -178,5 +180,3 @@ def _known_layers(problem: Problem) -> tuple[StageItems, ...] | None:
     if isinstance(cutter, SetupCutter) and len(cutter.ends) == problem.stages:
         return stages_of(cutter.ends, cutter.setup.model.layers, cutter.setup.model.mtp)
     return None
-
-

@@ -45,7 +45,9 @@ def answer(subject: Subject) -> Answer:
     remarks = []
     if by_name is None:
         options["pipeline_parallel_schedule_csv"] = "schedule.csv"
-        remarks.append(f"write {described(subject)} to schedule.csv: pipesched export .. --to pytorch-csv -o schedule.csv")
+        remarks.append(
+            f"write {described(subject)} to schedule.csv: pipesched export .. --to pytorch-csv -o schedule.csv"
+        )
     if subject.layers is not None:
         options["module_fqns_per_model_part"] = f"'{json.dumps(torchtitan_modules(subject.layers))}'"
     elif subject.chunks > USUAL_CHUNKS:

@@ -52,11 +52,8 @@ def test_show_and_what_it_writes(cli: Cli, run: list[str], tmp_path: Path) -> No
     assert result.stdout.index("1f1b") < result.stdout.index("measured")
     assert "clocks ahead of that of rank 0, in us: rank 1: +7" in result.stdout
     document = json.loads(Path(written).read_text(encoding="utf-8"))
-    assert (document["algorithm"], document["problem"]["time_unit"], document["metrics"]["makespan"]) == (
-        "measured",
-        "us",
-        15,
-    )
+    assert (document["algorithm"], document["problem"]["time_unit"]) == ("measured", "us")
+    assert document["metrics"]["makespan"] == 15
     assert document["problem"]["costs"]["forward"] == 1
     assert document["problem"]["costs"]["backward"] == 2
     assert cli("check", written).returncode == 0
