@@ -231,11 +231,10 @@ def _in_words(one: Message, ranks: Sequence[int], unit: str, most: int, *, apart
     """Return what a message says of two clocks."""
     sender, receiver = ranks[one.sender], ranks[one.receiver]
     what, there = ("starts", one.after.start) if apart else ("ends", one.after.end)
-    ahead = f"at most {_time(most, unit)} ahead" if most >= 0 else f"at least {_time(-most, unit)} behind"
+    ahead = f"at most {_time(most, unit)} ahead of" if most >= 0 else f"at least {_time(-most, unit)} behind"
     return (
         f"step {one.step}: {one.before} ends on rank {sender} at {_time(one.sent, unit)} and {one.after.slot} {what}"
-        f" on rank {receiver} at {_time(there, unit)}, so the clock of rank {receiver} is {ahead} of that of rank"
-        f" {sender}"
+        f" on rank {receiver} at {_time(there, unit)}, so the clock of rank {receiver} is {ahead} that of rank {sender}"
     )
 
 

@@ -9,10 +9,13 @@ from fractions import Fraction
 from pipesched.measured.quartiles import Quartiles
 from pipesched.measured.steps import Steps
 from pipesched.pipeline.arguments import make_problem
+from pipesched.pipeline.kinds import KINDS
 from pipesched.pipeline.placement import Placement
 from pipesched.pipeline.problem import Problem
 from pipesched.pipeline.quantities import Exact, to_fraction
 
+LETTER_OF = {kind.cost: letter for letter, kind in KINDS.items()}
+TRANSFERS = ("offload", "reload")
 Cost = list[Fraction | None]  # of each stage; None where nothing was measured
 
 
@@ -26,18 +29,19 @@ def measured_problem(
     medians = {kind: to_fraction(values.median) for kind, values in lengths.items()}
     stages = steps.stages
 
-    def measured(letter: str) -> Cost:
-        return [medians.get((letter, stage)) for stage in range(stages)]
+    def measured(cost: str) -> Cost:
+        return [medians.get((LETTER_OF.get(cost, cost), stage)) for stage in range(stages)]
 
     def planned(key: str) -> Sequence[Exact] | None:
         return None if plan is None else getattr(plan.costs, key)
 
-    forward, whole, inputs, weights = (measured(letter) for letter in "FBIW")
+    forward, whole = measured("forward"), measured("backward")
+    inputs, weights = measured("backward_input"), measured("backward_weight")
     pairs = measured("overlap")
     forwards = _filled(forward, planned("forward"), _halves(pairs))
     given = {
         "forward": forwards,
-        "recompute": _filled(measured("R"), planned("recompute"), forwards),
+        "recompute": _filled(measured("recompute"), planned("recompute"), forwards),
         "p2p": [Fraction(0)] * (stages - 1),
     }
     if any(one is not None for one in (*inputs, *weights)):
@@ -49,9 +53,8 @@ def measured_problem(
         given["backward"] = backwards = _filled(whole, planned("backward"), _halves(pairs))
     if any(one is not None for one in pairs):
         given["overlap"] = _filled(pairs, None, [f + b for f, b in zip(forwards, backwards, strict=True)])
-    for key, letter in (("offload", "O"), ("reload", "L")):
-        if any(one is not None for one in (*measured("O"), *measured("L"))):
-            given[key] = _filled(measured(letter), planned(key), [])
+    if any(one is not None for key in TRANSFERS for one in measured(key)):
+        given |= {key: _filled(measured(key), planned(key), []) for key in TRANSFERS}
     problem = make_problem(
         devices=placement.last + 1,
         stages=stages,

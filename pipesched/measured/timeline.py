@@ -20,6 +20,7 @@ from pipesched.measured.quartiles import Quartiles, quartiles
 from pipesched.measured.ranges import PER_UNIT
 from pipesched.measured.steps import placement_of, steps_of
 from pipesched.outcome import MEASURED, Outcome
+from pipesched.pipeline.kinds import KINDS, LETTERS
 from pipesched.pipeline.placement import Placement
 from pipesched.pipeline.problem import Problem
 from pipesched.pipeline.quantities import plain, to_fraction
@@ -158,7 +159,7 @@ def _outcome(plan: Outcome | Schedule) -> Outcome:
 
 def _costs(lengths: dict[tuple[str, int], Quartiles], found: Aligned, plan: Problem | None) -> Iterator[MeasuredCost]:
     """Yield the measured costs, by stage and kind."""
-    order = ("F", "B", "I", "W", "R", "O", "L", OVERLAP)
+    order = (*LETTERS, OVERLAP)
     waited = {kind[:2] for kind in found.waited}
     for letter, stage in sorted(lengths, key=lambda kind: (kind[1], order.index(kind[0]))):
         values = lengths[letter, stage]
@@ -171,15 +172,5 @@ def _planned(plan: Problem, letter: str, stage: int) -> int | float | None:
     costs = plan.costs
     if letter == OVERLAP and costs.overlap is None:
         return plain(to_fraction(costs.forward[stage]) + to_fraction(costs.backward[stage]))
-    names = {
-        "F": costs.forward,
-        "B": costs.backward,
-        "I": costs.backward_input,
-        "W": costs.backward_weight,
-        "R": costs.recompute,
-        "O": costs.offload,
-        "L": costs.reload,
-        OVERLAP: costs.overlap,
-    }
-    values = names[letter]
+    values = getattr(costs, OVERLAP if letter == OVERLAP else KINDS[letter].cost)
     return None if values is None else plain(values[stage])

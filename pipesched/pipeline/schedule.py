@@ -15,7 +15,7 @@ from numbers import Integral
 from operator import add, itemgetter, sub
 from typing import Any, NamedTuple
 
-from pipesched.checks import require_sequence, require_type, shown
+from pipesched.checks import require_flag, require_sequence, require_type, shown
 from pipesched.core.tasks import TaskGraph
 from pipesched.core.timing import earliest_times
 from pipesched.display import HasPage
@@ -64,6 +64,7 @@ class Schedule(HasPage):
                 given, due = len(getattr(self, key)), self.plan.index.size
                 raise ConfigError(f"needs a time for each of the {due} operations; this has {given}", key)
             object.__setattr__(self, key, _ints(getattr(self, key), key))
+        require_flag(self.own_lengths, "own_lengths")
 
     def __repr__(self) -> str:
         sizes = f"{self.problem.devices} devices, {self.problem.microbatches} microbatches"
