@@ -84,6 +84,11 @@ class Schedule(HasPage):
             lengths[number] = self.end_ticks[number] - self.start_ticks[number]
         return replace(graph, durations=lengths)
 
+    @property
+    def lengths(self) -> Sequence[int] | None:
+        """The lengths of operations in ticks, by their numbers (a pair's that of its forward), where they are own."""
+        return self.graph.durations if self.own_lengths else None
+
     def timeline(self, device: int) -> list[TimedSlot]:
         """Return the slots of a device in order, with their starts and ends in the user's time unit.
 
@@ -320,24 +325,28 @@ class Schedule(HasPage):
         return [device for device, (peak, capacity) in enumerate(pairs) if capacity is not None and peak > capacity]
 
 
-def schedule_plan(problem: Problem, plan: Plan) -> Schedule:
+def schedule_plan(problem: Problem, plan: Plan, lengths: Sequence[int] | None = None) -> Schedule:
     """Return `plan` with every slot as early as its order and dependencies allow.
 
-    A placement that the problem leaves open is that of the plan. Raises Deadlock with the cycle of operations,
-    InvalidSchedule when an operation waits for one that the plan lacks, and ConfigError for a plan of another problem.
+    With `lengths`, in ticks by the numbers of operations (`Schedule.lengths` of a measured one), slots last so long
+    instead of what the costs say. A placement that the problem leaves open is that of the plan. Raises Deadlock with
+    the cycle of operations, InvalidSchedule when an operation waits for one that the plan lacks, and ConfigError for a
+    plan of another problem.
     """
     wrong = mismatch(require_problem(problem), require_type(plan, Plan, "a Plan (of pipesched.plan, say)", "plan"))
     if wrong:
         raise ConfigError(wrong, "plan")
     problem = settled(problem, plan)
     graph = lower_plan(problem, plan)
+    if lengths is not None:
+        graph = replace(graph, durations=lengths)
     try:
         starts, ends = earliest_times(graph, plan.machines)
     except Deadlock as error:
         raise Deadlock(_explain(error, plan), error.cycle, error.awaited) from None
     for forward, backward in plan.pairs.items():
         starts[backward], ends[backward] = starts[forward], ends[forward]
-    return timed_schedule(problem, plan, starts, ends, graph)
+    return timed_schedule(problem, plan, starts, ends, graph, own_lengths=lengths is not None)
 
 
 def timed_schedule(

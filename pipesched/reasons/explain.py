@@ -44,7 +44,7 @@ def _at_earliest(schedule: Schedule, tasks: TimedTasks) -> tuple[Schedule, Timed
     """Return the schedule of the same plan with every operation as early as it can be."""
     if tasks.can_run and all(tasks.starts[task] == tasks.allowed[task] for task in tasks.topological):
         return schedule, tasks
-    early = schedule_plan(schedule.problem, schedule.plan)
+    early = schedule_plan(schedule.problem, schedule.plan, schedule.lengths)
     return early, timed_tasks(early)
 
 
