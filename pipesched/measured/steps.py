@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from itertools import chain
 
 from pipesched.checks import joined
@@ -27,17 +28,17 @@ class Steps:
     home: dict[Op, int]
     only: bool
 
-    @property
+    @cached_property
     def stages(self) -> int:
         """The number of stages."""
         return 1 + max(op.stage for op in self.home)
 
-    @property
+    @cached_property
     def microbatches(self) -> int:
         """The number of microbatches."""
         return 1 + max(op.microbatch for op in self.home)
 
-    @property
+    @cached_property
     def letters(self) -> str:
         """The kinds of operations that ran."""
         return "".join({op.kind for op in self.home})
