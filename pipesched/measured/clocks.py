@@ -29,7 +29,10 @@ Kind = tuple[str, int, int]  # of a slot: its letter and stage, and the stage of
 
 
 class Message(NamedTuple):
-    """A result that goes from one rank to another, with the range that needs it; times are on their own clocks."""
+    """A result that goes from one rank to another, with the range that needs it; times are on their own clocks.
+
+    `idle` is how long the receiver did nothing before, None where the range is its first of the step.
+    """
 
     step: str
     sender: int
@@ -37,6 +40,7 @@ class Message(NamedTuple):
     sent: int
     before: Slot
     after: Range
+    idle: int | None
 
 
 @dataclass(frozen=True)
@@ -64,12 +68,13 @@ def messages(steps: Steps, numbers: Sequence[int] | None = None) -> list[Message
         ranges = steps.ranges[number]
         ends = {op: one for row in ranges for one in row for op in ops_of(one.slot)}
         for receiver, row in enumerate(ranges):
-            for one in row:
+            for last, one in zip((None, *row), row, strict=False):
+                idle = None if last is None else one.start - last.end
                 for op in chain.from_iterable(producers(op, steps.letters, steps.stages) for op in ops_of(one.slot)):
                     sender = steps.home.get(op, receiver)
                     if sender != receiver:
                         sent = ends[op]
-                        found.append(Message(steps.names[number], sender, receiver, sent.end, sent.slot, one))
+                        found.append(Message(steps.names[number], sender, receiver, sent.end, sent.slot, one, idle))
     return found
 
 
@@ -181,12 +186,12 @@ def _least_slack(
     room means that the results of one direction were never waited for, and the end is taken at which more messages are
     just in time: that of the least sum of square roots of slack.
     """
-    spare: dict[Pair, list[int]] = {}
-    for one in sent:
-        if apart or kind_of(one.after.slot) in least:
-            room = _latest(one, least, apart=apart) - one.sent
-            spare.setdefault((one.sender, one.receiver), []).append(room)
     typical = median_low([one.after.end - one.after.start for one in sent] or [0])
+    known = _idle_before(sent, typical) if apart else [one for one in sent if kind_of(one.after.slot) in least]
+    spare: dict[Pair, list[int]] = {}
+    for one in known:
+        room = _latest(one, least, apart=apart) - one.sent
+        spare.setdefault((one.sender, one.receiver), []).append(room)
     for i, j in sorted(spare):
         is_both = (j, i) in spare
         if is_both and j < i:
@@ -206,6 +211,13 @@ def _least_slack(
         else:
             clocks.append(most_of if most_of is not None else -behind_of if behind_of is not None else 0)
     return clocks
+
+
+def _idle_before(sent: Sequence[Message], typical: int) -> list[Message]:
+    """Return the messages before which the receiver idled, and so may have waited; all of ranks that have none."""
+    idle = [one for one in sent if one.idle is None or one.idle * LITTLE > typical]
+    waiting = {frozenset((one.sender, one.receiver)) for one in idle}
+    return [*idle, *(one for one in sent if frozenset((one.sender, one.receiver)) not in waiting)]
 
 
 def _roots(rooms: Sequence[int], more: int) -> float:

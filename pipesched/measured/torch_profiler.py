@@ -21,7 +21,7 @@ from pipesched.pipeline.ops import Op, Pair, Slot, parse_op, parse_slot
 SOURCE = Source("torch.profiler", "us", clock_a_step=False)
 RUN, WAIT = "PP:", "WAIT:"
 GPU, CPU = "gpu_user_annotation", "user_annotation"
-_MESSAGE = re.compile(r"(?:PP:(?=\d+[SR])|WAIT:)(?P<stage>\d{1,9})(?P<what>SEND_F|RECV_F|SEND_B|RECV_B|F|B|I)\d{1,9}")
+_MESSAGE = re.compile(r"PP:(?P<stage>\d{1,9})(?P<what>SEND_F|RECV_F|SEND_B|RECV_B)\d{1,9}")
 COMMUNICATION = ("SEND_", "RECV_", "UNSHARD", "RESHARD", "REDUCE_GRAD")  # what PyTorch's runtime records besides
 
 
@@ -62,7 +62,7 @@ def _peers(names: Iterable[str]) -> Iterator[int]:
         match = _MESSAGE.fullmatch(name)
         if match is not None:
             stage, what = int(match["stage"]), match["what"]
-            yield stage + 1 if what in ("SEND_F", "RECV_B", "B", "I") else stage - 1
+            yield stage + 1 if what in ("SEND_F", "RECV_B") else stage - 1
 
 
 def _rank(content: Mapping[str, Any], file: str) -> tuple[int, int]:

@@ -247,9 +247,12 @@ def test_ranks(tmp_path: Path) -> None:
     told = torch_traces(tmp_path, steps, [0, 0], info={"world_size": 2})
     with pytest.raises(ConfigError, match="rank 1 is missing"):
         pipesched.read_traces(told[:1])
-    apart = torch_traces(tmp_path, steps, [0, 0], apart=True)  # WAIT:0B0 tells of another rank
+    alone = torch_traces(tmp_path, steps, [0, 0])[0]
+    content = json.loads(alone.read_text())
+    content["traceEvents"].append({**content["traceEvents"][-1], "name": "PP:0SEND_F0", "dur": 0.001})
+    alone.write_text(json.dumps(content))
     with pytest.raises(ConfigError, match="no file has stage 1"):
-        pipesched.read_traces(apart[:1])
+        pipesched.read_traces([alone])
 
 
 def test_the_gpu_counts(tmp_path: Path) -> None:
@@ -324,3 +327,39 @@ def test_planned_costs_in_the_unit_of_the_trace(tmp_path: Path) -> None:
     assert timeline.plan.schedule.makespan == pytest.approx(plan.schedule.makespan * 1000)
     assert timeline.plan.problem.ticks.per_unit == timeline.problem.ticks.per_unit
     assert check(timeline.plan) == []
+
+
+@pytest.mark.parametrize(
+    ("algorithm", "options"), [("1f1b", {"offload": "full"}), ("1f1b", {"recompute": "full"}), ("dualpipe", {})]
+)
+def test_everything_that_our_runtime_runs(tmp_path: Path, algorithm: str, options: dict[str, Any]) -> None:
+    """Offloads and loads stand on lanes, recomputes among the slots, and two copies of each stage are told."""
+    problem = pipesched.make_problem(
+        devices=2, microbatches=4, forward=3, backward=5, recompute=2, offload=1, reload=2, time_unit="us"
+    )
+    outcome = pipesched.run(problem, algorithm, **options)
+    document = json.loads(pipesched.write(outcome, tmp_path / "plan.json").read_text())
+    clocks = [0, 1_234_567]
+    files = []
+    for rank, clock in enumerate(clocks):
+        rows = [*document["devices"][rank], *document.get("transfers", [[], []])[rank]]
+        events: list[dict[str, Any]] = []
+        for step in range(3):
+            for row in rows:
+                start, end = ((row[key] * 1000 + step * 10**6 + clock) / 1000 for key in ("start", "end"))
+                event = {"ph": "X", "cat": "user_annotation", "tid": 1}
+                events.append({**event, "name": f"PP:{row['op']}", "ts": start, "dur": end - start})
+                events.append({**event, "name": f"WAIT:{row['op']}", "ts": start - 0.001, "dur": 0.001})
+        files.append(tmp_path / f"trace{rank}.json")
+        files[-1].write_text(json.dumps({"distributedInfo": {"rank": rank}, "traceEvents": events}))
+    timeline = pipesched.read_traces(files, plan=outcome)
+    assert check(timeline.outcome) == []
+    assert timeline.offsets[1] == pytest.approx(clocks[1] / 1000, abs=2e-3)
+    assert timeline.schedule.offloaded == outcome.schedule.offloaded
+    assert timeline.schedule.recomputed == outcome.schedule.recomputed
+    assert timeline.problem.settled_placement == outcome.problem.settled_placement
+    assert all(cost.median == pytest.approx(cost.planned, abs=1e-6) for cost in timeline.costs)
+    back = pipesched.read(pipesched.write(timeline.outcome, tmp_path / "measured.json"))
+    assert isinstance(back, pipesched.Outcome)
+    assert check(back) == []
+    assert back.schedule.makespan == timeline.makespan
