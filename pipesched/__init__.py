@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from pipesched.config.starter import starter as starter
     from pipesched.errors import ConfigError as ConfigError
     from pipesched.errors import Deadlock as Deadlock
+    from pipesched.errors import Inexpressible as Inexpressible
     from pipesched.errors import InvalidSchedule as InvalidSchedule
     from pipesched.errors import NoSchedule as NoSchedule
     from pipesched.errors import NotApplicable as NotApplicable
@@ -42,6 +43,10 @@ if TYPE_CHECKING:
     from pipesched.file_formats.files import write as write
     from pipesched.file_formats.registry import Format as Format
     from pipesched.file_formats.registry import formats as formats
+    from pipesched.handover.hand_over import hand_over as hand_over
+    from pipesched.measured.timeline import MeasuredCost as MeasuredCost
+    from pipesched.measured.timeline import Timeline as Timeline
+    from pipesched.measured.timeline import read_traces as read_traces
     from pipesched.outcome import Outcome as Outcome
     from pipesched.outcome import SolveReport as SolveReport
     from pipesched.outcome import run as run
@@ -97,7 +102,9 @@ _MODULES = {  # public name -> module; loaded when first asked for, so that `imp
     "Frontier": "solver.frontier",
     "FrontierPoint": "solver.frontier",
     "Gantt": "render.gantt",
+    "Inexpressible": "errors",
     "InvalidSchedule": "errors",
+    "MeasuredCost": "measured.timeline",
     "Memory": "pipeline.memory",
     "NoSchedule": "errors",
     "NotApplicable": "errors",
@@ -117,6 +124,7 @@ _MODULES = {  # public name -> module; loaded when first asked for, so that `imp
     "StoppedBy": "words",
     "Sweep": "sweeping",
     "Table": "render.table",
+    "Timeline": "measured.timeline",
     "Tuning": "tuning.result",
     "WorkerDied": "errors",
     "algorithms": "schedulers.registry",
@@ -127,12 +135,14 @@ _MODULES = {  # public name -> module; loaded when first asked for, so that `imp
     "figure": "render.figure.draw",
     "formats": "file_formats.registry",
     "frontier": "solver.frontier",
+    "hand_over": "handover.hand_over",
     "json_schema": "config.starter",
     "load": "config.load",
     "make_problem": "pipeline.arguments",
     "open_executor": "executors.opening",
     "plan": "pipeline.typed_plan",
     "read": "file_formats.files",
+    "read_traces": "measured.timeline",
     "robustness": "robust.robustness",
     "run": "outcome",
     "schedule_plan": "pipeline.schedule",

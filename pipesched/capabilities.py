@@ -16,8 +16,8 @@ class Capability(NamedTuple):
 
     `document` makes the object of its JSON document, whose format is "pipesched." and the key of CAPABILITIES, and
     `reader` a result of that; `table` and `view` make a renderable, the latter with `ascii_only`; `figure` a drawing
-    so many inches wide; `outcome` the schedule that the result is about, for a page. What is "" a capability does not
-    have.
+    so many inches wide; `outcomes` the schedules that the result is about, each with a title, for a page. What is "" a
+    capability does not have.
     """
 
     result: str
@@ -27,7 +27,7 @@ class Capability(NamedTuple):
     reader: str = ""
     figure: str = ""
     config: str = ""
-    outcome: str = ""
+    outcomes: str = ""
 
     def load(self, what: str) -> Callable[..., Any]:
         """Return what stands at one of the places."""
@@ -42,7 +42,7 @@ CAPABILITIES = {
         document="reasons.document:explanation_document",
         table="render.explanation:idle_table",
         view="render.explanation:explanation_view",
-        outcome="reasons.explain:explained_outcome",
+        outcomes="reasons.explain:explained_outcomes",
     ),
     "hls-explanation": Capability(
         result="reasons.hardware_explanation:HardwareExplanation",
@@ -63,6 +63,14 @@ CAPABILITIES = {
         table="tuning.table:tuning_table",
         view="tuning.table:tuning_view",
         config="tuning.document:config_of",
+    ),
+    "timeline": Capability(
+        result="measured.timeline:Timeline",
+        document="measured.document:timeline_document",
+        table="measured.table:costs_table",
+        view="measured.table:timeline_view",
+        config="measured.config_text:config_text",
+        outcomes="measured.timeline:timeline_outcomes",
     ),
     "robustness": Capability(
         result="robust.result:Robustness",

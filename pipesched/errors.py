@@ -1,8 +1,9 @@
 """What can go wrong, and how the command line answers it.
 
-`ConfigError` is bad input (exit code 2). `NoSchedule` is a well-posed question whose answer is no (exit code 1).
-`InvalidSchedule` is a plan or a schedule that breaks the rules of its problem; `Deadlock` is the plan whose
-operations wait for each other in a cycle. `WorkerDied` is a call that ended the processes it ran in.
+`ConfigError` is bad input (exit code 2). `NoSchedule` is a well-posed question whose answer is no (exit code 1), and so
+is `Inexpressible`: a framework has no such schedule. `InvalidSchedule` is a plan or a schedule that breaks the rules of
+its problem; `Deadlock` is the plan whose operations wait for each other in a cycle. `WorkerDied` is a call that ended
+the processes it ran in.
 
 Messages name parameters, in backticks, never the options of the command line: `group_size`, `costs.offload`.
 """
@@ -104,6 +105,14 @@ class Deadlock(InvalidSchedule):
         super().__init__(message)
         self.cycle = tuple(cycle)
         self.awaited = tuple(awaited)
+
+
+class Inexpressible(PipeschedError):
+    """A framework has no such schedule; `nearest` is the name of the algorithm of its nearest one."""
+
+    def __init__(self, message: str, nearest: str = "") -> None:
+        super().__init__(message)
+        self.nearest = nearest
 
 
 class WorkerDied(PipeschedError):

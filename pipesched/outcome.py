@@ -24,6 +24,8 @@ from pipesched.schedulers.options import COMMON, OFFLOAD, RECOMPUTE, checked_opt
 from pipesched.schedulers.registry import family
 from pipesched.words import Status, StoppedBy
 
+MEASURED = "measured"  # the algorithm of a schedule that a run recorded, whose operations have lengths of their own
+
 
 class BestHeuristic(NamedTuple):
     """The best schedule that a solve had before it searched: what found it, and its value in the user's time unit."""
@@ -108,6 +110,11 @@ class Outcome(HasPage):
 
     def __getstate__(self) -> dict[str, Any]:
         return fields_of(self)
+
+    @property
+    def title(self) -> str:
+        """The name of the algorithm, and of the problem if it has one."""
+        return f"{self.algorithm} {self.problem.name}".rstrip()
 
     @property
     def problem(self) -> Problem:

@@ -21,6 +21,7 @@ needs_torch = pytest.mark.skipif(find_spec("torch") is None and not REQUIRED, re
 
 WIDTH, ROWS = 4, 2  # of the model, and of a microbatch
 TOO_LATE = "no answer in time"
+TRACED = 4  # steps under the profiler
 SECONDS = 60  # for one step; a schedule that hangs is stopped then
 
 
@@ -37,6 +38,7 @@ class Job(NamedTuple):
     defer_recv: bool = False
     lowered: Path | None = None  # where to write what PyTorch makes of it, communication included
     frozen: int = 0  # so many first stages need no gradients
+    traces: Path | None = None  # folder for a trace of each rank; then a few steps run, and nothing is compared
 
 
 class Dump(NamedTuple):
@@ -158,6 +160,9 @@ def _step(job: Job, rank: int, group: Any) -> Ran:
     """One training step of this rank's stages, by the file."""
     import torch
 
+    if job.traces is not None:
+        _trace(job, rank, group)
+        return Ran([], 0.0, 0.0)
     count, executed, losses = len(job.devices_of_stages), list[str](), list[Any]()
     stages = _stages(job.devices_of_stages, rank, group, job.frozen)
     for stage in stages:
@@ -170,6 +175,18 @@ def _step(job: Job, rank: int, group: Any) -> Ran:
     gradients, loss = _in_one_piece(count, data, target)
     error = max(_gradient_error(stage.submod, gradients[stage.stage_index]) for stage in stages)
     return Ran(executed, error, float(abs(torch.stack(losses).detach().mean() - loss)) if losses else 0.0)
+
+
+def _trace(job: Job, rank: int, group: Any) -> None:
+    """A few training steps under torch.profiler."""
+    import torch
+
+    stages = _stages(job.devices_of_stages, rank, group)
+    schedule, (data, target) = _schedule(job, stages), _data(job.microbatches)
+    with torch.profiler.profile(activities=[torch.profiler.ProfilerActivity.CPU]) as profiler:
+        for _ in range(TRACED):
+            schedule.step(*([data] if job.devices_of_stages[0] == rank else []), target=target, losses=[])
+    profiler.export_chrome_trace(str(job.traces / f"trace{rank}.json"))  # type: ignore[operator]
 
 
 def _schedule(job: Job, stages: list[Any]) -> Any:

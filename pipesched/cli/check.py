@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from pipesched.cli.options import ProblemSource, Screen
+from pipesched.cli.traces import are_traces, read_timeline
 
 if TYPE_CHECKING:
     from pipesched.outcome import Outcome
@@ -16,9 +17,12 @@ MOST_SHOWN = 20  # sentences; --json has all
 
 
 def command(
-    file: Annotated[
-        str,
-        typer.Argument(help="A schedule (our JSON, or PyTorch's CSV); - reads standard input.", metavar="FILE"),
+    files: Annotated[
+        list[str],
+        typer.Argument(
+            help="A schedule (our JSON, or PyTorch's CSV); - reads standard input. Or the traces of a run, one a rank.",
+            metavar="FILE..",
+        ),
     ],
     *,
     problem: ProblemSource,
@@ -27,12 +31,13 @@ def command(
     """Check the schedule in a file: complete, on its devices, no overlap, inputs there in time, metrics true.
 
     Of a CSV of PyTorch also what its loader does not look at: duplicates, order of the last stage, SEND and RECV.
+    Of the traces of a run whether there are clocks of the ranks that fit every message, and then the same but lengths.
     Exit code 0 if it keeps every rule, 1 with what it breaks if not.
     """
     from pipesched.cli.output import console_for, print_json
     from pipesched.file_formats.comparison_json import check_document
 
-    outcome, violations = _checked(file, problem)
+    outcome, violations = _checked(files, problem)
     if screen.as_json:
         print_json(check_document(outcome, violations))
     else:
@@ -47,7 +52,7 @@ def command(
         raise typer.Exit(1)
 
 
-def _checked(file: str, problem: ProblemSource) -> tuple[Outcome | None, Sequence[str]]:
+def _checked(files: Sequence[str], problem: ProblemSource) -> tuple[Outcome | None, Sequence[str]]:
     """Return the schedule, None where its operations cannot run, and a sentence for each rule that it breaks."""
     from pipesched.cli.reading import read_schedule
     from pipesched.errors import InvalidSchedule
@@ -55,7 +60,10 @@ def _checked(file: str, problem: ProblemSource) -> tuple[Outcome | None, Sequenc
     from pipesched.pipeline.check import check
 
     try:
-        outcome, text, _ = read_schedule(file, problem)
+        if are_traces(files):
+            outcome = read_timeline(files, None, problem).outcome
+            return outcome, check(outcome)
+        outcome, text, _ = read_schedule(files[0], problem)
     except InvalidSchedule as error:
         return None, error.violations
     return outcome, check(outcome) or list(wrong_claims(text, outcome) if text else ())

@@ -8,6 +8,7 @@ import typer
 
 from pipesched.cli.chart_options import ChartOptions
 from pipesched.cli.options import ProblemSource, Screen, Target
+from pipesched.cli.traces import TIMELINE, Plan, all_traces, print_charts, read_timeline, refuse_plan
 from pipesched.cli.words import Algo
 
 if TYPE_CHECKING:
@@ -26,12 +27,17 @@ def command(
     words: Annotated[
         list[str] | None,
         typer.Argument(
-            help="An algorithm of `pipesched list` and the YAML file of the problem, or a schedule's file.",
-            metavar="NAME|FILE",
+            help="An algorithm of `pipesched list` and the YAML file of the problem, a schedule's file, or traces.",
+            metavar="NAME|FILE..",
         ),
     ] = None,
     *,
     algo: Algo = None,
+    measured: Annotated[
+        bool,
+        typer.Option("--measured", help="Explain what the traces of a run show, one a rank.", metavar=""),
+    ] = False,
+    plan: Plan = None,
     why: Annotated[
         str | None,
         typer.Option(
@@ -47,7 +53,10 @@ def command(
     target: Target,
     screen: Screen,
 ) -> None:
-    """Explain why a schedule is as long as it is: critical path, idle time by class, what a cost or a move changes."""
+    """Explain why a schedule is as long as it is: critical path, idle time by class, what a cost or a move changes.
+
+    With --measured, of the traces of a run, also how long operations took; -o config.yaml writes that as costs.
+    """
     from pipesched.cli.output import print_json, refuse_chart_options, save, target_format, working
     from pipesched.errors import ConfigError
 
@@ -55,6 +64,10 @@ def command(
         refuse_chart_options(chart, "--why")
         if target.path is not None:
             raise ConfigError("--output: has no effect with --why, which answers on the screen")
+    if measured or all_traces(words or []):
+        _explain_measured(words or [], algo, plan, why, problem, algorithm, chart, target, screen)
+        return
+    refuse_plan(plan)
     target_format(target, EXPLANATION)  # raises for a bad target before anything takes long
     outcome, plan_again = _subject(words or [], algo, problem, algorithm)
     if chart.given():
@@ -72,6 +85,48 @@ def command(
         print_json(explanation_document(explanation))
         return
     _print_explanation(outcome, explanation, plan_again, chart, screen)
+
+
+def _explain_measured(
+    files: Sequence[str],
+    algo: str | None,
+    plan: str | None,
+    why: str | None,
+    source: ProblemSource,
+    algorithm: dict[str, Any],
+    chart: ChartOptions,
+    target: Target,
+    screen: Screen,
+) -> None:
+    """Explain what the traces of a run show."""
+    from pipesched.cli.output import console_for, print_json, save, target_format
+    from pipesched.errors import ConfigError
+    from pipesched.measured.document import timeline_document
+    from pipesched.measured.table import costs_table, remarks
+    from pipesched.render.explanation import explanation_parts
+    from pipesched.render.marks import MarkLines
+
+    if not files:
+        raise ConfigError("--measured: give the traces of the run, one a rank")
+    if algo is not None or algorithm:
+        raise ConfigError(f"{files[0]}: a run is explained alone; give no algorithm and no option of one")
+    target_format(target, TIMELINE)
+    timeline = read_timeline(files, plan, source)
+    if chart.given():
+        chart.require_drawable(timeline.schedule)
+    if why is not None:
+        _explain_one(timeline.outcome, why, screen)
+        return
+    explanation = timeline.explanation
+    save(timeline, TIMELINE, target)
+    if screen.as_json:
+        print_json(timeline_document(timeline))
+        return
+    console = console_for(screen)
+    print_charts(console, timeline, chart, screen, MarkLines(explanation))
+    console.print(costs_table(timeline))
+    for part in (*remarks(timeline), "", *explanation_parts(explanation)):
+        console.print(part)
 
 
 def _print_explanation(

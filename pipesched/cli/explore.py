@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from pipesched.cli.options import ProblemSource, Screen
+from pipesched.cli.traces import Plan, all_traces
 from pipesched.cli.words import Algo
 
 if TYPE_CHECKING:
@@ -28,12 +29,13 @@ def command(
     words: Annotated[
         list[str] | None,
         typer.Argument(
-            help="An algorithm of `pipesched list` and the YAML file of the problem, or a schedule's file.",
-            metavar="NAME|FILE",
+            help="An algorithm of `pipesched list` and the YAML file of the problem, a schedule's file, or traces.",
+            metavar="NAME|FILE..",
         ),
     ] = None,
     *,
     algo: Algo = None,
+    plan: Plan = None,
     empty: Annotated[
         bool,
         typer.Option("--empty", help="Begin with empty devices, and place operation by operation.", metavar=""),
@@ -52,7 +54,12 @@ def command(
         flag = "--json" if screen.as_json else "--width"
         raise ConfigError(f"{flag}: has no effect on explore, which draws on the whole terminal")
     require_terminal()
-    state, pool = _begin(words or [], algo, problem, algorithm, empty=empty)
+    if plan is not None or all_traces(words or []):
+        if algo is not None or algorithm or empty:
+            raise ConfigError("the traces of a run are shown alone; give no algorithm, and not --empty")
+        state, pool = _of_traces(words or [], plan, problem), None
+    else:
+        state, pool = _begin(words or [], algo, problem, algorithm, empty=empty)
     run(state, pool, screen)
 
 
@@ -110,6 +117,31 @@ def _begin(
         raise ConfigError("--empty: places what devices run; leave out --offload")
     state = State(loaded(board_of(outcome).emptied(), outcome.algorithm), planner)
     return state, Pool(state)
+
+
+def _of_traces(files: list[str], plan: str | None, source: ProblemSource) -> State:
+    """Return what was measured, with what was planned as a second schedule."""
+    from pipesched.cli.traces import read_timeline
+    from pipesched.config.values import Source
+    from pipesched.errors import ConfigError
+    from pipesched.explore.pipeline_board import board_of
+    from pipesched.explore.sheet import Sheet, loaded
+    from pipesched.explore.state import State
+    from pipesched.measured.config_text import config_text
+    from pipesched.pipeline.check import checked
+
+    if not files:
+        raise ConfigError("--plan: goes with the traces of a run; give them too")
+    timeline = read_timeline(files, plan, source)
+    checked(timeline.schedule)
+    planner = _planner(Source(config_text(timeline), files[0]), {}, "", {})
+    state = State(loaded(board_of(timeline.outcome), timeline.outcome.algorithm), planner)
+    if timeline.plan is not None:
+        planned = Sheet(loaded(board_of(timeline.plan), timeline.plan.algorithm), "planned")
+        planned.settle("0F0")
+        state.sheets.append(planned)
+        state.message = "measured; Tab shows what was planned"
+    return state
 
 
 def _of_file(name: str, source: ProblemSource) -> tuple[Outcome, PipelinePlanner]:

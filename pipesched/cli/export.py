@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -29,23 +30,68 @@ def command(
         str | None,
         typer.Option(help=f"{', '.join(formats_that_hold(SCHEDULE))}; default: as -o ends.", metavar="FORMAT"),
     ] = None,
+    framework: Annotated[
+        str | None,
+        typer.Option(
+            "--for",
+            help="Instead of a format: the options that make a framework train by it: megatron, torchtitan, deepspeed,"
+            " primus, zero-bubble.",
+            metavar="FRAMEWORK",
+        ),
+    ] = None,
+    layers: Annotated[
+        str | None,
+        typer.Option(
+            "--layers",
+            help="With --for: the decoder layers of each stage; default: those of the config, if it has them.",
+            metavar="N,N..",
+        ),
+    ] = None,
     problem: ProblemSource,
     algorithm: dict[str, Any],
     figure: Any,
     target: Target,
 ) -> None:
-    """Write a schedule for PyTorch, for a trace viewer, as a figure, or as JSON.
+    """Write a schedule for PyTorch, for a trace viewer, as a figure, or as JSON; or hand it over to a framework.
 
     Text goes to standard output unless -o names a file; so does a picture with -o -.
     """
+    from pipesched.errors import ConfigError
     from pipesched.file_formats.files import content_of
     from pipesched.file_formats.registry import SCHEDULE
     from pipesched.pipeline.check import checked
 
+    if framework is not None:
+        _hand_over(framework, layers, to, lambda: _outcome(file, algo, problem, algorithm), target)
+        return
+    if layers is not None:
+        raise ConfigError("--layers: has no effect without --for, which names a framework")
     form = _format(to, target)
     outcome = _outcome(file, algo, problem, algorithm)
     checked(outcome.schedule)
     _deliver(content_of(outcome, form, SCHEDULE, figure), target)
+
+
+def _hand_over(framework: str, layers: str | None, to: str | None, made: Callable[[], Outcome], target: Target) -> None:
+    """Print, or write, the options that make a framework train by a schedule."""
+    from pipesched.cli.typed import whole_number
+    from pipesched.errors import ConfigError
+    from pipesched.file_formats.files import refuse_existing
+    from pipesched.handover.hand_over import FRAMEWORKS, hand_over
+    from pipesched.names import require_name
+
+    if to is not None:
+        raise ConfigError("--to: a format; give either it or --for, which prints options")
+    require_name(FRAMEWORKS, framework, "framework", "for")
+    if target.path not in (None, "-"):
+        refuse_existing(Path(str(target.path)), target.force)
+    counts = None if layers is None else [whole_number("--layers", part, least=0) for part in layers.split(",")]
+    outcome = made()
+    try:
+        text = hand_over(outcome, framework, layers=counts)
+    except ConfigError as error:
+        raise (error.at("--layers") if error.key == "layers" else error) from None
+    _deliver(text, target)
 
 
 def _format(to: str | None, target: Target) -> Format:

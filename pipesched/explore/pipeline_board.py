@@ -40,6 +40,7 @@ class Fixed:
     users: Sequence[Sequence[int]]
     bound: int
     orders: Sequence[Sequence[int]]  # of the whole plan
+    lengths: Sequence[int] | None = None  # of operations, where they are their own: measured
 
     @cached_property
     def home(self) -> dict[int, int]:
@@ -51,7 +52,7 @@ class Fixed:
         """Return what is fixed of a schedule."""
         tasks = timed_tasks(schedule)
         ticks = lower_bound(schedule).ticks if bound is None else bound
-        return cls(tasks.inputs, tasks.waits, users_of(tasks), ticks, schedule.plan.orders)
+        return cls(tasks.inputs, tasks.waits, users_of(tasks), ticks, schedule.plan.orders, schedule.lengths)
 
 
 @dataclass(frozen=True, eq=False)
@@ -66,7 +67,7 @@ class PipelineBoard:
     @cached_property
     def schedule(self) -> Schedule:
         """The schedule."""
-        return self.given or schedule_plan(self.problem, self.plan)
+        return self.given or schedule_plan(self.problem, self.plan, self.fixed.lengths)
 
     @cached_property
     def tasks(self) -> TimedTasks:

@@ -100,7 +100,7 @@ def _page(result: Any, _view: View) -> str:
 
 
 def _pages() -> dict[str, Writer]:
-    explained = (kind for kind, capability in CAPABILITIES.items() if capability.outcome)
+    explained = (kind for kind, capability in CAPABILITIES.items() if capability.outcomes)
     return dict.fromkeys((SCHEDULE, COMPARISON, *explained), _page)
 
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from decimal import Decimal
 from fractions import Fraction
 from itertools import chain
@@ -22,7 +23,7 @@ from pipesched.errors import ConfigError, InvalidSchedule
 from pipesched.file_formats.json_text import VERSION, get, parse_document, require_version
 from pipesched.file_formats.layers_json import layers_document, problem_of
 from pipesched.file_formats.solver_json import report_of, solver_document, wrong_solver_claims
-from pipesched.outcome import Outcome
+from pipesched.outcome import MEASURED, Outcome
 from pipesched.pipeline.layers import SIZES
 from pipesched.pipeline.ops import Op, Pair, Slot, parse_op, parse_slot, parse_transfer
 from pipesched.pipeline.plan import plan_from_slots
@@ -33,6 +34,7 @@ from pipesched.words import Status
 
 FORMAT = "pipesched.schedule"
 NEVER_NULL = ("costs.forward", "memory.static")  # in a document no default stands for them
+MOST_RESOLVED = 12  # digits behind the point, of the times of a measured schedule
 MOST_PLACES = 30  # digits before or behind the point
 UNPROVED = (Status.HEURISTIC, Status.FEASIBLE)  # what may be said of any schedule
 
@@ -244,6 +246,9 @@ class _WrittenSlot(NamedTuple):
 def _schedule(problem: Problem, content: dict[str, Any]) -> Schedule:
     if problem.placement is None:
         raise ConfigError('problem.placement must be a list of devices or "bidirectional"')
+    is_measured = content.get("algorithm") == MEASURED
+    if is_measured:
+        problem = replace(problem, costs=replace(problem.costs, resolution=_resolution(content)))
     rows = _entries(problem, content, "devices", parse_slot)
     moves = _entries(problem, content, "transfers", parse_transfer) if "transfers" in content else []
     slots = [[entry.slot for entry in row] for row in rows]
@@ -254,7 +259,21 @@ def _schedule(problem: Problem, content: dict[str, Any]) -> Schedule:
         for op in entry.slot if isinstance(entry.slot, Pair) else (entry.slot,):
             number = plan.index.number(op)
             starts[number], ends[number] = entry.start, entry.end
-    return _as_written(Schedule(problem, plan, starts, ends))
+    schedule = Schedule(problem, plan, starts, ends, own_lengths=is_measured)
+    return schedule if is_measured else _as_written(schedule)
+
+
+def _resolution(content: dict[str, Any]) -> int:
+    """Return how fine the times in a document are: the power of ten that makes them whole, up to MOST_RESOLVED."""
+    rows = (row for key in ("devices", "transfers") for row in _lists(content.get(key)))
+    entries = (entry for row in rows for entry in _lists(row) if isinstance(entry, dict))
+    times = (entry.get(key) for entry in entries for key in ("start", "end"))
+    places = max((-time.as_tuple().exponent for time in times if isinstance(time, Decimal)), default=0)  # type: ignore[operator]
+    return int(10 ** min(max(places, 0), MOST_RESOLVED))
+
+
+def _lists(value: Any) -> list[Any]:
+    return value if isinstance(value, list) else []
 
 
 def _parsed_waits(content: dict[str, Any]) -> list[tuple[Op, Op]]:

@@ -62,11 +62,23 @@ def lower_bound(schedule: Schedule) -> Bound:
 
     It holds for the placement and the kinds of operations of the schedule. Bounds that count the budget apply only to a
     schedule that fits it. Every makespan is a sum of costs, so the bound is rounded up to a multiple of their greatest
-    common divisor.
+    common divisor. Where operations have lengths of their own, it is one for those lengths.
     """
+    if schedule.own_lengths:
+        return replace(highest(_own_bounds(schedule), 1), per_unit=schedule.problem.ticks.per_unit)
     single = _Single(schedule.problem, schedule.plan.index.letters, paired=bool(schedule.plan.pairs))
     best = highest(_bounds(single, within_budget=schedule.fits), single.quantum)
     return replace(best, per_unit=schedule.problem.ticks.per_unit)
+
+
+def _own_bounds(schedule: Schedule) -> Iterator[Bound]:
+    """Yield bounds on the makespan of every order in which each operation lasts as long as in this schedule."""
+    graph, plan = schedule.graph, schedule.plan
+    yield Bound(critical_path(graph), "critical path of one microbatch")
+    before, after = heads(graph), tails(graph)
+    for device, order in enumerate(plan.orders):
+        jobs = [Job(before[task], graph.durations[task], after[task]) for task in order]
+        yield Bound(jackson_preemptive(jobs), f"Jackson's preemptive schedule of device {device}")
 
 
 def problem_bounds(problem: Problem, letters: str, *, paired: bool) -> Iterator[Bound]:

@@ -164,7 +164,15 @@ def _devices_of(schedule: Schedule) -> list[int]:
 
 
 def _wrong_lengths(schedule: Schedule) -> Iterator[str]:
-    """Yield durations other than an operation's cost; of a pair, `overlap` by its forward's stage, or else the sum."""
+    """Yield durations other than an operation's cost; of a pair, `overlap` by its forward's stage, or else the sum.
+
+    Of operations with lengths of their own, as measured ones, those that end before they start.
+    """
+    if schedule.own_lengths:
+        for number in _planned(schedule):
+            if schedule.end_ticks[number] < schedule.start_ticks[number]:
+                yield f"{schedule.plan.index.op(number)} ends before it starts"
+        return
     problem, index, costs = schedule.problem, schedule.plan.index, schedule.problem.ticks
     tables = {
         "F": costs.forward,

@@ -7,7 +7,7 @@ Measures are in the user's units. Those that end in `_ticks` or `_grains` are th
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from functools import cached_property
 from itertools import accumulate, chain
@@ -15,7 +15,7 @@ from numbers import Integral
 from operator import add, itemgetter, sub
 from typing import Any, NamedTuple
 
-from pipesched.checks import require_sequence, require_type, shown
+from pipesched.checks import require_flag, require_sequence, require_type, shown
 from pipesched.core.tasks import TaskGraph
 from pipesched.core.timing import earliest_times
 from pipesched.display import HasPage
@@ -43,7 +43,8 @@ class Schedule(HasPage):
     """A plan of a problem with times: `start_ticks` and `end_ticks` are by operation number (-1: it does not run).
 
     The backward of a pair has the times of the pair. `schedule_plan` makes a schedule whose operations run as early as
-    they can. Raises ConfigError when plan and times are not for the problem, and for a time that is no int. Whether the
+    they can. With `own_lengths` operations last what their times say, as in a measured step, not what the problem's
+    costs do. Raises ConfigError when plan and times are not for the problem, and for a time that is no int. Whether the
     times are legal is for `check` to say.
     """
 
@@ -51,6 +52,7 @@ class Schedule(HasPage):
     plan: Plan
     start_ticks: Sequence[int]
     end_ticks: Sequence[int]
+    own_lengths: bool = field(default=False, kw_only=True)
 
     def __post_init__(self) -> None:
         require_problem(self.problem)
@@ -62,6 +64,7 @@ class Schedule(HasPage):
                 given, due = len(getattr(self, key)), self.plan.index.size
                 raise ConfigError(f"needs a time for each of the {due} operations; this has {given}", key)
             object.__setattr__(self, key, _ints(getattr(self, key), key))
+        require_flag(self.own_lengths, "own_lengths")
 
     def __repr__(self) -> str:
         sizes = f"{self.problem.devices} devices, {self.problem.microbatches} microbatches"
@@ -72,8 +75,19 @@ class Schedule(HasPage):
 
     @cached_property
     def graph(self) -> TaskGraph:
-        """The task graph of the plan."""
-        return lower_plan(self.problem, self.plan)
+        """The task graph of the plan; with own lengths these are the durations."""
+        graph = lower_plan(self.problem, self.plan)
+        if not self.own_lengths:
+            return graph
+        lengths = [0] * len(graph.durations)
+        for number in chain(*self.plan.machines):
+            lengths[number] = self.end_ticks[number] - self.start_ticks[number]
+        return replace(graph, durations=lengths)
+
+    @property
+    def lengths(self) -> Sequence[int] | None:
+        """The lengths of operations in ticks, by their numbers (a pair's that of its forward), where they are own."""
+        return self.graph.durations if self.own_lengths else None
 
     def timeline(self, device: int) -> list[TimedSlot]:
         """Return the slots of a device in order, with their starts and ends in the user's time unit.
@@ -311,35 +325,47 @@ class Schedule(HasPage):
         return [device for device, (peak, capacity) in enumerate(pairs) if capacity is not None and peak > capacity]
 
 
-def schedule_plan(problem: Problem, plan: Plan) -> Schedule:
+def schedule_plan(problem: Problem, plan: Plan, lengths: Sequence[int] | None = None) -> Schedule:
     """Return `plan` with every slot as early as its order and dependencies allow.
 
-    A placement that the problem leaves open is that of the plan. Raises Deadlock with the cycle of operations,
-    InvalidSchedule when an operation waits for one that the plan lacks, and ConfigError for a plan of another problem.
+    With `lengths`, in ticks by the numbers of operations (`Schedule.lengths` of a measured one), slots last so long
+    instead of what the costs say. A placement that the problem leaves open is that of the plan. Raises Deadlock with
+    the cycle of operations, InvalidSchedule when an operation waits for one that the plan lacks, and ConfigError for a
+    plan of another problem.
     """
     wrong = mismatch(require_problem(problem), require_type(plan, Plan, "a Plan (of pipesched.plan, say)", "plan"))
     if wrong:
         raise ConfigError(wrong, "plan")
     problem = settled(problem, plan)
     graph = lower_plan(problem, plan)
+    if lengths is not None:
+        graph = replace(graph, durations=lengths)
     try:
         starts, ends = earliest_times(graph, plan.machines)
     except Deadlock as error:
         raise Deadlock(_explain(error, plan), error.cycle, error.awaited) from None
     for forward, backward in plan.pairs.items():
         starts[backward], ends[backward] = starts[forward], ends[forward]
-    return timed_schedule(problem, plan, starts, ends, graph)
+    return timed_schedule(problem, plan, starts, ends, graph, own_lengths=lengths is not None)
 
 
 def timed_schedule(
-    problem: Problem, plan: Plan, starts: Sequence[int], ends: Sequence[int], graph: TaskGraph
+    problem: Problem,
+    plan: Plan,
+    starts: Sequence[int],
+    ends: Sequence[int],
+    graph: TaskGraph,
+    *,
+    own_lengths: bool = False,
 ) -> Schedule:
     """Return a Schedule that need not lower its plan again, because `graph` is its task graph; times are in ticks.
 
     Nothing is checked: problem, plan and times are those that the graph was made of, and that it gave.
     """
     schedule = object.__new__(Schedule)
-    vars(schedule).update(problem=problem, plan=plan, start_ticks=starts, end_ticks=ends, graph=graph)
+    vars(schedule).update(
+        problem=problem, plan=plan, start_ticks=starts, end_ticks=ends, graph=graph, own_lengths=own_lengths
+    )
     return schedule
 
 

@@ -44,10 +44,11 @@ def _at_earliest(schedule: Schedule, tasks: TimedTasks) -> tuple[Schedule, Timed
     """Return the schedule of the same plan with every operation as early as it can be."""
     if tasks.can_run and all(tasks.starts[task] == tasks.allowed[task] for task in tasks.topological):
         return schedule, tasks
-    early = schedule_plan(schedule.problem, schedule.plan)
+    early = schedule_plan(schedule.problem, schedule.plan, schedule.lengths)
     return early, timed_tasks(early)
 
 
-def explained_outcome(explanation: Explanation) -> Outcome:
-    """Return the schedule that an explanation is about, with the name of what made it."""
-    return Outcome(explanation.algorithm or "plan", explanation.schedule)
+def explained_outcomes(explanation: Explanation) -> list[tuple[str, Outcome]]:
+    """Return the schedule that an explanation is about, with its title and the name of what made it."""
+    outcome = Outcome(explanation.algorithm or "plan", explanation.schedule)
+    return [(outcome.title, outcome)]

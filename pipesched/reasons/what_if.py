@@ -30,13 +30,27 @@ def what_if(schedule: Schedule, stage: int, kind: str, factor: Fraction, plan_ag
     """Return the makespan if one cost of a stage is `factor` times what it is. `kind` is a letter, or "overlap"."""
     problem = schedule.problem
     changed = replace(problem, costs=_changed(problem.costs, stage, kind, factor), layers=None)
-    same = schedule_plan(changed, schedule.plan).makespan
+    same = schedule_plan(changed, schedule.plan, _lengths(schedule, changed, stage, kind, factor)).makespan
     if plan_again is None:
         return WhatIf(same, None)
     try:
         return WhatIf(same, plan_again(changed).schedule.makespan)
     except (ConfigError, NoSchedule):
         return WhatIf(same, None)
+
+
+def _lengths(schedule: Schedule, changed: Problem, stage: int, kind: str, factor: Fraction) -> list[int] | None:
+    """Return the own lengths of a schedule's operations, those of one kind and stage changed, in ticks of `changed`."""
+    if schedule.lengths is None:
+        return None
+    index, pairs = schedule.plan.index, schedule.plan.pairs
+    scale = Fraction(changed.ticks.per_unit, schedule.problem.ticks.per_unit)
+    letter = "F" if kind == OVERLAP else kind
+    row = set(index.row(letter, stage))
+    return [
+        int(length * scale * (factor if number in row and (number in pairs) == (kind == OVERLAP) else 1))
+        for number, length in enumerate(schedule.lengths)
+    ]
 
 
 def _changed(costs: Costs, stage: int, kind: str, factor: Fraction) -> Costs:

@@ -88,9 +88,10 @@ def _avoidable(explanation: Explanation) -> Text:
 
 def _earliest(explanation: Explanation) -> Iterator[Text]:
     """Say, of a schedule that is late, what its order takes without that, which costs and moves are about."""
-    makespan = schedule_plan(explanation.schedule.problem, explanation.schedule.plan).makespan
+    schedule = explanation.schedule
+    makespan = schedule_plan(schedule.problem, schedule.plan, schedule.lengths).makespan
     if makespan != explanation.makespan:
-        time = f"{number(makespan)} {explanation.schedule.problem.time_unit}".rstrip()
+        time = f"{number(makespan)} {schedule.problem.time_unit}".rstrip()
         yield Text(f"the same order at its earliest times takes {time}: costs and moves below change that")
 
 

@@ -45,14 +45,13 @@ def test_help_of_a_command(cli: Cli, command: str) -> None:
     "args",
     [
         ["nosuch"],
-        ["check", "a", "b"],
+        ["init", "a", "b"],
         ["run", "--nosuch"],
         ["run", "--devices"],
         ["run", "--json=yes"],
         ["show"],
         ["check"],
         ["list", "--all"],
-        ["init", "a", "b"],
     ],
     ids=" ".join,
 )

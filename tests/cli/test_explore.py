@@ -6,11 +6,14 @@ import importlib.util
 import subprocess
 import sys
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import pytest
 
+import pipesched
 from pipesched.cli import explore as command
+from tests.measured.traces_of_runs import replayed, torch_traces
 
 Completed = subprocess.CompletedProcess[str]
 
@@ -66,6 +69,25 @@ def test_an_algorithm_a_config_or_a_file(cli: Callable[..., Completed], begun: l
     assert cli("init", "c.yaml").returncode == 0
     assert cli("explore", "c.yaml").returncode == 0
     assert begun.pop()
+
+
+def test_traces_of_a_run(cli: Callable[..., Completed], begun: list[Any], tmp_path: Path) -> None:
+    """What was measured, a move of which keeps its lengths, and what was planned beside it."""
+    problem = pipesched.make_problem(devices=2, microbatches=4, forward=1, backward=2, time_unit="us")
+    outcome = pipesched.run(problem, "1f1b")
+    pipesched.write(outcome, tmp_path / "plan.json")
+    steps = [replayed(outcome.schedule, lambda slot: 1000 + 7 * slot.microbatch, begin=one) for one in (0, 90_000)]
+    files = [str(path) for path in torch_traces(tmp_path, steps, [0, 500], apart=True)]
+    done = cli("explore", *files, "--plan", "plan.json")
+    assert done.returncode == 0, done.stderr
+    state, pool, _ = begun.pop()
+    assert pool is None
+    assert [sheet.version.algorithm for sheet in state.sheets] == ["measured", "1f1b"]
+    board = state.board
+    moved = board.reordered(0, board.plan.orders[0])
+    assert moved.tasks.durations == board.tasks.durations
+    assert max(moved.tasks.durations) == 1.021 * board.problem.ticks.per_unit
+    assert state.plan("naive"), state.message
 
 
 def test_empty_takes_the_operations_of_list_or_of_an_algorithm(cli: Callable[..., Completed], begun: list[Any]) -> None:

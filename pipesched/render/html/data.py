@@ -88,23 +88,31 @@ def looks_data(palette: Palette) -> dict[str, Any]:
 
 
 def plan_data(schedule: Schedule) -> dict[str, Any]:
-    """Return the orders of devices and lanes and the wait edges: as texts, or packed where there are many."""
-    late = _late_starts(schedule)
-    plan = schedule.plan
+    """Return the orders of devices and lanes and the wait edges: as texts, or packed where there are many.
+
+    With them starts that are later than they could be, and lengths that are the operations' own, position by position.
+    """
+    late, plan = _late_starts(schedule), schedule.plan
+    lengths = None
+    if schedule.own_lengths:
+        lengths = [schedule.graph.durations[number] for order in plan.machines for number in order]
     if len(plan) > MOST_PLAIN:
-        return {"packed": packed(plan, late)}
+        return {"packed": packed(plan, late, lengths)}
     op = plan.index.op
     return {
         "orders": [[str(slot) for slot in plan.slots(device)] for device in range(len(plan.orders))],
         "lanes": [[str(op(number)) for number in lane] for pair in plan.lanes for lane in pair],
         "waits": [[str(op(before)), str(op(after))] for before, after in plan.waits],
         "starts": late,
+        "lengths": lengths,
     }
 
 
 def _late_starts(schedule: Schedule) -> list[int] | None:
     """Return the starts by device (then lane) and position, if some are later than they could be, else None."""
     starts = schedule.start_ticks
+    if schedule.own_lengths:
+        return [starts[number] for order in schedule.plan.machines for number in order]
     try:
         if all(map(int.__eq__, schedule_plan(schedule.problem, schedule.plan).start_ticks, starts)):
             return None
@@ -154,7 +162,8 @@ def _bound_without_budget(schedule: Schedule) -> int:
     """Return the bound in ticks that also holds for schedules over the budget."""
     memory = replace(schedule.problem.memory, budget=None)
     problem = replace(schedule.problem, memory=memory)
-    free = timed_schedule(problem, schedule.plan, schedule.start_ticks, schedule.end_ticks, schedule.graph)
+    times = schedule.start_ticks, schedule.end_ticks
+    free = timed_schedule(problem, schedule.plan, *times, schedule.graph, own_lengths=schedule.own_lengths)
     return lower_bound(free).ticks
 
 

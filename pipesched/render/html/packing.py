@@ -6,6 +6,7 @@
     the microbatch of each slot (and of its backward, in a pair), less the one that its sort had last and one more
     the wait edges: differences of the earlier and of the later operation
     where times are late: 1, and the start of each slot less the start of the one before it; else 0
+    where operations have lengths of their own: 1, and each less the one before it; else 0
 """
 
 from __future__ import annotations
@@ -19,8 +20,8 @@ from pipesched.pipeline.plan import Plan
 ALONE = 0  # instead of the row of a backward: the slot is no pair
 
 
-def packed(plan: Plan, starts: Sequence[int] | None = None) -> str:
-    """Return the orders, pairs, lanes and wait edges of a plan, and `starts` in the same order, as base64 text."""
+def packed(plan: Plan, starts: Sequence[int] | None = None, lengths: Sequence[int] | None = None) -> str:
+    """Return a plan as base64 text: orders, pairs, lanes, wait edges, and `starts` and `lengths` in the same order."""
     numbers: list[int] = [len(plan.lanes)]
     microbatches: list[int] = []
     for order in plan.machines:
@@ -40,8 +41,9 @@ def packed(plan: Plan, starts: Sequence[int] | None = None) -> str:
     numbers.append(len(plan.waits))
     for column_of_waits in zip(*plan.waits, strict=True):
         numbers += _differences(column_of_waits)
-    numbers.append(int(starts is not None))
-    numbers += _differences(starts or ())
+    for times in (starts, lengths):
+        numbers.append(int(times is not None))
+        numbers += _differences(times or ())
     return compressed(_bytes(numbers))
 
 

@@ -59,26 +59,21 @@ def titled(result: object) -> list[Titled]:
     if isinstance(result, Schedule):
         return [("plan", Outcome("plan", result))]
     if isinstance(result, Outcome):
-        return [(_title(result), result)]
+        return [(result.title, result)]
     if isinstance(result, Comparison):
         found = [(entry.label, entry.outcome) for entry in result if entry.outcome is not None]
         if not found:
             raise NotApplicable("html: this comparison holds no schedule to show")
         return found
     if _explains(result):
-        outcome = capability_of(result).load("outcome")(result)  # type: ignore[union-attr]
-        return [(_title(outcome), outcome)]
+        found = capability_of(result).load("outcomes")(result)  # type: ignore[union-attr]
+        return [*found]
     raise ConfigError(f"must be an Outcome, a Schedule, a Comparison or an Explanation, not {shown(result)}", "result")
-
-
-def _title(outcome: Outcome) -> str:
-    name = outcome.problem.name
-    return f"{outcome.algorithm} {name}" if name else outcome.algorithm
 
 
 def _explains(result: object) -> bool:
     capability = capability_of(result)
-    return capability is not None and bool(capability.outcome)
+    return capability is not None and bool(capability.outcomes)
 
 
 def in_script(text: str) -> str:

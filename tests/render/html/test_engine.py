@@ -15,7 +15,7 @@ from pipesched.core.order_moves import legal_places
 from pipesched.errors import Deadlock, NotApplicable, PipeschedError
 from pipesched.file_formats.json_text import dump
 from pipesched.file_formats.schedule_json import document, parse
-from pipesched.outcome import Outcome
+from pipesched.outcome import MEASURED, Outcome
 from pipesched.pipeline.schedule import Schedule, schedule_plan
 from pipesched.reasons.explain import explain
 from pipesched.reasons.timed import timed_tasks
@@ -120,7 +120,16 @@ def late(outcome: Outcome) -> Outcome:
     return Outcome(outcome.algorithm, Schedule(outcome.problem, schedule.plan, *times))
 
 
-EXPLAINED = [*OUTCOMES[::3], *map(late, OUTCOMES[::17])]
+def measured(outcome: Outcome, random: Random) -> Outcome:
+    """The same order, each operation with a length of its own and later than it could be."""
+    schedule = outcome.schedule
+    lengths = [length + random.randint(0, 5) if length else 0 for length in schedule.graph.durations]
+    replay = schedule_plan(outcome.problem, schedule.plan, lengths)
+    later = [[time if time < 0 else time + 3 for time in times] for times in (replay.start_ticks, replay.end_ticks)]
+    return Outcome(MEASURED, Schedule(outcome.problem, schedule.plan, *later, own_lengths=True))
+
+
+EXPLAINED = [*OUTCOMES[::3], *map(late, OUTCOMES[::17]), *(measured(one, Random(3)) for one in OUTCOMES[::11])]
 
 
 @pytest.fixture(scope="module")

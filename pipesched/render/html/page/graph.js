@@ -15,6 +15,7 @@ async function scheduleOf(data) {
     s.task[backward] = forward;
   }
   fillColumns(s);
+  if (s.lengths) s.orders.flat().forEach((t, place) => { s.duration[t] = s.lengths[place]; });
   return Object.assign(s, arcsInto(size, use => eachArc(s, use)));
 }
 

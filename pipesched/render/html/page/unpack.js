@@ -14,14 +14,14 @@ function numbersOf({ letters, S, M }, text) {
   return numbers.includes(-1) ? null : numbers;
 }
 
-function named(s, { orders, lanes, waits, starts }) {
+function named(s, { orders, lanes, waits, starts, lengths }) {
   const pairs = new Map();
   const numbers = rows => rows.map(row => row.map(text => {
     const [number, backward] = numbersOf(s, text);
     if (backward !== undefined) pairs.set(number, backward);
     return number;
   }));
-  return { orders: numbers([...orders, ...lanes]), pairs, waits: numbers(waits), late: starts };
+  return { orders: numbers([...orders, ...lanes]), pairs, waits: numbers(waits), late: starts, lengths };
 }
 
 async function numbersIn(text) {
@@ -63,6 +63,6 @@ function unpacked({ P, M }, numbers) {
     });
   });
   const count = next(), before = differences(count), after = differences(count);
-  const late = next() ? differences(orders.flat().length) : null;
-  return { orders, pairs, waits: before.map((earlier, i) => [earlier, after[i]]), late };
+  const slots = orders.flat().length, late = next() ? differences(slots) : null, lengths = next() ? differences(slots) : null;
+  return { orders, pairs, waits: before.map((earlier, i) => [earlier, after[i]]), late, lengths };
 }

@@ -1,0 +1,149 @@
+"""Traces of a run on the command line: reading them as one timeline, and drawing that."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from pipesched.cli.chart_options import ChartOptions
+from pipesched.cli.options import ProblemSource, Screen
+from pipesched.errors import ConfigError
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+    from pipesched.measured.timeline import Timeline
+    from pipesched.outcome import Outcome
+    from pipesched.render.marks import MarkLines
+
+TIMELINE = "timeline"  # the kind of result that is written
+Plan = Annotated[
+    str | None,
+    typer.Option(
+        "--plan",
+        help="With traces: the schedule that was planned (JSON, or PyTorch's CSV), to draw above what was measured.",
+        metavar="FILE",
+        show_default=False,
+    ),
+]
+
+
+def are_traces(files: Sequence[str]) -> bool:
+    """Return whether files are meant as the traces of a run: several, or one that looks like a trace."""
+    from pipesched.measured.files import is_trace
+
+    return len(files) > 1 or (len(files) == 1 and files[0] != "-" and is_trace(files[0]))
+
+
+def all_traces(words: Sequence[str]) -> bool:
+    """Return whether words, which may be algorithms and configs too, are all files that look like traces."""
+    from pipesched.measured.files import is_trace
+
+    return bool(words) and all(map(is_trace, words))
+
+
+def refuse_plan(plan: str | None) -> None:
+    """Raise ConfigError for a plan without traces."""
+    if plan is not None:
+        raise ConfigError("--plan: goes with the traces of a run, which are drawn below it")
+
+
+def read_timeline(files: Sequence[str], plan: str | None, source: ProblemSource) -> Timeline:
+    """Return the measured timeline of traces, one file a rank.
+
+    The config of `source` gives a CSV plan its costs, and else Primus's chunks their placement. Raises ConfigError, and
+    InvalidSchedule where no clocks fit.
+    """
+    import sys
+
+    from pipesched.cli.output import waiting
+    from pipesched.measured.files import is_primus_file
+    from pipesched.measured.timeline import read_traces
+
+    planned = None if plan is None else _planned(plan, source)
+    placement = None
+    if source.config is not None or source.overrides:
+        if is_primus_file(files[0]):
+            placement = _placement(source)
+        elif plan is None or not _lacks_costs(plan):
+            raise ConfigError(
+                f"{files[0]}: a trace of torch.profiler names its stages; configs and their options go with Primus's"
+                " files, and with a plan in CSV"
+            )
+    with waiting(f"reading {len(files)} traces"):
+        timeline = read_traces(files, plan=planned, placement=placement)
+    for note in timeline.notes:
+        print(f"pipesched: note: {note}", file=sys.stderr)
+    return timeline
+
+
+def _planned(plan: str, source: ProblemSource) -> Outcome:
+    from pipesched.cli.reading import read_schedule
+
+    return read_schedule(plan, source if _lacks_costs(plan) else ProblemSource(None, {})).outcome
+
+
+def _lacks_costs(plan: str) -> bool:
+    """Return whether a plan is a CSV."""
+    from pipesched.file_formats.files import lacks_costs, read_file
+
+    return plan != "-" and lacks_costs(read_file(plan))
+
+
+def _placement(source: ProblemSource) -> Any:
+    """Return the placement of a config, or of the option alone; None where it is left open."""
+    from pipesched.cli.reading import flags_of_problem, given_config
+    from pipesched.pipeline.given_numbers import is_several
+
+    if source.config is not None:
+        return given_config(source, notes=False).problem.placement
+    others = [name for name in source.overrides if name != "placement"]
+    if others:
+        raise ConfigError("has no effect on traces, beside a config of their placement", others[0])
+    given = source.overrides["placement"]
+    with flags_of_problem():
+        return list(given) if is_several(given) else None if given == "auto" else given
+
+
+def print_charts(
+    console: Console, timeline: Timeline, chart: ChartOptions, screen: Screen, marks: MarkLines | None = None
+) -> None:
+    """Print what was planned and, below it, what was measured, on one scale; `marks` are of what was measured."""
+    from pipesched.cli.output import chart_of
+    from pipesched.render.summary import heading
+
+    view = chart.view()
+    outcomes = [outcome for _, outcome in timeline.outcomes]
+    for outcome in outcomes:
+        is_last = outcome is outcomes[-1]
+        more = {
+            "together": [one.schedule for one in outcomes],
+            "show_legend": is_last,
+            "marks": marks if is_last else None,
+        }
+        console.print(heading(outcome))
+        console.print(chart_of(outcome, view, screen, **more))
+        console.print()
+
+
+def print_timeline(timeline: Timeline, chart: ChartOptions, screen: Screen) -> None:
+    """Print the JSON document of the measured schedule, or charts, summary and measured costs."""
+    from pipesched.cli.output import console_for, print_json, print_where_idle
+    from pipesched.measured.table import costs_table, remarks
+    from pipesched.render.summary import summary
+
+    if screen.as_json:
+        from pipesched.file_formats.schedule_json import document
+
+        print_json(document(timeline.outcome))
+        return
+    console = console_for(screen)
+    print_charts(console, timeline, chart, screen)
+    console.print(summary(timeline.outcome, brief=console.width < 80))
+    print_where_idle(console, timeline.outcome)
+    console.print()
+    console.print(costs_table(timeline))
+    for remark in remarks(timeline):
+        console.print(remark)

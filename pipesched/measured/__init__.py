@@ -1,0 +1,1 @@
+"""Measured timelines: what the ranks of a run recorded becomes one schedule on one clock, with measured costs."""

@@ -1,0 +1,53 @@
+"""`export --for`: the text on standard output, refusals on standard error alone."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from subprocess import CompletedProcess
+
+import pytest
+
+Cli = Callable[..., "CompletedProcess[str]"]
+SMALL = ["--devices", "4", "--stages", "4", "--microbatches", "8"]
+
+
+def test_text(cli: Cli) -> None:
+    """Flags to paste, with a remark; layers as the layout."""
+    result = cli("export", "-a", "1f1b", *SMALL, "--for", "megatron", "--layers", "5,6,6,3")
+    assert (result.returncode, result.stderr) == (0, "")
+    assert result.stdout.splitlines()[0] == (
+        "--pipeline-model-parallel-size 4 --pipeline-model-parallel-layout 'Et*5|t*6|t*6|t*3L'"
+    )
+    assert all(line.startswith("# ") for line in result.stdout.splitlines()[1:])
+
+
+def test_a_file(cli: Cli, tmp_path: Path) -> None:
+    """A schedule of a file is handed over too, and the text can be written."""
+    assert cli("run", "1f1b", *SMALL, "-o", "mine.json").returncode == 0
+    assert cli("export", "mine.json", "--for", "primus", "-o", "primus.yaml").returncode == 0
+    assert (tmp_path / "primus.yaml").read_text().startswith("pp_algorithm: 1f1b\n")
+
+
+def test_a_refusal(cli: Cli) -> None:
+    """Exit code 1, nothing on standard output: why, and the nearest that the framework has."""
+    result = cli("export", "-a", "zb-h1", *SMALL, "--for", "megatron")
+    assert (result.returncode, result.stdout) == (1, "")
+    assert "zb-h1 takes code; the nearest that it has is 1f1b" in result.stderr
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["--for", "megatorn"], "megatron"),
+        (["--for", "megatron", "--to", "json"], "--to"),
+        (["--for", "megatron", "--layers", "1,2"], "--layers"),
+        (["--for", "megatron", "--layers", "1,x,2,3"], "--layers"),
+        (["--layers", "1,2,3,4", "--to", "json"], "--layers"),
+    ],
+)
+def test_bad_input(cli: Cli, arguments: list[str], message: str) -> None:
+    """Exit code 2, with the flag at fault."""
+    result = cli("export", "-a", "1f1b", *SMALL, *arguments)
+    assert (result.returncode, result.stdout) == (2, "")
+    assert message in result.stderr
