@@ -106,5 +106,9 @@ class Deadlock(InvalidSchedule):
         self.awaited = tuple(awaited)
 
 
+class RankFailed(PipeschedError):
+    """Another rank of a training run failed, or is gone; the text names it, and the operation that it ran."""
+
+
 class WorkerDied(PipeschedError):
     """The process of a worker ended while it ran a call, and again when the call was repeated; the text names it."""
