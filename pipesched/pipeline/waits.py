@@ -61,16 +61,17 @@ def plan_of_times(problem: Problem, index: OpIndex, starts: Sequence[int]) -> Pl
         index,
         rows[: problem.devices],
         lanes=[LanePair(*pair) for pair in zip(lanes[::2], lanes[1::2], strict=True)],
-        waits=_waits(graph, starts, order, problem.devices) if lanes else [],
+        waits=waits_of_times(graph, starts, order, problem.devices) if lanes else [],
     )
 
 
-def waits_of_times(graph: TaskGraph, starts: Sequence[int], devices: int) -> list[tuple[int, int]]:
-    """Return the wait edges (before, after) with which a schedule keeps its memory, from its starts in ticks."""
-    return _waits(graph, starts, _in_order_of_time(graph, starts), devices)
+def waits_of_times(
+    graph: TaskGraph, starts: Sequence[int], order: Sequence[int], devices: int
+) -> list[tuple[int, int]]:
+    """Return the wait edges (before, after) with which a schedule keeps its memory.
 
-
-def _waits(graph: TaskGraph, starts: Sequence[int], order: Sequence[int], devices: int) -> list[tuple[int, int]]:
+    `starts` are in ticks; `order` holds the tasks that run by their starts, each behind all that it waits for.
+    """
     return [*chain.from_iterable(memory_waits(changes) for changes in _changes(graph, starts, order, devices))]
 
 

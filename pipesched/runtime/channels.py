@@ -1,12 +1,13 @@
 """Messages between neighbouring stages on CPUs, by gloo: a connection for each ordered pair of ranks that exchange any.
 
-A thread of each connection drops tensors when the receiver has them, because gloo does not tell otherwise; a receive
+A thread of each connection waits for the ends of its sends, because gloo does not tell of them otherwise; a receive
 makes its buffer when the tensor is needed. So no rank waits where its plan does not, and buffers live no longer than
 they must. Tags tell messages apart, so a rank need not take them in the order in which they were sent.
 """
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Iterable, Sequence
 from queue import SimpleQueue
 from threading import Event, Thread
@@ -61,6 +62,11 @@ class Channels:
         """Begin to receive; never called where `posts_early` is false."""
         raise NotImplementedError
 
+    def drop_sent(self) -> None:
+        """Let go of the tensors that have been received."""
+        for outbox in self._outgoing.values():
+            outbox.drop()
+
     def flush(self) -> None:
         """Wait until all that was sent has been received."""
         for outbox in self._outgoing.values():
@@ -80,8 +86,9 @@ class _Outbox:
     def __init__(self, group: Any) -> None:
         self._group = group
         self._queue: SimpleQueue[Any] = SimpleQueue()
-        self._errors: list[Exception] = []
-        self._thread = Thread(target=_keep_until_sent, args=(self._queue, self._errors), daemon=True)
+        self._ended: deque[Exception | None] = deque()  # filled by the thread: one entry a send, in order
+        self._kept: deque[Any] = deque()
+        self._thread = Thread(target=_wait_for_sends, args=(self._queue, self._ended), daemon=True)
         self._thread.start()
         self._end = finalize(self, self._queue.put, None)
 
@@ -89,29 +96,40 @@ class _Outbox:
         for tensor in tensors:
             if tensor.numel():
                 whole = tensor.contiguous()
-                self._queue.put((self._group.send([whole], 1, tag), whole))
+                self._kept.append(whole)
+                self._queue.put(self._group.send([whole], 1, tag))
+
+    def drop(self) -> None:
+        """Let go of what has been received. Raises the exception of a send that failed."""
+        while self._ended:
+            error = self._ended.popleft()
+            self._kept.popleft()
+            if error is not None:
+                raise error
 
     def flush(self) -> None:
         done = Event()
         self._queue.put(done)
         done.wait()
-        if self._errors:
-            raise self._errors[0]
+        self.drop()
 
     def close(self) -> None:
         self._end()
         self._thread.join()
+        self._kept.clear()
         self._group = None
 
 
-def _keep_until_sent(queue: SimpleQueue[Any], errors: list[Exception]) -> None:
-    """Wait for what is in the queue until None comes."""
+def _wait_for_sends(queue: SimpleQueue[Any], ended: deque[Exception | None]) -> None:
+    """Wait for each send in the queue until None comes. Tensors are dropped elsewhere, by the thread that made them."""
     while (entry := queue.get()) is not None:
         if isinstance(entry, Event):
             entry.set()
-        else:
-            try:
-                entry[0].wait()
-            except Exception as error:  # for whoever flushes
-                errors.append(error)
+            continue
+        error = None
+        try:
+            entry.wait()
+        except Exception as wrong:  # for the thread that sends
+            error = wrong
         del entry
+        ended.append(error)

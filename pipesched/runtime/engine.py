@@ -26,7 +26,7 @@ class Key(NamedTuple):
 
 
 class Engine:
-    """What a rank does in a step. `channels` may be None where no other rank is involved."""
+    """What a rank does in a step."""
 
     def __init__(
         self,
@@ -81,6 +81,7 @@ class Engine:
         """Run one operation: its inputs are there first, so that waiting is measured apart."""
         name, runner = str(op), self._runners[op.stage]
         self._transfers.before_operation()
+        self._channels.drop_sent()
         waited = self._wait_for_input(op, name)
         self._bytes_moved = 0
         start = self.measured.now()

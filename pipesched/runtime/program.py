@@ -7,7 +7,7 @@ exchange their messages in the same order.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from heapq import heapify, heappop, heappush
 from itertools import chain, pairwise
@@ -51,21 +51,20 @@ def message_of(op: Op, stages: int) -> Message | None:
     return None
 
 
-def with_waits(schedule: Schedule) -> Plan:
-    """Return the plan of a schedule; where it has transfers and no wait edges, with those that its times imply."""
-    plan = schedule.plan
-    if plan.waits or not any(chain.from_iterable(plan.lanes)):
-        return plan
-    return replace(plan, waits=waits_of_times(schedule.graph, schedule.start_ticks, schedule.problem.devices))
-
-
 def programs(schedule: Schedule) -> list[list[Step]]:
-    """Return the list of each device. Raises InvalidSchedule (Deadlock) for an order that cannot run."""
-    plan = with_waits(schedule)
+    """Return the list of each device. Raises InvalidSchedule (Deadlock) for an order that cannot run.
+
+    Where a plan has transfers and no wait edges, they follow from its times. Those between two devices are not waited
+    for: they change neither results nor the memory of a device.
+    """
+    plan, order = schedule.plan, _in_one_sequence(schedule)
+    if any(chain.from_iterable(plan.lanes)) and not plan.waits:
+        waits = waits_of_times(schedule.graph, schedule.start_ticks, order, schedule.problem.devices)
+        plan = replace(plan, waits=waits)
     placement, index = schedule.problem.settled_placement, plan.index
     rows = [_Row() for _ in range(schedule.problem.devices)]
     earlier = _predecessors_of_transfers(plan)
-    for number in _in_one_sequence(schedule, plan):
+    for number in order:
         for op in [index.op(number), *([index.op(plan.pairs[number])] if number in plan.pairs else [])]:
             device = placement.device(op.stage, op.microbatch, index.microbatches)
             if KINDS[op.kind].is_transfer:
@@ -127,8 +126,9 @@ def _predecessors_of_transfers(plan: Plan) -> dict[int, list[int]]:
     return before
 
 
-def _in_one_sequence(schedule: Schedule, plan: Plan) -> Iterator[int]:
-    """Yield the tasks of the whole plan by their starts, each behind all that it waits for on any device or lane."""
+def _in_one_sequence(schedule: Schedule) -> list[int]:
+    """Return the tasks of the whole plan by their starts, each behind all that it waits for on any device or lane."""
+    plan = schedule.plan
     orders = chain.from_iterable(map(pairwise, plan.machines))
     graph = lower_plan(schedule.problem, replace(plan, waits=[*plan.waits, *orders]))
     waiting = [len(before) for before in graph.predecessors]
@@ -137,16 +137,16 @@ def _in_one_sequence(schedule: Schedule, plan: Plan) -> Iterator[int]:
     def key(task: int) -> tuple[int, int, int]:
         return schedule.start_ticks[task], schedule.end_ticks[task], task
 
-    ready, done = [key(task) for task in planned if not waiting[task]], 0
+    ready, order = [key(task) for task in planned if not waiting[task]], list[int]()
     heapify(ready)
     while ready:
         task = heappop(ready)[-1]
-        yield task
-        done += 1
+        order.append(task)
         for after, _ in graph.successors[task]:
             waiting[after] -= 1
             if not waiting[after]:
                 heappush(ready, key(after))
-    if done < len(planned):
+    if len(order) < len(planned):
         schedule_plan(schedule.problem, plan)  # says which operations wait for each other
         raise InvalidSchedule("the operations of the plan wait for each other")
+    return order
