@@ -26,7 +26,7 @@ class Pool:
     def __init__(self, count: int, folder: Path) -> None:
         self.count, self.folder, self._started = count, folder, 0
         self._context = get_context("forkserver")
-        self._context.set_forkserver_preload(["torch.distributed.pipelining", "pipesched.runtime"])
+        self._context.set_forkserver_preload(["torch.distributed.pipelining", "pipesched.runtime.run"])
         self._start()
 
     def _start(self) -> None:

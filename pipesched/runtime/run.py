@@ -106,7 +106,7 @@ class Runtime:
                 are closed then: this runtime runs no more steps.
         """
         if self._team.is_closed:
-            raise RankFailed("a step before this one failed, and its connections are closed; make a new Runtime")
+            raise RankFailed("the connections are closed, by `close` or by a step that failed; make a new Runtime")
         self._engine.doing = "the begin of the step"
         try:
             self._begin(inputs, targets)
@@ -141,14 +141,19 @@ class Runtime:
         if lost and reason is None:
             reason = f"a rank is gone: {doing} on rank {rank} lost its connection in step {self._steps}"
         self._team.tell(reason or described(error, doing, rank, self._steps))
-        self._channels.close()
         self._mirrors.give_up()
-        self._mirrors.close()
+        self.close()
         for runner in self._runners.values():
             runner.drop_all()
         if reason is not None:
             raise RankFailed(reason) from None
         _name(error, f"{doing} on rank {rank}")
+
+    def close(self) -> None:
+        """Close the connections to other ranks, which also ends when nothing refers to the runtime any more."""
+        self._team.close()
+        self._channels.close()
+        self._mirrors.close()
 
     @staticmethod
     def _lost_connection(error: RuntimeError) -> bool:

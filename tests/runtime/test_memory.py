@@ -106,6 +106,6 @@ def test_offload_load_and_recompute_move_what_they_say(pool: Pool) -> None:
         for change in [*changes.get("L", []), *changes.get("R", [])]:
             assert change == pytest.approx(unit, rel=0.02)
         if saving == "offload":
-            assert sum(changes["L"]) == sum(sum(rank.host_bytes) for rank in ran)
+            assert sum(changes["L"]) == pytest.approx(sum(sum(rank.host_bytes) for rank in ran), rel=0.01)
             fractions = [rank.reported["freed_fraction"] for rank in ran]
             assert {fraction for fraction in fractions if fraction is not None} == {1.0}
