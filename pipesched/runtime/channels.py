@@ -58,10 +58,6 @@ class Channels:
         self._incoming[peer].recv([header], 0, tag).wait()
         return shapes_in(header)
 
-    def post(self, peer: int, tag: int, shapes: Sequence[Shape], device: Any) -> list[Any]:
-        """Begin to receive; never called where `posts_early` is false."""
-        raise NotImplementedError
-
     def drop_sent(self) -> None:
         """Let go of the tensors that have been received."""
         for outbox in self._outgoing.values():
