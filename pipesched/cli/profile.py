@@ -31,9 +31,7 @@ def command(
     ] = None,
     microbatches: Annotated[
         str | None,
-        typer.Option(
-            "--microbatches", help="Of a step; default: twice the devices.", metavar="N", show_default=False
-        ),
+        typer.Option("--microbatches", help="Of a step; default: twice the devices.", metavar="N", show_default=False),
     ] = None,
     repeats: Annotated[
         str, typer.Option("--repeats", help="How often each operation is measured.", metavar="N")

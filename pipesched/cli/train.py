@@ -21,9 +21,7 @@ def command(
             show_default=False,
         ),
     ] = None,
-    shape: Annotated[
-        str, typer.Option("--shape", help="The sizes of a microbatch.", metavar="N,N,..")
-    ] = "8,64",
+    shape: Annotated[str, typer.Option("--shape", help="The sizes of a microbatch.", metavar="N,N,..")] = "8,64",
     dtype: Annotated[
         str, typer.Option("--dtype", help="The type of the input, as in float32 or int64.", metavar="NAME")
     ] = "float32",

@@ -22,7 +22,8 @@ class Box:
     __slots__ = ("__weakref__", "device", "host", "nbytes", "storage")
 
     def __init__(self, storage: Any, device: Any) -> None:
-        self.storage, self.device, self.nbytes, self.host = storage, device, storage.nbytes(), None
+        self.storage, self.device, self.nbytes = storage, device, storage.nbytes()
+        self.host: Any = None
 
 
 class View:

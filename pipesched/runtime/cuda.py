@@ -1,7 +1,7 @@
-"""Transfers and messages on GPUs: streams for copies, pinned buffers, and NCCL. NOT RUN YET: there was no GPU to run it on.
+"""Transfers and messages on GPUs: streams for copies, pinned buffers, and NCCL. NOT RUN YET, for want of a GPU.
 
-The host enqueues a whole step without waiting for the device. So a storage that leaves must be referenced until its copy
-is done in the order of the device: until the first operation of the computing stream that waits for the copy.
+The host enqueues a whole step without waiting for the device. So a storage that leaves must be referenced until its
+copy is done in the order of the device: until the first operation of the computing stream that waits for the copy.
 """
 
 from __future__ import annotations
@@ -70,7 +70,7 @@ class CudaTransfers(Transfers):
 
     def load(self, activation: Activation) -> int:
         """Begin to bring an activation back; its storages belong to the computing stream."""
-        moved, buffers = 0, []
+        moved, buffers = 0, list[Any]()
         boxes = [box for box in activation.boxes() if box.host is not None]
         places = [torch.empty(box.nbytes, dtype=torch.uint8, device=box.device) for box in boxes]
         self._in.wait_stream(torch.cuda.current_stream())

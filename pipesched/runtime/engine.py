@@ -166,9 +166,7 @@ class Engine:
     def _backward(self, runner: StageRunner, microbatch: int) -> None:
         self._give_back(runner, microbatch, runner.backward)
 
-    def _give_back(
-        self, runner: StageRunner, microbatch: int, run: Callable[[int, list[Any]], list[Any]]
-    ) -> None:
+    def _give_back(self, runner: StageRunner, microbatch: int, run: Callable[[int, list[Any]], list[Any]]) -> None:
         stage = runner.role.stage
         runner.before_backward(microbatch)
         gradients = [] if runner.role.is_last else self._here.pop(Key(stage, False, microbatch))

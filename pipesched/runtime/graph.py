@@ -1,19 +1,20 @@
 """Where a stage's graph begins and ends: without a leaf or a root that holds an activation.
 
-The input enters through a function whose gradient goes to a hollow tensor: one of the input's shape, with the storage of
-a single element. The output leaves through another, whose result is hollow too. So the storages of inputs and outputs are
-held only by what autograd saved of them, and PyTorch's three functions for B, I and W run on such graphs unchanged.
+The input enters through a function whose gradient goes to a hollow tensor: one of the input's shape, with the storage
+of a single element. The output leaves through another, whose result is hollow too. So the storages of inputs and
+outputs are held only by what autograd saved of them, and PyTorch's three functions for B, I and W run unchanged.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from functools import cache
 from typing import Any, NamedTuple
 
 import torch
 
 from pipesched.runtime.activation import View
+
+_RAW_NAMES: dict[Any, tuple[str, ...]] = {}  # attributes with what a class of nodes saved
 
 
 def hollow(tensor: Any) -> Any:
@@ -61,9 +62,7 @@ def enter(data: Sequence[Any]) -> tuple[list[Any], list[Any]]:
 
 def leave(outputs: Sequence[Any]) -> list[Any]:
     """Return a hollow root for each output that is no integer; None where it does not depend on any weight or input."""
-    return [
-        _Leave.apply(output) if output.requires_grad else None for output in outputs if has_gradient(output)
-    ]
+    return [_Leave.apply(output) if output.requires_grad else None for output in outputs if has_gradient(output)]
 
 
 def has_gradient(tensor: Any) -> bool:
@@ -105,7 +104,7 @@ def split_of(roots: Sequence[Any], tokens: Sequence[Any]) -> Split:
 
 
 def _walk(roots: Iterable[Any], leaves: set[int]) -> tuple[list[Any], dict[int, bool], dict[int, bool]]:
-    """Return the nodes behind `roots`, children first, and for each by its id whether it leads to a leaf, to a weight."""
+    """Return the nodes behind `roots`, children first, and by their ids which lead to a leaf, and which to a weight."""
     nodes: list[Any] = []
     is_main: dict[int, bool] = {}
     has_weights: dict[int, bool] = {}
@@ -133,15 +132,13 @@ def _walk(roots: Iterable[Any], leaves: set[int]) -> tuple[list[Any], dict[int, 
 def saved_views(node: Any) -> list[int]:
     """Return the ids of the views that a node of the graph saved."""
     found = []
-    for name in _raw_names(type(node)):
+    kind = type(node)
+    if kind not in _RAW_NAMES:
+        _RAW_NAMES[kind] = tuple(name for name in dir(kind) if name.startswith("_raw_saved_"))
+    for name in _RAW_NAMES[kind]:
         saved = getattr(node, name)
         for one in saved if isinstance(saved, (tuple, list)) else (saved,):
             packed = getattr(one, "data", None)
             if isinstance(packed, View):
                 found.append(id(packed))
     return found
-
-
-@cache
-def _raw_names(kind: type) -> tuple[str, ...]:
-    return tuple(name for name in dir(kind) if name.startswith("_raw_saved_"))

@@ -5,6 +5,7 @@ from __future__ import annotations
 from time import perf_counter_ns
 from typing import Any, NamedTuple
 
+from pipesched.pipeline.kinds import KINDS
 from pipesched.pipeline.ops import Op
 
 
@@ -48,7 +49,8 @@ def report_of(rank: int, step: int, measured: Measured) -> dict[str, Any]:
     before, freed, held = 0, 0, 0
     for entry in entries:
         owner, change = entry.op[::2], entry.live - before
-        if entry.op.kind == "O":
+        kind = KINDS[entry.op.kind]
+        if kind.is_transfer and kind.gives:
             freed += entry.moved
             held += filled.get(owner, 0)
         filled[owner] = filled.get(owner, 0) + change

@@ -10,7 +10,7 @@ from typing import Any
 
 import torch
 
-from pipesched.checks import shown
+from pipesched.checks import require_whole, shown
 from pipesched.errors import ConfigError
 
 ROWS, WIDTH = 8, 64  # of a microbatch of the small model
@@ -66,9 +66,9 @@ def joined(pieces: Sequence[Any], stages: int) -> list[Any]:
 
 def microbatch_shape(shape: Sequence[int]) -> tuple[int, ...]:
     """Return the shape of a microbatch. Raises ConfigError for what is none."""
-    if not shape or not all(isinstance(size, int) and size > 0 for size in shape):
-        raise ConfigError(f"must be the sizes of a microbatch, as in 8,64, not {shown(list(shape))}", "shape")
-    return tuple(shape)
+    if not shape:
+        raise ConfigError("must hold the sizes of a microbatch, as in 8,64", "shape")
+    return tuple(require_whole(size, "shape", least=1) for size in shape)
 
 
 def dtype_named(name: str) -> Any:

@@ -71,7 +71,9 @@ def _number(value: float) -> str:
 
 def _retain_lines(shares: Sequence[float]) -> str:
     """Return what I leaves for W. Above 1, where a config does not take that, it is written as 1 with a comment."""
-    what = "  # of an activation, what stays from the end of I to the end of W, gradients caught at the weights included:"
+    what = (
+        "  # of an activation, what stays from the end of I to the end of W, gradients caught at the weights included:"
+    )
     if max(shares) <= 1 or _takes_more_than_all():
         return f"{what}\n  retain: {_numbers(shares)}"
     return f"{what}\n  # retain: {_numbers(shares)}\n  retain: {_numbers([min(share, 1.0) for share in shares])}"

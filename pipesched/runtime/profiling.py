@@ -135,8 +135,8 @@ class _Stage:
         kept = 0 if self._role.is_first else sum(tensor.nbytes for tensor in data)
         weights = sum(weight.nbytes for weight in self._module.parameters())
         gradients = sum(weight.nbytes for weight in self._module.parameters() if weight.requires_grad)
-        parts = [part / activation if activation else 0.0 for part in (retained, kept)]
-        return StageProfile(times, activation, *parts, weights + gradients, shapes_of(outputs)), outputs
+        retain, checkpoint = (part / activation if activation else 0.0 for part in (retained, kept))
+        return StageProfile(times, activation, retain, checkpoint, weights + gradients, shapes_of(outputs)), outputs
 
     def _one_round(self) -> int:
         """Run every kind of operation once, and return the bytes that I leaves."""

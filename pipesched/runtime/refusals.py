@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
 
 from pipesched.checks import shown
 from pipesched.errors import ConfigError
+from pipesched.pipeline.ops import Op
 from pipesched.runtime.program import RUN, Step
 
 _NORMS = (torch.nn.BatchNorm1d, torch.nn.BatchNorm2d, torch.nn.BatchNorm3d, torch.nn.SyncBatchNorm)
@@ -27,17 +28,35 @@ def require_modules(modules: object, stages: Sequence[int], rank: int) -> Mappin
     return modules
 
 
-def require_no_batch_norm(modules: Mapping[int, Any], program: Sequence[Step], rank: int) -> None:
-    """Raise ConfigError for a batch normalization that is training, and name its first operation."""
+class Norm(NamedTuple):
+    """A batch normalization of a stage, its name there, and the first operation that runs it."""
+
+    part: Any
+    name: str
+    op: Op
+
+
+def batch_norms(modules: Mapping[int, Any], program: Sequence[Step]) -> list[Norm]:
+    """Return the batch normalizations that a list runs."""
+    first: dict[int, Op] = {}
     for step in program:
-        if step.action != RUN:
-            continue
-        for name, part in modules[step.op.stage].named_modules():
-            if isinstance(part, _NORMS) and part.training:
-                raise ConfigError(
-                    f"{step.op} on rank {rank} cannot run: {shown(name)} of stage {step.op.stage} is a"
-                    f" {type(part).__name__}, which normalizes over a microbatch in place of the batch, and counts it"
-                    " again in its running statistics with every recomputation; take LayerNorm or GroupNorm, or put"
-                    " it into evaluation mode",
-                    "modules",
-                )
+        if step.action == RUN:
+            first.setdefault(step.op.stage, step.op)
+    return [
+        Norm(part, name, op)
+        for stage, op in first.items()
+        for name, part in modules[stage].named_modules()
+        if isinstance(part, _NORMS)
+    ]
+
+
+def require_none_in_training(norms: Sequence[Norm], rank: int) -> None:
+    """Raise ConfigError for a batch normalization that is training, and name its first operation."""
+    for part, name, op in norms:
+        if part.training:
+            raise ConfigError(
+                f"{op} on rank {rank} cannot run: {shown(name)} of stage {op.stage} is a {type(part).__name__}, which"
+                " normalizes over a microbatch in place of the batch, and counts it again in its running statistics"
+                " with every recomputation; take LayerNorm or GroupNorm, or put it into evaluation mode",
+                "modules",
+            )

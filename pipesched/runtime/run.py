@@ -15,7 +15,7 @@ from pipesched.runtime.engine import Engine
 from pipesched.runtime.measured import report_of
 from pipesched.runtime.mirrors import Mirrors
 from pipesched.runtime.program import SEND, programs
-from pipesched.runtime.refusals import require_modules, require_no_batch_norm
+from pipesched.runtime.refusals import batch_norms, require_modules, require_none_in_training
 from pipesched.runtime.source import checked_schedule
 from pipesched.runtime.stage import Role, StageRunner
 from pipesched.runtime.team import Team, described
@@ -69,7 +69,8 @@ class Runtime:
         stages, error = placement.stages_on(rank), None
         try:
             self._modules = require_modules(modules, stages, rank)
-            require_no_batch_norm(self._modules, self._program, rank)
+            self._norms = batch_norms(self._modules, self._program)
+            require_none_in_training(self._norms, rank)
             for key, value in (("loss_fn", loss_fn), ("host", host), ("on_op", on_op)):
                 require_callable(value, key)
             require_whole(seed, "seed")
@@ -127,8 +128,10 @@ class Runtime:
         ):
             if is_needed and (not hasattr(value, "__getitem__") or len(value) != self._microbatches):  # type: ignore[arg-type]
                 what = "nothing" if value is None else shown(value)
-                raise ConfigError(f"must hold one entry for each of the {self._microbatches} microbatches, not {what}", key)
-        require_no_batch_norm(self._modules, self._program, self._team.rank)
+                raise ConfigError(
+                    f"must hold one entry for each of the {self._microbatches} microbatches, not {what}", key
+                )
+        require_none_in_training(self._norms, self._team.rank)
         for runner in self._runners.values():
             runner.begin_step(self._steps)
         self._mirrors.begin_step()

@@ -14,7 +14,7 @@ from pipesched.pipeline.schedule import Schedule
 
 
 def checked_schedule(source: object) -> Schedule:
-    """Return the schedule of a path, of a document (a mapping, or its JSON text), of an Outcome, or the Schedule itself.
+    """Return the schedule of a path, a document (a mapping, or its JSON text) or an Outcome, or the Schedule itself.
 
     Raises ConfigError for what cannot be read as a schedule, and InvalidSchedule, naming operations, for one that
     breaks the rules of its problem: an operation that is missing or stands twice, an order that cannot run.
@@ -43,9 +43,7 @@ def _schedule_of(source: object) -> Schedule:
         source = read(source)
     if isinstance(source, Outcome) and isinstance(source.schedule, Schedule):
         return source.schedule
-    raise ConfigError(
-        f"must be a Schedule, or the document of one or its path, not {shown(source)}", "source"
-    )
+    raise ConfigError(f"must be a Schedule, or the document of one or its path, not {shown(source)}", "source")
 
 
 def _names_an_operation(error: ConfigError) -> bool:

@@ -202,11 +202,12 @@ class StageRunner:
         held = self._held.get(microbatch)
         if held is None:
             return 0
-        found = 0 if held.activation is None else held.activation.live_bytes
+        found: int = 0 if held.activation is None else held.activation.live_bytes
         if held.data is not None and not self.role.is_first:
             found += sum(tensor.nbytes for tensor in held.data)
         caught = [grad for group in held.groups or () for grads in group.get("grads", ()) for grad in grads]
-        return found + sum(grad.nbytes for grad in caught if grad is not None)
+        held_back: int = sum(grad.nbytes for grad in caught if grad is not None)
+        return found + held_back
 
     def drop_all(self) -> None:
         """Forget all microbatches, after a failure."""

@@ -40,7 +40,9 @@ class Team:
             self._group = group if group is not None else dist.group.WORLD
             self.rank, size = dist.get_rank(self._group), dist.get_world_size(self._group)
             if size != devices:
-                raise ConfigError(f"has {size} ranks; the schedule needs one for each of its {devices} devices", "group")
+                raise ConfigError(
+                    f"has {size} ranks; the schedule needs one for each of its {devices} devices", "group"
+                )
             self.store = self._group.get_group_store() if devices > 1 else None
         self.size = devices
         self._control: Any = None

@@ -85,7 +85,15 @@ def train(
     require_whole(steps, "steps", least=1)
     dtype_named(dtype)
     job = Training(
-        str(schedule), model, loss, microbatch_shape(shape), dtype, steps, rate, seed, None if trace is None else str(trace)
+        str(schedule),
+        model,
+        loss,
+        microbatch_shape(shape),
+        dtype,
+        steps,
+        rate,
+        seed,
+        None if trace is None else str(trace),
     )
     checked = checked_schedule(str(schedule))
     programs(checked)

@@ -1,4 +1,4 @@
-"""What goes wrong on a rank, as jobs for the processes of the ranks: each returns what was raised, and after how long."""
+"""What goes wrong on a rank, as jobs for its process: each returns what was raised, and after how long."""
 
 from __future__ import annotations
 

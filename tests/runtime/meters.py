@@ -72,7 +72,7 @@ def _read(events: list[dict[str, Any]], reported: dict[str, Any], buffers: list[
         for event in events
         if str(event.get("name", "")).startswith("MARK:") and event.get("ph") == "X"
     ]
-    level, begin, found = 0, 0, []
+    level, begin, found = 0, 0, list[tuple[str, int]]()
     for _, is_mark, value in sorted([*changes, *marks], key=lambda event: event[:2]):
         if not is_mark:
             level += value

@@ -127,9 +127,7 @@ def without_a_backward(content: dict[str, Any]) -> str:
     return str(content["devices"][0].pop()["op"])
 
 
-@pytest.mark.parametrize(
-    "spoil", [without_a_load, with_a_load_twice, in_an_order_that_deadlocks, without_a_backward]
-)
+@pytest.mark.parametrize("spoil", [without_a_load, with_a_load_twice, in_an_order_that_deadlocks, without_a_backward])
 def test_wrong_plans(pool: Pool, spoil: Any) -> None:
     """A plan that breaks rules is refused on every rank, by the name of an operation, before anything is sent."""
     content = offloaded()

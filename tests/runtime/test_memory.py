@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 import pipesched
+from pipesched.pipeline.ops import parse_op
 from pipesched.pipeline.schedule import Schedule
 from tests.runtime_ranks import Pool
 from tests.torch_ranks import needs_torch
@@ -40,6 +41,11 @@ def problem(**more: Any) -> pipesched.Problem:
     )
 
 
+def solved(budget: int, *, offload: bool, recompute: bool) -> Schedule:
+    """The best schedule within a budget."""
+    return pipesched.solve(problem(budget=budget), time_limit=3, offload=offload, recompute=recompute).schedule
+
+
 def metered(pool: Pool, schedule: Schedule) -> list[Any]:
     """What each rank had allocated."""
     from tests.runtime.meters import meter
@@ -62,8 +68,7 @@ def test_peaks_are_the_plans(pool: Pool, name: str) -> None:
     """The largest level behind an operation is that of the plan, within 10 %; nothing is left behind a step."""
     if name in SOLVED:
         budget, what = SOLVED[name]
-        saving = {key: True for key in ("offload", "recompute") if what in (key, "both")}
-        schedule = pipesched.solve(problem(budget=budget), time_limit=3, **saving).schedule
+        schedule = solved(budget, offload=what != "recompute", recompute=what != "offload")
     else:
         schedule = pipesched.run(problem(), name).schedule
     unit = activation_of(pool)
@@ -78,10 +83,10 @@ def test_peaks_are_the_plans(pool: Pool, name: str) -> None:
 def _held_behind_operations(schedule: Schedule, device: int) -> int:
     """The most whole activations that the plan holds on a device between two operations of its order."""
     level = most = 0
-    recomputed = {(op.stage, op.microbatch) for op in schedule.plan.slots(device) if str(op)[1] == "R"}
-    for op in schedule.plan.slots(device):
-        key = (op.stage, op.microbatch)
-        level += {"F": key not in recomputed, "R": True, "B": -1}[op.kind]
+    slots = [parse_op(str(slot)) for slot in schedule.plan.slots(device)]
+    recomputed = {slot[::2] for slot in slots if slot.kind == "R"}
+    for slot in slots:
+        level += {"F": slot[::2] not in recomputed, "R": True, "B": -1}[slot.kind]
         most = max(most, level)
     offloads = sum(len(pair.offloads) for pair in schedule.plan.lanes)
     return 1 if offloads else most
@@ -92,7 +97,7 @@ def test_offload_load_and_recompute_move_what_they_say(pool: Pool) -> None:
     unit = activation_of(pool)
     kinds = {"offload": "OL", "recompute": "R"}
     for saving, letters in kinds.items():
-        schedule = pipesched.solve(problem(budget=1), time_limit=3, **{saving: True}).schedule
+        schedule = solved(1, offload=saving == "offload", recompute=saving == "recompute")
         ran = metered(pool, schedule)
         changes: dict[str, list[int]] = {letter: [] for letter in letters}
         for rank in ran:
