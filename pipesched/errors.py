@@ -115,5 +115,9 @@ class Inexpressible(PipeschedError):
         self.nearest = nearest
 
 
+class RankFailed(PipeschedError):
+    """Another rank of a training run failed, or is gone; the text names it, and the operation that it ran."""
+
+
 class WorkerDied(PipeschedError):
     """The process of a worker ended while it ran a call, and again when the call was repeated; the text names it."""

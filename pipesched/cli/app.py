@@ -27,6 +27,8 @@ COMMANDS = {  # name -> module of this package, whose function `command` it is
     "show": "show",
     "check": "check",
     "export": "export",
+    "profile": "profile",
+    "train": "train",
     "init": "init",
 }
 

@@ -12,7 +12,7 @@ from typing import Any
 import typer
 
 from pipesched.cli.flags import spell, spelled
-from pipesched.errors import ConfigError, Inexpressible, InvalidSchedule, NoSchedule, WorkerDied
+from pipesched.errors import ConfigError, Inexpressible, InvalidSchedule, NoSchedule, RankFailed, WorkerDied
 
 
 class ExitStatus(IntEnum):
@@ -39,7 +39,7 @@ def guarded(command: Callable[..., None]) -> Callable[..., None]:
                 print_infeasible(error)
             would_fit = f" (would fit: {', '.join(error.would_fit)})" if error.would_fit else ""
             raise _stop(spell(f"{error}{would_fit}"), ExitStatus.ANSWER_IS_NO) from None
-        except (InvalidSchedule, WorkerDied, Inexpressible) as error:
+        except (InvalidSchedule, Inexpressible, RankFailed, WorkerDied) as error:
             if values.get("as_json"):
                 print_infeasible(NoSchedule(str(error)))
             raise _stop(spell(str(error)), ExitStatus.ANSWER_IS_NO) from None

@@ -57,13 +57,22 @@ def plan_of_times(problem: Problem, index: OpIndex, starts: Sequence[int]) -> Pl
     order = _in_order_of_time(graph, starts)
     rows = graph.by_resource(order)
     lanes = rows[problem.devices :]
-    waits = [memory_waits(changes) for changes in _changes(graph, starts, order, problem.devices)] if lanes else []
     return Plan(
         index,
         rows[: problem.devices],
         lanes=[LanePair(*pair) for pair in zip(lanes[::2], lanes[1::2], strict=True)],
-        waits=list(chain.from_iterable(waits)),
+        waits=waits_of_times(graph, starts, order, problem.devices) if lanes else [],
     )
+
+
+def waits_of_times(
+    graph: TaskGraph, starts: Sequence[int], order: Sequence[int], devices: int
+) -> list[tuple[int, int]]:
+    """Return the wait edges (before, after) with which a schedule keeps its memory.
+
+    `starts` are in ticks; `order` holds the tasks that run by their starts, each behind all that it waits for.
+    """
+    return [*chain.from_iterable(memory_waits(changes) for changes in _changes(graph, starts, order, devices))]
 
 
 def _in_order_of_time(graph: TaskGraph, starts: Sequence[int]) -> list[int]:

@@ -1,0 +1,96 @@
+"""`pipesched profile`: measure the stages of a model, and write the config to schedule them."""
+
+from __future__ import annotations
+
+import sys
+from typing import Annotated
+
+import typer
+
+from pipesched.cli.options import Screen, Target
+
+
+def command(
+    model: Annotated[
+        str,
+        typer.Argument(
+            help="package.module:function, which returns the modules of the stages in forward order.",
+            metavar="MODULE:FUNCTION",
+        ),
+    ],
+    *,
+    shape: Annotated[
+        str, typer.Option("--shape", help="The sizes of a microbatch of the input, as in 8,64.", metavar="N,N,..")
+    ] = "",
+    dtype: Annotated[
+        str, typer.Option("--dtype", help="The type of the input, as in float32 or int64.", metavar="NAME")
+    ] = "float32",
+    devices: Annotated[
+        str | None,
+        typer.Option("--devices", help="Pipeline ranks; default: one for each stage.", metavar="N", show_default=False),
+    ] = None,
+    microbatches: Annotated[
+        str | None,
+        typer.Option("--microbatches", help="Of a step; default: twice the devices.", metavar="N", show_default=False),
+    ] = None,
+    repeats: Annotated[
+        str, typer.Option("--repeats", help="How often each operation is measured.", metavar="N")
+    ] = "20",
+    loss: Annotated[
+        str | None,
+        typer.Option(
+            "--loss",
+            help="A function of the output and a target; default: the mean squared error.",
+            metavar="MODULE:FUNCTION",
+            show_default=False,
+        ),
+    ] = None,
+    target: Target,
+    screen: Screen,
+) -> None:
+    """Measure F, B, I, W, recomputation, transfers, messages and bytes of a model's stages; print a config.
+
+    On the GPU, if there is one; else on one core, as torchrun starts its ranks. Needs `pip install 'pipesched[torch]'`.
+    """
+    from pathlib import Path
+
+    from pipesched.cli.output import print_json
+    from pipesched.cli.typed import whole_number
+    from pipesched.errors import ConfigError
+    from pipesched.file_formats.files import refuse_existing, write_file
+    from pipesched.runtime import require_torch
+
+    require_torch()
+    if not shape:
+        raise ConfigError("--shape: is missing: the sizes of a microbatch, as in 8,64")
+    if target.path is not None:
+        refuse_existing(Path(target.path), target.force)
+    from pipesched.runtime.pieces import named_function, pieces_of
+    from pipesched.runtime.profile_text import config_text, profile_document
+    from pipesched.runtime.profiling import profile
+
+    measured = profile(
+        pieces_of(model),
+        sizes(shape),
+        dtype=dtype,
+        devices=None if devices is None else whole_number("--devices", devices, least=1),
+        microbatches=None if microbatches is None else whole_number("--microbatches", microbatches, least=1),
+        repeats=whole_number("--repeats", repeats, least=2),
+        loss_fn=None if loss is None else named_function(loss, "loss"),
+        name=model,
+    )
+    text = config_text(measured)
+    if target.path is not None:
+        write_file(Path(target.path), [text], target.force)
+        print(f"wrote {target.path}", file=sys.stderr)
+    if screen.as_json:
+        print_json(profile_document(measured))
+    elif target.path is None:
+        sys.stdout.write(text)
+
+
+def sizes(text: str) -> list[int]:
+    """Return the sizes that a text lists. Raises ConfigError."""
+    from pipesched.cli.typed import whole_number
+
+    return [whole_number("--shape", part, least=1) for part in text.split(",")]

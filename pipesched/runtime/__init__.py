@@ -1,0 +1,33 @@
+"""Train by any schedule: a runtime that executes plans in PyTorch, recomputation, offload and two copies included.
+
+Its names load PyTorch when they are first asked for, and raise ConfigError where it is missing.
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+from importlib.util import find_spec
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from pipesched.runtime.run import Runtime as Runtime
+    from pipesched.runtime.seeding import seeded as seeded
+
+_MODULES = {"Runtime": "run", "seeded": "seeding"}
+
+__all__ = ["Runtime", "seeded"]
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _MODULES:
+        raise AttributeError(f"module 'pipesched.runtime' has no attribute {name!r}")
+    require_torch()
+    return getattr(import_module(f"pipesched.runtime.{_MODULES[name]}"), name)
+
+
+def require_torch() -> None:
+    """Raise ConfigError where PyTorch is missing."""
+    if find_spec("torch") is None:
+        from pipesched.errors import ConfigError
+
+        raise ConfigError("training is done by PyTorch, which is not installed: pip install 'pipesched[torch]'")

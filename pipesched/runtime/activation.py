@@ -1,0 +1,117 @@
+"""An activation: what autograd saved for one microbatch of one stage, in storages that can leave the device.
+
+`torch.autograd.graph.saved_tensors_hooks` hand each saved tensor to `Saving.pack`, which returns a `View` of a `Box`
+with the tensor's storage: autograd then holds the views, these the boxes, and the activation only looks on. So what
+autograd frees is free, and a box can be emptied and filled without autograd knowing of it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any
+from weakref import ref
+
+import torch
+
+GONE = "what autograd saved is not on the device: the plan does not bring it back in time"
+
+
+class Box:
+    """A storage that autograd needs: on the device (`storage`), or in a buffer of the host."""
+
+    __slots__ = ("__weakref__", "device", "host", "nbytes", "storage")
+
+    def __init__(self, storage: Any, device: Any) -> None:
+        self.storage, self.device, self.nbytes = storage, device, storage.nbytes()
+        self.host: Any = None
+
+
+class View:
+    """A saved tensor: where it lies in which box."""
+
+    __slots__ = ("__weakref__", "box", "changed", "dtype", "offset", "size", "stride")
+
+    def __init__(self, box: Box, tensor: Any) -> None:
+        self.box, self.dtype, self.changed = box, tensor.dtype, False
+        self.size, self.stride, self.offset = tensor.size(), tensor.stride(), tensor.storage_offset()
+
+    def tensor(self) -> Any:
+        """Return the saved tensor. Raises RuntimeError where it was changed in place, or is not on the device."""
+        if self.changed:
+            raise RuntimeError("a tensor that the backward needs was changed in place after it was saved")
+        if self.box.storage is None:
+            raise RuntimeError(GONE)
+        empty = torch.empty(0, dtype=self.dtype, device=self.box.device)
+        return empty.set_(self.box.storage, self.offset, self.size, self.stride)
+
+
+def unpack(saved: Any) -> Any:
+    """Return the tensor that `Saving.pack` was given."""
+    return saved.tensor() if isinstance(saved, View) else saved
+
+
+class Saving:
+    """The hooks of one forward. Tensors whose storage has its address in `outside` stay with autograd as they are.
+
+    Outside are the weights and buffers of the stage and what the caller of a step owns, because to drop them would free
+    nothing.
+    """
+
+    def __init__(self, device: Any, outside: Iterable[Mapping[int, Any] | set[int]]) -> None:
+        self._device, self._outside = device, outside
+        self._boxes: dict[int, Box] = {}
+        self._views: list[tuple[View, Any, int]] = []
+
+    def pack(self, tensor: Any) -> Any:
+        """Return what autograd shall keep for a tensor."""
+        if type(tensor) is not torch.Tensor or tensor.device != self._device or tensor.layout is not torch.strided:
+            return tensor
+        storage = tensor.untyped_storage()
+        address = storage.data_ptr()
+        if not address or any(address in owned for owned in self._outside):
+            return tensor
+        box = self._boxes.get(address)
+        if box is None:
+            box = self._boxes[address] = Box(storage, self._device)
+        view = View(box, tensor)
+        self._views.append((view, tensor, tensor._version))
+        return view
+
+    def finish(self) -> Activation:
+        """Return the activation, when the forward has run; tensors changed since they were saved are marked."""
+        for view, tensor, version in self._views:
+            view.changed = tensor._version != version
+        activation = Activation([ref(box) for box in self._boxes.values()], [ref(view) for view, _, _ in self._views])
+        self._boxes.clear()
+        self._views.clear()
+        return activation
+
+
+class Activation:
+    """The boxes of one forward that are still needed."""
+
+    def __init__(self, boxes: list[ref[Box]], views: list[ref[View]]) -> None:
+        self._boxes, self._views = boxes, views
+
+    def boxes(self) -> list[Box]:
+        """Return the boxes that autograd still holds."""
+        return [box for one in self._boxes if (box := one()) is not None]
+
+    @property
+    def live_bytes(self) -> int:
+        """The bytes of it that are on the device."""
+        return sum(box.nbytes for box in self.boxes() if box.storage is not None)
+
+    def keep_only(self, needed: set[int], seen: set[int]) -> None:
+        """Empty every box that no view in `needed` looks at; views that are not in `seen` count as needed too.
+
+        Both hold the ids of views.
+        """
+        views = [view for one in self._views if (view := one()) is not None]
+        kept = {id(view.box) for view in views if id(view) in needed or id(view) not in seen}
+        for box in self.boxes():
+            if id(box) not in kept:
+                box.storage = None
+
+
+Host = Callable[[int], Any]

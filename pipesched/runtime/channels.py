@@ -1,0 +1,131 @@
+"""Messages between neighbouring stages on CPUs, by gloo: a connection for each ordered pair of ranks that exchange any.
+
+A thread of each connection waits for the ends of its sends, because gloo does not tell of them otherwise; a receive
+makes its buffer when the tensor is needed. So no rank waits where its plan does not, and buffers live no longer than
+they must. Tags tell messages apart, so a rank need not take them in the order in which they were sent.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Iterable, Sequence
+from queue import SimpleQueue
+from threading import Event, Thread
+from typing import Any
+from weakref import finalize
+
+import torch
+
+from pipesched.runtime.headers import LENGTH, Shape, header_of, shapes_in
+from pipesched.runtime.team import Team
+
+
+class Channels:
+    """The connections of a rank: `pairs` are all (sender, receiver) of the plan, the same on every rank."""
+
+    posts_early = False
+
+    def __init__(self, team: Team, pairs: Iterable[tuple[int, int]]) -> None:
+        self._outgoing: dict[int, _Outbox] = {}
+        self._incoming: dict[int, Any] = {}
+        for sender, receiver in sorted(pairs):
+            if team.rank in (sender, receiver):
+                group = team.connect(f"{sender}to{receiver}", (sender, receiver))
+                if team.rank == sender:
+                    self._outgoing[receiver] = _Outbox(group)
+                else:
+                    self._incoming[sender] = group
+
+    def send(self, peer: int, tag: int, tensors: Sequence[Any]) -> None:
+        """Send tensors, which must not change afterwards."""
+        self._outgoing[peer].put(tag, tensors)
+
+    def send_header(self, peer: int, tag: int, shapes: Sequence[Shape]) -> None:
+        """Send the shapes of tensors, before these for the first time."""
+        self._outgoing[peer].put(tag, [header_of(shapes)])
+
+    def receive(self, peer: int, tag: int, shapes: Sequence[Shape], device: Any) -> list[Any]:
+        """Return tensors of these shapes, when they are there."""
+        tensors = [torch.empty(shape.size, dtype=shape.dtype, device=device) for shape in shapes]
+        for tensor in tensors:
+            if tensor.numel():
+                self._incoming[peer].recv([tensor], 0, tag).wait()
+        return tensors
+
+    def receive_header(self, peer: int, tag: int) -> list[Shape]:
+        """Return the shapes of the tensors that follow."""
+        header = torch.empty(LENGTH, dtype=torch.int64)
+        self._incoming[peer].recv([header], 0, tag).wait()
+        return shapes_in(header)
+
+    def drop_sent(self) -> None:
+        """Let go of the tensors that have been received."""
+        for outbox in self._outgoing.values():
+            outbox.drop()
+
+    def flush(self) -> None:
+        """Wait until all that was sent has been received."""
+        for outbox in self._outgoing.values():
+            outbox.flush()
+
+    def close(self) -> None:
+        """End the threads; the connections must have been flushed, or closed."""
+        for outbox in self._outgoing.values():
+            outbox.close()
+        self._outgoing.clear()
+        self._incoming.clear()
+
+
+class _Outbox:
+    """What a rank sends to another: each send begins at once, and its tensor is kept until it has ended."""
+
+    def __init__(self, group: Any) -> None:
+        self._group = group
+        self._queue: SimpleQueue[Any] = SimpleQueue()
+        self._ended: deque[Exception | None] = deque()  # filled by the thread: one entry a send, in order
+        self._kept: deque[Any] = deque()
+        self._thread = Thread(target=_wait_for_sends, args=(self._queue, self._ended), daemon=True)
+        self._thread.start()
+        self._end = finalize(self, self._queue.put, None)
+
+    def put(self, tag: int, tensors: Sequence[Any]) -> None:
+        for tensor in tensors:
+            if tensor.numel():
+                whole = tensor.contiguous()
+                self._kept.append(whole)
+                self._queue.put(self._group.send([whole], 1, tag))
+
+    def drop(self) -> None:
+        """Let go of what has been received. Raises the exception of a send that failed."""
+        while self._ended:
+            error = self._ended.popleft()
+            self._kept.popleft()
+            if error is not None:
+                raise error
+
+    def flush(self) -> None:
+        done = Event()
+        self._queue.put(done)
+        done.wait()
+        self.drop()
+
+    def close(self) -> None:
+        self._end()
+        self._thread.join()
+        self._kept.clear()
+        self._group = None
+
+
+def _wait_for_sends(queue: SimpleQueue[Any], ended: deque[Exception | None]) -> None:
+    """Wait for each send in the queue until None comes. Tensors are dropped elsewhere, by the thread that made them."""
+    while (entry := queue.get()) is not None:
+        if isinstance(entry, Event):
+            entry.set()
+            continue
+        error = None
+        try:
+            entry.wait()
+        except Exception as wrong:  # for the thread that sends
+            error = wrong
+        del entry
+        ended.append(error)

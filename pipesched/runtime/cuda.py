@@ -1,0 +1,189 @@
+"""Transfers and messages on GPUs: streams for copies, pinned buffers, and NCCL. NOT RUN YET, for want of a GPU.
+
+The host enqueues a whole step without waiting for the device. So a storage that leaves must be referenced until its
+copy is done in the order of the device: until the first operation of the computing stream that waits for the copy.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Iterable, Sequence
+from datetime import timedelta
+from typing import Any, NamedTuple
+
+import torch
+import torch.distributed as dist
+
+from pipesched.runtime.activation import Activation, Box, Host
+from pipesched.runtime.headers import LENGTH, Shape, header_of, shapes_in
+from pipesched.runtime.team import PATIENCE, Team
+from pipesched.runtime.transfers import Transfers, buffer_for
+
+
+class _Leaving(NamedTuple):
+    """Storages under way to the host: they are dropped when the computing stream waits for the copy."""
+
+    copied: Any
+    storages: list[Any]
+
+
+class CudaTransfers(Transfers):
+    """Copies on a stream to the host and another one back, while a third computes."""
+
+    def __init__(self, host: Host | None) -> None:
+        self._pool: dict[int, list[Any]] = {}
+        self._is_pooled = host is None
+        super().__init__(host or self._pinned)
+        self._out, self._in = torch.cuda.Stream(), torch.cuda.Stream()
+        self._leaving: list[_Leaving] = []
+        self._loaded: dict[int, Any] = {}  # by the id of an activation: the event behind its load
+        self._returning: deque[tuple[Any, list[Any]]] = deque()  # pinned buffers that a load still reads
+
+    def _pinned(self, nbytes: int) -> Any:
+        free = self._pool.get(nbytes)
+        return free.pop() if free else torch.empty(nbytes, dtype=torch.uint8, pin_memory=True)
+
+    def offload(self, activation: Activation) -> int:
+        """Begin to move an activation to the host, and return the bytes that leave."""
+        self._out.wait_stream(torch.cuda.current_stream())
+        storages, moved = [], 0
+        with torch.cuda.stream(self._out):
+            for box in activation.boxes():
+                if box.storage is not None:
+                    box.host = buffer_for(self._host, box)
+                    box.host.copy_(_bytes_of(box), non_blocking=True)
+                    storages.append(box.storage)
+                    box.storage = None
+                    moved += box.nbytes
+        self._leaving.append(_Leaving(self._out.record_event(), storages))
+        return moved
+
+    def before_operation(self) -> None:
+        """Let the computation wait for what left, and drop it: what is allocated from here on may lie there."""
+        compute = torch.cuda.current_stream()
+        for leaving in self._leaving:
+            compute.wait_event(leaving.copied)
+        self._leaving.clear()
+        while self._returning and self._returning[0][0].query():
+            for buffer in self._returning.popleft()[1]:
+                self._pool.setdefault(buffer.numel(), []).append(buffer)
+
+    def load(self, activation: Activation) -> int:
+        """Begin to bring an activation back; its storages belong to the computing stream."""
+        moved, buffers = 0, list[Any]()
+        boxes = [box for box in activation.boxes() if box.host is not None]
+        places = [torch.empty(box.nbytes, dtype=torch.uint8, device=box.device) for box in boxes]
+        self._in.wait_stream(torch.cuda.current_stream())
+        self._in.wait_stream(self._out)
+        with torch.cuda.stream(self._in):
+            for box, place in zip(boxes, places, strict=True):
+                place.copy_(box.host, non_blocking=True)
+                buffers.append(box.host)
+                box.storage, box.host = place.untyped_storage(), None
+                moved += box.nbytes
+        event = self._loaded[id(activation)] = self._in.record_event()
+        if self._is_pooled:
+            self._returning.append((event, buffers))
+        else:
+            event.synchronize()  # a buffer that is not ours may be used again at once
+        return moved
+
+    def before_backward(self, activation: Activation | None) -> None:
+        """Let the computation wait for the load of an activation."""
+        event = self._loaded.pop(id(activation), None)
+        if event is not None:
+            torch.cuda.current_stream().wait_event(event)
+
+    def finish(self) -> None:
+        """Wait for the device, so that what a step measured is over when it ends."""
+        self.before_operation()
+        torch.cuda.current_stream().synchronize()
+        self.before_operation()
+
+
+def _bytes_of(box: Box) -> Any:
+    return torch.empty(0, dtype=torch.uint8, device=box.device).set_(box.storage, 0, (box.nbytes,), (1,))
+
+
+class CudaChannels:
+    """Messages by NCCL: a communicator for each ordered pair of ranks, made and warmed up in one order on all ranks.
+
+    A receive is posted where it stands in the list of the rank, because NCCL runs what passes between two ranks in
+    the order in which it was enqueued.
+    """
+
+    posts_early = True
+
+    def __init__(self, team: Team, pairs: Iterable[tuple[int, int]]) -> None:
+        self._outgoing: dict[int, Any] = {}
+        self._incoming: dict[int, Any] = {}
+        self._sent: deque[tuple[Any, Any]] = deque()
+        self._device = torch.device("cuda", torch.cuda.current_device())
+        for sender, receiver in sorted(pairs):
+            if team.rank in (sender, receiver):
+                store = dist.PrefixStore(f"{sender}to{receiver}", team.store)
+                group = dist.ProcessGroupNCCL(store, int(team.rank == receiver), 2, timedelta(seconds=PATIENCE.seconds))
+                ball = torch.zeros(1, device=self._device)
+                if team.rank == sender:
+                    self._outgoing[receiver] = group
+                    group.send([ball], 1, 0).wait()
+                else:
+                    self._incoming[sender] = group
+                    group.recv([ball], 0, 0).wait()
+        torch.cuda.current_stream().synchronize()
+
+    def send(self, peer: int, tag: int, tensors: Sequence[Any]) -> None:
+        """Enqueue the sending of tensors."""
+        for tensor in tensors:
+            if tensor.numel():
+                whole = tensor.contiguous()
+                self._sent.append((self._outgoing[peer].send([whole], 1, 0), whole))
+
+    def send_header(self, peer: int, tag: int, shapes: Sequence[Shape]) -> None:
+        """Send the shapes of tensors, before these for the first time."""
+        self.send(peer, tag, [header_of(shapes).to(self._device)])
+
+    def receive_header(self, peer: int, tag: int) -> list[Shape]:
+        """Return the shapes of the tensors that follow."""
+        header = torch.empty(LENGTH, dtype=torch.int64, device=self._device)
+        self._incoming[peer].recv([header], 0, 0).wait()
+        return shapes_in(header.cpu())
+
+    def post(self, peer: int, tag: int, shapes: Sequence[Shape], device: Any) -> list[Any]:
+        """Begin to receive tensors of these shapes."""
+        posted = []
+        for shape in shapes:
+            tensor = torch.empty(shape.size, dtype=shape.dtype, device=device)
+            posted.append((self._incoming[peer].recv([tensor], 0, 0) if tensor.numel() else None, tensor))
+        return posted
+
+    def arrived(self, posted: Sequence[Any]) -> list[Any]:
+        """Return what was posted; the computing stream waits for it."""
+        for work, _ in posted:
+            if work is not None:
+                work.wait()
+        return [tensor for _, tensor in posted]
+
+    def receive(self, peer: int, tag: int, shapes: Sequence[Shape], device: Any) -> list[Any]:
+        """Return tensors of these shapes."""
+        return self.arrived(self.post(peer, tag, shapes, device))
+
+    def drop_sent(self) -> None:
+        """Let go of the tensors that have been received."""
+        while self._sent and self._sent[0][0].is_completed():
+            self._sent.popleft()
+
+    def flush(self) -> None:
+        """Wait until all that was sent has been received."""
+        for work, _ in self._sent:
+            work.wait()
+        torch.cuda.current_stream().synchronize()
+        self._sent.clear()
+
+    def close(self) -> None:
+        """End the communicators, what they still wait for too."""
+        for group in (*self._outgoing.values(), *self._incoming.values()):
+            group.abort()
+        self._sent.clear()
+        self._outgoing.clear()
+        self._incoming.clear()

@@ -1,0 +1,201 @@
+"""Run a rank's list: hand each operation its inputs, pass on what it gives, and measure it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from time import perf_counter_ns
+from typing import Any, NamedTuple
+
+from torch.profiler import record_function
+
+from pipesched.pipeline.ops import Op
+from pipesched.runtime.graph import has_gradient
+from pipesched.runtime.headers import Shape, shapes_of
+from pipesched.runtime.measured import Measured
+from pipesched.runtime.program import RECEIVE, RUN, Step, message_of
+from pipesched.runtime.stage import StageRunner
+from pipesched.runtime.transfers import Transfers
+
+
+class Key(NamedTuple):
+    """A message: the stage that takes it, whether it goes forwards, and its microbatch."""
+
+    target: int
+    forwards: bool
+    microbatch: int
+
+
+class Engine:
+    """What a rank does in a step."""
+
+    def __init__(
+        self,
+        program: Sequence[Step],
+        stages: int,
+        runners: Mapping[int, StageRunner],
+        channels: Any,
+        transfers: Transfers,
+        on_op: Callable[[str], None] | None,
+    ) -> None:
+        self._program, self._stages, self._runners, self._channels = program, stages, runners, channels
+        self._transfers, self._on_op = transfers, on_op
+        self._again = {op[::2] for action, op, _ in program if action == RUN and op.kind == "R"}
+        self._from = {self._key(step.op): step.peer for step in program if step.action == RECEIVE}
+        self._here: dict[Key, Any] = {}  # messages that have been made, or posted, and not been taken
+        self._shapes: dict[Key, list[Shape]] = {}
+        self._bytes_moved = 0
+        self.doing = "the begin of the step"
+        self.measured = Measured()
+        self._inputs: Any = None
+        self._targets: Any = None
+        self._losses: dict[int, Any] = {}
+
+    def _key(self, op: Op) -> Key:
+        message = message_of(op, self._stages)
+        if message is None:
+            raise AssertionError(f"{op} gives nothing to another stage")
+        return Key(message.target, message.target > op.stage, op.microbatch)
+
+    def step(self, inputs: Any, targets: Any) -> dict[int, Any]:
+        """Run the list once, and return the losses by microbatch."""
+        self._inputs, self._targets, self._losses = inputs, targets, {}
+        self.measured = Measured()
+        try:
+            for step in self._program:
+                self.doing = str(step)
+                if step.action == RUN:
+                    self._operate(step.op)
+                elif step.action == RECEIVE:
+                    self._post(step)
+                else:
+                    self._send(step)
+            self.doing = "the end of the step"
+            self._transfers.finish()
+            return self._losses
+        finally:
+            self._inputs = self._targets = None
+            self._losses = {}
+            self._here.clear()
+
+    def _operate(self, op: Op) -> None:
+        """Run one operation: its inputs are there first, so that waiting is measured apart."""
+        name, runner = str(op), self._runners[op.stage]
+        self._transfers.before_operation()
+        self._channels.drop_sent()
+        waited = self._wait_for_input(op, name)
+        self._bytes_moved = 0
+        start = self.measured.now()
+        with record_function(f"PP:{name}"):
+            _RUN[op.kind](self, runner, op.microbatch)
+        end = self.measured.now()
+        self.measured.note(op, start, end, waited, runner.live_bytes(op.microbatch), self._bytes_moved)
+        if self._on_op is not None:
+            self._on_op(name)
+
+    def _wait_for_input(self, op: Op, name: str) -> int:
+        """Wait for what another rank sends for an operation, and return the nanoseconds that it took."""
+        key = self._input_of(op)
+        if key is None or key not in self._from:
+            return 0
+        begin = perf_counter_ns()
+        with record_function(f"WAIT:{name}"):
+            self._here[key] = self._arrived(key)
+        return perf_counter_ns() - begin
+
+    def _input_of(self, op: Op) -> Key | None:
+        """Return the message that an operation takes."""
+        if op.kind == "F":
+            return Key(op.stage, True, op.microbatch) if op.stage else None
+        if op.kind in ("B", "I"):
+            return Key(op.stage, False, op.microbatch) if op.stage + 1 < self._stages else None
+        return None
+
+    def _arrived(self, key: Key) -> Any:
+        """Return the tensors of a message from another rank."""
+        peer, tag, device = self._from[key], self._tag(key), self._runners[key.target].device
+        if key in self._here:  # posted
+            return self._channels.arrived(self._here.pop(key))
+        if key not in self._shapes:
+            self._shapes[key] = self._channels.receive_header(peer, tag + 1)
+        return self._channels.receive(peer, tag, self._shapes[key], device)
+
+    def _post(self, step: Step) -> None:
+        """Begin to receive, where a receive must be in the order of the list."""
+        if self._channels.posts_early:
+            key = self._key(step.op)
+            tag = self._tag(key)
+            if key not in self._shapes:
+                self._shapes[key] = self._channels.receive_header(step.peer, tag + 1)
+            device = self._runners[key.target].device
+            self._here[key] = self._channels.post(step.peer, tag, self._shapes[key], device)
+
+    def _send(self, step: Step) -> None:
+        key = self._key(step.op)
+        tensors = self._here.pop(key)
+        if key.forwards:
+            shapes = shapes_of(tensors)
+            known = self._shapes.setdefault(key, [])
+            if not known:
+                self._channels.send_header(step.peer, self._tag(key) + 1, shapes)
+                known += shapes
+            elif known != shapes:
+                before, now = (", ".join(map(str, each)) for each in (known, shapes))
+                raise RuntimeError(f"its output is {now}; in the first step it was {before}, and must stay so")
+        self._channels.send(step.peer, self._tag(key), tensors)
+
+    def _tag(self, key: Key) -> int:
+        return 4 * (key.microbatch * self._stages + key.target) + 2 * key.forwards
+
+    def _forward(self, runner: StageRunner, microbatch: int) -> None:
+        stage = runner.role.stage
+        data = self._input(microbatch) if runner.role.is_first else self._here.pop(Key(stage, True, microbatch))
+        target = self._targets[microbatch] if runner.role.is_last else None
+        outputs, loss = runner.forward(microbatch, data, target, again=(stage, microbatch) in self._again)
+        if runner.role.is_last:
+            self._losses[microbatch] = loss
+            return
+        self._here[Key(stage + 1, True, microbatch)] = outputs
+        back = Key(stage, False, microbatch)
+        if back in self._from:
+            self._shapes[back] = shapes_of([output for output in outputs if has_gradient(output)])
+
+    def _input(self, microbatch: int) -> Sequence[Any]:
+        given = self._inputs[microbatch]
+        return given if isinstance(given, (tuple, list)) else (given,)
+
+    def _backward(self, runner: StageRunner, microbatch: int) -> None:
+        self._give_back(runner, microbatch, runner.backward)
+
+    def _give_back(self, runner: StageRunner, microbatch: int, run: Callable[[int, list[Any]], list[Any]]) -> None:
+        stage = runner.role.stage
+        runner.before_backward(microbatch)
+        gradients = [] if runner.role.is_last else self._here.pop(Key(stage, False, microbatch))
+        found = run(microbatch, gradients)
+        if stage:
+            self._here[Key(stage - 1, False, microbatch)] = found
+
+    def _input_gradient(self, runner: StageRunner, microbatch: int) -> None:
+        self._give_back(runner, microbatch, runner.input_gradient)
+
+    def _weight_gradient(self, runner: StageRunner, microbatch: int) -> None:
+        runner.weight_gradient(microbatch)
+
+    def _recompute(self, runner: StageRunner, microbatch: int) -> None:
+        runner.recompute(microbatch)
+
+    def _offload(self, runner: StageRunner, microbatch: int) -> None:
+        self._bytes_moved = runner.offload(microbatch)
+
+    def _load(self, runner: StageRunner, microbatch: int) -> None:
+        self._bytes_moved = runner.load(microbatch)
+
+
+_RUN = {
+    "F": Engine._forward,
+    "B": Engine._backward,
+    "I": Engine._input_gradient,
+    "W": Engine._weight_gradient,
+    "R": Engine._recompute,
+    "O": Engine._offload,
+    "L": Engine._load,
+}

@@ -1,0 +1,112 @@
+"""A profile as a config, and as the document of `--json`."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from pipesched.errors import ConfigError
+from pipesched.pipeline.memory import Memory
+from pipesched.runtime.profiling import TIMES, Profile, Spread
+
+MEGABYTE = 10**6
+
+
+def config_text(profile: Profile) -> str:
+    """Return the config of what was measured: medians, with the middle half of the rounds as a comment."""
+    stages = profile.stages
+    rows = {key: [stage.times[key] for stage in stages] for key in TIMES}
+    return f"""\
+# Measured by pipesched profile: {profile.title}
+# Times are medians of {profile.repeats} rounds, and the quartiles stand behind them.
+# Stage 0 gives no gradient of its input, so its whole backward is done at W.
+devices: {profile.devices}
+stages: {len(stages)}
+microbatches: {profile.microbatches}
+time_unit: ms
+
+costs:
+{_row("forward", rows["forward"])}
+{_row("backward_input", rows["backward_input"])}
+{_row("backward_weight", rows["backward_weight"])}
+  # instead of both halves, for schedules that do not split the backward:
+{_row("# backward", rows["backward"])}
+{_row("recompute", rows["recompute"])}
+{_row("offload", rows["offload"])}
+{_row("reload", rows["reload"])}
+{_row("p2p", profile.p2p)}
+
+memory:
+  unit: MB
+  activation: {_numbers([stage.activation / MEGABYTE for stage in stages])}
+{_retain_lines([stage.retain for stage in stages])}
+  # of an activation that is recomputed, its input:
+  checkpoint: {_numbers([min(stage.checkpoint, 1.0) for stage in stages])}
+  # weights and their gradients, without the state of an optimizer:
+  static: {_numbers([stage.static / MEGABYTE for stage in stages])}
+"""
+
+
+def _row(key: str, spreads: Sequence[Spread]) -> str:
+    low, high = ([f"{value:.3g}" for value in column] for column in ([s.q1 for s in spreads], [s.q3 for s in spreads]))
+    between = ", ".join(f"{one}..{other}" for one, other in zip(low, high, strict=True))
+    medians = ", ".join(_time(spread.median) for spread in spreads)
+    return f"  {key}: [{medians}]" + (f"  # {between}" if between else "")
+
+
+def _numbers(values: Sequence[float]) -> str:
+    return f"[{', '.join(_number(value) for value in values)}]"
+
+
+def _time(value: float) -> str:
+    """Return a time with four digits that tell."""
+    return f"{value:.4g}" if value < 1e4 else f"{value:.0f}"
+
+
+def _number(value: float) -> str:
+    """Return a number to a millionth: a size in MB to a byte."""
+    text = f"{value:.6f}"
+    return text.rstrip("0").rstrip(".") if "." in text else text
+
+
+def _retain_lines(shares: Sequence[float]) -> str:
+    """Return what I leaves for W. Above 1, where a config does not take that, it is written as 1 with a comment."""
+    what = (
+        "  # of an activation, what stays from the end of I to the end of W, gradients caught at the weights included:"
+    )
+    if max(shares) <= 1 or _takes_more_than_all():
+        return f"{what}\n  retain: {_numbers(shares)}"
+    return f"{what}\n  # retain: {_numbers(shares)}\n  retain: {_numbers([min(share, 1.0) for share in shares])}"
+
+
+def _takes_more_than_all() -> bool:
+    """Return whether a problem may keep more than an activation from I to W."""
+    try:
+        Memory((1,), (2,), (0,), (0,))
+    except ConfigError:
+        return False
+    return True
+
+
+def profile_document(profile: Profile) -> dict[str, Any]:
+    """Return the document of a profile: times in ms, sizes in bytes."""
+    return {
+        "format": "pipesched.profile",
+        "version": 1,
+        "title": profile.title,
+        "devices": profile.devices,
+        "microbatches": profile.microbatches,
+        "repeats": profile.repeats,
+        "time_unit": "ms",
+        "stages": [
+            {
+                **{key: stage.times[key]._asdict() for key in TIMES},
+                "activation": stage.activation,
+                "retain": stage.retain,
+                "checkpoint": stage.checkpoint,
+                "static": stage.static,
+            }
+            for stage in profile.stages
+        ],
+        "p2p": [spread._asdict() for spread in profile.p2p],
+    }

@@ -1,0 +1,231 @@
+"""Measure the stages of a model by the operations that the runtime runs, for a config to schedule them."""
+
+from __future__ import annotations
+
+import os
+import tempfile
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from statistics import quantiles
+from typing import Any, NamedTuple
+
+import torch
+
+from pipesched.checks import require_whole
+from pipesched.errors import ConfigError
+from pipesched.runtime.headers import Shape, shapes_of
+from pipesched.runtime.pieces import default_loss, dtype_named, microbatch_shape, random_microbatches
+from pipesched.runtime.stage import Role, StageRunner
+from pipesched.runtime.transfers import Transfers
+
+WARM_UP = 2  # rounds that do not count
+
+
+class Spread(NamedTuple):
+    """The quartiles of what was measured, in ms."""
+
+    q1: float
+    median: float
+    q3: float
+
+
+TIMES = ("forward", "backward", "backward_input", "backward_weight", "recompute", "offload", "reload")
+
+
+@dataclass
+class StageProfile:
+    """A stage: times in ms by the keys of `costs`, bytes, and the parts of an activation.
+
+    `retain` is what I leaves for W as a part of `activation`, gradients that it caught at the weights included;
+    `checkpoint` what a microbatch that is recomputed keeps. `static` is the weights and their gradients.
+    """
+
+    times: dict[str, Spread] = field(default_factory=dict)
+    activation: int = 0
+    retain: float = 1.0
+    checkpoint: float = 0.0
+    static: int = 0
+    sends: list[Shape] = field(default_factory=list)
+
+
+@dataclass
+class Profile:
+    """The stages of a model, and the times in ms to send each boundary's tensors from one process to another."""
+
+    title: str
+    devices: int
+    microbatches: int
+    repeats: int
+    stages: list[StageProfile]
+    p2p: list[Spread]
+
+
+def profile(
+    stages: Sequence[Any],
+    shape: Sequence[int],
+    *,
+    dtype: str = "float32",
+    devices: int | None = None,
+    microbatches: int | None = None,
+    repeats: int = 20,
+    loss_fn: Callable[..., Any] | None = None,
+    name: str = "the model",
+) -> Profile:
+    """Return what the stages of a model take, on the GPU if there is one.
+
+    Args:
+        stages: The modules of the stages, in forward order.
+        shape: The sizes of a microbatch of the input.
+        dtype: The type of the input, by its name.
+        devices: How many devices the config is for; default: one for each stage.
+        microbatches: Of a step; default: twice the devices.
+        repeats: How often each operation is measured.
+        loss_fn: Of the output and a target of one element; default: the mean squared error.
+        name: For the title of the config.
+
+    Raises:
+        ConfigError: For sizes that are none, and for stages that do not run one after the other.
+    """
+    sizes, kind = microbatch_shape(shape), dtype_named(dtype)
+    require_whole(repeats, "repeats", least=2)
+    count = require_whole(len(stages) if devices is None else devices, "devices", least=1, most=len(stages))
+    device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
+    if device.type == "cpu":
+        torch.set_num_threads(1)  # as torchrun starts the ranks
+    data = [random_microbatches(1, sizes, kind, 0)[0].to(device)]
+    found = []
+    for stage, module in enumerate(stages):
+        role = Role(stage, stage == 0, stage == len(stages) - 1, 0)
+        try:
+            measured, data = _Stage(role, module.to(device), loss_fn or default_loss).measure(data, repeats)
+        except RuntimeError as error:
+            raise ConfigError(f"stage {stage} does not take what comes before it: {error}", "stages") from None
+        found.append(measured)
+    title = f"{name}, microbatch {','.join(map(str, sizes))} {dtype}, {device.type}, torch {torch.__version__}"
+    p2p = transfer_times([one.sends for one in found[:-1]], repeats)
+    return Profile(title, count, microbatches or 2 * count, repeats, found, p2p)
+
+
+class _Stage:
+    """A stage under measurement."""
+
+    def __init__(self, role: Role, module: Any, loss_fn: Callable[..., Any]) -> None:
+        self._role, self._module = role, module
+        self._runner = StageRunner(role, module, loss_fn, _transfers(module))
+        self._runner.begin_step(0)
+        self._found: dict[str, list[float]] = {key: [] for key in TIMES}
+        self._data: Sequence[Any] = ()
+        self._gradients: list[Any] = []
+        self._target = torch.zeros(1, device=self._runner.device)
+
+    def measure(self, data: Sequence[Any], repeats: int) -> tuple[StageProfile, list[Any]]:
+        """Return the profile of the stage with this input, and its output."""
+        self._data = data
+        outputs, _ = self._runner.forward(0, data, self._target, again=False)
+        self._gradients = [torch.ones_like(one) for one in outputs if one.is_floating_point()]
+        activation = self._runner.live_bytes(0)
+        self._runner.backward(0, self._gradients)
+        for round_ in range(repeats + WARM_UP):
+            if round_ == WARM_UP:
+                self._found = {key: [] for key in TIMES}
+            retained = self._one_round()
+        times = {key: Spread(*quantiles(values, n=4, method="inclusive")) for key, values in self._found.items()}
+        kept = 0 if self._role.is_first else sum(tensor.nbytes for tensor in data)
+        weights = sum(weight.nbytes for weight in self._module.parameters())
+        gradients = sum(weight.nbytes for weight in self._module.parameters() if weight.requires_grad)
+        retain, checkpoint = (part / activation if activation else 0.0 for part in (retained, kept))
+        return StageProfile(times, activation, retain, checkpoint, weights + gradients, shapes_of(outputs)), outputs
+
+    def _one_round(self) -> int:
+        """Run every kind of operation once, and return the bytes that I leaves."""
+        runner = self._runner
+        self._forward("forward")
+        self._time("backward", lambda: runner.backward(0, self._gradients))
+        self._forward("forward")
+        self._time("backward_input", lambda: runner.input_gradient(0, self._gradients))
+        retained = runner.live_bytes(0)
+        self._time("backward_weight", lambda: runner.weight_gradient(0))
+        runner.forward(0, self._data, self._target, again=True)
+        self._time("recompute", lambda: runner.recompute(0))
+        self._time("offload", lambda: runner.offload(0))
+        self._time("reload", lambda: runner.load(0))
+        runner.before_backward(0)
+        runner.backward(0, self._gradients)
+        return retained
+
+    def _forward(self, key: str) -> None:
+        self._time(key, lambda: self._runner.forward(0, self._data, self._target, again=False))
+
+    def _time(self, key: str, work: Callable[[], Any]) -> None:
+        self._found[key].append(timed(work, self._runner.device))
+
+
+def _transfers(module: Any) -> Transfers:
+    if any(tensor.is_cuda for tensor in module.parameters()):  # not run on a GPU yet
+        from pipesched.runtime.cuda import CudaTransfers
+
+        return CudaTransfers(None)
+    return Transfers(None)
+
+
+def timed(work: Callable[[], Any], device: Any) -> float:
+    """Return the milliseconds of one call; on a GPU by its events."""
+    if device.type != "cuda":
+        begin = time.perf_counter()
+        work()
+        return (time.perf_counter() - begin) * 1000
+    start, end = torch.cuda.Event(enable_timing=True), torch.cuda.Event(enable_timing=True)
+    torch.cuda.synchronize(device)
+    start.record()
+    work()
+    torch.cuda.synchronize(device)  # transfers have streams of their own
+    end.record()
+    end.synchronize()
+    milliseconds: float = start.elapsed_time(end)
+    return milliseconds
+
+
+def transfer_times(messages: Sequence[Sequence[Shape]], repeats: int) -> list[Spread]:
+    """Return how long the tensors of each message take from one process to another: half a round trip, in ms."""
+    import torch.multiprocessing as mp
+
+    if not messages:
+        return []
+    on_gpus = torch.cuda.device_count() > 1
+    with tempfile.TemporaryDirectory() as folder:
+        method = "spawn" if on_gpus else "forkserver"
+        arguments = (folder, [list(message) for message in messages], repeats, on_gpus)
+        mp.start_processes(_play, arguments, nprocs=2, start_method=method)
+        lines = (Path(folder) / "times").read_text().splitlines()
+        return [Spread(*map(float, line.split())) for line in lines]
+
+
+def _play(rank: int, folder: str, messages: Sequence[Sequence[Shape]], repeats: int, on_gpus: bool) -> None:
+    """One of the two processes that play ball with tensors; the first one takes the times."""
+    import torch.distributed as dist
+
+    device = torch.device("cuda", rank) if on_gpus else torch.device("cpu")
+    if on_gpus:
+        torch.cuda.set_device(device)
+    else:
+        torch.set_num_threads(1)
+    os.environ.setdefault("GLOO_SOCKET_IFNAME", "lo")
+    dist.init_process_group(
+        "nccl" if on_gpus else "gloo", init_method=f"file://{folder}/meeting", rank=rank, world_size=2
+    )
+    lines = []
+    for message in messages:
+        balls = [torch.zeros(shape.size, dtype=shape.dtype, device=device) for shape in message]
+
+        def round_trip(balls: Sequence[Any] = balls) -> None:
+            for sender in (0, 1):
+                for ball in balls:
+                    (dist.send if rank == sender else dist.recv)(ball, 1 - rank)
+
+        halves = [timed(round_trip, device) / 2 for _ in range(repeats + WARM_UP)][WARM_UP:]
+        lines.append(" ".join(map(str, quantiles(halves, n=4, method="inclusive"))) + "\n")
+    if rank == 0:
+        (Path(folder) / "times").write_text("".join(lines))
+    dist.destroy_process_group()

@@ -1,0 +1,197 @@
+"""The runtime: training steps by any schedule, one rank of a process group for each device."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from hashlib import sha256
+from typing import Any
+
+import torch
+
+from pipesched.checks import require_callable, require_whole, shown
+from pipesched.errors import ConfigError, RankFailed
+from pipesched.runtime.channels import Channels
+from pipesched.runtime.engine import Engine
+from pipesched.runtime.measured import report_of
+from pipesched.runtime.mirrors import Mirrors
+from pipesched.runtime.program import SEND, programs
+from pipesched.runtime.refusals import batch_norms, require_modules, require_none_in_training
+from pipesched.runtime.source import checked_schedule
+from pipesched.runtime.stage import Role, StageRunner
+from pipesched.runtime.team import Team, described
+from pipesched.runtime.transfers import Transfers
+
+
+class Runtime:
+    """Training steps of a pipeline by a schedule, one device of which is this process.
+
+    It runs every kind of operation: F, B, I, W, overlapped pairs (their F, then their B), recomputation, offload and
+    load, on any placement, bidirectional ones with their two copies of the weights included. Losses and gradients are
+    those of the model without a pipeline.
+
+    Args:
+        source: The path of a document, the document, or a Schedule; the same on every rank.
+        modules: The module of every stage that has a home on this rank. Copies of a stage start with the weights of
+            the one on the stage's own device.
+        loss_fn: Called with the output of the last stage and the target of a microbatch; returns one number.
+        group: The process group, rank d of which is device d; default: all processes. A schedule of one device needs
+            none.
+        seed: Of the random numbers of all forwards; see `seeded`.
+        host: Makes a buffer of so many bytes (a tensor of uint8) in the memory of the host, for offload. Default:
+            pinned where there is a GPU.
+        on_op: Called with the text of each operation of this rank ("0O1") when it has run.
+
+    Raises:
+        InvalidSchedule: On every rank, before anything is sent, for a schedule that breaks rules or cannot run.
+        ConfigError: For modules that are missing, or that cannot be trained in microbatches (BatchNorm), and for a
+            group of another size.
+        RankFailed: For what another rank raised.
+    """
+
+    def __init__(
+        self,
+        source: object,
+        modules: Mapping[int, Any],
+        loss_fn: Callable[..., Any],
+        group: Any = None,
+        *,
+        seed: int = 0,
+        host: Callable[[int], Any] | None = None,
+        on_op: Callable[[str], None] | None = None,
+    ) -> None:
+        schedule = checked_schedule(source)
+        lists = programs(schedule)
+        problem = schedule.problem
+        placement = problem.settled_placement
+        self._team = Team(group, problem.devices)
+        self._microbatches, self._steps = problem.microbatches, 0
+        self._program, rank = lists[self._team.rank], self._team.rank
+        stages, error = placement.stages_on(rank), None
+        try:
+            self._modules = require_modules(modules, stages, rank)
+            self._norms = batch_norms(self._modules, self._program)
+            require_none_in_training(self._norms, rank)
+            for key, value in (("loss_fn", loss_fn), ("host", host), ("on_op", on_op)):
+                require_callable(value, key)
+            require_whole(seed, "seed")
+        except ConfigError as wrong:
+            error = wrong
+        self._team.agree(sha256(repr(lists).encode()).hexdigest(), error)
+        transfers = _transfers_for(self._modules[stages[0]], host)
+        self._runners = {
+            stage: StageRunner(
+                Role(stage, stage == 0, stage == problem.stages - 1, seed), self._modules[stage], loss_fn, transfers
+            )
+            for stage in stages
+        }
+        self._channels = _channels_for(self._team, lists, self._runners)
+        self._mirrors = Mirrors(self._team, placement, self._modules)
+        self._engine = Engine(self._program, problem.stages, self._runners, self._channels, transfers, on_op)
+        self._team.meet()
+
+    def step(self, inputs: Sequence[Any] | None = None, targets: Sequence[Any] | None = None) -> dict[int, Any]:
+        """Run one training step, and return the losses of the microbatches whose last stage ran here.
+
+        The gradient of the sum of all losses is added to `.grad` of the weights, as autograd adds; with two copies of
+        a stage both get the sum of both.
+
+        Args:
+            inputs: For each microbatch a tensor, or a tuple of the arguments of stage 0; None on ranks without it.
+            targets: For each microbatch what `loss_fn` takes; None on ranks without the last stage.
+
+        Returns:
+            The losses by microbatch, detached.
+
+        Raises:
+            RankFailed: When another rank failed or died; the rank that fails raises its own exception. The connections
+                are closed then: this runtime runs no more steps.
+        """
+        if self._team.is_closed:
+            raise RankFailed("the connections are closed, by `close` or by a step that failed; make a new Runtime")
+        self._engine.doing = "the begin of the step"
+        try:
+            self._begin(inputs, targets)
+            losses = self._engine.step(inputs, targets)
+            self._mirrors.end_step()
+            self._channels.flush()
+            self._team.meet()
+        except BaseException as error:
+            self._fail(error)
+            raise
+        self._steps += 1
+        return losses
+
+    def _begin(self, inputs: object, targets: object) -> None:
+        for key, value, is_needed in (
+            ("inputs", inputs, any(runner.role.is_first for runner in self._runners.values())),
+            ("targets", targets, any(runner.role.is_last for runner in self._runners.values())),
+        ):
+            if is_needed and (not hasattr(value, "__getitem__") or len(value) != self._microbatches):  # type: ignore[arg-type]
+                what = "nothing" if value is None else shown(value)
+                raise ConfigError(
+                    f"must hold one entry for each of the {self._microbatches} microbatches, not {what}", key
+                )
+        require_none_in_training(self._norms, self._team.rank)
+        for runner in self._runners.values():
+            runner.begin_step(self._steps)
+        self._mirrors.begin_step()
+
+    def _fail(self, error: BaseException) -> None:
+        """Tell the other ranks, close the connections, and name the operation in the error; or raise their reason."""
+        doing, rank = self._engine.doing, self._team.rank
+        lost = isinstance(error, RuntimeError) and self._lost_connection(error)
+        reason = self._team.reason() if lost else None
+        if lost and reason is None:
+            reason = f"a rank is gone: {doing} on rank {rank} lost its connection in step {self._steps}"
+        self._team.tell(reason or described(error, doing, rank, self._steps))
+        self._mirrors.give_up()
+        self.close()
+        for runner in self._runners.values():
+            runner.drop_all()
+        if reason is not None:
+            raise RankFailed(reason) from None
+        _name(error, f"{doing} on rank {rank}")
+
+    def close(self) -> None:
+        """Close the connections to other ranks, which also ends when nothing refers to the runtime any more."""
+        self._team.close()
+        self._channels.close()
+        self._mirrors.close()
+
+    @staticmethod
+    def _lost_connection(error: RuntimeError) -> bool:
+        return "gloo" in str(error) or "NCCL" in str(error)
+
+    def report(self) -> dict[str, Any]:
+        """Return what was measured in the last step, as an object that JSON holds.
+
+        `operations` lists the operations of this rank in order: start, end and the time `waited` before the start, in
+        ms, and the bytes of all activations that are alive behind it. `peak_bytes` is their largest, `live_bytes` what
+        is left at the end. `freed_fraction` is what O moved of the bytes that its activations held (None without O).
+        """
+        return report_of(self._team.rank, self._steps - 1, self._engine.measured)
+
+
+def _transfers_for(module: Any, host: Callable[[int], Any] | None) -> Transfers:
+    if torch.cuda.is_available() and any(tensor.is_cuda for tensor in module.parameters()):  # not run on a GPU yet
+        from pipesched.runtime.cuda import CudaTransfers
+
+        return CudaTransfers(host)
+    return Transfers(host)
+
+
+def _channels_for(team: Team, lists: Sequence[Sequence[Any]], runners: Mapping[int, StageRunner]) -> Any:
+    pairs = {(rank, step.peer) for rank, program in enumerate(lists) for step in program if step.action == SEND}
+    if any(runner.device.type == "cuda" for runner in runners.values()):  # not run on a GPU yet
+        from pipesched.runtime.cuda import CudaChannels
+
+        return CudaChannels(team, pairs)
+    return Channels(team, pairs)
+
+
+def _name(error: BaseException, where: str) -> None:
+    """Let an exception say which operation of which rank raised it."""
+    if len(error.args) == 1 and isinstance(error.args[0], str) and type(error).__str__ is BaseException.__str__:
+        error.args = (f"{error.args[0]} ({where})",)
+    elif hasattr(error, "add_note"):
+        error.add_note(where)

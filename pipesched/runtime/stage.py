@@ -1,0 +1,249 @@
+"""One stage on one rank: what each kind of operation does with its module, in PyTorch's graphs."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any, NamedTuple
+
+import torch
+from torch.autograd.graph import saved_tensors_hooks
+from torch.distributed.pipelining._backward import stage_backward, stage_backward_input, stage_backward_weight
+
+from pipesched.runtime.activation import Activation, Saving, unpack
+from pipesched.runtime.graph import enter, leave, split_of
+from pipesched.runtime.seeding import seeded
+from pipesched.runtime.transfers import Transfers
+
+
+class Role(NamedTuple):
+    """Where a stage stands, and what it needs to know of the run."""
+
+    stage: int
+    is_first: bool
+    is_last: bool
+    seed: int
+
+
+class _Held:
+    """What a microbatch leaves on a stage between its forward and the end of its backward."""
+
+    __slots__ = ("activation", "data", "gradients", "groups", "roots", "target", "tokens")
+
+    def __init__(self) -> None:
+        self.data: Sequence[Any] | None = None  # the input, where the forward will run again
+        self.target: Any = None
+        self.activation: Activation | None = None
+        self.tokens: list[Any] = []
+        self.roots: list[Any] = []
+        self.gradients: list[Any] | None = None  # of the roots, where the weights still need them
+        self.groups: list[Any] | None = None  # PyTorch's, from I to W
+
+
+class StageRunner:
+    """Runs the operations of a stage. `begin_step` comes before those of a step."""
+
+    def __init__(self, role: Role, module: Any, loss_fn: Callable[..., Any], transfers: Transfers) -> None:
+        self.role, self._module, self._loss_fn, self._transfers = role, module, loss_fn, transfers
+        self.device = _device_of(module)
+        self._held: dict[int, _Held] = {}
+        self._step = -1
+        self._weights: list[Any] = []
+        self._own: set[int] = set()
+
+    def begin_step(self, step: int) -> None:
+        """Note which weights have gradients, and where they lie."""
+        modules = [self._module, *([self._loss_fn] if self.role.is_last else [])]
+        modules = [module for module in modules if isinstance(module, torch.nn.Module)]
+        tensors = [*(weight for module in modules for weight in module.parameters())]
+        self._weights = [weight for weight in tensors if weight.requires_grad]
+        tensors += [buffer for module in modules for buffer in module.buffers()]
+        self._own = {_address(tensor) for tensor in tensors}
+        self._step = step
+
+    def forward(self, microbatch: int, data: Sequence[Any], target: Any, *, again: bool) -> tuple[list[Any], Any]:
+        """Run F, and return its outputs and its loss (None but on the last stage).
+
+        Where it will run `again` (R), nothing stays but its input.
+        """
+        held = self._held[microbatch] = _Held()
+        if again:
+            versions = [tensor._version for tensor in (*data, *self._module.buffers())]
+            with self._as(microbatch), torch.no_grad():
+                outputs, loss = self._call(data, target)
+            if torch.is_autocast_enabled(self.device.type):
+                torch.clear_autocast_cache()  # weights that were cast without a graph
+            if [tensor._version for tensor in (*data, *self._module.buffers())] != versions:
+                raise RuntimeError("the forward changes its input or a buffer in place, so it cannot run a second time")
+            held.data, held.target = data, target
+        else:
+            outputs, loss = self._graph(held, microbatch, data, target)
+        return [output.detach() for output in outputs], loss if loss is None else loss.detach()
+
+    def recompute(self, microbatch: int) -> None:
+        """Run R: the forward again, with the same random numbers, from the input that was kept."""
+        held = self._held[microbatch]
+        if held.data is None:
+            raise RuntimeError("its forward kept no input")
+        data, held.data = held.data, None
+        self._graph(held, microbatch, data, held.target)
+        held.target = None
+
+    def _graph(self, held: _Held, microbatch: int, data: Sequence[Any], target: Any) -> tuple[Sequence[Any], Any]:
+        given = {_address(tensor) for tensor in (target, *(data if self.role.is_first else ())) if _is_tensor(tensor)}
+        saving = Saving(self.device, (self._own, given))
+        with self._as(microbatch), torch.enable_grad(), saved_tensors_hooks(saving.pack, unpack):
+            held.tokens, inside = ([], data) if self.role.is_first else enter(data)
+            outputs, loss = self._call(inside, target)
+            held.roots = [loss if loss.requires_grad else None] if loss is not None else leave(outputs)
+        held.activation = saving.finish()
+        return outputs, loss
+
+    def _call(self, data: Sequence[Any], target: Any) -> tuple[Sequence[Any], Any]:
+        outputs = self._module(*data)
+        if self.role.is_last:
+            loss = self._loss_fn(outputs, target)
+            if not _is_tensor(loss) or loss.numel() != 1:
+                raise TypeError("the loss function must return a tensor with one element")
+            return (), loss
+        outputs = (outputs,) if _is_tensor(outputs) else outputs
+        if not isinstance(outputs, (tuple, list)) or not outputs or not all(map(_is_tensor, outputs)):
+            raise TypeError("a stage must return a tensor, or a tuple of tensors")
+        return outputs, None
+
+    def _as(self, microbatch: int) -> Any:
+        return seeded(self.role.seed, self._step, self.role.stage, microbatch)
+
+    def backward(self, microbatch: int, gradients: list[Any]) -> list[Any]:
+        """Run B, and return the gradients of the input."""
+        held = self._held.pop(microbatch)
+        return _or_zeros(self._whole(held, gradients), held.tokens)
+
+    def input_gradient(self, microbatch: int, gradients: list[Any]) -> list[Any]:
+        """Run I, and return the gradients of the input; what only it needs is dropped.
+
+        The first stage, which has no gradient of its input to give, does its whole backward at W.
+        """
+        held = self._held[microbatch]
+        roots, given = self._with_gradients(held, gradients)
+        if not held.tokens or not roots:
+            held.gradients = gradients
+            return _or_zeros([], held.tokens)
+        split = split_of(roots, held.tokens)
+        if not split.possible:
+            held.gradients = gradients
+            found = torch.autograd.grad(roots, held.tokens, given, retain_graph=True, allow_unused=True)
+            return _or_zeros(found, held.tokens)
+        with _own_errors():
+            found, held.groups = stage_backward_input(roots, given, held.tokens, iter(self._weights))
+        held.roots = []
+        for token in held.tokens:
+            token.grad = None
+        if held.activation is not None:
+            held.activation.keep_only(split.needed, split.seen)
+        return _or_zeros(found, held.tokens)
+
+    def weight_gradient(self, microbatch: int) -> None:
+        """Run W: the gradients of the weights, from what I caught."""
+        held = self._held.pop(microbatch)
+        if held.groups is None:
+            self._weights_alone(held)
+            return
+        with _own_errors():
+            stage_backward_weight(iter(self._weights), held.groups)
+
+    def _weights_alone(self, held: _Held) -> None:
+        """Run a W whose I caught nothing: from the outputs on."""
+        gradients = held.gradients or []
+        if not held.tokens:
+            self._whole(held, gradients)
+            return
+        roots, given = self._with_gradients(held, gradients)
+        if not roots or not self._weights:
+            return
+        for weight, found in zip(
+            self._weights, torch.autograd.grad(roots, self._weights, given, allow_unused=True), strict=True
+        ):
+            if found is not None:
+                weight.grad = found if weight.grad is None else weight.grad.add_(found)
+
+    def _whole(self, held: _Held, gradients: list[Any]) -> Sequence[Any]:
+        roots, given = self._with_gradients(held, gradients)
+        held.roots = []
+        if not roots:
+            return []
+        with _own_errors():
+            found: Sequence[Any] = stage_backward(roots[0] if given is None else roots, given, held.tokens)
+        return found
+
+    def _with_gradients(self, held: _Held, gradients: list[Any]) -> tuple[list[Any], list[Any] | None]:
+        """Return the roots of the graph with their gradients, which the loss has none of."""
+        if self.role.is_last:
+            return [root for root in held.roots if root is not None], None
+        pairs = [pair for pair in zip(held.roots, gradients, strict=True) if pair[0] is not None]
+        return [root for root, _ in pairs], [gradient for _, gradient in pairs]
+
+    def offload(self, microbatch: int) -> int:
+        """Run O, and return the bytes that left the device."""
+        activation = self._held[microbatch].activation
+        return 0 if activation is None else self._transfers.offload(activation)
+
+    def load(self, microbatch: int) -> int:
+        """Run L, and return the bytes that came back."""
+        activation = self._held[microbatch].activation
+        return 0 if activation is None else self._transfers.load(activation)
+
+    def before_backward(self, microbatch: int) -> None:
+        """Wait for the load of an activation, if there was one."""
+        self._transfers.before_backward(self._held[microbatch].activation)
+
+    def live_bytes(self, microbatch: int) -> int:
+        """Return what a microbatch holds on the device: its activation, or its input, and gradients caught for W."""
+        held = self._held.get(microbatch)
+        if held is None:
+            return 0
+        found: int = 0 if held.activation is None else held.activation.live_bytes
+        if held.data is not None and not self.role.is_first:
+            found += sum(tensor.nbytes for tensor in held.data)
+        caught = [grad for group in held.groups or () for grads in group.get("grads", ()) for grad in grads]
+        held_back: int = sum(grad.nbytes for grad in caught if grad is not None)
+        return found + held_back
+
+    def drop_all(self) -> None:
+        """Forget all microbatches, after a failure."""
+        self._held.clear()
+
+
+@contextmanager
+def _own_errors() -> Iterator[None]:
+    """Raise what the graph raised, which PyTorch's functions wrap into a RuntimeError with many tensors."""
+    try:
+        yield
+    except RuntimeError as error:
+        if error.__cause__ is None:
+            raise
+        raise error.__cause__ from None
+
+
+def _or_zeros(found: Sequence[Any], tokens: Sequence[Any]) -> list[Any]:
+    """Return a gradient for each token: zeros where there is none."""
+    whole = [*found, *[None] * (len(tokens) - len(found))]
+    return [
+        torch.zeros(token.shape, dtype=token.dtype, device=token.device) if gradient is None else gradient
+        for gradient, token in zip(whole, tokens, strict=True)
+    ]
+
+
+def _is_tensor(value: Any) -> bool:
+    return isinstance(value, torch.Tensor)
+
+
+def _address(tensor: Any) -> int:
+    address: int = tensor.untyped_storage().data_ptr()
+    return address
+
+
+def _device_of(module: Any) -> Any:
+    for tensor in (*module.parameters(), *module.buffers()):
+        return tensor.device
+    return torch.device("cuda", torch.cuda.current_device()) if torch.cuda.is_available() else torch.device("cpu")

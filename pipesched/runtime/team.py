@@ -1,0 +1,118 @@
+"""The ranks of a run: what they agree on before it, and how a failure of one ends the step of all.
+
+A failing rank writes why into the store that the ranks met at, and then closes its connections. Whoever waits for it
+gets an error at once, reads the reason, and closes its own: so all ranks learn of it, one from another. A rank that is
+killed closes its connections without a reason; then the first that notices writes one.
+"""
+
+from __future__ import annotations
+
+from contextlib import suppress
+from datetime import timedelta
+from typing import Any
+from uuid import uuid4
+
+import torch
+import torch.distributed as dist
+
+from pipesched.checks import cut
+from pipesched.errors import ConfigError, RankFailed
+
+PATIENCE = timedelta(minutes=30)  # for a message of a rank that lives
+MEETING = timedelta(seconds=60)  # for a rank to come to where connections are made
+UNUSED_TAG = 2**31 - 1
+LONGEST = 2000  # letters of a reason
+
+
+class Team:
+    """The ranks of a process group, one a device; with a single device there may be no group."""
+
+    def __init__(self, group: Any, devices: int) -> None:
+        if group is None and devices == 1 and not (dist.is_available() and dist.is_initialized()):
+            self.rank, self._group, self.store = 0, None, None
+        else:
+            if not (dist.is_available() and dist.is_initialized()):
+                raise ConfigError(
+                    f"{devices} devices are {devices} processes that torch.distributed.init_process_group joins;"
+                    " it was not called",
+                    "group",
+                )
+            self._group = group if group is not None else dist.group.WORLD
+            self.rank, size = dist.get_rank(self._group), dist.get_world_size(self._group)
+            if size != devices:
+                raise ConfigError(
+                    f"has {size} ranks; the schedule needs one for each of its {devices} devices", "group"
+                )
+            self.store = self._group.get_group_store() if devices > 1 else None
+        self.size = devices
+        self._control: Any = None
+        self._groups: list[Any] = []
+
+    def agree(self, plan: str, error: Exception | None) -> None:
+        """Compare plans, and raise on every rank what makes one of them stop: its own error, or RankFailed."""
+        verdict = (plan, None if error is None else _text_of(error), uuid4().hex)
+        verdicts: list[Any] = [verdict]
+        if self.size > 1:
+            verdicts = [None] * self.size
+            dist.all_gather_object(verdicts, verdict, group=self._group)
+        if error is not None:
+            raise error
+        for rank, (theirs, wrong, _) in enumerate(verdicts):
+            if wrong is not None:
+                raise RankFailed(f"rank {rank} cannot run the schedule: {wrong}")
+            if theirs != plan:
+                raise RankFailed(f"rank {rank} has another schedule than rank {self.rank}")
+        if self.size > 1:
+            self.store = dist.PrefixStore(f"pipesched/{verdicts[0][2]}", self.store)
+            self._control = self.connect("control", range(self.size))
+
+    def connect(self, name: str, ranks: range | tuple[int, ...]) -> Any:
+        """Return a gloo group of some ranks, in this order; all of them must call this, and in one order of names."""
+        store = dist.PrefixStore(name, self.store)
+        store.set_timeout(MEETING)
+        group = dist.ProcessGroupGloo(store, ranks.index(self.rank), len(ranks), PATIENCE)
+        self._groups.append(group)
+        return group
+
+    def meet(self) -> None:
+        """Wait for all ranks."""
+        if self._control is not None:
+            self._control.barrier().wait()
+
+    def tell(self, reason: str) -> None:
+        """Write why this rank stops, unless a reason is known already, and close all connections."""
+        if self.store is not None:
+            with suppress(RuntimeError):  # the store may be gone, with the process that held it
+                self.store.compare_set("failed", "", cut(reason, LONGEST))
+        self.close()
+
+    def reason(self) -> str | None:
+        """Return why a rank stopped, as far as that is known."""
+        if self.store is not None:
+            with suppress(RuntimeError):
+                if self.store.check(["failed"]):
+                    return str(self.store.get("failed").decode())
+        return None
+
+    @property
+    def is_closed(self) -> bool:
+        """Whether the connections were closed by a failure."""
+        return self.size > 1 and not self._groups
+
+    def close(self) -> None:
+        """Close all connections: whoever waits at their other ends gets an error at once."""
+        self._control, groups, self._groups = None, self._groups, []
+        for group in groups:
+            # Only a wait that ends without its message closes a connection that a thread still waits at.
+            with suppress(RuntimeError):
+                other = (group.rank() + 1) % group.size()
+                group.recv([torch.empty(1, dtype=torch.uint8)], other, UNUSED_TAG).wait(timedelta(milliseconds=1))
+
+
+def _text_of(error: BaseException) -> str:
+    return f"{type(error).__name__}: {error}" if str(error) else type(error).__name__
+
+
+def described(error: BaseException, doing: str, rank: int, step: int) -> str:
+    """Return a sentence for the other ranks: which operation of which rank raised what."""
+    return f"{doing} on rank {rank} failed in step {step}: {_text_of(error)}"

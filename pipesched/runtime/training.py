@@ -1,0 +1,193 @@
+"""Train a model by a schedule: the loop around the runtime, and the processes that run it."""
+
+from __future__ import annotations
+
+import json
+import os
+import tempfile
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import torch
+import torch.distributed as dist
+
+from pipesched.checks import require_whole
+from pipesched.errors import ConfigError, RankFailed
+from pipesched.runtime.pieces import (
+    SMALL,
+    default_loss,
+    dtype_named,
+    joined,
+    microbatch_shape,
+    named_function,
+    pieces_of,
+    random_microbatches,
+)
+from pipesched.runtime.program import programs
+from pipesched.runtime.run import Runtime
+from pipesched.runtime.source import checked_schedule
+
+
+class Training(NamedTuple):
+    """What to train: see `train`."""
+
+    schedule: str
+    model: str
+    loss: str | None
+    shape: tuple[int, ...]
+    dtype: str
+    steps: int
+    rate: float
+    seed: int
+    trace: str | None
+
+
+def train(
+    schedule: str | Path,
+    model: str = SMALL,
+    shape: Sequence[int] = (8, 64),
+    *,
+    loss: str | None = None,
+    dtype: str = "float32",
+    steps: int = 5,
+    rate: float = 1e-3,
+    seed: int = 0,
+    trace: str | Path | None = None,
+) -> dict[str, Any] | None:
+    """Train a model on random data by the schedule of a document, and return the losses and what was measured.
+
+    Under torchrun this process is one of the ranks; else one process is started on this machine for each device.
+
+    Args:
+        schedule: The path of the document.
+        model: `package.module:function`, which returns the pieces of the model in forward order; where the schedule
+            has fewer stages, several pieces in a row make one.
+        shape: The sizes of a microbatch.
+        loss: `package.module:function` of the output and the target, which has the shape of the input; default: the
+            mean squared error.
+        dtype: The type of the input, by its name.
+        steps: Training steps, each followed by one of Adam.
+        rate: Its learning rate.
+        seed: Of the data, and of the random numbers of the model.
+        trace: A folder for PyTorch's profile of all steps but the first, one file a rank: `rank0.json`, and so on.
+
+    Returns:
+        An object that JSON holds: `losses`, the mean over the microbatches for each step, and `ranks`, the report of
+        each rank's last step. None on all ranks of torchrun but the first.
+
+    Raises:
+        ConfigError: For what cannot be trained.
+        InvalidSchedule: For a schedule that breaks rules.
+        RankFailed: For what a rank raised.
+    """
+    require_whole(steps, "steps", least=1)
+    dtype_named(dtype)
+    job = Training(
+        str(schedule),
+        model,
+        loss,
+        microbatch_shape(shape),
+        dtype,
+        steps,
+        rate,
+        seed,
+        None if trace is None else str(trace),
+    )
+    checked = checked_schedule(str(schedule))
+    programs(checked)
+    joined(pieces_of(model), checked.problem.stages)
+    if "RANK" in os.environ and "WORLD_SIZE" in os.environ:
+        dist.init_process_group("nccl" if torch.cuda.is_available() else "gloo")
+        try:
+            return train_rank(int(os.environ.get("LOCAL_RANK", "0")), job)
+        finally:
+            dist.destroy_process_group()
+    return _start(job, checked.problem.devices)
+
+
+def train_rank(local_rank: int, job: Training) -> dict[str, Any] | None:
+    """Train the stages of this rank, and return the result on the first one."""
+    device = torch.device("cuda", local_rank) if torch.cuda.is_available() else torch.device("cpu")
+    if device.type == "cuda":
+        torch.cuda.set_device(device)
+    else:
+        torch.set_num_threads(1)
+    rank, problem = dist.get_rank(), checked_schedule(job.schedule).problem
+    pieces = joined(pieces_of(job.model), problem.stages)
+    mine = problem.settled_placement.stages_on(rank) if rank < problem.devices else []
+    modules = {stage: pieces[stage].to(device) for stage in mine}
+    loss_fn = default_loss if job.loss is None else named_function(job.loss, "loss")
+    run = Runtime(job.schedule, modules, loss_fn, seed=job.seed)
+    optimizer = torch.optim.Adam([weight for stage in mine for weight in modules[stage].parameters()], lr=job.rate)
+    data, target = (
+        random_microbatches(problem.microbatches, job.shape, dtype_named(job.dtype), job.seed + part).to(device)
+        for part in (0, 1)
+    )
+    losses = []
+    with ExitStack() as stack:
+        for step in range(job.steps):
+            if job.trace is not None and step == min(1, job.steps - 1):  # the first step also sets up connections
+                stack.enter_context(_profiled(Path(job.trace), rank))
+            found = run.step(data if 0 in mine else None, target if problem.stages - 1 in mine else None)
+            optimizer.step()
+            optimizer.zero_grad()
+            losses.append([float(loss) for loss in found.values()])
+    gathered: list[Any] = [None] * problem.devices
+    dist.all_gather_object(gathered, (losses, run.report()))
+    run.close()
+    if rank:
+        return None
+    means = [
+        sum(loss for rows, _ in gathered for loss in rows[step]) / problem.microbatches for step in range(job.steps)
+    ]
+    return {"format": "pipesched.training", "version": 1, "losses": means, "ranks": [report for _, report in gathered]}
+
+
+@contextmanager
+def _profiled(folder: Path, rank: int) -> Iterator[None]:
+    """Write PyTorch's profile of what runs inside as `rank<r>.json`."""
+    folder.mkdir(parents=True, exist_ok=True)
+    with torch.profiler.profile() as profiler:
+        yield
+    profiler.export_chrome_trace(str(folder / f"rank{rank}.json"))
+
+
+def _start(job: Training, devices: int) -> dict[str, Any]:
+    """Run all ranks on this machine, and return the result of the first."""
+    import torch.multiprocessing as mp
+
+    if torch.cuda.is_available() and torch.cuda.device_count() < devices:
+        raise ConfigError(f"is for {devices} devices; this machine has {torch.cuda.device_count()} GPUs", "schedule")
+    with tempfile.TemporaryDirectory() as folder:
+        try:
+            mp.start_processes(_rank_main, (folder, devices, job), nprocs=devices, start_method="spawn")
+        except mp.ProcessRaisedException as error:
+            reason = Path(folder) / "reason"
+            raise RankFailed(reason.read_text() if reason.exists() else str(error)) from None
+        except mp.ProcessExitedException as error:
+            raise RankFailed(f"rank {error.error_index} ended: {error}") from None
+        result: dict[str, Any] = json.loads((Path(folder) / "result").read_text())
+        return result
+
+
+def _rank_main(rank: int, folder: str, devices: int, job: Training) -> None:
+    if not torch.cuda.is_available():
+        os.environ.setdefault("GLOO_SOCKET_IFNAME", "lo")
+    dist.init_process_group(
+        "nccl" if torch.cuda.is_available() else "gloo",
+        init_method=f"file://{folder}/meeting",
+        rank=rank,
+        world_size=devices,
+    )
+    try:
+        result = train_rank(rank, job)
+    except Exception as error:
+        if not isinstance(error, RankFailed):
+            (Path(folder) / "reason").write_text(f"{type(error).__name__}: {error}")
+        raise
+    finally:
+        dist.destroy_process_group()
+    if result is not None:
+        (Path(folder) / "result").write_text(json.dumps(result))

@@ -1,0 +1,68 @@
+"""Offload and load: the storages of an activation to buffers of the host, and back.
+
+On a CPU a copy is done when it returns. On a GPU it runs on a stream of its own while the device computes.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+
+from pipesched.runtime.activation import Activation, Box, Host
+
+
+class Transfers:
+    """Copies on a CPU. `host` makes a buffer of so many bytes (uint8)."""
+
+    def __init__(self, host: Host | None) -> None:
+        self._host = host or _plain_buffer
+
+    def offload(self, activation: Activation) -> int:
+        """Move an activation to the host, and return the bytes that left the device."""
+        moved = 0
+        for box in activation.boxes():
+            if box.storage is not None:
+                box.host = buffer_for(self._host, box)
+                box.host.copy_(_bytes_of(box.storage, box.device))
+                box.storage = None
+                moved += box.nbytes
+        return moved
+
+    def load(self, activation: Activation) -> int:
+        """Bring an activation back into new storages, and return their bytes."""
+        moved = 0
+        for box in activation.boxes():
+            if box.host is not None:
+                back = torch.empty(box.nbytes, dtype=torch.uint8, device=box.device)
+                back.copy_(box.host)
+                box.storage, box.host = back.untyped_storage(), None
+                moved += box.nbytes
+        return moved
+
+    def before_operation(self) -> None:
+        """Drop what transfers under way still read; on a CPU there is nothing."""
+
+    def before_backward(self, activation: Activation | None) -> None:
+        """Let the computation wait for the load of an activation; on a CPU it is there."""
+
+    def finish(self) -> None:
+        """Wait for all that is under way."""
+
+
+def buffer_for(host: Host, box: Box) -> Any:
+    """Return a buffer of the host for a box. Raises ValueError for one of another size or type."""
+    buffer = host(box.nbytes)
+    if buffer.dtype != torch.uint8 or buffer.numel() < box.nbytes:
+        raise ValueError(
+            f"`host` must return at least {box.nbytes} bytes of uint8, not {buffer.numel()} {buffer.dtype}"
+        )
+    return buffer.view(-1)[: box.nbytes]
+
+
+def _plain_buffer(nbytes: int) -> Any:
+    return torch.empty(nbytes, dtype=torch.uint8)
+
+
+def _bytes_of(storage: Any, device: Any) -> Any:
+    return torch.empty(0, dtype=torch.uint8, device=device).set_(storage, 0, (storage.nbytes(),), (1,))

@@ -1,0 +1,88 @@
+"""What goes wrong on a rank, as jobs for its process: each returns what was raised, and after how long."""
+
+from __future__ import annotations
+
+import os
+import signal
+import threading
+import time
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import torch
+
+from pipesched.runtime import Runtime
+from tests.runtime.models import Block, batch, loss_of, model
+
+
+class Raised(NamedTuple):
+    """The class and the text of an exception, how long it took, and the threads and processes that are left."""
+
+    kind: str
+    text: str
+    seconds: float
+    threads: int
+
+
+class Planned(Exception):
+    """What a module raises on purpose."""
+
+
+class Bad(torch.nn.Module):  # type: ignore[misc]
+    """Does something at the forward of a microbatch, or at its backward."""
+
+    def __init__(self, act: Callable[[], None], at: int, *, backward: bool = False) -> None:
+        super().__init__()
+        self.inner, self.act, self.at, self.calls, self.in_backward = Block(0).double(), act, at, 0, backward
+
+    def forward(self, data: Any) -> Any:
+        value = self.inner(data)
+        if self.calls == self.at:
+            if self.in_backward:
+                value.register_hook(lambda _: self.act())
+            else:
+                self.act()
+        self.calls += 1
+        return value
+
+
+def fail() -> None:
+    """Raise."""
+    raise Planned("as planned")
+
+
+def die() -> None:
+    """End the process at once."""
+    os.kill(os.getpid(), signal.SIGKILL)
+
+
+def stages_with(what: str, stages: int) -> list[Any]:
+    """The model, with something wrong in its second stage."""
+    modules = model(stages, 0)
+    if what == "raises":
+        modules[1] = Bad(fail, 2)
+    elif what == "raises in a backward":
+        modules[1] = Bad(fail, 0, backward=True)
+    elif what == "is killed":
+        modules[1] = Bad(die, 2)
+    elif what == "does not fit":
+        modules[1] = torch.nn.Linear(5, 5).double()
+    elif what == "BatchNorm":
+        modules[1] = torch.nn.Sequential(torch.nn.Linear(6, 6), torch.nn.BatchNorm1d(6)).double()
+    return modules
+
+
+def attempt(rank: int, group: Any, source: Any, stages: int, microbatches: int, what: str) -> Raised:
+    """Train on a rank, and return what was raised."""
+    begin, threads = time.monotonic(), threading.active_count()
+    data, target = batch(microbatches)
+    modules = stages_with(what, stages)
+    kind, text = "nothing", ""
+    try:
+        run = Runtime(source, {stage: modules[stage] for stage in range(stages) if stage % 4 == rank}, loss_of, group)
+        wrong = data[:-1] if what == "a microbatch less" else data
+        run.step(wrong if rank == 0 else None, target)
+        run.close()
+    except Exception as error:
+        kind, text = type(error).__name__, str(error)
+    return Raised(kind, text, time.monotonic() - begin, threading.active_count() - threads)

@@ -1,0 +1,50 @@
+"""The page on training is true: its commands and its loop run as they stand there, one after the other."""
+
+from __future__ import annotations
+
+import os
+import re
+import shlex
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.torch_ranks import needs_torch
+
+pytestmark = [needs_torch, pytest.mark.slow]
+PAGE = Path(__file__).parents[2] / "docs" / "how-to" / "train.md"
+
+
+def blocks(language: str) -> list[str]:
+    """The blocks of the page in a language."""
+    return re.findall(rf"^```{language}\n(.*?)^```$", PAGE.read_text(encoding="utf-8"), re.MULTILINE | re.DOTALL)
+
+
+def test_the_page_runs(tmp_path: Path) -> None:
+    """Profile, solve, train, and the loop of one's own: losses fall, and each rank leaves a trace."""
+    programs = {
+        "pipesched": [sys.executable, "-m", "pipesched"],
+        "torchrun": [sys.executable, "-m", "torch.distributed.run"],
+    }
+    (tmp_path / "loop.py").write_text(blocks("python")[0])
+    printed = []
+    for line in "".join(blocks("sh")).splitlines():
+        program, *words = shlex.split(line)
+        done = subprocess.run(
+            [*programs[program], *words],
+            cwd=tmp_path,
+            env={**os.environ, "GLOO_SOCKET_IFNAME": "lo"},
+            capture_output=True,
+            encoding="utf-8",
+            timeout=300,
+            check=False,
+        )
+        assert done.returncode == 0, done.stderr[-3000:]
+        printed.append(done.stdout)
+    for text in printed[-2:]:
+        losses = [float(loss) for loss in re.findall(r"step \d: (?:loss )?([0-9.]+)", text)]
+        assert len(losses) >= 3
+        assert losses == sorted(losses, reverse=True)
+    assert sorted(path.name for path in (tmp_path / "measured").iterdir()) == ["rank0.json", "rank1.json"]

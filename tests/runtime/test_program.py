@@ -1,0 +1,157 @@
+"""Lists of ranks: none waits for ever, even where sends block until they are received; the order that plans ask for."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import pytest
+
+import pipesched
+from pipesched.pipeline.kinds import KINDS
+from pipesched.pipeline.schedule import Schedule
+from pipesched.runtime.program import RECEIVE, RUN, SEND, Step, programs
+from pipesched.schedulers.registry import FAMILIES
+from tests.runtime.random_plans import made, random_schedule
+
+
+def hangs(lists: Sequence[Sequence[Step]]) -> list[Step]:
+    """Where each rank stops for ever if a send and its receive happen together or not at all; empty if none does."""
+    place = [0] * len(lists)
+    is_moving = True
+    while is_moving:
+        is_moving = False
+        for rank, steps in enumerate(lists):
+            while place[rank] < len(steps):
+                step = steps[place[rank]]
+                if step.action != RUN:
+                    other = lists[step.peer]
+                    there = other[place[step.peer]] if place[step.peer] < len(other) else None
+                    match = {SEND: RECEIVE, RECEIVE: SEND}[step.action]
+                    if there is None or (there.action, there.op, there.peer) != (match, step.op, rank):
+                        break
+                    place[step.peer] += 1
+                place[rank] += 1
+                is_moving = True
+    return [steps[place[rank]] for rank, steps in enumerate(lists) if place[rank] < len(steps)]
+
+
+def assert_runs(schedule: Schedule) -> None:
+    """No rank hangs; each runs its slots in the order of the plan, and uses what it has received or made."""
+    lists = programs(schedule)
+    assert hangs(lists) == []
+    index, placement = schedule.plan.index, schedule.problem.settled_placement
+    for device, steps in enumerate(lists):
+        ran = [str(step.op) for step in steps if step.action == RUN and not KINDS[step.op.kind].is_transfer]
+        texts = [str(slot) for slot in schedule.plan.slots(device)]
+        assert ran == ",".join(texts).replace("(", "").replace(")OVERLAP_F_B", "").replace(";", ",").split(",")
+        for step in steps:
+            if step.action == SEND:
+                assert step.peer != placement.device(step.op.stage, step.op.microbatch, index.microbatches)
+        assert_inputs_are_there(steps, schedule)
+    assert sum(step.action == RUN for steps in lists for step in steps) == len(schedule.plan)
+
+
+def assert_inputs_are_there(steps: Sequence[Step], schedule: Schedule) -> None:
+    """What a rank uses or sends it has made or received before."""
+    index = schedule.plan.index
+    there = {step.op: place for place, step in enumerate(steps) if step.action != SEND}
+    for place, step in enumerate(steps):
+        needs = KINDS[step.op.kind].needs if step.action == RUN else ()
+        before = [(need.letter, step.op.stage + need.stage) for need in needs if need.letter in index.letters]
+        inputs = [pipesched.Op(s, letter, step.op.microbatch) for letter, s in before if 0 <= s < index.stages]
+        for op in [*inputs, *([step.op] if step.action == SEND else [])]:
+            assert there.get(op, -1) < place
+            assert op in there or op.kind != "F"
+
+
+@pytest.mark.parametrize("seeds", [range(start, start + 100) for start in range(0, 1000, 100)])
+def test_random_plans(seeds: range) -> None:
+    """A thousand random legal plans, a quarter of them bidirectional."""
+    for seed in seeds:
+        assert_runs(random_schedule(seed))
+
+
+@pytest.mark.parametrize("devices", [2, 4])
+@pytest.mark.parametrize("algorithm", FAMILIES)
+def test_every_family(algorithm: str, devices: int) -> None:
+    assert_runs(made(algorithm, devices).schedule)
+
+
+def test_receives_just_before_their_use_hang() -> None:
+    """The simulator finds what is wrong: with each receive moved to just before its use, most plans hang."""
+    hanging = 0
+    for seed in range(100):
+        lists = programs(random_schedule(seed))
+        hanging += bool(hangs([_late(steps) for steps in lists]))
+    assert hanging > 20
+
+
+def _late(steps: Sequence[Step]) -> list[Step]:
+    """The list with its receives moved to the operation that needs them."""
+    waiting = {step.op: step for step in steps if step.action == RECEIVE}
+    late: list[Step] = []
+    for step in steps:
+        if step.action == RUN:
+            for need in KINDS[step.op.kind].needs:
+                source = step.op.stage + need.stage
+                if source >= 0 and (found := waiting.pop(pipesched.Op(source, need.letter, step.op.microbatch), None)):
+                    late.append(found)
+        if step.action != RECEIVE:
+            late.append(step)
+    return late
+
+
+def test_transfers_stand_behind_what_they_wait_for() -> None:
+    """Each load stands directly behind the last of its offload, the load before it and its wait edges."""
+    problem = pipesched.make_problem(
+        devices=4,
+        stages=4,
+        microbatches=6,
+        forward=1,
+        backward=2,
+        activation=1,
+        offload=1,
+        budget=2,
+        placement="linear",
+    )
+    schedule = pipesched.solve(problem, offload=True, time_limit=3).schedule
+    index = schedule.plan.index
+    for device, steps in enumerate(programs(schedule)):
+        place = {step.op: number for number, step in enumerate(steps) if step.action == RUN}
+        loads = schedule.plan.lanes[device].reloads
+        for number, load in enumerate(loads):
+            before = [index.counterpart(load, "O"), *loads[max(number - 1, 0) : number]]
+            before += [first for first, second in schedule.plan.waits if second == load]
+            last = max(place[index.op(one)] for one in before)
+            between = steps[last + 1 : place[index.op(load)]]
+            assert all(step.action == SEND or KINDS[step.op.kind].is_transfer for step in between)
+
+
+def test_a_document_without_waits_has_those_of_its_times() -> None:
+    """Without wait edges a load would come back at once; they follow from the times, and the lists are the same."""
+    from dataclasses import replace
+
+    problem = pipesched.make_problem(
+        devices=2,
+        stages=2,
+        microbatches=6,
+        forward=1,
+        backward=2,
+        activation=1,
+        offload=1,
+        budget=1,
+        placement="linear",
+    )
+    schedule = pipesched.solve(problem, offload=True, time_limit=3).schedule
+    bare = Schedule(schedule.problem, replace(schedule.plan, waits=()), schedule.start_ticks, schedule.end_ticks)
+    assert schedule.plan.waits
+    assert [[str(step) for step in steps] for steps in programs(bare)] == [
+        [str(step) for step in steps] for steps in programs(schedule)
+    ]
+
+
+def test_random_is_random() -> None:
+    """The plans have all that they can have."""
+    kinds = {letter for seed in range(40) for letter in random_schedule(seed).plan.index.letters}
+    assert kinds == set(KINDS)
+    assert any(random_schedule(seed).plan.pairs for seed in range(40))
