@@ -101,6 +101,10 @@ class _Single:
     def __init__(self, problem: Problem, letters: str, paired: bool) -> None:
         self.allowed = Allowed.of(letters)
         self.problem, self.placement = problem, problem.settled_placement
+        self._grains = problem.grains
+        if "B" in letters:  # a full B catches no gradients, and holds no more than the activation to its end
+            retained = tuple(map(min, self._grains.activation, self._grains.retained))
+            self._grains = self._grains._replace(retained=retained)
         # A full B among split ones is I and W without a pause, so a bound for I and W holds for it too.
         self.index = OpIndex(computation_letters("I" in letters), problem.stages, 1)
         straight = replace(self.placement, mirrored=False)
@@ -167,9 +171,9 @@ class _Single:
         """Return core.bounds.memory_area on a device.
 
         A microbatch resides from the start of F to the end of B, or of I; what is retained then stays for W's own time
-        at the least. Recompute and offload shorten that, where allowed.
+        at the least, and what the start of I takes for I's own. Recompute and offload shorten that, where allowed.
         """
-        memory, graph, index = self.problem.grains, self.path_graph, self.index
+        memory, graph, index = self._grains, self.path_graph, self.index
         before, after = heads(graph), tails(graph)
         area, head, tail = 0, [], []
         for stage in self.placement.stages_on(device):
@@ -177,6 +181,7 @@ class _Single:
             residence = self._residence(stage, first, freeing)
             if index.last != index.gradient and memory.retained[stage]:
                 freeing = index.row(index.last, stage)[0]
+                residence += memory.caught[stage] * graph.durations[index.row(index.gradient, stage)[0]]
                 residence += memory.retained[stage] * graph.durations[freeing]
             area += residence * sum(count for copy, count in self._copies(stage) if copy == device)
             if memory.activation[stage]:

@@ -151,8 +151,10 @@ class SavingModel(Model):
         size, kept, held = (sizes[choice.stage] for sizes in (memory.activation, memory.checkpointed, memory.retained))
         ran, needed = self.end(choice.forward), self.starts[choice.backward]
         yield self.intervals[choice.forward], size
-        if held == size:
-            yield self._interval(needed, self.end(choice.weight), None), size
+        if choice.weight == choice.backward:
+            yield self.intervals[choice.backward], size
+        elif held >= size:
+            yield self._interval(needed, self.end(choice.weight), None), held
         else:
             yield self.intervals[choice.backward], size
             yield self._interval(self.end(choice.backward), self.end(choice.weight), None), held
