@@ -14,7 +14,7 @@ class MemoryPools:
     """The memory that is used of each pool. A task fits when what it takes is free."""
 
     def __init__(self, graph: TaskGraph, capacities: Sequence[int | None], rooms: Sequence[int] = ()) -> None:
-        """Make empty pools. `rooms[i]` is what must stay free of the pool beside what task i takes (default: nothing)."""
+        """Make empty pools. `rooms[i]` is to stay free of the pool beside what task i takes (default: nothing)."""
         self.takes, self.gives, self.pools = graph.takes, graph.gives, graph.pools
         self.asks = [take + room for take, room in zip(self.takes, rooms, strict=True)] if rooms else self.takes
         self.capacities = [inf if capacity is None else capacity for capacity in capacities]
@@ -62,8 +62,8 @@ class SafePools(MemoryPools):
     """Memory without deadlock: a task fits only if afterwards the jobs that have begun can still finish, one by one.
 
     This is Dijkstra's banker (EWD 623, 1977) with the jobs in the order of their numbers. A job has begun when it has
-    taken memory; precedences may not join different jobs. A job claims what it still takes at most, beyond what it gives
-    back before, when its tasks run one by one in a fixed order. In a safe state the claim of the first job that has
+    taken memory; precedences may not join different jobs. A job claims what it still takes at most, beyond what it
+    gives back before, when its tasks run one by one in a fixed order. In a safe state the claim of the first job that has
     begun is free in every pool, and going on with it keeps the state safe. So a capacity that holds one whole job is
     enough for all of them.
     """

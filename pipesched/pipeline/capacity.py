@@ -50,11 +50,11 @@ def capacity_edges(problem: Problem, index: OpIndex) -> Iterator[Edge]:
             continue
         stages = problem.settled_placement.stages_on(device)
         held = list(accumulate(problem.grains.activation[stage] for stage in stages))
-        capacity -= least_room(problem, device, index)
+        room = capacity - least_room(problem, device, index)
         for chunk, stage in enumerate(stages):
             if not _takes_time(problem, stage, index):
                 continue
-            left = capacity - held[chunk]
+            left = room - held[chunk]
             for earlier, sizes in zip(stages[: chunk + 1], held, strict=False):
                 yield from _after_free(index, stage, earlier, index.gradient, left, sizes)
                 if index.last != index.gradient:

@@ -37,7 +37,8 @@ def greedy_orders(problem: Problem, capacities: Sequence[int], switches: Switche
     """Return the order of each device, as numbers of OpIndex("FIW", ...).
 
     `capacities` holds what activations may take of each device, in grains. There is no deadlock when every capacity
-    holds one activation and what its I takes: the oldest unfinished microbatch can always go on. O(operations x log devices).
+    holds one activation and what its I takes: the oldest unfinished microbatch can always go on. O(operations x log
+    devices).
     """
     devices = [_Pipe(problem, number, capacity, switches) for number, capacity in enumerate(capacities)]
     hops, last = problem.ticks.p2p, problem.devices - 1

@@ -19,8 +19,8 @@ class Residence(NamedTuple):
 def residences(case: Case, device: int) -> list[Residence]:
     """Return the residences on a device where activations are kept.
 
-    A microbatch resides from the start of F to the end of B, or of I; what is retained then, to the end of W. Where that
-    is more than the activation, the rest resides from the start of I.
+    A microbatch resides from the start of F to the end of B, or of I; what is retained then, to the end of W. Where
+    that is more than the activation, the rest resides from the start of I.
     """
     index, memory, pools = case.index, case.problem.grains, case.graph.pools
     stays = []

@@ -10,12 +10,12 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 from pipesched.errors import NoSchedule
+from pipesched.outcome import run
 from pipesched.pipeline.arguments import make_problem
 from pipesched.pipeline.bounds import lower_bound
 from pipesched.pipeline.capacity import capacity_edges
 from pipesched.pipeline.check import check
 from pipesched.pipeline.ops import OpIndex
-from pipesched.outcome import run
 from pipesched.solver.solve import solve
 from tests.pipeline.optimum import optimum
 from tests.replay import replay
@@ -26,7 +26,7 @@ UNIT: dict[str, Any] = {"devices": 4, "microbatches": 8, "forward": 1, "backward
 
 @pytest.mark.parametrize(("budget", "best"), [(1.5, 72), (2, 72), (2.5, 41), (3, 41), (4, 31), (4.5, 28)])
 def test_the_optimum_under_a_budget(budget: float, best: int) -> None:
-    """P4 M8, f = b = w = 1, half an activation beside each that waits for W: proved, and within the budget by replay."""
+    """P4 M8, f = b = w = 1, half an activation beside each that waits for W: proved, and within the budget."""
     outcome = solve(make_problem(**UNIT, retain=1.5, budget=budget), time_limit=30)
     assert (outcome.schedule.makespan, outcome.report.status) == (best, "optimal")
     naive = replay(outcome.problem, texts_of(outcome.schedule.plan))
@@ -95,8 +95,9 @@ def test_against_every_order(problem: Any, by_span: bool, data: st.DataObject) -
         assert best is None
         return
     assert best is not None
-    assert outcome.report.value_ticks == best
+    assert outcome.report is not None
     assert outcome.report.bound.ticks <= best
+    assert outcome.report.value_ticks == best
     assert by_span or lower_bound(outcome.schedule).ticks <= best
     assert check(outcome) == []
     assert outcome.schedule.fits
