@@ -63,9 +63,9 @@ class SafePools(MemoryPools):
 
     This is Dijkstra's banker (EWD 623, 1977) with the jobs in the order of their numbers. A job has begun when it has
     taken memory; precedences may not join different jobs. A job claims what it still takes at most, beyond what it
-    gives back before, when its tasks run one by one in a fixed order. In a safe state the claim of the first job that has
-    begun is free in every pool, and going on with it keeps the state safe. So a capacity that holds one whole job is
-    enough for all of them.
+    gives back before, when its tasks run one by one in a fixed order. In a safe state the claim of the first job that
+    has begun is free in every pool, and going on with it keeps the state safe. So a capacity that holds one whole job
+    is enough for all of them.
     """
 
     def __init__(self, graph: TaskGraph, capacities: Sequence[int | None], owners: Sequence[int]) -> None:

@@ -27,7 +27,7 @@ def alike(plan: Plan) -> list[list[tuple[str, int]]]:
 
 
 def floor(problem: Problem, device: int) -> int:
-    """What one microbatch holds on a device at its highest: the activations of the stages up to one, and what I takes."""
+    """What one microbatch holds on a device at its highest: the activations up to a stage, and what its I takes."""
     caught = problem.grains.caught if problem.costs.split else (0,) * problem.stages
     highest = 0
     for mb in range(problem.microbatches):

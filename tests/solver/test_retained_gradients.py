@@ -28,7 +28,7 @@ UNIT: dict[str, Any] = {"devices": 4, "microbatches": 8, "forward": 1, "backward
 def test_the_optimum_under_a_budget(budget: float, best: int) -> None:
     """P4 M8, f = b = w = 1, half an activation beside each that waits for W: proved, and within the budget."""
     outcome = solve(make_problem(**UNIT, retain=1.5, budget=budget), time_limit=30)
-    assert (outcome.schedule.makespan, outcome.report.status) == (best, "optimal")
+    assert (outcome.schedule.makespan, outcome.status) == (best, "optimal")
     naive = replay(outcome.problem, texts_of(outcome.schedule.plan))
     assert naive.makespan == best
     assert max(naive.peak) <= Fraction(budget) * outcome.problem.grains.per_unit
