@@ -245,8 +245,11 @@ class PlainSchedule(Plain):
                 yield start, whole * (1 - keep)
             if op.kind == "F" and op[::2] in self.recomputed:
                 yield end, -whole * (1 - keep)
+            if op.kind == "I" and retain > 1:
+                yield start, whole * (retain - 1)
             if op.kind in "BIWO":
-                yield end, -whole * {"B": Fraction(1), "I": 1 - retain, "W": retain, "O": Fraction(1)}[op.kind]
+                freed = {"B": Fraction(1), "I": max(1 - retain, Fraction(0)), "W": retain, "O": Fraction(1)}
+                yield end, -whole * freed[op.kind]
 
     def home(self, slot: Slot) -> int:
         """The device whose memory a slot uses."""

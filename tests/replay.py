@@ -188,7 +188,9 @@ def _peak(problem: Problem, slots: Sequence[str], start: dict[str, int], end: di
             events.append((end[name(op._replace(kind="F"))], -dropped))
             events.append((start[name(op)], dropped))
         else:
-            share = {"B": Fraction(1), "I": 1 - retain, "W": retain}[op.kind]
+            if op.kind == "I" and retain > 1:
+                events.append((start[name(op)], whole * (retain - 1)))
+            share = {"B": Fraction(1), "I": max(1 - retain, Fraction(0)), "W": retain}[op.kind]
             events.append((end[name(op)], -whole * share))
     level = peak = Fraction(0)
     for _, change in sorted(events):

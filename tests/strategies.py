@@ -88,7 +88,7 @@ def problems(
         microbatches=draw(st.integers(1, most_microbatches)),
         placement=placement,
         p2p=one_or_list(draw, amounts(0, 4), stages - 1),
-        retain=one_or_list(draw, st.sampled_from([0, 1, Decimal("0.5"), Decimal("0.3")]), stages),
+        retain=one_or_list(draw, st.sampled_from([0, 1, Decimal("0.5"), Decimal("0.3"), Decimal("1.5"), 3]), stages),
         static=one_or_list(draw, st.sampled_from([0, 1, Decimal("0.5")]), stages),
         **given,
     )
@@ -160,8 +160,9 @@ def limited(draw: st.DrawFn, most_microbatches: int = 9) -> Problem:
     """A problem as zb-auto runs it, with capacities between the floor and 2P activations."""
     free = draw(problems(most_devices=5, most_microbatches=most_microbatches, most_chunks=2))
     problem = prepare(free, family("zb-auto"))
-    most = 2 * problem.devices * max(problem.grains.activation)
-    floors = [activation_floor(problem, device) for device in range(problem.devices)]
+    most = 2 * problem.devices * max(problem.grains.activation) + max(problem.grains.caught)
+    split = replace(problem, costs=replace(problem.costs, split=True))
+    floors = [activation_floor(split, device) for device in range(problem.devices)]
     return with_capacities(problem, [draw(st.integers(least, max(least, most))) for least in floors])
 
 

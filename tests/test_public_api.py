@@ -90,7 +90,7 @@ BAD: list[tuple[Callable[[], Any], str]] = [  # a call, and the parameter that i
     (lambda: pipesched.make_problem(**P2, placement=[0, 2]), "placement"),
     (lambda: pipesched.make_problem(**P2, placement="lop"), "placement"),
     (lambda: pipesched.make_problem(**P2, budget=0), "budget"),
-    (lambda: pipesched.make_problem(**P2, retain=2), "retain"),
+    (lambda: pipesched.make_problem(**P2, retain=-2), "retain"),
     (lambda: pipesched.make_problem(**P2, lanes="triple"), "lanes"),
     (lambda: pipesched.make_problem(devices=2, microbatches=10**9), "microbatches"),
     (lambda: pipesched.load("no-such-file.yaml"), "path_or_text"),

@@ -17,7 +17,17 @@ from pipesched.cli.chart_options import chart_values, figure_values
 from pipesched.cli.flags import ALGORITHM_FLAGS, PROBLEM_FLAGS
 from pipesched.cli.setup_options import COMPANIONS, ESTIMATE_OPTIONS, SETUP_OPTIONS, candidate_option, setup_overrides
 from pipesched.cli.typed import number_of, typed, whole_number
-from pipesched.config.fields import BY_NAME, COUNT, FRACTION, LAYOUT, PER_BOUNDARY, PER_DEVICE, PER_STAGE, PLACEMENT
+from pipesched.config.fields import (
+    BY_NAME,
+    COUNT,
+    FRACTION,
+    LAYOUT,
+    PER_BOUNDARY,
+    PER_DEVICE,
+    PER_STAGE,
+    PLACEMENT,
+    RATIO,
+)
 from pipesched.errors import ConfigError
 from pipesched.names import require_name
 from pipesched.schedulers.options import COUNT as OPTION_COUNT
@@ -38,6 +48,7 @@ METAVARS = {
     PER_BOUNDARY: "X[,X..]",
     PER_DEVICE: "X[,X..]",
     FRACTION: "X[,X..]",
+    RATIO: "X[,X..]",
     PLACEMENT: "NAME|D,D..",
     LAYOUT: "NAME|N,N..",
     OPTION_COUNT: "N",

@@ -9,11 +9,26 @@ from typing import NamedTuple
 
 from pipesched.pipeline.units_of_measure import MEMORY, TIME, Dimension
 
-COUNT, PER_STAGE, PER_BOUNDARY, PER_DEVICE, FRACTION, PLACEMENT, LANES, TEXT, ALGORITHM, PART, LAYOUT, SECTION = (
+(
+    COUNT,
+    PER_STAGE,
+    PER_BOUNDARY,
+    PER_DEVICE,
+    RATIO,
+    FRACTION,
+    PLACEMENT,
+    LANES,
+    TEXT,
+    ALGORITHM,
+    PART,
+    LAYOUT,
+    SECTION,
+) = (
     "count",
     "per stage",
     "per boundary",
     "per device",
+    "ratio per stage",
     "fraction",
     "placement",
     "lanes",
@@ -92,7 +107,7 @@ FIELDS = (
         "a label for memory, for instance GB; default microbatch; values may have units of their own, 500MB",
     ),
     Field("memory.activation", PER_STAGE, "of one stage and microbatch; default P/S"),
-    Field("memory.retain", FRACTION, "fraction held from the end of I to the end of W; default 1"),
+    Field("memory.retain", RATIO, "held from the end of I to the end of W, in activations; default 1"),
     Field("memory.checkpoint", FRACTION, "fraction that a recomputed microbatch keeps; default 0"),
     Field("memory.static", PER_STAGE, "weights, gradients, optimizer, per stage; default 0"),
     Field(

@@ -67,7 +67,7 @@ costs:
 memory:
   unit: microbatch             # a label: microbatch, GB, ...; with GB values may have units of their own, 500MB
   activation: 0.5              # of one stage and microbatch; default P/S
-  # retain: 1                  # fraction held from the end of the input gradient to the end of the weight gradient
+  # retain: 1                  # held from the end of the input gradient to that of the weight gradient, in activations
   # checkpoint: 0.1            # fraction that a recomputed microbatch keeps
   # static: 0                  # weights, gradients, optimizer, for each stage
   # budget: 4                  # limit of a device; a number, or one for each device

@@ -42,6 +42,7 @@ def list_schedule(
     tie: str = "input",
     capacities: Sequence[int | None] = (),
     owners: Sequence[int] = (),
+    rooms: Sequence[int] = (),
     seed: int = 0,
 ) -> Dispatch:
     """Return the list schedule of `graph` by a priority and a tie, the least key first.
@@ -51,11 +52,12 @@ def list_schedule(
 
     `capacities` limits each memory pool (None: no limit). A greedy choice can end in a deadlock under a limit that
     several tasks of one job share: memory is full of half-done jobs. Then the schedule is made again with every start
-    checked to be safe, by the job of each task in `owners`. Raises NoSchedule when that is not possible either.
+    checked to be safe, by the job of each task in `owners`. Raises NoSchedule when that is not possible either. `rooms`
+    makes a deadlock rarer: what is to stay free of the pool of each task as it starts (default: nothing).
     """
     memories: list[MemoryPools] = [UnlimitedPools()]
     if graph.takes and any(capacity is not None for capacity in capacities):
-        memories = [MemoryPools(graph, capacities)]
+        memories = [MemoryPools(graph, capacities, rooms)]
         if owners:
             memories.append(SafePools(graph, capacities, owners))
     ranks = look_up(PRIORITIES, priority, "priority", "priority")(graph) if isinstance(priority, str) else priority

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from bisect import insort
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
+from heapq import heapify, heappop, heappush
 from math import inf
 
 from pipesched.core.tasks import TaskGraph
@@ -12,19 +13,21 @@ from pipesched.core.tasks import TaskGraph
 class MemoryPools:
     """The memory that is used of each pool. A task fits when what it takes is free."""
 
-    def __init__(self, graph: TaskGraph, capacities: Sequence[int | None]) -> None:
+    def __init__(self, graph: TaskGraph, capacities: Sequence[int | None], rooms: Sequence[int] = ()) -> None:
+        """Make empty pools. `rooms[i]` is to stay free of the pool beside what task i takes (default: nothing)."""
         self.takes, self.gives, self.pools = graph.takes, graph.gives, graph.pools
+        self.asks = [take + room for take, room in zip(self.takes, rooms, strict=True)] if rooms else self.takes
         self.capacities = [inf if capacity is None else capacity for capacity in capacities]
         self.used = [0] * len(capacities)
 
     def demand(self, task: int) -> tuple[int, int]:
         """Return what `task` asks for: (pool, amount). Of tasks that ask for the same, all fit or none."""
-        return self.pools[task], self.takes[task]
+        return self.pools[task], self.asks[task]
 
     def fits(self, task: int) -> bool:
         """Return whether `task` can start now."""
-        take, pool = self.takes[task], self.pools[task]
-        return not take or self.used[pool] + take <= self.capacities[pool]
+        ask, pool = self.asks[task], self.pools[task]
+        return not ask or self.used[pool] + ask <= self.capacities[pool]
 
     def start(self, task: int) -> None:
         """Take the memory of `task`."""
@@ -59,23 +62,30 @@ class SafePools(MemoryPools):
     """Memory without deadlock: a task fits only if afterwards the jobs that have begun can still finish, one by one.
 
     This is Dijkstra's banker (EWD 623, 1977) with the jobs in the order of their numbers. A job has begun when it has
-    taken memory; precedences may not join different jobs. In a safe state all that the first job that has begun still
-    needs is free in every pool, and taking it keeps the state safe. So a capacity that holds one whole job is enough
-    for all of them.
+    taken memory; precedences may not join different jobs. A job claims what it still takes at most, beyond what it
+    gives back before, when its tasks run one by one in a fixed order. In a safe state the claim of the first job that
+    has begun is free in every pool, and going on with it keeps the state safe. So a capacity that holds one whole job
+    is enough for all of them.
     """
 
     def __init__(self, graph: TaskGraph, capacities: Sequence[int | None], owners: Sequence[int]) -> None:
         super().__init__(graph, capacities)
         self.owners = owners
         jobs, pools = max(owners, default=-1) + 1, len(capacities)
-        self.needs = [[0] * pools for _ in range(jobs)]  # what each job has yet to take of each pool
+        self.left: list[list[list[int]]] = [[[] for _ in range(pools)] for _ in range(jobs)]  # of each job: not started
+        self.claims = [[0] * pools for _ in range(jobs)]
         self.holds = [[0] * pools for _ in range(jobs)]
+        self.due = [[0] * pools for _ in range(jobs)]  # what the tasks that run give back as they end
         self.unfinished = [0] * jobs
         self.begun: list[int] = []
         self.next_job = 0
-        for task, job in enumerate(owners):
-            self.needs[job][self.pools[task]] += self.takes[task]
-            self.unfinished[job] += 1
+        for task in _givers_first(graph):
+            self.unfinished[owners[task]] += 1
+            if self.takes[task] or self.gives[task]:
+                self.left[owners[task]][self.pools[task]].append(task)
+        for job in range(jobs):
+            for pool in range(pools):
+                self._claim(job, pool)
 
     def leader(self) -> int:
         """Return the job that can always go on: the first that has begun, else the first that has not finished."""
@@ -86,33 +96,60 @@ class SafePools(MemoryPools):
         if not take:
             return True
         if owner in self.begun:
-            return self._is_safe(pool, self.begun, owner, take)
+            return self._is_safe(pool, self.begun, task)
         begun = sorted([*self.begun, owner])  # it makes a claim on every pool now
-        return all(self._is_safe(p, begun, owner, take if p == pool else 0) for p in range(len(self.capacities)))
+        return all(self._is_safe(p, begun, task) for p in range(len(self.capacities)))
 
-    def _is_safe(self, pool: int, begun: Sequence[int], owner: int, take: int) -> bool:
-        """Return whether the begun jobs can finish one by one in a pool after `owner` has taken `take` more of it."""
+    def _is_safe(self, pool: int, begun: Sequence[int], task: int) -> bool:
+        """Return whether the begun jobs can finish one by one in a pool after `task` has started."""
+        owner, take = self.owners[task], self.takes[task] if self.pools[task] == pool else 0
         free = self.capacities[pool] - self.used[pool] - take
         if free < 0:
             return False
         for job in begun:
-            more = take if job == owner else 0
-            if self.needs[job][pool] - more > free:
+            claim, held = self.claims[job][pool], self.holds[job][pool]
+            if job == owner and self.pools[task] == pool:
+                claim, held = self._claim_without(task), held + take
+            if claim > free:
                 return False
-            free += self.holds[job][pool] + more
+            free += held
         return True
+
+    def _claim_without(self, task: int) -> int:
+        """Return what the job of `task` claims of its pool once the task runs."""
+        job, pool = self.owners[task], self.pools[task]
+        rest = (other for other in self.left[job][pool] if other != task)
+        return self._highest(rest, -self.due[job][pool] - self.gives[task])
+
+    def _claim(self, job: int, pool: int) -> None:
+        self.claims[job][pool] = self._highest(self.left[job][pool], -self.due[job][pool])
+
+    def _highest(self, tasks: Iterable[int], level: int) -> int:
+        """Return the highest level, at least 0, as tasks run one by one from a level on."""
+        most = 0
+        for task in tasks:
+            level += self.takes[task]
+            most = max(most, level)
+            level -= self.gives[task]
+        return most
 
     def start(self, task: int) -> None:
         super().start(task)
         take, pool, owner = self.takes[task], self.pools[task], self.owners[task]
-        self.needs[owner][pool] -= take
         self.holds[owner][pool] += take
+        if take or self.gives[task]:
+            self.left[owner][pool].remove(task)
+            self.due[owner][pool] += self.gives[task]
+            self._claim(owner, pool)
         if take and owner not in self.begun:
             insort(self.begun, owner)
 
     def end(self, task: int) -> int | None:
-        owner = self.owners[task]
-        self.holds[owner][self.pools[task]] -= self.gives[task]
+        owner, pool = self.owners[task], self.pools[task]
+        if self.gives[task]:
+            self.holds[owner][pool] -= self.gives[task]
+            self.due[owner][pool] -= self.gives[task]
+            self._claim(owner, pool)
         self.unfinished[owner] -= 1
         if not self.unfinished[owner]:
             if owner in self.begun:
@@ -120,3 +157,19 @@ class SafePools(MemoryPools):
             while self.next_job < len(self.unfinished) - 1 and not self.unfinished[self.next_job]:
                 self.next_job += 1
         return super().end(task)
+
+
+def _givers_first(graph: TaskGraph) -> list[int]:
+    """Return the tasks in an order that keeps the precedences, in which what takes no memory runs as soon as it can."""
+    waiting = [len(before) for before in graph.predecessors]
+    ready = [(graph.takes[task] > 0, task) for task, count in enumerate(waiting) if not count]
+    heapify(ready)
+    order = []
+    while ready:
+        task = heappop(ready)[1]
+        order.append(task)
+        for after, _ in graph.successors[task]:
+            waiting[after] -= 1
+            if not waiting[after]:
+                heappush(ready, (graph.takes[after] > 0, after))
+    return order

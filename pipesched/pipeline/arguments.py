@@ -75,7 +75,8 @@ def make_problem(
         offload: Time to move one activation to host memory, per stage; default: it cannot be offloaded.
         reload: Time to load it back, per stage; default offload.
         activation: Memory of one stage and microbatch, per stage; default P/S.
-        retain: Part of an activation that is held from the end of I to the end of W, per stage.
+        retain: What is held from the end of I to the end of W, in activations, per stage. Above 1, the start of I takes
+            the rest: gradients that are held beside the activation.
         checkpoint: Part of an activation that a recomputed microbatch keeps, per stage.
         static: Weights, gradients, optimizer, per stage; default 0.
         budget: Limit of activations and static memory, per device; default: none.
@@ -114,7 +115,7 @@ def make_problem(
     settled = read_placement(placement, p, s)
     memory = Memory(
         activation=exact_numbers("activation", _or(given["activation"], Fraction(p, s)), s, "one a stage", size),
-        retain=exact_numbers("retain", retain, s, "one a stage", None, most=1),
+        retain=exact_numbers("retain", retain, s, "one a stage", None),
         checkpoint=exact_numbers("checkpoint", checkpoint, s, "one a stage", None, most=1),
         static=exact_numbers("static", _or(given["static"], 0), s, "one a stage", size),
         budget=None if budget is None else exact_numbers("budget", budget, p, "one a device", size, positive=True),

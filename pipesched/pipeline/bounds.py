@@ -6,8 +6,9 @@ and each operation of it stands for M jobs of equal head and tail.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 from math import gcd
 
 from pipesched.checks import require_label, require_whole
@@ -21,6 +22,8 @@ from pipesched.pipeline.ops import OpIndex
 from pipesched.pipeline.problem import Problem
 from pipesched.pipeline.quantities import in_units
 from pipesched.pipeline.schedule import Schedule
+from pipesched.pipeline.shortest_stays import sharing_lanes, shortest
+from pipesched.pipeline.stays import Chunk, Window
 
 
 @dataclass(frozen=True)
@@ -95,7 +98,49 @@ def work_bounds(problem: Problem, letters: str, *, paired: bool) -> Iterator[Bou
         yield Bound(sum(job.work for job in jobs), f"work of device {device}")
 
 
+def alone_bounds(problem: Problem, letters: str, *, paired: bool, least: int) -> Iterator[Bound]:
+    """Yield bounds on the span by what the budget lets a device keep, offload and recompute.
+
+    `least` ticks are known to be a bound.
+    """
+    single = _Single(problem, letters, paired)
+    return stay_bounds(single.windows(alone=True), problem, least, single.quantum)
+
+
+def windows(problem: Problem, letters: str, *, alone: bool) -> list[Window]:
+    """Return what each device may keep, offload and recompute, for schedules of these kinds without pairs.
+
+    With `alone` lengths are those of a device's own time (see Window).
+    """
+    return _Single(problem, letters, paired=False).windows(alone=alone)
+
+
+def stay_bounds(views: Sequence[Window], problem: Problem, least: int, quantum: int) -> Iterator[Bound]:
+    """Yield bounds above `least` ticks by the stays of activations on each device, in multiples of `quantum`."""
+    for group in sharing_lanes(views, problem):
+        least, known = shortest(group, least, quantum), least
+        if least > known:
+            yield Bound(least, _stays_in_words(group))
+
+
+def _stays_in_words(group: Sequence[Window]) -> str:
+    """Say what bounds a group of devices."""
+    names = " and ".join(str(window.device) for window in group)
+    what = "residences and lanes" if group[0].allowed.offload else "residences"
+    return f"{what} of device{'s' if len(group) > 1 else ''} {names} under the budget"
+
+
 def _bounds(single: _Single, *, within_budget: bool) -> Iterator[Bound]:
+    """Yield every bound; those by stays begin where the others end."""
+    best = 0
+    for bound in _simple_bounds(single, within_budget=within_budget):
+        best = max(best, bound.ticks)
+        yield bound
+    if within_budget:
+        yield from stay_bounds(single.windows(), single.problem, best, single.quantum)
+
+
+def _simple_bounds(single: _Single, *, within_budget: bool) -> Iterator[Bound]:
     yield Bound(critical_path(single.path_graph), "critical path of one microbatch")
     for device, jobs in enumerate(single.jobs()):
         stretch = longest_stretch(jobs)
@@ -113,11 +158,15 @@ class _Single:
     def __init__(self, problem: Problem, letters: str, paired: bool) -> None:
         self.allowed = Allowed.of(letters)
         self.problem, self.placement = problem, problem.settled_placement
+        self._grains = problem.grains
+        if "B" in letters:  # a full B catches no gradients, and holds no more than the activation to its end
+            retained = tuple(map(min, self._grains.activation, self._grains.retained))
+            self._grains = self._grains._replace(retained=retained)
         # A full B among split ones is I and W without a pause, so a bound for I and W holds for it too.
         self.index = OpIndex(computation_letters("I" in letters), problem.stages, 1)
         straight = replace(self.placement, mirrored=False)
         self.work_graph = lower(replace(problem, microbatches=1, placement=straight), self.index)
-        self.path_graph = self.work_graph
+        self.path_graph, self.paired = self.work_graph, paired
         self.durations = self.work_graph.durations
         if paired and problem.ticks.overlap is not None:
             self.work_graph, self.path_graph = self._shortened_by_pairs(problem.ticks.overlap)
@@ -175,13 +224,53 @@ class _Single:
         """Return the devices of a stage, and how many microbatches run it there."""
         return self.placement.copies(stage, self.problem.microbatches)
 
+    def windows(self, *, alone: bool = False) -> list[Window]:
+        """Return what each device with a limit may keep, offload and recompute."""
+        limits = self.problem.capacity_grains
+        return [
+            Window(device, tuple(self._chunks(device)), limit, self.allowed, alone, self.paired)
+            for device, limit in enumerate(limits)
+            if limit
+        ]
+
+    def _chunks(self, device: int) -> Iterator[Chunk]:
+        """Yield the stages of a device, with the least times that they take."""
+        graph, index, grains, ticks = self.path_graph, self.index, self._grains, self.problem.ticks
+        before, after = self._ends
+        nothing = (0,) * self.problem.stages
+        for stage in self.placement.stages_on(device):
+            count = sum(count for copy, count in self._copies(stage) if copy == device)
+            forward, gradient, last = (index.row(kind, stage)[0] for kind in ("F", index.gradient, index.last))
+            is_split = last != gradient
+            yield Chunk(
+                stage=stage,
+                microbatches=count,
+                head=before[forward],
+                tail=after[gradient],
+                last_tail=after[last],
+                path=longest_path(graph, forward, gradient),
+                forward=graph.durations[forward],
+                gradient=graph.durations[gradient],
+                weight=graph.durations[last] if is_split else 0,
+                recompute=ticks.recompute[stage],
+                offload=(ticks.offload or nothing)[stage],
+                reload=(ticks.reload or nothing)[stage],
+                size=grains.activation[stage],
+                checkpointed=grains.checkpointed[stage],
+                retained=grains.retained[stage] if is_split else 0,
+            )
+
+    @cached_property
+    def _ends(self) -> tuple[list[int], list[int]]:
+        return heads(self.path_graph), tails(self.path_graph)
+
     def area_bound(self, device: int, capacity: int) -> int:
         """Return core.bounds.memory_area on a device.
 
         A microbatch resides from the start of F to the end of B, or of I; what is retained then stays for W's own time
-        at the least. Recompute and offload shorten that, where allowed.
+        at the least, and what the start of I takes for I's own. Recompute and offload shorten that, where allowed.
         """
-        memory, graph, index = self.problem.grains, self.path_graph, self.index
+        memory, graph, index = self._grains, self.path_graph, self.index
         before, after = heads(graph), tails(graph)
         area, head, tail = 0, [], []
         for stage in self.placement.stages_on(device):
@@ -189,6 +278,7 @@ class _Single:
             residence = self._residence(stage, first, freeing)
             if index.last != index.gradient and memory.retained[stage]:
                 freeing = index.row(index.last, stage)[0]
+                residence += memory.caught[stage] * graph.durations[index.row(index.gradient, stage)[0]]
                 residence += memory.retained[stage] * graph.durations[freeing]
             area += residence * sum(count for copy, count in self._copies(stage) if copy == device)
             if memory.activation[stage]:

@@ -8,6 +8,10 @@ sums A_c of the sizes of the chunks 0..c, and what W frees r:
     F(s_c, j) after I or B(s_c', j - 1 - (R - A_c) // A_c')
     F(s_c, j) after W(s_c', j - 1 - (R - A_c) // r_c')
 
+Where more than its activation is retained of a microbatch, the start of I takes the rest of it, so that every F leaves
+room for the next I of the device: then R is less by the least that an I takes there, and r_c' is a_c', which any
+microbatch holds until its W.
+
 With one stage a device and nothing freed in halves, these edges are the whole budget: one of k activations means F(s,j)
 after (s,j-k) is freed. They lengthen heads and tails, so that Jackson's bound counts the budget.
 """
@@ -20,6 +24,7 @@ from itertools import accumulate
 from pipesched.core.tasks import Edge
 from pipesched.pipeline.ops import OpIndex
 from pipesched.pipeline.problem import Problem
+from pipesched.pipeline.room import least_room
 
 
 def order_edges(problem: Problem, index: OpIndex) -> Iterator[Edge]:
@@ -45,14 +50,16 @@ def capacity_edges(problem: Problem, index: OpIndex) -> Iterator[Edge]:
             continue
         stages = problem.settled_placement.stages_on(device)
         held = list(accumulate(problem.grains.activation[stage] for stage in stages))
+        room = capacity - least_room(problem, device, index)
         for chunk, stage in enumerate(stages):
             if not _takes_time(problem, stage, index):
                 continue
-            left = capacity - held[chunk]
+            left = room - held[chunk]
             for earlier, sizes in zip(stages[: chunk + 1], held, strict=False):
                 yield from _after_free(index, stage, earlier, index.gradient, left, sizes)
                 if index.last != index.gradient:
-                    yield from _after_free(index, stage, earlier, index.last, left, problem.grains.retained[earlier])
+                    rest = min(problem.grains.retained[earlier], problem.grains.activation[earlier])
+                    yield from _after_free(index, stage, earlier, index.last, left, rest)
 
 
 def _takes_time(problem: Problem, stage: int, index: OpIndex) -> bool:

@@ -317,7 +317,8 @@ def _changes(schedule: Schedule, stage: int, microbatches: range) -> Iterator[tu
         ("O", ends, -whole),
         ("L", starts, whole),
         ("B", ends, -whole),
-        ("I", ends, held - whole),
+        ("I", starts, max(held - whole, 0)),
+        ("I", ends, min(held - whole, 0)),
         ("W", ends, -held),
     ):
         yield from ((times[number], change) for number in rows.get(kind, ()) if starts[number] >= 0)

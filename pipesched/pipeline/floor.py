@@ -13,11 +13,12 @@ from pipesched.pipeline.quantities import in_units
 def activation_floor(problem: Problem, device: int, allowed: Allowed = KEEP_ONLY) -> int:
     """Return the activation memory, in grains, that a device needs for any order at all.
 
-    The stage that runs needs its whole activation, while the earlier stages of the same device hold theirs of that
-    microbatch: all of it, a checkpoint if it may be recomputed, nothing if it may be offloaded. Where the placement is
-    mirrored, a device runs one direction at a time, and of each a single stage.
+    The stage that runs needs its whole activation, and with a split backward what its I takes beside it, while the
+    earlier stages of the same device hold theirs of that microbatch: all of it, a checkpoint if it may be recomputed,
+    nothing if it may be offloaded. Where the placement is mirrored, a device runs one direction at a time, and of each
+    a single stage.
     """
-    placement, sizes = problem.settled_placement, problem.grains.activation
+    placement, sizes = problem.settled_placement, _needed(problem)
     if placement.mirrored:
         return max(
             (sizes[stage] for stage in placement.stages_on(device) if _serves(problem, device, stage)), default=0
@@ -28,6 +29,12 @@ def activation_floor(problem: Problem, device: int, allowed: Allowed = KEEP_ONLY
         floor = max(floor, held + sizes[stage])
         held += held_by_stage[stage]
     return floor
+
+
+def _needed(problem: Problem) -> Sequence[int]:
+    """Return what each stage holds of a microbatch at its highest."""
+    sizes, caught = problem.grains.activation, problem.grains.caught
+    return [size + more for size, more in zip(sizes, caught, strict=True)] if problem.costs.split else sizes
 
 
 def _serves(problem: Problem, device: int, stage: int) -> bool:
@@ -68,8 +75,9 @@ def require_floor(problem: Problem, allowed: Allowed = KEEP_ONLY) -> None:
 
 
 def _largest(problem: Problem, device: int) -> int:
-    """Return the largest activation of the stages on a device, in grains, which any order must hold."""
-    return max(problem.grains.activation[stage] for stage in problem.settled_placement.stages_on(device))
+    """Return the most that a stage on a device holds of a microbatch, in grains: any order must hold it."""
+    needed = _needed(problem)
+    return max(needed[stage] for stage in problem.settled_placement.stages_on(device))
 
 
 def _actions_that_fit(problem: Problem, device: int, capacity: int) -> Iterator[str]:

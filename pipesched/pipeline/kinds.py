@@ -66,7 +66,7 @@ KINDS: dict[str, Kind] = {
     for kind in (
         Kind("F", "forward", "forward", "-", (Need("F", -1),), takes="activation"),
         Kind("B", "backward", "backward", "=", _BACKWARD_NEEDS, gives="activation"),
-        Kind("I", "input gradient", "backward_input", "=", _BACKWARD_NEEDS, gives="released"),
+        Kind("I", "input gradient", "backward_input", "=", _BACKWARD_NEEDS, takes="caught", gives="released"),
         Kind("W", "weight gradient", "backward_weight", "~", (Need("I"),), gives="retained"),
         Kind(
             "R",

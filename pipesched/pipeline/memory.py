@@ -14,15 +14,13 @@ from pipesched.errors import ConfigError
 from pipesched.pipeline.costs import BRIEF, exact_tuple, fields_of, one_or_all
 from pipesched.pipeline.quantities import Exact, grains_per_unit, to_fraction
 
-PARTS = ("retain", "checkpoint")  # parts of an activation, between 0 and 1
-
 
 class Grains(NamedTuple):
     """The memory of a problem as integers: `per_unit` grains are one of the user's memory units."""
 
     per_unit: int
     activation: tuple[int, ...]
-    retained: tuple[int, ...]  # what the end of I leaves of an activation for W
+    retained: tuple[int, ...]  # what the end of I leaves for W: a part of the activation, or more than all of it
     checkpointed: tuple[int, ...]  # what the end of F leaves of an activation that is recomputed
     static: tuple[int, ...]
     budget: tuple[int, ...] | None
@@ -30,7 +28,12 @@ class Grains(NamedTuple):
     @property
     def released(self) -> tuple[int, ...]:
         """What the end of I frees of an activation."""
-        return tuple(map(sub, self.activation, self.retained))
+        return tuple(max(size - left, 0) for size, left in zip(self.activation, self.retained, strict=True))
+
+    @property
+    def caught(self) -> tuple[int, ...]:
+        """What the start of I takes beside an activation, of which more than all is retained: gradients for W."""
+        return tuple(max(left - size, 0) for size, left in zip(self.activation, self.retained, strict=True))
 
     @property
     def recomputed(self) -> tuple[int, ...]:
@@ -47,9 +50,10 @@ class Grains(NamedTuple):
 class Memory:
     """Memory in the user's unit, of which `unit` is the label.
 
-    For each of the S stages: `activation` of one microbatch, `retain` (the part held from the end of I to the end of
-    W), `checkpoint` (the part that a recomputed microbatch keeps), `static` (weights, gradients, optimizer). `budget`
-    is the limit of each device, static memory included (None: no limit).
+    For each of the S stages: `activation` of one microbatch, `retain` (what is held from the end of I to the end of W,
+    in activations: above 1 where gradients are held beside it, from the start of I on), `checkpoint` (the part that a
+    recomputed microbatch keeps), `static` (weights, gradients, optimizer). `budget` is the limit of each device, static
+    memory included (None: no limit).
 
     Raises ConfigError, about the field at fault, for lists of other lengths and for entries that are no such numbers.
     """
@@ -63,12 +67,11 @@ class Memory:
 
     def __post_init__(self) -> None:
         stages = len(require_sequence(self.activation, "activation"))
-        for key in ("activation", *PARTS, "static"):
+        for key in ("activation", "retain", "checkpoint", "static"):
             object.__setattr__(self, key, exact_tuple(getattr(self, key), key, stages, "one a stage"))
-        for key in PARTS:
-            for entry, share in enumerate(getattr(self, key)):
-                if share > 1:
-                    raise ConfigError(f"must be between 0 and 1, not {shown(share)}", key, entry=entry)
+        for entry, share in enumerate(self.checkpoint):
+            if share > 1:
+                raise ConfigError(f"must be between 0 and 1, not {shown(share)}", "checkpoint", entry=entry)
         if self.budget is not None:
             devices = len(require_sequence(self.budget, "budget"))
             object.__setattr__(self, "budget", exact_tuple(self.budget, "budget", devices, "one a device"))

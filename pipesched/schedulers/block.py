@@ -66,8 +66,12 @@ def busiest(problem: Problem) -> int:
 
 
 def in_chunks(problem: Problem) -> tuple[Problem, int]:
-    """Return `problem` with every activation counted as one chunk, and the grains of a chunk."""
-    memory = replace(problem.memory, activation=(1,) * problem.stages)
+    """Return `problem` with every activation counted as one chunk, and the grains of a chunk.
+
+    A chunk is in flight up to its W at most, whatever is held beside it.
+    """
+    retain = tuple(min(part, 1) for part in problem.memory.retain)
+    memory = replace(problem.memory, activation=(1,) * problem.stages, retain=retain)
     return replace(problem, memory=memory), memory.grains.activation[0]
 
 

@@ -9,6 +9,7 @@ from pipesched.pipeline.lowering import lower
 from pipesched.pipeline.ops import OpIndex
 from pipesched.pipeline.plan import Plan
 from pipesched.pipeline.problem import Problem
+from pipesched.pipeline.room import forward_rooms
 from pipesched.schedulers.family import ANY, Family
 
 
@@ -22,7 +23,15 @@ def list_scheduler(problem: Problem, *, priority: str = "none", tie: str = "dfs"
     index = OpIndex(problem.letters, problem.stages, problem.microbatches)
     graph, capacities = lower(problem, index), problem.capacity_grains
     try:
-        result = list_schedule(graph, priority=priority, tie=tie, capacities=capacities, owners=index.owners, seed=seed)
+        result = list_schedule(
+            graph,
+            priority=priority,
+            tie=tie,
+            capacities=capacities,
+            owners=index.owners,
+            rooms=forward_rooms(problem, index),
+            seed=seed,
+        )
     except NoSchedule as error:
         raise NoSchedule(f"list scheduling found no order under the budget: {error}", device=error.device) from None
     return Plan(index, graph.by_resource(result.picked))

@@ -7,6 +7,7 @@ bubble (ZB-2p), and below P the bubble grows.
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 from fractions import Fraction
 from itertools import islice, product
 
@@ -27,11 +28,11 @@ EFFORT = Effort(operations=300_000, rounds=400, slack=Fraction(1, 20))
 def zb_auto(problem: Problem, *, objective: str = "span") -> Plan:
     """Improve the best, by `objective` (span or makespan), of the handcrafted schedules that fit and of greedy ones.
 
-    The limit is the budget; without one, 2P activations of the largest stage. Raises NoSchedule when the budget holds
-    no microbatch.
+    The limit is the budget; without one, 2P activations of the largest stage, beside what an I takes. Raises NoSchedule
+    when the budget holds no microbatch.
     """
-    require_floor(problem)
-    enough = 2 * problem.devices * max(problem.grains.activation)
+    require_floor(replace(problem, costs=replace(problem.costs, split=True)))
+    enough = 2 * problem.devices * max(problem.grains.activation) + max(problem.grains.caught)
     capacities = [enough if capacity is None else capacity for capacity in problem.capacity_grains]
     case = trials(problem, KINDS, capacities, objective)
     return case.improved(case.best(_candidates(case)), EFFORT)

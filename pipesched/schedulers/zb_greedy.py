@@ -37,7 +37,8 @@ def greedy_orders(problem: Problem, capacities: Sequence[int], switches: Switche
     """Return the order of each device, as numbers of OpIndex("FIW", ...).
 
     `capacities` holds what activations may take of each device, in grains. There is no deadlock when every capacity
-    holds one activation: the oldest unfinished microbatch can always go on. O(operations x log devices).
+    holds one activation and what its I takes: the oldest unfinished microbatch can always go on. O(operations x log
+    devices).
     """
     devices = [_Pipe(problem, number, capacity, switches) for number, capacity in enumerate(capacities)]
     hops, last = problem.ticks.p2p, problem.devices - 1
@@ -75,6 +76,7 @@ class _Pipe:
     __slots__ = (
         "after_forward",
         "capacity",
+        "caught",
         "changes",
         "done",
         "durations",
@@ -93,6 +95,7 @@ class _Pipe:
         ticks, grains = problem.ticks, problem.grains
         self.durations = (ticks.forward[number], ticks.backward_input[number], ticks.backward_weight[number])
         self.size, kept = grains.activation[number], grains.retained[number]
+        self.caught = grains.caught[number]
         self.changes = (-self.size, self.size - kept, kept)  # of the capacity that is left
         self.capacity = capacity
         self.switches, self.in_flight = switches, switches.in_flight[number]
@@ -110,8 +113,11 @@ class _Pipe:
         forwards, inputs, weights = self.done
         input_at = self.inputs_at[inputs] if inputs < len(self.inputs_at) else _NEVER
         forward_at = _NEVER
-        if self.size <= self.capacity and forwards - inputs < self.in_flight and forwards < len(self.forwards_at):
+        room = self.size + self.caught  # a device full of activations could start no I
+        if room <= self.capacity and forwards - inputs < self.in_flight and forwards < len(self.forwards_at):
             forward_at = self.forwards_at[forwards]
+        if input_at <= now and self.caught > self.capacity:
+            return WEIGHT
         if input_at <= now:
             takes_turns = self.switches.alternate and not self.after_forward
             return FORWARD if forward_at <= now and takes_turns else INPUT

@@ -12,7 +12,7 @@ from pipesched.core.bounds import Job, jackson_preemptive
 from pipesched.core.clock import TimeIsUp
 from pipesched.core.paths import tails, topological_order
 from pipesched.core.tasks import TaskGraph
-from pipesched.pipeline.bounds import Bound, highest, problem_bounds, work_bounds
+from pipesched.pipeline.bounds import Bound, alone_bounds, highest, problem_bounds, work_bounds
 from pipesched.solver.case import Case
 
 MOST_STEPS = 2_000_000  # operations x devices up to which the span of every device is bounded
@@ -57,9 +57,11 @@ def _saving_bounds(case: Case, letters: str) -> Iterator[Bound]:
     if case.objective == "makespan":
         yield from problem_bounds(problem, letters, paired=paired)
         return
-    yield from work_bounds(problem, letters, paired=paired)
+    known = [*work_bounds(problem, letters, paired=paired)]
     if not paired and not problem.settled_placement.mirrored:
-        yield _alone(case, problem.settled_placement.devices[0], 0)
+        known.append(_alone(case, problem.settled_placement.devices[0], 0))
+    yield from known
+    yield from alone_bounds(problem, letters, paired=paired, least=max(bound.ticks for bound in known))
 
 
 def _budget_bounds(case: Case) -> Iterator[Bound]:

@@ -85,10 +85,11 @@ class _Walk:
 
     def __init__(self, base: Schedule, device: int, index: OpIndex, rule: SavingRule) -> None:
         self.base, self.device, self.index, self.rule = base, device, index, rule
-        self.sizes, self.checkpoints = base.problem.grains.activation, base.problem.grains.checkpointed
+        grains, capacity = base.problem.grains, base.problem.capacity_grains[device]
+        self.sizes, self.checkpoints, self.caught = grains.activation, grains.checkpointed, grains.caught
         self.ops = [base.plan.index.op(number) for number in base.plan.orders[device]]
-        capacity = base.problem.capacity_grains[device]
-        self.capacity = sum(self.sizes[op.stage] for op in self.ops) if capacity is None else capacity
+        enough = sum(self.sizes[op.stage] + self.caught[op.stage] for op in self.ops)
+        self.capacity = enough if capacity is None else capacity
         self.backward = {
             (op.stage, op.microbatch): position for position, op in enumerate(self.ops) if _uses_activation(op)
         }
@@ -152,10 +153,12 @@ class _Walk:
         return self.sizes[activation[0]] - self._kept(activation)
 
     def _taken(self, op: Op, own: Activation) -> int:
-        """Return what a slot takes, in grains: a forward its activation, a backward what was evicted of it."""
+        """Return what a slot takes, in grains: a forward its activation, a backward what was evicted of it, and an I
+        what it catches beside it."""
         if op.kind == "F":
             return self.sizes[op.stage]
-        return self._freed_by_eviction(own) if _uses_activation(op) and own in self.actions else 0
+        brought_back = self._freed_by_eviction(own) if _uses_activation(op) and own in self.actions else 0
+        return brought_back + (self.caught[op.stage] if op.kind == "I" else 0)
 
     def _freed(self, op: Op) -> int:
         """Return what the end of a backward, or of a part of it, frees, in grains."""
@@ -174,10 +177,12 @@ class _Walk:
                     return False
                 self.moves["L"].append((self._time(position), loaded))
             if _uses_activation(op) and self.actions.get(own) == "R":
-                if not self._take(pending, self._taken(op, own), "R", own):
+                if not self._take(pending, self._freed_by_eviction(own), "R", own):
                     return False
                 self.order.append(self._number("R", own))
             if op.kind == "F" and not self._take(pending, self._taken(op, own), "F", own):
+                return False
+            if op.kind == "I" and self.caught[op.stage] and not self._take(pending, self.caught[op.stage], "I", own):
                 return False
             self.order.append(self._number(op.kind, own))
             self._give(op, own, pending)

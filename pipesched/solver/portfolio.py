@@ -14,6 +14,7 @@ from pipesched.core.tasks import TaskGraph
 from pipesched.errors import ConfigError, InvalidSchedule, NoSchedule, PipeschedWarning
 from pipesched.pipeline.plan import Plan
 from pipesched.pipeline.recut import opened
+from pipesched.pipeline.room import forward_rooms
 from pipesched.pipeline.schedule import Schedule, schedule_plan
 from pipesched.schedulers.family import ANY, Family, prepare
 from pipesched.schedulers.registry import algorithms
@@ -31,11 +32,15 @@ PAUSES = (0, 2, 10)  # in durations of the longest operation
 
 
 class Pools(NamedTuple):
-    """A task graph with its memory pools, and the capacity of each in grains: a device's, or a share of it."""
+    """A task graph with its memory pools, and the capacity of each in grains: a device's, or a share of it.
+
+    `rooms` is what stays free of its pool beside what each task takes (empty: nothing).
+    """
 
     name: str
     graph: TaskGraph
     capacities: Sequence[int | None]
+    rooms: Sequence[int] = ()
 
 
 def named_candidates(case: Case) -> Iterator[Candidate]:
@@ -95,7 +100,7 @@ def warn_of_bug(source: str, error: InvalidSchedule) -> None:
 def pools(case: Case) -> list[Pools]:
     """Return the choices of memory pools: shares for each stage, where devices hold several, then whole devices."""
     problem = case.problem
-    whole = Pools("", case.graph, problem.capacity_grains)
+    whole = Pools("", case.graph, problem.capacity_grains, forward_rooms(problem, case.index))
     several = problem.stages > problem.devices and not problem.settled_placement.mirrored
     if problem.memory.budget is None or not several:
         return [whole]
@@ -111,7 +116,12 @@ def listed(
     graph = choice.graph
     try:
         picked = list_schedule(
-            graph, priority=priority, tie=tie, capacities=choice.capacities, owners=case.index.owners
+            graph,
+            priority=priority,
+            tie=tie,
+            capacities=choice.capacities,
+            owners=case.index.owners,
+            rooms=choice.rooms,
         ).picked
     except NoSchedule:
         return

@@ -19,7 +19,8 @@ class Residence(NamedTuple):
 def residences(case: Case, device: int) -> list[Residence]:
     """Return the residences on a device where activations are kept.
 
-    A microbatch resides from the start of F to the end of B, or of I; what is retained then, to the end of W.
+    A microbatch resides from the start of F to the end of B, or of I; what is retained then, to the end of W. Where
+    that is more than the activation, the rest resides from the start of I.
     """
     index, memory, pools = case.index, case.problem.grains, case.graph.pools
     stays = []
@@ -28,8 +29,10 @@ def residences(case: Case, device: int) -> list[Residence]:
             if pools[forward] != device:
                 continue
             freeing, last = (index.counterpart(forward, kind) for kind in (index.gradient, index.last))
-            if retained == size or last == freeing:
+            if retained >= size or last == freeing:
                 stays.append(Residence(forward, False, last, size))
+                if last != freeing:
+                    stays.append(Residence(freeing, False, last, retained - size))
             else:
                 stays.append(Residence(forward, False, freeing, size))
                 stays.append(Residence(freeing, True, last, retained))

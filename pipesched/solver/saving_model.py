@@ -9,13 +9,14 @@ sound, but proofs take up to 30 times as long.)
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from itertools import pairwise
+from itertools import chain, islice, pairwise
 from typing import Any, NamedTuple
 
 from pipesched.core.cpsat import Limits, Model
 from pipesched.core.integers import ceil_div
 from pipesched.core.paths import heads, tails
 from pipesched.core.timing import UNTIMED
+from pipesched.pipeline.bounds import windows
 from pipesched.pipeline.lowering import lower
 from pipesched.pipeline.ops import OpIndex
 from pipesched.solver.case import Case
@@ -151,8 +152,10 @@ class SavingModel(Model):
         size, kept, held = (sizes[choice.stage] for sizes in (memory.activation, memory.checkpointed, memory.retained))
         ran, needed = self.end(choice.forward), self.starts[choice.backward]
         yield self.intervals[choice.forward], size
-        if held == size:
-            yield self._interval(needed, self.end(choice.weight), None), size
+        if choice.weight == choice.backward:
+            yield self.intervals[choice.backward], size
+        elif held >= size:
+            yield self._interval(needed, self.end(choice.weight), None), held
         else:
             yield self.intervals[choice.backward], size
             yield self._interval(self.end(choice.backward), self.end(choice.weight), None), held
@@ -171,6 +174,30 @@ class SavingModel(Model):
         if present is None:
             return self.model.new_interval_var(start, length, end, "")
         return self.model.new_optional_interval_var(start, length, end, present, "")
+
+    def slots(self) -> None:
+        """Let activations be on a device one after another where two never find room beside each other.
+
+        `memory` implies it, but through sizes of which most are small parts of an activation.
+        """
+        alone = self.case.objective == "span"
+        for window in windows(self.case.problem, self.full.letters, alone=alone):
+            for slots in islice(window.slots(window.views()[0]), 1):
+                if slots.most == 1 and slots.takes_time:
+                    own = [choice for choice in self.activations if choice.device == window.device]
+                    sized = {chunk.stage for chunk in slots.chunks}
+                    stays = (self._stays(choice) for choice in own if choice.stage in sized)
+                    self.model.add_no_overlap([*chain.from_iterable(stays)])
+
+    def _stays(self, choice: ActivationChoice) -> Iterator[Any]:
+        """Yield when an activation, or its checkpoint, is on its device, up to the end of B or I."""
+        start, end = self.starts[choice.forward], self.end(choice.backward)
+        if choice.offload is None:
+            yield self._interval(start, end, None)
+            return
+        yield self._interval(start, end, ~choice.offload)
+        yield self._interval(start, self.end(choice.offload_task), choice.offload)
+        yield self._interval(self.starts[choice.reload_task], end, choice.offload)
 
     def objective(self) -> None:
         """Minimize the makespan, or the span: the largest, over devices, of last end less first start."""
@@ -199,5 +226,6 @@ def saving_model(case: Case, full: OpIndex, least: int, most: int) -> SavingMode
     model.choices()
     model.devices()
     model.memory()
+    model.slots()
     model.objective()
     return model

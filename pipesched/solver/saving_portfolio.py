@@ -15,6 +15,7 @@ from pipesched.checks import shown
 from pipesched.errors import Deadlock
 from pipesched.pipeline.kinds import Allowed
 from pipesched.pipeline.plan import Plan
+from pipesched.pipeline.room import forward_rooms
 from pipesched.pipeline.schedule import Schedule, schedule_plan
 from pipesched.schedulers.family import ANY
 from pipesched.schedulers.orders import one_forward_one_backward, split_one_forward_one_backward
@@ -68,6 +69,7 @@ def _bases(case: Case) -> Iterator[Candidate]:
         schedule = None if family.placement == ANY else family_schedule(case, family)
         if schedule is not None and not schedule.plan.pairs:
             yield Candidate(family.name, schedule)
+    rooms = forward_rooms(case.problem, case.index)
     for name, rule in RULES.items():
         keys = rule(case)
         for factor in LOOSER:
@@ -75,7 +77,7 @@ def _bases(case: Case) -> Iterator[Candidate]:
                 None if capacity is None or factor is None else int(factor * capacity)
                 for capacity in case.problem.capacity_grains
             ]
-            yield from listed(case, f"list ({name})", Pools("", case.graph, limits), keys)
+            yield from listed(case, f"list ({name})", Pools("", case.graph, limits, rooms), keys)
 
 
 class _WarmUps(NamedTuple):

@@ -17,24 +17,27 @@ from pipesched.pipeline.ops import OpIndex
 from pipesched.solver.case import Case
 
 
-def shared_out(case: Case, pause: int) -> tuple[TaskGraph, list[int | None]]:
-    """Return the task graph with one memory pool a stage, and what each may hold, in grains.
+def shared_out(case: Case, pause: int) -> tuple[TaskGraph, list[int | None], list[int]]:
+    """Return the task graph with one memory pool a stage, what each may hold, and what each F leaves of it, in grains.
 
     The shares of a device's stages sum up to its capacity at most. `pause` ticks are added to every residence: the
-    more, the more alike the shares.
+    more, the more alike the shares. Each share has the room that an I of its stage needs.
     """
     index, problem = case.index, case.problem
+    caught = problem.grains.caught if problem.costs.split else (0,) * problem.stages
     weights = [residence + pause for residence in _shortest_residences(case)]
     limits: list[int | None] = [None] * problem.stages
     for device, capacity in enumerate(problem.capacity_grains):
         if capacity is not None:
             stages = problem.settled_placement.stages_on(device)
             sizes = [problem.grains.activation[stage] for stage in stages]
-            counts = _divide(capacity, sizes, [weights[stage] for stage in stages], index.microbatches)
+            left = capacity - sum(caught[stage] for stage in stages)
+            counts = _divide(left, sizes, [weights[stage] for stage in stages], index.microbatches)
             for stage, count, size in zip(stages, counts, sizes, strict=True):
-                limits[stage] = count * size
+                limits[stage] = count * size + caught[stage]
     pools = index.spread(lambda _, stage: [stage] * index.microbatches)
-    return replace(case.graph, pools=pools), limits
+    rooms = index.spread(lambda kind, stage: [caught[stage] if kind == "F" else 0] * index.microbatches)
+    return replace(case.graph, pools=pools), limits, rooms if any(caught) else []
 
 
 def _shortest_residences(case: Case) -> list[int]:

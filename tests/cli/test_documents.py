@@ -101,7 +101,7 @@ REFUSED: list[tuple[Callable[[Document], None], list[str]]] = [
     (put(*COSTS, "forward", [1.5, [1.5]]), ["costs.forward[1]"]),
     (put(*COSTS, "forward", {}), ["costs.forward"]),
     (put(*COSTS, "backward_input", 1), ["costs.backward"]),
-    (put(*MEMORY, "retain", 2), ["memory.retain", "between 0 and 1"]),
+    (put(*MEMORY, "checkpoint", 2), ["memory.checkpoint", "between 0 and 1"]),
     (put(*MEMORY, "budget", 0), ["memory.budget", "more than 0"]),
     (put(*MEMORY, "activation", -1), ["memory.activation", "at least 0"]),
     (put(*MEMORY, "unit", None), ["memory.unit"]),

@@ -117,7 +117,7 @@ BAD = [  # an option, its text, what the message holds beside the option
     ("--recompute-cost", "1234567890", ["more than 9 digits"]),
     ("--offload-cost", "-0.1", ["at least 0", "not -0.1"]),
     ("--activation", "1e-10", ["more than 9 digits"]),
-    ("--retain", "1.1", ["between 0 and 1", "not 1.1"]),
+    ("--checkpoint", "1.1", ["between 0 and 1", "not 1.1"]),
     ("--checkpoint", "-1", ["between 0 and 1", "not -1"]),
     ("--mem-budget", "0", ["more than 0", "not 0"]),
     ("--mem-budget", "-1", ["not -1"]),

@@ -165,7 +165,7 @@ BAD = [  # a parameter, its value, what the message holds beside the parameter
     ("offload", -0.1, ["at least 0", "not -0.1"]),
     ("reload", 1, ["`offload` is needed too"]),
     ("activation", 1e-10, ["more than 9 digits"]),
-    ("retain", 1.1, ["between 0 and 1", "not 1.1"]),
+    ("checkpoint", 1.1, ["between 0 and 1", "not 1.1"]),
     ("checkpoint", -1, ["between 0 and 1", "not -1"]),
     ("budget", 0, ["more than 0", "not 0"]),
     ("budget", -1, ["not -1"]),

@@ -68,7 +68,7 @@ def test_given_halves() -> None:
         ({"forward": float("nan")}, "forward"),
         ({"forward": True}, "forward"),
         ({"p2p": [1, 1]}, "p2p"),
-        ({"retain": 1.5}, "retain"),
+        ({"retain": -0.5}, "retain"),
         ({"checkpoint": -0.5}, "checkpoint"),
         ({"budget": 0}, "budget"),
         ({"budget": [1, -1]}, "budget"),
@@ -155,8 +155,8 @@ def test_the_entry_of_a_list_at_fault_is_named() -> None:
     assert (caught.value.key, caught.value.entry) == ("forward", 2)
     with pytest.raises(ConfigError, match=r"budget\[1\]: must be more than 0, not 0"):
         make_problem(devices=2, budget=[1, 0])
-    with pytest.raises(ConfigError, match=r"retain\[0\]: must be between 0 and 1, not 1.5"):
-        make_problem(devices=2, retain=[1.5, 1])
+    with pytest.raises(ConfigError, match=r"checkpoint\[0\]: must be between 0 and 1, not 1.5"):
+        make_problem(devices=2, checkpoint=[1.5, 1])
 
 
 @pytest.mark.parametrize(

@@ -107,6 +107,8 @@ def held(schedule: Schedule, stage: int, mb: int, time: int) -> int:
         return 0
     if time >= last:
         return grains.retained[stage] if "W" in span and time < span["W"][1] else 0
+    if "I" in span and time >= span["I"][0]:
+        return max(whole, grains.retained[stage])
     if "R" in span and span["F"][1] <= time < span["R"][0]:
         return grains.checkpointed[stage]
     if "O" in span and span["O"][1] <= time < span["L"][0]:

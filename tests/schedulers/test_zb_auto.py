@@ -117,7 +117,10 @@ def test_an_objective_that_does_not_exist() -> None:
 @settings(deadline=None)
 @given(limited(), st.sampled_from(["span", "makespan"]))
 def test_never_over_budget_nor_worse_than_what_fits(problem: Problem, objective: str) -> None:
-    """The naive replay agrees, the check passes, the peaks fit, and ZB-H1, ZB-H2 and 1F1B that fit are no better."""
+    """The naive replay agrees, the check passes, the peaks fit, and ZB-H1, ZB-H2 and 1F1B that fit are no better.
+
+    Where I takes memory, 1F1B may fit only because its backwards are whole.
+    """
     schedule = run(problem, "zb-auto", objective=objective).schedule
     naive = replay(schedule.problem, texts_of(schedule.plan))
     assert list(violations(schedule)) == []
@@ -128,7 +131,7 @@ def test_never_over_budget_nor_worse_than_what_fits(problem: Problem, objective:
     )
     for name in ("zb-h1", "zb-h2", "1f1b"):
         other = run(problem, name).schedule
-        if other.fits:
+        if other.fits and not (name == "1f1b" and any(problem.grains.caught)):
             assert getattr(naive, objective) <= getattr(other, f"{objective}_ticks")
 
 

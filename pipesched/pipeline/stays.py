@@ -1,0 +1,297 @@
+"""Stays: how long activations of a device must at least be in its memory, by what is done with them.
+
+The chunks of a device (its stages) have activations that are each kept, offloaded or recomputed. Every row here is an
+inequality that the numbers of these actions keep in any schedule of a given length: the sum, over chunks and actions,
+of count x cost is at most `slope` x length + `offset`. All times are ticks, all sizes grains.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import NamedTuple
+
+from pipesched.pipeline.kinds import Allowed
+
+Pieces = tuple[int, ...]  # the least lengths of the times at which an activation is there
+
+
+class Costs(NamedTuple):
+    """What each activation of a chunk adds to a row, by the action."""
+
+    keep: int
+    offload: int
+    recompute: int
+
+
+class Row(NamedTuple):
+    """An inequality on counts, for a length: sum of count x cost <= slope x length + offset.
+
+    It holds where the length is at least `least`.
+    """
+
+    costs: tuple[Costs, ...]  # one a chunk
+    slope: int
+    offset: int
+    least: int = 0
+
+
+class Chunk(NamedTuple):
+    """A stage on a device, which runs so many `microbatches` there: durations, sizes, and its place in the step.
+
+    `head` is the earliest start of F, `tail` and `last_tail` follow the end of B (or I) and that of W (or B again),
+    `path` leads from the start of F to the end of B or I. `retained` is 0 where the backward is whole.
+    """
+
+    stage: int
+    microbatches: int
+    head: int
+    tail: int
+    last_tail: int
+    path: int
+    forward: int
+    gradient: int
+    weight: int
+    recompute: int
+    offload: int
+    reload: int
+    size: int
+    checkpointed: int
+    retained: int
+
+    @property
+    def again(self) -> int:
+        """The least time from the start of F to the end of B or I where the forward runs again between."""
+        return max(self.path, self.forward + self.recompute + self.gradient)
+
+
+class View(NamedTuple):
+    """What of a stay counts: up to the end of W (else of I), and between F and R too, where a checkpoint is left."""
+
+    with_weight: bool
+    with_checkpoint: bool
+
+    def ends_late(self, chunk: Chunk) -> bool:
+        """Return whether a stay lasts to the end of W."""
+        return self.with_weight and chunk.retained > 0
+
+    def weight(self, chunk: Chunk) -> int:
+        """Return the ticks that a stay lasts after B or I, at least."""
+        return chunk.weight if self.ends_late(chunk) else 0
+
+    def tail(self, chunk: Chunk) -> int:
+        """Return the ticks after a stay."""
+        return chunk.last_tail if self.ends_late(chunk) else chunk.tail
+
+    def last(self, chunk: Chunk) -> int:
+        """Return the duration of the operation that ends a stay."""
+        return chunk.weight if self.ends_late(chunk) else chunk.gradient
+
+    def least_held(self, chunk: Chunk, allowed: Allowed) -> int:
+        """Return the least that is held of an activation while it is there."""
+        held = [chunk.size]
+        if self.ends_late(chunk):
+            held.append(chunk.retained)
+        if allowed.recompute and self.with_checkpoint:
+            held.append(chunk.checkpointed)
+        return min(held)
+
+    def arriving(self, chunk: Chunk, allowed: Allowed) -> int:
+        """Return what is held of an activation as it comes, by F, L or R: all of it, unless that is for an instant."""
+        takes_time = chunk.forward and chunk.gradient
+        return chunk.size if takes_time else self.least_held(chunk, allowed)
+
+    def pieces(self, chunk: Chunk) -> tuple[Pieces, Pieces, Pieces]:
+        """Return the least lengths of what an activation is there for: kept, offloaded, recomputed."""
+        end = chunk.gradient + self.weight(chunk)
+        again: Pieces = (chunk.again + self.weight(chunk),)
+        if not self.with_checkpoint:
+            again = (chunk.forward, chunk.recompute + end)
+        away = (chunk.forward + chunk.offload, chunk.reload + end)
+        return (chunk.path + self.weight(chunk),), away, again
+
+
+class Window(NamedTuple):
+    """The chunks of one device, its capacity (None: no limit), and what may be done with their activations.
+
+    With `alone` the length is that from the first start of the device to its own last end, else that of the step. With
+    `paired` a forward and a backward may run at once.
+    """
+
+    device: int
+    chunks: tuple[Chunk, ...]
+    capacity: int | None
+    allowed: Allowed
+    alone: bool = False
+    paired: bool = False
+
+    def views(self) -> list[View]:
+        """Return every view of the stays that differs."""
+        late = (False, True) if any(chunk.retained for chunk in self.chunks) else (False,)
+        whole = (True, False) if self.allowed.recompute else (True,)
+        return [View(with_weight, with_checkpoint) for with_weight in late for with_checkpoint in whole]
+
+    def rest(self, heads: Sequence[int], tails: Sequence[int]) -> int:
+        """Return what is left of no length: less the least head and the least tail."""
+        return 0 if self.alone else -min(heads) - min(tails)
+
+    def rows(self) -> Iterator[Row]:
+        """Yield every row: areas, stays, lanes and work."""
+        if self.capacity is not None:
+            for view in self.views():
+                if view.with_checkpoint:
+                    yield from self._area(view, self.capacity)
+                yield from self._weighted(view, self.capacity)
+                for slots in self.slots(view):
+                    yield slots.area()
+        if self.allowed.offload:
+            yield from self._lanes()
+        if not self.paired:
+            yield from self._work()
+
+    def slots(self, view: View) -> Iterator[Slots]:
+        """Yield the slots for all chunks, and where there are several, for each alone."""
+        if self.capacity is None:
+            return
+        held = [chunk for chunk in self.chunks if view.least_held(chunk, self.allowed)]
+        for chunks in [held] if len(held) < 2 else [held, *([chunk] for chunk in held)]:
+            if not chunks:
+                return
+            least = min(view.least_held(chunk, self.allowed) for chunk in chunks)
+            most = 1 + (self.capacity - min(view.arriving(chunk, self.allowed) for chunk in chunks)) // least
+            if 0 < most < sum(chunk.microbatches for chunk in chunks):
+                yield Slots(self, view, tuple(chunks), most)
+
+    def costs(self, chunks: Sequence[Chunk], costs: Sequence[Costs]) -> tuple[Costs, ...]:
+        """Return the costs of some chunks as those of all chunks: the others have none."""
+        of = dict(zip((chunk.stage for chunk in chunks), costs, strict=True))
+        return tuple(of.get(chunk.stage, Costs(0, 0, 0)) for chunk in self.chunks)
+
+    def ramps(self, view: View, chunks: Sequence[Chunk], most: int, each: int) -> tuple[int, int]:
+        """Return what the first and the last activations leave unused of `most`, in ticks, and how long that lasts.
+
+        They come one F after another, with `each` at most, and go one backward after another.
+        """
+        steps = (most - 1) // each if each else 0
+        unused = sum(most - number * each for number in range(1, steps + 1))
+        step = min(chunk.forward for chunk in chunks) + min(view.last(chunk) for chunk in chunks)
+        return unused * step, steps * step
+
+    def between(self, view: View, chunks: Sequence[Chunk]) -> int:
+        """Return `rest` for the stays of some chunks."""
+        return self.rest([chunk.head for chunk in chunks], [view.tail(chunk) for chunk in chunks])
+
+    def _area(self, view: View, capacity: int) -> Iterator[Row]:
+        """Yield the area that activations take, which is at most capacity x time."""
+        held = [chunk for chunk in self.chunks if chunk.size]
+        if not held:
+            return
+        rest = self.between(view, held)
+        each = max(max(chunk.size, chunk.retained) for chunk in held)
+        unused, lasts = self.ramps(view, held, capacity, each)
+        costs = self.costs(held, [_area_of(view, chunk) for chunk in held])
+        yield Row(costs, capacity, capacity * rest)
+        yield Row(costs, capacity, capacity * rest - unused, lasts - rest)
+
+    def _weighted(self, view: View, capacity: int) -> Iterator[Row]:
+        """Yield the area of the least that each activation holds, where chunks differ.
+
+        The activation that came last was there as a whole, beside the least of every other.
+        """
+        held = [(chunk, view.least_held(chunk, self.allowed)) for chunk in self.chunks]
+        held = [(chunk, least) for chunk, least in held if least]
+        if len({(chunk.size, least) for chunk, least in held}) < 2:
+            return
+        chunks = [chunk for chunk, _ in held]
+        most = capacity - min(view.arriving(chunk, self.allowed) - least for chunk, least in held)
+        costs = [Costs(*(least * sum(pieces) for pieces in view.pieces(chunk))) for chunk, least in held]
+        yield Row(self.costs(chunks, costs), most, most * self.between(view, chunks))
+
+    def _lanes(self) -> Iterator[Row]:
+        """Yield what both lanes carry: from the end of an F on, and until a load, or the backward behind it, is due."""
+        yield lane_out([self])
+        yield lane_back([self])
+
+    def _work(self) -> Iterator[Row]:
+        """Yield the work of the device, recomputes among it; with and without the weight gradients."""
+        heads = [chunk.head for chunk in self.chunks]
+        for with_weight in {False, any(chunk.weight for chunk in self.chunks)}:
+            work = [chunk.forward + chunk.gradient + (chunk.weight if with_weight else 0) for chunk in self.chunks]
+            tails = [chunk.last_tail if with_weight else chunk.tail for chunk in self.chunks]
+            again = zip(work, self.chunks, strict=True)
+            costs = tuple(Costs(time, time, time + chunk.recompute) for time, chunk in again)
+            yield Row(costs, 1, self.rest(heads, tails))
+
+
+class Slots(NamedTuple):
+    """Places for activations of some chunks: at no time more than `most` are there.
+
+    The activation that came last took its whole size, by F, L or R, beside at least `View.least_held` of every other.
+    So stays are jobs without interruption on `most` machines.
+    """
+
+    window: Window
+    view: View
+    chunks: tuple[Chunk, ...]
+    most: int
+
+    @property
+    def takes_time(self) -> bool:
+        """Whether no activation is there and gone within an instant."""
+        return all(chunk.forward and chunk.gradient for chunk in self.chunks)
+
+    def area(self) -> Row:
+        """Return the sum of all stays, which is at most `most` x time."""
+        costs = [Costs(*map(sum, self.view.pieces(chunk))) for chunk in self.chunks]
+        rest = self.window.between(self.view, self.chunks)
+        unused, lasts = self.window.ramps(self.view, self.chunks, self.most, 1)
+        return Row(self.window.costs(self.chunks, costs), self.most, self.most * rest - unused, lasts - rest)
+
+    def rows_at(self, length: int) -> Iterator[tuple[tuple[Costs, ...], int]]:
+        """Yield for each length of a stay how many that long fit: costs and limit of rows for one length of the step.
+
+        Slot i, counted from 0, is used only where i others are, so i operations later than the first.
+        """
+        time = length + self.window.between(self.view, self.chunks)
+        step = max(min(chunk.forward for chunk in self.chunks), min(self.view.last(chunk) for chunk in self.chunks))
+        free = [time - number * step for number in range(self.most) if time >= number * step]
+        pieces = [self.view.pieces(chunk) for chunk in self.chunks]
+        for least in {piece for one in pieces for action in one for piece in action if piece}:
+            counts = [Costs(*(sum(piece >= least for piece in action) for action in one)) for one in pieces]
+            yield self.window.costs(self.chunks, counts), sum(each // least for each in free)
+
+
+def _area_of(view: View, chunk: Chunk) -> Costs:
+    """Return memory x time of an activation by action, at least."""
+    size, kept = chunk.size, chunk.checkpointed
+    end = max(chunk.retained - size, 0) * chunk.gradient + (chunk.retained * chunk.weight if view.with_weight else 0)
+    around = chunk.forward + chunk.gradient
+    return Costs(
+        size * chunk.path + end,
+        size * (around + chunk.offload + chunk.reload) + end,
+        kept * chunk.again + (size - kept) * (around + chunk.recompute) + end,
+    )
+
+
+def lane_out(windows: Sequence[Window]) -> Row:
+    """Return what the lane to host memory carries, of one device or of several that share it."""
+    chunks = [chunk for window in windows for chunk in window.chunks]
+    heads = [chunk.head + chunk.forward for chunk in chunks]
+    tails = [chunk.reload + chunk.gradient + chunk.tail for chunk in chunks]
+    return _lane(windows, [chunk.offload for chunk in chunks], heads, tails)
+
+
+def lane_back(windows: Sequence[Window]) -> Row:
+    """Return what the lane from host memory carries, of one device or of several that share it."""
+    chunks = [chunk for window in windows for chunk in window.chunks]
+    heads = [chunk.head + chunk.forward + chunk.offload for chunk in chunks]
+    tails = [chunk.gradient + chunk.tail for chunk in chunks]
+    return _lane(windows, [chunk.reload for chunk in chunks], heads, tails)
+
+
+def _lane(windows: Sequence[Window], times: Sequence[int], heads: Sequence[int], tails: Sequence[int]) -> Row:
+    chunks = [chunk for window in windows for chunk in window.chunks]
+    if windows[0].alone:
+        heads = [head - chunk.head for head, chunk in zip(heads, chunks, strict=True)]
+        tails = [tail - chunk.tail for tail, chunk in zip(tails, chunks, strict=True)]
+    rest = -min(heads) - min(tails)
+    return Row(tuple(Costs(0, time, 0) for time in times), 1, rest, -rest)

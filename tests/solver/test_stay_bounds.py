@@ -1,0 +1,187 @@
+"""Bounds by what is kept, offloaded and recomputed: never above an optimum, and as sharp as is known."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from fractions import Fraction
+from itertools import product
+from typing import Any
+
+import pytest
+from hypothesis import assume, given, settings
+from hypothesis import strategies as st
+
+from pipesched.core.cpsat import Limits
+from pipesched.core.integer_points import may_hold
+from pipesched.outcome import Outcome
+from pipesched.pipeline.arguments import make_problem
+from pipesched.pipeline.bounds import lower_bound
+from pipesched.pipeline.floor import activation_floor
+from pipesched.pipeline.kinds import Allowed
+from pipesched.pipeline.problem import Problem
+from pipesched.solver.saving import SavingCase
+from pipesched.solver.saving_model import SavingModel
+from pipesched.solver.solve import solve
+from tests.solver.every_way import least_makespan
+
+OFFLOAD, RECOMPUTE, BOTH = Allowed(offload=True), Allowed(recompute=True), Allowed(offload=True, recompute=True)
+actions = st.sampled_from([OFFLOAD, RECOMPUTE, BOTH])
+
+
+def room_for_one(**values: Any) -> Problem:
+    """P4 M8, f=1, B=2, room for one activation a device, a tenth stays of what is recomputed."""
+    given: dict[str, Any] = {"devices": 4, "microbatches": 8, "placement": "linear", "forward": 1, "backward": 2}
+    return make_problem(**{**given, "budget": 1, "checkpoint": Fraction(1, 10), **values})
+
+
+@pytest.mark.parametrize(("offload", "optimum", "device"), [(1.5, 54, 2), (3, 75, 1)])
+def test_room_for_one(offload: float, optimum: int, device: int) -> None:
+    """Beside a checkpoint there is no room for an activation, so all stays follow each other: proved."""
+    problem = room_for_one(offload=offload)
+    assert SavingCase(problem, "makespan", BOTH).bound().ticks == optimum * problem.ticks.per_unit
+    outcome = solve(problem, offload=True, recompute=True, time_limit=60)
+    assert (outcome.schedule.makespan, outcome.status) == (optimum, "optimal")
+    assert outcome.report is not None
+    assert outcome.report.bound.reason == f"residences and lanes of device {device} under the budget"
+
+
+@pytest.mark.parametrize(("ratio", "optimum"), [(Fraction(1, 2), 168), (1, 216), (2, 300)])
+def test_a_quarter_of_the_memory(ratio: Fraction, optimum: int) -> None:
+    """P4 M8 at a quarter of 1F1B's memory: the bound of each ratio of transfer and computation is the optimum."""
+    problem = room_for_one(forward=4, backward=8, offload=ratio * 6)
+    assert SavingCase(problem, "makespan", BOTH).bound().value == optimum
+
+
+def test_the_bound_of_a_report() -> None:
+    """A schedule that was found so is held against the same bound, without the report that says what was proved."""
+    outcome = solve(room_for_one(offload=1.5), offload=True, recompute=True, time_limit=60)
+    assert outcome.schedule.plan.index.letters == "FBROL"
+    assert lower_bound(outcome.schedule).value == Outcome("solve", outcome.schedule).bound.value == 54
+
+
+def test_lanes_limit_what_is_offloaded() -> None:
+    """Room for two, offloads that take long: a lane carries few of them, so the step is longer than with quick ones."""
+    quick, slow = (
+        SavingCase(room_for_one(budget=2, offload=cost), "makespan", OFFLOAD).bound().value for cost in (1, 4)
+    )
+    assert quick < slow
+
+
+def test_lanes_of_a_pair() -> None:
+    """Two devices that share their lanes carry no more than one alone."""
+    cases = (room_for_one(microbatches=16, budget=2, offload=2, lanes=lanes) for lanes in ("device", "pair"))
+    assert [SavingCase(problem, "makespan", OFFLOAD).bound().value for problem in cases] == [61, 63]
+
+
+@st.composite
+def tight(draw: st.DrawFn) -> tuple[Problem, Allowed]:
+    """A small problem with little room, and what may be done about it."""
+    devices, chunks, allowed = draw(st.integers(1, 3)), draw(st.sampled_from([1, 1, 1, 2])), draw(actions)
+    stages = devices * chunks
+    places = ["linear", "loop", *(["v"] if chunks == 2 else []), *(["bidirectional"] if devices == stages > 1 else [])]
+
+    def each(least: int, most: int, count: int = stages) -> Any:
+        value = st.integers(least, most)
+        return draw(value) if draw(st.booleans()) else draw(st.lists(value, min_size=count, max_size=count))
+
+    given: dict[str, Any] = {"forward": each(draw(st.integers(0, 1)), 3)}
+    if draw(st.booleans()):
+        given |= {"backward_input": each(1, 3), "backward_weight": each(0, 3)}
+        given["retain"] = draw(st.sampled_from([0, 0.5, 1, 1.5]))
+    else:
+        given["backward"] = each(1, 4)
+    if draw(st.booleans()):
+        given["reload"] = each(0, 5)
+    problem = make_problem(
+        devices=devices,
+        stages=stages,
+        microbatches=draw(st.integers(2, 4 if chunks == 1 else 2)),
+        placement=draw(st.sampled_from(places)),
+        offload=each(0, 5),
+        recompute=each(0, 3),
+        checkpoint=draw(st.sampled_from([0, 0.1, 0.25, 0.5, 1])),
+        p2p=each(0, 2, stages - 1),
+        activation=each(1, 3),
+        lanes=draw(st.sampled_from(["device", "pair"])),
+        **given,
+    )
+    floors = [activation_floor(problem, device, allowed) for device in range(devices)]
+    least = Fraction(max(floors), problem.grains.per_unit)
+    budget = least * draw(st.sampled_from([Fraction(part, 4) for part in (4, 4, 5, 6, 7, 8, 10)]))
+    return replace(problem, memory=replace(problem.memory, budget=(budget,) * devices)), allowed
+
+
+def plain_optimum(case: SavingCase) -> int | None:
+    """The optimum of the model of the rules alone, without any bound; None if it is not proved in time."""
+    costs = (case.problem.ticks.recompute, case.problem.ticks.offload or (), case.problem.ticks.reload or ())
+    longest = sum(case.graph.durations) + case.problem.microbatches * sum(map(sum, costs))
+    longest += 2 * case.problem.microbatches * sum(case.problem.ticks.p2p)
+    model = SavingModel(case, case.full, 0, longest)
+    for rule in (model.dependencies, model.numbering, model.choices, model.devices, model.memory, model.objective):
+        rule()
+    answer = model.solve(Limits(10, workers=1))
+    return answer.objective * case.quantum if answer.status == "optimal" and answer.objective is not None else None
+
+
+@pytest.mark.slow
+@settings(max_examples=500, deadline=None)
+@given(tight(), st.sampled_from(["makespan", "span"]))
+def test_never_above_an_optimum(drawn: tuple[Problem, Allowed], objective: str) -> None:
+    """Small cases with latency, uneven costs, split backwards, every action and placement: the bound is at most the
+    optimum of the exact model, which knows no bound."""
+    problem, allowed = drawn
+    case = SavingCase(problem, objective, allowed)
+    optimum = plain_optimum(case)
+    assume(optimum is not None)
+    assert optimum is not None
+    assert case.bound().ticks <= optimum
+
+
+@pytest.mark.slow
+@settings(max_examples=60, deadline=None)
+@given(
+    st.integers(1, 2),
+    st.lists(st.integers(1, 3), min_size=5, max_size=5),
+    st.sampled_from([0, Fraction(1, 4), Fraction(1, 2)]),
+    st.sampled_from([1, 1.25, 1.5, 2, 2.25]),
+    st.sampled_from(["device", "pair"]),
+    actions,
+)
+def test_never_above_the_best_of_every_way(
+    devices: int, costs: list[int], checkpoint: Fraction, budget: float, lanes: str, allowed: Allowed
+) -> None:
+    """On the smallest cases, of all states that can follow each other."""
+    forward, backward, recompute, offload, reload = costs
+    problem = make_problem(
+        devices=devices,
+        microbatches=4 if devices == 1 else 2,
+        placement="linear",
+        forward=forward,
+        backward=backward,
+        recompute=recompute,
+        offload=offload,
+        reload=reload,
+        checkpoint=checkpoint,
+        budget=budget,
+        lanes=lanes,
+    )
+    optimum = least_makespan(problem, "R" * allowed.recompute + "O" * allowed.offload)
+    assert optimum is not None
+    assert SavingCase(problem, "makespan", allowed).bound().ticks <= optimum
+
+
+@settings(deadline=None)
+@given(st.data(), st.integers(1, 3), st.integers(1, 5))
+def test_whole_numbers_are_found_or_refuted(data: st.DataObject, width: int, height: int) -> None:
+    """In a box of whole numbers a system may hold just where trying all of them finds one that keeps it."""
+    entry = st.integers(-4, 4)
+    rows = [data.draw(st.lists(entry, min_size=width, max_size=width)) for _ in range(height)]
+    limits = data.draw(st.lists(st.integers(-6, 6), min_size=height, max_size=height))
+    box = [[int(here == column) for here in range(width)] for column in range(width)]
+
+    def holds(point: tuple[int, ...]) -> bool:
+        sums = (sum(a * x for a, x in zip(row, point, strict=True)) for row in rows)
+        return all(total <= limit for total, limit in zip(sums, limits, strict=True))
+
+    found = any(map(holds, product(range(6), repeat=width)))
+    assert may_hold([*rows, *box], [*limits, *([5] * width)]) == found
