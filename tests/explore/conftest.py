@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+import asyncio
+from collections.abc import Callable, Coroutine, Mapping
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import pytest
 
@@ -18,6 +20,14 @@ from pipesched.explore.pool import Pool
 from pipesched.explore.sheet import loaded
 from pipesched.explore.state import State
 from pipesched.pipeline.problem import Problem
+
+Result = TypeVar("Result")
+
+
+def ran(script: Coroutine[Any, Any, Result]) -> Result:
+    """Run a script of an app in a thread of its own: a browser of other tests may have a loop in this one."""
+    with ThreadPoolExecutor(1) as thread:
+        return thread.submit(asyncio.run, script).result()
 
 
 def outcome_of(algorithm: str = "interleaved", **arguments: Any) -> Outcome:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Awaitable, Callable
 from pathlib import Path
 
@@ -20,7 +19,7 @@ from pipesched.explore.pipeline_board import board_of
 from pipesched.explore.planning import PipelinePlanner
 from pipesched.explore.sheet import loaded
 from pipesched.explore.state import State
-from tests.explore.conftest import app_of, maker, pool_of, state_of
+from tests.explore.conftest import app_of, maker, pool_of, ran, state_of
 
 Script = Callable[[Pilot[None], Desk], Awaitable[None]]
 
@@ -33,7 +32,7 @@ def play(app: ExploreApp, script: Script, size: tuple[int, int] = (80, 24)) -> E
             await pilot.pause()
             await script(pilot, app.desk)
 
-    asyncio.run(run())
+    ran(run())
     return app
 
 

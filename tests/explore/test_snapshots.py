@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import os
 import re
 from collections.abc import Callable
@@ -12,7 +11,7 @@ import pytest
 from textual.widgets import Input
 
 from pipesched.explore.app.app import ExploreApp
-from tests.explore.conftest import app_of, pool_of, state_of
+from tests.explore.conftest import app_of, pool_of, ran, state_of
 
 FOLDER = Path(__file__).parent / "snapshots"
 
@@ -44,7 +43,7 @@ def picture(app: ExploreApp, size: tuple[int, int], keys: str) -> str:
             await pilot.pause(0.2)
             return app.export_screenshot()
 
-    svg = asyncio.run(run())
+    svg = ran(run())
     return re.sub(r"terminal-\d+-", "terminal-", svg)
 
 
