@@ -328,10 +328,16 @@ class Schedule(HasPage):
 def schedule_plan(problem: Problem, plan: Plan, lengths: Sequence[int] | None = None) -> Schedule:
     """Return `plan` with every slot as early as its order and dependencies allow.
 
-    With `lengths`, in ticks by the numbers of operations (`Schedule.lengths` of a measured one), slots last so long
-    instead of what the costs say. A placement that the problem leaves open is that of the plan. Raises Deadlock with
-    the cycle of operations, InvalidSchedule when an operation waits for one that the plan lacks, and ConfigError for a
-    plan of another problem.
+    Args:
+        problem: A placement that it leaves open is that of the plan.
+        plan: The orders of the devices, and of the lanes.
+        lengths: In ticks, by the numbers of operations (`Schedule.lengths` of a measured one): slots last so long,
+            instead of what the costs say.
+
+    Raises:
+        Deadlock: With the cycle of operations.
+        InvalidSchedule: When an operation waits for one that the plan lacks.
+        ConfigError: For a plan of another problem.
     """
     wrong = mismatch(require_problem(problem), require_type(plan, Plan, "a Plan (of pipesched.plan, say)", "plan"))
     if wrong:
