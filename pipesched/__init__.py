@@ -35,6 +35,7 @@ if TYPE_CHECKING:
     from pipesched.errors import NotApplicable as NotApplicable
     from pipesched.errors import PipeschedError as PipeschedError
     from pipesched.errors import PipeschedWarning as PipeschedWarning
+    from pipesched.errors import RankFailed as RankFailed
     from pipesched.errors import WorkerDied as WorkerDied
     from pipesched.estimation.estimate import estimate as estimate
     from pipesched.estimation.result import Estimate as Estimate
@@ -116,6 +117,7 @@ _MODULES = {  # public name -> module; loaded when first asked for, so that `imp
     "Placement": "pipeline.placement",
     "Plan": "pipeline.plan",
     "Problem": "pipeline.problem",
+    "RankFailed": "errors",
     "Robustness": "robust.result",
     "RobustnessRow": "robust.result",
     "Schedule": "pipeline.schedule",

@@ -1,4 +1,4 @@
-"""A profile as a config, and as the document of `--json`."""
+"""A profile as a config, and as a JSON document."""
 
 from __future__ import annotations
 
