@@ -2,10 +2,10 @@
 
     python scripts/validate_runtime.py
 
-Four processes with gloo on the loopback interface run each schedule; F and R sleep a fixed time, and B another, I and W
-F and R sleep a fixed time, I and W too, B the sum. Transfers of such small tensors take no time, in the simulation
-first operation of any rank to the last end, the best of a few steps. Exit code 1 when it differs from the simulated one
-by more than 15 %.
+Four processes with gloo on the loopback interface run each schedule; F and R sleep a fixed time, I and W too, and B the
+sum of both. Transfers of such small tensors take no time, in the simulation too. The makespan is the time from the first
+operation of any rank to the last end, the best of a few steps. Exit code 1 when it differs from the simulated one by
+more than 15 %.
 """
 
 from __future__ import annotations
