@@ -2,8 +2,8 @@
 
     python scripts/validate_runtime.py
 
-Four processes with gloo on the loopback interface run each schedule; F, R, I and W sleep a fixed time each, and B the sum
-of I and W. Transfers of such small tensors take no time, in the simulation too. The makespan is the time from the first
+Four processes with gloo on the loopback interface run each schedule; F, R, I and W sleep a fixed time each, and B the
+sum of I and W. Transfers of such small tensors take no time, in the simulation too. The makespan is from the first
 operation of any rank to the last end, the best of a few steps. Exit code 1 when it differs from the simulated one by
 more than 15 %.
 """
