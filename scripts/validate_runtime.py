@@ -90,6 +90,7 @@ def rank_main(rank: int, folder: str, todo: dict[str, pipesched.Schedule]) -> No
             lines.append(
                 f"{begin + operations[0]['waited'] / 1000} {min(end, begin + operations[0]['waited'] / 1000 + last)}\n"
             )
+        run.close()
         Path(folder, f"{name}.{rank}").write_text("".join(lines))
     dist.destroy_process_group()
 
