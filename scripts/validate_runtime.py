@@ -2,10 +2,10 @@
 
     python scripts/validate_runtime.py
 
-Four processes with gloo on the loopback interface run each schedule; F and R sleep a fixed time, and B another, I and W
-F and R sleep a fixed time, I and W too, B the sum. Transfers of such small tensors take no time, in the simulation
-first operation of any rank to the last end, the best of a few steps. Exit code 1 when it differs from the simulated one
-by more than 15 %.
+Four processes with gloo on the loopback interface run each schedule; F, R, I and W sleep a fixed time each, and B the
+sum of I and W. Transfers of such small tensors take no time, in the simulation too. The makespan is from the first
+operation of any rank to the last end, the best of a few steps. Exit code 1 when it differs from the simulated one by
+more than 15 %.
 """
 
 from __future__ import annotations
@@ -90,6 +90,7 @@ def rank_main(rank: int, folder: str, todo: dict[str, pipesched.Schedule]) -> No
             lines.append(
                 f"{begin + operations[0]['waited'] / 1000} {min(end, begin + operations[0]['waited'] / 1000 + last)}\n"
             )
+        run.close()
         Path(folder, f"{name}.{rank}").write_text("".join(lines))
     dist.destroy_process_group()
 

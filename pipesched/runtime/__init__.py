@@ -10,12 +10,14 @@ from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from pipesched.runtime.profiling import profile as profile
     from pipesched.runtime.run import Runtime as Runtime
     from pipesched.runtime.seeding import seeded as seeded
+    from pipesched.runtime.training import train as train
 
-_MODULES = {"Runtime": "run", "seeded": "seeding"}
+_MODULES = {"Runtime": "run", "profile": "profiling", "seeded": "seeding", "train": "training"}
 
-__all__ = ["Runtime", "seeded"]
+__all__ = ["Runtime", "profile", "seeded", "train"]
 
 
 def __getattr__(name: str) -> Any:
