@@ -16,7 +16,7 @@ import pipesched
 
 ALGORITHMS = ("1f1b", "interleaved", "zb-v")
 PICTURE = Path(__file__).parent.parent / "docs" / "page.png"
-SIZE = {"width": 1200, "height": 724}
+SIZE = {"width": 1200, "height": 716}
 
 
 def main() -> int:

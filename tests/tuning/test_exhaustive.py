@@ -84,7 +84,7 @@ def test_a_given_cut_into_stages(training: Config) -> None:
     assert {row.point.layout.pipeline * row.point.layout.chunks for row in tuning} == {4}
 
 
-@pytest.mark.parametrize("given", [{"p2p": 3}, {"budget": 4}, {"forward": 7}])
+@pytest.mark.parametrize("given", [{"p2p": 3}, {"budget": [4] * 4}, {"forward": 7}])
 def test_numbers_of_the_config_count_instead(given: Config) -> None:
     """Times and memory that stand in the config replace derived ones, and no bound on these leaves out a point."""
     config: Config = {

@@ -23,7 +23,8 @@ from pipesched.render.palette import HUES, colour_of
 MOST_PLAIN = 5_000  # operations: of more, orders are packed
 MOST_EXACT = 2**53  # ticks: whole numbers that JavaScript holds exactly
 RESOURCES = (Resource.DEVICE, Resource.D2H, Resource.H2D)
-STRIPES = {"B": "line", "I": "line", "W": "rise", "R": "fall", "O": "dots", "L": "dots"}
+STRIPES_OF_MARKS = {"=": "line", "~": "rise", "^": "fall", ">": "dots", "<": "dots"}
+STRIPES = {letter: STRIPES_OF_MARKS[kind.mark] for letter, kind in KINDS.items() if kind.mark in STRIPES_OF_MARKS}
 IDLE_LOOKS = {  # a colour, and its stripes
     Idle.WARM_UP: ("120,144,156", "dots"),
     Idle.WAIT: ("255,193,7", "rise"),

@@ -215,10 +215,11 @@ function drawMemory({ s, device, top, height }) {
 // The whole schedule in little, with the window: how many devices work.
 function drawMap() {
   const s = sheets[current], canvas = $("map"), width = canvas.clientWidth || 100, height = 26, total = totalTime() * 1.02;
-  const pen = fitCanvas(canvas, width, height), columns = ceil(width), key = `${columns} ${total}`;
+  const pen = fitCanvas(canvas, width, height), columns = ceil(width), { shares } = s;
   canvas.style.width = "";
-  if (!s.shares || s.shares.key !== key || (isAtRest(s) && s.shares.orders !== s.orders)) { // a large one follows at rest
-    s.shares = { key, orders: s.orders, busy: busyShares(s, columns, columns / total / s.per) };
+  const isOld = shares && (shares.orders !== s.orders || shares.total !== total); // a large one follows at rest
+  if (!shares || shares.columns !== columns || (isOld && isAtRest(s))) {
+    s.shares = { columns, total, orders: s.orders, busy: busyShares(s, columns, columns / total / s.per) };
   }
   fill(pen, ink.soft, 0, 0, width, height);
   s.shares.busy.forEach((share, x) => fill(pen, ink.dim, x, height * (1 - share), 1, height * share));

@@ -55,7 +55,7 @@ const timed = (s, orders, times = earliest(s, orders)) => ({ ...s, orders, ...ti
 const totals = s => cached(s, "totals", () => {
   const devices = s.orders.slice(0, s.P), firsts = devices.map(order => (order.length ? s.starts[order[0]] : 0));
   const lasts = devices.map(order => (order.length ? s.ends[order[order.length - 1]] : 0));
-  const busy = devices.map(order => order.reduce((sum, t) => sum + s.ends[t] - s.starts[t], 0));
+  const busy = (s.busy ??= devices.map(order => order.reduce((sum, t) => sum + s.duration[t], 0))); // in whatever order
   const begin = min(...firsts), end = max(...lasts), makespan = end - begin;
   const idle = busy.map(time => makespan - time), allIdle = idle.reduce((a, b) => a + b);
   return { begin, end, makespan, firsts, lasts, busy, idle, allIdle, bubble: makespan ? allIdle / (s.P * makespan) : 0 };
