@@ -8,23 +8,25 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from fractions import Fraction
-from math import floor
+from math import floor, gcd
 
 from pipesched.core.clock import look
 
-MOST_NODES = 200  # systems that are solved before the answer is left open
-ZERO = Fraction(0)
+MOST_NODES, FEWEST_NODES = 200, 4  # systems that are solved before the answer is left open
+MOST_ENTRIES = 20_000  # of all these systems together
+LIMIT, SCALE = -2, -1  # the last two entries of a row
 
 
 def may_hold(rows: Sequence[Sequence[int]], limits: Sequence[int]) -> bool:
     """Return False if no whole numbers x >= 0 keep every row (the sum of row[j] x[j] is at most its limit).
 
-    True says that there are such numbers, or that MOST_NODES systems were not enough to tell.
+    True says that there are such numbers, or that branching was given up before that could be told.
     """
     if all(limit >= 0 for limit in limits):
         return True  # x = 0
     waiting: list[tuple[list[list[int]], list[int]]] = [([*map(list, rows)], list(limits))]
-    for _ in range(MOST_NODES):
+    nodes = MOST_ENTRIES // (len(rows) * len(rows[0]))
+    for _ in range(min(max(nodes, FEWEST_NODES), MOST_NODES)):
         if not waiting:
             return False
         look()
@@ -45,37 +47,42 @@ def may_hold(rows: Sequence[Sequence[int]], limits: Sequence[int]) -> bool:
 def _point(rows: Sequence[Sequence[int]], limits: Sequence[int]) -> list[Fraction] | None:
     """Return a rational point x >= 0 that keeps every row; None if there is none."""
     count = len(rows[0])
-    table = [[*map(Fraction, row)] for row in rows]
-    slack = [*map(Fraction, limits)]
+    table = [[*row, limit, 1] for row, limit in zip(rows, limits, strict=True)]
     outside, inside = list(range(count)), list(range(count, count + len(rows)))  # variables at 0, and the others
     while True:
-        leaving = min((number for number, value in enumerate(slack) if value < 0), key=inside.__getitem__, default=None)
+        below = (number for number, row in enumerate(table) if row[LIMIT] < 0)
+        leaving = min(below, key=inside.__getitem__, default=None)
         if leaving is None:
-            point = [ZERO] * count
-            for variable, value in zip(inside, slack, strict=True):
+            point = [Fraction(0)] * count
+            for variable, row in zip(inside, table, strict=True):
                 if variable < count:
-                    point[variable] = value
+                    point[variable] = Fraction(row[LIMIT], row[SCALE])
             return point
-        row = table[leaving]
-        negative = (column for column, entry in enumerate(row) if entry < 0)
+        negative = (column for column in range(count) if table[leaving][column] < 0)
         entering = min(negative, key=outside.__getitem__, default=None)
         if entering is None:
             return None
-        _pivot(table, slack, leaving, entering)
+        _pivot(table, leaving, entering)
         outside[entering], inside[leaving] = inside[leaving], outside[entering]
 
 
-def _pivot(table: list[list[Fraction]], slack: list[Fraction], leaving: int, entering: int) -> None:
-    """Exchange the variable of a row with that of a column."""
+def _pivot(table: list[list[int]], leaving: int, entering: int) -> None:
+    """Exchange the variable of a row with that of a column, where the row has an entry below 0.
+
+    A row says that scale x its variable is the limit less the sum of entry x variable; the scale is above 0.
+    """
     row = table[leaving]
-    by = row[entering]
-    row[entering] = Fraction(1)
-    table[leaving] = row = [entry / by for entry in row]
-    slack[leaving] /= by
+    scale, added = -row[entering], -row[SCALE]
+    new = [-entry for entry in row]
+    new[entering], new[SCALE] = added, scale
     for number, other in enumerate(table):
         part = other[entering]
         if number == leaving or not part:
             continue
-        other[entering] = ZERO
-        table[number] = [entry - part * mine for entry, mine in zip(other, row, strict=True)]
-        slack[number] -= part * slack[leaving]
+        other[entering] = 0
+        size = other[SCALE] * scale
+        changed = [entry * scale - part * mine for entry, mine in zip(other, new, strict=True)]
+        changed[SCALE] = size
+        common = gcd(*changed)
+        table[number] = [entry // common for entry in changed]
+    table[leaving] = new

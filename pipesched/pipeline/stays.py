@@ -12,6 +12,8 @@ from typing import NamedTuple
 
 from pipesched.pipeline.kinds import Allowed
 
+FEW = 4  # chunks of a device, each of which is looked at alone too
+
 Pieces = tuple[int, ...]  # the least lengths of the times at which an activation is there
 
 
@@ -149,11 +151,11 @@ class Window(NamedTuple):
             yield from self._work()
 
     def slots(self, view: View) -> Iterator[Slots]:
-        """Yield the slots for all chunks, and where there are several, for each alone."""
+        """Yield the slots for all chunks, and where there are a few, for each alone."""
         if self.capacity is None:
             return
         held = [chunk for chunk in self.chunks if view.least_held(chunk, self.allowed)]
-        for chunks in [held] if len(held) < 2 else [held, *([chunk] for chunk in held)]:
+        for chunks in [held, *([chunk] for chunk in held)] if 1 < len(held) <= FEW else [held]:
             if not chunks:
                 return
             least = min(view.least_held(chunk, self.allowed) for chunk in chunks)
