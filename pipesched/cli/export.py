@@ -82,7 +82,7 @@ def _hand_over(framework: str, layers: str | None, to: str | None, made: Callabl
 
     if to is not None:
         raise ConfigError("--to: a format; give either it or --for, which prints options")
-    require_name(FRAMEWORKS, framework, "framework", "for")
+    require_name(FRAMEWORKS, framework, "framework", "--for")
     if target.path not in (None, "-"):
         refuse_existing(Path(str(target.path)), target.force)
     counts = None if layers is None else [whole_number("--layers", part, least=0) for part in layers.split(",")]

@@ -52,7 +52,7 @@ def nearest_family(subject: Subject, framework: str) -> str:
     """Return the family of a framework with the same stages: of one a device, two copies, a V, or several."""
     _, _, has = FRAMEWORKS[framework]
     wanted = ["1f1b"]
-    if subject.chunks > 1 and subject.placement != "linear":
+    if subject.chunks > 1 and subject.placement != "linear" and subject.microbatches >= subject.devices:
         wanted.insert(0, GROUPED)
     if subject.placement == "v":
         wanted.insert(0, "zb-v")

@@ -46,6 +46,8 @@ def wrong_group(subject: Subject) -> str:
     if subject.chunks == 1:
         return ""
     group, devices, microbatches = subject.group_size, subject.devices, subject.microbatches
+    if microbatches < devices:
+        return f"{NAME} interleaves at least P microbatches, {devices}; this has {microbatches}"
     if not devices <= group <= microbatches:
         return f"{NAME} takes groups of {devices} (P) to {microbatches} (M) microbatches; this has {group}"
     rest = microbatches % group

@@ -2,7 +2,8 @@
 
 A result cannot be used before it is there: sent, the end of the sender's range, is at most the start of the receiver's,
 where that begins behind the waiting. Where ranges hold the waiting it is at most their end, less what the operation
-takes at least; and what a kind takes at least, operations tell that did not wait whatever the clocks are.
+takes at least; and what a kind takes at least, operations tell that did not wait whatever the clocks are. Of the clocks
+that are left then those are taken at which operations of a kind take most nearly equal times.
 """
 
 from __future__ import annotations
@@ -17,6 +18,7 @@ from typing import NamedTuple
 from pipesched.core.integers import round_up
 from pipesched.errors import InvalidSchedule
 from pipesched.measured.differences import Bounds, Pair, negative_cycle, tightest, with_equality
+from pipesched.measured.equal_lengths import Arrival, Direction, direction_of, with_equal_lengths
 from pipesched.measured.ranges import PER_UNIT, Range, ops_of, producers
 from pipesched.measured.steps import Steps
 from pipesched.pipeline.ops import Pair as PairSlot
@@ -24,6 +26,8 @@ from pipesched.pipeline.ops import Slot
 from pipesched.pipeline.quantities import in_units
 
 ROUNDING = PER_UNIT // 500  # what the times of two ends of a range may be rounded by: 2 ns in us
+PASSES = 2  # where pairs have inputs of two ranks, of which the later one counts
+STEADY = 4  # messages of which half differ by less than this part of their room took so long on their way
 LITTLE = 20  # room of less than so many parts of an operation is what messages take
 Kind = tuple[str, int, int]  # of a slot: its letter and stage, and the stage of a pair's backward
 
@@ -92,7 +96,9 @@ def align(sent: Sequence[Message], ranks: Sequence[int], unit: str, *, apart: bo
         least, bounds = _with_lengths(sent, len(ranks), slack)
         waited = frozenset(kind_of(one.after.slot) for one in sent) - least.keys()
     fine = gcd(*(time for one in sent for time in (one.sent, one.after.start, one.after.end))) or 1
-    ahead = _least_slack(sent, len(ranks), bounds, least, apart=apart)
+    ahead: Sequence[int] = _least_slack(sent, len(ranks), bounds, least, apart=apart)
+    if not apart and sent:
+        ahead = _with_equal_lengths(sent, len(ranks), bounds, ahead)
     return Clocks([one // fine * fine for one in ahead], waited)
 
 
@@ -182,9 +188,10 @@ def _least_slack(
     """Return the clocks that leave messages least slack, of those whose latest time is known.
 
     Where messages of one direction are known, the tightest of them is there just in time. Where those of both are, what
-    one direction gains the other loses. A little room is what messages take on their way, and the middle is taken; much
-    room means that the results of one direction were never waited for, and the end is taken at which more messages are
-    just in time: that of the least sum of square roots of slack.
+    one direction gains the other loses. A little room is what messages take on their way, and the middle is taken, also
+    where there is more of it and messages that were waited for take nearly the same time. Else much room means that the
+    results of one direction were never waited for, and the end is taken at which more messages are just in time: that
+    of the least sum of square roots of slack.
     """
     typical = median_low([one.after.end - one.after.start for one in sent] or [0])
     known = _idle_before(sent, typical) if apart else [one for one in sent if kind_of(one.after.slot) in least]
@@ -199,9 +206,19 @@ def _least_slack(
         most = tightest(count, bounds, [i])[i, j]
         if not is_both:
             bounds = with_equality(bounds, (i, j), most)
-        elif (most + (behind := tightest(count, bounds, [j])[j, i])) * LITTLE > typical:
+        else:
+            behind = tightest(count, bounds, [j])[j, i]
+            if (wide := most + behind) * LITTLE <= typical:
+                continue
+            if apart and wide <= typical and _is_steady(spare[i, j], wide) and _is_steady(spare[j, i], wide):
+                continue
             ends = {ahead: _roots(spare[i, j], -ahead) + _roots(spare[j, i], ahead) for ahead in (most, -behind)}
             bounds = with_equality(bounds, (i, j), min(ends, key=ends.__getitem__))
+    return _middle(count, bounds)
+
+
+def _middle(count: int, bounds: Bounds) -> list[int]:
+    """Return clocks in the middle of what is left of the bounds between each and that of the first rank."""
     ahead = tightest(count, bounds, range(count))
     clocks = []
     for rank in range(count):
@@ -213,11 +230,44 @@ def _least_slack(
     return clocks
 
 
+def _with_equal_lengths(sent: Sequence[Message], count: int, bounds: Bounds, ahead: Sequence[int]) -> Sequence[int]:
+    """Return the clocks, within the bounds, at which operations of a kind take most nearly equal times."""
+    typical = median_low([one.after.end - one.after.start for one in sent])
+    for _ in range(PASSES if any(isinstance(one.after.slot, PairSlot) for one in sent) else 1):
+        directions = _directions(sent, ahead)
+        ahead = _middle(count, with_equal_lengths(directions, bounds, ahead, typical // 2))
+    return ahead
+
+
+def _directions(sent: Sequence[Message], ahead: Sequence[int]) -> dict[Pair, Direction]:
+    """Return the arrivals from rank to rank; a pair starts no earlier than its other input is there at these clocks."""
+    inputs: dict[tuple[str, Slot], list[Message]] = {}
+    for one in sent:
+        inputs.setdefault((one.step, one.after.slot), []).append(one)
+    found: dict[Pair, dict[Kind, list[Arrival]]] = {}
+    for messages_to_it in inputs.values():
+        for one in messages_to_it:
+            others = [other for other in messages_to_it if other.sender != one.sender]
+            there = [other.sent + ahead[other.receiver] - ahead[other.sender] for other in others]
+            start = min(max([one.after.start, *there]), one.after.end)
+            kinds = found.setdefault((one.sender, one.receiver), {})
+            kinds.setdefault(kind_of(one.after.slot), []).append(
+                Arrival(one.after.end - start, one.after.end - one.sent)
+            )
+    steps = len({one.step for one in sent})
+    return {pair: direction_of(kinds.values(), steps) for pair, kinds in found.items()}
+
+
 def _idle_before(sent: Sequence[Message], typical: int) -> list[Message]:
     """Return the messages before which the receiver idled, and so may have waited; all of ranks that have none."""
     idle = [one for one in sent if one.idle is None or one.idle * LITTLE > typical]
     waiting = {frozenset((one.sender, one.receiver)) for one in idle}
     return [*idle, *(one for one in sent if frozenset((one.sender, one.receiver)) not in waiting)]
+
+
+def _is_steady(rooms: Sequence[int], wide: int) -> bool:
+    """Return whether at least half of the messages of a direction differ little in their slack."""
+    return (median_low(rooms) - min(rooms)) * STEADY <= wide
 
 
 def _roots(rooms: Sequence[int], more: int) -> float:

@@ -285,6 +285,12 @@ def test_megatron_refuses_some_groups() -> None:
         pipesched.hand_over(made("interleaved", chunks=2, microbatches=9), "megatron")
 
 
+def test_fewer_microbatches_than_ranks() -> None:
+    """Nothing interleaves them there, so 1F1B is the nearest."""
+    with pytest.raises(Inexpressible, match="at least P microbatches, 4; this has 2; the nearest that it has is 1f1b"):
+        pipesched.hand_over(made("interleaved", chunks=2, microbatches=2), "megatron")
+
+
 @pytest.mark.parametrize("layers", [[1, 2, 3], [1, 0, 1, 1], [1, 1, 1, -1], "1234", [1, 1, 1, 1.5]])
 def test_bad_layers(layers: Any) -> None:
     """One whole number a stage, none of them empty."""

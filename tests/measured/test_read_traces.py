@@ -188,6 +188,50 @@ def test_primus(seed: int) -> None:
     assert check(timeline.outcome) == []
 
 
+@pytest.mark.parametrize("seed", range(4))
+@pytest.mark.parametrize("algorithm", ["1f1b", "zb-h1", "zb-h2", "looped-bfs", "interleaved-zb", "v-half"])
+def test_equal_lengths_tell_the_clocks(tmp_path: Path, algorithm: str, seed: int) -> None:
+    """Waits inside the ranges, uneven stages: equal times of a kind settle clocks that messages alone leave open."""
+    chunks = 1 if algorithm in ("1f1b", "zb-h1", "zb-h2") else 2
+    schedule = made(algorithm, 2, chunks, 8)
+    assert schedule is not None
+    random = Random(seed)
+    steps = uneven_steps(schedule, random)
+    clocks = [random.randint(-(10**9), 10**9) for _ in range(2)]
+    assert_measured(pipesched.read_traces(torch_traces(tmp_path, steps, clocks)), steps, clocks)
+
+
+@pytest.mark.parametrize(
+    ("algorithm", "apart"), [("zb-h1", False), ("zb-h1", True), ("interleaved", True), ("1f1b-v", True)]
+)
+def test_messages_that_take_their_time(tmp_path: Path, algorithm: str, apart: bool) -> None:
+    """Latency is the same in both directions, so it does not count as the difference of two clocks."""
+    schedule = made(algorithm, 2, 1 if algorithm == "zb-h1" else 2, 8)
+    assert schedule is not None
+    for seed in range(4):
+        random = Random(seed)
+        steps = uneven_steps(schedule, random, latency=60)
+        clocks = [random.randint(-(10**9), 10**9) for _ in range(2)]
+        timeline = pipesched.read_traces(torch_traces(tmp_path, steps, clocks, apart=apart))
+        assert timeline.offsets[1] == pytest.approx((clocks[1] - clocks[0]) / 1000, abs=0.008)
+
+
+def uneven_steps(schedule: Schedule, random: Random, latency: int = 0) -> Steps:
+    """Four steps in which operations of a kind take equal times, on each stage other ones, and messages nearly."""
+    usual = {"F": 1000, "B": 2000, "I": 1000, "W": 1000}
+    own: dict[Any, int] = {}
+
+    def length(slot: Any) -> int:
+        if kind(slot) not in own:
+            own[kind(slot)] = int(usual[slot.kind] * random.uniform(0.7, 1.3))
+        return own[kind(slot)]
+
+    def delay(_sender: Any, _receiver: Any) -> int:
+        return latency + random.randint(-2, 2) if latency else 0
+
+    return [replayed(schedule, length, delay, 500_000 * step) for step in range(4)]
+
+
 def test_primus_on_a_v(tmp_path: Path) -> None:
     """Chunks are stages by the placement that is given, and by that of the plan."""
     schedule = made("zb-v", 2, 2, 4)
