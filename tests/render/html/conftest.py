@@ -56,6 +56,7 @@ def open_page(browser: Any, tmp_path: Path) -> Iterator[Open]:
         file = tmp_path / f"page{len(contexts)}.html"
         file.write_text(result if isinstance(result, str) else page_of(result), encoding="utf-8")
         context = browser.new_context(offline=True, viewport={"width": width, "height": 900}, **more)
+        context.set_default_timeout(120_000)  # of a machine that does much else
         contexts.append(context)
         page = context.new_page()
         page.on("console", lambda message: said.append(message.text) if message.type in ("error", "warning") else None)
