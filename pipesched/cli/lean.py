@@ -47,6 +47,16 @@ class LeanCommand(TyperCommand):
         make_lean(self.get_params(ctx))
         return super().parse_args(ctx, args)
 
+    def format_help(self, ctx: Any, formatter: Any) -> None:
+        """Write the help; a word in brackets, as in pipesched[torch], is text there and no style."""
+        from rich.markup import escape
+
+        text, self.help = self.help, escape(self.help or "")
+        try:
+            super().format_help(ctx, formatter)
+        finally:
+            self.help = text
+
 
 class LeanGroup(TyperGroup):
     """A group whose options are read by pipesched."""

@@ -55,15 +55,10 @@ def command(
     """
     from pipesched.cli.output import print_json
     from pipesched.cli.profile import sizes
-    from pipesched.cli.typed import whole_number
-    from pipesched.errors import ConfigError
+    from pipesched.cli.typed import number_of, whole_number
     from pipesched.runtime import require_torch
 
     require_torch()
-    try:
-        learning_rate = float(rate)
-    except ValueError:
-        raise ConfigError(f"--rate: must be a number, not {rate!r}") from None
     from pipesched.runtime.pieces import SMALL
     from pipesched.runtime.training import train
 
@@ -74,7 +69,7 @@ def command(
         loss=loss,
         dtype=dtype,
         steps=whole_number("--steps", steps, least=1),
-        rate=learning_rate,
+        rate=number_of("--rate", rate) or 0.0,
         seed=whole_number("--seed", seed, least=0),
         trace=trace,
     )

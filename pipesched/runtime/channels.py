@@ -17,7 +17,7 @@ from weakref import finalize
 import torch
 
 from pipesched.runtime.headers import LENGTH, Shape, header_of, shapes_in
-from pipesched.runtime.team import Team
+from pipesched.runtime.team import LostRank, Team
 
 
 class Channels:
@@ -38,35 +38,44 @@ class Channels:
 
     def send(self, peer: int, tag: int, tensors: Sequence[Any]) -> None:
         """Send tensors, which must not change afterwards."""
-        self._outgoing[peer].put(tag, tensors)
+        try:
+            self._outgoing[peer].put(tag, tensors)
+        except RuntimeError as error:
+            raise LostRank(peer, error) from None
 
     def send_header(self, peer: int, tag: int, shapes: Sequence[Shape]) -> None:
         """Send the shapes of tensors, before these for the first time."""
-        self._outgoing[peer].put(tag, [header_of(shapes)])
+        self.send(peer, tag, [header_of(shapes)])
 
     def receive(self, peer: int, tag: int, shapes: Sequence[Shape], device: Any) -> list[Any]:
         """Return tensors of these shapes, when they are there."""
         tensors = [torch.empty(shape.size, dtype=shape.dtype, device=device) for shape in shapes]
         for tensor in tensors:
             if tensor.numel():
-                self._incoming[peer].recv([tensor], 0, tag).wait()
+                self._await(peer, tensor, tag)
         return tensors
 
     def receive_header(self, peer: int, tag: int) -> list[Shape]:
         """Return the shapes of the tensors that follow."""
         header = torch.empty(LENGTH, dtype=torch.int64)
-        self._incoming[peer].recv([header], 0, tag).wait()
+        self._await(peer, header, tag)
         return shapes_in(header)
+
+    def _await(self, peer: int, tensor: Any, tag: int) -> None:
+        try:
+            self._incoming[peer].recv([tensor], 0, tag).wait()
+        except RuntimeError as error:
+            raise LostRank(peer, error) from None
 
     def drop_sent(self) -> None:
         """Let go of the tensors that have been received."""
-        for outbox in self._outgoing.values():
-            outbox.drop()
+        for peer, outbox in self._outgoing.items():
+            outbox.drop(peer)
 
     def flush(self) -> None:
         """Wait until all that was sent has been received."""
-        for outbox in self._outgoing.values():
-            outbox.flush()
+        for peer, outbox in self._outgoing.items():
+            outbox.flush(peer)
 
     def close(self) -> None:
         """End the threads; the connections must have been flushed, or closed."""
@@ -95,19 +104,19 @@ class _Outbox:
                 self._kept.append(whole)
                 self._queue.put(self._group.send([whole], 1, tag))
 
-    def drop(self) -> None:
-        """Let go of what has been received. Raises the exception of a send that failed."""
+    def drop(self, peer: int) -> None:
+        """Let go of what has been received. Raises LostRank for a send that failed."""
         while self._ended:
             error = self._ended.popleft()
             self._kept.popleft()
             if error is not None:
-                raise error
+                raise LostRank(peer, error)
 
-    def flush(self) -> None:
+    def flush(self, peer: int) -> None:
         done = Event()
         self._queue.put(done)
         done.wait()
-        self.drop()
+        self.drop(peer)
 
     def close(self) -> None:
         self._end()

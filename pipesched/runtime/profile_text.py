@@ -5,8 +5,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from pipesched.errors import ConfigError
-from pipesched.pipeline.memory import Memory
 from pipesched.runtime.profiling import TIMES, Profile, Spread
 
 MEGABYTE = 10**6
@@ -39,7 +37,8 @@ costs:
 memory:
   unit: MB
   activation: {_numbers([stage.activation / MEGABYTE for stage in stages])}
-{_retain_lines([stage.retain for stage in stages])}
+  # of an activation, what stays from the end of I to the end of W, gradients caught at the weights included:
+  retain: {_numbers([stage.retain for stage in stages])}
   # of an activation that is recomputed, its input:
   checkpoint: {_numbers([min(stage.checkpoint, 1.0) for stage in stages])}
   # weights and their gradients, without the state of an optimizer:
@@ -67,25 +66,6 @@ def _number(value: float) -> str:
     """Return a number to a millionth: a size in MB to a byte."""
     text = f"{value:.6f}"
     return text.rstrip("0").rstrip(".") if "." in text else text
-
-
-def _retain_lines(shares: Sequence[float]) -> str:
-    """Return what I leaves for W. Above 1, where a config does not take that, it is written as 1 with a comment."""
-    what = (
-        "  # of an activation, what stays from the end of I to the end of W, gradients caught at the weights included:"
-    )
-    if max(shares) <= 1 or _takes_more_than_all():
-        return f"{what}\n  retain: {_numbers(shares)}"
-    return f"{what}\n  # retain: {_numbers(shares)}\n  retain: {_numbers([min(share, 1.0) for share in shares])}"
-
-
-def _takes_more_than_all() -> bool:
-    """Return whether a problem may keep more than an activation from I to W."""
-    try:
-        Memory((1,), (2,), (0,), (0,))
-    except ConfigError:
-        return False
-    return True
 
 
 def profile_document(profile: Profile) -> dict[str, Any]:

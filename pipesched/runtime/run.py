@@ -9,7 +9,7 @@ from typing import Any
 import torch
 
 from pipesched.checks import require_callable, require_whole, shown
-from pipesched.errors import ConfigError, RankFailed
+from pipesched.errors import ConfigError, PipeschedError, RankFailed
 from pipesched.runtime.channels import Channels
 from pipesched.runtime.engine import Engine
 from pipesched.runtime.measured import report_of
@@ -18,7 +18,7 @@ from pipesched.runtime.program import SEND, programs
 from pipesched.runtime.refusals import batch_norms, require_modules, require_none_in_training
 from pipesched.runtime.source import checked_schedule
 from pipesched.runtime.stage import Role, StageRunner
-from pipesched.runtime.team import Team, described
+from pipesched.runtime.team import LostRank, Team, described, is_lost
 from pipesched.runtime.transfers import Transfers
 
 
@@ -59,14 +59,18 @@ class Runtime:
         host: Callable[[int], Any] | None = None,
         on_op: Callable[[str], None] | None = None,
     ) -> None:
-        schedule = checked_schedule(source)
-        lists = programs(schedule)
-        problem = schedule.problem
+        self._team = Team(group)
+        try:
+            schedule = checked_schedule(source)
+            lists = programs(schedule)
+        except PipeschedError as wrong:
+            self._team.agree("", wrong)
+            raise
+        problem, rank = schedule.problem, self._team.rank
+        self._team.require_size(problem.devices)  # raised without the others: those that are too many may never come
         placement = problem.settled_placement
-        self._team = Team(group, problem.devices)
-        self._microbatches, self._steps = problem.microbatches, 0
-        self._program, rank = lists[self._team.rank], self._team.rank
         stages, error = placement.stages_on(rank), None
+        self._microbatches, self._steps, self._program = problem.microbatches, 0, lists[rank]
         try:
             self._modules = require_modules(modules, stages, rank)
             self._norms = batch_norms(self._modules, self._program)
@@ -84,10 +88,11 @@ class Runtime:
             )
             for stage in stages
         }
-        self._channels = _channels_for(self._team, lists, self._runners)
-        self._mirrors = Mirrors(self._team, placement, self._modules)
+        with self._team.setting_up():
+            self._channels = _channels_for(self._team, lists, self._runners)
+            self._mirrors = Mirrors(self._team, placement, self._modules)
+            self._team.meet()
         self._engine = Engine(self._program, problem.stages, self._runners, self._channels, transfers, on_op)
-        self._team.meet()
 
     def step(self, inputs: Sequence[Any] | None = None, targets: Sequence[Any] | None = None) -> dict[int, Any]:
         """Run one training step, and return the losses of the microbatches whose last stage ran here.
@@ -127,7 +132,7 @@ class Runtime:
             ("targets", targets, any(runner.role.is_last for runner in self._runners.values())),
         ):
             if is_needed and (not hasattr(value, "__getitem__") or len(value) != self._microbatches):  # type: ignore[arg-type]
-                what = "nothing" if value is None else shown(value)
+                what = "nothing" if value is None else str(len(value)) if hasattr(value, "__len__") else shown(value)
                 raise ConfigError(
                     f"must hold one entry for each of the {self._microbatches} microbatches, not {what}", key
                 )
@@ -139,10 +144,11 @@ class Runtime:
     def _fail(self, error: BaseException) -> None:
         """Tell the other ranks, close the connections, and name the operation in the error; or raise their reason."""
         doing, rank = self._engine.doing, self._team.rank
-        lost = isinstance(error, RuntimeError) and self._lost_connection(error)
+        lost = is_lost(error)
         reason = self._team.reason() if lost else None
         if lost and reason is None:
-            reason = f"a rank is gone: {doing} on rank {rank} lost its connection in step {self._steps}"
+            peer = f" to rank {error.peer}" if isinstance(error, LostRank) else ""
+            reason = f"a rank is gone: {doing} on rank {rank} lost its connection{peer} in step {self._steps}"
         self._team.tell(reason or described(error, doing, rank, self._steps))
         self._mirrors.give_up()
         self.close()
@@ -157,10 +163,6 @@ class Runtime:
         self._team.close()
         self._channels.close()
         self._mirrors.close()
-
-    @staticmethod
-    def _lost_connection(error: RuntimeError) -> bool:
-        return "gloo" in str(error) or "NCCL" in str(error)
 
     def report(self) -> dict[str, Any]:
         """Return what was measured in the last step, as an object that JSON holds.

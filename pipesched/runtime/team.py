@@ -7,7 +7,8 @@ killed closes its connections without a reason; then the first that notices writ
 
 from __future__ import annotations
 
-from contextlib import suppress
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from datetime import timedelta
 from typing import Any
 from uuid import uuid4
@@ -24,29 +25,47 @@ UNUSED_TAG = 2**31 - 1
 LONGEST = 2000  # letters of a reason
 
 
-class Team:
-    """The ranks of a process group, one a device; with a single device there may be no group."""
+class LostRank(RuntimeError):
+    """The connection to a rank has ended: it is gone, or it has closed its own because another one is."""
 
-    def __init__(self, group: Any, devices: int) -> None:
-        if group is None and devices == 1 and not (dist.is_available() and dist.is_initialized()):
-            self.rank, self._group, self.store = 0, None, None
-        else:
-            if not (dist.is_available() and dist.is_initialized()):
-                raise ConfigError(
-                    f"{devices} devices are {devices} processes that torch.distributed.init_process_group joins;"
-                    " it was not called",
-                    "group",
-                )
+    def __init__(self, peer: int, error: BaseException) -> None:
+        super().__init__(str(error))
+        self.peer = peer
+
+
+def is_lost(error: BaseException) -> bool:
+    """Return whether an exception is that of a connection that has ended."""
+    if isinstance(error, (LostRank, dist.DistError)):
+        return True
+    return isinstance(error, RuntimeError) and ("gloo" in str(error) or "NCCL" in str(error))
+
+
+class Team:
+    """The ranks of a process group, one a device; without torch.distributed this process alone."""
+
+    def __init__(self, group: Any) -> None:
+        self.rank, self.size, self._group, self.store = 0, 1, None, None
+        self._is_joined = dist.is_available() and dist.is_initialized()
+        if self._is_joined:
             self._group = group if group is not None else dist.group.WORLD
-            self.rank, size = dist.get_rank(self._group), dist.get_world_size(self._group)
-            if size != devices:
-                raise ConfigError(
-                    f"has {size} ranks; the schedule needs one for each of its {devices} devices", "group"
-                )
-            self.store = self._group.get_group_store() if devices > 1 else None
-        self.size = devices
+            self.rank, self.size = dist.get_rank(self._group), dist.get_world_size(self._group)
+            if self.rank < 0:
+                raise ConfigError("this process is none of its ranks", "group")
+            self.store = self._group.get_group_store() if self.size > 1 else None
         self._control: Any = None
         self._groups: list[Any] = []
+
+    def require_size(self, devices: int) -> None:
+        """Raise ConfigError unless there is one rank for each of `devices`."""
+        if self.size == devices:
+            return
+        if not self._is_joined:
+            raise ConfigError(
+                f"{devices} devices are {devices} processes that torch.distributed.init_process_group joins;"
+                " it was not called",
+                "group",
+            )
+        raise ConfigError(f"has {self.size} ranks; the schedule needs one for each of its {devices} devices", "group")
 
     def agree(self, plan: str, error: Exception | None) -> None:
         """Compare plans, and raise on every rank what makes one of them stop: its own error, or RankFailed."""
@@ -54,7 +73,11 @@ class Team:
         verdicts: list[Any] = [verdict]
         if self.size > 1:
             verdicts = [None] * self.size
-            dist.all_gather_object(verdicts, verdict, group=self._group)
+            try:
+                dist.all_gather_object(verdicts, verdict, group=self._group)
+            except RuntimeError as lost:
+                if error is None:
+                    raise RankFailed(f"a rank is gone: rank {self.rank} cannot compare its schedule: {lost}") from None
         if error is not None:
             raise error
         for rank, (theirs, wrong, _) in enumerate(verdicts):
@@ -73,6 +96,21 @@ class Team:
         group = dist.ProcessGroupGloo(store, ranks.index(self.rank), len(ranks), PATIENCE)
         self._groups.append(group)
         return group
+
+    @contextmanager
+    def setting_up(self) -> Iterator[None]:
+        """Tell the other ranks what goes wrong while connections are made. Raises RankFailed where another is gone."""
+        doing = "the setting up of connections"
+        try:
+            yield
+        except BaseException as error:
+            reason = self.reason() if is_lost(error) else None
+            if is_lost(error) and reason is None:
+                reason = f"a rank is gone: {doing} on rank {self.rank} failed: {_text_of(error)}"
+            self.tell(reason or f"{doing} on rank {self.rank} failed: {_text_of(error)}")
+            if reason is not None:
+                raise RankFailed(reason) from None
+            raise
 
     def meet(self) -> None:
         """Wait for all ranks."""

@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 import torch
 import torch.distributed as dist
 
-from pipesched.checks import require_whole
+from pipesched.checks import require_number, require_whole
 from pipesched.errors import ConfigError, RankFailed
 from pipesched.runtime.pieces import (
     SMALL,
@@ -83,7 +83,11 @@ def train(
         RankFailed: For what a rank raised.
     """
     require_whole(steps, "steps", least=1)
+    require_whole(seed, "seed")
+    require_number(rate, "rate")
     dtype_named(dtype)
+    if loss is not None:
+        named_function(loss, "loss")
     job = Training(
         str(schedule),
         model,

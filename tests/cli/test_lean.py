@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from pipesched.cli.app import LazyCommands
 from pipesched.cli.lean import make_lean
 
 
@@ -57,3 +58,12 @@ def test_another_typer_is_left_alone() -> None:
     one = SimpleNamespace(required=False)
     make_lean([one])
     assert vars(one) == {"required": False}
+
+
+def test_brackets_in_a_help_are_text(capsys: pytest.CaptureFixture[str]) -> None:
+    """`pip install 'pipesched[torch]'` is printed whole, and the help of the command stays what it was."""
+    command = LazyCommands()["train"]
+    before = command.help
+    command.main(["--help"], standalone_mode=False)
+    assert "'pipesched[torch]'" in capsys.readouterr().out
+    assert command.help == before

@@ -79,7 +79,8 @@ def attempt(rank: int, group: Any, source: Any, stages: int, microbatches: int, 
     modules = stages_with(what, stages)
     kind, text = "nothing", ""
     try:
-        run = Runtime(source, {stage: modules[stage] for stage in range(stages) if stage % 4 == rank}, loss_of, group)
+        given = "no such file" if what == "reads another file" and rank == 1 else source
+        run = Runtime(given, {stage: modules[stage] for stage in range(stages) if stage % 4 == rank}, loss_of, group)
         wrong = data[:-1] if what == "a microbatch less" else data
         run.step(wrong if rank == 0 else None, target)
         run.close()

@@ -70,7 +70,7 @@ def test_a_rank_that_is_killed(pool: Pool) -> None:
     for one in (found[0], found[2], found[3]):
         assert one.kind == "RankFailed"
         assert "a rank is gone" in one.text
-        assert any(f"on rank {rank} lost its connection" in one.text for rank in (0, 2))
+        assert any(f"on rank {rank} lost its connection to rank 1" in one.text for rank in (0, 2))
         assert any(op in one.text for op in ("0B", "2F"))
 
 
@@ -88,6 +88,16 @@ def test_wrong_inputs(pool: Pool) -> None:
     found = raised(pool, pipesched.run(problem(), "1f1b").schedule, "a microbatch less")
     assert [one.kind for one in found] == ["ConfigError", "RankFailed", "RankFailed", "RankFailed"]
     assert all("inputs: must hold one entry for each of the 6 microbatches" in one.text for one in found)
+
+
+def test_a_rank_without_the_schedule(pool: Pool) -> None:
+    """A file that one rank cannot read is an error of all, of which the others hear at once; they train afterwards."""
+    schedule = pipesched.run(problem(), "1f1b").schedule
+    found = raised(pool, schedule, "reads another file")
+    assert [one.kind for one in found] == ["RankFailed", "ConfigError", "RankFailed", "RankFailed"]
+    assert all("cannot read 'no such file'" in one.text for one in found)
+    assert all("rank 1 cannot run the schedule" in found[rank].text for rank in (0, 2, 3))
+    assert [one.kind for one in raised(pool, schedule, "nothing")] == ["nothing"] * DEVICES
 
 
 def offloaded() -> dict[str, Any]:

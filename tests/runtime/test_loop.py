@@ -56,6 +56,8 @@ def test_a_measured_config_is_plausible(profiled: Path) -> None:
     row = 4 * 8  # bytes of a unit's output in a microbatch
     inside, last = (256 + 64) * row, (256 + 64) * row
     assert memory["activation"] == [inside / 1e6, *[(64 * row + last) / 1e6] * 7]  # the step owns its inputs
+    retain = (64 + 256 + 256 + 64) / (64 + 256 + 64)  # inputs of both layers, and the gradients of their outputs
+    assert memory["retain"] == [1, *[pytest.approx(retain, abs=1e-6)] * 7]
     assert memory["checkpoint"][0] == 0
     assert memory["checkpoint"][1] == pytest.approx(64 / (64 + 256 + 64), abs=1e-6)
 
@@ -135,6 +137,7 @@ WRONG = [
     (["train", "schedule.json", "--model", "no.such:model"], "cannot import 'no.such'", 2),
     (["train", "schedule.json", "--model", "small"], "must be package.module:function", 2),
     (["train", "schedule.json", "--shape", "8,x"], "--shape", 2),
+    (["train", "schedule.json", "--rate", "-1"], "rate: must be a number of at least 0, not -1", 2),
     (["train", "schedule.json", "--shape", "8,63"], "shapes cannot be multiplied", 1),
     (["profile", MODEL], "--shape", 2),
     (["profile", MODEL, "--shape", "8,63"], "stage 0 does not take", 2),
