@@ -23,7 +23,7 @@ def blocks(language: str) -> list[str]:
 
 
 def test_the_page_runs(tmp_path: Path) -> None:
-    """Profile, solve, train, and the loop of one's own: losses fall, and each rank leaves a trace."""
+    """Profile, solve, train, measured times, and the loop of one's own: losses fall, and each rank leaves a trace."""
     programs = {
         "pipesched": [sys.executable, "-m", "pipesched"],
         "torchrun": [sys.executable, "-m", "torch.distributed.run"],
@@ -42,9 +42,10 @@ def test_the_page_runs(tmp_path: Path) -> None:
             check=False,
         )
         assert done.returncode == 0, done.stderr[-3000:]
-        printed.append(done.stdout)
-    for text in printed[-2:]:
+        printed.append((words, done.stdout))
+    for text in (one for words, one in printed if "train" in words or "loop.py" in words):
         losses = [float(loss) for loss in re.findall(r"step \d: (?:loss )?([0-9.]+)", text)]
         assert len(losses) >= 3
         assert losses == sorted(losses, reverse=True)
+    assert sum("train" in words or "loop.py" in words for words, _ in printed) == 2
     assert sorted(path.name for path in (tmp_path / "measured").iterdir()) == ["rank0.json", "rank1.json"]

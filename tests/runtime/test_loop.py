@@ -114,6 +114,24 @@ def test_profile_solve_train_measure(profiled: Path, tmp_path: Path) -> None:
         names = [event["name"] for event in trace["traceEvents"] if event.get("cat") == "user_annotation"]
         assert [name for name in names if name in {f"PP:{op}" for op in planned}].count(f"PP:{planned[0]}") == 2
         assert any(re.fullmatch(r"WAIT:\d[FBI]\d", name) for name in names)
+    _read_as_measured(tmp_path, solved)
+
+
+def _read_as_measured(folder: Path, solved: Any) -> None:
+    """Hold what the traces of a run say against its plan: every operation, costs of each kind, a config of these."""
+    traces = [f"trace/rank{rank}.json" for rank in (1, 0)]
+    pipesched(folder, "show", *traces, "--plan", "solved.json", "--width", "100")
+    words = ["--plan", "solved.json", "-o", "measured.yaml", "--json"]
+    explained = json.loads(pipesched(folder, "explain", "--measured", *traces, *words).stdout)
+    measured = explained["measured"]
+    operations = [entry["op"] for row in [*solved["devices"], *solved.get("transfers", [])] for entry in row]
+    assert {(one["kind"], one["stage"]) for one in measured["costs"]} == {(op[1], int(op[0])) for op in operations}
+    for one in measured["costs"]:
+        assert 0 < one["q1"] <= one["median"] <= one["q3"]
+        assert one["planned"] > 0
+    assert measured["offsets"][0] == 0
+    again = json.loads(pipesched(folder, "run", "list", "-c", "measured.yaml", "--json").stdout)
+    assert again["problem"]["time_unit"] == "us"
 
 
 def test_train_is_one_rank_of_torchrun(tmp_path: Path) -> None:
