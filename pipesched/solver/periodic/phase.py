@@ -1,0 +1,80 @@
+"""The periodic part of a solve over several cases: a first round for each, then more for the best one.
+
+Where the first round gains nothing over what is known of a case, that is all.
+"""
+
+from __future__ import annotations
+
+from pipesched.core.clock import Clock
+from pipesched.outcome import Repetition
+from pipesched.solver.case import Case
+from pipesched.solver.periodic.method import SOURCE, PeriodicMethod
+from pipesched.solver.search import Search
+
+LEAST = 300  # operations from which blocks are tried beside other methods: CP-SAT finds the best of smaller cases
+
+
+def can_repeat(case: Case) -> bool:
+    """Return whether blocks of the case can be repeated: in one direction, with activations that are kept."""
+    return bool(case.improvements) and not case.problem.settled_placement.mirrored
+
+
+def pays(case: Case) -> bool:
+    """Return whether a periodic schedule may be better than list schedules: under a budget, with a steady state."""
+    problem = case.problem
+    limits = [most for most in problem.capacity_grains if most is not None]
+    return (
+        can_repeat(case)
+        and bool(limits)
+        and problem.devices > 1
+        and problem.microbatches >= 2 * problem.devices
+        and len(case.graph) > LEAST
+    )
+
+
+class PeriodicPhase:
+    """Searches periodic schedules of those cases of a search that `numbers` names."""
+
+    def __init__(self, search: Search, numbers: list[int]) -> None:
+        self.search, self.numbers = search, numbers
+        self.methods: dict[int, PeriodicMethod] = {}
+
+    def first_rounds(self, clock: Clock) -> None:
+        """Let every open case that had none have a round, the most promising first, with half of the time left each."""
+        waiting = [number for number in self.search.open if number in self.numbers and number not in self.methods]
+        for done, number in enumerate(waiting):
+            if clock.is_over:
+                return
+            self.methods[number] = PeriodicMethod(self.search.cases[number], self.search.limits)
+            self._round(number, clock.part(clock.left / min(len(waiting) - done, 2)))
+
+    def more_rounds(self, clock: Clock, *, only_winners: bool) -> None:
+        """Go on with the best case until no round is worth it; with `only_winners`, only where a block is its best."""
+        while not clock.is_over:
+            numbers = [number for number in self.search.open if self._goes_on(number, only_winners)]
+            if not numbers:
+                return
+            self._round(numbers[0], clock)
+
+    def refute(self, clock: Clock) -> None:
+        """Refute periods of the best case by CP-SAT."""
+        number = next((number for number in self.search.open if number in self.methods), None)
+        if number is not None and not clock.is_over:
+            case = self.search.cases[number]
+            self.search.at(f"{SOURCE}, shorter periods, {case.name}")
+            self.search.try_all(number, self.methods[number].refute(clock), clock, to_the_end=True)
+
+    def _goes_on(self, number: int, only_winners: bool) -> bool:
+        best = self.search.candidates[number]
+        if number not in self.methods or self.methods[number].is_over:
+            return False
+        wins = best is not None and best is self.search.best and best.source.startswith(SOURCE)
+        return wins or not only_winners
+
+    def _round(self, number: int, clock: Clock) -> None:
+        self.search.at(f"{SOURCE}, {self.search.cases[number].name}")
+        self.search.try_all(number, self.methods[number].candidates(), clock)
+
+    def report(self, number: int) -> Repetition | None:
+        """Return what is known about periodic schedules of a case."""
+        return self.methods[number].report if number in self.methods else None
