@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -44,7 +46,7 @@ def test_what_holds_without_memory(problem: Problem, random: object) -> None:
         assert inserted.starts[after] >= ends[before] + lag
     assert sorted(task for order in inserted.orders for task in order) == list(range(len(graph)))
     for order in inserted.orders:
-        assert all(ends[one] <= inserted.starts[other] for one, other in zip(order, order[1:], strict=False))
+        assert all(ends[one] <= inserted.starts[other] for one, other in pairwise(order))
 
 
 @pytest.mark.parametrize("capacity", [0, 3])

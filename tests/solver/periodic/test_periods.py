@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
-from itertools import product
+from itertools import pairwise, product
 from typing import Any
 
 import numpy as np
@@ -29,7 +29,7 @@ LATENT: dict[str, Any] = {"devices": 4, "stages": 8, "placement": "v", "forward"
 
 
 @st.composite
-def tight(draw: st.DrawFn, **sizes: int) -> Problem:
+def tight(draw: st.DrawFn, **sizes: Any) -> Problem:
     """A problem with a budget somewhere between its floor and three times that, or on some devices none."""
     problem = draw(problems(PLACEMENTS, **sizes))
     capacities = [activation_floor(problem, device) for device in range(problem.devices)]
@@ -54,7 +54,7 @@ def repeats(case: KeepingCase, found: PeriodicSchedule, microbatches: int) -> No
             (task for task, there in enumerate(graph.resources) if there == device and graph.durations[task]),
             key=starts.__getitem__,
         )
-        assert all(ends[one] <= starts[other] for one, other in zip(tasks, tasks[1:], strict=False))
+        assert all(ends[one] <= starts[other] for one, other in pairwise(tasks))
         changes = [(ends[task], 0, -graph.gives[task]) for task in tasks]
         changes += [(starts[task], 1, graph.takes[task]) for task in tasks]
         level = 0
@@ -128,7 +128,8 @@ def test_equal_to_brute_force(problem: Problem, random: Any) -> None:
     problem = make_problem(
         devices=problem.devices, stages=problem.stages, microbatches=4,
         placement=list(problem.settled_placement.devices),
-        forward=durations[: problem.stages], backward=durations[problem.stages :], p2p=random.randint(0, 1), activation=1,
+        forward=durations[: problem.stages], backward=durations[problem.stages :],
+        p2p=random.randint(0, 1), activation=1,
     )  # fmt: skip
     assume(problem.stages <= 2)
     capacities = [activation_floor(problem, device) + random.randint(0, 1) for device in range(problem.devices)]
