@@ -16,6 +16,8 @@ from pipesched.solver.periodic.unroll import unrolled
 
 SOURCE = "periodic"
 PRESOLVE = 2e-3  # seconds an operation that CP-SAT takes before it looks at its limit: with less, it does not start
+LARGE = 20_000  # operations from which it takes seconds to unroll a block: then only the best of a round is
+SEARCH_PART = 0.4  # of the time of a round of a large case, after which its best block is unrolled
 FIRST_PART = 0.5  # of the time, to refute the period just below the best one
 
 
@@ -31,10 +33,18 @@ class PeriodicMethod:
         """Whether another round is not worth it."""
         return self.search.is_over
 
-    def candidates(self) -> Iterator[Candidate]:
-        """Yield the schedules of the next round of the search."""
-        for found in self.search.round():
-            yield from self._unrolled(found)
+    def candidates(self, clock: Clock) -> Iterator[Candidate]:
+        """Yield the schedules of the next round of the search, which has the time of `clock`."""
+        if len(self.case.graph) <= LARGE:
+            for found in self.search.round():
+                yield from self._unrolled(found)
+            return
+        before = self.search.best
+        for _ in self.search.round():
+            if clock.seconds > SEARCH_PART * clock.limit:
+                break
+        if self.search.best is not None and self.search.best is not before:
+            yield from self._unrolled(self.search.best)
 
     def _unrolled(self, found: PeriodicSchedule) -> Iterator[Candidate]:
         block = self.search.seeker(found.microbatches).block

@@ -73,7 +73,7 @@ class PeriodicPhase:
 
     def _round(self, number: int, clock: Clock) -> None:
         self.search.at(f"{SOURCE}, {self.search.cases[number].name}")
-        self.search.try_all(number, self.methods[number].candidates(), clock)
+        self.search.try_all(number, self.methods[number].candidates(clock), clock)
 
     def report(self, number: int) -> Repetition | None:
         """Return what is known about periodic schedules of a case."""
