@@ -28,7 +28,7 @@ from pipesched.solver.cases_ahead import CasesAhead
 from pipesched.solver.exact import prove
 from pipesched.solver.feasible import feasible
 from pipesched.solver.keeping import KeepingCase
-from pipesched.solver.periodic.phase import PeriodicPhase, can_repeat, pays
+from pipesched.solver.periodic.phase import PeriodicPhase, can_repeat
 from pipesched.solver.placements import placed
 from pipesched.solver.polish import SOURCE as POLISHING
 from pipesched.solver.polish import polish as lower_memory
@@ -42,8 +42,6 @@ if TYPE_CHECKING:
 MOST_SECONDS = 1_000_000
 MOST_WORKERS, MOST_SEED = 1_000, 2**31 - 1
 BOUND_PART = 0.3  # of the time limit, at most, before there is a schedule
-PERIODIC_PART, PERIODIC_ALONE = 0.5, 0.8  # of the time limit, at most: beside other methods, and as the only one
-FIRST_PERIODS_PART = 0.35  # of the time limit, at most, for the first rounds of all cases
 PORTFOLIO_PART = 0.25  # of the time limit, at most
 TIES_PART, POLISH_PART = 0.1, 0.1  # of the time limit, at most, once the best value is known
 TIES_LEAST = 2.0  # seconds that ties may take, or as long as the search took
@@ -130,7 +128,7 @@ def solve(
         raise ConfigError("repeats blocks in one direction, not in both as `placement` bidirectional does", "method")
     search = Search(cases, limits, Clock(limits.seconds, stop), listener)
     is_polished = require_flag(polish, "polish")
-    periods = _periods(search, method)
+    periods = PeriodicPhase(search, method)
     with lent(runs, FEWEST_OPERATIONS) as pool:
         stopped_by = _run(search, method, start, pool, periods, is_polished=is_polished)
     if search.best is None:
@@ -175,12 +173,6 @@ def _nothing_found(search: Search) -> str:
     return f"no schedule was found within {search.limits.seconds:g} s"
 
 
-def _periods(search: Search, method: str) -> PeriodicPhase:
-    """Return the search for periodic schedules in the cases where the method has it."""
-    suits = {"auto": pays, "periodic": can_repeat}.get(method)
-    return PeriodicPhase(search, [number for number, case in enumerate(search.cases) if suits and suits(case)])
-
-
 def _run(
     search: Search,
     method: str,
@@ -193,7 +185,7 @@ def _run(
     """Go through all steps until one of them closes the gap, then lower the memory; return what ended them."""
     try:
         left = _heuristics(search, hint, periods)
-        _go_on_periodically(search, periods, alone=method == "periodic")
+        periods.go_on()
         if method not in {"portfolio", "periodic"}:
             ahead = CasesAhead(pool, partial(_search_case, method=method))
             try:
@@ -233,7 +225,7 @@ def _heuristics(search: Search, hint: Schedule | None, periods: PeriodicPhase) -
         _take_hint(search, hint)
     order = _heuristic_order(search)
     if max(len(case.graph) for case in search.cases) > LARGE:
-        periods.first_rounds(search.clock.part(FIRST_PERIODS_PART * search.limits.seconds))
+        periods.begin()
     for number in order:
         case = search.cases[number]
         if search.clock.is_over:
@@ -248,18 +240,6 @@ def _heuristics(search: Search, hint: Schedule | None, periods: PeriodicPhase) -
                 seconds = search.clock.left
             search.try_all(number, case.ruled_candidates(), search.clock.part(seconds), heuristic=True)
     return left
-
-
-def _go_on_periodically(search: Search, periods: PeriodicPhase, *, alone: bool) -> None:
-    """Search periodic schedules: a round in every case, then more in the best; alone, also refute periods."""
-    if search.best is None and not alone:
-        return
-    part = PERIODIC_ALONE if alone else PERIODIC_PART
-    clock = search.clock.part(part * search.clock.left)
-    periods.first_rounds(clock.part(FIRST_PERIODS_PART * search.limits.seconds))
-    periods.more_rounds(clock, only_winners=not alone)
-    if alone:
-        periods.refute(search.clock)
 
 
 def _break_ties(search: Search, left: list[tuple[int, Iterator[Candidate]]]) -> None:

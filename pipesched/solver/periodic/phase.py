@@ -11,6 +11,8 @@ from pipesched.solver.case import Case
 from pipesched.solver.periodic.method import SOURCE, PeriodicMethod
 from pipesched.solver.search import Search
 
+PART, PART_ALONE = 0.5, 0.8  # of the time that is left, at most: beside other methods, and as the only one
+FIRST_PART, LARGE_PART = 0.2, 0.35  # of the time limit, at most, for the first rounds of all cases
 LEAST = 300  # operations from which blocks are tried beside other methods: CP-SAT finds the best of smaller cases
 
 
@@ -33,11 +35,25 @@ def pays(case: Case) -> bool:
 
 
 class PeriodicPhase:
-    """Searches periodic schedules of those cases of a search that `numbers` names."""
+    """Searches periodic schedules in those cases of a search where the method of the solve has them."""
 
-    def __init__(self, search: Search, numbers: list[int]) -> None:
-        self.search, self.numbers = search, numbers
+    def __init__(self, search: Search, method: str) -> None:
+        suits = {"auto": pays, "periodic": can_repeat}.get(method)
+        self.search, self.alone = search, method == "periodic"
+        self.numbers = [number for number, case in enumerate(search.cases) if suits and suits(case)]
         self.methods: dict[int, PeriodicMethod] = {}
+
+    def begin(self) -> None:
+        """Let every case have a round, on large cases before algorithms that take long there."""
+        self.first_rounds(self.search.clock.part(LARGE_PART * self.search.limits.seconds))
+
+    def go_on(self) -> None:
+        """Let every case have a round, then the best more; as the only method, also refute periods."""
+        clock = self.search.clock.part((PART_ALONE if self.alone else PART) * self.search.clock.left)
+        self.first_rounds(clock.part(FIRST_PART * self.search.limits.seconds))
+        self.more_rounds(clock)
+        if self.alone:
+            self.refute(self.search.clock)
 
     def first_rounds(self, clock: Clock) -> None:
         """Let every open case that had none have a round, the most promising first, with half of the time left each."""
@@ -48,10 +64,10 @@ class PeriodicPhase:
             self.methods[number] = PeriodicMethod(self.search.cases[number], self.search.limits)
             self._round(number, clock.part(clock.left / min(len(waiting) - done, 2)))
 
-    def more_rounds(self, clock: Clock, *, only_winners: bool) -> None:
-        """Go on with the best case until no round is worth it; with `only_winners`, only where a block is its best."""
+    def more_rounds(self, clock: Clock) -> None:
+        """Go on with the best case until no round is worth it; beside other methods, only where a block is the best."""
         while not clock.is_over:
-            numbers = [number for number in self.search.open if self._goes_on(number, only_winners)]
+            numbers = [number for number in self.search.open if self._goes_on(number)]
             if not numbers:
                 return
             self._round(numbers[0], clock)
@@ -64,12 +80,12 @@ class PeriodicPhase:
             self.search.at(f"{SOURCE}, shorter periods, {case.name}")
             self.search.try_all(number, self.methods[number].refute(clock), clock, to_the_end=True)
 
-    def _goes_on(self, number: int, only_winners: bool) -> bool:
+    def _goes_on(self, number: int) -> bool:
         best = self.search.candidates[number]
         if number not in self.methods or self.methods[number].is_over:
             return False
         wins = best is not None and best is self.search.best and best.source.startswith(SOURCE)
-        return wins or not only_winners
+        return wins or self.alone
 
     def _round(self, number: int, clock: Clock) -> None:
         self.search.at(f"{SOURCE}, {self.search.cases[number].name}")
