@@ -34,6 +34,21 @@ class BestHeuristic(NamedTuple):
     value: int | float
 
 
+class Repetition(NamedTuple):
+    """What a solve knows about periodic schedules of a placement: blocks that repeat without end within the budget.
+
+    A block of so many `microbatches` was found that repeats after `period`. No schedule whose microbatches all run
+    alike, one after another at equal intervals, repeats after `refuted` or less: that is proved. It bounds only those
+    schedules: a block of more microbatches, and a schedule that does not repeat, may take less for a microbatch. Times
+    are in the user's unit.
+    """
+
+    placement: str
+    period: int | float
+    microbatches: int
+    refuted: int | float
+
+
 @dataclass(frozen=True)
 class SolveReport:
     """What a solve reports beside its schedule.
@@ -42,7 +57,8 @@ class SolveReport:
     `placements` that were tried; `makespan_bound` is one on the makespan for the placement of the schedule. `seconds`
     is the time that the solve took, and `stopped_by` what ended it. `source` is what found the schedule; `heuristic` is
     the best schedule within the budget that the portfolio found before any search. `equal` are the named schedules of
-    the same value, each with what its largest device holds, in the user's memory unit. Raises ConfigError, about the
+    the same value, each with what its largest device holds, in the user's memory unit. `repetition` is what is known
+    about periodic schedules on the placement of the schedule, if they were searched. Raises ConfigError, about the
     field at fault, for a value of another type.
     """
 
@@ -57,6 +73,7 @@ class SolveReport:
     heuristic: BestHeuristic | None
     placements: tuple[str, ...]
     equal: Mapping[str, int | float] = field(default_factory=dict, hash=False)
+    repetition: Repetition | None = None
 
     def __post_init__(self) -> None:
         require_name(OBJECTIVES, self.objective, "objective", "objective")
@@ -70,6 +87,7 @@ class SolveReport:
             ("stopped_by", StoppedBy, "a StoppedBy"),
             ("heuristic", (BestHeuristic, type(None)), "a BestHeuristic or None"),
             ("equal", Mapping, "a mapping of memory by names"),
+            ("repetition", (Repetition, type(None)), "a Repetition or None"),
         )
         for key, kind, what in kinds:
             require_type(getattr(self, key), kind, what, key)

@@ -126,7 +126,7 @@ SEARCH: Group = (
     _flag("offload", "--offload", "activations may go to host memory and come back (costs.offload)", _SEARCH),
     _flag("recompute", "--recompute", "forwards may run again before their backwards (costs.recompute)", _SEARCH),
     _text("hint", "--hint", "a schedule (JSON) to begin from", _SEARCH, "FILE"),
-    _text("method", "--method", "auto (default), portfolio, cpsat or improve", _SEARCH, "NAME"),
+    _text("method", "--method", "auto (default), portfolio, periodic, cpsat or improve", _SEARCH, "NAME"),
     _flag("frontier", "--frontier", "the best at every budget instead: makespan against memory", _SEARCH),
     _flag("no_polish", "--no-polish", "do not lower the memory of what was found at the same value", _SEARCH),
     _flag("quiet", "--quiet", "no progress, no timing", _SEARCH),

@@ -9,7 +9,7 @@ from typing import Any
 
 from pipesched.checks import shown
 from pipesched.errors import ConfigError
-from pipesched.outcome import BestHeuristic, Outcome, SolveReport
+from pipesched.outcome import BestHeuristic, Outcome, Repetition, SolveReport
 from pipesched.pipeline.bounds import Bound
 from pipesched.pipeline.placement import placement_name
 from pipesched.pipeline.quantities import plain
@@ -22,7 +22,7 @@ MOST = 10**30
 
 def solver_document(report: SolveReport) -> dict[str, Any]:
     """Return the report of a solve: the value of its objective, the bound on it, and where both come from."""
-    best = report.heuristic
+    best, repetition = report.heuristic, report.repetition
     return {
         "status": report.status,
         "minimize": report.objective,
@@ -36,6 +36,7 @@ def solver_document(report: SolveReport) -> dict[str, Any]:
         "heuristic": None if best is None else {"source": best.source, "objective": best.value},
         "placements": list(report.placements),
         "equal": list(report.equal),
+        "repetition": None if repetition is None else repetition._asdict(),
     }
 
 
@@ -63,6 +64,7 @@ def report_of(content: Mapping[str, Any], metrics: object, schedule: Schedule) -
         heuristic=_heuristic(content.get("heuristic")),
         placements=_names(content, "placements", [name]),
         equal=dict.fromkeys(_names(content, "equal", []), 0),
+        repetition=_repetition(content.get("repetition")),
     )
 
 
@@ -120,6 +122,18 @@ def _heuristic(content: object) -> BestHeuristic | None:
     if not isinstance(content, Mapping):
         raise ConfigError(f"solver: 'heuristic' must hold a source and an objective, not {shown(content)}")
     return BestHeuristic(_text(content, "source", ""), plain(Fraction(_number(content, "objective"))))
+
+
+def _repetition(content: object) -> Repetition | None:
+    if content is None:
+        return None
+    if not isinstance(content, Mapping):
+        raise ConfigError(f"solver: 'repetition' must hold a placement, a period and more, not {shown(content)}")
+    count = _number(content, "microbatches")
+    if count != int(count) or count < 1:
+        raise ConfigError(f"solver: 'microbatches' of 'repetition' must be a whole number, not {shown(count)}")
+    period, refuted = (plain(Fraction(_number(content, key))) for key in ("period", "refuted"))
+    return Repetition(_text(content, "placement", ""), period, int(count), refuted)
 
 
 def _names(content: Mapping[str, Any], key: str, default: list[str]) -> tuple[str, ...]:

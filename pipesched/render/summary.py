@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 from rich.table import Table
 from rich.text import Text
 
-from pipesched.outcome import Outcome, SolveReport
+from pipesched.outcome import Outcome, Repetition, SolveReport
 from pipesched.pipeline.balance import balance, saved_by_moving
 from pipesched.pipeline.kinds import KEEP_ONLY, Allowed
 from pipesched.pipeline.layers import BALANCED, GIVEN
@@ -127,8 +127,21 @@ def _solve_rows(
         source, value = report.heuristic
         better = f"; {1 - report.value / value:.2%} shorter than that" if report.value < value else ""
         yield "best heuristic", time(value), f"{source}, of those that fit{better}"
+    if report.repetition is not None:
+        yield "repetition", *_repetition(report.repetition, time)
     if timing:
         yield "time", f"{report.seconds:.2f} s", f"stopped by {report.stopped_by}"
+
+
+def _repetition(found: Repetition, time: Callable[[int | float], str]) -> tuple[str, str]:
+    """Return the rate of the best block that repeats, and what is proved about schedules that repeat."""
+    count = found.microbatches
+    block = "with every microbatch" if count == 1 else f"with every {count} microbatches"
+    period, rate, refuted = time(found.period), time(plain(Fraction(found.period) / count)), time(found.refuted)
+    alone = (
+        f"; none that repeats with every microbatch takes {refuted} or less: that is proved, of such schedules alone"
+    )
+    return rate, f"for a microbatch, on {found.placement}: {block}, after {period}{alone}"
 
 
 def _equal(name: str, held: int | float, unit: str) -> str:

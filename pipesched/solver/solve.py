@@ -28,6 +28,7 @@ from pipesched.solver.cases_ahead import CasesAhead
 from pipesched.solver.exact import prove
 from pipesched.solver.feasible import feasible
 from pipesched.solver.keeping import KeepingCase
+from pipesched.solver.periodic.phase import PeriodicPhase, can_repeat
 from pipesched.solver.placements import placed
 from pipesched.solver.polish import SOURCE as POLISHING
 from pipesched.solver.polish import polish as lower_memory
@@ -48,7 +49,7 @@ SLOW = 1_000  # operations from which some algorithms take seconds
 SMALL, LARGE = 300, 3_500  # operations: up to which CP-SAT needs no better schedule first; from which it cannot prove
 END_OF_TIME = 0.02  # of the time limit: with less than that left, it was the limit that ended a search
 PART_USED = 0.9  # of the time that a case was given: with more than that used, its time was up
-METHODS = ("auto", "portfolio", "cpsat", "improve")
+METHODS = ("auto", "portfolio", "periodic", "cpsat", "improve")
 
 
 def solve(
@@ -85,7 +86,8 @@ def solve(
         offload: Whether activations may go to host memory and come back; needs the cost of an offload.
         recompute: Whether forwards may run again before their backwards.
         hint: A schedule of the same model to begin from.
-        method: "auto"; "portfolio" (heuristics only), "cpsat" (no local search), "improve" (no proof).
+        method: "auto"; "portfolio" (heuristics only), "periodic" (blocks that repeat, and which periods are too short),
+            "cpsat" (no local search), "improve" (no proof).
         polish: Whether a schedule without a name, once found, is searched again for one of the same value that holds
             less memory.
         listener: Called with an Event whenever something better is known; never twice at once. What it raises ends the
@@ -122,13 +124,16 @@ def solve(
         SavingCase(settled, objective, allowed) if any(allowed) else KeepingCase(settled, objective)
         for settled in fitting
     ]
+    if method == "periodic" and not any(map(can_repeat, cases)):
+        raise ConfigError("repeats blocks in one direction, not in both as `placement` bidirectional does", "method")
     search = Search(cases, limits, Clock(limits.seconds, stop), listener)
     is_polished = require_flag(polish, "polish")
+    periods = PeriodicPhase(search, method)
     with lent(runs, FEWEST_OPERATIONS) as pool:
-        stopped_by = _run(search, method, start, pool, is_polished=is_polished)
+        stopped_by = _run(search, method, start, pool, periods, is_polished=is_polished)
     if search.best is None:
         raise NoSchedule(_nothing_found(search))
-    return _outcome(search, stopped_by)
+    return _outcome(search, stopped_by, periods)
 
 
 def _limits(time_limit: float, gap: float, workers: int, seed: int, stop: StopEvent | None) -> Limits:
@@ -150,8 +155,9 @@ def _require_effect(problem: Problem, allowed: Allowed, method: str) -> None:
     if allowed.recompute:
         require_recompute(problem)
     saving = next((name for name, given in allowed._asdict().items() if given), None)
-    if saving and method == "improve":
-        raise ConfigError(f"has no effect with `{saving}`: local search knows only activations that are kept", "method")
+    if saving and method in {"improve", "periodic"}:
+        what = "local search knows" if method == "improve" else "blocks that repeat know"
+        raise ConfigError(f"has no effect with `{saving}`: {what} only activations that are kept", "method")
 
 
 def _schedule_of(hint: object) -> Schedule | None:
@@ -167,11 +173,20 @@ def _nothing_found(search: Search) -> str:
     return f"no schedule was found within {search.limits.seconds:g} s"
 
 
-def _run(search: Search, method: str, hint: Schedule | None, pool: Executor | None, *, is_polished: bool) -> StoppedBy:
+def _run(
+    search: Search,
+    method: str,
+    hint: Schedule | None,
+    pool: Executor | None,
+    periods: PeriodicPhase,
+    *,
+    is_polished: bool,
+) -> StoppedBy:
     """Go through all steps until one of them closes the gap, then lower the memory; return what ended them."""
     try:
-        left = _heuristics(search, hint)
-        if method != "portfolio":
+        left = _heuristics(search, hint, periods)
+        periods.go_on()
+        if method not in {"portfolio", "periodic"}:
             ahead = CasesAhead(pool, partial(_search_case, method=method))
             try:
                 _go_on(search, method, ahead)
@@ -196,9 +211,10 @@ def _stopped_by(search: Search) -> StoppedBy:
     return StoppedBy.SEARCH if search.clock.left > END_OF_TIME * search.limits.seconds else StoppedBy.TIME_LIMIT
 
 
-def _heuristics(search: Search, hint: Schedule | None) -> list[tuple[int, Iterator[Candidate]]]:
+def _heuristics(search: Search, hint: Schedule | None, periods: PeriodicPhase) -> list[tuple[int, Iterator[Candidate]]]:
     """Bound every case, then try the hint, then the portfolio until a bound is met or its time is up.
 
+    On large cases, where some algorithms take long, the first rounds of the search for periods come before them.
     The named algorithms may take all the time: if it is enough for them, no answer is worse than one of theirs. Return
     the named candidates that were not tried, each with the number of its case.
     """
@@ -207,7 +223,10 @@ def _heuristics(search: Search, hint: Schedule | None) -> list[tuple[int, Iterat
     _raise_bounds(search)
     if hint is not None:
         _take_hint(search, hint)
-    for number in _heuristic_order(search):
+    order = _heuristic_order(search)
+    if max(len(case.graph) for case in search.cases) > LARGE:
+        periods.begin()
+    for number in order:
         case = search.cases[number]
         if search.clock.is_over:
             break
@@ -346,7 +365,7 @@ def _improve(search: Search, number: int, improvement: Improvement, clock: Clock
     search.try_all(number, improvement.search(case, own.schedule, search.limits, clock), clock)
 
 
-def _outcome(search: Search, stopped_by: StoppedBy) -> Outcome:
+def _outcome(search: Search, stopped_by: StoppedBy, periods: PeriodicPhase) -> Outcome:
     assert search.best is not None
     number = search.candidates.index(search.best)
     objective = search.cases[number].objective
@@ -365,5 +384,6 @@ def _outcome(search: Search, stopped_by: StoppedBy) -> Outcome:
             heuristic=search.best_heuristic,
             placements=tuple(case.name for case in search.cases),
             equal=search.equal,
+            repetition=periods.report(number),
         ),
     )

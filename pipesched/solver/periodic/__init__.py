@@ -1,0 +1,1 @@
+"""Periodic schedules: a block of one or more microbatches with its offsets, repeated with a period."""

@@ -1,0 +1,103 @@
+"""The periodic method of a solve: a search for short periods of a case, whose blocks become schedules."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from pipesched.core.clock import Clock
+from pipesched.core.cpsat import Limits
+from pipesched.outcome import Repetition
+from pipesched.pipeline.quantities import in_units
+from pipesched.solver.candidate import Candidate
+from pipesched.solver.case import Case
+from pipesched.solver.periodic.model import PeriodModel
+from pipesched.solver.periodic.search import PeriodicSchedule, PeriodSearch
+from pipesched.solver.periodic.unroll import unrolled
+
+SOURCE = "periodic"
+PRESOLVE = 2e-3  # seconds an operation that CP-SAT takes before it looks at its limit: with less, it does not start
+LARGE = 20_000  # operations from which it takes seconds to unroll a block: then only the best of a round is
+SEARCH_PART = 0.4  # of the time of a round of a large case, after which its best block is unrolled
+FIRST_PART = 0.5  # of the time, to refute the period just below the best one
+
+
+class PeriodicMethod:
+    """The search for periodic schedules of one case, which goes on where it stopped."""
+
+    def __init__(self, case: Case, limits: Limits) -> None:
+        self.case, self.limits = case, limits
+        self.search = PeriodSearch(case, limits.seed)
+
+    @property
+    def is_over(self) -> bool:
+        """Whether another round is not worth it."""
+        return self.search.is_over
+
+    def candidates(self, clock: Clock) -> Iterator[Candidate]:
+        """Yield the schedules of the next round of the search, which has the time of `clock`."""
+        if len(self.case.graph) <= LARGE:
+            for found in self.search.round():
+                yield from self._unrolled(found)
+            return
+        before = self.search.best
+        for _ in self.search.round():
+            if clock.seconds > SEARCH_PART * clock.limit:
+                break
+        if self.search.best is not None and self.search.best is not before:
+            yield from self._unrolled(self.search.best)
+
+    def _unrolled(self, found: PeriodicSchedule) -> Iterator[Candidate]:
+        block = self.search.seeker(found.microbatches).block
+        words = "1 microbatch" if found.microbatches == 1 else f"{found.microbatches} microbatches"
+        for schedule in unrolled(self.case, block, found):
+            yield Candidate(f"{SOURCE}, {words}", schedule)
+
+    def refute(self, clock: Clock) -> Iterator[Candidate]:
+        """Refute periods of one microbatch by CP-SAT, from both ends, and yield the schedules of shorter ones it finds.
+
+        Raises KeyboardInterrupt.
+        """
+        seeker = self.search.seeker(1)
+        most, part = self._longest_open(), FIRST_PART
+        while seeker.least_refuted < most and clock.left > PRESOLVE * len(seeker.block):
+            period = most if part < 1 else seeker.least_refuted + 1
+            answer = PeriodModel(seeker.block, period).solve(self.limits._replace(seconds=part * clock.left, gap=0.0))
+            if answer.interrupted and not clock.is_stopped:
+                raise KeyboardInterrupt
+            if answer.status == "infeasible":
+                seeker.least_refuted = period
+            elif answer.starts:
+                found = self._found(answer.starts, period)
+                yield from self._unrolled(found)
+                most = period - 1
+            elif part < 1:
+                part = 1.0
+            else:
+                return
+
+    def _longest_open(self) -> int:
+        """Return the longest period of one microbatch that is neither refuted nor longer than one that was found."""
+        seeker, shortest = self.search.seeker(1), self.search.shortest_of_one
+        return seeker.least_refuted if shortest is None else shortest - 1
+
+    def _found(self, phases: list[int], period: int) -> PeriodicSchedule:
+        import numpy as np
+
+        starts = self.search.seeker(1).block.starts(np.array([phases]), period)[0]
+        found = PeriodicSchedule(starts.tolist(), period, 1)
+        self.search.take(found)
+        return found
+
+    @property
+    def report(self) -> Repetition | None:
+        """What was found and refuted; None if nothing was found."""
+        best, seeker = self.search.best, self.search.seeker(1)
+        if best is None:
+            return None
+        quantum, per_unit = self.case.quantum, self.case.problem.ticks.per_unit
+        return Repetition(
+            placement=self.case.name,
+            period=in_units(best.period * quantum, per_unit),
+            microbatches=best.microbatches,
+            refuted=in_units(seeker.least_refuted * quantum, per_unit),
+        )

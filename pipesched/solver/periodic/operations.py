@@ -1,0 +1,167 @@
+"""The operations of a block of microbatches that repeats, and what their phases say.
+
+A periodic schedule starts every operation again after a period T. The start of an operation is its phase in [0, T) and
+a number of whole periods. Given the phases, the least numbers of periods follow along the chain of a microbatch, and
+with them how long each activation stays. So phases are all that there is to choose, and the problem does not grow with
+the number of microbatches. Times are in quanta of the case.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from pipesched.core.integers import ceil_div
+from pipesched.core.paths import topological_order
+from pipesched.pipeline.ops import OpIndex
+from pipesched.solver.case import Case
+from pipesched.solver.residence import Residence, residences
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+NO_HOP = -1
+
+
+class Hops(NamedTuple):
+    """What each operation waits for last, which implies all else that it waits for.
+
+    Operation i starts `gaps[i]` or more after the start of `before[i]`, which is NO_HOP for the first of a microbatch.
+    """
+
+    before: list[int]
+    gaps: list[int]
+
+
+class BlockOperations:
+    """The operations of a block of so many microbatches of a case whose activations are kept.
+
+    Operation i + k * (operations of a microbatch) is operation i of the microbatch k. `durations` and `devices` are
+    theirs, `capacities` what each device may hold (grains; None: no limit).
+    """
+
+    def __init__(self, case: Case, microbatches: int) -> None:
+        import numpy as np
+
+        self.case, self.microbatches = case, microbatches
+        single = replace(case, problem=replace(case.problem, microbatches=1))
+        self.single, self.quantum = single, case.quantum
+        self.order = topological_order(single.graph)
+        hops = _hops(single, self.order, self.quantum)
+        count = len(single.graph)
+        each = range(microbatches)
+        self.durations = [time // self.quantum for time in single.graph.durations] * microbatches
+        self.devices = list(single.graph.pools) * microbatches
+        self.before = [before + copy * count if before >= 0 else NO_HOP for copy in each for before in hops.before]
+        self.gaps = hops.gaps * microbatches
+        self.residences = [
+            [_shifted(stay, copy * count) for copy in each for stay in residences(single, device)]
+            for device in range(case.problem.devices)
+        ]
+        self.capacities = case.problem.capacity_grains
+        self.cover = self._cover(np.zeros((len(self.durations), case.problem.devices)))
+
+    def __len__(self) -> int:
+        return len(self.durations)
+
+    def on(self, device: int) -> list[int]:
+        """Return the operations of a device."""
+        return [number for number, there in enumerate(self.devices) if there == device]
+
+    def _cover(self, cover: NDArray[Any]) -> NDArray[Any]:
+        """Return for each operation and device how much memory (grains) its hop keeps there while it lasts."""
+        for device, stays in enumerate(self.residences):
+            for stay in stays:
+                for number in self.path(stay):
+                    cover[number, device] += stay.size
+        return cover
+
+    def path(self, stay: Residence) -> list[int]:
+        """Return the operations whose hops a residence lasts, the last one first."""
+        numbers, number = [], stay.last
+        while number != stay.first:
+            numbers.append(number)
+            number = self.before[number]
+        return numbers
+
+    def length(self, stay: Residence) -> int:
+        """Return the shortest time that a residence lasts."""
+        skipped = self.durations[stay.first] if stay.from_end else 0
+        return sum(self.gaps[number] for number in self.path(stay)) + self.durations[stay.last] - skipped
+
+    @property
+    def least_period(self) -> int:
+        """A bound on the period (at least 1): the work of a device, and its memory x time over its capacity."""
+        least = 1
+        for device, stays in enumerate(self.residences):
+            least = max(least, sum(self.durations[number] for number in self.on(device)))
+            capacity = self.capacities[device]
+            if capacity:
+                least = max(least, ceil_div(sum(stay.size * self.length(stay) for stay in stays), capacity))
+        return least
+
+    def starts(self, phases: NDArray[Any], period: int) -> NDArray[Any]:
+        """Return the earliest starts with these phases; both have a row for each choice of phases."""
+        import numpy as np
+
+        starts, count = np.zeros_like(phases, dtype=np.int64), len(self.order)
+        for copy in range(self.microbatches):
+            for number in (copy * count + each for each in self.order):
+                before = self.before[number]
+                if before == NO_HOP:
+                    starts[:, number] = phases[:, number]
+                else:
+                    ready = starts[:, before] + self.gaps[number]
+                    starts[:, number] = ready + (phases[:, number] - ready) % period
+        return starts
+
+    def peaks(self, starts: NDArray[Any], period: int) -> NDArray[Any]:
+        """Return the most that each device ever holds (grains) when the block repeats, for each row of starts."""
+        import numpy as np
+
+        peaks = np.zeros((len(starts), len(self.residences)), dtype=np.int64)
+        for device, stays in enumerate(self.residences):
+            if not stays:
+                continue
+            first, last = [stay.first for stay in stays], [stay.last for stay in stays]
+            waits = [self.durations[stay.first] if stay.from_end else 0 for stay in stays]
+            begins = starts[:, first] + np.array(waits)
+            ends = starts[:, last] + np.array([self.durations[number] for number in last])
+            moments = begins[:, :, None]
+            counts = (moments - begins[:, None, :]) // period - (moments - ends[:, None, :]) // period
+            peaks[:, device] = (counts * np.array([stay.size for stay in stays])).sum(axis=2).max(axis=1)
+        return peaks
+
+    def repeated(self, starts: Sequence[int], period: int) -> list[int]:
+        """Return the start of each operation of the case, in ticks, when a block of these starts repeats."""
+        index, count = self.case.index, len(self.order)
+        blocks = [starts[copy * count : (copy + 1) * count] for copy in range(self.microbatches)]
+        blocks.sort(key=min)
+        numbers = OpIndex(index.letters, index.stages, 1)
+
+        def row(kind: str, stage: int) -> list[int]:
+            number = numbers.row(kind, stage)[0]
+            return [
+                (blocks[microbatch % self.microbatches][number] + microbatch // self.microbatches * period)
+                * self.quantum
+                for microbatch in range(index.microbatches)
+            ]
+
+        return index.spread(row)
+
+
+def _hops(single: Case, order: Sequence[int], quantum: int) -> Hops:
+    """Return what each operation of one microbatch waits for last: all else that it waits for comes before that."""
+    rank = {number: place for place, number in enumerate(order)}
+    before, gaps = [NO_HOP] * len(order), [0] * len(order)
+    for number in order:
+        waits = single.graph.predecessors[number]
+        if waits:
+            last, lag = max(waits, key=lambda wait: rank[wait[0]])
+            before[number], gaps[number] = last, (single.graph.durations[last] + lag) // quantum
+    return Hops(before, gaps)
+
+
+def _shifted(stay: Residence, numbers: int) -> Residence:
+    return stay._replace(first=stay.first + numbers, last=stay.last + numbers)

@@ -1,0 +1,96 @@
+"""The periodic part of a solve over several cases: a first round for each, then more for the best one.
+
+Where the first round gains nothing over what is known of a case, that is all.
+"""
+
+from __future__ import annotations
+
+from pipesched.core.clock import Clock
+from pipesched.outcome import Repetition
+from pipesched.solver.case import Case
+from pipesched.solver.periodic.method import SOURCE, PeriodicMethod
+from pipesched.solver.search import Search
+
+PART, PART_ALONE = 0.5, 0.8  # of the time that is left, at most: beside other methods, and as the only one
+FIRST_PART, LARGE_PART = 0.2, 0.35  # of the time limit, at most, for the first rounds of all cases
+LEAST = 300  # operations from which blocks are tried beside other methods: CP-SAT finds the best of smaller cases
+
+
+def can_repeat(case: Case) -> bool:
+    """Return whether blocks of the case can be repeated: in one direction, with activations that are kept."""
+    return bool(case.improvements) and not case.problem.settled_placement.mirrored
+
+
+def pays(case: Case) -> bool:
+    """Return whether a periodic schedule may be better than list schedules: under a budget, with a steady state."""
+    problem = case.problem
+    limits = [most for most in problem.capacity_grains if most is not None]
+    return (
+        can_repeat(case)
+        and bool(limits)
+        and problem.devices > 1
+        and problem.microbatches >= 2 * problem.devices
+        and len(case.graph) > LEAST
+    )
+
+
+class PeriodicPhase:
+    """Searches periodic schedules in those cases of a search where the method of the solve has them."""
+
+    def __init__(self, search: Search, method: str) -> None:
+        suits = {"auto": pays, "periodic": can_repeat}.get(method)
+        self.search, self.alone = search, method == "periodic"
+        self.numbers = [number for number, case in enumerate(search.cases) if suits and suits(case)]
+        self.methods: dict[int, PeriodicMethod] = {}
+
+    def begin(self) -> None:
+        """Let every case have a round, on large cases before algorithms that take long there."""
+        self.first_rounds(self.search.clock.part(LARGE_PART * self.search.limits.seconds))
+
+    def go_on(self) -> None:
+        """Let every case have a round, then the best more; as the only method, also refute periods."""
+        clock = self.search.clock.part((PART_ALONE if self.alone else PART) * self.search.clock.left)
+        self.first_rounds(clock.part(FIRST_PART * self.search.limits.seconds))
+        self.more_rounds(clock)
+        if self.alone:
+            self.refute(self.search.clock)
+
+    def first_rounds(self, clock: Clock) -> None:
+        """Let every open case that had none have a round, the most promising first, with half of the time left each."""
+        waiting = [number for number in self.search.open if number in self.numbers and number not in self.methods]
+        for done, number in enumerate(waiting):
+            if clock.is_over:
+                return
+            self.methods[number] = PeriodicMethod(self.search.cases[number], self.search.limits)
+            self._round(number, clock.part(clock.left / min(len(waiting) - done, 2)))
+
+    def more_rounds(self, clock: Clock) -> None:
+        """Go on with the best case until no round is worth it; beside other methods, only where a block is the best."""
+        while not clock.is_over:
+            numbers = [number for number in self.search.open if self._goes_on(number)]
+            if not numbers:
+                return
+            self._round(numbers[0], clock)
+
+    def refute(self, clock: Clock) -> None:
+        """Refute periods of the best case by CP-SAT."""
+        number = next((number for number in self.search.open if number in self.methods), None)
+        if number is not None and not clock.is_over:
+            case = self.search.cases[number]
+            self.search.at(f"{SOURCE}, shorter periods, {case.name}")
+            self.search.try_all(number, self.methods[number].refute(clock), clock, to_the_end=True)
+
+    def _goes_on(self, number: int) -> bool:
+        best = self.search.candidates[number]
+        if number not in self.methods or self.methods[number].is_over:
+            return False
+        wins = best is not None and best is self.search.best and best.source.startswith(SOURCE)
+        return wins or self.alone
+
+    def _round(self, number: int, clock: Clock) -> None:
+        self.search.at(f"{SOURCE}, {self.search.cases[number].name}")
+        self.search.try_all(number, self.methods[number].candidates(clock), clock)
+
+    def report(self, number: int) -> Repetition | None:
+        """Return what is known about periodic schedules of a case."""
+        return self.methods[number].report if number in self.methods else None

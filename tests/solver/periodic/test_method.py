@@ -1,0 +1,124 @@
+"""The periodic method of `solve`: its answers are schedules, and it says what is proved about those that repeat."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+import pipesched
+from pipesched.errors import ConfigError, NoSchedule
+from pipesched.outcome import Repetition, SolveReport
+from pipesched.pipeline.check import violations
+from pipesched.pipeline.problem import Problem
+from tests.solver.periodic.problems import tight
+
+LATENT: dict[str, Any] = {
+    "devices": 4, "stages": 8, "microbatches": 24, "forward": 5, "backward": 10, "p2p": 1, "budget": 3,
+}  # fmt: skip
+
+
+@pytest.fixture(autouse=True)
+def little_effort(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The search ends by itself, long before its time is up."""
+    monkeypatch.setattr("pipesched.solver.periodic.search.MOST_RUNS", 4)
+
+
+def report_of(problem: Problem, **settings: Any) -> SolveReport:
+    report = pipesched.solve(problem, **settings).report
+    assert report is not None
+    return report
+
+
+@given(tight(most_devices=4, most_microbatches=8, most_chunks=2), st.sampled_from(["makespan", "span"]))
+@settings(max_examples=25, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+def test_what_holds_on_every_answer(problem: Problem, objective: str) -> None:
+    """Every rule is kept and the budget holds; no period of one microbatch is refuted that was found."""
+    outcome = pipesched.solve(problem, method="periodic", objective=objective, workers=1, time_limit=120, polish=False)
+    assert not list(violations(outcome.schedule))
+    assert outcome.schedule.fits
+    assert outcome.report is not None
+    assert outcome.report.bound.ticks <= outcome.report.value_ticks
+    known = outcome.report.repetition
+    if known is not None and known.microbatches == 1:
+        assert known.refuted < known.period
+
+
+def test_the_report_says_how_it_repeats() -> None:
+    """No answer is longer than that of the heuristics, and what is known about blocks is of its placement."""
+    problem = pipesched.make_problem(**LATENT, placement="v")
+    lists = report_of(problem, method="portfolio")
+    report = report_of(problem, method="periodic", workers=1, time_limit=120)
+    assert report.value <= lists.value
+    assert report.repetition is not None
+    assert report.repetition.placement == "v"
+    assert report.repetition.refuted >= 29
+
+
+def test_the_same_answer_again() -> None:
+    """One worker and a seed repeat the answer."""
+    problem = pipesched.make_problem(**{**LATENT, "microbatches": 12}, placement="v")
+    one, other = (
+        pipesched.solve(problem, method="periodic", workers=1, seed=3, time_limit=120).schedule for _ in range(2)
+    )
+    assert one.start_ticks == other.start_ticks
+
+
+def test_a_document_keeps_what_is_known(tmp_path: Any) -> None:
+    """What is known about periodic schedules is written and read."""
+    outcome = pipesched.solve(pipesched.make_problem(**LATENT, placement="v"), method="periodic", time_limit=120)
+    assert outcome.report is not None
+    path = pipesched.write(outcome, tmp_path / "found.json")
+    section = json.loads(path.read_text())["solver"]["repetition"]
+    assert set(section) == {"placement", "period", "microbatches", "refuted"}
+    again = pipesched.read(path)
+    assert isinstance(again, pipesched.Outcome)
+    assert again.report is not None
+    assert again.report.repetition == outcome.report.repetition
+
+
+@pytest.mark.parametrize(
+    ("wrong", "message"),
+    [
+        ({"repetition": 5}, "'repetition' must hold a placement, a period and more, not 5"),
+        ({"repetition": {"microbatches": 0.5}}, "'microbatches' of 'repetition' must be a whole number"),
+        ({"repetition": {"microbatches": 1, "period": "x"}}, "'period' must be a number, not 'x'"),
+    ],
+)
+def test_a_document_that_is_wrong(wrong: dict[str, Any], message: str, tmp_path: Any) -> None:
+    """What is no such section is refused by name."""
+    outcome = pipesched.solve(pipesched.make_problem(devices=2, microbatches=2), method="portfolio")
+    path = pipesched.write(outcome, tmp_path / "found.json")
+    document = json.loads(path.read_text())
+    document["solver"] |= wrong
+    path.write_text(json.dumps(document))
+    with pytest.raises(ConfigError, match=message):
+        pipesched.read(path)
+
+
+def test_where_it_has_no_effect() -> None:
+    """With offload or recompute, and where both directions run, there is no block to repeat."""
+    with pytest.raises(ConfigError, match=r"method: has no effect with `recompute`: blocks that repeat know only"):
+        pipesched.solve(pipesched.make_problem(**LATENT), method="periodic", recompute=True)
+    both = pipesched.make_problem(devices=4, microbatches=8, placement="bidirectional")
+    with pytest.raises(ConfigError, match="method: repeats blocks in one direction"):
+        pipesched.solve(both, method="periodic")
+
+
+def test_a_budget_below_the_floor() -> None:
+    """It is refused as by every method."""
+    with pytest.raises(NoSchedule, match="needs a budget of at least"):
+        pipesched.solve(pipesched.make_problem(**{**LATENT, "budget": 0.1}, placement="v"), method="periodic")
+
+
+def test_a_repetition_is_checked() -> None:
+    """A report takes a Repetition or None."""
+    outcome = pipesched.solve(pipesched.make_problem(devices=2, microbatches=2), method="portfolio")
+    assert outcome.report is not None
+    fields = {name: getattr(outcome.report, name) for name in outcome.report.__dataclass_fields__}
+    with pytest.raises(ConfigError, match="repetition: must be a Repetition or None"):
+        SolveReport(**{**fields, "repetition": 5})
+    assert SolveReport(**{**fields, "repetition": Repetition("v", 6, 1, 5)}).repetition == ("v", 6, 1, 5)
