@@ -196,8 +196,8 @@ MUTATIONS = [
     Mutation(
         name="all of an activation kept until W",
         file="solver/residence",
-        old="if retained == size or last == freeing:",
-        new="if size:",
+        old="stays.append(Residence(forward, False, freeing, size))",
+        new="stays.append(Residence(forward, False, last, size))",
         tests=("solver/test_quality_neighbourhood",),
     ),
     Mutation(

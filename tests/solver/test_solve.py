@@ -137,7 +137,10 @@ def test_what_holds_on_every_answer(problem: Problem) -> None:
 @settings(max_examples=25)
 @pytest.mark.slow
 def test_never_worse_than_a_heuristic_that_fits(problem: Problem, random: Random) -> None:
-    """No family that fits the budget and splits the backward no more than the solve does is better."""
+    """No family that fits the budget and splits the backward no more than the solve does is better.
+
+    Where an I takes memory, a whole backward fits where its halves may not.
+    """
     problem = _settled(problem)
     capacity = activation_floor(problem, 0)
     problem = with_capacities(problem, [capacity * random.randint(2, 4) + 1] * problem.devices)
@@ -150,7 +153,8 @@ def test_never_worse_than_a_heuristic_that_fits(problem: Problem, random: Random
             rival = run(problem, name).schedule
         except (ConfigError, NoSchedule):
             continue
-        if rival.fits:
+        holds_more_in_halves = any(problem.grains.caught) and "B" in rival.plan.index.letters
+        if rival.fits and not holds_more_in_halves:
             assert found.schedule.makespan_ticks <= rival.makespan_ticks, name
 
 

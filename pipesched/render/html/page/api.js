@@ -12,7 +12,7 @@ const ofSheet = use => (index = current) => use(sheets[index]);
 
 const api = {
   select: about(() => false, (s, t) => { choose(s, t); return true; }),
-  selected: () => selection && { schedule: selection.s.index, op: slotText(selection.s, selection.t), position: placeOf(selection.s, selection.t) },
+  selected: () => picked && { schedule: picked.s.index, op: slotText(picked.s, picked.t), position: placeOf(picked.s, picked.t) },
   place: about(() => null, (s, t) => {
     const chart = $("chart"), corner = () => [chart.getBoundingClientRect(), chart.clientLeft, chart.clientTop];
     revealTask(s, t, 4);

@@ -47,7 +47,7 @@ function tell(s, sentence) {
 }
 
 function choose(s, t) {
-  selection = { s, t };
+  picked = { s, t };
   const slack = isLarge(s) ? "" : `, slack ${time(s, reasons(s).slack[t])}`, name = sheets.length > 1 ? `${s.name}, ` : "";
   tell(s, `${slotText(s, t)}, ${name}${placeText(s, t)}, runs from ${spanText(s, t)}${slack}.`);
 }
@@ -59,7 +59,7 @@ function move(s, t, to) {
   const from = placeOf(s, t), name = slotText(s, t), device = s.machine[t], { isLate } = s, refusal = changeOrder(s, t, to);
   if (refusal || from === to) say(`${name} stays at position ${from}: ${refusal || "no change"}.`);
   else {
-    selection = { s, t };
+    picked = { s, t };
     const over = excess(s, device) ? ` Device ${device} is over its memory budget by ${short(excess(s, device) / s.grain)}.` : "";
     tell(s, `${name} moved from position ${from} to ${to} on device ${device}: ${result(s)}.${over}${isLate ? " All operations now start as early as they can." : ""}`);
   }
@@ -160,7 +160,7 @@ function onWheel(event) {
 }
 
 // The selection, or the first operation of the current schedule.
-const chosen = () => selection || { s: sheets[current], t: sheets[current].orders.find(order => order.length)[0] };
+const chosen = () => picked || { s: sheets[current], t: sheets[current].orders.find(order => order.length)[0] };
 
 function goTo(s, t) {
   revealTask(s, t);
@@ -168,14 +168,14 @@ function goTo(s, t) {
 }
 
 function beside(step) {
-  const { s, t } = chosen(), next = selection ? s.orders[s.machine[t]][placeOf(s, t) + step] : t;
+  const { s, t } = chosen(), next = picked ? s.orders[s.machine[t]][placeOf(s, t) + step] : t;
   if (next === undefined) say(`${slotText(s, t)} is the ${step < 0 ? "first" : "last"} here.`);
   else goTo(s, next);
 }
 
 function across(step) {
   const { s, t } = chosen(), middle = one => s.starts[one] + s.ends[one], away = one => abs(middle(one) - middle(t));
-  if (!selection) { goTo(s, t); return; }
+  if (!picked) { goTo(s, t); return; }
   for (let machine = s.machine[t] + step; s.orders[machine]; machine += step) {
     const [near] = slotsNear({ s, machine }, middle(t) / 2 / s.per).sort((a, b) => away(a) - away(b));
     if (near !== undefined) { goTo(s, near); return; }
@@ -193,8 +193,8 @@ function stepGap(step, bySize) {
 
 function why() {
   shows.idle = !shows.idle;
-  if (!selection) { say(shows.idle ? "Idle time is shaded by its class." : "Idle time is not shaded."); return; }
-  const { s, t } = selection, { heldBy, slack } = reasons(s), chain = [];
+  if (!picked) { say(shows.idle ? "Idle time is shaded by its class." : "Idle time is not shaded."); return; }
+  const { s, t } = picked, { heldBy, slack } = reasons(s), chain = [];
   for (let at = heldBy(t); at >= 0; at = heldBy(at)) chain.push(at);
   const more = chain.length > 8 ? `, and ${chain.length - 8} before` : "", texts = chain.slice(0, 8).map(one => slotText(s, one));
   say(`${slotText(s, t)} waits for ${chain.length ? texts.join(", for ") + more : "nothing"}; slack ${time(s, slack[t])}.`);
@@ -224,7 +224,7 @@ function jump(text) {
 }
 
 function switchTo(index) {
-  selection = null;
+  picked = null;
   tell(sheets[index], `Schedule ${index}, ${sheets[index].name}: ${result(sheets[index])}.`);
 }
 
@@ -252,9 +252,9 @@ function onKey(event) {
   if (event.target !== $("chart") || (event.altKey && !isThird) || event.metaKey) return;
   const { key, shiftKey } = event, next = key === "Tab" ? current + (shiftKey ? -1 : 1) : -1;
   if (key === "Escape") {
-    if (cancelGesture() || !selection) return;
-    say(`${slotText(selection.s, selection.t)} is no longer selected.`);
-    selection = shownGap = null;
+    if (cancelGesture() || !picked) return;
+    say(`${slotText(picked.s, picked.t)} is no longer selected.`);
+    picked = shownGap = null;
     refresh();
   } else if (gesture) event.preventDefault();
   else if (sheets[next]) switchTo(next); // from the last schedule on, Tab leaves the chart

@@ -8,7 +8,7 @@ function linkText() {
   const parts = [], entry = (s, t) => `${s.index}:${encodeURIComponent(slotText(s, t))}`;
   const moves = edits.done.filter(edit => inFile(edit.s)).map(({ s, t, to }) => `${entry(s, t)}@${to}`);
   if (!view.whole) parts.push(`t=${short(view.from)}-${short(view.to)}`);
-  if (selection && inFile(selection.s)) parts.push(`s=${entry(selection.s, selection.t)}`);
+  if (picked && inFile(picked.s)) parts.push(`s=${entry(picked.s, picked.t)}`);
   if (moves.length) parts.push(`m=${moves.join(",")}`);
   return `#${parts.join("&")}`;
 }
@@ -46,7 +46,7 @@ function readLink(hash) {
   if ("s" in parts) {
     const [s, t] = subject(plain(parts.s));
     if (t < 0) skip(`s=${plain(parts.s)}`);
-    else [selection, current] = [{ s, t }, s.index];
+    else [picked, current] = [{ s, t }, s.index];
   }
   return skipped;
 }
@@ -55,5 +55,5 @@ function openLink() {
   fitAll();
   const skipped = readLink(location.hash);
   if (skipped.length) say(`Left out of the link: ${skipped.join("; ")}.`);
-  else if (selection) choose(selection.s, selection.t);
+  else if (picked) choose(picked.s, picked.t);
 }

@@ -15,8 +15,8 @@ function drawOverlay() {
   over.clearRect(0, 0, scene.width, scene.height);
   within(over, 0, scene.height, () => {
     const hover = pointer.inside && !gesture ? slotAt(pointer.x, pointer.y) : null;
-    if (hover || selection) drawMicrobatch(hover || selection);
-    for (const [one, thick] of [[selection, 3], [hover, 1.5]]) {
+    if (hover || picked) drawMicrobatch(hover || picked);
+    for (const [one, thick] of [[picked, 3], [hover, 1.5]]) {
       if (!one) continue;
       const { x, y, width, height } = boxOf(one.s, one.t);
       frameBox(over, ink.bg, thick + 2, x - 0.5, y - 0.5, width, height + 1);

@@ -65,8 +65,8 @@ const spanText = (s, t) => `${time(s, s.starts[t])} to ${time(s, s.ends[t])}`;
 const gapsOn = (s, device) => cached(s, `gaps${device}`, () => gapsOf(s).filter(gap => gap.device === device));
 
 function showDetails() {
-  if (!selection) return;
-  const { s, t } = selection, { slack } = reasons(s), list = element("dl");
+  if (!picked) return;
+  const { s, t } = picked, { slack } = reasons(s), list = element("dl");
   const put = (name, text) => { if (text) list.append(element("dt", name), element("dd", text)); };
   const whole = partsOf(s, t).map(part => `${s.kinds[kindOf(s, part)]} of microbatch ${part % s.M} on stage ${stageOf(s, part)}`);
   put("operation", `${slotText(s, t)}: ${whole.join(", with ")}`);
@@ -139,7 +139,7 @@ function showOperations() {
     caption: `${span}${unit}${all.length > listed.length ? `, the first ${MOST_ROWS}` : ""}`,
     dress(row, at) {
       const { s, t } = listed[at];
-      if (selection && selection.s === s && selection.t === t) row.setAttribute("aria-selected", "true");
+      if (picked && picked.s === s && picked.t === t) row.setAttribute("aria-selected", "true");
       row.addEventListener("click", () => choose(s, t));
     },
   });

@@ -8,7 +8,7 @@ const view = { from: 0, to: 1, whole: true }; // in the user's units; whole: all
 const shows = { path: page.explains, idle: page.explains, memory: false, marks: false };
 const LARGE = 20000; // operations from which reasons wait until nothing moves
 let current = 0; // the index of the schedule that was selected last
-let selection = null; // {s, t}
+let picked = null; // {s, t}
 
 const short = (value, digits = 9) => String(Number(value.toPrecision(digits)));
 const time = (s, ticks) => short(ticks / s.per);
@@ -81,7 +81,7 @@ function redoEdit() {
 function asLoaded() {
   while (undoEdit());
   edits.undone = [];
-  selection = null;
+  picked = null;
   current = 0;
 }
 

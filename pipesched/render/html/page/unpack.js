@@ -63,6 +63,6 @@ function unpacked({ P, M }, numbers) {
     });
   });
   const count = next(), before = differences(count), after = differences(count);
-  const slots = orders.flat().length, late = next() ? differences(slots) : null, lengths = next() ? differences(slots) : null;
-  return { orders, pairs, waits: before.map((earlier, i) => [earlier, after[i]]), late, lengths };
+  const each = () => next() ? differences(orders.flat().length) : null;
+  return { orders, pairs, waits: before.map((earlier, i) => [earlier, after[i]]), late: each(), lengths: each() };
 }
