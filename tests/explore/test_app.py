@@ -48,11 +48,16 @@ def press(state: State, *keys: str, size: tuple[int, int] = (80, 24)) -> Desk:
 
 async def settled(pilot: Pilot[None], desk: Desk) -> None:
     """Wait until no search runs."""
-    for _ in range(600):
+    await until(pilot, lambda: desk.work is None)
+
+
+async def until(pilot: Pilot[None], holds: Callable[[], bool]) -> None:
+    """Wait until a condition holds."""
+    for _ in range(3000):
         await pilot.pause(0.02)
-        if desk.work is None:
+        if holds():
             return
-    raise AssertionError("the search does not end")
+    raise AssertionError("what is awaited does not come")
 
 
 def said(desk: Desk, name: str) -> str:
@@ -457,18 +462,25 @@ def test_every_key_of_the_table_has_an_action() -> None:
 
 def test_many_operations_are_moved_once_the_keys_rest(monkeypatch: pytest.MonkeyPatch) -> None:
     from pipesched.explore import state as model
+    from pipesched.explore.app import desk as screen
 
     monkeypatch.setattr(model, "LIVE", 10)
     state = state_of()
 
-    async def script(pilot: Pilot[None], desk: Desk) -> None:
+    async def pressed(pilot: Pilot[None], desk: Desk) -> None:
         await pilot.press("right", ">", ">")
         assert state.sheet.version.edits == 0
-        await pilot.pause(0.5)
-        assert state.sheet.version.edits == 1
-        assert state.board.tasks.orders[0].index(state.selected) == 3
+        assert "+2" in said(desk, "message")
 
-    play(app_of(state), script)
+    async def rested(pilot: Pilot[None], desk: Desk) -> None:
+        await pilot.press(">")
+        await until(pilot, lambda: state.sheet.version.edits == 1)
+        assert state.board.tasks.orders[0].index(state.selected) == 2
+
+    monkeypatch.setattr(screen, "REST", 3600)
+    play(app_of(state), pressed)
+    monkeypatch.setattr(screen, "REST", 0.01)
+    play(app_of(state), rested)
 
 
 def test_an_error_of_the_app_ends_it_and_is_raised() -> None:

@@ -8,7 +8,7 @@ from textual.pilot import Pilot
 from pipesched.explore.app.desk import Desk
 from pipesched.explore.state import State
 from tests.explore.conftest import app_of, state_of
-from tests.explore.test_app import play, said
+from tests.explore.test_app import play, said, until
 
 WIDE = (200, 50)
 
@@ -134,15 +134,21 @@ def test_an_algorithm_of_one_stage_a_device_leaves_the_parameters_as_given() -> 
 
 def test_a_large_schedule_is_planned_when_the_keys_rest(monkeypatch: pytest.MonkeyPatch) -> None:
     from pipesched.explore import state as model
+    from pipesched.explore.app import desk as screen
 
     monkeypatch.setattr(model, "LIVE", 10)
-    state = state_of()
 
-    async def script(pilot: Pilot[None], desk: Desk) -> None:
+    async def pressed(pilot: Pilot[None], desk: Desk) -> None:
         await pilot.press("e")
         await typed(pilot, "12")
         assert "M8" in said(desk, "title")
-        await pilot.pause(0.6)
-        assert "M12" in said(desk, "title")
 
-    play(app_of(state), script, WIDE)
+    async def rested(pilot: Pilot[None], desk: Desk) -> None:
+        await pilot.press("e")
+        await typed(pilot, "12")
+        await until(pilot, lambda: "M12" in said(desk, "title"))
+
+    monkeypatch.setattr(screen, "REST", 3600)
+    play(app_of(state_of()), pressed, WIDE)
+    monkeypatch.setattr(screen, "REST", 0.01)
+    play(app_of(state_of()), rested, WIDE)

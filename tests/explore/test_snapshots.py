@@ -8,6 +8,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from textual.pilot import Pilot
 from textual.widgets import Input
 
 from pipesched.explore.app.app import ExploreApp
@@ -40,10 +41,23 @@ def picture(app: ExploreApp, size: tuple[int, int], keys: str) -> str:
             await pilot.press(*keys.split())
             for line in app.screen.query(Input):
                 line.cursor_blink = False
-            await pilot.pause(0.2)
-            return app.export_screenshot()
+            return await at_rest(pilot)
 
-    svg = ran(run())
+    return numbered(ran(run()))
+
+
+async def at_rest(pilot: Pilot[None]) -> str:
+    """The screen once it changes no more."""
+    found = ""
+    while True:
+        await pilot.pause(0.2)
+        before, found = found, pilot.app.export_screenshot()
+        if numbered(before) == numbered(found):
+            return found
+
+
+def numbered(svg: str) -> str:
+    """A picture without the numbers that Rich makes up."""
     return re.sub(r"terminal-\d+-", "terminal-", svg)
 
 

@@ -41,7 +41,7 @@ def api(page: Any, call: str) -> Any:
 
 def until(page: Any, condition: str) -> None:
     """Wait until a condition holds (playwright's own way would need the right to evaluate text)."""
-    for _ in range(100):
+    for _ in range(600):
         if page.evaluate(condition):
             return
         page.wait_for_timeout(50)
@@ -281,8 +281,7 @@ def test_wheel_pan_measure(open_page: Open) -> None:
     page.mouse.down()
     page.mouse.move(gap["x"] + 400, gap["y"] + 35)
     page.mouse.up()
-    page.wait_for_timeout(400)
-    assert float(re.findall(r"[\d.]+", page.evaluate("location.hash"))[0]) > start
+    until(page, f"Number(/[\\d.]+/.exec(location.hash)[0]) > {start}")
     page.mouse.dblclick(gap["x"] + 500, gap["y"] + 35)
     assert "t=" not in page.evaluate("location.hash")
     one, other = api(page, "place('0B0')"), api(page, "place('0B1')")
@@ -425,8 +424,7 @@ def test_the_scheme_changes_the_chart(open_page: Open) -> None:
     })()"""
     assert min(page.evaluate(ground)) > 240
     page.emulate_media(color_scheme="dark")
-    page.wait_for_timeout(200)
-    assert max(page.evaluate(ground)) < 60
+    until(page, f"Math.max(...{ground}) < 60")
 
 
 def test_without_scripts(open_page: Open) -> None:

@@ -39,6 +39,9 @@ def problems() -> list[pipesched.Problem]:
         pipesched.make_problem(
             **common, stages=4, forward=3, backward=5, recompute=2, offload=2, reload=3, lanes="pair"
         ),
+        pipesched.make_problem(
+            **common, stages=8, forward=2, backward_input=2, backward_weight=1, p2p=1, retain="1.5", budget=4
+        ),
     ]
 
 
