@@ -219,7 +219,7 @@ MUTATIONS = [
         file="pipeline/bounds",
         old="return max(bounds, key=lambda bound: bound.ticks).rounded_up(quantum)",
         new="return max(bounds, key=lambda bound: bound.ticks)",
-        tests=("solver/test_quality_bounds",),
+        tests=("pipeline/test_bounds",),
     ),
     Mutation(
         name="no area of memory",
