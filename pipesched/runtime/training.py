@@ -100,7 +100,7 @@ def train(
         seed,
         None if trace is None else str(trace),
     )
-    checked = checked_schedule(str(schedule))
+    checked = checked_schedule(str(schedule), "schedule")
     programs(checked)
     joined(pieces_of(model), checked.problem.stages)
     if "RANK" in os.environ and "WORLD_SIZE" in os.environ:

@@ -151,7 +151,7 @@ def test_train_is_one_rank_of_torchrun(tmp_path: Path) -> None:
 
 
 WRONG = [
-    (["train", "no.json"], "no.json", 2),
+    (["train", "no.json"], "pipesched: schedule: cannot read 'no.json'", 2),
     (["train", "schedule.json", "--model", "no.such:model"], "cannot import 'no.such'", 2),
     (["train", "schedule.json", "--model", "small"], "must be package.module:function", 2),
     (["train", "schedule.json", "--shape", "8,x"], "--shape", 2),
