@@ -45,6 +45,13 @@ def command(
             show_default=False,
         ),
     ] = None,
+    split_backward: Annotated[
+        bool,
+        typer.Option(
+            "--split-backward/--no-split-backward",
+            help="Give the backward by its halves I and W, or whole, which takes less; the other way is a comment.",
+        ),
+    ] = True,
     target: Target,
     screen: Screen,
 ) -> None:
@@ -79,7 +86,7 @@ def command(
         loss_fn=None if loss is None else named_function(loss, "loss"),
         name=model,
     )
-    text = config_text(measured)
+    text = config_text(measured, split_backward=split_backward)
     if target.path is not None:
         write_file(Path(target.path), [text], target.force)
         print(f"wrote {target.path}", file=sys.stderr)

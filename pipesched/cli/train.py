@@ -41,7 +41,7 @@ def command(
         str | None,
         typer.Option(
             "--trace",
-            help="A folder for PyTorch's profiles of the steps but the first, a file for each rank.",
+            help="A folder for PyTorch's profiles of the steps, a file for each rank.",
             metavar="FOLDER",
             show_default=False,
         ),

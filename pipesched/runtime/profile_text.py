@@ -10,10 +10,15 @@ from pipesched.runtime.profiling import TIMES, Profile, Spread
 MEGABYTE = 10**6
 
 
-def config_text(profile: Profile) -> str:
-    """Return the config of what was measured: medians, with the middle half of the rounds as a comment."""
+def config_text(profile: Profile, *, split_backward: bool = True) -> str:
+    """Return the config of what was measured: medians, with the middle half of the rounds as a comment.
+
+    Of the backward it gives both halves, or the whole as it was measured; the other way stands there as a comment. I
+    and W one after the other take longer than B, because what both need is done twice.
+    """
     stages = profile.stages
     rows = {key: [stage.times[key] for stage in stages] for key in TIMES}
+    halves, whole = ("", "# ") if split_backward else ("# ", "")
     return f"""\
 # Measured by pipesched profile: {profile.title}
 # Times are medians of {profile.repeats} rounds, and the quartiles stand behind them.
@@ -25,10 +30,10 @@ time_unit: ms
 
 costs:
 {_row("forward", rows["forward"])}
-{_row("backward_input", rows["backward_input"])}
-{_row("backward_weight", rows["backward_weight"])}
-  # instead of both halves, for schedules that do not split the backward:
-{_row("# backward", rows["backward"])}
+  # the backward is given by its halves, for schedules that split it, or whole; I and W take longer than B:
+{_row(halves + "backward_input", rows["backward_input"])}
+{_row(halves + "backward_weight", rows["backward_weight"])}
+{_row(whole + "backward", rows["backward"])}
 {_row("recompute", rows["recompute"])}
 {_row("offload", rows["offload"])}
 {_row("reload", rows["reload"])}

@@ -13,18 +13,19 @@ from pipesched.pipeline.check import checked
 from pipesched.pipeline.schedule import Schedule
 
 
-def checked_schedule(source: object) -> Schedule:
+def checked_schedule(source: object, name: str = "source") -> Schedule:
     """Return the schedule of a path, a document (a mapping, or its JSON text) or an Outcome, or the Schedule itself.
 
-    Raises ConfigError for what cannot be read as a schedule, and InvalidSchedule, naming operations, for one that
-    breaks the rules of its problem: an operation that is missing or stands twice, an order that cannot run.
+    `name` is the parameter that it was given as. Raises ConfigError for what cannot be read as a schedule, and
+    InvalidSchedule, naming operations, for one that breaks the rules of its problem: an operation that is missing or
+    stands twice, an order that cannot run.
     """
     try:
         schedule = _schedule_of(source)
     except ConfigError as error:
         if _names_an_operation(error):
             raise InvalidSchedule(str(error)) from None
-        raise error.about("source") from None
+        raise ConfigError(error.message, name, entry=error.entry, where=error.where) from None
     return checked(schedule)
 
 

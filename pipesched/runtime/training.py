@@ -6,7 +6,7 @@ import json
 import os
 import tempfile
 from collections.abc import Iterator, Sequence
-from contextlib import ExitStack, contextmanager
+from contextlib import contextmanager, nullcontext
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -71,7 +71,8 @@ def train(
         steps: Training steps, each followed by one of Adam.
         rate: Its learning rate.
         seed: Of the data, and of the random numbers of the model.
-        trace: A folder for PyTorch's profile of all steps but the first, one file a rank: `rank0.json`, and so on.
+        trace: A folder for PyTorch's profile of the steps, one file a rank: `rank0.json`, and so on. The first step
+            also sets up connections; what reads the files drops it.
 
     Returns:
         An object that JSON holds: `losses`, the mean over the microbatches for each step, and `ranks`, the report of
@@ -99,7 +100,7 @@ def train(
         seed,
         None if trace is None else str(trace),
     )
-    checked = checked_schedule(str(schedule))
+    checked = checked_schedule(str(schedule), "schedule")
     programs(checked)
     joined(pieces_of(model), checked.problem.stages)
     if "RANK" in os.environ and "WORLD_SIZE" in os.environ:
@@ -130,10 +131,8 @@ def train_rank(local_rank: int, job: Training) -> dict[str, Any] | None:
         for part in (0, 1)
     )
     losses = []
-    with ExitStack() as stack:
-        for step in range(job.steps):
-            if job.trace is not None and step == min(1, job.steps - 1):  # the first step also sets up connections
-                stack.enter_context(_profiled(Path(job.trace), rank))
+    with nullcontext() if job.trace is None else _profiled(Path(job.trace), rank):
+        for _ in range(job.steps):
             found = run.step(data if 0 in mine else None, target if problem.stages - 1 in mine else None)
             optimizer.step()
             optimizer.zero_grad()

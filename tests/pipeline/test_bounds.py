@@ -128,6 +128,27 @@ def test_memory_area_by_hand() -> None:
     assert Bound(1428, "memory area of device 0") in problem_bounds(problem, "FIW", paired=False)
 
 
+def test_memory_area_with_recomputation_by_hand() -> None:
+    """Half of an activation for 2 F + 2 B, 12, the other half for F, R and B, 8, or for 12 too if R takes longer."""
+    sizes: dict[str, Any] = {"devices": 2, "microbatches": 3, "placement": "linear", "activation": 1, "budget": 1}
+    for recompute, area in ((2, 3 * 10), (6, 3 * 12)):
+        saved: dict[str, Any] = {"recompute": recompute, "checkpoint": Decimal("0.5")}
+        problem = make_problem(**sizes, forward=2, backward=4, **saved)
+        assert Bound(area, "memory area of device 0") in problem_bounds(problem, "FBR", paired=False)
+
+
+def test_a_bound_is_rounded_up_to_a_sum_of_costs() -> None:
+    """Three activations for 2 F + 2 I, 12, and 0.7 of each for W, 2, take 40.2 of room 1; costs are even, so 42."""
+    part = Decimal("0.7")
+    costs: dict[str, Any] = {"forward": 2, "backward_input": 4, "backward_weight": 2, "retain": part}
+    sizes: dict[str, Any] = {"devices": 2, "microbatches": 3, "placement": "linear"}
+    problem = make_problem(**sizes, **costs, activation=[1, part], budget=1)
+    assert Bound(41, "memory area of device 0") in problem_bounds(problem, "FIW", paired=False)
+    outcome = run(problem, "list")
+    assert outcome.bound == Bound(42, "memory area of device 0")
+    assert outcome.schedule.makespan_ticks == 42
+
+
 def test_residences_by_hand() -> None:
     """The same case: of 32 stays of 214 + 9 in 5 slots two slots run 7, and the second of them begins an F later."""
     problem = make_problem(**H11)

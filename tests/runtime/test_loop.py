@@ -112,7 +112,7 @@ def test_profile_solve_train_measure(profiled: Path, tmp_path: Path) -> None:
         trace = json.loads((tmp_path / "trace" / f"rank{rank}.json").read_text())
         assert trace["distributedInfo"]["rank"] == rank
         names = [event["name"] for event in trace["traceEvents"] if event.get("cat") == "user_annotation"]
-        assert [name for name in names if name in {f"PP:{op}" for op in planned}].count(f"PP:{planned[0]}") == 2
+        assert [name for name in names if name in {f"PP:{op}" for op in planned}].count(f"PP:{planned[0]}") == 3
         assert any(re.fullmatch(r"WAIT:\d[FBI]\d", name) for name in names)
     _read_as_measured(tmp_path, solved)
 
@@ -151,7 +151,7 @@ def test_train_is_one_rank_of_torchrun(tmp_path: Path) -> None:
 
 
 WRONG = [
-    (["train", "no.json"], "no.json", 2),
+    (["train", "no.json"], "pipesched: schedule: cannot read 'no.json'", 2),
     (["train", "schedule.json", "--model", "no.such:model"], "cannot import 'no.such'", 2),
     (["train", "schedule.json", "--model", "small"], "must be package.module:function", 2),
     (["train", "schedule.json", "--shape", "8,x"], "--shape", 2),

@@ -1,6 +1,7 @@
 """A real Chromium, without network, that opens pages and lets nothing pass: every console error fails the test.
 
 Set PIPESCHED_BROWSER to the path of a Chromium: then these tests fail where they would be skipped.
+Set it to nothing to skip them.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ import pytest
 from pipesched.render.html.page import page as page_of
 
 ROOT = Path(__file__).parents[3]
-BROWSER = os.environ.get("PIPESCHED_BROWSER") or shutil.which("chromium") or shutil.which("google-chrome")
+BROWSER = os.environ.get("PIPESCHED_BROWSER", shutil.which("chromium") or shutil.which("google-chrome"))
 QUIET = ["--no-sandbox", "--disable-gpu", "--disable-background-networking", "--disable-component-update"]
 Open = Callable[..., Any]
 
@@ -31,7 +32,7 @@ def missing(what: str) -> None:
 @pytest.fixture(scope="session")
 def browser() -> Iterator[Any]:
     """The browser."""
-    if BROWSER is None:
+    if not BROWSER:
         missing("needs Chromium")
     try:
         from playwright.sync_api import sync_playwright

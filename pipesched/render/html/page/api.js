@@ -46,7 +46,7 @@ function download() {
   const { name } = sheets[current], link = element("a", "", { download: `${name.replace(/[^\w.-]+/g, "-")}.json` });
   link.href = URL.createObjectURL(new Blob([`${JSON.stringify(api.document())}\n`], { type: "application/json" }));
   link.click();
-  setTimeout(() => URL.revokeObjectURL(link.href), 10000);
+  setTimeout(URL.revokeObjectURL, 1e4, link.href);
   say(`${name} is downloaded as ${link.download}.`);
 }
 

@@ -37,7 +37,7 @@ function slotText(s, t) {
 // The task that a text names: an operation, a pair, or either part of one; -1 where none runs.
 function taskOf(s, text) {
   const [number, backward] = numbersOf(s, String(text)) || [-1];
-  if (backward !== undefined) return s.pairs.get(number) === backward ? number : -1;
+  if (backward >= 0) return s.pairs.get(number) === backward ? number : -1;
   return s.present[number] ? s.task[number] : -1;
 }
 

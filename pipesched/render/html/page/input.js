@@ -32,8 +32,8 @@ function refresh({ relayout = false, soon = false } = {}) {
 }
 
 function settle() {
-  const pressed = { p: shows.path, w: shows.idle, m: shows.memory, d: shows.marks };
-  for (const [key, on] of Object.entries(pressed)) document.querySelector(`[data-key=${key}]`).setAttribute("aria-pressed", on);
+  for (const [key, on] of Object.entries({ p: shows.path, w: shows.idle, m: shows.memory, d: shows.marks }))
+    document.querySelector(`[data-key=${key}]`).setAttribute("aria-pressed", on);
   for (const name of ["path", "idle"]) $("legend").classList.toggle(name, shows[name]);
   for (const show of [showMetrics, showOperations, showDetails, showReasons, redraw]) show();
 }
@@ -178,7 +178,7 @@ function across(step) {
   if (!picked) { goTo(s, t); return; }
   for (let machine = s.machine[t] + step; s.orders[machine]; machine += step) {
     const [near] = slotsNear({ s, machine }, middle(t) / 2 / s.per).sort((a, b) => away(a) - away(b));
-    if (near !== undefined) { goTo(s, near); return; }
+    if (near >= 0) { goTo(s, near); return; }
   }
 }
 

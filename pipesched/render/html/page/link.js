@@ -9,7 +9,7 @@ function linkText() {
   const moves = edits.done.filter(edit => inFile(edit.s)).map(({ s, t, to }) => `${entry(s, t)}@${to}`);
   if (!view.whole) parts.push(`t=${short(view.from)}-${short(view.to)}`);
   if (picked && inFile(picked.s)) parts.push(`s=${entry(picked.s, picked.t)}`);
-  if (moves.length) parts.push(`m=${moves.join(",")}`);
+  if (moves[0]) parts.push(`m=${moves.join(",")}`);
   return `#${parts.join("&")}`;
 }
 
@@ -54,6 +54,6 @@ function readLink(hash) {
 function openLink() {
   fitAll();
   const skipped = readLink(location.hash);
-  if (skipped.length) say(`Left out of the link: ${skipped.join("; ")}.`);
+  if (skipped[0]) say(`Left out of the link: ${skipped.join("; ")}.`);
   else if (picked) choose(picked.s, picked.t);
 }

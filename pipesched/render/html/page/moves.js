@@ -45,7 +45,7 @@ function reach(s, arcs, t, direction) {
       continue; // what lies behind it on this machine is further away
     }
     const beside = s.orders[machine][at + direction];
-    if (beside !== undefined) visit(beside, here);
+    if (beside >= 0) visit(beside, here);
     follow(here);
   }
   const found = place < 0 ? -1 : order[place], stages = [];

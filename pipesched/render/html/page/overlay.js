@@ -108,7 +108,7 @@ function cursorText(s, device, value) {
   const ticks = value * s.per, order = s.orders[device], t = order[firstAfter(s, order, value)];
   const { times, levels } = memoryOf(s, device), memory = short((levels[lastAtMost(times, ticks)] || 0) / s.grain, 4);
   const gap = isAtRest(s) && gapsOn(s, device).find(one => one.start <= ticks && one.end > ticks);
-  const runs = t !== undefined && s.starts[t] <= ticks;
+  const runs = t >= 0 && s.starts[t] <= ticks;
   return `${runs ? partsOf(s, t).map(part => opText(s, part)).join("&") : gap ? page.idle[gap.idle][0] : "idle"} · ${memory}`;
 }
 
@@ -117,7 +117,7 @@ function inputsOf(s, t) {
   const found = [], before = s.orders[s.machine[t]][placeOf(s, t) - 1];
   const add = (from, what, lag) => found.push({ t: from, what, lag, there: s.ends[from] + lag });
   for (let arc = s.first[t]; arc < s.first[t + 1]; arc++) add(s.before[arc], s.isInput[arc] ? "input" : "wait edge", s.lag[arc]);
-  if (before !== undefined) add(before, "order", 0);
+  if (before >= 0) add(before, "order", 0);
   const [last] = [...found].sort((a, b) => b.there - a.there || (b.what === "input") - (a.what === "input") || b.lag - a.lag);
   if (last && last.there > totals(s).begin) last.binds = true;
   return found;

@@ -31,7 +31,7 @@ function earliest(s, orders = s.orders) {
     }
     [clock[on], at[on]] = [now, place];
   }
-  const stuck = orders.map((order, on) => order[at[on]]), hangs = stuck.findIndex(t => t !== undefined);
+  const stuck = orders.map((order, on) => order[at[on]]), hangs = stuck.findIndex(t => t >= 0);
   const deadlock = hangs < 0 ? null : cycleFrom(s, stuck, ends, hangs);
   return { starts, ends, sequence: sequence.subarray(0, done), deadlock, isLate: false };
 }

@@ -18,7 +18,7 @@ function named(s, { orders, lanes, waits, starts, lengths }) {
   const pairs = new Map();
   const numbers = rows => rows.map(row => row.map(text => {
     const [number, backward] = numbersOf(s, text);
-    if (backward !== undefined) pairs.set(number, backward);
+    if (backward >= 0) pairs.set(number, backward);
     return number;
   }));
   return { orders: numbers([...orders, ...lanes]), pairs, waits: numbers(waits), late: starts, lengths };
