@@ -97,8 +97,7 @@ def _jobs(case: Case, device: int, after: list[int], origin: int) -> list[Job]:
     graph = case.ordered
     return [
         Job(case.heads[task] - origin, graph.durations[task], after[task])
-        for task, there in enumerate(graph.resources)
-        if there == device
+        for task in case.tasks_on[device]
     ]
 
 

@@ -70,6 +70,11 @@ class Case(ABC):
         """The rules of the problem alone, in ticks."""
         return lower(self.problem, self.index)
 
+    @cached_property
+    def tasks_on(self) -> list[list[int]]:
+        """The tasks of each device, by their numbers."""
+        return self.graph.by_resource(range(len(self.graph)))
+
     @property
     @abstractmethod
     def ordered(self) -> TaskGraph:

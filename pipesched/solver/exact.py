@@ -8,7 +8,7 @@ from pipesched.solver.candidate import Candidate
 from pipesched.solver.search import Search
 
 SOURCE = "CP-SAT"
-PRESOLVE = 5e-5  # seconds an operation that CP-SAT takes before it looks at its limit: with less, it does not start
+BEFORE = 3e-4  # seconds an operation to make the model, and before CP-SAT looks at its limit: with less none is made
 
 
 def prove(search: Search, number: int, clock: Clock) -> None:
@@ -19,6 +19,8 @@ def prove(search: Search, number: int, clock: Clock) -> None:
     The model has no overlapped pairs; where pairs take less than their parts, its bounds do not count.
     """
     case, own = search.cases[number], search.candidates[number]
+    if clock.left < BEFORE * case.index.size:
+        return
     counts = case.problem.costs.overlap is None
     least = search.bounds[number].ticks
     most = case.most_sought(search.value, least, is_own=search.best is own)
@@ -33,8 +35,6 @@ def prove(search: Search, number: int, clock: Clock) -> None:
         if counts:
             search.raise_bound(number, Bound(quanta * case.quantum, SOURCE))
 
-    if clock.left < PRESOLVE * len(case.graph):
-        return
     answer = model.solve(search.limits._replace(seconds=clock.left), on_schedule, on_bound)
     if answer.status == "infeasible" and counts:
         search.raise_bound(number, Bound(most + case.quantum, SOURCE))

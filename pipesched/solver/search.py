@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
+from contextlib import nullcontext
 from dataclasses import replace
 from fractions import Fraction
 from typing import NamedTuple
@@ -137,7 +138,8 @@ class Search:
         is_better = self.rank is None or rank < self.rank
         if is_better:
             try:
-                checked(candidate.schedule)
+                with under(Clock(stop=self.clock.stop)) if self.best is None else nullcontext():
+                    checked(candidate.schedule)
             except InvalidSchedule as error:
                 warn_of_bug(candidate.source, error)
                 return False

@@ -27,6 +27,7 @@ from pipesched.solver.case import OBJECTIVES, Case, Improvement
 from pipesched.solver.cases_ahead import CasesAhead
 from pipesched.solver.exact import prove
 from pipesched.solver.feasible import feasible
+from pipesched.solver.first import take_first
 from pipesched.solver.keeping import KeepingCase
 from pipesched.solver.periodic.phase import PeriodicPhase, can_repeat
 from pipesched.solver.placements import placed
@@ -41,7 +42,8 @@ if TYPE_CHECKING:
 
 MOST_SECONDS = 1_000_000
 MOST_WORKERS, MOST_SEED = 1_000, 2**31 - 1
-BOUND_PART = 0.3  # of the time limit, at most, before there is a schedule
+BOUND_PART = 0.3  # of the time limit, at most
+BOUND_LEAST = 0.05  # seconds of each case, even when the time is up: enough for bounds of a single microbatch
 PORTFOLIO_PART = 0.25  # of the time limit, at most
 TIES_PART, POLISH_PART = 0.1, 0.1  # of the time limit, at most, once the best value is known
 TIES_LEAST = 2.0  # seconds that ties may take, or as long as the search took
@@ -106,6 +108,7 @@ def solve(
     """
     require_problem(problem)
     limits = _limits(time_limit, gap, workers, seed, stop)
+    clock = Clock(limits.seconds, stop)
     require_name(OBJECTIVES, objective, "objective", "objective")
     require_name(METHODS, method, "method", "method")
     require_callable(listener, "listener")
@@ -126,13 +129,13 @@ def solve(
     ]
     if method == "periodic" and not any(map(can_repeat, cases)):
         raise ConfigError("repeats blocks in one direction, not in both as `placement` bidirectional does", "method")
-    search = Search(cases, limits, Clock(limits.seconds, stop), listener)
+    search = Search(cases, limits, clock, listener)
     is_polished = require_flag(polish, "polish")
     periods = PeriodicPhase(search, method)
     with lent(runs, FEWEST_OPERATIONS) as pool:
         stopped_by = _run(search, method, start, pool, periods, is_polished=is_polished)
     if search.best is None:
-        raise NoSchedule(_nothing_found(search))
+        raise NoSchedule("stopped before any schedule was found")
     return _outcome(search, stopped_by, periods)
 
 
@@ -165,12 +168,6 @@ def _schedule_of(hint: object) -> Schedule | None:
     if schedule is not None and not isinstance(schedule, Schedule):
         raise ConfigError("must be a Schedule or an Outcome", "hint")
     return schedule
-
-
-def _nothing_found(search: Search) -> str:
-    if search.clock.is_stopped:
-        return "stopped before any schedule was found"
-    return f"no schedule was found within {search.limits.seconds:g} s"
 
 
 def _run(
@@ -219,12 +216,14 @@ def _heuristics(search: Search, hint: Schedule | None, periods: PeriodicPhase) -
     the named candidates that were not tried, each with the number of its case.
     """
     left: list[tuple[int, Iterator[Candidate]]] = []
+    if hint is None and _size(search) > SLOW:
+        take_first(search)
     search.at("bounds")
     _raise_bounds(search)
     if hint is not None:
         _take_hint(search, hint)
     order = _heuristic_order(search)
-    if max(len(case.graph) for case in search.cases) > LARGE:
+    if _size(search) > LARGE:
         periods.begin()
     for number in order:
         case = search.cases[number]
@@ -239,7 +238,14 @@ def _heuristics(search: Search, hint: Schedule | None, periods: PeriodicPhase) -
             if search.best is None:
                 seconds = search.clock.left
             search.try_all(number, case.ruled_candidates(), search.clock.part(seconds), heuristic=True)
+    if search.best is None:
+        take_first(search)
     return left
+
+
+def _size(search: Search) -> int:
+    """Return the number of operations of the largest case."""
+    return max(case.index.size for case in search.cases)
 
 
 def _break_ties(search: Search, left: list[tuple[int, Iterator[Candidate]]]) -> None:
@@ -269,8 +275,9 @@ def _raise_bounds(search: Search) -> None:
     """Bound every case, within a part of the time, of which each has an equal share of what is left."""
     clock = search.clock.part(BOUND_PART * search.limits.seconds)
     for number, case in enumerate(search.cases):
+        seconds = max(clock.left / (len(search.cases) - number), BOUND_LEAST)
         try:
-            with under(clock.part(clock.left / (len(search.cases) - number))):
+            with under(Clock(seconds, search.clock.stop)):
                 bound = case.bound()
         except TimeIsUp:
             continue
@@ -283,7 +290,7 @@ def _heuristic_order(search: Search) -> list[int]:
     On large cases, offer a list schedule of each first, so that there is an answer soon; then linear and loop come
     before v and wave, whose algorithms compare many orders.
     """
-    if max(len(case.graph) for case in search.cases) <= SLOW:
+    if _size(search) <= SLOW:
         return sorted(range(len(search.cases)), key=lambda number: search.bounds[number].ticks)
     for number, case in enumerate(search.cases):
         if search.clock.is_over:
@@ -340,7 +347,7 @@ def _go_on(search: Search, method: str, ahead: CasesAhead) -> None:
 def _search_case(search: Search, number: int, clock: Clock, method: str) -> None:
     """Search one case: small ones by CP-SAT, which alone proves; on large ones local search is better."""
     case = search.cases[number]
-    size, improvements = len(case.graph), case.improvements
+    size, improvements = case.index.size, case.improvements
     for improvement in improvements:
         is_last = improvement is improvements[-1]
         if method == "cpsat" or (method == "auto" and is_last and size <= SMALL):
