@@ -53,9 +53,7 @@ def command(
         return
     outcome = _searched(config.problem, given, search)
     note_halves(problem, assumed=assumed, outcomes=[outcome])
-    answer_schedule(
-        outcome, chart, target, screen, config.problem, timing=not search.quiet, most_classified=classified
-    )
+    answer_schedule(outcome, chart, target, screen, config.problem, timing=not search.quiet, most_classified=classified)
 
 
 def _limited(

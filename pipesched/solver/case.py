@@ -65,6 +65,11 @@ class Case(ABC):
         """The operations of a plain step: F and B, or F, I and W."""
         return OpIndex(self.problem.letters, self.problem.stages, self.problem.microbatches)
 
+    @property
+    def most_operations(self) -> int:
+        """The number of operations of which the exact model has a task each."""
+        return self.index.size
+
     @cached_property
     def graph(self) -> TaskGraph:
         """The rules of the problem alone, in ticks."""

@@ -25,10 +25,11 @@ SearchCase = Callable[[Search, int, Clock], None]
 
 
 class Found(NamedTuple):
-    """What the search of a case has found: its best schedule, and its bound."""
+    """What the search of a case has found: its best schedule, its bound, and whether time was too short for it."""
 
     candidate: Candidate | None
     bound: Bound
+    is_cut_off: bool
 
 
 class _Call(NamedTuple):
@@ -88,6 +89,8 @@ class CasesAhead:
             return False  # it is searched here
         found = answers.results[0]
         search.raise_bound(number, found.bound)
+        if found.is_cut_off:
+            search.cut_off.add(number)
         if found.candidate is not None:
             search.offer(number, found.candidate)
         return True
@@ -101,7 +104,7 @@ class CasesAhead:
 def _state(search: Search, limits: Limits) -> Search:
     """Return what is known, without what belongs to this process."""
     state = copy(search)
-    state.limits, state.clock, state.listener = limits, Clock(), None
+    state.limits, state.clock, state.listener, state.cut_off = limits, Clock(), None, set()
     return state
 
 
@@ -111,4 +114,4 @@ def _searched(call: _Call) -> Found:
     known = search.candidates[number]
     call.search_case(search, number, search.clock)
     candidate = search.candidates[number]
-    return Found(None if candidate is known else candidate, search.bounds[number])
+    return Found(None if candidate is known else candidate, search.bounds[number], number in search.cut_off)

@@ -44,6 +44,11 @@ class SavingCase(Case):
         return self.index.with_letters(self.allowed.letters)
 
     @property
+    def most_operations(self) -> int:
+        """The number of all operations that may run."""
+        return self.full.size
+
+    @property
     def ordered(self) -> TaskGraph:
         """The rules alone: microbatches are not alike, so that no order of them, and none by the budget, is known."""
         return self.graph

@@ -205,7 +205,9 @@ def _stopped_by(search: Search) -> StoppedBy:
         return StoppedBy.PROOF if search.value == search.bound.ticks else StoppedBy.GAP
     if search.clock.is_stopped:
         return StoppedBy.INTERRUPT
-    return StoppedBy.SEARCH if search.clock.left > END_OF_TIME * search.limits.seconds else StoppedBy.TIME_LIMIT
+    is_cut_off = any(number in search.cut_off for number in search.open)
+    is_over = is_cut_off or search.clock.left <= END_OF_TIME * search.limits.seconds
+    return StoppedBy.TIME_LIMIT if is_over else StoppedBy.SEARCH
 
 
 def _heuristics(search: Search, hint: Schedule | None, periods: PeriodicPhase) -> list[tuple[int, Iterator[Candidate]]]:
@@ -328,20 +330,26 @@ def _go_on(search: Search, method: str, ahead: CasesAhead) -> None:
     Each case has an equal part of the time; those that it cuts off divide what the others leave.
     """
     waiting, cut_off = set(range(len(search.cases))), set[int]()
+    unbegun: dict[int, float] = {}  # the time, in seconds, with which no model of a case could be begun
     while search.best and search.clock.left > END_OF_TIME * search.limits.seconds:
         numbers = [number for number in search.open if number in waiting]
         if numbers:
             clock = search.clock.part(ahead.share(search, len(numbers)))
+            search.cut_off.discard(numbers[0])
             if not ahead.took(search, numbers[0]):
                 ahead.send(search, numbers[1:], clock.left)
                 _search_case(search, numbers[0], clock, method)
             waiting.remove(numbers[0])
             if clock.seconds > PART_USED * clock.limit:
                 cut_off.add(numbers[0])
-        elif cut_off:
-            waiting, cut_off = cut_off, set()
+            elif numbers[0] in search.cut_off:
+                unbegun[numbers[0]] = clock.limit
         else:
-            return
+            share = ahead.share(search, len(cut_off) + len(unbegun))
+            waiting = cut_off | {number for number, seconds in unbegun.items() if share > seconds}
+            if not waiting:
+                return
+            cut_off, unbegun = set(), {}
 
 
 def _search_case(search: Search, number: int, clock: Clock, method: str) -> None:
