@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import nullcontext
 from dataclasses import replace
 from fractions import Fraction
@@ -178,6 +178,12 @@ class Search:
         names = sorted(self.named, key=lambda name: (self.named[name], name))
         best = self.best.source if self.best else ""
         return {name: plain(self.named[name]) for name in names if name != best}
+
+    def add_named(self, named: Mapping[str, Fraction], value: int) -> None:
+        """Take note of named schedules of a value, in ticks, that were made elsewhere, with the memory they hold."""
+        if self.best is not None and value == self.value:
+            for name, memory in named.items():
+                self.named[name] = min(memory, self.named.get(name, memory))
 
     def raise_bound(self, number: int, bound: Bound) -> None:
         """Take note of a bound on the objective of a case."""

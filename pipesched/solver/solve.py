@@ -33,6 +33,7 @@ from pipesched.solver.periodic.phase import PeriodicPhase, can_repeat
 from pipesched.solver.placements import placed
 from pipesched.solver.polish import SOURCE as POLISHING
 from pipesched.solver.polish import polish as lower_memory
+from pipesched.solver.portfolios_ahead import PortfoliosAhead
 from pipesched.solver.saving import SavingCase
 from pipesched.solver.search import Listener, Search
 from pipesched.words import Status, StoppedBy
@@ -41,7 +42,8 @@ if TYPE_CHECKING:
     from concurrent.futures import Executor
 
 MOST_SECONDS = 1_000_000
-MOST_WORKERS, MOST_SEED = 1_000, 2**31 - 1
+CLOSING = 0.3  # seconds to end processes
+MOST_WORKERS, MOST_JOBS, MOST_SEED = 1_000, 1_000, 2**31 - 1
 BOUND_PART = 0.3  # of the time limit, at most
 BOUND_LEAST = 0.05  # seconds of each case, even when the time is up: enough for bounds of a single microbatch
 PORTFOLIO_PART = 0.25  # of the time limit, at most
@@ -71,6 +73,7 @@ def solve(
     polish: bool = True,
     listener: Listener | None = None,
     stop: StopEvent | None = None,
+    jobs: int = 1,
     executor: Executor | str | None = None,
 ) -> Outcome:
     """Find the schedule with the least objective within the budget, with what is proved about it.
@@ -95,9 +98,11 @@ def solve(
         listener: Called with an Event whenever something better is known; never twice at once. What it raises ends the
             search, and is raised here.
         stop: Set it, from any thread, to end the search with the best schedule so far.
-        executor: What searches placements side by side, once the heuristics have left several: the text of
-            `open_executor`, or what it returns. `workers` are then in it by default a share of the cores, and on a
-            Dask cluster one. What is proved is the same.
+        jobs: Processes of this machine that search placements side by side, this one among them; 0 is one a core. Of
+            large cases they try the heuristics too. `workers` are then by default a share of the cores. What is proved
+            is the same.
+        executor: What does that instead: the text of `open_executor`, or what it returns. On a Dask cluster `workers`
+            are by default one.
 
     Returns:
         An outcome whose `report` says the status, the bound and what it rests on. Ctrl-C counts as `stop`.
@@ -121,7 +126,7 @@ def solve(
         raise ConfigError(
             "has no effect with `method` portfolio, which searches nothing", "workers" if workers else "seed"
         )
-    start, runs = _schedule_of(hint), chosen(executor)
+    start, runs = _schedule_of(hint), chosen(executor, require_whole(jobs, "jobs", most=MOST_JOBS))
     fitting = feasible(placed(problem, placement), allowed)
     cases: list[Case] = [
         SavingCase(settled, objective, allowed) if any(allowed) else KeepingCase(settled, objective)
@@ -133,6 +138,8 @@ def solve(
     is_polished = require_flag(polish, "polish")
     periods = PeriodicPhase(search, method)
     with lent(runs, FEWEST_OPERATIONS) as pool:
+        if pool is not None and isinstance(runs, str):
+            clock.limit = max(clock.limit - CLOSING, clock.limit / 2)
         stopped_by = _run(search, method, start, pool, periods, is_polished=is_polished)
     if search.best is None:
         raise NoSchedule("stopped before any schedule was found")
@@ -181,7 +188,11 @@ def _run(
 ) -> StoppedBy:
     """Go through all steps until one of them closes the gap, then lower the memory; return what ended them."""
     try:
-        left = _heuristics(search, hint, periods)
+        portfolios = PortfoliosAhead(pool, _try_portfolio)
+        try:
+            left = _heuristics(search, hint, periods, portfolios)
+        finally:
+            portfolios.close()
         periods.go_on()
         if method not in {"portfolio", "periodic"}:
             ahead = CasesAhead(pool, partial(_search_case, method=method))
@@ -210,7 +221,9 @@ def _stopped_by(search: Search) -> StoppedBy:
     return StoppedBy.TIME_LIMIT if is_over else StoppedBy.SEARCH
 
 
-def _heuristics(search: Search, hint: Schedule | None, periods: PeriodicPhase) -> list[tuple[int, Iterator[Candidate]]]:
+def _heuristics(
+    search: Search, hint: Schedule | None, periods: PeriodicPhase, ahead: PortfoliosAhead
+) -> list[tuple[int, Iterator[Candidate]]]:
     """Bound every case, then try the hint, then the portfolio until a bound is met or its time is up.
 
     On large cases, where some algorithms take long, the first rounds of the search for periods come before them.
@@ -225,6 +238,8 @@ def _heuristics(search: Search, hint: Schedule | None, periods: PeriodicPhase) -
     if hint is not None:
         _take_hint(search, hint)
     order = _heuristic_order(search)
+    ahead.send(search, [number for number in order if number in search.open][1:])
+    order = ahead.last(order)
     if _size(search) > LARGE:
         periods.begin()
     for number in order:
@@ -233,16 +248,22 @@ def _heuristics(search: Search, hint: Schedule | None, periods: PeriodicPhase) -
             break
         named = case.named_candidates()
         left.append((number, named))
-        if search.best is None or number in search.open:
-            search.at(f"portfolio, {case.name}")
-            search.try_all(number, named, search.clock, heuristic=True)
-            seconds = PORTFOLIO_PART * search.limits.seconds - search.clock.seconds
-            if search.best is None:
-                seconds = search.clock.left
-            search.try_all(number, case.ruled_candidates(), search.clock.part(seconds), heuristic=True)
+        if (search.best is None or number in search.open) and not ahead.took(search, number):
+            _try_portfolio(search, number, named)
     if search.best is None:
         take_first(search)
     return left
+
+
+def _try_portfolio(search: Search, number: int, named: Iterator[Candidate] | None = None) -> None:
+    """Try the named algorithms of a case, for which there is all the time, and then rules of list scheduling."""
+    case = search.cases[number]
+    search.at(f"portfolio, {case.name}")
+    search.try_all(number, case.named_candidates() if named is None else named, search.clock, heuristic=True)
+    seconds = PORTFOLIO_PART * search.limits.seconds - search.clock.seconds
+    if search.best is None:
+        seconds = search.clock.left
+    search.try_all(number, case.ruled_candidates(), search.clock.part(seconds), heuristic=True)
 
 
 def _size(search: Search) -> int:
@@ -337,8 +358,10 @@ def _go_on(search: Search, method: str, ahead: CasesAhead) -> None:
             clock = search.clock.part(ahead.share(search, len(numbers)))
             search.cut_off.discard(numbers[0])
             if not ahead.took(search, numbers[0]):
+                given, search.limits = search.limits, ahead.limits(search.limits, len(numbers))
                 ahead.send(search, numbers[1:], clock.left)
                 _search_case(search, numbers[0], clock, method)
+                search.limits = given
             waiting.remove(numbers[0])
             if clock.seconds > PART_USED * clock.limit:
                 cut_off.add(numbers[0])
