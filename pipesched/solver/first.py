@@ -62,9 +62,7 @@ def first_candidates(case: Case) -> Iterator[Candidate]:
         is_linear = len(lines) == 1 and _is_linear(case)
         source = "1f1b within the budget" if is_linear else f"groups of {together}"
         orders = _one_forward_one_backward(case, lines[0]) if is_linear else _in_groups(case, lines, together)
-        schedule = case.adopted(schedule_plan(case.problem, Plan(case.index, orders)))
-        if schedule is not None:
-            yield Candidate(source, schedule)
+        yield Candidate(source, schedule_plan(case.problem, Plan(case.index, orders)))
     quick = case.quick_candidate()
     if quick is not None:
         yield quick

@@ -69,8 +69,6 @@ class KeepingCase(Case):
         if not set(schedule.plan.index.letters) <= set(COMPUTATION_LETTERS):
             return None
         plan = refined(schedule.plan, self.index.letters, self.problem.stages)
-        if plan is schedule.plan and schedule.problem is self.problem:
-            return schedule
         return None if plan is None else schedule_plan(self.problem, plan)
 
     def replay(self, starts: Sequence[int]) -> Schedule:
