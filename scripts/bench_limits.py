@@ -108,7 +108,9 @@ def measured(name: str, values: dict[str, Any], limit: float, options: argparse.
         form = ["--json"] if options.json else []
         jobs = ["--jobs", str(options.jobs)] if options.jobs != 1 else []
         output, used, cpu = run([sys.executable, "-m", "pipesched", *words, *form, *jobs], environment)
-        solver = json.loads(output)["solver"] if options.json else {"gap": 0.0, "stopped_by": "-"}
+        solver: dict[str, Any] = {"gap": 0.0, "stopped_by": "-"}
+        if options.json:
+            solver = json.loads(output)["solver"]
         return Row(name, operations, limit, used, cpu, solver["gap"], solver["stopped_by"])
     settings = {"time_limit": limit, "method": options.method, "jobs": options.jobs}
     if options.cpu:

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
-from functools import partial
 from threading import Event as StopEvent
 from typing import TYPE_CHECKING
 
@@ -23,9 +22,7 @@ from pipesched.pipeline.kinds import Allowed
 from pipesched.pipeline.problem import Problem, require_offload, require_problem, require_recompute
 from pipesched.pipeline.schedule import Schedule
 from pipesched.solver.candidate import Candidate
-from pipesched.solver.case import OBJECTIVES, Case, Improvement
-from pipesched.solver.cases_ahead import CasesAhead
-from pipesched.solver.exact import prove
+from pipesched.solver.case import OBJECTIVES, Case
 from pipesched.solver.feasible import feasible
 from pipesched.solver.first import take_first
 from pipesched.solver.keeping import KeepingCase
@@ -36,6 +33,7 @@ from pipesched.solver.polish import polish as lower_memory
 from pipesched.solver.portfolios_ahead import PortfoliosAhead
 from pipesched.solver.saving import SavingCase
 from pipesched.solver.search import Listener, Search
+from pipesched.solver.turns import END_OF_TIME, LARGE, search_in_turn
 from pipesched.words import Status, StoppedBy
 
 if TYPE_CHECKING:
@@ -50,9 +48,6 @@ PORTFOLIO_PART = 0.25  # of the time limit, at most
 TIES_PART, POLISH_PART = 0.1, 0.1  # of the time limit, at most, once the best value is known
 TIES_LEAST = 2.0  # seconds that ties may take, or as long as the search took
 SLOW = 1_000  # operations from which some algorithms take seconds
-SMALL, LARGE = 300, 3_500  # operations: up to which CP-SAT needs no better schedule first; from which it cannot prove
-END_OF_TIME = 0.02  # of the time limit: with less than that left, it was the limit that ended a search
-PART_USED = 0.9  # of the time that a case was given: with more than that used, its time was up
 METHODS = ("auto", "portfolio", "periodic", "cpsat", "improve")
 
 
@@ -195,11 +190,7 @@ def _run(
             portfolios.close()
         periods.go_on()
         if method not in {"portfolio", "periodic"}:
-            ahead = CasesAhead(pool, partial(_search_case, method=method))
-            try:
-                _go_on(search, method, ahead)
-            finally:
-                ahead.close()
+            search_in_turn(search, method, pool)
         stopped_by = _stopped_by(search)
         _break_ties(search, left)
         if is_polished and method != "portfolio":
@@ -343,64 +334,6 @@ def _take_hint(search: Search, hint: Schedule) -> None:
                 search.offer(number, Candidate("hint", schedule))
                 return
     raise ConfigError("is no schedule of this model on a placement that is tried here", "hint")
-
-
-def _go_on(search: Search, method: str, ahead: CasesAhead) -> None:
-    """Search open cases, the most promising first, until none is open, or the time is up.
-
-    Each case has an equal part of the time; those that it cuts off divide what the others leave.
-    """
-    waiting, cut_off = set(range(len(search.cases))), set[int]()
-    unbegun: dict[int, float] = {}  # the time, in seconds, with which no model of a case could be begun
-    while search.best and search.clock.left > END_OF_TIME * search.limits.seconds:
-        numbers = [number for number in search.open if number in waiting]
-        if numbers:
-            clock = search.clock.part(ahead.share(search, len(numbers)))
-            search.cut_off.discard(numbers[0])
-            if not ahead.took(search, numbers[0]):
-                given, search.limits = search.limits, ahead.limits(search.limits, len(numbers))
-                ahead.send(search, numbers[1:], clock.left)
-                _search_case(search, numbers[0], clock, method)
-                search.limits = given
-            waiting.remove(numbers[0])
-            if clock.seconds > PART_USED * clock.limit:
-                cut_off.add(numbers[0])
-            elif numbers[0] in search.cut_off:
-                unbegun[numbers[0]] = clock.limit
-        else:
-            share = ahead.share(search, len(cut_off) + len(unbegun))
-            waiting = cut_off | {number for number, seconds in unbegun.items() if share > seconds}
-            if not waiting:
-                return
-            cut_off, unbegun = set(), {}
-
-
-def _search_case(search: Search, number: int, clock: Clock, method: str) -> None:
-    """Search one case: small ones by CP-SAT, which alone proves; on large ones local search is better."""
-    case = search.cases[number]
-    size, improvements = case.index.size, case.improvements
-    for improvement in improvements:
-        is_last = improvement is improvements[-1]
-        if method == "cpsat" or (method == "auto" and is_last and size <= SMALL):
-            continue
-        share = 1.0 if is_last and (method == "improve" or size > LARGE) else improvement.part
-        _improve(search, number, improvement, clock.part(share * clock.left))
-    searches = not improvements or method == "cpsat" or size <= LARGE
-    if searches and number in search.open and not clock.is_over:
-        search.at(f"CP-SAT, {case.name}")
-        try:
-            with under(clock):
-                prove(search, number, clock)
-        except TimeIsUp:
-            return
-
-
-def _improve(search: Search, number: int, improvement: Improvement, clock: Clock) -> None:
-    case, own = search.cases[number], search.candidates[number]
-    if own is None or own.schedule.plan.pairs:
-        return
-    search.at(f"{improvement.name}, {case.name}")
-    search.try_all(number, improvement.search(case, own.schedule, search.limits, clock), clock)
 
 
 def _outcome(search: Search, stopped_by: StoppedBy, periods: PeriodicPhase) -> Outcome:

@@ -40,7 +40,7 @@ print(outcome.report.source, outcome.report.bound, [*map(list, outcome.schedule.
 )
 def test_the_same_seed(settings: dict[str, Any]) -> None:
     """Orders, times, source and bound."""
-    seed = {} if settings.get("method") == "portfolio" else {"workers": 1, "seed": 5}
+    seed: dict[str, Any] = {} if settings.get("method") == "portfolio" else {"workers": 1, "seed": 5}
     problem = pipesched.make_problem(**SMALL)
     first, again = (pipesched.solve(problem, jobs=1, time_limit=600, **seed, **settings) for _ in range(2))
     assert first.report is not None
