@@ -36,7 +36,7 @@ def command(
     which keeps two copies of the weights. Ctrl-C ends the search with the best schedule so far.
     """
     from pipesched.cli.output import answer_schedule, refuse_chart_options
-    from pipesched.cli.reading import note_halves
+    from pipesched.cli.reading import note_halves, note_on_stderr
     from pipesched.cli.words import with_config
 
     problem = with_config(problem, file)
@@ -53,6 +53,8 @@ def command(
         return
     outcome = _searched(config.problem, given, search)
     note_halves(problem, assumed=assumed, outcomes=[outcome])
+    if screen.as_json and outcome.schedule.plan.note:
+        note_on_stderr(outcome.schedule.plan.note)
     answer_schedule(outcome, chart, target, screen, config.problem, timing=not search.quiet, most_classified=classified)
 
 

@@ -140,7 +140,7 @@ def frontier(
         One point for each budget that buys a shorter schedule, each with its bound.
 
     Raises:
-        NoSchedule: Nothing fits the budget, or no point was found in time, or before it was stopped.
+        NoSchedule: Nothing fits the budget, or no point was found before it was stopped.
         ConfigError: A bad argument, or two that do not go together; its `key` is the parameter.
     """
     allowed = Allowed(offload, recompute)

@@ -76,9 +76,11 @@ def solve(
     Args:
         problem: What to schedule.
         objective: "makespan", or "span" (Zero Bubble's cost: an iteration's time when iterations tile).
-        time_limit: Seconds until the best so far is taken.
+        time_limit: Seconds until the best so far is returned, checked. Only a first schedule may take longer, one of
+            hundreds of thousands of operations: then the plan's `note` says so.
         gap: Relative gap to the bound that is good enough.
-        workers: Threads of CP-SAT; 0: one a core. One worker and a seed repeat the answer, unless the time ends it.
+        workers: Threads of CP-SAT; 0: one a core. One worker and one job repeat the answer of a seed, unless the time
+            ends the search.
         seed: Seed of the search.
         placement: Names of placements to choose from, where the problem leaves it open; default: all that suit the
             stages but bidirectional, which keeps two copies of the weights.
@@ -92,7 +94,7 @@ def solve(
             less memory.
         listener: Called with an Event whenever something better is known; never twice at once. What it raises ends the
             search, and is raised here.
-        stop: Set it, from any thread, to end the search with the best schedule so far.
+        stop: Set it, from any thread, to cancel the search: the best schedule so far is returned at once.
         jobs: Processes of this machine that search placements side by side, this one among them; 0 is one a core. Of
             large cases they try the heuristics too. `workers` are then by default a share of the cores. What is proved
             is the same.
@@ -103,7 +105,7 @@ def solve(
         An outcome whose `report` says the status, the bound and what it rests on. Ctrl-C counts as `stop`.
 
     Raises:
-        NoSchedule: Nothing fits the budget, or nothing was found in time, or before it was stopped.
+        NoSchedule: Nothing fits the budget, or nothing was found before it was stopped.
         ConfigError: A bad argument, or two that do not go together; its `key` is the parameter.
     """
     require_problem(problem)
