@@ -39,6 +39,14 @@ print(json.dumps({"used": now() - begin, "value": report.value, "gap": report.ga
                   "stopped_by": str(report.stopped_by), "source": report.source}))
 """
 
+COMMAND_BY_CPU = """
+import time
+import pipesched.cli.time_left, pipesched.core.clock
+pipesched.cli.time_left.monotonic = pipesched.core.clock.monotonic = time.process_time
+from pipesched.__main__ import main
+main()
+"""
+
 
 class Row(NamedTuple):
     """A case and a limit, with the seconds and the processor's seconds that it used, and what ended it."""
@@ -107,7 +115,10 @@ def measured(name: str, values: dict[str, Any], limit: float, options: argparse.
         words = ["solve", *as_options(values), "--time-limit", str(limit), "--quiet", "--method", options.method]
         form = ["--json"] if options.json else []
         jobs = ["--jobs", str(options.jobs)] if options.jobs != 1 else []
-        output, used, cpu = run([sys.executable, "-m", "pipesched", *words, *form, *jobs], environment)
+        start = ["-c", COMMAND_BY_CPU] if options.cpu else ["-m", "pipesched"]
+        more = ["--workers", "1"] if options.cpu else []
+        output, used, cpu = run([sys.executable, *start, *words, *form, *jobs, *more], environment)
+        used = cpu if options.cpu else used
         solver: dict[str, Any] = {"gap": 0.0, "stopped_by": "-"}
         if options.json:
             solver = json.loads(output)["solver"]

@@ -8,8 +8,8 @@ from __future__ import annotations
 
 from time import monotonic, process_time
 
-FIRST_LINE = 0.12  # seconds to load what draws and prints
-CHART, DOCUMENT = 2.5e-6, 8e-6  # seconds an operation: to draw it, to write it into a document
+FIRST_LINE = 0.2  # seconds to load what draws and prints
+CHART, DOCUMENT = 4e-6, 8e-6  # seconds an operation: to draw it, to write it into a document
 CLASSES = 2e-5  # seconds an operation to classify idle time
 CLASSES_PART, CLASSES_LEAST = 0.05, 0.1  # of the time limit, and in seconds, for that
 LEAST = 1e-3  # seconds for a search, since a limit must be more than 0: then its first schedule is the answer
