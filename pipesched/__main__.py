@@ -6,6 +6,8 @@ import gc
 import os
 import sys
 
+from pipesched.cli.time_left import begin
+
 
 def main() -> None:
     """Run the command line, and end the process at once when it is done.
@@ -13,6 +15,7 @@ def main() -> None:
     A command runs for a moment: collecting garbage, and freeing a million operations one by one at the end, would take
     longer than drawing them.
     """
+    begin()
     _open_streams()
     gc.set_threshold(100_000)
     status: object = 0

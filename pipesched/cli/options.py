@@ -112,7 +112,13 @@ ALGORITHM: Group = tuple(
 )
 SEARCH: Group = (
     _text("objective", "--objective", "what to minimize: makespan (default) or span", _SEARCH, "NAME"),
-    _text("time_limit", "--time-limit", "seconds until the best so far is taken; default 60", _SEARCH, "SECONDS"),
+    _text(
+        "time_limit",
+        "--time-limit",
+        "seconds for the whole command, with the best so far; default 60",
+        _SEARCH,
+        "SECONDS",
+    ),
     _text("gap", "--gap", "relative gap to the bound that is good enough; default 0", _SEARCH, "FRACTION"),
     _text("workers", "--workers", "threads of CP-SAT; default: one a core", _SEARCH, "N"),
     _text("seed", "--seed", "seed of the search; with --workers 1 it repeats the answer", _SEARCH, "N"),

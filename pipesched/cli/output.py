@@ -89,11 +89,18 @@ def chart_of(outcome: Outcome, view: View, screen: Screen, **more: Any) -> Gantt
 
 
 def print_schedule(
-    outcome: Outcome, chart: ChartOptions, screen: Screen, given: Problem | None = None, *, timing: bool = True
+    outcome: Outcome,
+    chart: ChartOptions,
+    screen: Screen,
+    given: Problem | None = None,
+    *,
+    timing: bool = True,
+    most_classified: int = MOST_CLASSIFIED,
 ) -> None:
     """Print the JSON document of a schedule, or heading, chart and summary.
 
-    `given` is the problem before it was fused; `timing` says how long a solve took.
+    `given` is the problem before it was fused; `timing` says how long a solve took. Of more than `most_classified`
+    operations idle time is not classified.
     """
     if screen.as_json:
         from pipesched.file_formats.schedule_json import document
@@ -111,17 +118,19 @@ def print_schedule(
     console.print(summary(outcome, brief=console.width < 80, timing=timing, memory=memory, spell=spell))
     console.print()
     console.print(sentence(outcome.metrics, outcome.problem.time_unit))
-    print_where_idle(console, outcome)
+    print_where_idle(console, outcome, most_classified=most_classified)
     if outcome.schedule.plan.note:
         console.print(f"note: {spell(outcome.schedule.plan.note)}")
 
 
-def print_where_idle(console: Console, outcome: Outcome, name: str = "") -> None:
+def print_where_idle(
+    console: Console, outcome: Outcome, name: str = "", *, most_classified: int = MOST_CLASSIFIED
+) -> None:
     """Print where the idle time of a schedule goes, and what says more about it; `name` says whose it is."""
     schedule = outcome.schedule
     if not any(schedule.idle_ticks):
         return
-    if schedule.plan.index.size > MOST_CLASSIFIED:
+    if schedule.plan.index.size > most_classified:
         console.print("`pipesched explain` says where idle time goes, and why.")
         return
     from pipesched.reasons.idle import idle_by_class
@@ -132,7 +141,14 @@ def print_where_idle(console: Console, outcome: Outcome, name: str = "") -> None
 
 
 def answer_schedule(
-    outcome: Outcome, chart: ChartOptions, target: Target, screen: Screen, given: Problem | None, *, timing: bool = True
+    outcome: Outcome,
+    chart: ChartOptions,
+    target: Target,
+    screen: Screen,
+    given: Problem | None,
+    *,
+    timing: bool = True,
+    most_classified: int = MOST_CLASSIFIED,
 ) -> None:
     """Write a schedule to the target file, if there is one, and print it as `print_schedule` does.
 
@@ -143,7 +159,7 @@ def answer_schedule(
     if chart.given():
         chart.require_drawable(outcome.schedule)
     save(outcome, SCHEDULE, target, chart.view() if target.path else None)
-    print_schedule(outcome, chart, screen, given, timing=timing)
+    print_schedule(outcome, chart, screen, given, timing=timing, most_classified=most_classified)
 
 
 def target_format(target: Target, kind: str) -> Format | None:

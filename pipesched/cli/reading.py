@@ -76,6 +76,11 @@ def note_halves(source: ProblemSource, *, assumed: bool, outcomes: Iterable[Outc
         print(f"pipesched: note: {spell(note) if source.config is None else note}", file=sys.stderr)
 
 
+def note_on_stderr(note: str) -> None:
+    """Say on stderr what a document has no place for."""
+    print(f"pipesched: note: {spell(note)}", file=sys.stderr)
+
+
 def note_other_models(sweep: Sweep) -> None:
     """Say on stderr that the values of a sweep train models of other sizes, where they do."""
     from pipesched.pipeline.doubts import other_models

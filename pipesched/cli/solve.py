@@ -7,13 +7,15 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from pipesched.cli.chart_options import ChartOptions
-from pipesched.cli.options import ProblemSource, Screen, SearchOptions, Target
+from pipesched.cli.options import MOST_SECONDS, ProblemSource, Screen, SearchOptions, Target
 
 if TYPE_CHECKING:
     from pipesched.config.load import Config
     from pipesched.outcome import Outcome
     from pipesched.pipeline.problem import Problem
     from pipesched.solver.frontier import Frontier
+
+SECONDS = 60.0  # of a solve, by default
 
 
 def command(
@@ -34,7 +36,7 @@ def command(
     which keeps two copies of the weights. Ctrl-C ends the search with the best schedule so far.
     """
     from pipesched.cli.output import answer_schedule, refuse_chart_options
-    from pipesched.cli.reading import note_halves
+    from pipesched.cli.reading import note_halves, note_on_stderr
     from pipesched.cli.words import with_config
 
     problem = with_config(problem, file)
@@ -42,15 +44,47 @@ def command(
     config, settings = _given(problem, search)
     settings["executor"] = executor
     assumed = config.assumes_halves and not search.quiet
+    given, classified = _limited(config.problem, settings, search, target, screen)
     if search.frontier:
         refuse_chart_options(chart, "--frontier")
-        found = _searched(config.problem, settings, search)
+        found = _searched(config.problem, given, search)
         note_halves(problem, assumed=assumed, outcomes=(point.outcome for point in found))
         _show_frontier(found, chart, target, screen)
         return
-    outcome = _searched(config.problem, settings, search)
+    outcome = _searched(config.problem, given, search)
     note_halves(problem, assumed=assumed, outcomes=[outcome])
-    answer_schedule(outcome, chart, target, screen, config.problem, timing=not search.quiet)
+    if screen.as_json and outcome.schedule.plan.note:
+        note_on_stderr(outcome.schedule.plan.note)
+    answer_schedule(outcome, chart, target, screen, config.problem, timing=not search.quiet, most_classified=classified)
+
+
+def _limited(
+    problem: Problem, settings: dict[str, Any], search: SearchOptions, target: Target, screen: Screen
+) -> tuple[dict[str, Any], int]:
+    """Return the settings with what the time limit of the command leaves to the search, and how much is classified.
+
+    That is the number of operations up to which idle time is. A limit that is none is left for the search to refuse.
+    """
+    from pipesched.cli.output import MOST_CLASSIFIED
+    from pipesched.cli.time_left import left_for_search, most_classified
+    from pipesched.pipeline.kinds import computation_letters
+
+    limit = settings.get("time_limit", SECONDS)
+    if not 0 < limit <= MOST_SECONDS:
+        return settings, MOST_CLASSIFIED
+    split = settings.get("split_backward")
+    kinds = len(computation_letters(problem.costs.split if split is None else split))
+    operations = kinds * problem.stages * problem.microbatches
+    classified = min(most_classified(limit), MOST_CLASSIFIED)
+    shown = not (screen.as_json or search.frontier)
+    left = left_for_search(
+        limit,
+        0 if search.frontier else operations,
+        documents=screen.as_json + (target.path is not None),
+        chart=shown,
+        classes=shown and operations <= classified,
+    )
+    return {**settings, "time_limit": left}, classified
 
 
 def _searched(given: Problem, settings: dict[str, Any], search: SearchOptions) -> Any:

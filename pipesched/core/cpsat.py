@@ -10,6 +10,7 @@ from math import ceil, gcd, inf
 from threading import Event, Lock, Thread
 from typing import Any, NamedTuple
 
+from pipesched.core.clock import look
 from pipesched.core.loading import load
 
 WORDS = {"OPTIMAL": "optimal", "FEASIBLE": "feasible", "INFEASIBLE": "infeasible"}
@@ -52,6 +53,7 @@ class Model:
 
     def task(self, duration: int, earliest: int, latest: int) -> int:
         """Add a task that starts in [earliest, latest], and return its number, counted from 0."""
+        look()
         start = self.model.new_int_var(earliest, latest, "")
         self.starts.append(start)
         self.durations.append(duration)
@@ -64,6 +66,7 @@ class Model:
 
     def after(self, before: int, after: int, lag: int = 0) -> None:
         """Start `after` at least `lag` ticks after the end of `before`."""
+        look()
         self.model.add(self.starts[after] >= self.end(before) + lag)
 
     def one_at_a_time(self, tasks: Iterable[int]) -> None:

@@ -23,6 +23,7 @@ from pipesched.errors import NoSchedule
 from pipesched.names import look_up
 
 UNSTARTED = -1
+SELDOM = 0x1F  # a mask, as EVERY: what is safe takes as long to find as many steps of others
 Entry = tuple[float, int, int]  # (priority, tie, task)
 
 
@@ -77,6 +78,7 @@ class _Engine:
     def __init__(self, graph: TaskGraph, priority: Sequence[float], tie: Tie, memory: MemoryPools) -> None:
         self.graph, self.priority, self.tie, self.memory = graph, priority, tie, memory
         self.safe = memory if isinstance(memory, SafePools) else None
+        self.every = SELDOM if self.safe else EVERY
         self.starts = [UNSTARTED] * len(graph)
         self.units = [0] * len(graph)
         self.picked: list[int] = []
@@ -100,7 +102,7 @@ class _Engine:
             now = min(events[0][0] for events in (self.ends, self.arrivals) if events)
             self._settle(now)
             while (entry := self._least()) is not None:
-                if not len(self.picked) & EVERY:
+                if not len(self.picked) & self.every:
                     look()
                 self._start(entry[2], now)
                 self._settle(now)  # a task of no length has ended already

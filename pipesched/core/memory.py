@@ -7,6 +7,7 @@ from collections.abc import Iterable, Sequence
 from heapq import heapify, heappop, heappush
 from math import inf
 
+from pipesched.core.clock import EVERY, look, watched
 from pipesched.core.tasks import TaskGraph
 
 
@@ -79,11 +80,12 @@ class SafePools(MemoryPools):
         self.unfinished = [0] * jobs
         self.begun: list[int] = []
         self.next_job = 0
-        for task in _givers_first(graph):
+        for task in watched(_givers_first(graph)):
             self.unfinished[owners[task]] += 1
             if self.takes[task] or self.gives[task]:
                 self.left[owners[task]][self.pools[task]].append(task)
         for job in range(jobs):
+            look()
             for pool in range(pools):
                 self._claim(job, pool)
 
@@ -164,8 +166,10 @@ def _givers_first(graph: TaskGraph) -> list[int]:
     waiting = [len(before) for before in graph.predecessors]
     ready = [(graph.takes[task] > 0, task) for task, count in enumerate(waiting) if not count]
     heapify(ready)
-    order = []
+    order: list[int] = []
     while ready:
+        if not len(order) & EVERY:
+            look()
         task = heappop(ready)[1]
         order.append(task)
         for after, _ in graph.successors[task]:

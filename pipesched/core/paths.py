@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from pipesched.core.clock import EVERY, look
+from pipesched.core.clock import EVERY, look, watched
 from pipesched.core.tasks import TaskGraph
 from pipesched.errors import InvalidSchedule
 
@@ -31,7 +31,7 @@ def heads(graph: TaskGraph) -> list[int]:
     """Return the earliest start (ASAP) of each task in ticks, by its longest path of predecessors."""
     start = [0] * len(graph)
     durations, successors = graph.durations, graph.successors
-    for task in topological_order(graph):
+    for task in watched(topological_order(graph)):
         end = start[task] + durations[task]
         for after, lag in successors[task]:
             if start[after] < end + lag:
@@ -43,7 +43,7 @@ def tails(graph: TaskGraph) -> list[int]:
     """Return the ticks that must pass between the end of each task and the end of the schedule (longest path)."""
     tail = list(graph.deliveries) or [0] * len(graph)
     durations, predecessors = graph.durations, graph.predecessors
-    for task in reversed(topological_order(graph)):
+    for task in watched(topological_order(graph)[::-1]):
         whole = tail[task] + durations[task]
         for before, lag in predecessors[task]:
             if tail[before] < whole + lag:
@@ -55,7 +55,7 @@ def longest_path(graph: TaskGraph, source: int, target: int) -> int:
     """Return the ticks from the start of `source` to the end of `target` along the longest path; -1 without a path."""
     longest = [-1] * len(graph)
     longest[source] = graph.durations[source]
-    for task in topological_order(graph):
+    for task in watched(topological_order(graph)):
         if longest[task] >= 0:
             for after, lag in graph.successors[task]:
                 longest[after] = max(longest[after], longest[task] + lag + graph.durations[after])

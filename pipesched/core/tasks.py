@@ -13,7 +13,7 @@ from functools import cached_property
 from math import gcd
 from typing import NamedTuple
 
-from pipesched.core.clock import look
+from pipesched.core.clock import look, watched
 
 NOWHERE = -1  # the resource of a task that occupies nothing
 
@@ -79,7 +79,7 @@ class TaskGraph:
     @cached_property
     def predecessors(self) -> list[list[tuple[int, int]]]:
         """For each task, the (task, lag) pairs that it waits for."""
-        table: list[list[tuple[int, int]]] = [[] for _ in self.durations]
+        table: list[list[tuple[int, int]]] = [[] for _ in watched(self.durations)]
         for before, after, lag in self.arrows():
             table[after].append((before, lag))
         return table
@@ -87,7 +87,7 @@ class TaskGraph:
     @cached_property
     def successors(self) -> list[list[tuple[int, int]]]:
         """For each task, the (task, lag) pairs that wait for it."""
-        table: list[list[tuple[int, int]]] = [[] for _ in self.durations]
+        table: list[list[tuple[int, int]]] = [[] for _ in watched(self.durations)]
         for before, after, lag in self.arrows():
             table[before].append((after, lag))
         return table

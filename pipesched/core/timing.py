@@ -48,6 +48,7 @@ def _positions(size: int, orders: Sequence[Sequence[int]]) -> tuple[list[int], l
     """Return the machine of each task, and its position in that machine's order."""
     machine, position = [_NONE] * size, [_NONE] * size
     for number, order in enumerate(orders):
+        look()
         for entry, task in enumerate(order):
             machine[task] = number
             position[task] = entry
@@ -68,6 +69,7 @@ class _WaitTable:
         self.several: dict[int, list[tuple[int, int]]] = {}
         has_wait = bytearray(len(machine))
         for edge in edges:
+            look()
             before, after = _slice(edge.before), _slice(edge.after)
             absent = not complete and _NONE in machine[after]
             inside = not absent and not edge.lag and machine[before] == machine[after]

@@ -25,6 +25,8 @@ class LocalExecutor(Executor):
     process dies then too has WorkerDied as its exception. Leaving a `with` block by an exception ends what runs.
     """
 
+    shares_cores = True  # with this process
+
     def __init__(self, workers: int) -> None:
         self.workers, self.cores_each = workers, max(cores() // workers, 1)
         self._events: Events = SimpleQueue()

@@ -94,6 +94,19 @@ def workers_of(executor: Executor | None) -> int:
     return 1 if executor is None else int(getattr(executor, "workers", cores()))
 
 
+def others_at_a_time(executor: Executor) -> int:
+    """Return how many calls an executor may run at a time beside a piece of work in this process.
+
+    Processes that share the cores of this machine are one less than the executor has.
+    """
+    return max(workers_of(executor) - shares_cores(executor), 1)
+
+
+def shares_cores(executor: Executor) -> bool:
+    """Return whether what an executor runs uses the cores of this machine, as far as is known."""
+    return bool(getattr(executor, "shares_cores", False))
+
+
 def cores_of_each(executor: Executor) -> int:
     """Return how many cores a call may use in an executor."""
     return int(getattr(executor, "cores_each", 1))

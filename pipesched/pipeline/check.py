@@ -7,11 +7,12 @@ costs less than scheduling; only where a row fails are its operations compared o
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from itertools import accumulate, chain, compress, islice, pairwise, repeat
 from operator import add, ge, gt, lt
 
 from pipesched.checks import shown
+from pipesched.core.clock import look
 from pipesched.display import Displayable
 from pipesched.errors import ConfigError, InvalidSchedule
 from pipesched.pipeline.ops import OpIndex
@@ -48,7 +49,7 @@ def violations(schedule: Schedule) -> Iterator[str]:
     """Yield every rule of a training step that the schedule breaks, one sentence each. The budget is no rule here."""
     for rules in RULES:
         is_broken = False
-        for sentence in chain.from_iterable(rule(schedule) for rule in rules):
+        for sentence in chain.from_iterable(_watched(rule, schedule) for rule in rules):
             is_broken = True
             yield sentence
         if is_broken:
@@ -231,6 +232,7 @@ def _too_early(schedule: Schedule) -> Iterator[str]:
     devices = problem.settled_placement.devices
     forwards, inputs = index.rows("F"), _gradient_ends(schedule)
     for stage in range(problem.stages):
+        look()
         crosses = stage + 1 < problem.stages and devices[stage] != devices[stage + 1]
         hop = problem.ticks.p2p[stage] if crosses else 0
         if stage + 1 < problem.stages:
@@ -295,6 +297,7 @@ def replayed_peaks(schedule: Schedule) -> list[int]:
     problem, count = schedule.problem, schedule.problem.microbatches
     changes: list[list[tuple[int, int]]] = [[] for _ in range(problem.devices)]
     for stage in range(problem.stages):
+        look()
         for microbatches in (range(count // 2), range(count // 2, count)):  # halves, for bidirectional placements
             if microbatches:
                 device = problem.settled_placement.device(stage, microbatches[0], count)
@@ -330,6 +333,11 @@ def _changes(schedule: Schedule, stage: int, microbatches: range) -> Iterator[tu
 def _time(schedule: Schedule, ticks: int) -> int | float:
     """Return ticks in the user's unit."""
     return in_units(ticks, schedule.problem.ticks.per_unit)
+
+
+def _watched(rule: Callable[[Schedule], Iterator[str]], schedule: Schedule) -> Iterator[str]:
+    look()
+    return rule(schedule)
 
 
 RULES = (  # each group assumes the ones before

@@ -13,6 +13,7 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import NamedTuple, TypeVar
 
 from pipesched.checks import require_whole, shown
+from pipesched.core.clock import look
 from pipesched.errors import ConfigError
 from pipesched.pipeline.kinds import (
     COMPUTATION_LETTERS,
@@ -159,6 +160,7 @@ class OpIndex(NamedTuple):
         values: list[T] = []
         for kind in self.letters:
             for stage in range(self.stages):
+                look()
                 values += row(kind, stage)
         return values
 

@@ -95,11 +95,7 @@ def _alone(case: Case, device: int, origin: int) -> Bound:
 
 def _jobs(case: Case, device: int, after: list[int], origin: int) -> list[Job]:
     graph = case.ordered
-    return [
-        Job(case.heads[task] - origin, graph.durations[task], after[task])
-        for task, there in enumerate(graph.resources)
-        if there == device
-    ]
+    return [Job(case.heads[task] - origin, graph.durations[task], after[task]) for task in case.tasks_on[device]]
 
 
 def _tails_on(graph: TaskGraph, device: int) -> list[int]:

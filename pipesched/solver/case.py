@@ -65,10 +65,20 @@ class Case(ABC):
         """The operations of a plain step: F and B, or F, I and W."""
         return OpIndex(self.problem.letters, self.problem.stages, self.problem.microbatches)
 
+    @property
+    def most_operations(self) -> int:
+        """The number of operations of which the exact model has a task each."""
+        return self.index.size
+
     @cached_property
     def graph(self) -> TaskGraph:
         """The rules of the problem alone, in ticks."""
         return lower(self.problem, self.index)
+
+    @cached_property
+    def tasks_on(self) -> list[list[int]]:
+        """The tasks of each device, by their numbers."""
+        return self.graph.by_resource(range(len(self.graph)))
 
     @property
     @abstractmethod

@@ -9,13 +9,15 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from concurrent.futures import Executor, Future, wait
 from copy import copy
+from dataclasses import replace
 from typing import NamedTuple
 
 from pipesched.core.clock import Clock
 from pipesched.core.cpsat import Limits
 from pipesched.errors import WorkerDied
 from pipesched.executors.batches import Answers, Batch
-from pipesched.executors.opening import cores_of_each, workers_of
+from pipesched.executors.opening import cores_of_each, others_at_a_time, shares_cores
+from pipesched.executors.spec import cores
 from pipesched.pipeline.bounds import Bound
 from pipesched.solver.candidate import Candidate
 from pipesched.solver.search import Rank, Search
@@ -25,10 +27,11 @@ SearchCase = Callable[[Search, int, Clock], None]
 
 
 class Found(NamedTuple):
-    """What the search of a case has found: its best schedule, and its bound."""
+    """What the search of a case has found: its best schedule, its bound, and whether time was too short for it."""
 
     candidate: Candidate | None
     bound: Bound
+    is_cut_off: bool
 
 
 class _Call(NamedTuple):
@@ -57,13 +60,25 @@ class CasesAhead:
 
     def share(self, search: Search, cases: int) -> float:
         """Return the seconds for each of so many cases, of which this process and the workers search some at a time."""
-        at_a_time = 1 if self._pool is None else 1 + workers_of(self._pool)
-        return search.clock.left / max(cases / at_a_time, 1)
+        return search.clock.left / max(cases / self._at_a_time, 1)
+
+    @property
+    def _at_a_time(self) -> int:
+        return 1 if self._pool is None else 1 + others_at_a_time(self._pool)
+
+    def limits(self, limits: Limits, cases: int) -> Limits:
+        """Return limits for the search of one of so many cases here: those at a time divide the cores of this machine.
+
+        A number of threads that is given stays.
+        """
+        if limits.workers or self._pool is None or not shares_cores(self._pool):
+            return limits
+        return limits._replace(workers=max(cores() // min(self._at_a_time, cases), 1))
 
     def send(self, search: Search, numbers: Sequence[int], seconds: float) -> None:
         """Let workers search cases from what is known now, each for so many seconds, as far as there are workers."""
         for number in numbers:
-            if self._pool is None or len(self._sent) >= workers_of(self._pool):
+            if self._pool is None or len(self._sent) >= others_at_a_time(self._pool):
                 return
             if number not in self._sent:
                 threads = search.limits.workers or cores_of_each(self._pool)
@@ -88,6 +103,8 @@ class CasesAhead:
             return False  # it is searched here
         found = answers.results[0]
         search.raise_bound(number, found.bound)
+        if found.is_cut_off:
+            search.cut_off.add(number)
         if found.candidate is not None:
             search.offer(number, found.candidate)
         return True
@@ -101,7 +118,8 @@ class CasesAhead:
 def _state(search: Search, limits: Limits) -> Search:
     """Return what is known, without what belongs to this process."""
     state = copy(search)
-    state.limits, state.clock, state.listener = limits, Clock(), None
+    state.cases = [replace(case) for case in search.cases]  # without what they keep of their graphs
+    state.limits, state.clock, state.listener, state.cut_off = limits, Clock(), None, set()
     return state
 
 
@@ -111,4 +129,4 @@ def _searched(call: _Call) -> Found:
     known = search.candidates[number]
     call.search_case(search, number, search.clock)
     candidate = search.candidates[number]
-    return Found(None if candidate is known else candidate, search.bounds[number])
+    return Found(None if candidate is known else candidate, search.bounds[number], number in search.cut_off)

@@ -5,10 +5,21 @@ from __future__ import annotations
 from pipesched.core.clock import Clock
 from pipesched.pipeline.bounds import Bound
 from pipesched.solver.candidate import Candidate
+from pipesched.solver.case import Case
 from pipesched.solver.search import Search
 
 SOURCE = "CP-SAT"
-PRESOLVE = 5e-5  # seconds an operation that CP-SAT takes before it looks at its limit: with less, it does not start
+BEFORE, AFTER = 4e-4, 5e-5  # seconds an operation, before CP-SAT first looks at its limit, and from then to its end
+
+
+def can_begin(case: Case, clock: Clock) -> bool:
+    """Return whether the model of a case can be made, and CP-SAT begin to search, before `clock` is over."""
+    return clock.left > (BEFORE + AFTER) * case.most_operations
+
+
+def seconds_for(case: Case, clock: Clock) -> float:
+    """Return the time limit of CP-SAT with which it ends before `clock` is over."""
+    return max(clock.left - AFTER * case.most_operations, 0.0)
 
 
 def prove(search: Search, number: int, clock: Clock) -> None:
@@ -19,6 +30,9 @@ def prove(search: Search, number: int, clock: Clock) -> None:
     The model has no overlapped pairs; where pairs take less than their parts, its bounds do not count.
     """
     case, own = search.cases[number], search.candidates[number]
+    search.cut_off.add(number)  # unless it comes to its end
+    if not can_begin(case, clock):
+        return
     counts = case.problem.costs.overlap is None
     least = search.bounds[number].ticks
     most = case.most_sought(search.value, least, is_own=search.best is own)
@@ -33,9 +47,9 @@ def prove(search: Search, number: int, clock: Clock) -> None:
         if counts:
             search.raise_bound(number, Bound(quanta * case.quantum, SOURCE))
 
-    if clock.left < PRESOLVE * len(case.graph):
-        return
-    answer = model.solve(search.limits._replace(seconds=clock.left), on_schedule, on_bound)
+    answer = model.solve(search.limits._replace(seconds=seconds_for(case, clock)), on_schedule, on_bound)
+    if answer.status in {"optimal", "infeasible"}:
+        search.cut_off.discard(number)
     if answer.status == "infeasible" and counts:
         search.raise_bound(number, Bound(most + case.quantum, SOURCE))
     elif answer.status != "unknown":

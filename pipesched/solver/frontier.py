@@ -11,7 +11,14 @@ from dataclasses import dataclass, field
 from threading import Event as StopEvent
 from typing import TYPE_CHECKING, Any, overload
 
-from pipesched.checks import require_callable, require_label, require_number, require_sequence, require_type
+from pipesched.checks import (
+    require_callable,
+    require_label,
+    require_number,
+    require_sequence,
+    require_type,
+    require_whole,
+)
 from pipesched.core.clock import Clock
 from pipesched.display import Displayable
 from pipesched.errors import NoSchedule
@@ -29,7 +36,7 @@ from pipesched.solver.feasible import least_budget
 from pipesched.solver.placements import placed
 from pipesched.solver.points import Points
 from pipesched.solver.search import Listener
-from pipesched.solver.solve import MOST_SECONDS
+from pipesched.solver.solve import MOST_JOBS, MOST_SECONDS
 from pipesched.words import Status, StoppedBy
 
 if TYPE_CHECKING:
@@ -113,6 +120,7 @@ def frontier(
     polish: bool = True,
     listener: Listener | None = None,
     stop: StopEvent | None = None,
+    jobs: int = 1,
     executor: Executor | str | None = None,
 ) -> Frontier:
     """Find the best schedules by rising budget, the same for every device.
@@ -123,15 +131,16 @@ def frontier(
             `recompute`, `method`, `polish` and `listener` as for `solve`, at each point.
         time_limit: Seconds for all points together.
         stop: Set it, from any thread, to end the search with the points so far, as Ctrl-C does.
-        executor: What solves budgets ahead of their turn, once the highest is solved here: the text of `open_executor`,
-            or what it returns. `workers` are then by default a share of the cores, and on a Dask cluster one. Points
-            that are proved are the same.
+        jobs: Processes of this machine that solve budgets ahead of their turn, once the highest is solved here; 0 is
+            one a core. `workers` are then by default a share of the cores. Points that are proved are the same.
+        executor: What does that instead: the text of `open_executor`, or what it returns. On a Dask cluster `workers`
+            are by default one.
 
     Returns:
         One point for each budget that buys a shorter schedule, each with its bound.
 
     Raises:
-        NoSchedule: Nothing fits the budget, or no point was found in time, or before it was stopped.
+        NoSchedule: Nothing fits the budget, or no point was found before it was stopped.
         ConfigError: A bad argument, or two that do not go together; its `key` is the parameter.
     """
     allowed = Allowed(offload, recompute)
@@ -144,7 +153,7 @@ def frontier(
         "split_backward": split_backward, "offload": offload, "recompute": recompute, "method": method,
         "polish": polish,
     }  # fmt: skip
-    runs = chosen(executor)
+    runs = chosen(executor, require_whole(jobs, "jobs", most=MOST_JOBS))
     floor = min(least_budget(tried, allowed) for tried in placed(require_problem(problem), placement))
     with lent(runs, FEWEST_OPERATIONS) as pool:
         points = Points(problem, clock, listener, settings, pool)

@@ -28,8 +28,11 @@ def improve(case: Case, schedule: Schedule, limits: Limits, clock: Clock) -> Ite
     random, size, fruitless = Random(limits.seed), float(FIRST_SIZE), 0
     current = best = case.replay(schedule.start_ticks)
     least = min(case.value(schedule), case.value(current))
-    while fruitless < FRUITLESS and not clock.is_over:
+    began, longest = clock.seconds, 0.0  # what comes before the search of a window takes
+    while fruitless < FRUITLESS and clock.left > longest:
+        began = clock.seconds
         model = WindowModel(case, current, _window(current, int(size), random))
+        longest = max(longest, clock.seconds - began)
         answer = model.solve(limits._replace(seconds=clock.left, gap=0.0, effort=EFFORT))
         fruitless += 1
         if answer.starts:

@@ -72,7 +72,6 @@ class PipelineModel(TunedModel):
     def edges(self, edges: Sequence[Edge]) -> None:
         """Add every precedence of these bundles."""
         for edge in edges:
-            look()
             for before, after in zip(edge.before, edge.after, strict=True):
                 self.after(before, after, edge.lag // self.quantum)
 
@@ -117,6 +116,7 @@ class PipelineModel(TunedModel):
                 self.hold([*map(self._interval, held)], [residence.size for residence in held], capacity)
 
     def _interval(self, residence: Residence) -> Any:
+        look()
         start = self.end(residence.first) if residence.from_end else self.starts[residence.first]
         length = self.model.new_int_var(0, self.horizon, "")
         return self.model.new_interval_var(start, length, self.end(residence.last), "")
@@ -125,6 +125,7 @@ class PipelineModel(TunedModel):
         """Minimize the makespan, or the span: the largest, over devices, of last end less first start."""
         goal = self.model.new_int_var(self.least, self.most, self.case.objective)
         for task, device in enumerate(self.case.graph.resources):
+            look()
             firsts = self.case.origins[device].tasks
             if not self.case.graph.successors[task]:
                 for first in firsts or [None]:

@@ -10,6 +10,7 @@ from collections.abc import Sequence
 from itertools import pairwise
 from typing import Any, NamedTuple
 
+from pipesched.core.clock import look, watched
 from pipesched.pipeline.capacity import says_all
 from pipesched.pipeline.plan import Plan
 from pipesched.pipeline.schedule import Schedule, schedule_plan
@@ -65,6 +66,7 @@ class WindowModel(TunedModel):
         graph, ends = self.case.ordered, self.old.end_ticks
         self.tails = self._old_tails()
         for old, free in zip(self.old.plan.orders, self.orders, strict=True):
+            look()
             idle = max((ends[task] for task in old if self.side[task] < 0), default=0)
             for task in free:
                 ready = (ends[before] + lag for before, lag in graph.predecessors[task] if self.side[before] < 0)
@@ -83,13 +85,13 @@ class WindowModel(TunedModel):
         tails = [-origin[device] for device in graph.pools]
         following: dict[int, int] = {}
         for old, free in zip(self.old.plan.orders, self.orders, strict=True):
+            look()
             suffix = [task for task in old if self.side[task] > 0]
             following.update(pairwise(suffix))
             following.update(dict.fromkeys(free, suffix[0]) if suffix else {})
         kept = [task for task, side in enumerate(self.side) if side >= 0]
-        for task in sorted(
-            kept, key=lambda task: (starts[task], self.old.end_ticks[task], self.case.rank[task]), reverse=True
-        ):
+        kept.sort(key=lambda task: (starts[task], self.old.end_ticks[task], self.case.rank[task]), reverse=True)
+        for task in watched(kept):
             if task in following:
                 tails[task] = max(tails[task], graph.durations[following[task]] + tails[following[task]])
             for after, lag in graph.successors[task]:
@@ -109,6 +111,7 @@ class WindowModel(TunedModel):
     def _memory(self) -> None:
         problem = self.case.problem
         for device, capacity in enumerate(problem.capacity_grains):
+            look()
             if capacity is not None and self.orders[device] and not says_all(problem, device, self.case.index):
                 self._hold(device, capacity)
 

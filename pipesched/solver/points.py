@@ -24,15 +24,14 @@ from pipesched.solver.solve import solve
 SHORTEST = 0.1  # seconds for a point, if so much is left: the portfolio gives a schedule
 LEAST = 1e-6  # seconds, since a limit must be more than 0
 LOOK_EVERY = 0.1  # seconds between looks at the clock while a worker solves
-GRACE = 3.0  # seconds for an answer to arrive when time is up
+GRACE = 0.2  # seconds for an answer to arrive when time is up
 
 
 class _Solve(NamedTuple):
-    """A solve in a worker: the seconds that it may take, and if they are too short."""
+    """A solve in a worker, and the seconds that it may take."""
 
     problem: Problem
     seconds: float
-    most: float
     settings: Mapping[str, Any]
 
 
@@ -60,7 +59,7 @@ class Points:
         heard = _labelled(self.listener, limited)
         if self.pool is None or budget is None:
             own: dict[str, Any] = {**self.settings, "listener": heard, "stop": self.clock.stop}
-            return _solved(limited, self.clock, self._share(points), **own)
+            return solve(limited, time_limit=max(self._share(points), LEAST), **own)
         self._drop_above(budget)
         self._send(budget, points)
         for other in next_ones:
@@ -93,7 +92,7 @@ class Points:
         if budget in self._ahead or self.pool is None:
             return
         settings = {**self.settings, "workers": self.settings["workers"] or cores_of_each(self.pool)}
-        call = _Solve(within(self.problem, budget), self._share(points), self.clock.left, settings)
+        call = _Solve(within(self.problem, budget), self._share(points), settings)
         self._ahead[budget] = self.pool.submit(Batch(_solved_there, [call]))
 
     def _awaited(self, future: Future[Answers[Outcome]], budget: int) -> Outcome:
@@ -117,17 +116,7 @@ class Points:
 
 
 def _solved_there(call: _Solve) -> Outcome:
-    return _solved(call.problem, Clock(call.most), call.seconds, **call.settings)
-
-
-def _solved(problem: Problem, clock: Clock, seconds: float, **settings: Any) -> Outcome:
-    """Solve a point in so many seconds; if they are too short, in all the time that is left. Raises NoSchedule."""
-    try:
-        return solve(problem, time_limit=max(seconds, LEAST), **settings)
-    except NoSchedule as error:
-        if clock.is_over or error.device is not None:
-            raise
-        return solve(problem, time_limit=max(clock.left, LEAST), **settings)
+    return solve(call.problem, time_limit=max(call.seconds, LEAST), **call.settings)
 
 
 def _labelled(listener: Listener | None, problem: Problem) -> Listener | None:

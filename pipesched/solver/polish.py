@@ -12,6 +12,7 @@ from pipesched.pipeline.schedule import Schedule
 from pipesched.solver.budgets import least_step, within
 from pipesched.solver.candidate import Candidate
 from pipesched.solver.case import Case
+from pipesched.solver.exact import can_begin, seconds_for
 from pipesched.solver.search import Search
 
 SOURCE = "polishing"
@@ -63,8 +64,8 @@ def _tries(search: Search, case: Case, clock: Clock) -> Iterator[Schedule]:
     """Yield schedules within the budget of the case."""
     for candidate in case.ruled_candidates():
         yield candidate.schedule
-    if len(case.graph) <= LARGE:
+    if case.index.size <= LARGE and can_begin(case, clock):
         model = case.model(min(search.bound.ticks, search.value), search.value)
-        answer = model.solve(search.limits._replace(seconds=clock.left, gap=1.0))
+        answer = model.solve(search.limits._replace(seconds=seconds_for(case, clock), gap=1.0))
         if answer.starts:
             yield case.replay([start * case.quantum for start in answer.starts])

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from itertools import chain
 
+from pipesched.core.clock import look
 from pipesched.pipeline.ops import OpIndex
 from pipesched.pipeline.plan import Plan
 
@@ -22,6 +23,7 @@ def refined(plan: Plan, letters: str, stages: int) -> Plan | None:
     parts = _Parts(plan.index, OpIndex(letters, stages, plan.index.microbatches))
     orders = []
     for order in plan.orders:
+        look()
         single = chain.from_iterable(
             (number, plan.pairs[number]) if number in plan.pairs else (number,) for number in order
         )

@@ -24,7 +24,8 @@ def residences(case: Case, device: int) -> list[Residence]:
     """
     index, memory, pools = case.index, case.problem.grains, case.graph.pools
     stays = []
-    for stage, (size, retained) in enumerate(zip(memory.activation, memory.retained, strict=True)):
+    for stage in case.problem.settled_placement.stages_on(device):
+        size, retained = memory.activation[stage], memory.retained[stage]
         for forward in index.row("F", stage):
             if pools[forward] != device:
                 continue

@@ -6,10 +6,9 @@ could run several, others use the longest paths of the ordered graph, capacity e
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from functools import partial
 from operator import add
-from typing import Any
 
 from pipesched.core.paths import tails
 from pipesched.solver.case import Case
@@ -29,32 +28,28 @@ def least_slack(case: Case) -> list[int]:
 
 def _by_kind(kinds: str, deep: int, case: Case) -> list[int]:
     """Rank by kind in this order (B is as I), then the oldest microbatch, then the first stage (deep -1: the last)."""
-    count = case.index.microbatches
+    stages, count = case.index.stages, case.index.microbatches
 
-    def keys(kind: str, stage: int) -> list[Any]:
-        return [(_rank(kinds, kind), microbatch, deep * stage) for microbatch in range(count)]
+    def keys(kind: str, stage: int) -> range:
+        first = _rank(kinds, kind) * count * stages + (stage if deep > 0 else stages - 1 - stage)
+        return range(first, first + count * stages, stages)
 
-    return ranks(case.index.spread(keys))
+    return case.index.spread(keys)
 
 
 def _by_stage(kinds: str, case: Case) -> list[int]:
     """Rank by kind in this order (B is as I), then the deepest stage, then the oldest microbatch."""
-    count = case.index.microbatches
+    stages, count = case.index.stages, case.index.microbatches
 
-    def keys(kind: str, stage: int) -> list[Any]:
-        return [(_rank(kinds, kind), -stage, microbatch) for microbatch in range(count)]
+    def keys(kind: str, stage: int) -> range:
+        first = (_rank(kinds, kind) * stages + stages - 1 - stage) * count
+        return range(first, first + count)
 
-    return ranks(case.index.spread(keys))
+    return case.index.spread(keys)
 
 
 def _rank(kinds: str, kind: str) -> int:
     return kinds.index("I" if kind == "B" else kind)
-
-
-def ranks(keys: Sequence[Any]) -> list[int]:
-    """Return for each key its rank among the distinct keys, from 0."""
-    number = {key: rank for rank, key in enumerate(sorted(set(keys)))}
-    return [number[key] for key in keys]
 
 
 RULES: dict[str, Rule] = {  # the best of the most cases first: of large problems only the first few are tried

@@ -11,6 +11,7 @@ from pipesched.core.cpsat import Model
 from pipesched.core.tasks import TaskGraph
 from pipesched.core.timing import UNTIMED
 from pipesched.pipeline.bounds import Bound
+from pipesched.pipeline.floor import activation_floor
 from pipesched.pipeline.kinds import KEEP_ONLY, Allowed
 from pipesched.pipeline.lowering import lower
 from pipesched.pipeline.ops import OpIndex
@@ -23,7 +24,7 @@ from pipesched.solver.case import Case, Improvement
 from pipesched.solver.portfolio import named_candidates, ruled_candidates
 from pipesched.solver.refine import refined
 from pipesched.solver.saving_model import numbering_row, saving_model
-from pipesched.solver.saving_portfolio import of_case, saving_candidates
+from pipesched.solver.saving_portfolio import of_case, quick_candidates, saving_candidates
 
 NEAR = 1.1  # times the bound: nearer to it, a proof or one better schedule comes sooner than a series of them
 
@@ -41,6 +42,11 @@ class SavingCase(Case):
     def full(self) -> OpIndex:
         """All operations that may run."""
         return self.index.with_letters(self.allowed.letters)
+
+    @property
+    def most_operations(self) -> int:
+        """The number of all operations that may run."""
+        return self.full.size
 
     @property
     def ordered(self) -> TaskGraph:
@@ -67,7 +73,9 @@ class SavingCase(Case):
         return saving_candidates(self, self.allowed, self._taken_over)
 
     def quick_candidate(self) -> Candidate | None:
-        first = next(ruled_candidates(self), None)
+        limits = enumerate(self.problem.capacity_grains)
+        keeps = all(most is None or activation_floor(self.problem, device) <= most for device, most in limits)
+        first = next(ruled_candidates(self) if keeps else quick_candidates(self, self.allowed), None)
         return None if first is None else of_case(first, self._taken_over)
 
     def model(self, least: int, most: int) -> Model:

@@ -9,17 +9,22 @@ sound, but proofs take up to 30 times as long.)
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from itertools import chain, islice, pairwise
 from typing import Any, NamedTuple
 
+from pipesched.core.clock import look
 from pipesched.core.cpsat import Limits, Model
 from pipesched.core.integers import ceil_div
 from pipesched.core.paths import heads, tails
+from pipesched.core.tasks import Edge, TaskGraph
 from pipesched.core.timing import UNTIMED
 from pipesched.pipeline.bounds import windows
 from pipesched.pipeline.lowering import lower
 from pipesched.pipeline.ops import OpIndex
 from pipesched.solver.case import Case
+
+LARGE = 2_000  # tasks, from which a round of probing takes seconds
 
 
 def numbering_row(index: OpIndex) -> range:
@@ -57,7 +62,8 @@ class SavingModel(Model):
         wait = 0 if case.objective == "makespan" else most * (devices - 1) + sum(case.problem.ticks.p2p)
         self.horizon = (most + wait) // self.quantum
         self.presences: dict[int, Any] = {}
-        for duration, head, tail in zip(case.graph.durations, heads(case.graph), tails(case.graph), strict=True):
+        graph = self.graph = _numbered(case)
+        for duration, head, tail in zip(graph.durations, heads(graph), tails(graph), strict=True):
             self.task(duration // self.quantum, head // self.quantum, (most + wait - tail - duration) // self.quantum)
         durations = lower(case.problem, full).durations
         for duration in durations[len(self.starts) :]:
@@ -68,6 +74,8 @@ class SavingModel(Model):
         """Propagate precedences among residences that exclude each other: proofs take a fifth of the time."""
         parameters.use_hard_precedences_in_cumulative = True
         parameters.exploit_all_precedences = True
+        if len(self.starts) > LARGE:
+            parameters.cp_model_probing_level = 0
 
     def optional(self, duration: int) -> int:
         """Add a task that may be left out, and then starts at UNTIMED; return its number."""
@@ -102,16 +110,9 @@ class SavingModel(Model):
                 )
 
     def dependencies(self) -> None:
-        """Start F, B, I and W after what they wait for, with the latency between devices."""
-        for before, after, lag in self.case.graph.arrows():
+        """Start F, B, I and W after what they wait for, with the latency between devices, and number microbatches."""
+        for before, after, lag in self.graph.arrows():
             self.after(before, after, lag // self.quantum)
-
-    def numbering(self) -> None:
-        """Run the backwards of stage 0 in the order of the microbatches' numbers."""
-        row = numbering_row(self.full)
-        for direction in self.case.problem.settled_placement.directions(self.full.microbatches):
-            for before, after in pairwise(direction):
-                self.after(row[before], row[after])
 
     def choices(self) -> None:
         """Take exactly one of keep, recompute and offload with each activation, and order its operations."""
@@ -170,6 +171,7 @@ class SavingModel(Model):
             yield self._interval(ran, needed, choice.keep), size
 
     def _interval(self, start: Any, end: Any, present: Any) -> Any:
+        look()
         length = self.model.new_int_var(0, self.horizon, "")
         if present is None:
             return self.model.new_interval_var(start, length, end, "")
@@ -218,11 +220,22 @@ class SavingModel(Model):
             self.model.add_hint(present, starts[task] != UNTIMED)
 
 
+def _numbered(case: Case) -> TaskGraph:
+    """Return the rules of a case, and the backwards of stage 0 in the order of the microbatches' numbers.
+
+    Its longest paths bound the starts closely, for which CP-SAT would need a step for each microbatch.
+    """
+    row = numbering_row(case.index)
+    directions = case.problem.settled_placement.directions(case.index.microbatches)
+    parts = [row[microbatches.start : microbatches.stop] for microbatches in directions]
+    order = [Edge(part[:-1], part[1:]) for part in parts if len(part) > 1]
+    return replace(case.graph, edges=[*case.graph.edges, *order])
+
+
 def saving_model(case: Case, full: OpIndex, least: int, most: int) -> SavingModel:
     """Return the model with every rule of a case with offload or recompute; [least, most] are in ticks."""
     model = SavingModel(case, full, least, most)
     model.dependencies()
-    model.numbering()
     model.choices()
     model.devices()
     model.memory()

@@ -46,6 +46,14 @@ def saving_candidates(case: Case, allowed: Allowed, adopt: Adopt) -> Iterator[Ca
     yield from (of_case(candidate, adopt) for candidate in ruled_candidates(case))
 
 
+def quick_candidates(case: Case, allowed: Allowed) -> Iterator[Candidate]:
+    """Yield schedules that fit the budget and are made quickly: at least one, if any order fits."""
+    yield from _further_ahead(case, allowed, {})
+    base = one_by_one(case)
+    for rule in saving_rules(allowed):
+        yield from _with_savings(case, base, allowed, rule)
+
+
 def of_case(candidate: Candidate, adopt: Adopt) -> Candidate:
     """Return a candidate as one of a case; as it is, if it is over budget or cannot be adopted."""
     adopted = adopt(candidate.schedule) if candidate.schedule.fits else None

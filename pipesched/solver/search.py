@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import nullcontext
 from dataclasses import replace
 from fractions import Fraction
 from typing import NamedTuple
@@ -77,6 +78,7 @@ class Search:
         self.heuristic: tuple[Rank, str] | None = None  # the best one that no search made
         self.named: dict[str, Fraction] = {}  # the memory of named schedules whose value is that of the best
         self.step = ""
+        self.cut_off: set[int] = set()  # the cases whose exact search had too little time to begin, or to end
 
     @property
     def bound(self) -> Bound:
@@ -137,7 +139,8 @@ class Search:
         is_better = self.rank is None or rank < self.rank
         if is_better:
             try:
-                checked(candidate.schedule)
+                with under(Clock(stop=self.clock.stop)) if self.best is None else nullcontext():
+                    checked(candidate.schedule)
             except InvalidSchedule as error:
                 warn_of_bug(candidate.source, error)
                 return False
@@ -175,6 +178,12 @@ class Search:
         names = sorted(self.named, key=lambda name: (self.named[name], name))
         best = self.best.source if self.best else ""
         return {name: plain(self.named[name]) for name in names if name != best}
+
+    def add_named(self, named: Mapping[str, Fraction], value: int) -> None:
+        """Take note of named schedules of a value, in ticks, that were made elsewhere, with the memory they hold."""
+        if self.best is not None and value == self.value:
+            for name, memory in named.items():
+                self.named[name] = min(memory, self.named.get(name, memory))
 
     def raise_bound(self, number: int, bound: Bound) -> None:
         """Take note of a bound on the objective of a case."""

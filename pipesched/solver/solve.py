@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
-from functools import partial
 from threading import Event as StopEvent
 from typing import TYPE_CHECKING
 
@@ -23,32 +22,32 @@ from pipesched.pipeline.kinds import Allowed
 from pipesched.pipeline.problem import Problem, require_offload, require_problem, require_recompute
 from pipesched.pipeline.schedule import Schedule
 from pipesched.solver.candidate import Candidate
-from pipesched.solver.case import OBJECTIVES, Case, Improvement
-from pipesched.solver.cases_ahead import CasesAhead
-from pipesched.solver.exact import prove
+from pipesched.solver.case import OBJECTIVES, Case
 from pipesched.solver.feasible import feasible
+from pipesched.solver.first import take_first
 from pipesched.solver.keeping import KeepingCase
 from pipesched.solver.periodic.phase import PeriodicPhase, can_repeat
 from pipesched.solver.placements import placed
 from pipesched.solver.polish import SOURCE as POLISHING
 from pipesched.solver.polish import polish as lower_memory
+from pipesched.solver.portfolios_ahead import PortfoliosAhead
 from pipesched.solver.saving import SavingCase
 from pipesched.solver.search import Listener, Search
+from pipesched.solver.turns import END_OF_TIME, LARGE, search_in_turn
 from pipesched.words import Status, StoppedBy
 
 if TYPE_CHECKING:
     from concurrent.futures import Executor
 
 MOST_SECONDS = 1_000_000
-MOST_WORKERS, MOST_SEED = 1_000, 2**31 - 1
-BOUND_PART = 0.3  # of the time limit, at most, before there is a schedule
+CLOSING = 0.3  # seconds to end processes
+MOST_WORKERS, MOST_JOBS, MOST_SEED = 1_000, 1_000, 2**31 - 1
+BOUND_PART = 0.3  # of the time limit, at most
+BOUND_LEAST = 0.05  # seconds of each case, even when the time is up: enough for bounds of a single microbatch
 PORTFOLIO_PART = 0.25  # of the time limit, at most
 TIES_PART, POLISH_PART = 0.1, 0.1  # of the time limit, at most, once the best value is known
 TIES_LEAST = 2.0  # seconds that ties may take, or as long as the search took
 SLOW = 1_000  # operations from which some algorithms take seconds
-SMALL, LARGE = 300, 3_500  # operations: up to which CP-SAT needs no better schedule first; from which it cannot prove
-END_OF_TIME = 0.02  # of the time limit: with less than that left, it was the limit that ended a search
-PART_USED = 0.9  # of the time that a case was given: with more than that used, its time was up
 METHODS = ("auto", "portfolio", "periodic", "cpsat", "improve")
 
 
@@ -69,6 +68,7 @@ def solve(
     polish: bool = True,
     listener: Listener | None = None,
     stop: StopEvent | None = None,
+    jobs: int = 1,
     executor: Executor | str | None = None,
 ) -> Outcome:
     """Find the schedule with the least objective within the budget, with what is proved about it.
@@ -76,9 +76,11 @@ def solve(
     Args:
         problem: What to schedule.
         objective: "makespan", or "span" (Zero Bubble's cost: an iteration's time when iterations tile).
-        time_limit: Seconds until the best so far is taken.
+        time_limit: Seconds until the best so far is returned, checked. Only a first schedule may take longer, one of
+            hundreds of thousands of operations: then the plan's `note` says so.
         gap: Relative gap to the bound that is good enough.
-        workers: Threads of CP-SAT; 0: one a core. One worker and a seed repeat the answer, unless the time ends it.
+        workers: Threads of CP-SAT; 0: one a core. One worker and one job repeat the answer of a seed, unless the time
+            ends the search.
         seed: Seed of the search.
         placement: Names of placements to choose from, where the problem leaves it open; default: all that suit the
             stages but bidirectional, which keeps two copies of the weights.
@@ -92,20 +94,23 @@ def solve(
             less memory.
         listener: Called with an Event whenever something better is known; never twice at once. What it raises ends the
             search, and is raised here.
-        stop: Set it, from any thread, to end the search with the best schedule so far.
-        executor: What searches placements side by side, once the heuristics have left several: the text of
-            `open_executor`, or what it returns. `workers` are then in it by default a share of the cores, and on a
-            Dask cluster one. What is proved is the same.
+        stop: Set it, from any thread, to cancel the search: the best schedule so far is returned at once.
+        jobs: Processes of this machine that search placements side by side, this one among them; 0 is one a core. Of
+            large cases they try the heuristics too. `workers` are then by default a share of the cores. What is proved
+            is the same.
+        executor: What does that instead: the text of `open_executor`, or what it returns. On a Dask cluster `workers`
+            are by default one.
 
     Returns:
         An outcome whose `report` says the status, the bound and what it rests on. Ctrl-C counts as `stop`.
 
     Raises:
-        NoSchedule: Nothing fits the budget, or nothing was found in time, or before it was stopped.
+        NoSchedule: Nothing fits the budget, or nothing was found before it was stopped.
         ConfigError: A bad argument, or two that do not go together; its `key` is the parameter.
     """
     require_problem(problem)
     limits = _limits(time_limit, gap, workers, seed, stop)
+    clock = Clock(limits.seconds, stop)
     require_name(OBJECTIVES, objective, "objective", "objective")
     require_name(METHODS, method, "method", "method")
     require_callable(listener, "listener")
@@ -118,7 +123,7 @@ def solve(
         raise ConfigError(
             "has no effect with `method` portfolio, which searches nothing", "workers" if workers else "seed"
         )
-    start, runs = _schedule_of(hint), chosen(executor)
+    start, runs = _schedule_of(hint), chosen(executor, require_whole(jobs, "jobs", most=MOST_JOBS))
     fitting = feasible(placed(problem, placement), allowed)
     cases: list[Case] = [
         SavingCase(settled, objective, allowed) if any(allowed) else KeepingCase(settled, objective)
@@ -126,13 +131,15 @@ def solve(
     ]
     if method == "periodic" and not any(map(can_repeat, cases)):
         raise ConfigError("repeats blocks in one direction, not in both as `placement` bidirectional does", "method")
-    search = Search(cases, limits, Clock(limits.seconds, stop), listener)
+    search = Search(cases, limits, clock, listener)
     is_polished = require_flag(polish, "polish")
     periods = PeriodicPhase(search, method)
     with lent(runs, FEWEST_OPERATIONS) as pool:
+        if pool is not None and isinstance(runs, str):
+            clock.limit = max(clock.limit - CLOSING, clock.limit / 2)
         stopped_by = _run(search, method, start, pool, periods, is_polished=is_polished)
     if search.best is None:
-        raise NoSchedule(_nothing_found(search))
+        raise NoSchedule("stopped before any schedule was found")
     return _outcome(search, stopped_by, periods)
 
 
@@ -167,12 +174,6 @@ def _schedule_of(hint: object) -> Schedule | None:
     return schedule
 
 
-def _nothing_found(search: Search) -> str:
-    if search.clock.is_stopped:
-        return "stopped before any schedule was found"
-    return f"no schedule was found within {search.limits.seconds:g} s"
-
-
 def _run(
     search: Search,
     method: str,
@@ -184,14 +185,14 @@ def _run(
 ) -> StoppedBy:
     """Go through all steps until one of them closes the gap, then lower the memory; return what ended them."""
     try:
-        left = _heuristics(search, hint, periods)
+        portfolios = PortfoliosAhead(pool, _try_portfolio)
+        try:
+            left = _heuristics(search, hint, periods, portfolios)
+        finally:
+            portfolios.close()
         periods.go_on()
         if method not in {"portfolio", "periodic"}:
-            ahead = CasesAhead(pool, partial(_search_case, method=method))
-            try:
-                _go_on(search, method, ahead)
-            finally:
-                ahead.close()
+            search_in_turn(search, method, pool)
         stopped_by = _stopped_by(search)
         _break_ties(search, left)
         if is_polished and method != "portfolio":
@@ -208,10 +209,14 @@ def _stopped_by(search: Search) -> StoppedBy:
         return StoppedBy.PROOF if search.value == search.bound.ticks else StoppedBy.GAP
     if search.clock.is_stopped:
         return StoppedBy.INTERRUPT
-    return StoppedBy.SEARCH if search.clock.left > END_OF_TIME * search.limits.seconds else StoppedBy.TIME_LIMIT
+    is_cut_off = any(number in search.cut_off for number in search.open)
+    is_over = is_cut_off or search.clock.left <= END_OF_TIME * search.limits.seconds
+    return StoppedBy.TIME_LIMIT if is_over else StoppedBy.SEARCH
 
 
-def _heuristics(search: Search, hint: Schedule | None, periods: PeriodicPhase) -> list[tuple[int, Iterator[Candidate]]]:
+def _heuristics(
+    search: Search, hint: Schedule | None, periods: PeriodicPhase, ahead: PortfoliosAhead
+) -> list[tuple[int, Iterator[Candidate]]]:
     """Bound every case, then try the hint, then the portfolio until a bound is met or its time is up.
 
     On large cases, where some algorithms take long, the first rounds of the search for periods come before them.
@@ -219,12 +224,16 @@ def _heuristics(search: Search, hint: Schedule | None, periods: PeriodicPhase) -
     the named candidates that were not tried, each with the number of its case.
     """
     left: list[tuple[int, Iterator[Candidate]]] = []
+    if hint is None and _size(search) > SLOW:
+        take_first(search)
     search.at("bounds")
     _raise_bounds(search)
     if hint is not None:
         _take_hint(search, hint)
     order = _heuristic_order(search)
-    if max(len(case.graph) for case in search.cases) > LARGE:
+    ahead.send(search, [number for number in order if number in search.open][1:])
+    order = ahead.last(order)
+    if _size(search) > LARGE:
         periods.begin()
     for number in order:
         case = search.cases[number]
@@ -232,14 +241,27 @@ def _heuristics(search: Search, hint: Schedule | None, periods: PeriodicPhase) -
             break
         named = case.named_candidates()
         left.append((number, named))
-        if search.best is None or number in search.open:
-            search.at(f"portfolio, {case.name}")
-            search.try_all(number, named, search.clock, heuristic=True)
-            seconds = PORTFOLIO_PART * search.limits.seconds - search.clock.seconds
-            if search.best is None:
-                seconds = search.clock.left
-            search.try_all(number, case.ruled_candidates(), search.clock.part(seconds), heuristic=True)
+        if (search.best is None or number in search.open) and not ahead.took(search, number):
+            _try_portfolio(search, number, named)
+    if search.best is None:
+        take_first(search)
     return left
+
+
+def _try_portfolio(search: Search, number: int, named: Iterator[Candidate] | None = None) -> None:
+    """Try the named algorithms of a case, for which there is all the time, and then rules of list scheduling."""
+    case = search.cases[number]
+    search.at(f"portfolio, {case.name}")
+    search.try_all(number, case.named_candidates() if named is None else named, search.clock, heuristic=True)
+    seconds = PORTFOLIO_PART * search.limits.seconds - search.clock.seconds
+    if search.best is None:
+        seconds = search.clock.left
+    search.try_all(number, case.ruled_candidates(), search.clock.part(seconds), heuristic=True)
+
+
+def _size(search: Search) -> int:
+    """Return the number of operations of the largest case."""
+    return max(case.index.size for case in search.cases)
 
 
 def _break_ties(search: Search, left: list[tuple[int, Iterator[Candidate]]]) -> None:
@@ -269,8 +291,9 @@ def _raise_bounds(search: Search) -> None:
     """Bound every case, within a part of the time, of which each has an equal share of what is left."""
     clock = search.clock.part(BOUND_PART * search.limits.seconds)
     for number, case in enumerate(search.cases):
+        seconds = max(clock.left / (len(search.cases) - number), BOUND_LEAST)
         try:
-            with under(clock.part(clock.left / (len(search.cases) - number))):
+            with under(Clock(seconds, search.clock.stop)):
                 bound = case.bound()
         except TimeIsUp:
             continue
@@ -283,7 +306,7 @@ def _heuristic_order(search: Search) -> list[int]:
     On large cases, offer a list schedule of each first, so that there is an answer soon; then linear and loop come
     before v and wave, whose algorithms compare many orders.
     """
-    if max(len(case.graph) for case in search.cases) <= SLOW:
+    if _size(search) <= SLOW:
         return sorted(range(len(search.cases)), key=lambda number: search.bounds[number].ticks)
     for number, case in enumerate(search.cases):
         if search.clock.is_over:
@@ -313,56 +336,6 @@ def _take_hint(search: Search, hint: Schedule) -> None:
                 search.offer(number, Candidate("hint", schedule))
                 return
     raise ConfigError("is no schedule of this model on a placement that is tried here", "hint")
-
-
-def _go_on(search: Search, method: str, ahead: CasesAhead) -> None:
-    """Search open cases, the most promising first, until none is open, or the time is up.
-
-    Each case has an equal part of the time; those that it cuts off divide what the others leave.
-    """
-    waiting, cut_off = set(range(len(search.cases))), set[int]()
-    while search.best and search.clock.left > END_OF_TIME * search.limits.seconds:
-        numbers = [number for number in search.open if number in waiting]
-        if numbers:
-            clock = search.clock.part(ahead.share(search, len(numbers)))
-            if not ahead.took(search, numbers[0]):
-                ahead.send(search, numbers[1:], clock.left)
-                _search_case(search, numbers[0], clock, method)
-            waiting.remove(numbers[0])
-            if clock.seconds > PART_USED * clock.limit:
-                cut_off.add(numbers[0])
-        elif cut_off:
-            waiting, cut_off = cut_off, set()
-        else:
-            return
-
-
-def _search_case(search: Search, number: int, clock: Clock, method: str) -> None:
-    """Search one case: small ones by CP-SAT, which alone proves; on large ones local search is better."""
-    case = search.cases[number]
-    size, improvements = len(case.graph), case.improvements
-    for improvement in improvements:
-        is_last = improvement is improvements[-1]
-        if method == "cpsat" or (method == "auto" and is_last and size <= SMALL):
-            continue
-        share = 1.0 if is_last and (method == "improve" or size > LARGE) else improvement.part
-        _improve(search, number, improvement, clock.part(share * clock.left))
-    searches = not improvements or method == "cpsat" or size <= LARGE
-    if searches and number in search.open and not clock.is_over:
-        search.at(f"CP-SAT, {case.name}")
-        try:
-            with under(clock):
-                prove(search, number, clock)
-        except TimeIsUp:
-            return
-
-
-def _improve(search: Search, number: int, improvement: Improvement, clock: Clock) -> None:
-    case, own = search.cases[number], search.candidates[number]
-    if own is None or own.schedule.plan.pairs:
-        return
-    search.at(f"{improvement.name}, {case.name}")
-    search.try_all(number, improvement.search(case, own.schedule, search.limits, clock), clock)
 
 
 def _outcome(search: Search, stopped_by: StoppedBy, periods: PeriodicPhase) -> Outcome:

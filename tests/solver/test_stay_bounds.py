@@ -117,7 +117,7 @@ def plain_optimum(case: SavingCase) -> int | None:
     longest = sum(case.graph.durations) + case.problem.microbatches * sum(map(sum, costs))
     longest += 2 * case.problem.microbatches * sum(case.problem.ticks.p2p)
     model = SavingModel(case, case.full, 0, longest)
-    for rule in (model.dependencies, model.numbering, model.choices, model.devices, model.memory, model.objective):
+    for rule in (model.dependencies, model.choices, model.devices, model.memory, model.objective):
         rule()
     answer = model.solve(Limits(10, workers=1))
     return answer.objective * case.quantum if answer.status == "optimal" and answer.objective is not None else None

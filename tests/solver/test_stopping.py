@@ -124,15 +124,12 @@ def test_an_event_that_nobody_sets() -> None:
 @pytest.mark.parametrize("problem", [open_problem(), large_problem()], ids=["open", "large"])
 @pytest.mark.parametrize("saves", [False, True], ids=["keeping", "saving"])
 def test_time_limits_hold(problem: pipesched.Problem, limit: float, saves: bool) -> None:
-    """Whatever the size: a schedule that fits, or that none was found in time, soon after the limit."""
+    """Whatever the size: a schedule that fits soon after the limit."""
     result, seconds = timed(lambda: pipesched.solve(problem, time_limit=limit, recompute=saves))
     assert seconds < limit + SOON
-    if isinstance(result, NoSchedule):
-        assert result.reason == f"no schedule was found within {limit:g} s"
-    else:
-        assert result.schedule.fits
-        assert pipesched.check(result) == []
-        assert result.report.stopped_by in ("time limit", "search")
+    assert result.schedule.fits
+    assert pipesched.check(result) == []
+    assert result.report.stopped_by in ("time limit", "search")
 
 
 def test_a_time_limit_of_a_frontier_is_for_all_points() -> None:

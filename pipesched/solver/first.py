@@ -1,0 +1,150 @@
+"""The first schedule of a large case: one that takes a single pass over its operations to make.
+
+A list scheduler looks at every operation several times. Where the time limit is short, that may already be too long; an
+order that follows from the budget alone is there in a fraction of that time.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from itertools import chain
+from typing import NamedTuple
+
+from pipesched.core.clock import Clock, TimeIsUp, look, under
+from pipesched.pipeline.plan import Plan
+from pipesched.pipeline.schedule import schedule_plan, timed_schedule
+from pipesched.schedulers.orders import one_forward_one_backward
+from pipesched.solver.candidate import Candidate
+from pipesched.solver.case import Case
+from pipesched.solver.search import Search
+
+Orders = list[list[int]]
+
+
+def take_first(search: Search) -> None:
+    """Offer a schedule that fits, whatever the time limit: only the event of a solve leaves it without one.
+
+    Where making and checking it takes longer than the limit, its plan says so.
+    """
+    clock = Clock(stop=search.clock.stop)
+    for number, case in enumerate(search.cases):
+        search.at(f"first schedule, {case.name}")
+        try:
+            with under(clock):
+                for candidate in first_candidates(case):
+                    if search.offer(number, candidate, heuristic=True):
+                        if search.clock.is_over:
+                            _say_so(search, number)
+                        return
+        except TimeIsUp:
+            return
+
+
+def _say_so(search: Search, number: int) -> None:
+    """Note in the plan of a case's best schedule that there was no time for another one."""
+    candidate = search.candidates[number]
+    if candidate is None or search.clock.is_stopped:
+        return
+    schedule = candidate.schedule
+    operations = f"{schedule.plan.index.size:,} operations"
+    note = f"to make and check one schedule of {operations} takes longer than the `time_limit`: no other was tried"
+    plan = replace(schedule.plan, note=note)
+    noted = timed_schedule(schedule.problem, plan, schedule.start_ticks, schedule.end_ticks, schedule.graph)
+    search.candidates[number] = search.best = candidate._replace(schedule=noted)
+
+
+def first_candidates(case: Case) -> Iterator[Candidate]:
+    """Yield schedules of a case, the quickest to make first; at least one fits, if any order does."""
+    lines = [*_lines(case)]
+    together = min(_fitting(case, line, device) for line in lines for device in range(case.problem.devices))
+    if together > 0:
+        is_linear = len(lines) == 1 and _is_linear(case)
+        source = "1f1b within the budget" if is_linear else f"groups of {together}"
+        orders = _one_forward_one_backward(case, lines[0]) if is_linear else _in_groups(case, lines, together)
+        yield Candidate(source, schedule_plan(case.problem, Plan(case.index, orders)))
+    quick = case.quick_candidate()
+    if quick is not None:
+        yield quick
+
+
+class _Line(NamedTuple):
+    """Microbatches that go the same way, and the stages that each device runs for them, in order."""
+
+    microbatches: range
+    stages: list[list[int]]
+
+
+def _lines(case: Case) -> Iterator[_Line]:
+    """Yield the microbatches of each direction."""
+    placement, count = case.problem.settled_placement, case.index.microbatches
+    for microbatches in placement.directions(count):
+        stages: list[list[int]] = [[] for _ in range(case.problem.devices)]
+        for stage in range(case.problem.stages if microbatches else 0):
+            stages[placement.device(stage, microbatches[0], count)].append(stage)
+        yield _Line(microbatches, stages)
+
+
+def _is_linear(case: Case) -> bool:
+    """Return whether a microbatch comes to each device once on its way, and to all of them in their order."""
+    devices = case.problem.settled_placement.devices
+    return devices == tuple(sorted(devices)) and len(set(devices)) == case.problem.devices
+
+
+def _fitting(case: Case, line: _Line, device: int) -> int:
+    """Return how many microbatches of a line a device may hold at once on all of its stages.
+
+    Beside them there is room for what the I of one takes. Without a limit it is the number of all microbatches.
+    """
+    problem, count = case.problem, case.index.microbatches
+    capacity, stages = problem.capacity_grains[device], line.stages[device]
+    size = sum(problem.grains.activation[stage] for stage in stages)
+    if capacity is None or not size:
+        return count
+    caught = max(problem.grains.caught[stage] for stage in stages) if problem.costs.split else 0
+    return min((capacity - caught) // size, count)
+
+
+def _one_forward_one_backward(case: Case, line: _Line) -> Orders:
+    """Return 1F1B with fewer warm-ups where the budget holds fewer, and nowhere more than on the device before."""
+    devices, count = case.problem.devices, case.index.microbatches
+    orders: Orders = []
+    most = count
+    for device, stages in enumerate(line.stages):
+        look()
+        most = min(most, devices - device, _fitting(case, line, device))
+        backwards = [row for stage in reversed(stages) for row in _backward_rows(case, stage)]
+        forwards = [case.index.row("F", stage) for stage in stages]
+        parts = [*zip(*forwards, strict=True), *zip(*backwards, strict=True)]
+        turns = one_forward_one_backward(range(count), range(count, 2 * count), most - 1)
+        orders.append([*chain.from_iterable(parts[turn] for turn in turns)])
+    return orders
+
+
+def _in_groups(case: Case, lines: Sequence[_Line], size: int) -> Orders:
+    """Return all forwards of so many microbatches, stage by stage, then their backwards, and so on with the next.
+
+    Groups of several lines take turns.
+    """
+    orders: Orders = [[] for _ in range(case.problem.devices)]
+    for first in range(0, max(len(line.microbatches) for line in lines), size):
+        for line in lines:
+            group = line.microbatches[first : first + size]
+            if group:
+                _add_group(case, line, slice(group.start, group.stop), orders)
+    return orders
+
+
+def _add_group(case: Case, line: _Line, group: slice, orders: Orders) -> None:
+    for stages, order in zip(line.stages, orders, strict=True):
+        look()
+        for stage in stages:
+            order.extend(case.index.row("F", stage)[group])
+        for stage in reversed(stages):
+            order.extend(chain.from_iterable(zip(*(row[group] for row in _backward_rows(case, stage)), strict=True)))
+
+
+def _backward_rows(case: Case, stage: int) -> list[range]:
+    """Return the row of B, or those of I and W."""
+    kinds = dict.fromkeys((case.index.gradient, case.index.last))
+    return [case.index.row(kind, stage) for kind in kinds]

@@ -1,0 +1,83 @@
+"""The search of cases one after another, or side by side: local search, then CP-SAT, until the time is up."""
+
+from __future__ import annotations
+
+from concurrent.futures import Executor
+from functools import partial
+
+from pipesched.core.clock import Clock, TimeIsUp, under
+from pipesched.solver.case import Improvement
+from pipesched.solver.cases_ahead import CasesAhead
+from pipesched.solver.exact import prove
+from pipesched.solver.search import Search
+
+SMALL, LARGE = 300, 3_500  # operations: up to which CP-SAT needs no better schedule first; from which it cannot prove
+END_OF_TIME = 0.02  # of the time limit: with less than that left, it was the limit that ended a search
+PART_USED = 0.9  # of the time that a case was given: with more than that used, its time was up
+
+
+def search_in_turn(search: Search, method: str, pool: Executor | None) -> None:
+    """Search open cases, the most promising first, until none is open, or the time is up.
+
+    Each case has an equal part of the time; those that it cuts off divide what the others leave. With a pool, cases are
+    searched in it before their turn.
+    """
+    ahead = CasesAhead(pool, partial(_search_case, method=method))
+    try:
+        _go_on(search, method, ahead)
+    finally:
+        ahead.close()
+
+
+def _go_on(search: Search, method: str, ahead: CasesAhead) -> None:
+    waiting, cut_off = set(range(len(search.cases))), set[int]()
+    unbegun: dict[int, float] = {}  # the time, in seconds, with which no model of a case could be begun
+    while search.best and search.clock.left > END_OF_TIME * search.limits.seconds:
+        numbers = [number for number in search.open if number in waiting]
+        if numbers:
+            clock = search.clock.part(ahead.share(search, len(numbers)))
+            search.cut_off.discard(numbers[0])
+            if not ahead.took(search, numbers[0]):
+                given, search.limits = search.limits, ahead.limits(search.limits, len(numbers))
+                ahead.send(search, numbers[1:], clock.left)
+                _search_case(search, numbers[0], clock, method)
+                search.limits = given
+            waiting.remove(numbers[0])
+            if clock.seconds > PART_USED * clock.limit:
+                cut_off.add(numbers[0])
+            elif numbers[0] in search.cut_off:
+                unbegun[numbers[0]] = clock.limit
+        else:
+            share = ahead.share(search, len(cut_off) + len(unbegun))
+            waiting = cut_off | {number for number, seconds in unbegun.items() if share > seconds}
+            if not waiting:
+                return
+            cut_off, unbegun = set(), {}
+
+
+def _search_case(search: Search, number: int, clock: Clock, method: str) -> None:
+    """Search one case: small ones by CP-SAT, which alone proves; on large ones local search is better."""
+    case = search.cases[number]
+    size, improvements = case.index.size, case.improvements
+    for improvement in improvements:
+        is_last = improvement is improvements[-1]
+        if method == "cpsat" or (method == "auto" and is_last and size <= SMALL):
+            continue
+        share = 1.0 if is_last and (method == "improve" or size > LARGE) else improvement.part
+        _improve(search, number, improvement, clock.part(share * clock.left))
+    searches = not improvements or method == "cpsat" or size <= LARGE
+    if searches and number in search.open and not clock.is_over:
+        search.at(f"CP-SAT, {case.name}")
+        try:
+            with under(clock):
+                prove(search, number, clock)
+        except TimeIsUp:
+            return
+
+
+def _improve(search: Search, number: int, improvement: Improvement, clock: Clock) -> None:
+    case, own = search.cases[number], search.candidates[number]
+    if own is None or own.schedule.plan.pairs:
+        return
+    search.at(f"{improvement.name}, {case.name}")
+    search.try_all(number, improvement.search(case, own.schedule, search.limits, clock), clock)

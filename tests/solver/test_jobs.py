@@ -1,0 +1,141 @@
+"""Cases of a solve side by side: the same answers, threads that share the cores, and nothing left behind."""
+
+from __future__ import annotations
+
+from concurrent.futures import Executor, Future
+from threading import Event as StopEvent
+from typing import Any
+
+import pytest
+
+import pipesched
+from pipesched.core.clock import Clock
+from pipesched.core.cpsat import Limits
+from pipesched.errors import ConfigError
+from pipesched.executors.opening import others_at_a_time
+from pipesched.pipeline.kinds import KEEP_ONLY
+from pipesched.solver import cases_ahead, portfolios_ahead
+from pipesched.solver.cases_ahead import CasesAhead
+from pipesched.solver.feasible import feasible
+from pipesched.solver.keeping import KeepingCase
+from pipesched.solver.placements import placed
+from pipesched.solver.portfolios_ahead import PortfoliosAhead
+from pipesched.solver.search import Event, Search
+from pipesched.solver.solve import _try_portfolio
+from tests.executors.work import workers_left
+
+SEVERAL: dict[str, Any] = {"devices": 3, "stages": 6, "microbatches": 5, "forward": 5, "backward": 10, "budget": 2.5}
+
+
+class Workers(Executor):
+    """Processes of this machine, as far as anybody can tell: calls run at once, as in another process by pickles."""
+
+    workers, cores_each, shares_cores = 2, 2, True
+
+    def __init__(self) -> None:
+        self.calls = 0
+
+    def submit(self, fn: Any, /, *args: Any, **kwargs: Any) -> Future[Any]:
+        self.calls += 1
+        future: Future[Any] = Future()
+        future.set_result(fn(*args, **kwargs))
+        return future
+
+
+def search_of(**values: Any) -> Search:
+    cases = [KeepingCase(problem) for problem in feasible(placed(pipesched.make_problem(**values), None), KEEP_ONLY)]
+    return Search(cases, Limits(seconds=60), Clock(60))
+
+
+def test_processes_of_this_machine_are_one_less() -> None:
+    """This process is one of those that search at a time; others do not share its cores."""
+
+    class Elsewhere(Workers):
+        shares_cores = False
+
+    assert others_at_a_time(Workers()) == 1
+    assert others_at_a_time(Elsewhere()) == 2
+
+
+@pytest.mark.parametrize(("given", "cases", "threads"), [(0, 5, 3), (0, 2, 3), (0, 1, 6), (4, 5, 4)])
+def test_threads_share_the_cores(given: int, cases: int, threads: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of six cores each of two searches at a time has three, a search alone all; a number that is given stays."""
+    monkeypatch.setattr(cases_ahead, "cores", lambda: 6)
+    ahead = CasesAhead(Workers(), lambda *_: None)
+    assert ahead.limits(Limits(workers=given), cases).workers == threads
+
+
+def test_alone_all_threads_are_used() -> None:
+    """Without processes nothing is shared."""
+    assert CasesAhead(None, lambda *_: None).limits(Limits(), 3).workers == 0
+
+
+def test_a_portfolio_elsewhere_is_a_portfolio_here(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What a worker brings back counts as what this process finds: the best, its heuristic, and its equals."""
+    monkeypatch.setattr(portfolios_ahead, "LARGE", 0)
+    here, there, pool = search_of(**SEVERAL), search_of(**SEVERAL), Workers()
+    ahead = PortfoliosAhead(pool, _try_portfolio)
+    _try_portfolio(here, 0)
+    ahead.send(there, [0, 1])
+    assert pool.calls == 1
+    assert ahead.last([0, 1]) == [1, 0]
+    assert ahead.took(there, 0)
+    assert not ahead.took(there, 1)
+    assert here.best is not None
+    assert there.best is not None
+    assert here.best.schedule.plan.orders == there.best.schedule.plan.orders
+    assert (here.value, here.best.source, here.best_heuristic, here.equal) == (
+        there.value, there.best.source, there.best_heuristic, there.equal,
+    )  # fmt: skip
+
+
+def test_a_small_portfolio_is_not_sent() -> None:
+    """It is done before a process has started."""
+    pool = Workers()
+    PortfoliosAhead(pool, _try_portfolio).send(search_of(**SEVERAL), [0, 1])
+    assert pool.calls == 0
+
+
+@pytest.mark.slow
+def test_jobs_prove_the_same() -> None:
+    """Two placements that both need a proof: with two jobs the same value, bound and status, and no process is left."""
+    given: dict[str, Any] = {"workers": 1, "time_limit": 120}
+    problem = pipesched.make_problem(**SEVERAL)
+    alone, together = (pipesched.solve(problem, jobs=jobs, **given).report for jobs in (1, 2))
+    assert alone is not None
+    assert together is not None
+    assert (alone.value, alone.bound.ticks, alone.status) == (together.value, together.bound.ticks, together.status)
+    assert not workers_left()
+
+
+@pytest.mark.slow
+def test_stopped_with_jobs() -> None:
+    """An event ends the processes too, and the best so far is the answer."""
+    stop, steps = StopEvent(), list[str]()
+
+    def listen(event: Event) -> None:
+        steps.append(event.step)
+        if event.step.startswith("portfolio") and event.value is not None:
+            stop.set()
+
+    problem = pipesched.make_problem(devices=8, stages=16, microbatches=256, forward=1, backward=2, p2p=0.2, budget=6)
+    outcome = pipesched.solve(problem, jobs=2, stop=stop, listener=listen, time_limit=120)
+    assert outcome.report is not None
+    assert outcome.report.stopped_by == "interrupt"
+    assert pipesched.check(outcome) == []
+    assert not workers_left()
+
+
+@pytest.mark.parametrize("call", [pipesched.solve, pipesched.frontier])
+@pytest.mark.parametrize("jobs", [-1, 1.5, 5000, "two"])
+def test_wrong_jobs(call: Any, jobs: Any) -> None:
+    """They are refused by name."""
+    with pytest.raises(ConfigError) as caught:
+        call(pipesched.make_problem(**SEVERAL), jobs=jobs)
+    assert caught.value.key == "jobs"
+
+
+def test_jobs_beside_an_executor() -> None:
+    """Two that contradict are refused."""
+    with pytest.raises(ConfigError, match="give one of them"):
+        pipesched.solve(pipesched.make_problem(**SEVERAL), jobs=2, executor="local:3")

@@ -1,0 +1,106 @@
+"""Time limits by a clock on which every look at it takes a second, so that nothing depends on the machine."""
+
+from __future__ import annotations
+
+from itertools import count
+from typing import Any
+
+import pytest
+
+import pipesched
+from pipesched.core import clock
+from pipesched.core.clock import EVERY, Clock, TimeIsUp, under, watched
+from pipesched.core.cpsat import Limits
+from pipesched.pipeline.kinds import Allowed
+from pipesched.solver.exact import BEFORE, can_begin, prove, seconds_for
+from pipesched.solver.keeping import KeepingCase
+from pipesched.solver.saving import SavingCase
+from pipesched.solver.search import Search
+from pipesched.words import StoppedBy
+
+UNEVEN: dict[str, Any] = {
+    "devices": 4, "stages": 8, "microbatches": 80, "forward": [3, 2, 2, 2, 2, 2, 2, 4], "backward": 5, "p2p": 0.5,
+    "budget": 5,
+}  # fmt: skip
+FIRST = 300  # looks until there is a first schedule, at most
+LATER = 20  # looks after the limit, at most: where steps end
+
+
+class Seconds:
+    """A clock that goes on by a second whenever it is read."""
+
+    def __init__(self) -> None:
+        self.counter = count()
+        self.now = 0
+
+    def __call__(self) -> int:
+        self.now = next(self.counter)
+        return self.now
+
+
+@pytest.fixture
+def seconds(monkeypatch: pytest.MonkeyPatch) -> Seconds:
+    """A clock for all limits."""
+    counted = Seconds()
+    monkeypatch.setattr(clock, "monotonic", counted)
+    return counted
+
+
+@pytest.mark.parametrize("placement", ["linear", "loop", "v", "wave"])
+@pytest.mark.parametrize("allowed", [{}, {"recompute": True}])
+def test_whatever_is_cut_off(placement: str, allowed: dict[str, Any], seconds: Seconds) -> None:
+    """Wherever the limit falls: a checked schedule within the budget, a bound, and soon the end."""
+    problem = pipesched.make_problem(**{**UNEVEN, "placement": placement, "activation": 1, "budget": 8})
+    for limit in (1, 5, 30, 80, 150, 300, 700, 1500, 4000):
+        began = seconds.now
+        outcome = pipesched.solve(problem, time_limit=limit, method="portfolio", **allowed)
+        assert seconds.now - began <= max(limit, FIRST) + LATER
+        assert outcome.report is not None
+        assert outcome.schedule.fits
+        assert pipesched.check(outcome) == []
+        assert outcome.report.bound.ticks <= outcome.report.value_ticks
+
+
+def test_watched_looks_again_and_again() -> None:
+    """All items, in order, and a look at least every 4096 of them."""
+    items = list(range(3 * EVERY))
+    assert list(watched(items)) == items
+    assert list(watched([])) == []
+    with under(Clock(0.0)), pytest.raises(TimeIsUp):
+        list(watched(items))
+
+
+def search_of(case: KeepingCase | SavingCase, seconds: float) -> Search:
+    search = Search([case], Limits(seconds=seconds, workers=1), Clock(seconds))
+    candidate = case.quick_candidate()
+    assert candidate is not None
+    search.offer(0, candidate)
+    return search
+
+
+def test_no_model_is_made_that_cannot_be_searched(monkeypatch: pytest.MonkeyPatch) -> None:
+    """With less time than presolve takes, no model is begun, and it is noted that time was short."""
+    case = KeepingCase(pipesched.make_problem(**UNEVEN, placement="v"))
+    monkeypatch.setattr(KeepingCase, "model", lambda *_: pytest.fail("a model was made"))
+    search = search_of(case, 0.9 * BEFORE * case.index.size)
+    prove(search, 0, search.clock)
+    assert search.cut_off == {0}
+
+
+def test_a_model_with_recompute_counts_all_operations() -> None:
+    """What may run counts, so a larger model needs more time before it begins, and ends earlier."""
+    problem = pipesched.make_problem(**UNEVEN, placement="v")
+    keeping, saving = KeepingCase(problem), SavingCase(problem, allowed=Allowed(recompute=True))
+    assert saving.most_operations == 3 * keeping.most_operations // 2
+    between = Clock(1.2 * BEFORE * keeping.most_operations)
+    assert can_begin(keeping, between)
+    assert not can_begin(saving, between)
+    assert seconds_for(saving, between) < seconds_for(keeping, between) < between.limit
+
+
+def test_what_is_not_begun_is_the_time_limit() -> None:
+    """A search that leaves a model out for lack of time was stopped by its limit, not by itself."""
+    problem = pipesched.make_problem(**UNEVEN, placement="linear")
+    outcome = pipesched.solve(problem, time_limit=0.4, workers=1, method="cpsat", polish=False)
+    assert outcome.report is not None
+    assert outcome.report.stopped_by in {StoppedBy.TIME_LIMIT, StoppedBy.PROOF}
