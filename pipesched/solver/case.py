@@ -102,6 +102,10 @@ class Case(ABC):
         """Return a list schedule that is made quickly, or None."""
 
     @abstractmethod
+    def quick_candidates(self) -> Iterator[Candidate]:
+        """Yield schedules that are made quickly: a list schedule, and on a small case those of most families."""
+
+    @abstractmethod
     def adopted(self, schedule: Schedule) -> Schedule | None:
         """Return a schedule from elsewhere, on the same placement, as one of this case; None if that is impossible."""
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
+from itertools import islice
 
 from pipesched.core.cpsat import Model
 from pipesched.core.tasks import TaskGraph
@@ -19,7 +20,7 @@ from pipesched.solver.case import Case, Improvement
 from pipesched.solver.improve import improve
 from pipesched.solver.justify import justify
 from pipesched.solver.model import full_model
-from pipesched.solver.portfolio import named_candidates, ruled_candidates
+from pipesched.solver.portfolio import named_candidates, quick_named_candidates, ruled_candidates
 from pipesched.solver.refine import refined
 from pipesched.solver.symmetry import sorted_rows, sorted_weights
 
@@ -64,6 +65,10 @@ class KeepingCase(Case):
 
     def quick_candidate(self) -> Candidate | None:
         return next(ruled_candidates(self), None)
+
+    def quick_candidates(self) -> Iterator[Candidate]:
+        yield from quick_named_candidates(self)
+        yield from islice(ruled_candidates(self), 1)
 
     def adopted(self, schedule: Schedule) -> Schedule | None:
         if not set(schedule.plan.index.letters) <= set(COMPUTATION_LETTERS):

@@ -123,11 +123,11 @@ def _solved_there(call: _Solve) -> Outcome:
 def _solved(problem: Problem, clock: Clock, seconds: float, **settings: Any) -> Outcome:
     """Solve a point in so many seconds; if they are too short, in all the time that is left. Raises NoSchedule."""
     try:
-        return solve(problem, time_limit=max(seconds, LEAST), **settings)
+        return solve(problem, time_limit=max(seconds, LEAST), advice=False, **settings)
     except NoSchedule as error:
         if clock.is_over or error.device is not None:
             raise
-        return solve(problem, time_limit=max(clock.left, LEAST), **settings)
+        return solve(problem, time_limit=max(clock.left, LEAST), advice=False, **settings)
 
 
 def _labelled(listener: Listener | None, problem: Problem) -> Listener | None:

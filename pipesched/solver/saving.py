@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from itertools import chain
+from itertools import chain, islice
 
 from pipesched.core.cpsat import Model
 from pipesched.core.tasks import TaskGraph
@@ -20,10 +20,10 @@ from pipesched.pipeline.waits import plan_of_times
 from pipesched.solver.bounds import saving_bound
 from pipesched.solver.candidate import Candidate
 from pipesched.solver.case import Case, Improvement
-from pipesched.solver.portfolio import named_candidates, ruled_candidates
+from pipesched.solver.portfolio import named_candidates, quick_named_candidates, ruled_candidates
 from pipesched.solver.refine import refined
 from pipesched.solver.saving_model import numbering_row, saving_model
-from pipesched.solver.saving_portfolio import of_case, saving_candidates
+from pipesched.solver.saving_portfolio import of_case, saving_candidates, with_rules
 
 NEAR = 1.1  # times the bound: nearer to it, a proof or one better schedule comes sooner than a series of them
 
@@ -69,6 +69,12 @@ class SavingCase(Case):
     def quick_candidate(self) -> Candidate | None:
         first = next(ruled_candidates(self), None)
         return None if first is None else of_case(first, self._taken_over)
+
+    def quick_candidates(self) -> Iterator[Candidate]:
+        for base in quick_named_candidates(self):
+            yield of_case(base, self._taken_over)
+            yield from with_rules(self, base, self.allowed)
+        yield from (of_case(candidate, self._taken_over) for candidate in islice(ruled_candidates(self), 1))
 
     def model(self, least: int, most: int) -> Model:
         return saving_model(self, self.full, least, most)

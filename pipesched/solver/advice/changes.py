@@ -1,0 +1,140 @@
+"""The changes of a solve's problem and settings that advice tries, each a function; the most helpful first."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import replace
+from fractions import Fraction
+from functools import partial
+from typing import Any, NamedTuple
+
+from pipesched.errors import PipeschedError
+from pipesched.pipeline.fuse import fuse
+from pipesched.pipeline.kinds import Allowed
+from pipesched.pipeline.placement import PLACEMENTS, named_placement
+from pipesched.pipeline.problem import Problem, require_recompute
+from pipesched.pipeline.quantities import canonical, to_fraction
+from pipesched.pipeline.recut import can_be_cut, open_cut, recut
+from pipesched.solver.advice.arguments import changed_arguments
+from pipesched.solver.advice.asked import Asked
+from pipesched.solver.advice.microbatches import with_microbatches
+
+KEEPS_ALL = ("improve", "periodic")  # methods that recompute and offload do not go with
+
+
+class Change(NamedTuple):
+    """A change: its name, the problem and what is allowed then, and which arguments of `solve` and `make_problem`
+    make it."""
+
+    name: str
+    problem: Problem
+    split: bool
+    allowed: Allowed
+    solve: Mapping[str, bool] = {}
+    arguments: Mapping[str, Any] = {}
+
+
+def changes(asked: Asked) -> Iterator[Change]:
+    """Yield the changes that make sense for what was asked."""
+    for make in CHANGES:
+        try:
+            change = make(asked)
+        except PipeschedError:  # too large, or no such cut
+            continue
+        if change is not None:
+            yield change
+
+
+def _split_backward(asked: Asked) -> Change | None:
+    if asked.split:
+        return None
+    return Change("split backward", asked.problem, True, asked.allowed, {"split_backward": True})
+
+
+def _recompute(asked: Asked) -> Change | None:
+    if asked.allowed.recompute or not _saves(asked):
+        return None
+    require_recompute(asked.problem)
+    allowed = asked.allowed._replace(recompute=True)
+    return Change("recompute", asked.problem, asked.split, allowed, {"recompute": True})
+
+
+def _offload(asked: Asked) -> Change | None:
+    if asked.allowed.offload or asked.problem.costs.offload is None or not _saves(asked):
+        return None
+    allowed = asked.allowed._replace(offload=True)
+    return Change("offload", asked.problem, asked.split, allowed, {"offload": True})
+
+
+def _saves(asked: Asked) -> bool:
+    """Return whether saving memory may help, and goes with the method."""
+    return asked.problem.memory.budget is not None and asked.method not in KEEPS_ALL
+
+
+def _budget(name: str, sign: int, asked: Asked) -> Change | None:
+    memory = asked.problem.memory
+    one = sign * max(map(to_fraction, memory.activation))
+    if memory.budget is None or not one:
+        return None
+    budget = tuple(canonical(to_fraction(limit) + one) for limit in memory.budget)
+    return _of_problem(name, asked, replace(asked.problem, memory=replace(memory, budget=budget)))
+
+
+def _chunks(word: str, count: int, asked: Asked) -> Change | None:
+    problem, stages = asked.problem, count * asked.problem.devices
+    if stages == problem.stages or asked.has_hint:
+        return None
+    changed = _with_stages(problem, stages)
+    return None if changed is None else _of_problem(f"{word} chunks a device", asked, changed)
+
+
+def _with_stages(problem: Problem, stages: int) -> Problem | None:
+    """Return `problem` with its model as so many stages: cut anew, or fused; None where neither is possible.
+
+    A placement that is settled stays the one of its name.
+    """
+    free = replace(problem, placement=None)
+    if problem.placement is None:
+        if can_be_cut(free):
+            return open_cut(free, stages)
+        return fuse(free, stages) if problem.stages % stages == 0 else None
+    for name in PLACEMENTS:
+        try:
+            named = named_placement(name, problem.devices, problem.stages)
+            target = named_placement(name, problem.devices, stages)
+        except PipeschedError:
+            continue
+        if named == problem.placement:
+            if can_be_cut(free):
+                return recut(free, target)
+            return replace(fuse(free, stages), placement=target) if problem.stages % stages == 0 else None
+    return None
+
+
+def _microbatches(factor: Fraction, asked: Asked) -> Change | None:
+    count = asked.problem.microbatches * factor
+    if count.denominator != 1 or asked.has_hint or asked.problem.cutter is not None:
+        return None
+    changed = with_microbatches(asked.problem, int(count))
+    return _of_problem(f"{count} microbatch{'es' * (count != 1)}", asked, changed)
+
+
+def _of_problem(name: str, asked: Asked, problem: Problem) -> Change:
+    arguments = changed_arguments(asked.problem, problem)
+    for saving, unused in (("recompute", ("recompute", "checkpoint")), ("offload", ("offload", "reload"))):
+        if not getattr(asked.allowed, saving):
+            arguments = {key: value for key, value in arguments.items() if key not in unused}
+    return Change(name, problem, asked.split, asked.allowed, {}, arguments)
+
+
+CHANGES: tuple[Callable[[Asked], Change | None], ...] = (
+    _split_backward,
+    _recompute,
+    _offload,
+    partial(_budget, "one activation more", 1),
+    partial(_chunks, "two", 2),
+    partial(_chunks, "four", 4),
+    partial(_microbatches, Fraction(2)),
+    partial(_microbatches, Fraction(1, 2)),
+    partial(_budget, "one activation less", -1),
+)
