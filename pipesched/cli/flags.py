@@ -46,9 +46,9 @@ COMMAND_FLAGS = {  # parameter of any other function -> its flag
         name: f"--{name.replace('_', '-')}"
         for name in (
             "advice", "charts", "executor", "fold", "gap", "hint", "inches", "jobs", "label", "latency", "memory",
-            "method", "offload", "pipeline", "pipelined", "placement", "recompute", "rows", "split_backward", "time_limit",
-            "workers", "zoom", "force", "frontier", "show", "sweep", "noise", "device_noise", "straggler", "samples",
-            "top", "resume", "count", "trace",
+            "method", "offload", "pipeline", "pipelined", "placement", "recompute", "rows", "split_backward",
+            "time_limit", "workers", "zoom", "force", "frontier", "show", "sweep", "noise", "device_noise", "straggler",
+            "samples", "top", "resume", "count", "trace",
         )
     },
     "algorithm": "--algo",

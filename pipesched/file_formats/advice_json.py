@@ -45,8 +45,8 @@ def _advice(content: Mapping[str, Any]) -> Advice:
     change = content.get("change")
     if not isinstance(change, str) or not change.isprintable():
         raise ConfigError(f"solver: 'change' of 'advice' must be one line of text, not {shown(change)}")
-    times = [_time(content, key) for key in ("makespan_at_most", "difference")]
-    return Advice(change, *times, _arguments(content, "solve"), _arguments(content, "problem"))
+    least, difference = _time(content, "makespan_at_most"), _time(content, "difference")
+    return Advice(change, least, difference, _arguments(content, "solve"), _arguments(content, "problem"))
 
 
 def _time(content: Mapping[str, Any], key: str) -> int | float:

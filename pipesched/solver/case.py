@@ -102,8 +102,8 @@ class Case(ABC):
         """Return a list schedule that is made quickly, or None."""
 
     @abstractmethod
-    def quick_candidates(self) -> Iterator[Candidate]:
-        """Yield schedules that are made quickly: a list schedule, and on a small case those of most families."""
+    def quick_named_candidates(self) -> Iterator[Candidate]:
+        """Yield the schedules of named algorithms that are made quickly."""
 
     @abstractmethod
     def adopted(self, schedule: Schedule) -> Schedule | None:

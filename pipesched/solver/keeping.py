@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from itertools import islice
 
 from pipesched.core.cpsat import Model
 from pipesched.core.tasks import TaskGraph
@@ -66,9 +65,8 @@ class KeepingCase(Case):
     def quick_candidate(self) -> Candidate | None:
         return next(ruled_candidates(self), None)
 
-    def quick_candidates(self) -> Iterator[Candidate]:
-        yield from quick_named_candidates(self)
-        yield from islice(ruled_candidates(self), 1)
+    def quick_named_candidates(self) -> Iterator[Candidate]:
+        return quick_named_candidates(self)
 
     def adopted(self, schedule: Schedule) -> Schedule | None:
         if not set(schedule.plan.index.letters) <= set(COMPUTATION_LETTERS):

@@ -55,8 +55,8 @@ def named_candidates(case: Case) -> Iterator[Candidate]:
 
 
 def quick_named_candidates(case: Case) -> Iterator[Candidate]:
-    """Yield, on a small case, the schedules of the families that make one plan each, within the budget or not."""
-    for family in algorithms() if len(case.graph) <= SMALL else ():
+    """Yield, unless a case is large, the schedules of families that make one plan each, within the budget or not."""
+    for family in algorithms() if len(case.graph) <= LARGE else ():
         if family.placement != ANY and family.name not in COMPARING:
             schedule = family_schedule(case, family)
             if schedule is not None:

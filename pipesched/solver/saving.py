@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from itertools import chain, islice
+from itertools import chain
 
 from pipesched.core.cpsat import Model
 from pipesched.core.tasks import TaskGraph
@@ -70,11 +70,10 @@ class SavingCase(Case):
         first = next(ruled_candidates(self), None)
         return None if first is None else of_case(first, self._taken_over)
 
-    def quick_candidates(self) -> Iterator[Candidate]:
+    def quick_named_candidates(self) -> Iterator[Candidate]:
         for base in quick_named_candidates(self):
             yield of_case(base, self._taken_over)
             yield from with_rules(self, base, self.allowed)
-        yield from (of_case(candidate, self._taken_over) for candidate in islice(ruled_candidates(self), 1))
 
     def model(self, least: int, most: int) -> Model:
         return saving_model(self, self.full, least, most)

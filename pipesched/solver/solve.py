@@ -32,6 +32,7 @@ from pipesched.solver.exact import prove
 from pipesched.solver.periodic.phase import PeriodicPhase, can_repeat
 from pipesched.solver.polish import SOURCE as POLISHING
 from pipesched.solver.polish import polish as lower_memory
+from pipesched.solver.quick import quick_rounds
 from pipesched.solver.search import Listener, Search
 from pipesched.words import Status, StoppedBy
 
@@ -285,12 +286,12 @@ def _heuristic_order(search: Search) -> list[int]:
     order, large = list(range(len(search.cases))), max(len(case.graph) for case in search.cases) > SLOW
     if not large:
         order.sort(key=lambda number: search.bounds[number].ticks)
-    for number in order:
+    for number, candidates in quick_rounds(search.cases, order):
         if search.clock.is_over:
             break
-        if large or search.best is None or number in search.open:
+        if search.best is None or number in search.open:
             search.at(f"quick schedules, {search.cases[number].name}")
-            search.try_all(number, search.cases[number].quick_candidates(), search.clock, heuristic=True)
+            search.try_all(number, candidates, search.clock, heuristic=True)
     return order
 
 

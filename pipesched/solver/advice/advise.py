@@ -1,8 +1,8 @@
 """Advice after a solve: every change is tried with heuristics alone, and those that help are listed, best first.
 
-A solve with a change tries all schedules that are tried here, and improves on them; so it does no worse, if its time is
-enough for them. That is why each is tried in the order of what a solve tries first, and what a solve may not come to
-within its time limit is left out.
+A solve with a change tries all schedules that are tried here, and improves on them, so it does no worse if its time is
+enough for them. What is tried here comes first there; the rest of the portfolio is tried only where a solve has time
+for all of it.
 """
 
 from __future__ import annotations
@@ -17,42 +17,41 @@ from pipesched.core.clock import Clock
 from pipesched.errors import PipeschedError
 from pipesched.outcome import Advice, Outcome
 from pipesched.pipeline.quantities import in_units, plain
-from pipesched.schedulers.registry import family
 from pipesched.solver.advice.asked import Asked
 from pipesched.solver.advice.changes import Change, changes
 from pipesched.solver.candidate import Candidate
 from pipesched.solver.case import Case
 from pipesched.solver.cases import cases_of
-from pipesched.solver.portfolio import COMPARING
+from pipesched.solver.quick import quick_rounds
 from pipesched.solver.search import Search
 
-BRIEF = 20_000  # operations in all schedules of the advice after a quick solve
-FAMILIES = 20  # named candidates of a case, at most
-A_SECOND = 50_000  # operations that are scheduled in a second, at least
-COMPARED = 1.5  # seconds that a family takes that times many plans, at most
-REACHED = 0.5  # of the time limit, at most, is what a solve needs for its named candidates if they are tried here
-SHARE = 0.5  # of the time that is left, for the named candidates of the next change
+WHOLE, WHOLE_SECONDS = 200, 4.0  # operations of a case whose whole portfolio takes so long at most; it grows squared
+REACHED = 0.25  # of the time limit, that a solve has for its portfolio
+SHARE = 0.5  # of the time that is left, for the whole portfolio of the next change
+
+Tell = Callable[[str], None]
 
 
-def advised(outcome: Outcome, asked: Asked, tell: Callable[[str], None]) -> Outcome:
+def advised(outcome: Outcome, asked: Asked, tell: Tell) -> Outcome:
     """Return the outcome of a solve with advice in its report, where there is any. `tell` is told of each step."""
     report = outcome.report
-    seconds = None if report is None else asked.seconds_after(report)
-    if report is None or seconds is None:
+    allowance = None if report is None else asked.allowance(report)
+    if report is None or allowance is None:
         return outcome
-    clock = Clock(seconds, asked.limits.stop)
+    clock = Clock(allowance.seconds, asked.limits.stop)
     trials: list[_Trial] = []
+    with suppress(KeyboardInterrupt):  # what is known by then counts
+        _try_quickly(trials, asked, clock, tell, _Effort(allowance.operations))
+        if allowance.operations is None:
+            _try_whole(trials, asked, clock, tell)
     makespan = Fraction(report.value_ticks, report.bound.per_unit)
-    with suppress(KeyboardInterrupt):  # then what is known counts
-        _try_all(trials, asked, clock, tell, is_brief=asked.is_brief(report))
     found = [advice for trial in trials if (advice := trial.advice(makespan)) is not None]
     found.sort(key=lambda advice: advice.makespan_at_most)
     return replace(outcome, report=replace(report, advice=tuple(found), seconds=report.seconds + clock.seconds))
 
 
-def _try_all(trials: list[_Trial], asked: Asked, clock: Clock, tell: Callable[[str], None], *, is_brief: bool) -> None:
-    """Try what is made quickly for every change, then, unless it is to be brief, the named schedules of each."""
-    effort = _Effort(BRIEF if is_brief else None)
+def _try_quickly(trials: list[_Trial], asked: Asked, clock: Clock, tell: Tell, effort: _Effort) -> None:
+    """Try what is made quickly for every change, and add it to `trials`."""
     for change in changes(asked):
         if clock.is_over or effort.is_over:
             return
@@ -62,12 +61,21 @@ def _try_all(trials: list[_Trial], asked: Asked, clock: Clock, tell: Callable[[s
         except PipeschedError:  # nothing fits, or no placement suits
             continue
         trials.append(trial)
-        trial.try_quick(effort)
-    for trial in trials if not is_brief else ():
-        if clock.is_over:
-            return
-        tell(f"advice, {trial.change.name}")
-        trial.try_named(clock.part(SHARE * clock.left))
+        trial.try_quickly(effort)
+
+
+def _try_whole(trials: list[_Trial], asked: Asked, clock: Clock, tell: Tell) -> None:
+    """Try the whole portfolio for every change for which a solve has time for it."""
+    for trial in trials:
+        seconds = sum(map(_seconds_whole, trial.search.cases))
+        if not clock.is_over and seconds <= REACHED * asked.limits.seconds:
+            tell(f"advice, {trial.change.name}")
+            trial.try_whole(clock.part(SHARE * clock.left))
+
+
+def _seconds_whole(case: Case) -> float:
+    """Return the seconds that the whole portfolio of a case takes, at most."""
+    return WHOLE_SECONDS * (len(case.graph) / WHOLE) ** 2
 
 
 class _Effort:
@@ -99,19 +107,20 @@ class _Trial:
         problem = replace(change.problem, costs=costs)
         self.search = Search(cases_of(problem, asked.placement, "makespan", change.allowed), asked.limits, clock)
 
-    def try_quick(self, effort: _Effort) -> None:
+    def try_quickly(self, effort: _Effort) -> None:
         """Try what a solve tries first on every placement."""
-        for number, case in enumerate(self.search.cases):
+        cases = self.search.cases
+        for number, candidates in quick_rounds(cases, range(len(cases))):
             if self.clock.is_over or effort.is_over:
                 return
-            self.search.try_all(number, effort.spent_on(case.quick_candidates()), self.clock, heuristic=True)
+            self.search.try_all(number, effort.spent_on(candidates), self.clock, heuristic=True)
 
-    def try_named(self, clock: Clock) -> None:
-        """Try the named schedules, the placement with the best so far first, if a solve has time for all of them."""
-        if sum(map(_seconds_named, self.search.cases)) > REACHED * self.asked.limits.seconds:
-            return
+    def try_whole(self, clock: Clock) -> None:
+        """Try all heuristics, on the placement with the best so far first."""
         for number in self.search.open:
-            self.search.try_all(number, self.search.cases[number].named_candidates(), clock, heuristic=True)
+            case = self.search.cases[number]
+            self.search.try_all(number, case.named_candidates(), clock, heuristic=True)
+            self.search.try_all(number, case.ruled_candidates(), clock, heuristic=True)
 
     def advice(self, makespan: Fraction) -> Advice | None:
         """Return what the change is worth, where it helps. A solve may stop at its gap above what was found."""
@@ -123,9 +132,3 @@ class _Trial:
             return None
         least, change = in_units(ticks, self.search.per_unit), self.change
         return Advice(change.name, least, plain(value - makespan), change.solve, change.arguments)
-
-
-def _seconds_named(case: Case) -> float:
-    """Return the seconds that all named candidates of a case take, at most."""
-    comparing = sum(family(name).placement == case.name for name in COMPARING)
-    return FAMILIES * len(case.graph) / A_SECOND + COMPARED * comparing

@@ -13,15 +13,19 @@ from pipesched.pipeline.problem import Problem
 from pipesched.pipeline.quantities import Exact, canonical, exact, to_fraction
 
 HALVES = ("backward_input", "backward_weight")
+DEFAULTS = {"p2p": 0, "retain": 1, "checkpoint": 0, "static": 0}  # of what may be a list, one a stage
 
 
 def changed_arguments(before: Problem, after: Problem) -> dict[str, Any]:
     """Return the parameters of make_problem that are others for `after`: one number where all stages have the same.
 
-    A problem that was derived from a model has `chunks` instead of `stages`.
+    Of another number of stages, all that may have been given as a list is among them, if it is no default. A problem
+    that was derived from a model has `chunks` instead of `stages`.
     """
     old, new = dict(_arguments(before)), dict(_arguments(after))
-    return {key: value for key, value in new.items() if value != old.get(key)}
+    if before.stages != after.stages:
+        old |= DEFAULTS
+    return {key: value for key, value in new.items() if value is not None and value != old.get(key)}
 
 
 def _arguments(problem: Problem) -> Iterator[tuple[str, Any]]:

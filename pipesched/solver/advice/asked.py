@@ -15,9 +15,18 @@ from pipesched.words import StoppedBy
 
 SHORTEST = 1.0  # seconds: with a time limit below there is no advice
 AT_ONCE = 0.1  # seconds: where a bound settles the answer in that time, there is none unless asked for
-PART = 0.1  # of the time limit, and from LONG on also of the time that was used, at most
-LONG = 10.0  # seconds: a search of less time has advice of the same few schedules on every machine
+PART = 0.1  # of the time limit, and of the time that a long solve took, at most
+LONG = 10.0  # seconds: after a quicker solve it is operations that are counted, not seconds, so that advice repeats
 MOST = 60.0  # seconds of advice, at most
+A_SECOND = 80_000  # operations that are scheduled in a second
+BRIEF = 20_000  # operations in all schedules of the advice after a quick solve, unless it is asked for
+
+
+class Allowance(NamedTuple):
+    """What advice may take: so many seconds, and so many operations in all its schedules (None: any number)."""
+
+    seconds: float
+    operations: int | None
 
 
 class Asked(NamedTuple):
@@ -42,19 +51,18 @@ class Asked(NamedTuple):
             return 0.0
         return min(PART * self.limits.seconds, MOST)
 
-    def seconds_after(self, report: SolveReport) -> float | None:
-        """Return the seconds that advice may take after a solve; None where there is none."""
+    def allowance(self, report: SolveReport) -> Allowance | None:
+        """Return what advice may take after a solve; None where there is none."""
         if not self.seconds or report.stopped_by == StoppedBy.INTERRUPT:
             return None
         is_settled = report.stopped_by in (StoppedBy.PROOF, StoppedBy.GAP)
         if self.wanted is None and is_settled and report.seconds <= AT_ONCE:
             return None
-        seconds = self.seconds if self.is_brief(report) or self.wanted else PART * report.seconds
-        return max(min(seconds, self.seconds, self.limits.seconds - report.seconds), 0.0)
-
-    def is_brief(self, report: SolveReport) -> bool:
-        """Return whether a solve was so quick that its advice is of few schedules."""
-        return not self.wanted and report.seconds < LONG
+        left = max(self.limits.seconds - report.seconds, 0.0)
+        if report.seconds >= LONG:
+            return Allowance(min(self.seconds if self.wanted else PART * report.seconds, self.seconds, left), None)
+        operations = int(self.seconds * A_SECOND)
+        return Allowance(left, operations if self.wanted else min(operations, BRIEF))
 
 
 def require_advice(wanted: object, objective: str) -> bool | None:

@@ -134,7 +134,7 @@ CHANGES: tuple[Callable[[Asked], Change | None], ...] = (
     partial(_budget, "one activation more", 1),
     partial(_chunks, "two", 2),
     partial(_chunks, "four", 4),
-    partial(_microbatches, Fraction(2)),
     partial(_microbatches, Fraction(1, 2)),
+    partial(_microbatches, Fraction(2)),
     partial(_budget, "one activation less", -1),
 )
