@@ -37,7 +37,7 @@ def _typed(advice: Advice) -> str:
     text = " ".join(settings + values)
     if len(text) <= MOST_TYPED:
         return text
-    return f"{values[0]}, with the values that `solver.advice` of the JSON document has"
+    return f"{values[0]}, with the values that solver.advice of the JSON document has"
 
 
 def _key(name: str) -> str:

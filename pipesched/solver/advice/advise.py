@@ -13,7 +13,7 @@ from dataclasses import replace
 from fractions import Fraction
 from math import ceil
 
-from pipesched.core.clock import Clock
+from pipesched.core.clock import Clock, TimeIsUp, under
 from pipesched.errors import PipeschedError
 from pipesched.outcome import Advice, Outcome
 from pipesched.pipeline.quantities import in_units, plain
@@ -24,6 +24,7 @@ from pipesched.solver.case import Case
 from pipesched.solver.cases import cases_of
 from pipesched.solver.quick import quick_rounds
 from pipesched.solver.search import Search
+from pipesched.words import Status
 
 WHOLE, WHOLE_SECONDS = 200, 4.0  # operations of a case whose whole portfolio takes so long at most; it grows squared
 REACHED = 0.25  # of the time limit, that a solve has for its portfolio
@@ -38,30 +39,31 @@ def advised(outcome: Outcome, asked: Asked, tell: Tell) -> Outcome:
     allowance = None if report is None else asked.allowance(report)
     if report is None or allowance is None:
         return outcome
-    clock = Clock(allowance.seconds, asked.limits.stop)
+    clock, effort = Clock(allowance.seconds, asked.limits.stop), _Effort(allowance.operations)
+    makespan = Fraction(report.value_ticks, report.bound.per_unit)
+    sought = [change for change in changes(asked) if not (change.tightens and report.status == Status.OPTIMAL)]
     trials: list[_Trial] = []
     with suppress(KeyboardInterrupt):  # what is known by then counts
-        _try_quickly(trials, asked, clock, tell, _Effort(allowance.operations))
+        for change in sought:
+            if clock.is_over or effort.is_over:
+                break
+            tell(f"advice, {change.name}")
+            trials += _quick_trial(change, asked, clock, effort, makespan)
         if allowance.operations is None:
             _try_whole(trials, asked, clock, tell)
-    makespan = Fraction(report.value_ticks, report.bound.per_unit)
     found = [advice for trial in trials if (advice := trial.advice(makespan)) is not None]
     found.sort(key=lambda advice: advice.makespan_at_most)
     return replace(outcome, report=replace(report, advice=tuple(found), seconds=report.seconds + clock.seconds))
 
 
-def _try_quickly(trials: list[_Trial], asked: Asked, clock: Clock, tell: Tell, effort: _Effort) -> None:
-    """Try what is made quickly for every change, and add it to `trials`."""
-    for change in changes(asked):
-        if clock.is_over or effort.is_over:
-            return
-        tell(f"advice, {change.name}")
-        try:
-            trial = _Trial(change, asked, clock)
-        except PipeschedError:  # nothing fits, or no placement suits
-            continue
-        trials.append(trial)
-        trial.try_quickly(effort)
+def _quick_trial(change: Change, asked: Asked, clock: Clock, effort: _Effort, makespan: Fraction) -> Iterator[_Trial]:
+    """Yield the trial of a change, with what is made quickly, unless nothing fits or its bound says it cannot help."""
+    with suppress(PipeschedError):
+        trial = _Trial(change, asked, clock)
+        trial.raise_bounds(effort)
+        if trial.bound < makespan:
+            trial.try_quickly(effort)
+            yield trial
 
 
 def _try_whole(trials: list[_Trial], asked: Asked, clock: Clock, tell: Tell) -> None:
@@ -92,10 +94,14 @@ class _Effort:
         """Yield candidates until their operations are more than are left."""
         for candidate in candidates:
             yield candidate
-            if self.left is not None:
-                self.left -= candidate.schedule.plan.index.size
+            self.spend(candidate.schedule.plan.index.size)
             if self.is_over:
                 return
+
+    def spend(self, operations: int) -> None:
+        """Count operations that were scheduled."""
+        if self.left is not None:
+            self.left -= operations
 
 
 class _Trial:
@@ -107,13 +113,26 @@ class _Trial:
         problem = replace(change.problem, costs=costs)
         self.search = Search(cases_of(problem, asked.placement, "makespan", change.allowed), asked.limits, clock)
 
+    def raise_bounds(self, effort: _Effort) -> None:
+        """Bound every placement."""
+        with suppress(TimeIsUp), under(self.clock):
+            for number, case in enumerate(self.search.cases):
+                self.search.raise_bound(number, case.bound())
+                effort.spend(len(case.graph))
+
+    @property
+    def bound(self) -> Fraction:
+        """What no schedule with the change is shorter than."""
+        return Fraction(self.search.bound.ticks, self.search.per_unit)
+
     def try_quickly(self, effort: _Effort) -> None:
         """Try what a solve tries first on every placement."""
         cases = self.search.cases
         for number, candidates in quick_rounds(cases, range(len(cases))):
             if self.clock.is_over or effort.is_over:
                 return
-            self.search.try_all(number, effort.spent_on(candidates), self.clock, heuristic=True)
+            if self.search.best is None or number in self.search.open:
+                self.search.try_all(number, effort.spent_on(candidates), self.clock, heuristic=True)
 
     def try_whole(self, clock: Clock) -> None:
         """Try all heuristics, on the placement with the best so far first."""

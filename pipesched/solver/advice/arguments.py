@@ -35,9 +35,7 @@ def _arguments(problem: Problem) -> Iterator[tuple[str, Any]]:
         yield "chunks", problem.stages // problem.devices
         return
     yield "stages", problem.stages
-    if problem.placement is not None:
-        name = placement_name(problem.placement, problem.devices)
-        yield "placement", [*problem.placement.devices] if name.startswith("[") else name
+    yield "placement", "auto" if problem.placement is None else placement_name(problem.placement, problem.devices)
     yield "p2p", _one_or_list(problem.costs.p2p)
     yield from ((key, _one_or_list(getattr(problem.memory, key))) for key in ("retain", "checkpoint"))
     yield from _arguments_of_stages(problem) if problem.layers is None else _arguments_of_layers(problem)

@@ -19,7 +19,7 @@ PART = 0.1  # of the time limit, and of the time that a long solve took, at most
 LONG = 10.0  # seconds: after a quicker solve it is operations that are counted, not seconds, so that advice repeats
 MOST = 60.0  # seconds of advice, at most
 A_SECOND = 80_000  # operations that are scheduled in a second
-BRIEF = 20_000  # operations in all schedules of the advice after a quick solve, unless it is asked for
+BRIEF = 20_000  # operations in all schedules of the advice after a quick solve that its limit did not end
 
 
 class Allowance(NamedTuple):
@@ -62,7 +62,8 @@ class Asked(NamedTuple):
         if report.seconds >= LONG:
             return Allowance(min(self.seconds if self.wanted else PART * report.seconds, self.seconds, left), None)
         operations = int(self.seconds * A_SECOND)
-        return Allowance(left, operations if self.wanted else min(operations, BRIEF))
+        is_brief = not self.wanted and report.stopped_by != StoppedBy.TIME_LIMIT
+        return Allowance(left, min(operations, BRIEF) if is_brief else operations)
 
 
 def require_advice(wanted: object, objective: str) -> bool | None:

@@ -1,4 +1,4 @@
-"""The changes of a solve's problem and settings that advice tries, each a function; the most helpful first."""
+"""The changes of a solve's problem and settings that advice tries, each a function; what takes least time first."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 from pipesched.errors import PipeschedError
 from pipesched.pipeline.fuse import fuse
 from pipesched.pipeline.kinds import Allowed
-from pipesched.pipeline.placement import PLACEMENTS, named_placement
+from pipesched.pipeline.placement import PLACEMENTS, Placement, named_placement
 from pipesched.pipeline.problem import Problem, require_recompute
 from pipesched.pipeline.quantities import canonical, to_fraction
 from pipesched.pipeline.recut import can_be_cut, open_cut, recut
@@ -24,7 +24,10 @@ KEEPS_ALL = ("improve", "periodic")  # methods that recompute and offload do not
 
 class Change(NamedTuple):
     """A change: its name, the problem and what is allowed then, and which arguments of `solve` and `make_problem`
-    make it."""
+    make it.
+
+    `tightens` says that each schedule with the change is one without it too.
+    """
 
     name: str
     problem: Problem
@@ -32,6 +35,7 @@ class Change(NamedTuple):
     allowed: Allowed
     solve: Mapping[str, bool] = {}
     arguments: Mapping[str, Any] = {}
+    tightens: bool = False
 
 
 def changes(asked: Asked) -> Iterator[Change]:
@@ -77,7 +81,8 @@ def _budget(name: str, sign: int, asked: Asked) -> Change | None:
     if memory.budget is None or not one:
         return None
     budget = tuple(canonical(to_fraction(limit) + one) for limit in memory.budget)
-    return _of_problem(name, asked, replace(asked.problem, memory=replace(memory, budget=budget)))
+    change = _of_problem(name, asked, replace(asked.problem, memory=replace(memory, budget=budget)))
+    return change._replace(tightens=sign < 0)
 
 
 def _chunks(word: str, count: int, asked: Asked) -> Change | None:
@@ -91,10 +96,10 @@ def _chunks(word: str, count: int, asked: Asked) -> Change | None:
 def _with_stages(problem: Problem, stages: int) -> Problem | None:
     """Return `problem` with its model as so many stages: cut anew, or fused; None where neither is possible.
 
-    A placement that is settled stays the one of its name.
+    A placement that is settled stays the one of its name, unless it has one stage a device: that is all of them.
     """
     free = replace(problem, placement=None)
-    if problem.placement is None:
+    if problem.placement is None or problem.placement == Placement(tuple(range(problem.devices))):
         if can_be_cut(free):
             return open_cut(free, stages)
         return fuse(free, stages) if problem.stages % stages == 0 else None
@@ -129,12 +134,12 @@ def _of_problem(name: str, asked: Asked, problem: Problem) -> Change:
 
 CHANGES: tuple[Callable[[Asked], Change | None], ...] = (
     _split_backward,
-    _recompute,
-    _offload,
     partial(_budget, "one activation more", 1),
     partial(_chunks, "two", 2),
     partial(_chunks, "four", 4),
     partial(_microbatches, Fraction(1, 2)),
     partial(_microbatches, Fraction(2)),
+    _recompute,
+    _offload,
     partial(_budget, "one activation less", -1),
 )

@@ -36,13 +36,13 @@ def advice_of(problem: dict[str, Any], **options: Any) -> tuple[Advice, ...]:
 @st.composite
 def given_problems(draw: st.DrawFn) -> tuple[dict[str, Any], dict[str, Any]]:
     """Arguments of make_problem, by stages or by layers, with a budget that is tight; and settings of a solve."""
-    devices, chunks = draw(st.integers(1, 4)), draw(st.sampled_from([1, 2, 3, 4, 8]))
+    devices, chunks = draw(st.integers(1, 3)), draw(st.sampled_from([1, 2, 3, 4]))
     stages = devices * chunks
     size = draw(st.sampled_from([None, 1, Decimal("0.3")]))
     problem: dict[str, Any] = {
         "devices": devices,
         "stages": stages,
-        "microbatches": draw(st.integers(1, 7)),
+        "microbatches": draw(st.integers(1, 6)),
         "p2p": draw(amounts(0, 3)),
         "retain": draw(st.sampled_from([1, Decimal("0.5"), Decimal("1.5")])),
         "checkpoint": draw(st.sampled_from([0, Decimal("0.1"), 1])),
@@ -83,7 +83,7 @@ def require_reached(problem: dict[str, Any], options: dict[str, Any]) -> None:
         assert again.schedule.makespan <= one.makespan_at_most, one
 
 
-@settings(max_examples=25)
+@settings(max_examples=15)
 @given(given_problems())
 def test_a_run_of_the_advised_change_reaches_what_was_claimed(case: tuple[dict[str, Any], dict[str, Any]]) -> None:
     """The values that advice names, laid over those of the problem, make the schedule as short as claimed."""
@@ -173,7 +173,7 @@ def test_ctrl_c_while_advice_is_made_keeps_what_is_known() -> None:
     """The answer and the changes that were tried by then."""
 
     def stop(event: pipesched.Event) -> None:
-        if event.step == "advice, recompute":
+        if event.step == "advice, one activation more":
             raise KeyboardInterrupt
 
     assert [one.change for one in advice_of(SMALL, listener=stop, advice=True)] == ["split backward"]
