@@ -14,7 +14,7 @@ from pipesched.pipeline.kinds import Allowed
 from pipesched.pipeline.placement import PLACEMENTS, Placement, named_placement
 from pipesched.pipeline.problem import Problem, require_recompute
 from pipesched.pipeline.quantities import canonical, to_fraction
-from pipesched.pipeline.recut import can_be_cut, open_cut, recut
+from pipesched.pipeline.recut import balanced_for, can_be_cut, open_cut, recut
 from pipesched.solver.advice.arguments import changed_arguments
 from pipesched.solver.advice.asked import Asked
 from pipesched.solver.advice.microbatches import with_microbatches
@@ -26,7 +26,7 @@ class Change(NamedTuple):
     """A change: its name, the problem and what is allowed then, and which arguments of `solve` and `make_problem`
     make it.
 
-    `tightens` says that each schedule with the change is one without it too.
+    `tightens` says that it only takes something away, which is of no use where the answer is proved.
     """
 
     name: str
@@ -81,8 +81,15 @@ def _budget(name: str, sign: int, asked: Asked) -> Change | None:
     if memory.budget is None or not one:
         return None
     budget = tuple(canonical(to_fraction(limit) + one) for limit in memory.budget)
-    change = _of_problem(name, asked, replace(asked.problem, memory=replace(memory, budget=budget)))
-    return change._replace(tightens=sign < 0)
+    changed = _cut_again(replace(asked.problem, memory=replace(memory, budget=budget)))
+    return _of_problem(name, asked, changed)._replace(tightens=sign < 0)
+
+
+def _cut_again(problem: Problem) -> Problem:
+    """Return `problem` with its stages cut for its budget, on the placement that it has, if a rule cuts them."""
+    if problem.cutter is not None and problem.placement is not None:
+        return recut(replace(problem, placement=None), problem.placement)
+    return balanced_for(problem)
 
 
 def _chunks(word: str, count: int, asked: Asked) -> Change | None:

@@ -35,7 +35,15 @@ def changes_of(problem: Problem, **more: Any) -> dict[str, Change]:
     return {change.name: change for change in changes(Asked(problem, **{**asked, **more}))}
 
 
-@pytest.mark.parametrize("given", [STAGES, LAYERS, {**STAGES, "placement": "loop"}, {**LAYERS, "placement": "loop"}])
+LAYERS_BY_BUDGET: dict[str, Any] = {  # with a budget of 14.5 they are cut otherwise
+    "devices": 2, "stages": 6, "microbatches": 4, "placement": "linear", "layers": 14, "last": {"forward": 6},
+    "layer": {"forward": 1.25, "backward": 1.25, "activation": 1}, "budget": 10.5,
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    "given", [STAGES, LAYERS, {**STAGES, "placement": "loop"}, {**LAYERS, "placement": "loop"}, LAYERS_BY_BUDGET]
+)
 @pytest.mark.parametrize("halves", [False, True])
 def test_the_arguments_make_the_changed_problem(given: dict[str, Any], halves: bool) -> None:
     """Laid over what was given they are the problem that was tried, to the last number."""
