@@ -60,7 +60,7 @@ class Advice(NamedTuple):
     change: str
     makespan_at_most: int | float
     difference: int | float
-    solve: Mapping[str, bool] = {}
+    solve: Mapping[str, Any] = {}
     problem: Mapping[str, Any] = {}
 
 

@@ -11,22 +11,24 @@ from collections.abc import Callable, Iterable, Iterator
 from contextlib import suppress
 from dataclasses import replace
 from fractions import Fraction
-from math import ceil
+from math import ceil, inf
 
 from pipesched.core.clock import Clock, TimeIsUp, under
 from pipesched.errors import PipeschedError
 from pipesched.outcome import Advice, Outcome
 from pipesched.pipeline.quantities import in_units, plain
-from pipesched.solver.advice.asked import Asked
+from pipesched.solver.advice.asked import A_SECOND, Asked
 from pipesched.solver.advice.changes import Change, changes
 from pipesched.solver.candidate import Candidate
 from pipesched.solver.case import Case
 from pipesched.solver.cases import cases_of
+from pipesched.solver.portfolio import SMALL
 from pipesched.solver.quick import quick_rounds
 from pipesched.solver.search import Search
 from pipesched.words import Status
 
 WHOLE, WHOLE_SECONDS = 200, 4.0  # operations of a case whose whole portfolio takes so long at most; it grows squared
+ROOM = 0.5  # of what can be scheduled in the time that is left, for one schedule
 REACHED = 0.25  # of the time limit, that a solve has for its portfolio
 SHARE = 0.5  # of the time that is left, for the whole portfolio of the next change
 
@@ -41,29 +43,31 @@ def advised(outcome: Outcome, asked: Asked, tell: Tell) -> Outcome:
         return outcome
     clock, effort = Clock(allowance.seconds, asked.limits.stop), _Effort(allowance.operations)
     makespan = Fraction(report.value_ticks, report.bound.per_unit)
-    sought = [change for change in changes(asked) if not (change.tightens and report.status == Status.OPTIMAL)]
     trials: list[_Trial] = []
     with suppress(KeyboardInterrupt):  # what is known by then counts
-        for change in sought:
-            if clock.is_over or effort.is_over:
+        for change in changes(asked):
+            if change.operations > min(effort.left, ROOM * A_SECOND * clock.left):
                 break
-            tell(f"advice, {change.name}")
-            trials += _quick_trial(change, asked, clock, effort, makespan)
-        if allowance.operations is None:
+            if not (change.tightens and report.status == Status.OPTIMAL):
+                tell(f"advice, {change.name}")
+                trials += _quick_trial(change, asked, clock, effort, makespan)
+        if effort.left == inf:
             _try_whole(trials, asked, clock, tell)
     found = [advice for trial in trials if (advice := trial.advice(makespan)) is not None]
     found.sort(key=lambda advice: advice.makespan_at_most)
-    return replace(outcome, report=replace(report, advice=tuple(found), seconds=report.seconds + clock.seconds))
+    made = tuple(found) if trials else None
+    return replace(outcome, report=replace(report, advice=made, seconds=report.seconds + clock.seconds))
 
 
 def _quick_trial(change: Change, asked: Asked, clock: Clock, effort: _Effort, makespan: Fraction) -> Iterator[_Trial]:
-    """Yield the trial of a change, with what is made quickly, unless nothing fits or its bound says it cannot help."""
+    """Yield the trial of a change, with what is made quickly; none where no microbatch fits, or no placement suits."""
     with suppress(PipeschedError):
         trial = _Trial(change, asked, clock)
-        trial.raise_bounds(effort)
+        if change.operations <= SMALL or effort.left == inf:
+            trial.raise_bounds(effort)
         if trial.bound < makespan:
             trial.try_quickly(effort)
-            yield trial
+        yield trial
 
 
 def _try_whole(trials: list[_Trial], asked: Asked, clock: Clock, tell: Tell) -> None:
@@ -81,27 +85,22 @@ def _seconds_whole(case: Case) -> float:
 
 
 class _Effort:
-    """The operations that may still be scheduled; None: any number."""
+    """The operations that may still be scheduled, maybe infinitely many."""
 
-    def __init__(self, most: int | None) -> None:
+    def __init__(self, most: float) -> None:
         self.left = most
-
-    @property
-    def is_over(self) -> bool:
-        return self.left is not None and self.left <= 0
 
     def spent_on(self, candidates: Iterable[Candidate]) -> Iterator[Candidate]:
         """Yield candidates until their operations are more than are left."""
         for candidate in candidates:
             yield candidate
             self.spend(candidate.schedule.plan.index.size)
-            if self.is_over:
+            if self.left <= 0:
                 return
 
     def spend(self, operations: int) -> None:
         """Count operations that were scheduled."""
-        if self.left is not None:
-            self.left -= operations
+        self.left -= operations
 
 
 class _Trial:
@@ -129,7 +128,7 @@ class _Trial:
         """Try what a solve tries first on every placement."""
         cases = self.search.cases
         for number, candidates in quick_rounds(cases, range(len(cases))):
-            if self.clock.is_over or effort.is_over:
+            if self.clock.is_over or effort.left <= 0:
                 return
             if self.search.best is None or number in self.search.open:
                 self.search.try_all(number, effort.spent_on(candidates), self.clock, heuristic=True)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from math import inf
 from typing import NamedTuple
 
 from pipesched.checks import require_flag
@@ -23,10 +24,10 @@ BRIEF = 20_000  # operations in all schedules of the advice after a quick solve 
 
 
 class Allowance(NamedTuple):
-    """What advice may take: so many seconds, and so many operations in all its schedules (None: any number)."""
+    """What advice may take: so many seconds, and so many operations in all its schedules, maybe any number."""
 
     seconds: float
-    operations: int | None
+    operations: float
 
 
 class Asked(NamedTuple):
@@ -60,8 +61,8 @@ class Asked(NamedTuple):
             return None
         left = max(self.limits.seconds - report.seconds, 0.0)
         if report.seconds >= LONG:
-            return Allowance(min(self.seconds if self.wanted else PART * report.seconds, self.seconds, left), None)
-        operations = int(self.seconds * A_SECOND)
+            return Allowance(min(self.seconds if self.wanted else PART * report.seconds, self.seconds, left), inf)
+        operations = self.seconds * A_SECOND
         is_brief = not self.wanted and report.stopped_by != StoppedBy.TIME_LIMIT
         return Allowance(left, min(operations, BRIEF) if is_brief else operations)
 

@@ -6,19 +6,21 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
 from fractions import Fraction
 from functools import partial
+from math import ceil
 from typing import Any, NamedTuple
 
 from pipesched.errors import PipeschedError
 from pipesched.pipeline.fuse import fuse
-from pipesched.pipeline.kinds import Allowed
+from pipesched.pipeline.kinds import Allowed, computation_letters
 from pipesched.pipeline.placement import PLACEMENTS, Placement, named_placement
 from pipesched.pipeline.problem import Problem, require_recompute
-from pipesched.pipeline.quantities import canonical, to_fraction
+from pipesched.pipeline.quantities import Exact, canonical, to_fraction
 from pipesched.pipeline.recut import balanced_for, can_be_cut, open_cut, recut
-from pipesched.solver.advice.arguments import changed_arguments
+from pipesched.solver.advice.arguments import changed_arguments, typed
 from pipesched.solver.advice.asked import Asked
 from pipesched.solver.advice.microbatches import with_microbatches
 
+SIMPLE, DIGITS = 1_000, 6  # the largest denominator of a budget that stays a fraction; digits of one that does not
 KEEPS_ALL = ("improve", "periodic")  # methods that recompute and offload do not go with
 
 
@@ -33,9 +35,14 @@ class Change(NamedTuple):
     problem: Problem
     split: bool
     allowed: Allowed
-    solve: Mapping[str, bool] = {}
+    solve: Mapping[str, Any] = {}
     arguments: Mapping[str, Any] = {}
     tightens: bool = False
+
+    @property
+    def operations(self) -> int:
+        """The operations of a step, as many as are computed."""
+        return len(computation_letters(self.split)) * self.problem.stages * self.problem.microbatches
 
 
 def changes(asked: Asked) -> Iterator[Change]:
@@ -80,9 +87,17 @@ def _budget(name: str, sign: int, asked: Asked) -> Change | None:
     one = sign * max(map(to_fraction, memory.activation))
     if memory.budget is None or not one:
         return None
-    budget = tuple(canonical(to_fraction(limit) + one) for limit in memory.budget)
+    budget = tuple(_short(to_fraction(limit) + one) for limit in memory.budget)
     changed = _cut_again(replace(asked.problem, memory=replace(memory, budget=budget)))
     return _of_problem(name, asked, changed)._replace(tightens=sign < 0)
+
+
+def _short(amount: Fraction) -> Exact:
+    """Return an amount of memory as it is, or where it has many digits the next one of DIGITS: a budget is typed."""
+    if amount.denominator <= SIMPLE or not isinstance(typed(canonical(amount)), str):
+        return canonical(amount)
+    scale = 10 ** max(DIGITS - len(str(int(amount))), 0)
+    return canonical(Fraction(ceil(amount * scale), scale))
 
 
 def _cut_again(problem: Problem) -> Problem:

@@ -192,8 +192,14 @@ def test_the_same_on_every_machine(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(asked, "AT_ONCE", 0.0)
     every = advice_of(SMALL)
     assert every == advice_of(SMALL)
-    monkeypatch.setattr(asked, "BRIEF", 1)
-    assert len(advice_of(SMALL)) < len(every)
+    monkeypatch.setattr(asked, "BRIEF", 1_000)
+    assert 0 < len(advice_of(SMALL)) < len(every)
+
+
+def test_what_is_too_large_for_the_time_is_not_begun(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Where not one schedule can be made in time, there is no advice, and not the claim that nothing helps."""
+    monkeypatch.setattr(asked, "A_SECOND", 10)
+    assert report_of(SMALL, advice=True).advice is None
 
 
 @pytest.mark.slow
