@@ -49,6 +49,21 @@ class Repetition(NamedTuple):
     refuted: int | float
 
 
+class Advice(NamedTuple):
+    """A change that would make the schedule of a solve shorter, by a checked schedule that heuristics found.
+
+    `change` is its name. A solve with it reaches `makespan_at_most`, which is `difference` (less than 0) from the
+    makespan of the answer. `solve` holds the parameters of `solve` that make the change, `problem` those of
+    `make_problem` with their new values, to be laid over what was given. Times are in the user's unit.
+    """
+
+    change: str
+    makespan_at_most: int | float
+    difference: int | float
+    solve: Mapping[str, Any] = {}
+    problem: Mapping[str, Any] = {}
+
+
 @dataclass(frozen=True)
 class SolveReport:
     """What a solve reports beside its schedule.
@@ -58,8 +73,9 @@ class SolveReport:
     is the time that the solve took, and `stopped_by` what ended it. `source` is what found the schedule; `heuristic` is
     the best schedule within the budget that the portfolio found before any search. `equal` are the named schedules of
     the same value, each with what its largest device holds, in the user's memory unit. `repetition` is what is known
-    about periodic schedules on the placement of the schedule, if they were searched. Raises ConfigError, about the
-    field at fault, for a value of another type.
+    about periodic schedules on the placement of the schedule, if they were searched. `advice` are changes that would
+    help, the best first, or None where none were tried. Raises ConfigError, about the field at fault, for a value of
+    another type.
     """
 
     objective: str
@@ -74,6 +90,7 @@ class SolveReport:
     placements: tuple[str, ...]
     equal: Mapping[str, int | float] = field(default_factory=dict, hash=False)
     repetition: Repetition | None = None
+    advice: tuple[Advice, ...] | None = field(default=None, hash=False)
 
     def __post_init__(self) -> None:
         require_name(OBJECTIVES, self.objective, "objective", "objective")
@@ -91,6 +108,10 @@ class SolveReport:
         )
         for key, kind, what in kinds:
             require_type(getattr(self, key), kind, what, key)
+        if self.advice is not None:
+            object.__setattr__(self, "advice", tuple(require_sequence(self.advice, "advice")))
+            for advice in self.advice:
+                require_type(advice, Advice, "an Advice", "advice")
         object.__setattr__(self, "placements", tuple(require_sequence(self.placements, "placements")))
         for name in self.placements:
             require_label(name, "placements")

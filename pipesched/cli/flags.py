@@ -45,10 +45,10 @@ COMMAND_FLAGS = {  # parameter of any other function -> its flag
     **{
         name: f"--{name.replace('_', '-')}"
         for name in (
-            "charts", "executor", "fold", "gap", "hint", "inches", "jobs", "label", "latency", "memory", "method",
-            "offload", "pipeline", "pipelined", "placement", "recompute", "rows", "split_backward", "time_limit",
-            "workers", "zoom", "force", "frontier", "show", "sweep", "noise", "device_noise", "straggler", "samples",
-            "top", "resume", "count", "trace",
+            "advice", "charts", "executor", "fold", "gap", "hint", "inches", "jobs", "label", "latency", "memory",
+            "method", "offload", "pipeline", "pipelined", "placement", "recompute", "rows", "split_backward",
+            "time_limit", "workers", "zoom", "force", "frontier", "show", "sweep", "noise", "device_noise", "straggler",
+            "samples", "top", "resume", "count", "trace",
         )
     },
     "algorithm": "--algo",

@@ -135,6 +135,13 @@ SEARCH: Group = (
     _text("method", "--method", "auto (default), portfolio, periodic, cpsat or improve", _SEARCH, "NAME"),
     _flag("frontier", "--frontier", "the best at every budget instead: makespan against memory", _SEARCH),
     _flag("no_polish", "--no-polish", "do not lower the memory of what was found at the same value", _SEARCH),
+    _flag(
+        "advice",
+        "--advice/--no-advice",
+        "which changes would make it shorter, by heuristics; default: unless a bound settles the answer at once",
+        _SEARCH,
+        None,
+    ),
     _flag("quiet", "--quiet", "no progress, no timing", _SEARCH),
 )
 TUNING: Group = (
@@ -341,7 +348,7 @@ def algorithm_values(values: Mapping[str, Any]) -> dict[str, Any]:
 def search_values(values: Mapping[str, Any]) -> SearchOptions:
     """Read the options of a search."""
     settings: dict[str, Any] = {
-        name: values[name] for name in ("objective", "method", "split_backward", "offload", "recompute")
+        name: values[name] for name in ("objective", "method", "split_backward", "offload", "recompute", "advice")
     }
     settings |= {name: number_of(f"--{name.replace('_', '-')}", values[name]) for name in ("time_limit", "gap")}
     settings["seed"] = None if values["seed"] is None else typed(values["seed"])

@@ -125,7 +125,7 @@ def _given(source: ProblemSource, search: SearchOptions) -> tuple[Config, dict[s
     """Return the config, and the settings of the search.
 
     --placement may list several names to choose from, where a config holds one. Raises ConfigError for a hint to a
-    frontier.
+    frontier, and for advice about one.
     """
     from pipesched.cli.reading import given_config, hint_schedule
     from pipesched.errors import ConfigError
@@ -136,6 +136,8 @@ def _given(source: ProblemSource, search: SearchOptions) -> tuple[Config, dict[s
         if search.frontier:
             raise ConfigError("--hint: is for a single budget, not for --frontier")
         settings["hint"] = hint_schedule(search.hint)
+    if search.frontier and settings.pop("advice", False):
+        raise ConfigError("--advice: is for a single budget, not for --frontier")
     names = source.overrides.get("placement")
     if isinstance(names, list) and any(name in PLACEMENTS for name in names):
         settings["placement"] = names

@@ -139,7 +139,7 @@ class PipelinePlanner:
 
         schedule = _pipeline(board).schedule
         hint = schedule if not _pipeline(board).missing and schedule.fits and _plain(problem, board) else None
-        outcome = solve(problem, time_limit=SECONDS, stop=stop, listener=listener, hint=hint)
+        outcome = solve(problem, time_limit=SECONDS, stop=stop, listener=listener, hint=hint, advice=False)
         proved = "optimal" if outcome.status == Status.OPTIMAL else f"at most {outcome.gap:.1%} from the best"
         found = board_of(outcome)
         splits = found.plan.index.letters != _pipeline(board).plan.index.letters and "W" in found.plan.index.letters

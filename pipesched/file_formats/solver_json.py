@@ -9,6 +9,7 @@ from typing import Any
 
 from pipesched.checks import shown
 from pipesched.errors import ConfigError
+from pipesched.file_formats.advice_json import advice_document, advice_of, wrong_advice
 from pipesched.outcome import BestHeuristic, Outcome, Repetition, SolveReport
 from pipesched.pipeline.bounds import Bound
 from pipesched.pipeline.placement import placement_name
@@ -37,6 +38,7 @@ def solver_document(report: SolveReport) -> dict[str, Any]:
         "placements": list(report.placements),
         "equal": list(report.equal),
         "repetition": None if repetition is None else repetition._asdict(),
+        **({} if report.advice is None else {"advice": advice_document(report.advice)}),
     }
 
 
@@ -65,6 +67,7 @@ def report_of(content: Mapping[str, Any], metrics: object, schedule: Schedule) -
         placements=_names(content, "placements", [name]),
         equal=dict.fromkeys(_names(content, "equal", []), 0),
         repetition=_repetition(content.get("repetition")),
+        advice=advice_of(content.get("advice")),
     )
 
 
@@ -84,6 +87,7 @@ def wrong_solver_claims(content: Mapping[str, Any], outcome: Outcome) -> Iterato
     elif (report.status == Status.OPTIMAL) != (report.bound.ticks == report.value_ticks):
         values = f"a {report.objective} of {report.value} and a bound of {report.bound.value}"
         yield f"solver.status is {report.status}, with {values}"
+    yield from wrong_advice(report)
 
 
 def _bound(content: Mapping[str, Any], key: str, per_unit: int, reason: str) -> Bound:

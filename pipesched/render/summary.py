@@ -16,6 +16,7 @@ from pipesched.pipeline.layers import BALANCED, GIVEN
 from pipesched.pipeline.problem import Problem
 from pipesched.pipeline.quantities import plain, to_fraction
 from pipesched.pipeline.schedule import Schedule
+from pipesched.render.advice import advice_rows
 from pipesched.render.labels import Spelling, as_parameters, counted
 from pipesched.render.timescale import number
 from pipesched.words import Status, StoppedBy
@@ -107,6 +108,8 @@ def _rows(outcome: Outcome, timing: bool, memory: bool, spell: Spelling) -> Iter
     yield from _saved(outcome, spell)
     if problem.memory.budget is not None:
         yield "budget", *_budget(outcome, memory)
+    if outcome.report is not None:
+        yield from advice_rows(outcome.report, time, spell)
 
 
 def _solve_rows(

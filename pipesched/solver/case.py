@@ -112,6 +112,10 @@ class Case(ABC):
         """Return a list schedule that is made quickly, or None."""
 
     @abstractmethod
+    def quick_named_candidates(self) -> Iterator[Candidate]:
+        """Yield the schedules of named algorithms that are made quickly."""
+
+    @abstractmethod
     def adopted(self, schedule: Schedule) -> Schedule | None:
         """Return a schedule from elsewhere, on the same placement, as one of this case; None if that is impossible."""
 

@@ -19,7 +19,7 @@ from pipesched.solver.case import Case, Improvement
 from pipesched.solver.improve import improve
 from pipesched.solver.justify import justify
 from pipesched.solver.model import full_model
-from pipesched.solver.portfolio import named_candidates, ruled_candidates
+from pipesched.solver.portfolio import named_candidates, quick_named_candidates, ruled_candidates
 from pipesched.solver.refine import refined
 from pipesched.solver.symmetry import sorted_rows, sorted_weights
 
@@ -64,6 +64,9 @@ class KeepingCase(Case):
 
     def quick_candidate(self) -> Candidate | None:
         return next(ruled_candidates(self), None)
+
+    def quick_named_candidates(self) -> Iterator[Candidate]:
+        return quick_named_candidates(self)
 
     def adopted(self, schedule: Schedule) -> Schedule | None:
         if not set(schedule.plan.index.letters) <= set(COMPUTATION_LETTERS):

@@ -59,7 +59,7 @@ class Points:
         heard = _labelled(self.listener, limited)
         if self.pool is None or budget is None:
             own: dict[str, Any] = {**self.settings, "listener": heard, "stop": self.clock.stop}
-            return solve(limited, time_limit=max(self._share(points), LEAST), **own)
+            return solve(limited, time_limit=max(self._share(points), LEAST), advice=False, **own)
         self._drop_above(budget)
         self._send(budget, points)
         for other in next_ones:
@@ -116,7 +116,7 @@ class Points:
 
 
 def _solved_there(call: _Solve) -> Outcome:
-    return solve(call.problem, time_limit=max(call.seconds, LEAST), **call.settings)
+    return solve(call.problem, time_limit=max(call.seconds, LEAST), advice=False, **call.settings)
 
 
 def _labelled(listener: Listener | None, problem: Problem) -> Listener | None:

@@ -21,10 +21,10 @@ from pipesched.pipeline.waits import plan_of_times
 from pipesched.solver.bounds import saving_bound
 from pipesched.solver.candidate import Candidate
 from pipesched.solver.case import Case, Improvement
-from pipesched.solver.portfolio import named_candidates, ruled_candidates
+from pipesched.solver.portfolio import named_candidates, quick_named_candidates, ruled_candidates
 from pipesched.solver.refine import refined
 from pipesched.solver.saving_model import numbering_row, saving_model
-from pipesched.solver.saving_portfolio import of_case, quick_candidates, saving_candidates
+from pipesched.solver.saving_portfolio import of_case, quick_candidates, saving_candidates, with_rules
 
 NEAR = 1.1  # times the bound: nearer to it, a proof or one better schedule comes sooner than a series of them
 
@@ -77,6 +77,11 @@ class SavingCase(Case):
         keeps = all(most is None or activation_floor(self.problem, device) <= most for device, most in limits)
         first = next(ruled_candidates(self) if keeps else quick_candidates(self, self.allowed), None)
         return None if first is None else of_case(first, self._taken_over)
+
+    def quick_named_candidates(self) -> Iterator[Candidate]:
+        for base in quick_named_candidates(self):
+            yield of_case(base, self._taken_over)
+            yield from with_rules(self, base, self.allowed)
 
     def model(self, least: int, most: int) -> Model:
         return saving_model(self, self.full, least, most)

@@ -40,8 +40,7 @@ def saving_candidates(case: Case, allowed: Allowed, adopt: Adopt) -> Iterator[Ca
     tries: dict[_WarmUps, int] = {}
     yield from _further_ahead(case, allowed, tries)
     for base in (*sorted(_bases(case), key=lambda base: case.value(base.schedule)), one_by_one(case)):
-        for rule in saving_rules(allowed):
-            yield from _with_savings(case, base, allowed, rule)
+        yield from with_rules(case, base, allowed)
     yield from _device_by_device(case, allowed, tries)
     yield from (of_case(candidate, adopt) for candidate in ruled_candidates(case))
 
@@ -58,6 +57,13 @@ def of_case(candidate: Candidate, adopt: Adopt) -> Candidate:
     """Return a candidate as one of a case; as it is, if it is over budget or cannot be adopted."""
     adopted = adopt(candidate.schedule) if candidate.schedule.fits else None
     return candidate if adopted is None else candidate._replace(schedule=adopted)
+
+
+def with_rules(case: Case, base: Candidate, allowed: Allowed) -> Iterator[Candidate]:
+    """Yield the schedules of `base` with its memory saved by each rule, as far as they fit."""
+    if not base.schedule.plan.pairs:
+        for rule in saving_rules(allowed):
+            yield from _with_savings(case, base, allowed, rule)
 
 
 def _with_savings(case: Case, base: Candidate, allowed: Allowed, rule: SavingRule) -> Iterator[Candidate]:

@@ -21,17 +21,17 @@ from pipesched.pipeline.bounds import Bound
 from pipesched.pipeline.kinds import Allowed
 from pipesched.pipeline.problem import Problem, require_offload, require_problem, require_recompute
 from pipesched.pipeline.schedule import Schedule
+from pipesched.solver.advice.advise import advised
+from pipesched.solver.advice.asked import Asked, require_advice
 from pipesched.solver.candidate import Candidate
-from pipesched.solver.case import OBJECTIVES, Case
-from pipesched.solver.feasible import feasible
+from pipesched.solver.case import OBJECTIVES
+from pipesched.solver.cases import cases_of
 from pipesched.solver.first import take_first
-from pipesched.solver.keeping import KeepingCase
 from pipesched.solver.periodic.phase import PeriodicPhase, can_repeat
-from pipesched.solver.placements import placed
 from pipesched.solver.polish import SOURCE as POLISHING
 from pipesched.solver.polish import polish as lower_memory
 from pipesched.solver.portfolios_ahead import PortfoliosAhead
-from pipesched.solver.saving import SavingCase
+from pipesched.solver.quick import quick_rounds
 from pipesched.solver.search import Listener, Search
 from pipesched.solver.turns import END_OF_TIME, LARGE, search_in_turn
 from pipesched.words import Status, StoppedBy
@@ -70,6 +70,7 @@ def solve(
     stop: StopEvent | None = None,
     jobs: int = 1,
     executor: Executor | str | None = None,
+    advice: bool | None = None,
 ) -> Outcome:
     """Find the schedule with the least objective within the budget, with what is proved about it.
 
@@ -100,6 +101,7 @@ def solve(
             is the same.
         executor: What does that instead: the text of `open_executor`, or what it returns. On a Dask cluster `workers`
             are by default one.
+        advice: Whether the report says which changes would help; default: unless a bound settles the answer at once.
 
     Returns:
         An outcome whose `report` says the status, the bound and what it rests on. Ctrl-C counts as `stop`.
@@ -114,6 +116,7 @@ def solve(
     require_name(OBJECTIVES, objective, "objective", "objective")
     require_name(METHODS, method, "method", "method")
     require_callable(listener, "listener")
+    given, wanted = problem, require_advice(advice, objective)
     if split_backward is not None:
         require_flag(split_backward, "split_backward")
         problem = replace(problem, costs=replace(problem.costs, split=split_backward))
@@ -124,14 +127,12 @@ def solve(
             "has no effect with `method` portfolio, which searches nothing", "workers" if workers else "seed"
         )
     start, runs = _schedule_of(hint), chosen(executor, require_whole(jobs, "jobs", most=MOST_JOBS))
-    fitting = feasible(placed(problem, placement), allowed)
-    cases: list[Case] = [
-        SavingCase(settled, objective, allowed) if any(allowed) else KeepingCase(settled, objective)
-        for settled in fitting
-    ]
+    cases = cases_of(problem, placement, objective, allowed)
     if method == "periodic" and not any(map(can_repeat, cases)):
         raise ConfigError("repeats blocks in one direction, not in both as `placement` bidirectional does", "method")
-    search = Search(cases, limits, clock, listener)
+    asked = Asked(given, problem.costs.split, placement, allowed, method, start is not None, limits, wanted)
+    clock.limit -= asked.seconds
+    search = Search(cases, limits._replace(seconds=clock.limit), clock, listener)
     is_polished = require_flag(polish, "polish")
     periods = PeriodicPhase(search, method)
     with lent(runs, FEWEST_OPERATIONS) as pool:
@@ -140,7 +141,7 @@ def solve(
         stopped_by = _run(search, method, start, pool, periods, is_polished=is_polished)
     if search.best is None:
         raise NoSchedule("stopped before any schedule was found")
-    return _outcome(search, stopped_by, periods)
+    return advised(_outcome(search, stopped_by, periods), asked, search.at)
 
 
 def _limits(time_limit: float, gap: float, workers: int, seed: int, stop: StopEvent | None) -> Limits:
@@ -301,26 +302,20 @@ def _raise_bounds(search: Search) -> None:
 
 
 def _heuristic_order(search: Search) -> list[int]:
-    """Return the cases, the least bound first.
+    """Return the cases, the least bound first; of large ones linear and loop first, since families for v take long.
 
-    On large cases, offer a list schedule of each first, so that there is an answer soon; then linear and loop come
-    before v and wave, whose algorithms compare many orders.
+    What is made quickly for each is offered first, so that there is an answer soon.
     """
-    if _size(search) <= SLOW:
-        return sorted(range(len(search.cases)), key=lambda number: search.bounds[number].ticks)
-    for number, case in enumerate(search.cases):
+    order, is_large = list(range(len(search.cases))), _size(search) > SLOW
+    if not is_large:
+        order.sort(key=lambda number: search.bounds[number].ticks)
+    for number, candidates in quick_rounds(search.cases, order):
         if search.clock.is_over:
             break
-        search.at(f"list schedule, {case.name}")
-        search.try_all(number, _quick(case), search.clock, heuristic=True)
-    return list(range(len(search.cases)))
-
-
-def _quick(case: Case) -> Iterator[Candidate]:
-    """Yield the quick candidate of a case, if there is one."""
-    candidate = case.quick_candidate()
-    if candidate is not None:
-        yield candidate
+        if search.best is None or number in search.open:
+            search.at(f"quick schedules, {search.cases[number].name}")
+            search.try_all(number, candidates, search.clock, heuristic=True)
+    return order
 
 
 def _take_hint(search: Search, hint: Schedule) -> None:

@@ -99,7 +99,13 @@ def _solved(found: Estimate, seconds: float) -> Estimate | None:
         hint = best.schedule if best.schedule.fits else None
         try:
             outcome = solve(
-                problem, time_limit=seconds / len(offloads), workers=1, offload=offload, polish=False, hint=hint
+                problem,
+                time_limit=seconds / len(offloads),
+                workers=1,
+                offload=offload,
+                polish=False,
+                hint=hint,
+                advice=False,
             )
         except PipeschedError:
             continue

@@ -101,6 +101,22 @@ def test_frontier_as_a_figure(cli: Callable[..., Completed]) -> None:
     assert json.loads(Path("frontier.json").read_text(encoding="utf-8"))["format"] == "pipesched.frontier"
 
 
+def test_advice(cli: Callable[..., Completed]) -> None:
+    """The summary says what would help and what to type, which takes what was claimed; --no-advice leaves it out."""
+    tight = ("solve", *SMALL, "--mem-budget", "2", "--quiet")
+    text = " ".join(cli(*tight, "--advice", "--width", "200").stdout.split())
+    assert "recompute 35 31.4% shorter: --recompute" in text
+    assert "one activation more 39 23.5% shorter: --mem-budget 3" in text
+    advice = json.loads(cli(*tight, "--advice", "--json").stdout)["solver"]["advice"]
+    assert [one["change"] for one in advice if one["makespan_at_most"] == 35] == ["recompute"]
+    found = re.search(r"16 microbatches (\S+) \S+ shorter: ((?:--\S+ \S+ )+)", text)
+    assert found is not None
+    again = json.loads(cli(*tight, *found[2].split(), "--json").stdout)
+    assert again["metrics"]["makespan"] <= float(found[1])
+    assert "advice" not in json.loads(cli(*tight, "--no-advice", "--json").stdout)["solver"]
+    assert "would help" not in cli(*tight, "--no-advice").stdout
+
+
 @pytest.mark.parametrize("suffix", [".csv", ".trace.json", ".svg", ".png", ".pdf"])
 def test_output_in_every_format(cli: Callable[..., Completed], suffix: str) -> None:
     """The suffix says what is written: what `export` makes of the document."""
@@ -164,6 +180,8 @@ def test_several_placements(cli: Callable[..., Completed]) -> None:
         (["--method", "magic"], "unknown method 'magic'"),
         (["--placement", "linear,vv"], "unknown placement 'vv'"),
         (["--hint", "missing.json"], "cannot read 'missing.json'"),
+        (["--frontier", "--advice"], "--advice: is for a single budget, not for --frontier"),
+        (["--objective", "span", "--advice"], "--advice: compares makespans, and --objective is span"),
         (["--frontier", "--hint", "x.json"], "--hint: is for a single budget, not for --frontier"),
     ],
 )

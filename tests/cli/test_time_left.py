@@ -11,6 +11,7 @@ import pytest
 
 from pipesched.cli import time_left
 from pipesched.cli.time_left import elapsed, left_for_search, most_classified
+from pipesched.core.cpsat import Limits
 from pipesched.solver import solve
 
 Cli = Callable[..., subprocess.CompletedProcess[str]]
@@ -50,7 +51,7 @@ def test_longer_limits_classify_more() -> None:
 def test_a_search_has_less_than_the_command(flags: list[str], cli: Cli, monkeypatch: pytest.MonkeyPatch) -> None:
     """What the library is given is less than `--time-limit`, and of the default too."""
     given: list[float] = []
-    inner = solve.Limits
+    inner = Limits
 
     def noted(**values: Any) -> Any:
         given.append(values["seconds"])

@@ -257,7 +257,7 @@ def test_large_cases_have_something_to_show_soon() -> None:
     problem = make_problem(devices=4, stages=8, microbatches=64, **UNIT, budget=3)
     solve(problem, listener=events.append, method="portfolio", time_limit=2)
     stages = list(dict.fromkeys(event.step for event in events))
-    assert stages[:4] == ["bounds", *(f"list schedule, {name}" for name in ("linear", "loop", "v"))]
+    assert stages[:4] == ["bounds", *(f"quick schedules, {name}" for name in ("linear", "loop", "v"))]
     assert all(event.value for event in events if event.step.startswith("portfolio"))
 
 

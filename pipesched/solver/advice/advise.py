@@ -1,0 +1,152 @@
+"""Advice after a solve: every change is tried with heuristics alone, and those that help are listed, best first.
+
+A solve with a change tries all schedules that are tried here, and improves on them, so it does no worse if its time is
+enough for them. What is tried here comes first there; the rest of the portfolio is tried only where a solve has time
+for all of it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import suppress
+from dataclasses import replace
+from fractions import Fraction
+from math import ceil, inf
+
+from pipesched.core.clock import Clock, TimeIsUp, under
+from pipesched.errors import PipeschedError
+from pipesched.outcome import Advice, Outcome
+from pipesched.pipeline.quantities import in_units, plain
+from pipesched.solver.advice.asked import A_SECOND, Asked
+from pipesched.solver.advice.changes import Change, changes
+from pipesched.solver.candidate import Candidate
+from pipesched.solver.case import Case
+from pipesched.solver.cases import cases_of
+from pipesched.solver.portfolio import SMALL
+from pipesched.solver.quick import quick_rounds
+from pipesched.solver.search import Search
+from pipesched.words import Status
+
+WHOLE, WHOLE_SECONDS = 200, 4.0  # operations of a case whose whole portfolio takes so long at most; it grows squared
+ROOM = 0.5  # of what can be scheduled in the time that is left, for one schedule
+REACHED = 0.25  # of the time limit, that a solve has for its portfolio
+SHARE = 0.5  # of the time that is left, for the whole portfolio of the next change
+
+Tell = Callable[[str], None]
+
+
+def advised(outcome: Outcome, asked: Asked, tell: Tell) -> Outcome:
+    """Return the outcome of a solve with advice in its report, where there is any. `tell` is told of each step."""
+    report = outcome.report
+    allowance = None if report is None else asked.allowance(report)
+    if report is None or allowance is None:
+        return outcome
+    clock, effort = Clock(allowance.seconds, asked.limits.stop), _Effort(allowance.operations)
+    makespan = Fraction(report.value_ticks, report.bound.per_unit)
+    trials: list[_Trial] = []
+    with suppress(KeyboardInterrupt):  # what is known by then counts
+        for change in changes(asked):
+            if change.operations > min(effort.left, ROOM * A_SECOND * clock.left):
+                break
+            if not (change.tightens and report.status == Status.OPTIMAL):
+                tell(f"advice, {change.name}")
+                trials += _quick_trial(change, asked, clock, effort, makespan)
+        if effort.left == inf:
+            _try_whole(trials, asked, clock, tell)
+    found = [advice for trial in trials if (advice := trial.advice(makespan)) is not None]
+    found.sort(key=lambda advice: advice.makespan_at_most)
+    made = tuple(found) if trials else None
+    return replace(outcome, report=replace(report, advice=made, seconds=report.seconds + clock.seconds))
+
+
+def _quick_trial(change: Change, asked: Asked, clock: Clock, effort: _Effort, makespan: Fraction) -> Iterator[_Trial]:
+    """Yield the trial of a change, with what is made quickly; none where no microbatch fits, or no placement suits."""
+    with suppress(PipeschedError):
+        trial = _Trial(change, asked, clock)
+        if change.operations <= SMALL or effort.left == inf:
+            trial.raise_bounds(effort)
+        if trial.bound < makespan:
+            trial.try_quickly(effort)
+        yield trial
+
+
+def _try_whole(trials: list[_Trial], asked: Asked, clock: Clock, tell: Tell) -> None:
+    """Try the whole portfolio for every change for which a solve has time for it."""
+    for trial in trials:
+        seconds = sum(map(_seconds_whole, trial.search.cases))
+        if not clock.is_over and seconds <= REACHED * asked.limits.seconds:
+            tell(f"advice, {trial.change.name}")
+            trial.try_whole(clock.part(SHARE * clock.left))
+
+
+def _seconds_whole(case: Case) -> float:
+    """Return the seconds that the whole portfolio of a case takes, at most."""
+    return WHOLE_SECONDS * (len(case.graph) / WHOLE) ** 2
+
+
+class _Effort:
+    """The operations that may still be scheduled, maybe infinitely many."""
+
+    def __init__(self, most: float) -> None:
+        self.left = most
+
+    def spent_on(self, candidates: Iterable[Candidate]) -> Iterator[Candidate]:
+        """Yield candidates until their operations are more than are left."""
+        for candidate in candidates:
+            yield candidate
+            self.spend(candidate.schedule.plan.index.size)
+            if self.left <= 0:
+                return
+
+    def spend(self, operations: int) -> None:
+        """Count operations that were scheduled."""
+        self.left -= operations
+
+
+class _Trial:
+    """A change under trial: a search of its own, which heuristics alone feed. Raises PipeschedError."""
+
+    def __init__(self, change: Change, asked: Asked, clock: Clock) -> None:
+        self.change, self.asked, self.clock = change, asked, clock
+        costs = replace(change.problem.costs, split=change.split)
+        problem = replace(change.problem, costs=costs)
+        self.search = Search(cases_of(problem, asked.placement, "makespan", change.allowed), asked.limits, clock)
+
+    def raise_bounds(self, effort: _Effort) -> None:
+        """Bound every placement."""
+        with suppress(TimeIsUp), under(self.clock):
+            for number, case in enumerate(self.search.cases):
+                self.search.raise_bound(number, case.bound())
+                effort.spend(len(case.graph))
+
+    @property
+    def bound(self) -> Fraction:
+        """What no schedule with the change is shorter than."""
+        return Fraction(self.search.bound.ticks, self.search.per_unit)
+
+    def try_quickly(self, effort: _Effort) -> None:
+        """Try what a solve tries first on every placement."""
+        cases = self.search.cases
+        for number, candidates in quick_rounds(cases, range(len(cases))):
+            if self.clock.is_over or effort.left <= 0:
+                return
+            if self.search.best is None or number in self.search.open:
+                self.search.try_all(number, effort.spent_on(candidates), self.clock, heuristic=True)
+
+    def try_whole(self, clock: Clock) -> None:
+        """Try all heuristics, on the placement with the best so far first."""
+        for number in self.search.open:
+            case = self.search.cases[number]
+            self.search.try_all(number, case.named_candidates(), clock, heuristic=True)
+            self.search.try_all(number, case.ruled_candidates(), clock, heuristic=True)
+
+    def advice(self, makespan: Fraction) -> Advice | None:
+        """Return what the change is worth, where it helps. A solve may stop at its gap above what was found."""
+        if self.search.best is None:
+            return None
+        ticks = ceil(self.search.value * (1 + Fraction(self.asked.limits.gap)))
+        value = Fraction(ticks, self.search.per_unit)
+        if value >= makespan:
+            return None
+        least, change = in_units(ticks, self.search.per_unit), self.change
+        return Advice(change.name, least, plain(value - makespan), change.solve, change.arguments)

@@ -1,0 +1,74 @@
+"""What a solve was asked, as far as its advice goes by it, and how much of its time that may take."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from math import inf
+from typing import NamedTuple
+
+from pipesched.checks import require_flag
+from pipesched.core.cpsat import Limits
+from pipesched.errors import ConfigError
+from pipesched.outcome import SolveReport
+from pipesched.pipeline.kinds import Allowed
+from pipesched.pipeline.problem import Problem
+from pipesched.words import StoppedBy
+
+SHORTEST = 1.0  # seconds: with a time limit below there is no advice
+AT_ONCE = 0.1  # seconds: where a bound settles the answer in that time, there is none unless asked for
+PART = 0.1  # of the time limit, and of the time that a long solve took, at most
+LONG = 10.0  # seconds: after a quicker solve it is operations that are counted, not seconds, so that advice repeats
+MOST = 60.0  # seconds of advice, at most
+A_SECOND = 80_000  # operations that are scheduled in a second
+BRIEF = 20_000  # operations in all schedules of the advice after a quick solve that its limit did not end
+
+
+class Allowance(NamedTuple):
+    """What advice may take: so many seconds, and so many operations in all its schedules, maybe any number."""
+
+    seconds: float
+    operations: float
+
+
+class Asked(NamedTuple):
+    """What a solve was asked. `split` says whether its backward runs as I and W, whatever `problem` says.
+
+    `limits` are the user's; `wanted` is whether there is advice: None means unless a bound settles the answer at once.
+    """
+
+    problem: Problem
+    split: bool
+    placement: str | Sequence[str] | None
+    allowed: Allowed
+    method: str
+    has_hint: bool
+    limits: Limits
+    wanted: bool | None
+
+    @property
+    def seconds(self) -> float:
+        """The seconds that are kept for advice: 0 where there is none."""
+        if self.wanted is False or self.limits.seconds < SHORTEST:
+            return 0.0
+        return min(PART * self.limits.seconds, MOST)
+
+    def allowance(self, report: SolveReport) -> Allowance | None:
+        """Return what advice may take after a solve; None where there is none."""
+        if not self.seconds or report.stopped_by == StoppedBy.INTERRUPT:
+            return None
+        is_settled = report.stopped_by in (StoppedBy.PROOF, StoppedBy.GAP)
+        if self.wanted is None and is_settled and report.seconds <= AT_ONCE:
+            return None
+        left = max(self.limits.seconds - report.seconds, 0.0)
+        if report.seconds >= LONG:
+            return Allowance(min(self.seconds if self.wanted else PART * report.seconds, self.seconds, left), inf)
+        operations = self.seconds * A_SECOND
+        is_brief = not self.wanted and report.stopped_by != StoppedBy.TIME_LIMIT
+        return Allowance(left, min(operations, BRIEF) if is_brief else operations)
+
+
+def require_advice(wanted: object, objective: str) -> bool | None:
+    """Return whether advice is wanted; none where the objective is no makespan. Raises ConfigError."""
+    if wanted is not None and require_flag(wanted, "advice") and objective != "makespan":
+        raise ConfigError(f"compares makespans, and `objective` is {objective}", "advice")
+    return False if objective != "makespan" else None if wanted is None else bool(wanted)

@@ -1,0 +1,167 @@
+"""The changes of a solve's problem and settings that advice tries, each a function; what takes least time first."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import replace
+from fractions import Fraction
+from functools import partial
+from math import ceil
+from typing import Any, NamedTuple
+
+from pipesched.errors import PipeschedError
+from pipesched.pipeline.fuse import fuse
+from pipesched.pipeline.kinds import Allowed, computation_letters
+from pipesched.pipeline.placement import PLACEMENTS, Placement, named_placement
+from pipesched.pipeline.problem import Problem, require_recompute
+from pipesched.pipeline.quantities import Exact, canonical, to_fraction
+from pipesched.pipeline.recut import balanced_for, can_be_cut, open_cut, recut
+from pipesched.solver.advice.arguments import changed_arguments, typed
+from pipesched.solver.advice.asked import Asked
+from pipesched.solver.advice.microbatches import with_microbatches
+
+SIMPLE, DIGITS = 1_000, 6  # the largest denominator of a budget that stays a fraction; digits of one that does not
+KEEPS_ALL = ("improve", "periodic")  # methods that recompute and offload do not go with
+
+
+class Change(NamedTuple):
+    """A change: its name, the problem and what is allowed then, and which arguments of `solve` and `make_problem`
+    make it.
+
+    `tightens` says that it only takes something away, which is of no use where the answer is proved.
+    """
+
+    name: str
+    problem: Problem
+    split: bool
+    allowed: Allowed
+    solve: Mapping[str, Any] = {}
+    arguments: Mapping[str, Any] = {}
+    tightens: bool = False
+
+    @property
+    def operations(self) -> int:
+        """The operations of a step, as many as are computed."""
+        return len(computation_letters(self.split)) * self.problem.stages * self.problem.microbatches
+
+
+def changes(asked: Asked) -> Iterator[Change]:
+    """Yield the changes that make sense for what was asked."""
+    for make in CHANGES:
+        try:
+            change = make(asked)
+        except PipeschedError:  # too large, or no such cut
+            continue
+        if change is not None:
+            yield change
+
+
+def _split_backward(asked: Asked) -> Change | None:
+    if asked.split:
+        return None
+    return Change("split backward", asked.problem, True, asked.allowed, {"split_backward": True})
+
+
+def _recompute(asked: Asked) -> Change | None:
+    if asked.allowed.recompute or not _saves(asked):
+        return None
+    require_recompute(asked.problem)
+    allowed = asked.allowed._replace(recompute=True)
+    return Change("recompute", asked.problem, asked.split, allowed, {"recompute": True})
+
+
+def _offload(asked: Asked) -> Change | None:
+    if asked.allowed.offload or asked.problem.costs.offload is None or not _saves(asked):
+        return None
+    allowed = asked.allowed._replace(offload=True)
+    return Change("offload", asked.problem, asked.split, allowed, {"offload": True})
+
+
+def _saves(asked: Asked) -> bool:
+    """Return whether saving memory may help, and goes with the method."""
+    return asked.problem.memory.budget is not None and asked.method not in KEEPS_ALL
+
+
+def _budget(name: str, sign: int, asked: Asked) -> Change | None:
+    memory = asked.problem.memory
+    one = sign * max(map(to_fraction, memory.activation))
+    if memory.budget is None or not one:
+        return None
+    budget = tuple(_short(to_fraction(limit) + one) for limit in memory.budget)
+    changed = _cut_again(replace(asked.problem, memory=replace(memory, budget=budget)))
+    return _of_problem(name, asked, changed)._replace(tightens=sign < 0)
+
+
+def _short(amount: Fraction) -> Exact:
+    """Return an amount of memory as it is, or where it has many digits the next one of DIGITS: a budget is typed."""
+    if amount.denominator <= SIMPLE or not isinstance(typed(canonical(amount)), str):
+        return canonical(amount)
+    scale = 10 ** max(DIGITS - len(str(int(amount))), 0)
+    return canonical(Fraction(ceil(amount * scale), scale))
+
+
+def _cut_again(problem: Problem) -> Problem:
+    """Return `problem` with its stages cut for its budget, on the placement that it has, if a rule cuts them."""
+    if problem.cutter is not None and problem.placement is not None:
+        return recut(replace(problem, placement=None), problem.placement)
+    return balanced_for(problem)
+
+
+def _chunks(word: str, count: int, asked: Asked) -> Change | None:
+    problem, stages = asked.problem, count * asked.problem.devices
+    if stages == problem.stages or asked.has_hint:
+        return None
+    changed = _with_stages(problem, stages)
+    return None if changed is None else _of_problem(f"{word} chunks a device", asked, changed)
+
+
+def _with_stages(problem: Problem, stages: int) -> Problem | None:
+    """Return `problem` with its model as so many stages: cut anew, or fused; None where neither is possible.
+
+    A placement that is settled stays the one of its name, unless it has one stage a device: that is all of them.
+    """
+    free = replace(problem, placement=None)
+    if problem.placement is None or problem.placement == Placement(tuple(range(problem.devices))):
+        if can_be_cut(free):
+            return open_cut(free, stages)
+        return fuse(free, stages) if problem.stages % stages == 0 else None
+    for name in PLACEMENTS:
+        try:
+            named = named_placement(name, problem.devices, problem.stages)
+            target = named_placement(name, problem.devices, stages)
+        except PipeschedError:
+            continue
+        if named == problem.placement:
+            if can_be_cut(free):
+                return recut(free, target)
+            return replace(fuse(free, stages), placement=target) if problem.stages % stages == 0 else None
+    return None
+
+
+def _microbatches(factor: Fraction, asked: Asked) -> Change | None:
+    count = asked.problem.microbatches * factor
+    if count.denominator != 1 or asked.has_hint or asked.problem.cutter is not None:
+        return None
+    changed = with_microbatches(asked.problem, int(count))
+    return _of_problem(f"{count} microbatch{'es' * (count != 1)}", asked, changed)
+
+
+def _of_problem(name: str, asked: Asked, problem: Problem) -> Change:
+    arguments = changed_arguments(asked.problem, problem)
+    for saving, unused in (("recompute", ("recompute", "checkpoint")), ("offload", ("offload", "reload"))):
+        if not getattr(asked.allowed, saving):
+            arguments = {key: value for key, value in arguments.items() if key not in unused}
+    return Change(name, problem, asked.split, asked.allowed, {}, arguments)
+
+
+CHANGES: tuple[Callable[[Asked], Change | None], ...] = (
+    _split_backward,
+    partial(_budget, "one activation more", 1),
+    partial(_chunks, "two", 2),
+    partial(_chunks, "four", 4),
+    partial(_microbatches, Fraction(1, 2)),
+    partial(_microbatches, Fraction(2)),
+    _recompute,
+    _offload,
+    partial(_budget, "one activation less", -1),
+)

@@ -1,0 +1,49 @@
+"""The rows of advice in a summary, with what is typed for each change."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pipesched
+from pipesched.cli.flags import spell
+from pipesched.outcome import Advice, SolveReport
+from pipesched.render.advice import advice_rows
+from pipesched.render.labels import as_parameters
+
+OUTCOME = pipesched.solve(
+    pipesched.make_problem(devices=2, microbatches=3, forward=1, backward=2), method="portfolio", advice=False
+)
+ADVICE = (
+    Advice("split backward", 10, -2, {"split_backward": True}),
+    Advice("one activation more", 11, -1, {}, {"budget": [2, 2.5]}),
+    Advice("6 microbatches", 11.5, -0.5, {}, {"microbatches": 6, "forward": 0.5, "static": "1/3"}),
+)
+
+
+def report_with(advice: tuple[Advice, ...] | None) -> SolveReport:
+    assert OUTCOME.report is not None
+    assert OUTCOME.report.value == 12
+    return replace(OUTCOME.report, advice=advice)
+
+
+def test_rows() -> None:
+    """The change, its makespan, how much shorter that is, and the flags; a value without one by its key."""
+    assert [*advice_rows(report_with(ADVICE), str, spell)][1:] == [
+        ("  split backward", "10", "16.7% shorter: --split-backward"),
+        ("  one activation more", "11", "8.3% shorter: --mem-budget 2,2.5"),
+        ("  6 microbatches", "11.5", "4.2% shorter: --microbatches 6 --forward 0.5 `memory.static` 1/3"),
+    ]
+    assert [*advice_rows(report_with(ADVICE), str, as_parameters)][2][2] == "8.3% shorter: memory.budget 2,2.5"
+
+
+def test_many_values_stand_in_the_document() -> None:
+    """A list of a hundred costs is not shown on a screen."""
+    many = Advice("6 microbatches", 11, -1, {}, {"microbatches": 6, "forward": [1.25, 2.5] * 50})
+    shown = [*advice_rows(report_with((many,)), str, spell)][1][2]
+    assert shown == "8.3% shorter: --microbatches 6, with the values that solver.advice of the JSON document has"
+
+
+def test_nothing_helps_and_nothing_was_tried() -> None:
+    """The first is said, the second is silent."""
+    assert [row[:2] for row in advice_rows(report_with(()), str, spell)] == [("would help", "nothing")]
+    assert [*advice_rows(report_with(None), str, spell)] == []

@@ -1,0 +1,104 @@
+"""Changes: the arguments that are named make the changed problem, of stages, of layers and of a model on GPUs."""
+
+from __future__ import annotations
+
+from fractions import Fraction
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import pipesched
+from pipesched.core.cpsat import Limits
+from pipesched.pipeline.kinds import Allowed
+from pipesched.pipeline.problem import Problem
+from pipesched.solver.advice.arguments import typed
+from pipesched.solver.advice.asked import Asked
+from pipesched.solver.advice.changes import Change, changes
+
+CONFIGS = Path(__file__).parents[3] / "configs"
+STAGES: dict[str, Any] = {
+    "devices": 2, "stages": 16, "microbatches": 4, "forward": [*range(1, 17)], "backward": 4, "p2p": 0.5, "static": 1,
+    "retain": 0.5, "budget": 40, "offload": 1,
+}  # fmt: skip
+LAYERS: dict[str, Any] = {
+    "devices": 2, "stages": 2, "microbatches": 4, "layers": 11, "layer": {"forward": 1, "backward": 2, "activation": 1},
+    "last": {"forward": 3}, "budget": 30, "p2p": 1,
+}  # fmt: skip
+
+
+def changes_of(problem: Problem, **more: Any) -> dict[str, Change]:
+    asked: dict[str, Any] = {
+        "split": problem.costs.split, "placement": None, "allowed": Allowed(False, False), "method": "auto",
+        "has_hint": False, "limits": Limits(), "wanted": None,
+    }  # fmt: skip
+    return {change.name: change for change in changes(Asked(problem, **{**asked, **more}))}
+
+
+LAYERS_BY_BUDGET: dict[str, Any] = {  # with a budget of 14.5 they are cut otherwise
+    "devices": 2, "stages": 6, "microbatches": 4, "placement": "linear", "layers": 14, "last": {"forward": 6},
+    "layer": {"forward": 1.25, "backward": 1.25, "activation": 1}, "budget": 10.5,
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    "given", [STAGES, LAYERS, {**STAGES, "placement": "loop"}, {**LAYERS, "placement": "loop"}, LAYERS_BY_BUDGET]
+)
+@pytest.mark.parametrize("halves", [False, True])
+def test_the_arguments_make_the_changed_problem(given: dict[str, Any], halves: bool) -> None:
+    """Laid over what was given they are the problem that was tried, to the last number."""
+    given = dict(given)
+    if halves:
+        costs = given["layer"] if "layers" in given else given
+        halved = {key: value for key, value in costs.items() if key != "backward"}
+        halved |= {"backward_input": 1, "backward_weight": 3}
+        given = {**given, "layer": halved} if "layers" in given else halved
+    allowed = Allowed("offload" in given, True)
+    found = changes_of(pipesched.make_problem(**given), allowed=allowed)
+    names = {"one activation more", "one activation less", "two chunks a device", "four chunks a device"}
+    assert names | {"2 microbatches", "8 microbatches"} <= {*found}
+    for change in found.values():
+        made = pipesched.make_problem(**{**given, **change.arguments})
+        assert (made, made.layers) == (change.problem, change.problem.layers), change.name
+
+
+def test_what_has_no_effect_is_not_named() -> None:
+    """What a recompute or an offload takes is left out where neither is allowed."""
+    change = changes_of(pipesched.make_problem(**STAGES))["8 microbatches"]
+    assert {*change.arguments} == {"microbatches", "forward", "backward", "activation"}
+
+
+def test_stages_that_cannot_be_fused_or_cut() -> None:
+    """Six stages of two devices are no four or eight; a placement without a name has no other number of stages."""
+    assert not [name for name in changes_of(pipesched.make_problem(devices=2, stages=6)) if "chunks" in name]
+    listed = pipesched.make_problem(devices=2, stages=8, placement=[0, 0, 1, 0, 1, 1, 0, 1])
+    assert not [name for name in changes_of(listed) if "chunks" in name]
+
+
+def test_a_model_on_gpus_is_cut_anew_and_keeps_its_microbatches() -> None:
+    """Chunks are named as its config names them; the same config with them is the same problem."""
+    found = changes_of(pipesched.load(CONFIGS / "llama-3-70b.yaml"))
+    assert not [name for name in found if "microbatches" in name]
+    assert found["one activation more"].arguments == {"budget": 82.3844}  # of 82.384328.., 76.2.. and 6.18..
+    chunks = {name: change for name, change in found.items() if "chunks" in name}
+    assert chunks
+    for change in chunks.values():
+        loaded = pipesched.load(CONFIGS / "llama-3-70b.yaml", **change.arguments)
+        assert loaded.stages == change.problem.stages
+        assert loaded.memory == change.problem.memory
+
+
+def test_without_a_budget_nothing_saves_memory() -> None:
+    """Recompute, offload and budgets are of no use."""
+    given = {key: value for key, value in STAGES.items() if key != "budget"}
+    assert not {"recompute", "offload", "one activation more"} & {*changes_of(pipesched.make_problem(**given))}
+
+
+@pytest.mark.parametrize(
+    ("number", "text"),
+    [(3, 3), (2.5, 2.5), (Fraction(1, 3), "1/3"), (Fraction(1, 2**40), "1/1099511627776"), (10**9, "1000000000/1")],
+)
+def test_numbers_as_they_are_typed(number: Any, text: Any) -> None:
+    """What has more digits than a user may type is a fraction."""
+    assert typed(number) == text
+    assert typed(number).__class__ is text.__class__
