@@ -370,7 +370,7 @@ MUTATIONS = [
     ),
     Mutation(
         name="no squeeze",
-        file="schedulers/squeeze",
+        file="core/insertion",
         old="position = bisect_right(runs, (start, start + 1, -1))",
         new="position = len(runs)",
         tests=("schedulers/test_quality_squeeze",),

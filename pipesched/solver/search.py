@@ -139,7 +139,7 @@ class Search:
         is_better = self.rank is None or rank < self.rank
         if is_better:
             try:
-                with under(Clock(stop=self.clock.stop)) if self.best is None else nullcontext():
+                with under(Clock()) if self.best is None else nullcontext():  # the first counts, however late
                     checked(candidate.schedule)
             except InvalidSchedule as error:
                 warn_of_bug(candidate.source, error)

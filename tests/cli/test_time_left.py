@@ -12,7 +12,6 @@ import pytest
 from pipesched.cli import time_left
 from pipesched.cli.time_left import elapsed, left_for_search, most_classified
 from pipesched.core.cpsat import Limits
-from pipesched.solver import solve
 
 Cli = Callable[..., subprocess.CompletedProcess[str]]
 GIVEN = ("--devices", "4", "--microbatches", "6", "--placement", "linear", "--mem-budget", "3")
@@ -51,13 +50,12 @@ def test_longer_limits_classify_more() -> None:
 def test_a_search_has_less_than_the_command(flags: list[str], cli: Cli, monkeypatch: pytest.MonkeyPatch) -> None:
     """What the library is given is less than `--time-limit`, and of the default too."""
     given: list[float] = []
-    inner = Limits
 
     def noted(**values: Any) -> Any:
         given.append(values["seconds"])
-        return inner(**values)
+        return Limits(**values)
 
-    monkeypatch.setattr(solve, "Limits", noted)
+    monkeypatch.setattr("pipesched.solver.solve.Limits", noted)
     assert cli("solve", *GIVEN, "--time-limit", "20", "--quiet", *flags).returncode == 0
     assert cli("solve", *GIVEN, "--quiet", *flags).returncode == 0
     assert max(given[0], given[-1]) > 15

@@ -9,10 +9,11 @@ from typing import Any
 import pytest
 
 import pipesched
+from pipesched.cli.options import executor_values
 from pipesched.core.clock import Clock
 from pipesched.core.cpsat import Limits
 from pipesched.errors import ConfigError
-from pipesched.executors.opening import others_at_a_time
+from pipesched.executors.opening import chosen, others_at_a_time
 from pipesched.pipeline.kinds import KEEP_ONLY
 from pipesched.solver import cases_ahead, portfolios_ahead
 from pipesched.solver.cases_ahead import CasesAhead
@@ -139,3 +140,10 @@ def test_jobs_beside_an_executor() -> None:
     """Two that contradict are refused."""
     with pytest.raises(ConfigError, match="give one of them"):
         pipesched.solve(pipesched.make_problem(**SEVERAL), jobs=2, executor="local:3")
+
+
+def test_the_command_line_asks_for_the_same() -> None:
+    """`--jobs` is the `jobs` of the library, as an executor; without it both search in this process."""
+    for text, jobs in (("1", 1), ("2", 2), (None, 1)):
+        executor = executor_values({"jobs": text, "executor": None})
+        assert (executor or "local:1") == (chosen(None, jobs) or "local:1")

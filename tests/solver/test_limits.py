@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from itertools import count
+from threading import Event
 from typing import Any
 
 import pytest
@@ -104,3 +105,17 @@ def test_what_is_not_begun_is_the_time_limit() -> None:
     outcome = pipesched.solve(problem, time_limit=0.4, workers=1, method="cpsat", polish=False)
     assert outcome.report is not None
     assert outcome.report.stopped_by in {StoppedBy.TIME_LIMIT, StoppedBy.PROOF}
+
+
+def test_a_hint_counts_though_time_is_up() -> None:
+    """A schedule that is given is checked and taken, whatever the limit, and though the solve was stopped before."""
+    problem = pipesched.make_problem(**UNEVEN, placement="linear", activation=1)
+    given = pipesched.run(problem, "list")
+    stop = Event()
+    stop.set()
+    several: list[dict[str, Any]] = [{"time_limit": 1e-6}, {"stop": stop}]
+    for settings in several:
+        outcome = pipesched.solve(problem, hint=given, **settings)
+        assert outcome.report is not None
+        assert outcome.report.source == "hint"
+        assert outcome.schedule.makespan == given.schedule.makespan
