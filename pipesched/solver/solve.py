@@ -28,6 +28,7 @@ from pipesched.solver.cases_ahead import CasesAhead
 from pipesched.solver.exact import prove
 from pipesched.solver.feasible import feasible
 from pipesched.solver.keeping import KeepingCase
+from pipesched.solver.one_device import raise_by_device
 from pipesched.solver.periodic.phase import PeriodicPhase, can_repeat
 from pipesched.solver.placements import placed
 from pipesched.solver.polish import SOURCE as POLISHING
@@ -45,6 +46,7 @@ BOUND_PART = 0.3  # of the time limit, at most, before there is a schedule
 PORTFOLIO_PART = 0.25  # of the time limit, at most
 TIES_PART, POLISH_PART = 0.1, 0.1  # of the time limit, at most, once the best value is known
 TIES_LEAST = 2.0  # seconds that ties may take, or as long as the search took
+DEVICE_PART = 0.25  # of the time of a case, at most, for a bound by one device
 SLOW = 1_000  # operations from which some algorithms take seconds
 SMALL, LARGE = 300, 3_500  # operations: up to which CP-SAT needs no better schedule first; from which it cannot prove
 END_OF_TIME = 0.02  # of the time limit: with less than that left, it was the limit that ended a search
@@ -341,6 +343,10 @@ def _search_case(search: Search, number: int, clock: Clock, method: str) -> None
     """Search one case: small ones by CP-SAT, which alone proves; on large ones local search is better."""
     case = search.cases[number]
     size, improvements = len(case.graph), case.improvements
+    if method != "improve":
+        raise_by_device(search, number, clock.part(DEVICE_PART * clock.left))
+        if number not in search.open:
+            return
     for improvement in improvements:
         is_last = improvement is improvements[-1]
         if method == "cpsat" or (method == "auto" and is_last and size <= SMALL):
