@@ -21,11 +21,12 @@ EFFORT = 12.0  # of CP-SAT on a device, in its deterministic seconds
 def raise_by_device(search: Search, number: int, clock: Clock) -> None:
     """Raise the bound on the makespan of a case by what the device with the highest bound needs alone.
 
-    One worker proves that sooner than two. Raises KeyboardInterrupt.
+    Only the case with the least bound of all is worth it. One worker proves that sooner than two. Raises
+    KeyboardInterrupt.
     """
     case = search.cases[number]
     least, most = search.bounds[number].ticks, search.value - case.quantum
-    if search.best is None or least > most or clock.is_over or not suits(case):
+    if search.best is None or least > most or least > search.bound.ticks or clock.is_over or not suits(case):
         return
     search.at(f"one device, {case.name}")
     device = most_promising(case)

@@ -19,9 +19,9 @@ from pipesched.solver.periodic.operations import BlockOperations
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-MOST_STATES = 4_000  # choices of phases of a device: about 10 s on 16 devices
+MOST_STATES = 12_000  # choices of phases of a device: about 20 s on 16 devices
 COLUMNS = 256  # that are looked at together
-UNLIMITED, IMPOSSIBLE = 100, -1  # periods
+UNLIMITED, IMPOSSIBLE = 30_000, -1  # periods
 DOWN, UP, BACK_DOWN, BACK_UP = range(4)  # F of the first chunk, F of the second, their B in the order of time
 
 
@@ -104,8 +104,10 @@ class DownAndUp:
         above = _turns(choices[:, UP], gap, choices[:, BACK_DOWN], period)
         size = sum(self.way[0].sizes)
         capacity = self.way[0].capacity
-        most = UNLIMITED if capacity is None or not size else capacity // size + 2
-        levels = np.full((len(choices), int(max(above.max(initial=0), most)) + 1), IMPOSSIBLE, dtype=np.int8)
+        most = 2 * len(self.way) * (max(self.block.gaps) // period + 2)  # a hop takes no more
+        if capacity is not None and size:
+            most = min(most, capacity // size + 2)
+        levels = np.full((len(choices), int(max(above.max(initial=0), most)) + 1), IMPOSSIBLE, dtype=np.int16)
         levels[np.arange(len(choices)), above] = UNLIMITED
         return levels
 
@@ -144,8 +146,9 @@ class DownAndUp:
         backward = sum(gaps[device.numbers[BACK_DOWN]] for device in self.way[place + 1 :])
         backward += sum(gaps[device.numbers[BACK_UP]] for device in self.way[place:])
         down = _turns(choices[:, DOWN], forward, choices[:, UP], period)
-        back: NDArray[Any] = _turns(choices[:, BACK_DOWN], backward, choices[:, BACK_UP], period)
-        return down + back
+        back = _turns(choices[:, BACK_DOWN], backward, choices[:, BACK_UP], period)
+        both: NDArray[Any] = down + back
+        return both
 
     def _tables(self, place: int, period: int) -> list[NDArray[Any]]:
         """Return for each hop between a device and the one before the whole periods by the phases of both ends.
@@ -158,10 +161,10 @@ class DownAndUp:
         here, there = every[None, :], every[:, None]
         gaps = self.block.gaps
         return [
-            _turns(there, gaps[own[DOWN]], here, period).astype(np.int8),
-            _turns(here, gaps[before[UP]], there, period).astype(np.int8),
-            _turns(there, gaps[own[BACK_DOWN]], here, period).astype(np.int8),
-            _turns(here, gaps[before[BACK_UP]], there, period).astype(np.int8),
+            _turns(there, gaps[own[DOWN]], here, period).astype(np.int16),
+            _turns(here, gaps[before[UP]], there, period).astype(np.int16),
+            _turns(there, gaps[own[BACK_DOWN]], here, period).astype(np.int16),
+            _turns(here, gaps[before[BACK_UP]], there, period).astype(np.int16),
         ]
 
     def _step(self, levels: NDArray[Any], place: int, choices: list[NDArray[Any]], period: int) -> NDArray[Any]:
@@ -170,7 +173,7 @@ class DownAndUp:
 
         tables = self._tables(place, period)
         alive = np.flatnonzero((levels >= 0).any(axis=1))
-        result = np.full((len(choices[place]), levels.shape[1]), IMPOSSIBLE, dtype=np.int8)
+        result = np.full((len(choices[place]), levels.shape[1]), IMPOSSIBLE, dtype=np.int16)
         for begin in range(0, len(choices[place]), COLUMNS):
             look()
             there, here = choices[place - 1][alive], choices[place][begin : begin + COLUMNS]

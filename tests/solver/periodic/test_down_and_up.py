@@ -52,6 +52,13 @@ def test_equal_to_the_model(problem: Problem) -> None:
     repeats(case, PeriodicSchedule(starts, period, 1), 12)
 
 
+def test_without_a_budget() -> None:
+    """Without limits the work of a device is the least period, however many periods a microbatch takes."""
+    values = {**LATENT, "devices": 6, "stages": 12, "p2p": 100, "microbatches": 4}
+    block = BlockOperations(KeepingCase(pipesched.make_problem(**values)), 1)
+    assert DownAndUp(block).phases(30) is not None
+
+
 def test_too_short_for_the_work() -> None:
     """Below the work of a device there are no phases at all."""
     block = BlockOperations(KeepingCase(pipesched.make_problem(**LATENT, devices=4, budget=3)), 1)
