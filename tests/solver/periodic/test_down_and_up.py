@@ -54,7 +54,7 @@ def test_equal_to_the_model(problem: Problem) -> None:
 
 def test_without_a_budget() -> None:
     """Without limits the work of a device is the least period, however many periods a microbatch takes."""
-    values = {**LATENT, "devices": 6, "stages": 12, "p2p": 100, "microbatches": 4}
+    values = {**LATENT, "devices": 6, "stages": 12, "p2p": 101, "microbatches": 4}
     block = BlockOperations(KeepingCase(pipesched.make_problem(**values)), 1)
     assert DownAndUp(block).phases(30) is not None
 
