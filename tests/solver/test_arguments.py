@@ -60,7 +60,7 @@ BAD: list[tuple[dict[str, Any], str, str]] = [  # arguments, parameter, message
     ({"offload": 1}, "offload", "must be true or false, not 1"),
     ({"offload": True}, "offload", "needs `costs.offload`, which says what one transfer takes"),
     ({"recompute": None}, "recompute", "must be true or false, not null"),
-    ({"method": "magic"}, "method", "unknown method 'magic'; known are auto, portfolio, cpsat, improve"),
+    ({"method": "magic"}, "method", "unknown method 'magic'; known are auto, portfolio, periodic, cpsat, improve"),
     ({"method": None}, "method", "must be a name, one of auto"),
     ({"recompute": True, "method": "improve"}, "method", "has no effect with `recompute`"),
     ({"listener": 5}, "listener", "must be a function, not 5"),
