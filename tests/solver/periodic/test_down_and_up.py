@@ -29,7 +29,7 @@ FEW = 2_500  # choices of phases of a device
 def on_a_v(draw: st.DrawFn) -> Problem:
     """A problem on a V whose stages, sizes and budgets differ."""
     devices = draw(st.integers(2, 4))
-    times = st.lists(st.integers(1, 3), min_size=2 * devices, max_size=2 * devices)
+    times = st.lists(st.integers(1, 2), min_size=2 * devices, max_size=2 * devices)
     problem = pipesched.make_problem(
         devices=devices, stages=2 * devices, microbatches=8, placement="v", forward=draw(times), backward=draw(times),
         p2p=draw(st.integers(0, 2)), activation=draw(times),
