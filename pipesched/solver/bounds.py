@@ -72,7 +72,7 @@ def _budget_bounds(case: Case) -> Iterator[Bound]:
     longest = max(head + time + tail for head, time, tail in zip(case.heads, graph.durations, after, strict=True))
     yield Bound(longest, "residences one after another under the budget")
     for device in range(case.problem.devices):
-        jobs = _jobs(case, device, after, 0)
+        jobs = jobs_of(case, device, after, 0)
         yield Bound(jackson_preemptive(jobs), f"Jackson's preemptive schedule of device {device} under the budget")
 
 
@@ -89,11 +89,12 @@ def _span_bounds(case: Case) -> Iterator[Bound]:
 
 def _alone(case: Case, device: int, origin: int) -> Bound:
     """Return the time from the first start of a device, at `origin`, to its own last end."""
-    jobs = _jobs(case, device, _tails_on(case.ordered, device), origin)
+    jobs = jobs_of(case, device, _tails_on(case.ordered, device), origin)
     return Bound(jackson_preemptive(jobs), f"Jackson's preemptive schedule of device {device} alone")
 
 
-def _jobs(case: Case, device: int, after: list[int], origin: int) -> list[Job]:
+def jobs_of(case: Case, device: int, after: list[int], origin: int) -> list[Job]:
+    """Return the operations of a device with their heads, since `origin`, and tails `after` them, in ticks."""
     graph = case.ordered
     return [Job(case.heads[task] - origin, graph.durations[task], after[task]) for task in case.tasks_on[device]]
 

@@ -9,10 +9,12 @@ from pipesched.core.clock import Clock, TimeIsUp, under
 from pipesched.solver.case import Improvement
 from pipesched.solver.cases_ahead import CasesAhead
 from pipesched.solver.exact import prove
+from pipesched.solver.one_device import raise_by_device
 from pipesched.solver.search import Search
 
 SMALL, LARGE = 300, 3_500  # operations: up to which CP-SAT needs no better schedule first; from which it cannot prove
 END_OF_TIME = 0.02  # of the time limit: with less than that left, it was the limit that ended a search
+DEVICE_PART = 0.25  # of the time of a case, at most, for a bound by one device
 PART_USED = 0.9  # of the time that a case was given: with more than that used, its time was up
 
 
@@ -59,6 +61,10 @@ def _search_case(search: Search, number: int, clock: Clock, method: str) -> None
     """Search one case: small ones by CP-SAT, which alone proves; on large ones local search is better."""
     case = search.cases[number]
     size, improvements = case.index.size, case.improvements
+    if method != "improve":
+        raise_by_device(search, number, clock.part(DEVICE_PART * clock.left))
+        if number not in search.open:
+            return
     for improvement in improvements:
         is_last = improvement is improvements[-1]
         if method == "cpsat" or (method == "auto" and is_last and size <= SMALL):

@@ -44,12 +44,20 @@ class Beam:
             if before != NO_HOP:
                 self.after[before].append(number)
 
-    def run(self, weights: NDArray[Any], devices: Sequence[int], second: float) -> NDArray[Any]:
-        """Return the best phases, a row each; none if no choice fits. `weights` is what each hop's waiting costs."""
+    def run(
+        self, prices: NDArray[Any], devices: Sequence[int], second: float, rest: NDArray[Any] | None = None
+    ) -> NDArray[Any]:
+        """Return the best phases, a row each; none if no choice fits. `prices` is what memory costs on each device.
+
+        `devices` get their phases one after another; those that are not among them keep theirs of `rest`.
+        """
         import numpy as np
 
-        placed = [False] * len(self.block)
+        weights = self.block.cover @ prices
+        placed = [there not in devices for there in self.block.devices]
         phases = np.zeros((WIDTH, len(self.block)), dtype=np.int64)
+        if rest is not None:
+            phases += rest
         costs = np.zeros(WIDTH)
         for device in devices:
             look()
@@ -60,6 +68,8 @@ class Beam:
             for number in numbers:
                 placed[number] = True
             costs += self._costs(phases, numbers, placed, weights)
+            if prices[device]:
+                costs += prices[device] * self.block.unevenness(phases, device, self.period)
             phases, costs = self._kept(phases[fits], costs[fits], numbers)
         return phases
 

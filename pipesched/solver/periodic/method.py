@@ -10,6 +10,7 @@ from pipesched.outcome import Repetition
 from pipesched.pipeline.quantities import in_units
 from pipesched.solver.candidate import Candidate
 from pipesched.solver.case import Case
+from pipesched.solver.periodic.down_and_up import MOST_STATES, DownAndUp
 from pipesched.solver.periodic.model import PeriodModel
 from pipesched.solver.periodic.search import PeriodicSchedule, PeriodSearch
 from pipesched.solver.periodic.unroll import unrolled
@@ -53,10 +54,12 @@ class PeriodicMethod:
             yield Candidate(f"{SOURCE}, {words}", schedule)
 
     def refute(self, clock: Clock) -> Iterator[Candidate]:
-        """Refute periods of one microbatch by CP-SAT, from both ends, and yield the schedules of shorter ones it finds.
+        """Refute periods of one microbatch, and yield the schedules of shorter ones that are found instead.
 
-        Raises KeyboardInterrupt.
+        On a V all phases are tried, from the shortest period on, as long as they are few; then CP-SAT is asked, from
+        both ends. Raises KeyboardInterrupt.
         """
+        yield from self._exhausted()
         seeker = self.search.seeker(1)
         most, part = self._longest_open(), FIRST_PART
         while seeker.least_refuted < most and clock.left > PRESOLVE * len(seeker.block):
@@ -74,6 +77,27 @@ class PeriodicMethod:
                 part = 1.0
             else:
                 return
+
+    def _exhausted(self) -> Iterator[Candidate]:
+        """Refute the shortest periods on a V by trying all phases, until one is possible, or they are too many."""
+        seeker = self.search.seeker(1)
+        if not DownAndUp.applies(seeker.block):
+            return
+        decision = DownAndUp(seeker.block)
+        while seeker.least_refuted < self._most_open():
+            period = seeker.least_refuted + 1
+            if decision.states(period) > MOST_STATES:
+                return
+            phases = decision.phases(period)
+            if phases is not None:
+                yield from self._unrolled(self._found(phases, period))
+                return
+            seeker.least_refuted = period
+
+    def _most_open(self) -> int:
+        """Return the longest period of one microbatch worth a question: below any that was found, at most serial."""
+        seeker, shortest = self.search.seeker(1), self.search.shortest_of_one
+        return sum(seeker.block.gaps) + max(seeker.block.durations) if shortest is None else shortest - 1
 
     def _longest_open(self) -> int:
         """Return the longest period of one microbatch that is neither refuted nor longer than one that was found."""

@@ -116,6 +116,26 @@ class BlockOperations:
                     starts[:, number] = ready + (phases[:, number] - ready) % period
         return starts
 
+    def unevenness(self, phases: NDArray[Any], device: int, period: int) -> NDArray[Any]:
+        """Return by how much (grains x quanta) the peak of a device x period exceeds its memory x time in a period.
+
+        With b and e the phases of the ends of a residence of length L, at a moment m as many of it are there as
+        (L + (m - e) mod T - (m - b) mod T) / T. So the excess follows from the phases on the device alone.
+        """
+        import numpy as np
+
+        stays = self.residences[device]
+        if not stays:
+            return np.zeros(len(phases), dtype=np.int64)
+        begins = phases[:, [stay.first for stay in stays]]
+        begins = begins + np.array([self.durations[stay.first] if stay.from_end else 0 for stay in stays])
+        ends = phases[:, [stay.last for stay in stays]] + np.array([self.durations[stay.last] for stay in stays])
+        sizes = np.array([stay.size for stay in stays])
+        moments = begins[:, :, None]
+        more = (moments - ends[:, None, :]) % period - (moments - begins[:, None, :]) % period
+        excess: NDArray[Any] = (more * sizes).sum(axis=2).max(axis=1)
+        return excess
+
     def peaks(self, starts: NDArray[Any], period: int) -> NDArray[Any]:
         """Return the most that each device ever holds (grains) when the block repeats, for each row of starts."""
         import numpy as np

@@ -11,7 +11,7 @@ from pipesched.solver.case import Case
 from pipesched.solver.periodic.method import SOURCE, PeriodicMethod
 from pipesched.solver.search import Search
 
-PART, PART_ALONE = 0.5, 0.8  # of the time that is left, at most: beside other methods, and as the only one
+PART, PART_ALONE = 0.4, 0.8  # of the time that is left, at most: beside other methods, and as the only one
 FIRST_PART, LARGE_PART = 0.2, 0.35  # of the time limit, at most, for the first rounds of all cases
 LEAST = 300  # operations from which blocks are tried beside other methods: CP-SAT finds the best of smaller cases
 

@@ -52,9 +52,8 @@ class Seeker:
         beam = Beam(self.block, period, self.random)
         devices = range(len(self.prices))
         for _ in range(runs):
-            weights = self.block.cover @ self.prices
             order = devices if self.runs % 2 else devices[::-1]
-            phases = beam.run(weights / (weights.mean() or 1), order, SECOND[self.runs % len(SECOND)])
+            phases = beam.run(self.prices, order, SECOND[self.runs % len(SECOND)])
             self.runs += 1
             if not len(phases):
                 continue
