@@ -63,8 +63,8 @@ MUTATIONS = [
     Mutation(
         name="scrambled rule keys",
         file="solver/rules",
-        old="return [number[key] for key in keys]",
-        new="return [number[key] * 7919 % (len(number) + 1) for key in keys]",
+        old="return range(first, first + count * stages, stages)",
+        new="return [key * 7919 % (4 * count * stages) for key in range(first, first + count * stages, stages)]",
         tests=("solver/test_quality_rules",),
     ),
     Mutation(
@@ -147,8 +147,8 @@ MUTATIONS = [
     Mutation(
         name="youngest microbatch first",
         file="solver/rules",
-        old="return [(_rank(kinds, kind), microbatch, deep * stage)",
-        new="return [(_rank(kinds, kind), -microbatch, deep * stage)",
+        old="return range(first, first + count * stages, stages)",
+        new="return range(first, first + count * stages, stages)[::-1]",
         tests=("solver/test_quality_rules",),
     ),
     Mutation(
