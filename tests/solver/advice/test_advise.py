@@ -92,6 +92,7 @@ def test_a_run_of_the_advised_change_reaches_what_was_claimed(case: tuple[dict[s
 
 
 @pytest.mark.slow
+@settings(max_examples=10)
 @given(given_problems())
 def test_a_search_with_the_advised_change_reaches_what_was_claimed(case: tuple[dict[str, Any], dict[str, Any]]) -> None:
     """The same with every method that a solve has by default, and little time."""
