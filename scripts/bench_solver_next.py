@@ -69,7 +69,7 @@ def answer(name: str, settings: dict[str, Any], checkout: Path) -> Answer:
     environment = {**os.environ, "PYTHONPATH": str(checkout)}
     given = json.dumps([CASES[name], settings])
     done = subprocess.run(
-        [sys.executable, "-c", CHILD, given], env=environment, capture_output=True, text=True, check=False
+        [sys.executable, "-c", CHILD, given], cwd=checkout, env=environment, capture_output=True, text=True, check=False
     )
     if done.returncode:
         raise SystemExit(done.stderr)

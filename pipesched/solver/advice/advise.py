@@ -17,7 +17,7 @@ from pipesched.core.clock import Clock, TimeIsUp, under
 from pipesched.errors import PipeschedError
 from pipesched.outcome import Advice, Outcome
 from pipesched.pipeline.quantities import in_units, plain
-from pipesched.solver.advice.asked import A_SECOND, Asked
+from pipesched.solver.advice.asked import A_SECOND, ROOM, Asked
 from pipesched.solver.advice.changes import Change, changes
 from pipesched.solver.candidate import Candidate
 from pipesched.solver.case import Case
@@ -28,7 +28,6 @@ from pipesched.solver.search import Search
 from pipesched.words import Status
 
 WHOLE, WHOLE_SECONDS = 200, 4.0  # operations of a case whose whole portfolio takes so long at most; it grows squared
-ROOM = 0.5  # of what can be scheduled in the time that is left, for one schedule
 REACHED = 0.25  # of the time limit, that a solve has for its portfolio
 SHARE = 0.5  # of the time that is left, for the whole portfolio of the next change
 

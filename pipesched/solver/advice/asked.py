@@ -10,7 +10,7 @@ from pipesched.checks import require_flag
 from pipesched.core.cpsat import Limits
 from pipesched.errors import ConfigError
 from pipesched.outcome import SolveReport
-from pipesched.pipeline.kinds import Allowed
+from pipesched.pipeline.kinds import Allowed, computation_letters
 from pipesched.pipeline.problem import Problem
 from pipesched.words import StoppedBy
 
@@ -20,6 +20,7 @@ PART = 0.1  # of the time limit, and of the time that a long solve took, at most
 LONG = 10.0  # seconds: after a quicker solve it is operations that are counted, not seconds, so that advice repeats
 MOST = 60.0  # seconds of advice, at most
 A_SECOND = 80_000  # operations that are scheduled in a second
+ROOM = 0.5  # of what can be scheduled in the time that is left, for one schedule
 BRIEF = 20_000  # operations in all schedules of the advice after a quick solve that its limit did not end
 
 
@@ -47,10 +48,17 @@ class Asked(NamedTuple):
 
     @property
     def seconds(self) -> float:
-        """The seconds that are kept for advice: 0 where there is none."""
+        """The seconds that are kept for advice: 0 where there is none, and where they are too few for one schedule."""
         if self.wanted is False or self.limits.seconds < SHORTEST:
             return 0.0
-        return min(PART * self.limits.seconds, MOST)
+        seconds = min(PART * self.limits.seconds, MOST)
+        is_large = self.operations > ROOM * A_SECOND * seconds
+        return 0.0 if is_large and not self.wanted else seconds
+
+    @property
+    def operations(self) -> int:
+        """The operations of a step, as many as are computed."""
+        return len(computation_letters(self.split)) * self.problem.stages * self.problem.microbatches
 
     def allowance(self, report: SolveReport) -> Allowance | None:
         """Return what advice may take after a solve; None where there is none."""

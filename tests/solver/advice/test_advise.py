@@ -11,7 +11,9 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 import pipesched
+from pipesched.core.cpsat import Limits
 from pipesched.outcome import Advice, SolveReport
+from pipesched.pipeline.kinds import KEEP_ONLY
 from pipesched.solver.advice import asked
 from tests.strategies import amounts, one_or_list
 
@@ -201,6 +203,18 @@ def test_what_is_too_large_for_the_time_is_not_begun(monkeypatch: pytest.MonkeyP
     """Where not one schedule can be made in time, there is no advice, and not the claim that nothing helps."""
     monkeypatch.setattr(asked, "A_SECOND", 10)
     assert report_of(SMALL, advice=True).advice is None
+
+
+def test_no_time_is_kept_where_it_is_too_short(monkeypatch: pytest.MonkeyPatch) -> None:
+    """All of the limit is for the search where advice cannot make one schedule, unless it is asked for."""
+    problem = pipesched.make_problem(**SMALL)  # 64 operations
+    asked_for = asked.Asked(problem, False, None, KEEP_ONLY, "auto", False, Limits(20.0, 0.0, 1, 0), None)
+    assert asked_for.seconds == 2
+    monkeypatch.setattr(asked, "A_SECOND", 63)
+    assert asked_for.seconds == 0
+    assert asked_for._replace(wanted=True).seconds == 2
+    monkeypatch.setattr(asked, "A_SECOND", 64)
+    assert asked_for.seconds == 2
 
 
 @pytest.mark.slow
