@@ -5,6 +5,7 @@ Windows are drawn at random. They grow while CP-SAT solves them to optimality an
 
 from __future__ import annotations
 
+import sys
 from bisect import bisect_left
 from collections.abc import Iterator
 from random import Random
@@ -20,6 +21,7 @@ SOURCE = "improvement"
 FIRST_SIZE, LEAST_SIZE, MOST_SIZE = 120, 30, 1_000  # operations in a window
 FRUITLESS = 100  # windows without success after which the search ends
 PAUSE_PART = 0.5  # of the windows lie at pauses
+LOADING = 0.4  # seconds, about, to load OR-Tools
 EFFORT = 0.5  # of CP-SAT on a window, in its deterministic seconds
 
 
@@ -28,7 +30,8 @@ def improve(case: Case, schedule: Schedule, limits: Limits, clock: Clock) -> Ite
     random, size, fruitless = Random(limits.seed), float(FIRST_SIZE), 0
     current = best = case.replay(schedule.start_ticks)
     least = min(case.value(schedule), case.value(current))
-    began, longest = clock.seconds, 0.0  # what comes before the search of a window takes
+    began = clock.seconds
+    longest = 0.0 if "ortools" in sys.modules else LOADING  # what comes before the search of a window takes, in seconds
     while fruitless < FRUITLESS and clock.left > longest:
         began = clock.seconds
         model = WindowModel(case, current, _window(current, int(size), random))
