@@ -84,7 +84,9 @@ def _limited(
         chart=shown,
         classes=shown and operations <= classified,
     )
-    return {**settings, "time_limit": left}, classified
+    if search.frontier:
+        return {**settings, "time_limit": left}, classified
+    return {**settings, "time_limit": limit, "reserved": max(limit - left, 0.0)}, classified
 
 
 def _searched(given: Problem, settings: dict[str, Any], search: SearchOptions) -> Any:

@@ -56,6 +56,7 @@ def solve(
     *,
     objective: str = "makespan",
     time_limit: float = 60.0,
+    reserved: float = 0.0,
     gap: float = 0.0,
     workers: int = 0,
     seed: int = 0,
@@ -79,6 +80,7 @@ def solve(
         objective: "makespan", or "span" (Zero Bubble's cost: an iteration's time when iterations tile).
         time_limit: Seconds until the best so far is returned, checked. Only a first schedule may take longer, one of
             hundreds of thousands of operations: then the plan's `note` says so.
+        reserved: Seconds of `time_limit` that the caller needs before and after this call. The search takes the others.
         gap: Relative gap to the bound that is good enough.
         workers: Threads of CP-SAT; 0: one a core. One worker and one job repeat the answer of a seed, unless the time
             ends the search.
@@ -111,7 +113,7 @@ def solve(
         ConfigError: A bad argument, or two that do not go together; its `key` is the parameter.
     """
     require_problem(problem)
-    limits = _limits(time_limit, gap, workers, seed, stop)
+    limits = _limits(time_limit, reserved, gap, workers, seed, stop)
     clock = Clock(limits.seconds, stop)
     require_name(OBJECTIVES, objective, "objective", "objective")
     require_name(METHODS, method, "method", "method")
@@ -130,7 +132,7 @@ def solve(
     cases = cases_of(problem, placement, objective, allowed)
     if method == "periodic" and not any(map(can_repeat, cases)):
         raise ConfigError("repeats blocks in one direction, not in both as `placement` bidirectional does", "method")
-    asked = Asked(given, problem.costs.split, placement, allowed, method, start is not None, limits, wanted)
+    asked = Asked(given, problem.costs.split, placement, allowed, method, start is not None, limits, time_limit, wanted)
     clock.limit -= asked.seconds
     search = Search(cases, limits._replace(seconds=clock.limit), clock, listener)
     is_polished = require_flag(polish, "polish")
@@ -144,11 +146,15 @@ def solve(
     return advised(_outcome(search, stopped_by, periods), asked, search.at)
 
 
-def _limits(time_limit: float, gap: float, workers: int, seed: int, stop: StopEvent | None) -> Limits:
+def _limits(time_limit: float, reserved: float, gap: float, workers: int, seed: int, stop: StopEvent | None) -> Limits:
+    """Return the limits of the search. Raises ConfigError."""
     if stop is not None:
         require_type(stop, StopEvent, "a threading.Event or None", "stop")
+    seconds = require_number(time_limit, "time_limit", most=MOST_SECONDS, above=True)
+    if require_number(reserved, "reserved") >= seconds:
+        raise ConfigError(f"must be less than `time_limit`, {seconds:g}, not {reserved:g}", "reserved")
     return Limits(
-        seconds=require_number(time_limit, "time_limit", most=MOST_SECONDS, above=True),
+        seconds=seconds - reserved,
         gap=require_number(gap, "gap"),
         workers=require_whole(workers, "workers", most=MOST_WORKERS),
         seed=require_whole(seed, "seed", most=MOST_SEED),

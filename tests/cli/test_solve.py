@@ -101,6 +101,14 @@ def test_frontier_as_a_figure(cli: Callable[..., Completed]) -> None:
     assert json.loads(Path("frontier.json").read_text(encoding="utf-8"))["format"] == "pipesched.frontier"
 
 
+def test_advice_in_a_second(cli: Callable[..., Completed]) -> None:
+    """A limit of one second has advice, although the command leaves less of it to the search."""
+    tight = ("solve", *SMALL, "--mem-budget", "2", "--advice", "--json")
+    for limit, found in (("1", True), ("0.9", False)):
+        report = json.loads(cli(*tight, "--time-limit", limit).stdout)
+        assert bool(report["solver"].get("advice")) is found
+
+
 def test_advice(cli: Callable[..., Completed]) -> None:
     """The summary says what would help and what to type, which takes what was claimed; --no-advice leaves it out."""
     tight = ("solve", *SMALL, "--mem-budget", "2", "--quiet")

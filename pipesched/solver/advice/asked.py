@@ -34,7 +34,8 @@ class Allowance(NamedTuple):
 class Asked(NamedTuple):
     """What a solve was asked. `split` says whether its backward runs as I and W, whatever `problem` says.
 
-    `limits` are the user's; `wanted` is whether there is advice: None means unless a bound settles the answer at once.
+    `limits` are of the solve, advice included; `time_limit` is the user's, in seconds, of which a caller may have kept
+    some for itself. `wanted` is whether there is advice: None means unless a bound settles the answer at once.
     """
 
     problem: Problem
@@ -44,12 +45,13 @@ class Asked(NamedTuple):
     method: str
     has_hint: bool
     limits: Limits
+    time_limit: float
     wanted: bool | None
 
     @property
     def seconds(self) -> float:
         """The seconds that are kept for advice: 0 where there is none, and where they are too few for one schedule."""
-        if self.wanted is False or self.limits.seconds < SHORTEST:
+        if self.wanted is False or self.time_limit < SHORTEST:
             return 0.0
         seconds = min(PART * self.limits.seconds, MOST)
         is_large = self.operations > ROOM * A_SECOND * seconds

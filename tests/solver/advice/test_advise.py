@@ -127,6 +127,12 @@ def test_when_there_is_none(problem: dict[str, Any], options: dict[str, Any]) ->
     assert report_of(problem, **options).advice is None
 
 
+def test_the_limit_of_the_caller_counts() -> None:
+    """Also where the caller keeps so much of a limit of one second for itself that less is left for the solve."""
+    assert report_of(SMALL, time_limit=1.0, reserved=0.4, advice=True).advice
+    assert report_of(SMALL, time_limit=0.9, reserved=0.1, advice=True).advice is None
+
+
 def test_where_it_is_asked_for() -> None:
     """Also where a bound settles the answer at once."""
     report = report_of({"devices": 2, "microbatches": 3}, advice=True)
@@ -208,7 +214,7 @@ def test_what_is_too_large_for_the_time_is_not_begun(monkeypatch: pytest.MonkeyP
 def test_no_time_is_kept_where_it_is_too_short(monkeypatch: pytest.MonkeyPatch) -> None:
     """All of the limit is for the search where advice cannot make one schedule, unless it is asked for."""
     problem = pipesched.make_problem(**SMALL)  # 64 operations
-    asked_for = asked.Asked(problem, False, None, KEEP_ONLY, "auto", False, Limits(20.0, 0.0, 1, 0), None)
+    asked_for = asked.Asked(problem, False, None, KEEP_ONLY, "auto", False, Limits(20.0, 0.0, 1, 0), 20.0, None)
     assert asked_for.seconds == 2
     monkeypatch.setattr(asked, "A_SECOND", 63)
     assert asked_for.seconds == 0

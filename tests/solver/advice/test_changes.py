@@ -30,7 +30,7 @@ LAYERS: dict[str, Any] = {
 def changes_of(problem: Problem, **more: Any) -> dict[str, Change]:
     asked: dict[str, Any] = {
         "split": problem.costs.split, "placement": None, "allowed": Allowed(False, False), "method": "auto",
-        "has_hint": False, "limits": Limits(), "wanted": None,
+        "has_hint": False, "limits": Limits(), "time_limit": 60.0, "wanted": None,
     }  # fmt: skip
     return {change.name: change for change in changes(Asked(problem, **{**asked, **more}))}
 
