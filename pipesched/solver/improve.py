@@ -1,17 +1,20 @@
 """Large neighbourhood search: free the operations of a window of time, solve, keep the better order, repeat.
 
-Windows are drawn at random. They grow while CP-SAT solves them to optimality and shrink when it does not.
+Windows are drawn at random. They grow while CP-SAT solves them to optimality and shrink when it does not. Each is
+solved by one worker, for a short time; with more workers, windows that do not overlap are solved side by side.
 """
 
 from __future__ import annotations
 
+import os
 import sys
 from bisect import bisect_left
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from random import Random
 
 from pipesched.core.clock import Clock
-from pipesched.core.cpsat import Limits
+from pipesched.core.cpsat import Answer, Limits
 from pipesched.pipeline.schedule import Schedule
 from pipesched.solver.candidate import Candidate
 from pipesched.solver.case import Case
@@ -19,47 +22,93 @@ from pipesched.solver.neighbourhood import TimeWindow, WindowModel
 
 SOURCE = "improvement"
 FIRST_SIZE, LEAST_SIZE, MOST_SIZE = 120, 30, 1_000  # operations in a window
-FRUITLESS = 100  # windows without success after which the search ends
+FRUITLESS = 300  # windows without success after which the search ends
 PAUSE_PART = 0.5  # of the windows lie at pauses
 LOADING = 0.4  # seconds, about, to load OR-Tools
-EFFORT = 0.5  # of CP-SAT on a window, in its deterministic seconds
+EFFORT = 0.1  # of CP-SAT on a window, in its deterministic seconds
+WINDOWS = 2  # side by side for each worker, since some take longer than others
+TRIES = 8  # to draw a window that overlaps no other
 
 
 def improve(case: Case, schedule: Schedule, limits: Limits, clock: Clock) -> Iterator[Candidate]:
     """Yield ever better schedules of a case until many windows in turn gain nothing, or the time is up."""
-    random, size, fruitless = Random(limits.seed), float(FIRST_SIZE), 0
-    current = best = case.replay(schedule.start_ticks)
-    least = min(case.value(schedule), case.value(current))
-    began = clock.seconds
+    search = _WindowSearch(case, schedule, limits.seed)
+    least, workers = case.value(schedule), limits.workers or os.cpu_count() or 1
     longest = 0.0 if "ortools" in sys.modules else LOADING  # what comes before the search of a window takes, in seconds
-    while fruitless < FRUITLESS and clock.left > longest:
-        began = clock.seconds
-        model = WindowModel(case, current, _window(current, int(size), random))
-        longest = max(longest, clock.seconds - began)
-        answer = model.solve(limits._replace(seconds=clock.left, gap=0.0, effort=EFFORT))
-        fruitless += 1
-        if answer.starts:
-            current = model.schedule(answer.starts)
-            if case.value(current) < least and current.fits:
-                best, least, fruitless = current, case.value(current), 0
-                yield Candidate(SOURCE, best)
-        if answer.interrupted and not clock.is_stopped:
-            raise KeyboardInterrupt
-        if answer.status == "optimal" and len(model.free) == len(case.graph):
-            return
-        size = min(size * 1.15, MOST_SIZE) if answer.status == "optimal" else max(size * 0.8, LEAST_SIZE)
+    with ThreadPoolExecutor(workers) as pool:
+        while search.fruitless < FRUITLESS and clock.left > longest:
+            models, answers = [], []
+            for window in search.windows(WINDOWS * workers if workers > 1 else 1):
+                began = clock.seconds
+                if clock.left <= longest:
+                    break
+                models.append(WindowModel(case, search.current, window))
+                longest = max(longest, clock.seconds - began)
+                given = limits._replace(seconds=clock.left, gap=0.0, effort=EFFORT, workers=1)
+                answers.append(pool.submit(models[-1].solve, given))
+            found = [answer.result() for answer in answers]
+            search.take(models, found)
+            if case.value(search.current) < least and search.current.fits:
+                least, search.fruitless = case.value(search.current), 0
+                yield Candidate(SOURCE, search.current)
+            if any(answer.interrupted for answer in found) and not clock.is_stopped:
+                raise KeyboardInterrupt
+            if any(map(_is_all, models, found)):
+                return
 
 
-def _window(schedule: Schedule, size: int, random: Random) -> TimeWindow:
-    """Return a random window of about `size` operations, about every other time at a pause of the busiest device."""
-    starts = sorted(schedule.start_ticks)
-    last_first = max(len(starts) - size, 0)
-    first = random.randint(-size // 2, last_first + size // 2)
-    if random.random() < PAUSE_PART and (pauses := _pauses(schedule)):
-        first = bisect_left(starts, random.choice(pauses)) - size // 2
-    first = min(max(first, 0), last_first)
-    end = starts[first + size] if first + size < len(starts) else starts[-1] + 1
-    return TimeWindow(starts[first], max(end, starts[first] + 1))
+def _is_all(model: WindowModel, answer: Answer) -> bool:
+    """Return whether the window was the whole schedule, and its best order is known."""
+    return answer.status == "optimal" and len(model.free) == len(model.case.graph)
+
+
+class _WindowSearch:
+    """The state of the search: the `current` schedule, the size of windows, how many have been `fruitless` in turn."""
+
+    def __init__(self, case: Case, schedule: Schedule, seed: int) -> None:
+        self.case, self.random = case, Random(seed)
+        self.current = case.replay(schedule.start_ticks)
+        self.size, self.fruitless = float(FIRST_SIZE), 0
+
+    def windows(self, count: int) -> list[TimeWindow]:
+        """Draw up to `count` windows of which no two overlap; at least one."""
+        windows = [self._window()]
+        for _ in range(TRIES * (count - 1)):
+            if len(windows) == count:
+                break
+            window = self._window()
+            if all(window.end <= other.start or other.end <= window.start for other in windows):
+                windows.append(window)
+        return windows
+
+    def _window(self) -> TimeWindow:
+        """Return a random window of about `size` operations, about every other time at a pause of the busiest device."""
+        size, starts = int(self.size), sorted(self.current.start_ticks)
+        last_first = max(len(starts) - size, 0)
+        first = self.random.randint(-size // 2, last_first + size // 2)
+        if self.random.random() < PAUSE_PART and (pauses := _pauses(self.current)):
+            first = bisect_left(starts, self.random.choice(pauses)) - size // 2
+        first = min(max(first, 0), last_first)
+        end = starts[first + size] if first + size < len(starts) else starts[-1] + 1
+        return TimeWindow(starts[first], max(end, starts[first] + 1))
+
+    def take(self, models: Sequence[WindowModel], answers: Sequence[Answer]) -> None:
+        """Put the orders of windows that do not overlap into the current schedule, one after another.
+
+        Each alone makes it no worse. Two may use the same slack, so an order that makes it worse is left out.
+        """
+        for model, answer in zip(models, answers, strict=True):
+            if answer.starts:
+                changed = model.schedule(answer.starts, self.current)
+                if self._rank(changed) <= self._rank(self.current):
+                    self.current = changed
+            self.fruitless += 1
+            is_solved = answer.status == "optimal"
+            self.size = min(self.size * 1.15, MOST_SIZE) if is_solved else max(self.size * 0.8, LEAST_SIZE)
+
+    def _rank(self, schedule: Schedule) -> tuple[int, int]:
+        """Return the objective, and the sum of the ends of all devices."""
+        return self.case.value(schedule), sum(ends[-1] for ends in schedule.slot_end_ticks if ends)
 
 
 def _pauses(schedule: Schedule) -> list[int]:

@@ -47,18 +47,20 @@ class WindowModel(TunedModel):
         self._objective()
         self.hint([schedule.start_ticks[task] // self.quantum for task in self.free])
 
-    def schedule(self, starts: Sequence[int]) -> Schedule:
-        """Return the whole schedule with the window's operations in the order of `starts`, by the model's tasks."""
+    def schedule(self, starts: Sequence[int], around: Schedule) -> Schedule:
+        """Return the schedule `around` the window with its operations in the order of `starts`, by the model's tasks.
+
+        `around` is that of the model, maybe with other orders in windows that do not overlap this one.
+        """
 
         def key(task: int) -> tuple[int, bool, int]:
             number = self.number[task]
             return starts[number], self.durations[number] > 0, self.case.rank[task]
 
         orders = []
-        for old, free in zip(self.old.plan.orders, self.orders, strict=True):
-            before = [task for task in old if self.side[task] < 0]
-            after = [task for task in old if self.side[task] > 0]
-            orders.append([*before, *sorted(free, key=key), *after])
+        for old, free in zip(around.plan.orders, self.orders, strict=True):
+            ordered = iter(sorted(free, key=key))
+            orders.append([next(ordered) if task in self.number else task for task in old])
         return schedule_plan(self.case.problem, Plan(self.case.index, orders))
 
     def _tasks(self) -> None:

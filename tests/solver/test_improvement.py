@@ -81,7 +81,7 @@ def test_a_window_never_makes_it_worse(problem: Problem) -> None:
     model = WindowModel(case, schedule, TimeWindow(schedule.makespan_ticks // 3, 2 * schedule.makespan_ticks // 3))
     answer = model.solve(Limits(10, workers=1))
     assert answer.status == "optimal"
-    better = model.schedule(answer.starts)
+    better = model.schedule(answer.starts, schedule)
     assert better.makespan_ticks <= schedule.makespan_ticks
     assert not list(violations(better))
 

@@ -24,7 +24,7 @@ def solved(objective: str, part: str, case: str) -> int | None:
     model = WindowModel(known, old, TimeWindow(first, last))
     answer = model.solve(Limits(600, workers=1))
     assert answer.status == "optimal"
-    return best_value(known, [Candidate(part, model.schedule(answer.starts))])
+    return best_value(known, [Candidate(part, model.schedule(answer.starts, old))])
 
 
 MAKESPANS = Table(
