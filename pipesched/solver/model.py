@@ -69,6 +69,12 @@ class PipelineModel(TunedModel):
         for duration, first, last in zip(case.graph.durations, case.heads, latest, strict=True):
             self.task(duration // self.quantum, first // self.quantum, last // self.quantum)
 
+    def tune(self, parameters: Any, limits: Limits) -> None:
+        """Leave precedences out of the reasons of NoOverlap on small models: they take more time than they save."""
+        super().tune(parameters, limits)
+        if len(self.starts) <= SMALL:
+            parameters.use_precedences_in_disjunctive_constraint = False
+
     def edges(self, edges: Sequence[Edge]) -> None:
         """Add every precedence of these bundles."""
         for edge in edges:
