@@ -182,14 +182,14 @@ MUTATIONS = [
     Mutation(
         name="windows that shrink when they are solved",
         file="solver/improve",
-        old="size = min(size * 1.15, MOST_SIZE)",
-        new="size = max(size * 0.5, LEAST_SIZE)",
+        old="self.size = min(self.size * 1.15, MOST_SIZE)",
+        new="self.size = max(self.size * 0.5, LEAST_SIZE)",
         tests=("solver/test_quality_improve",),
     ),
     Mutation(
         name="no windows at pauses",
         file="solver/improve",
-        old="(pauses := _pauses(schedule))",
+        old="(pauses := _pauses(self.current))",
         new="(pauses := list[int]())",
         tests=("solver/test_quality_improve",),
     ),

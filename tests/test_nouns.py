@@ -158,6 +158,7 @@ WRONG: dict[tuple[str, str], list[Any]] = {
     ("family", "required"): [None, 5, "lifo", [1], ["lifo"]],
     ("family", "requires"): [5, "x"],
     ("family", "obeys_budget"): [None, 1, "yes"],
+    ("family", "splits_backward"): [None, 1, "yes"],
     ("bound", "ticks"): [None, -1, 1.5, "x", True],
     ("bound", "reason"): [None, 1, "two\nlines"],
     ("bound", "per_unit"): [None, 0, 1.5],

@@ -131,4 +131,5 @@ FAMILY = Family(
     paper="DeepSeek-V3 (2024, arXiv 2412.19437)",
     elsewhere="DeepSeek DualPipe (M >= 2P)",
     requires=_require_even,
+    splits_backward=True,
 )

@@ -35,4 +35,5 @@ FAMILY = Family(
     memory="min(2M, 2P+1) chunks",
     paper="Cut-in-half (Qi et al. 2025); DeepSeek DualPipeV",
     elsewhere="DeepSeek DualPipeV, PyTorch ScheduleDualPipeV (both M >= 2P)",
+    splits_backward=True,
 )

@@ -28,7 +28,8 @@ class Family(Displayable):
     software that has it. `options` are the keys that `plan` takes; `required` those without a default: a family that
     has any is left out of a comparison of all, unless they are given. `requires` raises NotApplicable for a problem
     that does not suit it for other reasons than its stages. `obeys_budget` says that it makes another plan under a
-    budget. Raises ConfigError, about the field at fault, for what is none of these.
+    budget, `splits_backward` that its plans run I and W even where the costs do not split the backward. Raises
+    ConfigError, about the field at fault, for what is none of these.
     """
 
     name: str
@@ -44,6 +45,7 @@ class Family(Displayable):
     required: tuple[str, ...] = ()
     requires: Callable[[Problem], None] | None = None
     obeys_budget: bool = False
+    splits_backward: bool = False
 
     def __post_init__(self) -> None:
         for key in ("name", "needs", "bubble", "memory", "paper", "elsewhere"):
@@ -51,6 +53,7 @@ class Family(Displayable):
         require_type(self.plan, Callable, "a function", "plan")
         require_callable(self.requires, "requires")
         require_flag(self.obeys_budget, "obeys_budget")
+        require_flag(self.splits_backward, "splits_backward")
         require_name((ANY, *PLACEMENTS), self.placement, "placement", "placement")
         require_name((ANY, *STAGES), self.stages, "stages", "stages")
         for key in ("options", "required"):

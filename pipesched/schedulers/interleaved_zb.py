@@ -42,4 +42,5 @@ FAMILY = Family(
     paper="PyTorch, Interleaved Zero Bubble",
     elsewhere="PyTorch ScheduleInterleavedZeroBubble (g = M/(M//P))",
     options=("group_size",),
+    splits_backward=True,
 )

@@ -32,4 +32,5 @@ FAMILY = Family(
     paper="Pipeline Parallelism with Controllable Memory (Qi et al. 2024, arXiv 2405.15362)",
     elsewhere="the authors' Megatron fork",
     options=("objective",),
+    splits_backward=True,
 )

@@ -75,4 +75,5 @@ FAMILY = Family(
     elsewhere="the authors' Megatron fork, by another greedy",
     options=("objective",),
     obeys_budget=True,
+    splits_backward=True,
 )

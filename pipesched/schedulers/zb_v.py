@@ -76,4 +76,5 @@ FAMILY = Family(
     paper="Zero Bubble Pipeline Parallelism (Qi et al. 2024, arXiv 2401.10241)",
     elsewhere="PyTorch ScheduleZBVZeroBubble, the authors' Megatron fork",
     options=("objective",),
+    splits_backward=True,
 )

@@ -50,6 +50,7 @@ def _family(name: str, plan: Callable[[Problem], Plan], bubble: str, memory: str
         memory=memory,
         paper="Zero Bubble Pipeline Parallelism (Qi et al. 2024, arXiv 2401.10241)",
         elsewhere="the authors' Megatron fork",
+        splits_backward=True,
     )
 
 

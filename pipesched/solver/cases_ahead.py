@@ -23,6 +23,7 @@ from pipesched.solver.candidate import Candidate
 from pipesched.solver.search import Rank, Search
 
 LOOK_EVERY = 0.1  # seconds between looks at the clock while a worker searches
+FIRST_PART = 0.65  # of the time that is left, at least, for the case that is searched next
 SearchCase = Callable[[Search, int, Clock], None]
 
 
@@ -59,8 +60,12 @@ class CasesAhead:
         self._sent: dict[int, _Sent] = {}
 
     def share(self, search: Search, cases: int) -> float:
-        """Return the seconds for each of so many cases, of which this process and the workers search some at a time."""
-        return search.clock.left / max(cases / self._at_a_time, 1)
+        """Return the seconds for the next of so many cases; this process and the workers search some at a time.
+
+        It has most of the time that is left, since the most promising one is first.
+        """
+        equal = min(self._at_a_time / cases, 1.0) if cases else 1.0
+        return search.clock.left * max(equal, FIRST_PART)
 
     @property
     def _at_a_time(self) -> int:

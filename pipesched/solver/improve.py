@@ -82,7 +82,7 @@ class _WindowSearch:
         return windows
 
     def _window(self) -> TimeWindow:
-        """Return a random window of about `size` operations, about every other time at a pause of the busiest device."""
+        """Return a random window of about `size` operations, every other time at a pause of the busiest device."""
         size, starts = int(self.size), sorted(self.current.start_ticks)
         last_first = max(len(starts) - size, 0)
         first = self.random.randint(-size // 2, last_first + size // 2)

@@ -23,7 +23,7 @@ from pipesched.solver.portfolio import named_candidates, quick_named_candidates,
 from pipesched.solver.refine import refined
 from pipesched.solver.symmetry import sorted_rows, sorted_weights
 
-JUSTIFY_PART, IMPROVE_PART = 0.2, 0.6  # of the time of a case; the second, of what the first leaves
+JUSTIFY_PART, IMPROVE_PART = 0.1, 0.6  # of the time of a case; the second, of what the first leaves
 
 
 @dataclass(frozen=True, eq=False)

@@ -13,6 +13,7 @@ from pipesched.core.listsched import list_schedule
 from pipesched.core.tasks import TaskGraph
 from pipesched.errors import ConfigError, InvalidSchedule, NoSchedule, PipeschedWarning
 from pipesched.pipeline.plan import Plan
+from pipesched.pipeline.problem import Problem
 from pipesched.pipeline.recut import opened
 from pipesched.pipeline.room import forward_rooms
 from pipesched.pipeline.schedule import Schedule, schedule_plan
@@ -83,11 +84,11 @@ def family_schedule(case: Case, family: Family) -> Schedule | None:
     run is a bug of the family: then this warns, and returns None.
     """
     problem = case.problem
+    if family.splits_backward and "I" not in case.index.letters and problem.costs.overlap is None:
+        return None  # it could not be refined
     try:
         fused = prepare(opened(problem), family)
-        if problem.stages % fused.stages:
-            return None
-        if fused.settled_placement.in_blocks(problem.stages) != problem.settled_placement:
+        if problem.stages % fused.stages or not _is_placed_alike(fused, problem):
             return None
         plan = family.plan(fused)
     except (ConfigError, NoSchedule):
@@ -100,6 +101,11 @@ def family_schedule(case: Case, family: Family) -> Schedule | None:
     except InvalidSchedule as error:
         warn_of_bug(family.name, error)
         return None
+
+
+def _is_placed_alike(fused: Problem, problem: Problem) -> bool:
+    """Return whether the fused stages lie where the stages of the problem do."""
+    return fused.settled_placement.in_blocks(problem.stages) == problem.settled_placement
 
 
 def warn_of_bug(source: str, error: InvalidSchedule) -> None:

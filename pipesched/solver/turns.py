@@ -21,8 +21,8 @@ PART_USED = 0.9  # of the time that a case was given: with more than that used, 
 def search_in_turn(search: Search, method: str, pool: Executor | None) -> None:
     """Search open cases, the most promising first, until none is open, or the time is up.
 
-    Each case has an equal part of the time; those that it cuts off divide what the others leave. With a pool, cases are
-    searched in it before their turn.
+    Each case has a part of the time, the first one most; those that it cuts off divide what the others leave. With a
+    pool, cases are searched in it before their turn.
     """
     ahead = CasesAhead(pool, partial(_search_case, method=method))
     try:

@@ -9,13 +9,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pipesched import NotApplicable, Outcome, Problem, compare, run
+from pipesched import NotApplicable, Outcome, Problem, compare, make_problem, run
 from pipesched.comparison import every_name
 from pipesched.core.priorities import PRIORITIES
 from pipesched.core.ties import TIES
 from pipesched.pipeline.check import violations
 from pipesched.schedulers.family import prepare
-from pipesched.schedulers.registry import family
+from pipesched.schedulers.registry import algorithms, family
 from tests.replay import Stuck, replay
 from tests.strategies import ALL_PLACEMENTS, LINEAR, LOOP, problems, texts_of
 
@@ -142,3 +142,14 @@ def test_the_same_model(problem: Problem) -> None:
         assert schedule.problem.devices == problem.devices
         held, whole = (Fraction(sum(one.grains.activation), one.grains.per_unit) for one in (schedule.problem, problem))
         assert held == whole
+
+
+@pytest.mark.parametrize("name", [known.name for known in algorithms() if not known.required])
+def test_which_split_the_backward(name: str) -> None:
+    """Those that say so run I and W where the costs have a whole backward, and no other does."""
+    stages = 4 if family(name).stages in ("P", "any") else 8
+    placement = family(name).placement
+    where = "linear" if placement == "any" else placement
+    problem = make_problem(devices=4, stages=stages, microbatches=8, forward=1, backward=2, placement=where)
+    letters = run(problem, name).schedule.plan.index.letters
+    assert ("I" in letters) is family(name).splits_backward

@@ -65,7 +65,10 @@ class PeriodicPhase:
             self._round(number, clock.part(clock.left / min(len(waiting) - done, 2)))
 
     def more_rounds(self, clock: Clock) -> None:
-        """Go on with the best case until no round is worth it; beside other methods, only where a block is the best."""
+        """Go on with the best case until no round is worth it.
+
+        Beside other methods only where a block is the best, and until a round finds nothing.
+        """
         while not clock.is_over:
             numbers = [number for number in self.search.open if self._goes_on(number)]
             if not numbers:
@@ -81,11 +84,11 @@ class PeriodicPhase:
             self.search.try_all(number, self.methods[number].refute(clock), clock, to_the_end=True)
 
     def _goes_on(self, number: int) -> bool:
-        best = self.search.candidates[number]
-        if number not in self.methods or self.methods[number].is_over:
+        best, method = self.search.candidates[number], self.methods.get(number)
+        if method is None or method.is_over:
             return False
         wins = best is not None and best is self.search.best and best.source.startswith(SOURCE)
-        return wins or self.alone
+        return self.alone or (wins and not method.is_fruitless)
 
     def _round(self, number: int, clock: Clock) -> None:
         self.search.at(f"{SOURCE}, {self.search.cases[number].name}")

@@ -97,6 +97,7 @@ class PeriodSearch:
         self.best: PeriodicSchedule | None = None
         self.shortest_of_one: int | None = None  # the shortest period of one microbatch that was found
         self.runs = FIRST_RUNS
+        self.is_fruitless = False  # whether the last round came to its end and found nothing
 
     def take(self, found: PeriodicSchedule) -> None:
         """Take note of a schedule."""
@@ -120,12 +121,14 @@ class PeriodSearch:
 
     def round(self) -> Iterator[PeriodicSchedule]:
         """Yield ever fewer quanta for a microbatch, with twice the effort of the round before."""
-        if self.best is None:
+        before = self.best
+        if before is None:
             yield from self._first()
         for size in self.sizes:
             if self.best is not None:
                 yield from self._bisected(self.seeker(size))
         self.runs *= 2
+        self.is_fruitless = self.best is before
 
     def _may_shorten(self, size: int) -> bool:
         seeker = self.seeker(size)
