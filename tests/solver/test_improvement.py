@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import islice
 from typing import Any
 
 import pytest
@@ -26,6 +27,9 @@ from pipesched.solver.search import Search
 from tests.strategies import problems
 
 UNIT: dict[str, Any] = {"forward": 1, "backward_input": 1, "backward_weight": 1}
+LOOP: dict[str, Any] = {
+    "devices": 4, "stages": 8, "placement": "loop", "forward": 1, "backward": 2, "budget": 6, "activation": 1,
+}  # fmt: skip
 
 
 def searched(case: Case) -> Search:
@@ -84,6 +88,43 @@ def test_a_window_never_makes_it_worse(problem: Problem) -> None:
     better = model.schedule(answer.starts, schedule)
     assert better.makespan_ticks <= schedule.makespan_ticks
     assert not list(violations(better))
+
+
+def test_windows_side_by_side() -> None:
+    """Two workers solve windows that do not overlap: legal, within the budget, ever shorter, and the same again."""
+    case = KeepingCase(make_problem(**LOOP, microbatches=12))
+    first = searched(case).best
+    assert first is not None
+
+    def values() -> list[int]:
+        found = []
+        for candidate in islice(improve(case, first.schedule, Limits(60, workers=2), Clock()), 3):
+            assert candidate.schedule.fits
+            assert not list(violations(candidate.schedule))
+            found.append(case.value(candidate.schedule))
+        return found
+
+    once = values()
+    assert len(once) == 3
+    assert case.value(first.schedule) > once[0] > once[1] > once[2]
+    assert values() == once
+
+
+def test_orders_of_windows_that_do_not_overlap_go_together() -> None:
+    """The first and the last third of a list schedule, each solved beside the old rest, make one schedule."""
+    case = KeepingCase(make_problem(**LOOP, microbatches=8))
+    first = searched(case).best
+    assert first is not None
+    schedule = both = case.replay(first.schedule.start_ticks)
+    third = schedule.makespan_ticks // 3
+    for window in (TimeWindow(0, third), TimeWindow(2 * third, schedule.makespan_ticks + 1)):
+        model = WindowModel(case, schedule, window)
+        answer = model.solve(Limits(10, workers=1))
+        both = model.schedule(answer.starts, both)
+    assert not list(violations(both))
+    assert both.fits
+    assert both.plan.orders != schedule.plan.orders
+    assert [sorted(order) for order in both.plan.orders] == [sorted(order) for order in schedule.plan.orders]
 
 
 def test_frontier_points() -> None:
