@@ -135,7 +135,7 @@ def main() -> int:
     """Print the table; 1 where a limit did not hold."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--devices", type=int, nargs="+", default=[4, 16, 64])
-    parser.add_argument("--microbatches", type=int, nargs="+", default=[8, 64, 1024])
+    parser.add_argument("--microbatches", type=int, nargs="+", default=[8, 64, 200, 1024])
     parser.add_argument("--placements", nargs="+", default=[*CHUNKS], choices=[*CHUNKS])
     parser.add_argument("--limits", type=float, nargs="+", default=[1, 10])
     parser.add_argument("--method", default="auto")

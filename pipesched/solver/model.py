@@ -24,7 +24,13 @@ from pipesched.solver.residence import Residence, residences
 from pipesched.solver.symmetry import alike_weights
 
 SMALL = 300  # tasks
-PROVING, REFUTING = "no_lp", "objective_lb_search"
+RELAXED = 1_000  # tasks up to which there are linear relaxations
+PROVING, REFUTING, REFUTING_LARGE = "no_lp", "objective_lb_search", "objective_lb_search_no_lp"
+WITH_RELAXATIONS = (
+    "default_lp", "max_lp", "reduced_costs", "pseudo_costs", "lb_tree_search", "objective_lb_search",
+    "objective_lb_search_max_lp", "objective_shaving", "objective_shaving_max_lp", "probing", "probing_max_lp",
+    "quick_restart", "feasibility_pump", "core", "core_default_lp", "core_max_lp",
+)  # fmt: skip
 
 
 def latest_starts(case: Case, most: int) -> list[int]:
@@ -42,19 +48,31 @@ def latest_starts(case: Case, most: int) -> list[int]:
     return latest
 
 
+def leave_out_relaxations(parameters: Any) -> None:
+    """Let CP-SAT search without linear relaxations.
+
+    It derives one of NoOverlap from all paths between operations, which takes long, before it looks at its limit.
+    """
+    parameters.linearization_level = 0
+    parameters.ignore_subsolvers.extend(WITH_RELAXATIONS)
+
+
 class TunedModel(Model):
     """A model with the search strategies that measure best on pipelines.
 
     Of two workers CP-SAT gives one to a full search and one to neighbourhoods. On small models the full search is best
-    without linear relaxations; on larger ones it closes more of the gap by refuting ever larger objectives.
+    without linear relaxations; on larger ones it closes more of the gap by refuting ever larger objectives. Large
+    models have no relaxations.
     """
 
     def tune(self, parameters: Any, limits: Limits) -> None:
-        workers = limits.workers or os.cpu_count() or 1
-        if len(self.starts) <= SMALL:
+        workers, size = limits.workers or os.cpu_count() or 1, len(self.starts)
+        if size <= SMALL:
             parameters.linearization_level = 0
+        if size > RELAXED:
+            leave_out_relaxations(parameters)
         if workers == 2:
-            parameters.subsolvers.append(PROVING if len(self.starts) <= SMALL else REFUTING)
+            parameters.subsolvers.append(PROVING if size <= SMALL else REFUTING if size <= RELAXED else REFUTING_LARGE)
 
 
 class PipelineModel(TunedModel):

@@ -23,8 +23,9 @@ from pipesched.pipeline.bounds import windows
 from pipesched.pipeline.lowering import lower
 from pipesched.pipeline.ops import OpIndex
 from pipesched.solver.case import Case
+from pipesched.solver.model import leave_out_relaxations
 
-LARGE = 2_000  # tasks, from which a round of probing takes seconds
+LARGE = 2_000  # tasks, from which a round of probing takes seconds, and linear relaxations
 
 
 def numbering_row(index: OpIndex) -> range:
@@ -76,6 +77,7 @@ class SavingModel(Model):
         parameters.exploit_all_precedences = True
         if len(self.starts) > LARGE:
             parameters.cp_model_probing_level = 0
+            leave_out_relaxations(parameters)
 
     def optional(self, duration: int) -> int:
         """Add a task that may be left out, and then starts at UNTIMED; return its number."""

@@ -119,3 +119,16 @@ def test_a_hint_counts_though_time_is_up() -> None:
         assert outcome.report is not None
         assert outcome.report.source == "hint"
         assert outcome.schedule.makespan == given.schedule.makespan
+
+
+@pytest.mark.parametrize("workers", [1, 2, 8])
+def test_large_models_have_no_linear_relaxations(workers: int) -> None:
+    """CP-SAT would derive them from all paths before it first looks at its limit; smaller ones have them."""
+    for microbatches, has in ((80, False), (40, True)):
+        case = KeepingCase(pipesched.make_problem(**{**UNEVEN, "microbatches": microbatches}, placement="v"))
+        model = case.model(0, 10 * case.bound().ticks)
+        parameters = model.cp.CpSolver().parameters
+        model.tune(parameters, Limits(workers=workers))
+        assert bool(parameters.linearization_level) is has
+        assert ("feasibility_pump" in parameters.ignore_subsolvers) is not has
+        assert all(name.endswith("no_lp") is not has for name in parameters.subsolvers)
