@@ -48,21 +48,12 @@ def latest_starts(case: Case, most: int) -> list[int]:
     return latest
 
 
-def leave_out_relaxations(parameters: Any) -> None:
-    """Let CP-SAT search without linear relaxations.
-
-    It derives one of NoOverlap from all paths between operations, which takes long, before it looks at its limit.
-    """
-    parameters.linearization_level = 0
-    parameters.ignore_subsolvers.extend(WITH_RELAXATIONS)
-
-
 class TunedModel(Model):
     """A model with the search strategies that measure best on pipelines.
 
     Of two workers CP-SAT gives one to a full search and one to neighbourhoods. On small models the full search is best
     without linear relaxations; on larger ones it closes more of the gap by refuting ever larger objectives. Large
-    models have no relaxations.
+    models have none: CP-SAT derives that of NoOverlap from all paths between operations before it looks at its limit.
     """
 
     def tune(self, parameters: Any, limits: Limits) -> None:
@@ -70,7 +61,8 @@ class TunedModel(Model):
         if size <= SMALL:
             parameters.linearization_level = 0
         if size > RELAXED:
-            leave_out_relaxations(parameters)
+            parameters.linearization_level = 0
+            parameters.ignore_subsolvers.extend(WITH_RELAXATIONS)
         if workers == 2:
             parameters.subsolvers.append(PROVING if size <= SMALL else REFUTING if size <= RELAXED else REFUTING_LARGE)
 
