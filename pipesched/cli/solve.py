@@ -67,14 +67,14 @@ def _limited(
     """
     from pipesched.cli.output import MOST_CLASSIFIED
     from pipesched.cli.time_left import left_for_search, most_classified
-    from pipesched.pipeline.kinds import computation_letters
+    from pipesched.pipeline.kinds import count_computations
 
     limit = settings.get("time_limit", SECONDS)
     if not 0 < limit <= MOST_SECONDS:
         return settings, MOST_CLASSIFIED
     split = settings.get("split_backward")
-    kinds = len(computation_letters(problem.costs.split if split is None else split))
-    operations = kinds * problem.stages * problem.microbatches
+    is_split = problem.costs.split if split is None else split
+    operations = count_computations(is_split, problem.stages, problem.microbatches)
     classified = min(most_classified(limit), MOST_CLASSIFIED)
     shown = not (screen.as_json or search.frontier)
     left = left_for_search(

@@ -9,7 +9,7 @@ from pipesched.checks import cut, require_label, require_text, require_type, req
 from pipesched.display import Displayable
 from pipesched.errors import ConfigError
 from pipesched.pipeline.costs import BRIEF, Costs, Ticks, fields_of
-from pipesched.pipeline.kinds import Resource, computation_letters
+from pipesched.pipeline.kinds import Resource, computation_letters, count_computations
 from pipesched.pipeline.layers import GIVEN, Layers
 from pipesched.pipeline.memory import Grains, Memory
 from pipesched.pipeline.placement import Placement, placement_name
@@ -175,7 +175,7 @@ def require_problem(value: object, key: str = "problem") -> Problem:
 
 def require_size(stages: int, microbatches: int, *, split: bool) -> None:
     """Raise ConfigError for more than MOST_OPERATIONS operations."""
-    operations = len(computation_letters(split)) * stages * microbatches
+    operations = count_computations(split, stages, microbatches)
     if operations > MOST_OPERATIONS:
         raise ConfigError(
             f"{stages:,} stages x {microbatches:,} microbatches are {operations:,} operations;"

@@ -8,8 +8,9 @@ from typing import Any
 import pytest
 from hypothesis import given, settings
 
+from pipesched import run
 from pipesched.core.clock import Clock
-from pipesched.core.cpsat import Limits
+from pipesched.core.cpsat import Answer, Limits
 from pipesched.core.paths import heads, tails
 from pipesched.core.tasks import reversed_graph
 from pipesched.pipeline.arguments import make_problem
@@ -19,7 +20,7 @@ from pipesched.pipeline.ops import OpIndex
 from pipesched.pipeline.problem import Problem
 from pipesched.solver.case import Case
 from pipesched.solver.frontier import frontier
-from pipesched.solver.improve import improve
+from pipesched.solver.improve import _WindowSearch, improve
 from pipesched.solver.justify import justify
 from pipesched.solver.keeping import KeepingCase
 from pipesched.solver.neighbourhood import TimeWindow, WindowModel
@@ -125,6 +126,19 @@ def test_orders_of_windows_that_do_not_overlap_go_together() -> None:
     assert both.fits
     assert both.plan.orders != schedule.plan.orders
     assert [sorted(order) for order in both.plan.orders] == [sorted(order) for order in schedule.plan.orders]
+
+
+def test_an_order_that_makes_it_worse_is_left_out() -> None:
+    """Of two windows that use the same slack, the second may make the schedule longer: then the first alone counts."""
+    case = KeepingCase(make_problem(devices=2, microbatches=4, forward=1, backward=2, placement="linear"))
+    search = _WindowSearch(case, run(case.problem, "1f1b").schedule, 0)
+    before = search.current
+    model = WindowModel(case, before, TimeWindow(0, before.makespan_ticks + 1))
+    one_by_one = [task % 4 for task in model.free]  # the microbatches of a stage follow each other, each to its end
+    search.take([model], [Answer("feasible", one_by_one, None, 0, 0.0)])
+    assert case.value(model.schedule(one_by_one, before)) > case.value(before)
+    assert search.current is before
+    assert search.fruitless == 1
 
 
 def test_frontier_points() -> None:

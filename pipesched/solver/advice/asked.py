@@ -10,7 +10,7 @@ from pipesched.checks import require_flag
 from pipesched.core.cpsat import Limits
 from pipesched.errors import ConfigError
 from pipesched.outcome import SolveReport
-from pipesched.pipeline.kinds import Allowed, computation_letters
+from pipesched.pipeline.kinds import Allowed, count_computations
 from pipesched.pipeline.problem import Problem
 from pipesched.words import StoppedBy
 
@@ -60,7 +60,7 @@ class Asked(NamedTuple):
     @property
     def operations(self) -> int:
         """The operations of a step, as many as are computed."""
-        return len(computation_letters(self.split)) * self.problem.stages * self.problem.microbatches
+        return count_computations(self.split, self.problem.stages, self.problem.microbatches)
 
     def allowance(self, report: SolveReport) -> Allowance | None:
         """Return what advice may take after a solve; None where there is none."""

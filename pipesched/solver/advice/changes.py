@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 
 from pipesched.errors import PipeschedError
 from pipesched.pipeline.fuse import fuse
-from pipesched.pipeline.kinds import Allowed, computation_letters
+from pipesched.pipeline.kinds import Allowed, count_computations
 from pipesched.pipeline.placement import PLACEMENTS, Placement, named_placement
 from pipesched.pipeline.problem import Problem, require_recompute
 from pipesched.pipeline.quantities import Exact, canonical, to_fraction
@@ -42,7 +42,7 @@ class Change(NamedTuple):
     @property
     def operations(self) -> int:
         """The operations of a step, as many as are computed."""
-        return len(computation_letters(self.split)) * self.problem.stages * self.problem.microbatches
+        return count_computations(self.split, self.problem.stages, self.problem.microbatches)
 
 
 def changes(asked: Asked) -> Iterator[Change]:
