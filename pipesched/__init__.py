@@ -19,11 +19,20 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from pipesched.display import show_by, write_pages_by
+from pipesched.version import __version__
 
 if TYPE_CHECKING:
-    from pipesched.comparison import Comparison as Comparison
-    from pipesched.comparison import Entry as Entry
-    from pipesched.comparison import compare as compare
+    from pipesched.analysis.measured.timeline import MeasuredCost as MeasuredCost
+    from pipesched.analysis.measured.timeline import Timeline as Timeline
+    from pipesched.analysis.measured.timeline import read_traces as read_traces
+    from pipesched.analysis.reasons.explain import explain as explain
+    from pipesched.analysis.reasons.explanation import Explanation as Explanation
+    from pipesched.analysis.robust.result import Robustness as Robustness
+    from pipesched.analysis.robust.result import RobustnessRow as RobustnessRow
+    from pipesched.analysis.robust.robustness import robustness as robustness
+    from pipesched.comparing.compare import compare as compare
+    from pipesched.comparing.sweep import sweep as sweep
+    from pipesched.config.estimate import estimate as estimate
     from pipesched.config.load import load as load
     from pipesched.config.starter import json_schema as json_schema
     from pipesched.config.starter import starter as starter
@@ -37,20 +46,13 @@ if TYPE_CHECKING:
     from pipesched.errors import PipeschedWarning as PipeschedWarning
     from pipesched.errors import RankFailed as RankFailed
     from pipesched.errors import WorkerDied as WorkerDied
-    from pipesched.estimation.estimate import estimate as estimate
     from pipesched.estimation.result import Estimate as Estimate
     from pipesched.executors.opening import open_executor as open_executor
     from pipesched.file_formats.files import read as read
     from pipesched.file_formats.files import write as write
+    from pipesched.file_formats.handover.hand_over import hand_over as hand_over
     from pipesched.file_formats.registry import Format as Format
     from pipesched.file_formats.registry import formats as formats
-    from pipesched.handover.hand_over import hand_over as hand_over
-    from pipesched.measured.timeline import MeasuredCost as MeasuredCost
-    from pipesched.measured.timeline import Timeline as Timeline
-    from pipesched.measured.timeline import read_traces as read_traces
-    from pipesched.outcome import Outcome as Outcome
-    from pipesched.outcome import SolveReport as SolveReport
-    from pipesched.outcome import run as run
     from pipesched.pipeline.arguments import make_problem as make_problem
     from pipesched.pipeline.bounds import Bound as Bound
     from pipesched.pipeline.check import check as check
@@ -64,53 +66,50 @@ if TYPE_CHECKING:
     from pipesched.pipeline.schedule import Schedule as Schedule
     from pipesched.pipeline.schedule import schedule_plan as schedule_plan
     from pipesched.pipeline.typed_plan import plan as plan
-    from pipesched.reasons.explain import explain as explain
-    from pipesched.reasons.explanation import Explanation as Explanation
     from pipesched.render.figure.draw import figure as figure
     from pipesched.render.gantt import Gantt as Gantt
     from pipesched.render.table import Table as Table
-    from pipesched.robust.result import Robustness as Robustness
-    from pipesched.robust.result import RobustnessRow as RobustnessRow
-    from pipesched.robust.robustness import robustness as robustness
+    from pipesched.results.comparison import Comparison as Comparison
+    from pipesched.results.comparison import Entry as Entry
+    from pipesched.results.frontier import Frontier as Frontier
+    from pipesched.results.frontier import FrontierPoint as FrontierPoint
+    from pipesched.results.outcome import Outcome as Outcome
+    from pipesched.results.outcome import SolveReport as SolveReport
+    from pipesched.results.outcome import run as run
+    from pipesched.results.status import Status as Status
+    from pipesched.results.status import StoppedBy as StoppedBy
+    from pipesched.results.sweep import Sweep as Sweep
     from pipesched.schedulers.family import Family as Family
     from pipesched.schedulers.registry import algorithms as algorithms
-    from pipesched.solver.frontier import Frontier as Frontier
-    from pipesched.solver.frontier import FrontierPoint as FrontierPoint
     from pipesched.solver.frontier import frontier as frontier
     from pipesched.solver.search import Event as Event
     from pipesched.solver.solve import solve as solve
-    from pipesched.sweeping import Sweep as Sweep
-    from pipesched.sweeping import sweep as sweep
     from pipesched.tuning.result import Tuning as Tuning
     from pipesched.tuning.tune import tune as tune
-    from pipesched.words import Status as Status
-    from pipesched.words import StoppedBy as StoppedBy
-
-__version__ = "0.1.0"
 
 _MODULES = {  # public name -> module; loaded when first asked for, so that `import pipesched` costs nothing
     "Bound": "pipeline.bounds",
-    "Comparison": "comparison",
+    "Comparison": "results.comparison",
     "ConfigError": "errors",
     "Costs": "pipeline.costs",
     "Deadlock": "errors",
-    "Entry": "comparison",
+    "Entry": "results.comparison",
     "Estimate": "estimation.result",
     "Event": "solver.search",
-    "Explanation": "reasons.explanation",
+    "Explanation": "analysis.reasons.explanation",
     "Family": "schedulers.family",
     "Format": "file_formats.registry",
-    "Frontier": "solver.frontier",
-    "FrontierPoint": "solver.frontier",
+    "Frontier": "results.frontier",
+    "FrontierPoint": "results.frontier",
     "Gantt": "render.gantt",
     "Inexpressible": "errors",
     "InvalidSchedule": "errors",
-    "MeasuredCost": "measured.timeline",
+    "MeasuredCost": "analysis.measured.timeline",
     "Memory": "pipeline.memory",
     "NoSchedule": "errors",
     "NotApplicable": "errors",
     "Op": "pipeline.ops",
-    "Outcome": "outcome",
+    "Outcome": "results.outcome",
     "Pair": "pipeline.ops",
     "PipeschedError": "errors",
     "PipeschedWarning": "errors",
@@ -118,39 +117,39 @@ _MODULES = {  # public name -> module; loaded when first asked for, so that `imp
     "Plan": "pipeline.plan",
     "Problem": "pipeline.problem",
     "RankFailed": "errors",
-    "Robustness": "robust.result",
-    "RobustnessRow": "robust.result",
+    "Robustness": "analysis.robust.result",
+    "RobustnessRow": "analysis.robust.result",
     "Schedule": "pipeline.schedule",
-    "SolveReport": "outcome",
-    "Status": "words",
-    "StoppedBy": "words",
-    "Sweep": "sweeping",
+    "SolveReport": "results.outcome",
+    "Status": "results.status",
+    "StoppedBy": "results.status",
+    "Sweep": "results.sweep",
     "Table": "render.table",
-    "Timeline": "measured.timeline",
+    "Timeline": "analysis.measured.timeline",
     "Tuning": "tuning.result",
     "WorkerDied": "errors",
     "algorithms": "schedulers.registry",
     "check": "pipeline.check",
-    "compare": "comparison",
-    "estimate": "estimation.estimate",
-    "explain": "reasons.explain",
+    "compare": "comparing.compare",
+    "estimate": "config.estimate",
+    "explain": "analysis.reasons.explain",
     "figure": "render.figure.draw",
     "formats": "file_formats.registry",
     "frontier": "solver.frontier",
-    "hand_over": "handover.hand_over",
+    "hand_over": "file_formats.handover.hand_over",
     "json_schema": "config.starter",
     "load": "config.load",
     "make_problem": "pipeline.arguments",
     "open_executor": "executors.opening",
     "plan": "pipeline.typed_plan",
     "read": "file_formats.files",
-    "read_traces": "measured.timeline",
-    "robustness": "robust.robustness",
-    "run": "outcome",
+    "read_traces": "analysis.measured.timeline",
+    "robustness": "analysis.robust.robustness",
+    "run": "results.outcome",
     "schedule_plan": "pipeline.schedule",
     "solve": "solver.solve",
     "starter": "config.starter",
-    "sweep": "sweeping",
+    "sweep": "comparing.sweep",
     "tune": "tuning.tune",
     "write": "file_formats.files",
 }

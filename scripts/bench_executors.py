@@ -17,7 +17,7 @@ from concurrent.futures import Executor
 from contextlib import ExitStack
 
 from pipesched import make_problem, open_executor
-from pipesched.comparison import Call, comparison_calls, run_calls
+from pipesched.comparing.compare import Call, comparison_calls, run_calls
 
 SLICES = 3
 WORKERS = 2

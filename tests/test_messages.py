@@ -20,10 +20,12 @@ import pipesched
 from pipesched.checks import (
     cut,
     joined,
+    look_up,
     require_callable,
     require_flag,
     require_label,
     require_mapping,
+    require_name,
     require_number,
     require_sequence,
     require_text,
@@ -32,8 +34,7 @@ from pipesched.checks import (
     shown,
 )
 from pipesched.errors import ConfigError, Deadlock, InvalidSchedule, NoSchedule, NotApplicable, PipeschedError
-from pipesched.names import look_up, require_name
-from pipesched.words import Status, StoppedBy
+from pipesched.results.status import Status, StoppedBy
 
 
 @pytest.mark.parametrize(

@@ -16,17 +16,17 @@ from hypothesis import strategies as st
 
 import pipesched
 from pipesched import hls
+from pipesched.documents.comparison import comparison_document, sweep_document
+from pipesched.documents.frontier import frontier_document
+from pipesched.documents.json_text import dump
+from pipesched.documents.schedule import document
 from pipesched.errors import ConfigError
-from pipesched.file_formats.comparison_json import comparison_document, sweep_document
-from pipesched.file_formats.frontier_json import frontier_document
-from pipesched.file_formats.json_text import dump
-from pipesched.file_formats.schedule_json import document
 from pipesched.pipeline.ops import OpIndex
 from pipesched.pipeline.plan import LanePair
 from pipesched.render.view import View
+from pipesched.results.status import Status, StoppedBy
+from pipesched.results.sweep import SweepPoint
 from pipesched.schedulers.registry import FAMILIES, Catalogue, family
-from pipesched.sweeping import SweepPoint
-from pipesched.words import Status, StoppedBy
 from tests.strategies import ALL_PLACEMENTS, SETTLED, plan_of, problems, random_plan
 
 PROBLEM = pipesched.make_problem(

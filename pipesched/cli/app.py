@@ -8,10 +8,10 @@ from typing import Annotated, Any
 
 import typer
 
-from pipesched import __version__
 from pipesched.cli.exits import guarded
-from pipesched.cli.lean import LeanCommand, LeanGroup
+from pipesched.cli.fast_typer import LeanCommand, LeanGroup
 from pipesched.cli.options import with_options
+from pipesched.version import __version__
 
 COMMANDS = {  # name -> module of this package, whose function `command` it is
     "run": "run",

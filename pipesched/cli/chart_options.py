@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from pipesched.cli.typed import number_of, whole_number
+from pipesched.cli.parse import number_of, whole_number
 
 if TYPE_CHECKING:
     from pipesched.pipeline.schedule import Schedule

@@ -8,16 +8,16 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from pipesched.cli.chart_options import ChartOptions
-from pipesched.cli.contest import Contest, located, own_options, read_plans
+from pipesched.cli.contestants import Contest, located, own_options, read_plans
 from pipesched.cli.options import EVERY_CORE, ComparisonOptions, ProblemSource, Screen, Target
 from pipesched.errors import ConfigError
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
-    from pipesched.comparison import Comparison
     from pipesched.config.load import Config
-    from pipesched.sweeping import Sweep
+    from pipesched.results.comparison import Comparison
+    from pipesched.results.sweep import Sweep
 
 
 def command(
@@ -44,9 +44,9 @@ def command(
     """
     from pipesched.cli.comparing import print_comparison, require_drawable, wanted_charts
     from pipesched.cli.output import print_json, save, target_format
+    from pipesched.cli.positionals import split_files, split_words
     from pipesched.cli.reading import given_config, note_halves
-    from pipesched.cli.words import split_files, split_words
-    from pipesched.file_formats.comparison_json import comparison_document
+    from pipesched.documents.comparison import comparison_document
     from pipesched.file_formats.registry import COMPARISON, SWEEP
 
     files, others = split_files(words)
@@ -114,7 +114,7 @@ def _compared(
     comparison: ComparisonOptions, contest: Contest, config: Config, options: Mapping[str, Any], executor: str
 ) -> Comparison:
     from pipesched.cli.output import working
-    from pipesched.comparison import compare
+    from pipesched.comparing.compare import compare
 
     chosen = contest.algorithms(config.algorithm, everything=comparison.everything, plotted=comparison.pareto)
     own = own_options(config.algorithm, chosen)
@@ -166,7 +166,7 @@ def _note_left_out(trainer: str, chosen: str | Sequence[str], every: Sequence[st
 
     Raises ConfigError where it can run none.
     """
-    from pipesched.comparison import ALL
+    from pipesched.comparing.compare import ALL
 
     out = [name for name in every if name not in left]
     if out and not left:
@@ -178,7 +178,7 @@ def _note_left_out(trainer: str, chosen: str | Sequence[str], every: Sequence[st
 def _answer_sweep(sweep: Sweep, show: str | None, chart: ChartOptions, target: Target, screen: Screen) -> None:
     """Write a sweep to the target file, if there is one, and print its document, or a plot and a table of a measure."""
     from pipesched.cli.output import console_for, print_json, save
-    from pipesched.file_formats.comparison_json import sweep_document
+    from pipesched.documents.comparison import sweep_document
     from pipesched.file_formats.registry import SWEEP
     from pipesched.render.measures import BUBBLE
     from pipesched.render.sweep import sweep_view
@@ -194,11 +194,11 @@ def _answer_sweep(sweep: Sweep, show: str | None, chart: ChartOptions, target: T
 def _answer_pareto(comparison: Comparison, chart: ChartOptions, target: Target, screen: Screen) -> None:
     """Write the schedules by makespan and peak memory, and print their document, or a plot and a table."""
     from pipesched.cli.output import console_for, print_json, save, target_format, write_target
-    from pipesched.file_formats.comparison_json import pareto_document
-    from pipesched.file_formats.json_text import dump
+    from pipesched.documents.comparison import pareto_document
+    from pipesched.documents.json_text import dump
     from pipesched.file_formats.registry import COMPARISON, FIGURES
-    from pipesched.pareto import standings
     from pipesched.render.pareto import pareto
+    from pipesched.results.pareto import standings
 
     ranked = standings(comparison)
     content = pareto_document(comparison, ranked)

@@ -9,17 +9,17 @@ from pipesched.cli.chart_options import ChartOptions
 from pipesched.cli.flags import PROBLEM_FLAGS
 from pipesched.cli.options import Screen
 from pipesched.cli.output import chart_of
-from pipesched.cli.typed import typed
+from pipesched.cli.parse import typed
 from pipesched.errors import ConfigError
 
 if TYPE_CHECKING:
     from rich.console import Console
 
-    from pipesched.comparison import Comparison
     from pipesched.config.values import Values
-    from pipesched.outcome import Outcome
     from pipesched.pipeline.problem import Problem
-    from pipesched.sweeping import Sweep
+    from pipesched.results.comparison import Comparison
+    from pipesched.results.outcome import Outcome
+    from pipesched.results.sweep import Sweep
 
 MOST_VALUES, MOST_DIGITS = 1_000, 12  # of a range
 ALTERNATIVES = {"chunks": ("chunks", "stages"), "stages": ("stages", "chunks")}  # that replace each other
@@ -101,8 +101,9 @@ def _print_charts(
 def read_sweep(text: str, values: Values, algorithms: str | Sequence[str], **settings: Any) -> Sweep:
     """Return the sweep of FIELD=VALUES over the values of a config. Raises ConfigError."""
     from pipesched.cli.reading import flags_of_problem
+    from pipesched.comparing.sweep import compared_points, numeric_field, sweep_points
     from pipesched.pipeline.units_of_measure import has_unit
-    from pipesched.sweeping import Sweep, compared_points, numeric_field, sweep_points
+    from pipesched.results.sweep import Sweep
 
     name, _, listed = text.partition("=")
     field = numeric_field(_parameter(name.strip()))
@@ -119,7 +120,7 @@ def read_sweep(text: str, values: Values, algorithms: str | Sequence[str], **set
 
 def require_unvaried(text: str, overrides: Collection[str]) -> None:
     """Raise ConfigError for an option of the problem that each value of the sweep would replace."""
-    from pipesched.sweeping import numeric_field
+    from pipesched.comparing.sweep import numeric_field
 
     name = numeric_field(_parameter(text.partition("=")[0].strip())).name
     for replaced in ALTERNATIVES.get(name, (name,)):

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from pipesched.cli.options import ProblemSource, Screen, Target
-from pipesched.cli.words import Algo
+from pipesched.cli.positionals import Algo
 
 if TYPE_CHECKING:
     from pipesched.estimation.result import Estimate
@@ -49,12 +49,12 @@ def command(
 
     The YAML file says model, hardware, parallel, batch and training; options replace its values.
     """
+    from pipesched.checks import require_name
     from pipesched.cli.output import console_for, print_json, save, target_format, working
+    from pipesched.cli.positionals import only_name, split_words
     from pipesched.cli.reading import given_config
-    from pipesched.cli.words import only_name, split_words
-    from pipesched.estimation.document import estimate_document
-    from pipesched.estimation.estimate import estimate_of
-    from pipesched.names import require_name
+    from pipesched.config.estimate import estimate_of
+    from pipesched.documents.estimate import estimate_document
 
     require_name(("causal", "full"), count, "way to count", "count")
     target_format(target, "estimate")
@@ -79,7 +79,7 @@ def command(
 
 def _print_estimate(found: Estimate, console: Any, screen: Screen, *, chart: bool) -> None:
     from pipesched.cli.output import waiting
-    from pipesched.estimation.table import estimate_parts, fit_lines
+    from pipesched.render.estimate import estimate_parts, fit_lines
     from pipesched.render.gantt import Gantt
 
     for part in estimate_parts(found):
@@ -97,8 +97,8 @@ def _print_estimate(found: Estimate, console: Any, screen: Screen, *, chart: boo
 
 def _print_trace(found: Estimate, address: str, screen: Screen) -> None:
     from pipesched.cli.output import console_for, print_json
-    from pipesched.estimation.table import trace_table
     from pipesched.estimation.trace import trace, trace_document
+    from pipesched.render.estimate import trace_table
 
     traced = trace(found, address)
     if screen.as_json:

@@ -8,15 +8,15 @@ import typer
 
 from pipesched.cli.chart_options import ChartOptions
 from pipesched.cli.options import ProblemSource, Screen, Target
+from pipesched.cli.positionals import Algo
 from pipesched.cli.traces import TIMELINE, Plan, all_traces, print_charts, read_timeline, refuse_plan
-from pipesched.cli.words import Algo
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from pipesched.outcome import Outcome
-    from pipesched.reasons.explanation import Explanation
-    from pipesched.reasons.what_if import Planner
+    from pipesched.analysis.reasons.explanation import Explanation
+    from pipesched.analysis.reasons.what_if import Planner
+    from pipesched.results.outcome import Outcome
 
 
 EXPLANATION = "explanation"  # the kind of result that is written
@@ -75,8 +75,8 @@ def command(
     if why is not None:
         _explain_one(outcome, why, screen)
         return
-    from pipesched.reasons.document import explanation_document
-    from pipesched.reasons.explain import explain
+    from pipesched.analysis.reasons.explain import explain
+    from pipesched.documents.explanation import explanation_document
 
     with working(outcome.problem, what="explaining", large=LARGE):
         explanation = explain(outcome)
@@ -100,11 +100,11 @@ def _explain_measured(
 ) -> None:
     """Explain what the traces of a run show."""
     from pipesched.cli.output import console_for, print_json, save, target_format
+    from pipesched.documents.timeline import timeline_document
     from pipesched.errors import ConfigError
-    from pipesched.measured.document import timeline_document
-    from pipesched.measured.table import costs_table, remarks
     from pipesched.render.explanation import explanation_parts
     from pipesched.render.marks import MarkLines
+    from pipesched.render.timeline import costs_table, remarks
 
     if not files:
         raise ConfigError("--measured: give the traces of the run, one a rank")
@@ -151,8 +151,8 @@ def _subject(
     words: Sequence[str], algo: str | None, source: ProblemSource, options: dict[str, Any]
 ) -> tuple[Outcome, Planner | None]:
     """Return the schedule to explain, and what plans again a problem with other costs; None for one of a file."""
+    from pipesched.cli.positionals import only_name, split_words
     from pipesched.cli.reading import given_config, made_schedule, read_schedule
-    from pipesched.cli.words import only_name, split_words
     from pipesched.errors import ConfigError
 
     names, source = split_words(words, source)
@@ -176,9 +176,9 @@ def _subject(
 
 def _explain_one(outcome: Outcome, op: str, screen: Screen) -> None:
     """Print why one operation starts when it does."""
+    from pipesched.analysis.reasons.why import why
     from pipesched.cli.output import console_for, print_json
-    from pipesched.reasons.document import why_document
-    from pipesched.reasons.why import why
+    from pipesched.documents.explanation import why_document
     from pipesched.render.explanation import why_lines
 
     found = why(outcome, op)

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from pipesched.cli.options import ProblemSource, Screen
+from pipesched.cli.positionals import Algo
 from pipesched.cli.traces import Plan, all_traces
-from pipesched.cli.words import Algo
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -18,9 +18,9 @@ if TYPE_CHECKING:
     from pipesched.config.load import Config
     from pipesched.config.values import Source
     from pipesched.explore.planning import PipelinePlanner
-    from pipesched.explore.pool import Pool
     from pipesched.explore.state import State
-    from pipesched.outcome import Outcome
+    from pipesched.explore.unplaced import Pool
+    from pipesched.results.outcome import Outcome
 
 EMPTY_ALGO = "list"  # whose operations are placed, where no algorithm is named: linear, unfused
 
@@ -89,12 +89,12 @@ def _begin(
     words: list[str], algo: str | None, source: ProblemSource, options: dict[str, Any], *, empty: bool
 ) -> tuple[State, Pool | None]:
     """Return what is edited at first, and the pool, if it begins empty."""
-    from pipesched.cli.words import is_file, only_name, split_words
+    from pipesched.cli.positionals import is_file, only_name, split_words
     from pipesched.errors import ConfigError
     from pipesched.explore.pipeline_board import board_of
-    from pipesched.explore.pool import Pool
     from pipesched.explore.sheet import loaded
     from pipesched.explore.state import State
+    from pipesched.explore.unplaced import Pool
 
     names, source = split_words(words, source)
     files = [name for name in names if is_file(name)]
@@ -121,13 +121,13 @@ def _begin(
 
 def _of_traces(files: list[str], plan: str | None, source: ProblemSource) -> State:
     """Return what was measured, with what was planned as a second schedule."""
+    from pipesched.analysis.measured.config_text import config_text
     from pipesched.cli.traces import read_timeline
     from pipesched.config.values import Source
     from pipesched.errors import ConfigError
     from pipesched.explore.pipeline_board import board_of
     from pipesched.explore.sheet import Sheet, loaded
     from pipesched.explore.state import State
-    from pipesched.measured.config_text import config_text
     from pipesched.pipeline.check import checked
 
     if not files:
@@ -148,8 +148,8 @@ def _of_file(name: str, source: ProblemSource) -> tuple[Outcome, PipelinePlanner
     """Return the schedule of a file, checked, and what plans its problem anew."""
     from pipesched.cli.reading import read_schedule
     from pipesched.config.values import Source
-    from pipesched.file_formats.json_text import dump
-    from pipesched.file_formats.schedule_json import problem_document
+    from pipesched.documents.json_text import dump
+    from pipesched.documents.schedule import problem_document
     from pipesched.pipeline.check import checked
 
     outcome = read_schedule(name, source).outcome
@@ -165,8 +165,8 @@ def _planner(
 
     `options` are those of `algorithm` alone.
     """
+    from pipesched.cli.parse import typed
     from pipesched.cli.reading import DEFAULT, made_schedule
-    from pipesched.cli.typed import typed
     from pipesched.config.load import load_config
     from pipesched.explore.planning import PipelinePlanner
     from pipesched.schedulers.registry import FAMILIES

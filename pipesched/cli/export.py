@@ -14,7 +14,7 @@ from pipesched.file_formats.registry import SCHEDULE, formats_that_hold
 
 if TYPE_CHECKING:
     from pipesched.file_formats.registry import Content, Format
-    from pipesched.outcome import Outcome
+    from pipesched.results.outcome import Outcome
 
 
 def command(
@@ -74,11 +74,11 @@ def command(
 
 def _hand_over(framework: str, layers: str | None, to: str | None, made: Callable[[], Outcome], target: Target) -> None:
     """Print, or write, the options that make a framework train by a schedule."""
-    from pipesched.cli.typed import whole_number
+    from pipesched.checks import require_name
+    from pipesched.cli.parse import whole_number
     from pipesched.errors import ConfigError
     from pipesched.file_formats.files import refuse_existing
-    from pipesched.handover.hand_over import FRAMEWORKS, hand_over
-    from pipesched.names import require_name
+    from pipesched.file_formats.handover.hand_over import FRAMEWORKS, hand_over
 
     if to is not None:
         raise ConfigError("--to: a format; give either it or --for, which prints options")

@@ -8,9 +8,9 @@ from __future__ import annotations
 
 import re
 
-from pipesched.config.fields import ALGORITHM, FIELDS, LANES, PART, TEXT
 from pipesched.errors import ConfigError
 from pipesched.schedulers.options import OPTIONS
+from pipesched.text.fields import ALGORITHM, FIELDS, LANES, PART, TEXT
 
 IN_FILE_ONLY = ("reload", "static")  # of the numbers of a config
 PROBLEM_FLAGS = {  # parameter of make_problem -> its flag

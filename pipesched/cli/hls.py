@@ -175,10 +175,10 @@ def _explore(
     from pipesched.cli.explore import run
     from pipesched.config.hardware import load_hardware
     from pipesched.errors import ConfigError
-    from pipesched.explore.pool import Pool
     from pipesched.explore.sheet import loaded
     from pipesched.explore.state import State
     from pipesched.explore.unit_board import UnitPlanner, unit_board
+    from pipesched.explore.unplaced import Pool
 
     if source == "-":
         raise ConfigError("-: standard input is the keyboard here; give a file")
@@ -207,7 +207,7 @@ def _save(content: Mapping[str, Any], target: Target) -> None:
     """Write a document to the target file, if there is one."""
     if target.path is not None:
         from pipesched.cli.output import write_target
-        from pipesched.file_formats.json_text import dump
+        from pipesched.documents.json_text import dump
 
         write_target(dump(content), target)
 
@@ -223,7 +223,7 @@ def _source(source: str) -> str | Source:
 
 def _counts(short: Mapping[str, str | None], texts: Sequence[str]) -> dict[str, int]:
     """Read how many units each class has, in options of their own and in those of --unit. Raises ConfigError."""
-    from pipesched.cli.typed import whole_number
+    from pipesched.cli.parse import whole_number
     from pipesched.errors import ConfigError
     from pipesched.hls.units import MOST_UNITS
 
@@ -269,7 +269,7 @@ def _body(graph: DataflowGraph, units: Units, rules: Rules, *, solve: bool) -> H
 def _answer_rules(graph: DataflowGraph, units: Units, rules: Rules, target: Target, screen: Screen) -> None:
     """Compare every rule with the optimum, save that, and print a document, or a chart and a table."""
     from pipesched.cli.output import print_json
-    from pipesched.file_formats.hardware_json import rules_document
+    from pipesched.documents.hardware import rules_document
     from pipesched.hls.search import compare_rules
 
     table = compare_rules(graph, units, **_limits(rules))
@@ -281,7 +281,7 @@ def _answer_rules(graph: DataflowGraph, units: Units, rules: Rules, target: Targ
 def _answer_outcome(outcome: HardwareOutcome, bounds: Intervals | None, target: Target, screen: Screen) -> None:
     """Save a schedule, and print its document, or a chart and a summary."""
     from pipesched.cli.output import print_json
-    from pipesched.file_formats.hardware_json import hardware_document
+    from pipesched.documents.hardware import hardware_document
 
     content = hardware_document(outcome, bounds)
     _save(content, target)
@@ -291,9 +291,9 @@ def _answer_outcome(outcome: HardwareOutcome, bounds: Intervals | None, target: 
 def _answer_explanation(outcome: HardwareOutcome, why: str | None, target: Target, screen: Screen) -> None:
     """Save an explanation, and print its document, or the chart and what explains it; or one operation's reasons."""
     from pipesched.cli.output import console_for, print_json
+    from pipesched.documents.hardware import hardware_explanation_document
     from pipesched.errors import ConfigError
-    from pipesched.file_formats.hardware_json import hardware_explanation_document
-    from pipesched.reasons.hardware import explain_hardware
+    from pipesched.hls.explain import explain_hardware
     from pipesched.render.hardware import hardware_heading
     from pipesched.render.hardware_reasons import explanation_parts, why_parts
 

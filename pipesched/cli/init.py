@@ -66,8 +66,8 @@ def _from_folder(model: str, file: str | None) -> str:
 
 def _of_model(model: str, hardware: str | None, gpus: str | None) -> str:
     """Return a starter config of a model on GPUs."""
+    from pipesched.cli.parse import whole_number
     from pipesched.cli.reading import flags_of_problem
-    from pipesched.cli.typed import whole_number
     from pipesched.config.setup_starter import setup_starter
     from pipesched.errors import ConfigError
 

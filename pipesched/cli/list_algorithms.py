@@ -44,7 +44,7 @@ def command(
     from pipesched.cli.flags import spell
     from pipesched.cli.output import console_for, print_json
     from pipesched.cli.reading import given_config
-    from pipesched.file_formats.comparison_json import rows_document
+    from pipesched.documents.comparison import rows_document
     from pipesched.render.catalogue import CatalogueTable, catalogue_details, catalogue_rows
     from pipesched.schedulers.registry import algorithms as all_algorithms
 
@@ -76,8 +76,8 @@ def _require_alone(both: bool, algorithms: Sequence[str] | None, problem: Proble
 def _print_presets(kind: str, screen: Screen) -> None:
     """Print the models, or the GPUs, that are known by name."""
     from pipesched.cli.output import console_for, print_json
+    from pipesched.documents.comparison import rows_document
     from pipesched.estimation.catalogue import hardware_rows, model_rows
-    from pipesched.file_formats.comparison_json import rows_document
     from pipesched.render.presets import PresetTable
 
     rows = list(model_rows() if kind == "model" else hardware_rows())

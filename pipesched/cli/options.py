@@ -13,11 +13,15 @@ from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 
 import typer
 
+from pipesched.checks import require_name
 from pipesched.cli.chart_options import chart_values, figure_values
 from pipesched.cli.flags import ALGORITHM_FLAGS, PROBLEM_FLAGS
+from pipesched.cli.parse import number_of, typed, whole_number
 from pipesched.cli.setup_options import COMPANIONS, ESTIMATE_OPTIONS, SETUP_OPTIONS, candidate_option, setup_overrides
-from pipesched.cli.typed import number_of, typed, whole_number
-from pipesched.config.fields import (
+from pipesched.errors import ConfigError
+from pipesched.schedulers.options import COUNT as OPTION_COUNT
+from pipesched.schedulers.options import FLAG, OPTIONS, STAGES, WHOLE, WORD
+from pipesched.text.fields import (
     BY_NAME,
     COUNT,
     FRACTION,
@@ -28,10 +32,6 @@ from pipesched.config.fields import (
     PLACEMENT,
     RATIO,
 )
-from pipesched.errors import ConfigError
-from pipesched.names import require_name
-from pipesched.schedulers.options import COUNT as OPTION_COUNT
-from pipesched.schedulers.options import FLAG, OPTIONS, STAGES, WHOLE, WORD
 
 if TYPE_CHECKING:
     from pipesched.core.cpsat import Limits
@@ -373,7 +373,7 @@ def tuning_values(values: Mapping[str, Any]) -> TuningOptions:
 def comparison_values(values: Mapping[str, Any]) -> ComparisonOptions:
     """Read the options of a comparison; unknown names are refused before anything takes long."""
     if values["only"] is not None:
-        from pipesched.runs_in import TRAINERS
+        from pipesched.results.trainers import TRAINERS
 
         require_name(TRAINERS, values["only"], "trainer", "trainer")
     if values["show"] is not None:

@@ -62,7 +62,7 @@ def command(
     from pathlib import Path
 
     from pipesched.cli.output import print_json
-    from pipesched.cli.typed import whole_number
+    from pipesched.cli.parse import whole_number
     from pipesched.errors import ConfigError
     from pipesched.file_formats.files import refuse_existing, write_file
     from pipesched.runtime import require_torch
@@ -72,7 +72,7 @@ def command(
         raise ConfigError("--shape: is missing: the sizes of a microbatch, as in 8,64")
     if target.path is not None:
         refuse_existing(Path(target.path), target.force)
-    from pipesched.runtime.pieces import named_function, pieces_of
+    from pipesched.runtime.model_source import named_function, pieces_of
     from pipesched.runtime.profile_text import config_text, profile_document
     from pipesched.runtime.profiling import profile
 
@@ -98,6 +98,6 @@ def command(
 
 def sizes(text: str) -> list[int]:
     """Return the sizes that a text lists. Raises ConfigError."""
-    from pipesched.cli.typed import whole_number
+    from pipesched.cli.parse import whole_number
 
     return [whole_number("--shape", part, least=1) for part in text.split(",")]

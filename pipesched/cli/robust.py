@@ -11,8 +11,8 @@ from pipesched.cli.options import EVERY_CORE, ProblemSource, Screen, Target
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from pipesched.comparison import Comparison
     from pipesched.config.load import Config
+    from pipesched.results.comparison import Comparison
 
 
 def command(
@@ -36,13 +36,13 @@ def command(
 
     Orders stay as they are. The same operation has the same random factor in every schedule.
     """
+    from pipesched.analysis.robust.robustness import robustness
+    from pipesched.analysis.robust.variation import Variation
     from pipesched.cli.output import console_for, print_json, save, target_format
+    from pipesched.cli.positionals import split_files, split_words
     from pipesched.cli.reading import given_config, note_halves
-    from pipesched.cli.words import split_files, split_words
+    from pipesched.documents.robustness import robustness_document
     from pipesched.render.table import display_parts
-    from pipesched.robust.document import robustness_document
-    from pipesched.robust.robustness import robustness
-    from pipesched.robust.variation import Variation
 
     Variation(**variation)  # bad numbers are said before anything takes long
     files, others = split_files(words)
@@ -70,9 +70,9 @@ def _compared(
     executor: str,
 ) -> Comparison:
     """Return the schedules of algorithms and files, as `pipesched compare` makes them."""
-    from pipesched.cli.contest import Contest, located, own_options, read_plans
+    from pipesched.cli.contestants import Contest, located, own_options, read_plans
     from pipesched.cli.output import working
-    from pipesched.comparison import compare
+    from pipesched.comparing.compare import compare
 
     contest = Contest(names, read_plans(files))
     chosen = contest.algorithms(config.algorithm)

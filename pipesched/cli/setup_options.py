@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Any, NamedTuple
 
 from pipesched.cli.flags import ESTIMATE_FLAGS, SETUP_FLAGS
-from pipesched.cli.typed import typed
+from pipesched.cli.parse import typed
 
 WORDS = ("model", "hardware", "training.precision")  # what stays a word, whatever it spells
 COMPANIONS = "the costs of a model instead: a preset, or a config.json; more options: pipesched estimate --help"

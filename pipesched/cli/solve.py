@@ -11,9 +11,9 @@ from pipesched.cli.options import MOST_SECONDS, ProblemSource, Screen, SearchOpt
 
 if TYPE_CHECKING:
     from pipesched.config.load import Config
-    from pipesched.outcome import Outcome
     from pipesched.pipeline.problem import Problem
-    from pipesched.solver.frontier import Frontier
+    from pipesched.results.frontier import Frontier
+    from pipesched.results.outcome import Outcome
 
 SECONDS = 60.0  # of a solve, by default
 
@@ -36,8 +36,8 @@ def command(
     which keeps two copies of the weights. Ctrl-C ends the search with the best schedule so far.
     """
     from pipesched.cli.output import answer_schedule, refuse_chart_options
+    from pipesched.cli.positionals import with_config
     from pipesched.cli.reading import note_halves, note_on_stderr
-    from pipesched.cli.words import with_config
 
     problem = with_config(problem, file)
     _check_target(target, search)  # before anything takes long
@@ -154,7 +154,7 @@ def _show_frontier(frontier: Frontier, chart: ChartOptions, target: Target, scre
 
     save(frontier, FRONTIER, target, chart.view() if target.path else None)
     if screen.as_json:
-        from pipesched.file_formats.frontier_json import frontier_document
+        from pipesched.documents.frontier import frontier_document
 
         print_json(frontier_document(frontier))
     else:

@@ -47,7 +47,7 @@ def command(
     from pipesched.cli.estimate import print_layout
     from pipesched.cli.exits import ExitStatus
     from pipesched.cli.output import target_format
-    from pipesched.cli.words import split_words
+    from pipesched.cli.positionals import split_words
     from pipesched.errors import ConfigError
 
     if pareto and (layout or screen.as_json):
@@ -95,12 +95,12 @@ def _print(found: Tuning, screen: Screen, *, pareto: bool) -> None:
     from pipesched.cli.output import console_for, print_json
 
     if screen.as_json:
-        from pipesched.tuning.document import tuning_document
+        from pipesched.documents.tuning import tuning_document
 
         print_json(tuning_document(found))
     else:
-        from pipesched.tuning.scatter import pareto_view
-        from pipesched.tuning.table import tuning_view
+        from pipesched.render.tuning import tuning_view
+        from pipesched.render.tuning_scatter import pareto_view
 
         console = console_for(screen)
         view = pareto_view if pareto else tuning_view

@@ -5,15 +5,15 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import NamedTuple
 
-from pipesched.config.fields import SETUP_NAMES
-from pipesched.config.given import Given, located
 from pipesched.errors import ConfigError
 from pipesched.estimation.derived import derive
-from pipesched.estimation.sections import Section, Sections, merged
-from pipesched.estimation.sections import located as located_in_sections
 from pipesched.estimation.setup import Setup
 from pipesched.estimation.setup_reader import ReadSetup, read_setup
 from pipesched.pipeline.problem import Problem
+from pipesched.text.fields import SETUP_NAMES
+from pipesched.text.given import Given, located
+from pipesched.text.sections import Section, Sections, merged
+from pipesched.text.sections import located as located_in_sections
 
 UNITS = {"time_unit": "ms", "unit": "GB"}
 INSTEAD = {  # parameter of make_problem -> what to give where its value is derived

@@ -11,15 +11,14 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Any, NamedTuple
 
-from pipesched.checks import shown
-from pipesched.config.text_files import read_text
+from pipesched.checks import require_name, shown
 from pipesched.config.values import Source
-from pipesched.config.yaml_reader import parse_yaml
 from pipesched.errors import ConfigError
 from pipesched.hls.graph import DataflowGraph, Dependence, Mark, Operation
 from pipesched.hls.program import parse_program
 from pipesched.hls.units import Units, make_units
-from pipesched.names import require_name
+from pipesched.text.text_files import read_text
+from pipesched.text.yaml_reader import parse_yaml
 
 KEYS = ("name", "source", "program", "ops", "edges", "units", "latency", "pipelined")
 JSON, YAML = (".json",), (".yaml", ".yml")

@@ -12,9 +12,9 @@ from pipesched.estimation.derived import derive
 from pipesched.estimation.model import Model
 from pipesched.estimation.model_reader import read_model_section
 from pipesched.estimation.parameters import parameters
-from pipesched.estimation.sections import merged
 from pipesched.estimation.setup import Setup
 from pipesched.estimation.setup_reader import setup_of
+from pipesched.text.sections import merged
 
 USUAL_HARDWARE = "h100-sxm"
 USUAL_SEQUENCE = 4096
@@ -165,6 +165,6 @@ def _divides(model: Model, tensor: int) -> bool:
 
 def _fits(setup: Setup) -> bool:
     """Return whether a setup fits its memory under 1F1B."""
-    from pipesched.outcome import run
+    from pipesched.results.outcome import run
 
     return run(derive(setup, {}), "1f1b").schedule.fits

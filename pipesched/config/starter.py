@@ -4,20 +4,6 @@ from __future__ import annotations
 
 from typing import Any
 
-from pipesched.config.fields import (
-    ALGORITHM,
-    COUNT,
-    FIELDS,
-    FRACTION,
-    LANES,
-    LAYOUT,
-    PART,
-    PER_DEVICE,
-    PLACEMENT,
-    SECTIONS,
-    TEXT,
-    Field,
-)
 from pipesched.config.setup_schema import setup_schemas
 from pipesched.pipeline.layer_arguments import KEYS
 from pipesched.pipeline.layers import BALANCED, EQUAL, SIZES
@@ -37,6 +23,20 @@ from pipesched.schedulers.options import (
     options_of,
 )
 from pipesched.schedulers.registry import ALIASES, FAMILIES, family
+from pipesched.text.fields import (
+    ALGORITHM,
+    COUNT,
+    FIELDS,
+    FRACTION,
+    LANES,
+    LAYOUT,
+    PART,
+    PER_DEVICE,
+    PLACEMENT,
+    SECTIONS,
+    TEXT,
+    Field,
+)
 
 STARTER = """\
 # A problem for pipesched. Try it:

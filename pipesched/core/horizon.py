@@ -13,7 +13,7 @@ from typing import NamedTuple
 
 from pipesched.core.branching import Branching
 from pipesched.core.cpsat import Limits, Model
-from pipesched.core.lists import Listing
+from pipesched.core.list_schedules import Listing
 from pipesched.core.shaving import Bounds
 from pipesched.core.tasks import TaskGraph
 from pipesched.core.timeindexed import TimeIndexed, terms

@@ -16,7 +16,7 @@ from time import monotonic
 from pipesched.core.bounds import critical_path, energy, sharpened
 from pipesched.core.cpsat import Limits, Model
 from pipesched.core.horizon import HorizonSearch, Margins, columns_of, state
-from pipesched.core.lists import Listing, back_and_forth, by_rules, by_tails, length_of
+from pipesched.core.list_schedules import Listing, back_and_forth, by_rules, by_tails, length_of
 from pipesched.core.paths import heads, tails
 from pipesched.core.tasks import TaskGraph
 

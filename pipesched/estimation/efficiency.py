@@ -11,10 +11,10 @@ from dataclasses import fields, replace
 from typing import Any
 
 from pipesched.checks import require_number
-from pipesched.config.yaml_reader import Value
 from pipesched.errors import ConfigError
 from pipesched.estimation.hardware import Efficiency
-from pipesched.estimation.sections import Entries
+from pipesched.text.sections import Entries
+from pipesched.text.yaml_reader import Value
 
 GEMM = {"forward": "gemm_forward", "backward_input": "gemm_input", "backward_weight": "gemm_weight"}
 KEYS = ("gemm", *(field.name for field in fields(Efficiency)))

@@ -9,13 +9,12 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any, NamedTuple
 
-from pipesched.checks import require_mapping
+from pipesched.checks import look_up, require_mapping
 from pipesched.errors import ConfigError
 from pipesched.estimation.divisors import nearest_divisors
 from pipesched.estimation.experts import read_experts
 from pipesched.estimation.model import BIASES, MLPS, NORMS, POSITIONS, Latent, Model
 from pipesched.estimation.model_keys import MOST_LAYERS, ModelKeys
-from pipesched.names import look_up
 
 OURS = ("mlp", "norm", "bias", "positions", "tie_word_embeddings", "dropout")
 

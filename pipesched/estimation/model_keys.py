@@ -5,9 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from pipesched.checks import require_flag, require_number, require_whole
+from pipesched.checks import require_flag, require_name, require_number, require_whole
 from pipesched.errors import ConfigError
-from pipesched.names import require_name
 
 MOST = 10_000_000  # of a width, or the size of a vocabulary
 MOST_LAYERS = 10_000

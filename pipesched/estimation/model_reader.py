@@ -9,12 +9,12 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from pipesched.checks import shown
-from pipesched.config.text_files import LONGEST, read_text
 from pipesched.errors import ConfigError
 from pipesched.estimation.huggingface import model_notes, read_model
 from pipesched.estimation.model import Model
 from pipesched.estimation.presets import MODELS, preset, preset_names
-from pipesched.estimation.sections import Section
+from pipesched.text.sections import Section
+from pipesched.text.text_files import LONGEST, read_text
 
 CONFIG = "config.json"
 OTHERWISE = "; or the path of a config.json, or a mapping of its keys"

@@ -6,17 +6,17 @@ from dataclasses import replace
 from typing import Any, NamedTuple
 
 from pipesched.checks import require_whole, shown
-from pipesched.config.text_files import read_text
-from pipesched.config.yaml_reader import Value, parse_yaml
 from pipesched.errors import ConfigError
 from pipesched.estimation.efficiency import read_efficiency
 from pipesched.estimation.hardware import Hardware
 from pipesched.estimation.hardware_reader import read_hardware
 from pipesched.estimation.model import Model
 from pipesched.estimation.model_reader import read_model_section
-from pipesched.estimation.sections import Entries, Section, Sections, located, merged
 from pipesched.estimation.setup import AUTO, FP32, FULL, MOST, SIZES, Batch, Parallel, Setup, Training
 from pipesched.estimation.shapes import require_experts, require_stages, require_tensor
+from pipesched.text.sections import Entries, Section, Sections, located, merged
+from pipesched.text.text_files import read_text
+from pipesched.text.yaml_reader import Value, parse_yaml
 
 PARALLEL_KEYS = ("gpus", *SIZES, "sequence", "data")
 BATCH_KEYS = ("sequence", "micro", "global")

@@ -5,11 +5,11 @@ from __future__ import annotations
 from fractions import Fraction
 from typing import NamedTuple
 
+from pipesched.checks import look_up
 from pipesched.errors import ConfigError
 from pipesched.estimation.parameters import LayerParameters
 from pipesched.estimation.setup import BF16, FP16, FP32, Setup
 from pipesched.estimation.terms import Term, Terms
-from pipesched.names import look_up
 
 EXPERTS = "experts"  # the name of the part that expert parallelism divides
 

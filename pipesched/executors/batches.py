@@ -16,11 +16,11 @@ from time import perf_counter
 from traceback import format_exc
 from typing import Any, Generic, TypeVar
 
-import pipesched
 from pipesched.core.clock import Clock, TimeIsUp, under
 from pipesched.errors import ConfigError, PipeschedError, WorkerDied
 from pipesched.executors.here import InThisProcess
 from pipesched.executors.opening import workers_of
+from pipesched.version import __version__
 
 Call = TypeVar("Call")
 Result = TypeVar("Result")
@@ -40,13 +40,13 @@ class Batch(Generic[Call, Result]):
     """
 
     def __init__(self, function: Callable[[Call], Result], calls: Sequence[Call]) -> None:
-        self.version, self.size = pipesched.__version__, len(calls)
+        self.version, self.size = __version__, len(calls)
         self._pickled = dumps((function, calls))
 
     def __call__(self) -> Answers[Result]:
         """Return the results, up to a call that raises something."""
-        if self.version != pipesched.__version__:
-            versions = f"a worker has pipesched {pipesched.__version__}, and this process {self.version}"
+        if self.version != __version__:
+            versions = f"a worker has pipesched {__version__}, and this process {self.version}"
             raise ConfigError(f"{versions}; install the same one everywhere", "executor")
         began, results = perf_counter(), []
         function, calls = loads(self._pickled)

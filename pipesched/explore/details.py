@@ -10,8 +10,8 @@ from pipesched.core.order_moves import moved
 from pipesched.core.reasons import NOTHING, Arc, TimedTasks
 from pipesched.errors import Deadlock
 from pipesched.explore.board import LIVE, Board, legal, place_of
+from pipesched.explore.selection_moves import Pause
 from pipesched.explore.sheet import Version
-from pipesched.explore.walks import Pause
 from pipesched.render.marks import IDLE_MARKS
 
 MOST_INPUTS = 4

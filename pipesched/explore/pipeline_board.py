@@ -6,12 +6,15 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 
+from pipesched.analysis.reasons.cost_counts import sensitivities
+from pipesched.analysis.reasons.explanation import IdleGap, Sensitivity
+from pipesched.analysis.reasons.idle import gaps_of
+from pipesched.analysis.reasons.timed import timed_tasks
 from pipesched.core.idle_time import Gap
 from pipesched.core.reasons import NOTHING, Arc, TimedTasks
 from pipesched.errors import ConfigError
 from pipesched.explore.board import Amounts
 from pipesched.explore.places import users_of
-from pipesched.outcome import Outcome
 from pipesched.pipeline.bounds import lower_bound
 from pipesched.pipeline.kinds import KINDS
 from pipesched.pipeline.ops import Slot, parse_op
@@ -19,13 +22,10 @@ from pipesched.pipeline.plan import Plan
 from pipesched.pipeline.problem import Problem
 from pipesched.pipeline.quantities import in_units
 from pipesched.pipeline.schedule import Schedule, schedule_plan
-from pipesched.reasons.cost_counts import sensitivities
-from pipesched.reasons.explanation import IdleGap, Sensitivity
-from pipesched.reasons.idle import gaps_of
-from pipesched.reasons.timed import timed_tasks
 from pipesched.render.explanation import gap_words
 from pipesched.render.strip import peak_text
 from pipesched.render.timescale import number
+from pipesched.results.outcome import Outcome
 
 MOST_SENSITIVE = 5_000  # operations up to which sensitivities are counted at every key
 MOST_THROUGH = 4  # names between two ends of a chain

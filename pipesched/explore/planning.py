@@ -6,18 +6,18 @@ from collections.abc import Callable, Mapping, Sequence
 from threading import Event
 from typing import NamedTuple, Protocol
 
+from pipesched.analysis.reasons.timed_moves import best_moves
 from pipesched.core.clock import Clock, under
 from pipesched.errors import ConfigError
 from pipesched.explore.board import Board
 from pipesched.explore.pipeline_board import PipelineBoard, board_of
-from pipesched.outcome import Outcome
 from pipesched.pipeline.problem import Problem
 from pipesched.pipeline.quantities import plain, to_fraction
-from pipesched.reasons.timed_moves import best_moves
+from pipesched.results.outcome import Outcome
+from pipesched.results.status import Status
 from pipesched.schedulers.registry import algorithms
 from pipesched.solver.search import Event as Found
 from pipesched.solver.solve import solve
-from pipesched.words import Status
 
 SECONDS = 60.0  # of a solve, unless it is stopped
 

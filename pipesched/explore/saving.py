@@ -7,8 +7,8 @@ from pathlib import Path
 from pipesched.errors import ConfigError, InvalidSchedule
 from pipesched.file_formats.files import content_of, read, refuse_existing, write_file
 from pipesched.file_formats.registry import FORMATS, SCHEDULE, format_of, formats_that_hold
-from pipesched.outcome import Outcome
 from pipesched.pipeline.check import check, checked
+from pipesched.results.outcome import Outcome
 
 
 def save_schedule(outcome: Outcome, path: str, *, force: bool) -> str:

@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 from pipesched.core.reasons import NOTHING
 from pipesched.explore.board import Board, first_task
-from pipesched.explore.walks import Pause
+from pipesched.explore.selection_moves import Pause
 
 MOST_STEPS = 1_000  # that can be undone
 

@@ -16,8 +16,8 @@ from pipesched.explore.board import LIVE, Board, legal, place_of, refusal
 from pipesched.explore.details import change, pause_reasons
 from pipesched.explore.places import Limits
 from pipesched.explore.planning import Field, Move, Planned, Planner
+from pipesched.explore.selection_moves import Pause, across, along, next_pause, pause_by_size
 from pipesched.explore.sheet import Sheet, Version, edited, loaded
-from pipesched.explore.walks import Pause, across, along, next_pause, pause_by_size
 
 ALGORITHM = "algorithm"  # the name of the line beside the chart that is no parameter
 MOST_NAMED = 4  # algorithms, where a name is not known

@@ -15,20 +15,20 @@ from pipesched.core.priorities import PRIORITIES
 from pipesched.core.reasons import NOTHING, TimedTasks
 from pipesched.core.ties import TIES
 from pipesched.core.timing import earliest_times
+from pipesched.documents.hardware import hardware_document
+from pipesched.documents.json_text import dump
 from pipesched.errors import ConfigError
 from pipesched.explore.board import Amounts, Board, names_by_text
 from pipesched.explore.places import users_of
 from pipesched.explore.planning import SECONDS, Choice, Field, Move, Planned, Tell
 from pipesched.file_formats.files import refuse_existing, write_file
-from pipesched.file_formats.hardware_json import hardware_document
-from pipesched.file_formats.json_text import dump
 from pipesched.file_formats.registry import format_of
+from pipesched.hls.explain import timed_units
 from pipesched.hls.graph import DataflowGraph, Dependence
 from pipesched.hls.lowering import bind
 from pipesched.hls.outcome import PRIORITY, TIE, HardwareOutcome, list_outcome, solve
 from pipesched.hls.schedule import HardwareSchedule, checked
 from pipesched.hls.units import Units
-from pipesched.reasons.hardware import timed_units
 
 
 @dataclass(frozen=True, eq=False)

@@ -9,9 +9,7 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple, TextIO
 
-from pipesched.capabilities import CAPABILITIES, kind_of_capability
-from pipesched.checks import require_flag, require_label, shown
-from pipesched.comparison import Comparison
+from pipesched.checks import require_flag, require_label, require_name, shown
 from pipesched.display import Displayable
 from pipesched.errors import ConfigError
 from pipesched.file_formats.registry import (
@@ -26,18 +24,19 @@ from pipesched.file_formats.registry import (
     format_of,
     formats_that_hold,
 )
-from pipesched.names import require_name
-from pipesched.outcome import Outcome
 from pipesched.pipeline.placement import Placement
 from pipesched.pipeline.plan import Plan
 from pipesched.pipeline.problem import Problem, require_problem
 from pipesched.pipeline.schedule import Schedule, schedule_plan
+from pipesched.results.capabilities import CAPABILITIES, kind_of_capability
+from pipesched.results.comparison import Comparison
+from pipesched.results.outcome import Outcome
 
 if TYPE_CHECKING:
     from pipesched.config.imported import ImportedProblem
     from pipesched.render.view import View
-    from pipesched.solver.frontier import Frontier
-    from pipesched.sweeping import Sweep
+    from pipesched.results.frontier import Frontier
+    from pipesched.results.sweep import Sweep
 
 MOST_BYTES = 200_000_000
 Timing = Callable[[Plan, Placement, str], "ImportedProblem"]  # the problem that gives a foreign plan its costs
@@ -104,10 +103,10 @@ def lacks_costs(text: Text) -> bool:
 
 def read_document(text: Text) -> Outcome | Comparison | Sweep | Frontier | Displayable:
     """Return the result in a JSON document. Raises ConfigError."""
-    from pipesched.file_formats.comparison_json import comparison_of, sweep_of
-    from pipesched.file_formats.frontier_json import frontier_of
-    from pipesched.file_formats.json_text import VERSION, parse_document, require_version
-    from pipesched.file_formats.schedule_json import outcome_of
+    from pipesched.documents.comparison import comparison_of, sweep_of
+    from pipesched.documents.frontier import frontier_of
+    from pipesched.documents.json_text import VERSION, parse_document, require_version
+    from pipesched.documents.schedule import outcome_of
 
     content = parse_document(*text)
     form = content.get("format")
@@ -167,13 +166,13 @@ def is_csv(text: Text) -> bool:
 
 def read_file(path: str | Path) -> Text:
     """Return the text of a file. Raises ConfigError for one that cannot be read, is no text, or is too large."""
-    from pipesched.config.text_files import read_text
+    from pipesched.text.text_files import read_text
 
     return Text(read_text(Path(path), MOST_BYTES), str(path))
 
 
 def _text_of(file: object) -> Text:
-    from pipesched.config.text_files import decode
+    from pipesched.text.text_files import decode
 
     if isinstance(file, (str, Path)):
         try:
@@ -220,8 +219,8 @@ def write(
 
 def kind_of(result: object) -> tuple[str, Any]:
     """Return the kind of a result, and the result itself (a Schedule as an Outcome). Raises ConfigError."""
-    from pipesched.solver.frontier import Frontier
-    from pipesched.sweeping import Sweep
+    from pipesched.results.frontier import Frontier
+    from pipesched.results.sweep import Sweep
 
     if isinstance(result, Schedule):
         return SCHEDULE, Outcome("plan", result)

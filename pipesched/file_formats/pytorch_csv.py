@@ -18,7 +18,7 @@ from pipesched.pipeline.ops import Op, Pair, Slot
 from pipesched.pipeline.placement import Placement
 from pipesched.pipeline.plan import Plan, plan_from_slots
 from pipesched.pipeline.schedule import Schedule
-from pipesched.runs_in import refused_by_pytorch
+from pipesched.results.trainers import refused_by_pytorch
 
 
 class Imported(NamedTuple):

@@ -6,8 +6,8 @@ from collections.abc import Callable, Collection
 from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from pipesched.capabilities import CAPABILITIES
 from pipesched.errors import ConfigError
+from pipesched.results.capabilities import CAPABILITIES
 
 if TYPE_CHECKING:
     from pipesched.render.view import View
@@ -37,35 +37,35 @@ class Format(NamedTuple):
 
 
 def _schedule_json(outcome: Any, _view: View) -> str:
-    from pipesched.file_formats.json_text import dump
-    from pipesched.file_formats.schedule_json import document
+    from pipesched.documents.json_text import dump
+    from pipesched.documents.schedule import document
 
     return dump(document(outcome))
 
 
 def _comparison_json(comparison: Any, _view: View) -> str:
-    from pipesched.file_formats.comparison_json import comparison_document
-    from pipesched.file_formats.json_text import dump
+    from pipesched.documents.comparison import comparison_document
+    from pipesched.documents.json_text import dump
 
     return dump(comparison_document(comparison))
 
 
 def _sweep_json(sweep: Any, _view: View) -> str:
-    from pipesched.file_formats.comparison_json import sweep_document
-    from pipesched.file_formats.json_text import dump
+    from pipesched.documents.comparison import sweep_document
+    from pipesched.documents.json_text import dump
 
     return dump(sweep_document(sweep))
 
 
 def _frontier_json(frontier: Any, _view: View) -> str:
-    from pipesched.file_formats.frontier_json import frontier_document
-    from pipesched.file_formats.json_text import dump
+    from pipesched.documents.frontier import frontier_document
+    from pipesched.documents.json_text import dump
 
     return dump(frontier_document(frontier))
 
 
 def _capability_json(kind: str, result: Any, _view: View) -> str:
-    from pipesched.file_formats.json_text import dump
+    from pipesched.documents.json_text import dump
 
     return dump(CAPABILITIES[kind].load("document")(result))
 
@@ -87,8 +87,8 @@ def _pytorch_csv(outcome: Any, _view: View) -> str:
 
 
 def _chrome_trace(outcome: Any, _view: View) -> str:
+    from pipesched.documents.json_text import dump
     from pipesched.file_formats.chrome_trace import document
-    from pipesched.file_formats.json_text import dump
 
     return dump(document(outcome))
 

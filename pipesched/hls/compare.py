@@ -8,7 +8,7 @@ from random import Random
 from typing import NamedTuple
 
 from pipesched.core.cpsat import Limits
-from pipesched.core.lists import length_of
+from pipesched.core.list_schedules import length_of
 from pipesched.core.listsched import list_schedule
 from pipesched.core.priorities import PRIORITIES
 from pipesched.core.tasks import TaskGraph, arrow

@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from typing import NamedTuple, NoReturn
 
 from pipesched.checks import require_flag, require_text
-from pipesched.hls.earlier import MOST_ITERATIONS, Earlier, rewrite
+from pipesched.hls.delays import MOST_ITERATIONS, Earlier, rewrite
 from pipesched.hls.graph import DataflowGraph, Delay, Dependence, GraphError, Mark, Operation
 
 TYPES: dict[type[ast.AST], tuple[str, str]] = {  # operator -> (type of the operation, its sign)

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from pipesched.checks import (
     require_label,
     require_mapping,
+    require_name,
     require_sequence,
     require_text,
     require_type,
@@ -16,7 +17,6 @@ from pipesched.checks import (
 )
 from pipesched.errors import ConfigError
 from pipesched.hls.graph import DataflowGraph
-from pipesched.names import require_name
 
 COMPARISONS = ("les", "leq", "gre", "geq", "equ", "neq", "lt", "le", "gt", "ge", "eq", "ne")
 BRANCHES = ("beq", "bne", "blt", "ble", "bgt", "bge")

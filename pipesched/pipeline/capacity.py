@@ -22,9 +22,9 @@ from collections.abc import Iterator
 from itertools import accumulate
 
 from pipesched.core.tasks import Edge
+from pipesched.pipeline.headroom import least_room
 from pipesched.pipeline.ops import OpIndex
 from pipesched.pipeline.problem import Problem
-from pipesched.pipeline.room import least_room
 
 
 def order_edges(problem: Problem, index: OpIndex) -> Iterator[Edge]:

@@ -8,10 +8,9 @@ from itertools import chain
 from numbers import Integral
 from typing import Any, NamedTuple
 
-from pipesched.checks import require_label, require_sequence, require_type, require_whole, shown
+from pipesched.checks import require_label, require_name, require_sequence, require_type, require_whole, shown
 from pipesched.display import Displayable
 from pipesched.errors import ConfigError
-from pipesched.names import require_name
 from pipesched.pipeline.kinds import KINDS, LANES, LETTERS, TRANSFER_LETTERS
 from pipesched.pipeline.ops import Op, OpIndex, Pair, Slot
 from pipesched.pipeline.problem import Problem

@@ -10,10 +10,10 @@ from rich.console import Console, ConsoleOptions, RenderResult
 from rich.table import Table
 from rich.text import Text
 
-from pipesched.comparison import Comparison, Entry, memory_of
 from pipesched.render.summary import BAD, GOOD, sentence
 from pipesched.render.timescale import number
-from pipesched.runs_in import PYTORCH
+from pipesched.results.comparison import Comparison, Entry, memory_of
+from pipesched.results.trainers import PYTORCH
 
 COLUMNS = ("\nmakespan", "vs\nbest", "\nbubble", "over\nideal", "of\nspan", "peak\nmemory", "vs\nbound", "runs\nin")
 KEPT_LONGEST = (

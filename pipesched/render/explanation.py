@@ -9,15 +9,15 @@ from rich.console import Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
+from pipesched.analysis.reasons.cost_counts import OVERLAP
+from pipesched.analysis.reasons.explanation import Explanation, IdleGap, Sensitivity
+from pipesched.analysis.reasons.timed_moves import moved_before
+from pipesched.analysis.reasons.what_if import Planner, what_if
+from pipesched.analysis.reasons.why import Why
 from pipesched.core.idle_time import Idle
 from pipesched.pipeline.kinds import KINDS
 from pipesched.pipeline.ops import Op, Slot
 from pipesched.pipeline.schedule import schedule_plan
-from pipesched.reasons.cost_counts import OVERLAP
-from pipesched.reasons.explanation import Explanation, IdleGap, Sensitivity
-from pipesched.reasons.timed_moves import moved_before
-from pipesched.reasons.what_if import Planner, what_if
-from pipesched.reasons.why import Why
 from pipesched.render.comparison import grid
 from pipesched.render.gantt import Gantt
 from pipesched.render.marks import IDLE_MARKS, MarkLines

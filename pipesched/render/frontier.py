@@ -11,8 +11,8 @@ from pipesched.render.comparison import grid
 from pipesched.render.scatter import Point, Scatter
 from pipesched.render.summary import GOOD
 from pipesched.render.timescale import number
-from pipesched.solver.frontier import Frontier
-from pipesched.words import Status
+from pipesched.results.frontier import Frontier
+from pipesched.results.status import Status
 
 PROVED, OPEN = "*", "o"
 

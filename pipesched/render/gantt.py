@@ -20,7 +20,6 @@ from rich.segment import Segment
 from pipesched.checks import require_flag, require_sequence, require_type, require_whole
 from pipesched.display import Displayable
 from pipesched.errors import ConfigError
-from pipesched.outcome import Outcome
 from pipesched.pipeline.quantities import Number
 from pipesched.pipeline.schedule import Schedule
 from pipesched.render.cells import Cells, ColourCells, LetterCells
@@ -33,6 +32,7 @@ from pipesched.render.schedule_rows import device_row, lane_rows, rows_of
 from pipesched.render.strip import full_scale, memory_strip, peak_text
 from pipesched.render.timescale import TimeScale, Window, fit, fit_parts, operation_times, quantum
 from pipesched.render.view import View
+from pipesched.results.outcome import Outcome
 
 AXIS_EVERY = 16  # devices between two axes
 

@@ -10,14 +10,14 @@ from rich.table import Table
 from rich.text import Text
 
 from pipesched.core.idle_time import Idle
-from pipesched.hls.graph import Operation
-from pipesched.reasons.hardware_explanation import (
+from pipesched.hls.explanation import (
     ClassSensitivity,
     HardwareExplanation,
     OperationReasons,
     Unit,
     UnitGap,
 )
+from pipesched.hls.graph import Operation
 from pipesched.render.frame import line
 from pipesched.render.labels import counted
 from pipesched.render.legend import wrap

@@ -8,8 +8,8 @@ from typing import NamedTuple
 from rich.segment import Segment
 from rich.style import Style
 
+from pipesched.analysis.reasons.explanation import Explanation
 from pipesched.core.idle_time import Idle
-from pipesched.reasons.explanation import Explanation
 from pipesched.render.palette import DIM, break_mark
 from pipesched.render.rows import Row, Run
 from pipesched.render.timescale import TimeScale

@@ -10,14 +10,14 @@ from rich.style import Style
 from rich.table import Table
 from rich.text import Text
 
-from pipesched.comparison import Comparison
-from pipesched.pareto import Standing
 from pipesched.pipeline.quantities import plain, to_fraction
 from pipesched.render.comparison import refusals
 from pipesched.render.palette import DIM, OVER
 from pipesched.render.scatter import Point, Scatter, Wall
 from pipesched.render.summary import BAD
 from pipesched.render.timescale import number
+from pipesched.results.comparison import Comparison
+from pipesched.results.pareto import Standing
 
 BOLD = Style(bold=True)
 MEANING = "peak memory: {} of the device that holds most; dominated: another is no worse in both, better in one"

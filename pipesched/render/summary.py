@@ -9,7 +9,6 @@ from typing import Any, NamedTuple
 from rich.table import Table
 from rich.text import Text
 
-from pipesched.outcome import Outcome, Repetition, SolveReport
 from pipesched.pipeline.balance import balance, saved_by_moving
 from pipesched.pipeline.kinds import KEEP_ONLY, Allowed
 from pipesched.pipeline.layers import BALANCED, GIVEN
@@ -19,7 +18,8 @@ from pipesched.pipeline.schedule import Schedule
 from pipesched.render.advice import advice_rows
 from pipesched.render.labels import Spelling, as_parameters, counted
 from pipesched.render.timescale import number
-from pipesched.words import Status, StoppedBy
+from pipesched.results.outcome import Outcome, Repetition, SolveReport
+from pipesched.results.status import Status, StoppedBy
 
 GOOD, BAD = "bold green", "bold red"
 LEAST_SHOWN = 0.0005  # of the makespan: less imbalance is not mentioned

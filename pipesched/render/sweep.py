@@ -9,14 +9,14 @@ from rich.console import Group
 from rich.table import Table
 from rich.text import Text
 
-from pipesched.comparison import Entry
-from pipesched.names import look_up
+from pipesched.checks import look_up
 from pipesched.render.comparison import grid
 from pipesched.render.measures import BUBBLE, MEASURES, MICROBATCHES, Measure, fits, value_of
 from pipesched.render.summary import GOOD
 from pipesched.render.sweep_plot import sweep_plot
 from pipesched.render.timescale import number
-from pipesched.sweeping import Sweep, SweepPoint
+from pipesched.results.comparison import Entry
+from pipesched.results.sweep import Sweep, SweepPoint
 
 LITTLE = 0.01  # of the time a microbatch: what one more microbatch gains beyond the elbow
 MOST_COLUMNS = 8  # of algorithms; more of them are rows

@@ -5,11 +5,11 @@ from __future__ import annotations
 from string import ascii_lowercase, ascii_uppercase
 from typing import NamedTuple
 
-from pipesched.names import look_up
+from pipesched.checks import look_up
 from pipesched.render.measures import BUBBLE, MEASURES, fits, value_of
 from pipesched.render.palette import OVER, ink
 from pipesched.render.scatter import Path, Point, Scatter
-from pipesched.sweeping import Sweep
+from pipesched.results.sweep import Sweep
 
 FEWEST = 3  # values of a field that make a line
 MOST_LINES = 8  # of a plot

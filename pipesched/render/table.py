@@ -8,12 +8,9 @@ from typing import Any
 from rich.console import Console, ConsoleOptions, RenderableType, RenderResult
 from rich.text import Text
 
-from pipesched.capabilities import capability_of
 from pipesched.checks import shown
-from pipesched.comparison import Comparison
 from pipesched.display import Displayable
 from pipesched.errors import ConfigError
-from pipesched.outcome import Outcome
 from pipesched.pipeline.costs import one_or_all
 from pipesched.pipeline.plan import Plan
 from pipesched.pipeline.problem import Problem
@@ -25,10 +22,13 @@ from pipesched.render.frontier import frontier_table, frontier_view
 from pipesched.render.gantt import Gantt
 from pipesched.render.summary import heading, summary
 from pipesched.render.sweep import sweep_table, sweep_view
+from pipesched.results.capabilities import capability_of
+from pipesched.results.comparison import Comparison
+from pipesched.results.frontier import Frontier
+from pipesched.results.outcome import Outcome
+from pipesched.results.sweep import Sweep
 from pipesched.schedulers.family import Family
 from pipesched.schedulers.registry import Catalogue
-from pipesched.solver.frontier import Frontier
-from pipesched.sweeping import Sweep
 
 MOST_SLOTS = 24  # of a device that a plan's table shows
 

@@ -8,9 +8,9 @@ from pathlib import Path
 
 from pipesched.checks import shown
 from pipesched.errors import ConfigError, InvalidSchedule
-from pipesched.outcome import Outcome
 from pipesched.pipeline.check import checked
 from pipesched.pipeline.schedule import Schedule
+from pipesched.results.outcome import Outcome
 
 
 def checked_schedule(source: object, name: str = "source") -> Schedule:
@@ -35,7 +35,7 @@ def _schedule_of(source: object) -> Schedule:
     if isinstance(source, Mapping):
         source = json.dumps(source)
     if isinstance(source, str) and source.lstrip().startswith("{"):
-        from pipesched.file_formats.schedule_json import parse
+        from pipesched.documents.schedule import parse
 
         return parse(source, "the document").schedule
     if isinstance(source, (str, Path)):

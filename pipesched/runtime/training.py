@@ -15,7 +15,7 @@ import torch.distributed as dist
 
 from pipesched.checks import require_number, require_whole
 from pipesched.errors import ConfigError, RankFailed
-from pipesched.runtime.pieces import (
+from pipesched.runtime.model_source import (
     SMALL,
     default_loss,
     dtype_named,

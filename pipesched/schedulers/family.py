@@ -5,10 +5,17 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from pipesched.checks import require_callable, require_flag, require_label, require_sequence, require_type, shown
+from pipesched.checks import (
+    require_callable,
+    require_flag,
+    require_label,
+    require_name,
+    require_sequence,
+    require_type,
+    shown,
+)
 from pipesched.display import Displayable
 from pipesched.errors import ConfigError, NotApplicable
-from pipesched.names import require_name
 from pipesched.pipeline.placement import PLACEMENTS, named_placement
 from pipesched.pipeline.plan import Plan
 from pipesched.pipeline.problem import Problem

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from pipesched.core.listsched import list_schedule
 from pipesched.errors import NoSchedule
-from pipesched.pipeline.floor import require_floor
+from pipesched.pipeline.headroom import forward_rooms
+from pipesched.pipeline.least_capacity import require_floor
 from pipesched.pipeline.lowering import lower
 from pipesched.pipeline.ops import OpIndex
 from pipesched.pipeline.plan import Plan
 from pipesched.pipeline.problem import Problem
-from pipesched.pipeline.room import forward_rooms
 from pipesched.schedulers.family import ANY, Family
 
 

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from importlib import import_module
 
-from pipesched.checks import joined, require_type
+from pipesched.checks import joined, look_up, require_type
 from pipesched.display import Displayable
-from pipesched.names import look_up
 from pipesched.schedulers.family import Family
 
 FAMILIES = {  # name -> module of this package and the Family in it, in the order in which they are listed

@@ -24,8 +24,6 @@ from pipesched.pipeline.problem import Problem
 from pipesched.pipeline.schedule import Schedule
 from pipesched.solver.candidate import Candidate
 
-OBJECTIVES = ("makespan", "span")
-
 
 class Origin(NamedTuple):
     """The time from which a device's time counts: the least start of `tasks`, which is `start` (ticks) if known."""

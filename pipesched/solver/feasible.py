@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from pipesched.errors import NoSchedule
-from pipesched.pipeline.floor import activation_floor, require_floor
 from pipesched.pipeline.kinds import KEEP_ONLY, Allowed
+from pipesched.pipeline.least_capacity import activation_floor, require_floor
 from pipesched.pipeline.problem import Problem
 from pipesched.pipeline.quantities import in_units
 

@@ -6,102 +6,38 @@ below that peak. A schedule fits all larger budgets too, and a bound holds at al
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Sequence
 from threading import Event as StopEvent
-from typing import TYPE_CHECKING, Any, overload
+from typing import TYPE_CHECKING, Any
 
 from pipesched.checks import (
     require_callable,
-    require_label,
     require_number,
-    require_sequence,
     require_type,
     require_whole,
 )
 from pipesched.core.clock import Clock
-from pipesched.display import Displayable
 from pipesched.errors import NoSchedule
 from pipesched.executors.opening import FEWEST_OPERATIONS, chosen, lent
-from pipesched.names import require_name
-from pipesched.outcome import Outcome
 from pipesched.pipeline.bounds import Bound
 from pipesched.pipeline.kinds import Allowed
 from pipesched.pipeline.placement import placement_name
 from pipesched.pipeline.problem import Problem, require_problem
 from pipesched.pipeline.quantities import in_units
+from pipesched.results.frontier import Frontier, FrontierPoint
+from pipesched.results.outcome import Outcome
+from pipesched.results.status import Status, StoppedBy
 from pipesched.solver.budgets import least_step
-from pipesched.solver.case import OBJECTIVES
 from pipesched.solver.feasible import least_budget
 from pipesched.solver.placements import placed
 from pipesched.solver.points import Points
 from pipesched.solver.search import Listener
 from pipesched.solver.solve import MOST_JOBS, MOST_SECONDS
-from pipesched.words import Status, StoppedBy
 
 if TYPE_CHECKING:
     from concurrent.futures import Executor
 
 MOST_POINTS = 24
-
-
-@dataclass(frozen=True)
-class FrontierPoint:
-    """The best schedule at a budget (the same for every device, static memory included), up to the next point's.
-
-    `value` and `bound` are of the objective; numbers are in the user's units. A point that was read from a document has
-    its `row` and no outcome.
-    """
-
-    budget: int | float
-    value: int | float
-    bound: int | float
-    gap: float
-    status: Status
-    placement: str
-    source: str
-    outcome: Outcome | None = field(default=None, repr=False)
-    row: Mapping[str, Any] | None = field(default=None, repr=False)
-
-
-@dataclass(frozen=True, repr=False)
-class Frontier(Displayable, Sequence[FrontierPoint]):
-    """Points by rising budget, each better than all before it.
-
-    `objective` is "makespan" or "span"; the units are labels.
-    """
-
-    points: tuple[FrontierPoint, ...]
-    objective: str = "makespan"
-    time_unit: str = ""
-    memory_unit: str = ""
-
-    def __post_init__(self) -> None:
-        object.__setattr__(self, "points", tuple(require_sequence(self.points, "points")))
-        for point in self.points:
-            require_type(point, FrontierPoint, "a FrontierPoint", "points")
-        require_name(OBJECTIVES, self.objective, "objective", "objective")
-        for key in ("time_unit", "memory_unit"):
-            require_label(getattr(self, key), key)
-
-    def __repr__(self) -> str:
-        steps = ", ".join(f"{point.budget}: {point.value}" for point in self.points)
-        return f"Frontier({self.objective} by budget {steps})"
-
-    def __len__(self) -> int:
-        return len(self.points)
-
-    def __iter__(self) -> Iterator[FrontierPoint]:
-        return iter(self.points)
-
-    @overload
-    def __getitem__(self, key: int) -> FrontierPoint: ...
-
-    @overload
-    def __getitem__(self, key: slice) -> Sequence[FrontierPoint]: ...
-
-    def __getitem__(self, key: int | slice) -> FrontierPoint | Sequence[FrontierPoint]:
-        return self.points[key]
 
 
 def frontier(

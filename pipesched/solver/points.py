@@ -15,8 +15,8 @@ from pipesched.core.clock import Clock
 from pipesched.errors import NoSchedule, WorkerDied
 from pipesched.executors.batches import Answers, Batch
 from pipesched.executors.opening import cores_of_each, workers_of
-from pipesched.outcome import Outcome
 from pipesched.pipeline.problem import Problem
+from pipesched.results.outcome import Outcome
 from pipesched.solver.budgets import within
 from pipesched.solver.search import Event, Listener
 from pipesched.solver.solve import solve

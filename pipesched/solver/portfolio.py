@@ -12,10 +12,10 @@ from typing import NamedTuple
 from pipesched.core.listsched import list_schedule
 from pipesched.core.tasks import TaskGraph
 from pipesched.errors import ConfigError, InvalidSchedule, NoSchedule, PipeschedWarning
+from pipesched.pipeline.headroom import forward_rooms
 from pipesched.pipeline.plan import Plan
 from pipesched.pipeline.problem import Problem
 from pipesched.pipeline.recut import opened
-from pipesched.pipeline.room import forward_rooms
 from pipesched.pipeline.schedule import Schedule, schedule_plan
 from pipesched.schedulers.family import ANY, Family, prepare
 from pipesched.schedulers.registry import algorithms

@@ -11,8 +11,8 @@ from pipesched.core.cpsat import Model
 from pipesched.core.tasks import TaskGraph
 from pipesched.core.timing import UNTIMED
 from pipesched.pipeline.bounds import Bound
-from pipesched.pipeline.floor import activation_floor
 from pipesched.pipeline.kinds import KEEP_ONLY, Allowed
+from pipesched.pipeline.least_capacity import activation_floor
 from pipesched.pipeline.lowering import lower
 from pipesched.pipeline.ops import OpIndex
 from pipesched.pipeline.plan import Plan

@@ -13,9 +13,9 @@ from typing import NamedTuple
 
 from pipesched.checks import shown
 from pipesched.errors import Deadlock
+from pipesched.pipeline.headroom import forward_rooms
 from pipesched.pipeline.kinds import Allowed
 from pipesched.pipeline.plan import Plan
-from pipesched.pipeline.room import forward_rooms
 from pipesched.pipeline.schedule import Schedule, schedule_plan
 from pipesched.schedulers.family import ANY
 from pipesched.schedulers.orders import one_forward_one_backward, split_one_forward_one_backward

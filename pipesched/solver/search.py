@@ -11,10 +11,10 @@ from typing import NamedTuple
 from pipesched.core.clock import Clock, TimeIsUp, under
 from pipesched.core.cpsat import Limits
 from pipesched.errors import InvalidSchedule
-from pipesched.outcome import BestHeuristic
 from pipesched.pipeline.bounds import Bound
 from pipesched.pipeline.check import checked
 from pipesched.pipeline.quantities import in_units, plain
+from pipesched.results.outcome import BestHeuristic
 from pipesched.schedulers.registry import FAMILIES
 from pipesched.solver.candidate import Candidate
 from pipesched.solver.case import Case

@@ -10,21 +10,21 @@ from dataclasses import replace
 from threading import Event as StopEvent
 from typing import TYPE_CHECKING
 
-from pipesched.checks import require_callable, require_flag, require_number, require_type, require_whole
+from pipesched.checks import require_callable, require_flag, require_name, require_number, require_type, require_whole
 from pipesched.core.clock import Clock, TimeIsUp, under
 from pipesched.core.cpsat import Limits
 from pipesched.errors import ConfigError, NoSchedule
 from pipesched.executors.opening import FEWEST_OPERATIONS, chosen, lent
-from pipesched.names import require_name
-from pipesched.outcome import Outcome, SolveReport
 from pipesched.pipeline.bounds import Bound
 from pipesched.pipeline.kinds import Allowed
 from pipesched.pipeline.problem import Problem, require_offload, require_problem, require_recompute
 from pipesched.pipeline.schedule import Schedule
+from pipesched.results.outcome import Outcome, SolveReport
+from pipesched.results.status import Status, StoppedBy
+from pipesched.schedulers.objectives import OBJECTIVES
 from pipesched.solver.advice.advise import advised
 from pipesched.solver.advice.asked import Asked, require_advice
 from pipesched.solver.candidate import Candidate
-from pipesched.solver.case import OBJECTIVES
 from pipesched.solver.cases import cases_of
 from pipesched.solver.first import take_first
 from pipesched.solver.periodic.phase import PeriodicPhase, can_repeat
@@ -34,7 +34,6 @@ from pipesched.solver.portfolios_ahead import PortfoliosAhead
 from pipesched.solver.quick import quick_rounds
 from pipesched.solver.search import Listener, Search
 from pipesched.solver.turns import END_OF_TIME, LARGE, search_in_turn
-from pipesched.words import Status, StoppedBy
 
 if TYPE_CHECKING:
     from concurrent.futures import Executor

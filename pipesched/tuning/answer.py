@@ -6,9 +6,9 @@ from collections.abc import Iterator, Sequence
 from math import inf
 from typing import Any
 
+from pipesched.config.estimate import changes
 from pipesched.core.clock import Clock, TimeIsUp, look, under
 from pipesched.errors import PipeschedError
-from pipesched.estimation.estimate import changes
 from pipesched.estimation.result import Estimate
 from pipesched.tuning.finalists import FACTORS, SHARES, Finished
 from pipesched.tuning.gpu_time import gpu_time

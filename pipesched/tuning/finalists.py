@@ -10,8 +10,8 @@ from pipesched.core.clock import Clock, TimeIsUp, under
 from pipesched.errors import PipeschedError
 from pipesched.estimation.hardware import Hardware
 from pipesched.estimation.result import Estimate
-from pipesched.outcome import Outcome
 from pipesched.pipeline.schedule import schedule_plan
+from pipesched.results.outcome import Outcome
 from pipesched.tuning.gpu_time import gpu_time
 from pipesched.tuning.result import Part
 from pipesched.tuning.trial import Task, Trial, estimate_of_point, trial_of

@@ -8,7 +8,6 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import IO, Any
 
-import pipesched
 from pipesched.checks import shown
 from pipesched.errors import ConfigError
 from pipesched.estimation.result import Step
@@ -16,6 +15,7 @@ from pipesched.tuning.point import Layout, Point
 from pipesched.tuning.prune import Dropped
 from pipesched.tuning.space import Space
 from pipesched.tuning.trial import Trial
+from pipesched.version import __version__
 
 FORMAT, VERSION = "pipesched.journal", 1
 TRIAL_KEYS = ("memory", "spare", "bubble", "layout", "reason", "is_short")
@@ -74,7 +74,7 @@ def open_journal(path: str | Path | None, space: Space) -> Iterator[Journal]:
 def _head(space: Space) -> dict[str, Any]:
     """Return the first line."""
     return {
-        "format": FORMAT, "version": VERSION, "pipesched": pipesched.__version__, "space": space.digest,
+        "format": FORMAT, "version": VERSION, "pipesched": __version__, "space": space.digest,
         "points": space.points,
     }  # fmt: skip
 

@@ -13,9 +13,9 @@ from pipesched.estimation.setup import NONE, SELECTIVE, Setup
 from pipesched.estimation.shapes import items_of
 from pipesched.schedulers.family import ANY, Family
 from pipesched.schedulers.registry import family
-from pipesched.tuning.outlook import Outlook, misses, most_tokens_a_second, outlook
+from pipesched.tuning.family_bounds import Reach
 from pipesched.tuning.point import Layout, Point
-from pipesched.tuning.reach import Reach
+from pipesched.tuning.setup_bounds import Outlook, misses, most_tokens_a_second, outlook
 from pipesched.tuning.space import Space
 from pipesched.tuning.traits import WHOLE, copies_of
 

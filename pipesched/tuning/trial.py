@@ -14,7 +14,7 @@ from pipesched.estimation.derived import outline
 from pipesched.estimation.items import GB
 from pipesched.estimation.result import Estimate, Step
 from pipesched.estimation.setup import Setup
-from pipesched.outcome import run
+from pipesched.results.outcome import run
 from pipesched.tuning.point import Point
 
 

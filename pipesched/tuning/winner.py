@@ -8,9 +8,9 @@ from typing import Any
 
 import yaml
 
-from pipesched.config.fields import BY_NAME
 from pipesched.estimation.result import Estimate
 from pipesched.pipeline.quantities import to_fraction
+from pipesched.text.fields import BY_NAME
 from pipesched.tuning.space import Space
 from pipesched.tuning.trial import Trial
 

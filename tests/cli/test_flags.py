@@ -23,11 +23,11 @@ from pipesched.cli.flags import (
     spell,
     spelled,
 )
-from pipesched.config.fields import BY_KEY
 from pipesched.config.hardware import load_hardware
 from pipesched.errors import ConfigError, NotApplicable
 from pipesched.render.view import View
 from pipesched.schedulers.options import OPTIONS
+from pipesched.text.fields import BY_KEY
 
 SOURCE = Path(pipesched.__file__).parent
 FLAG = re.compile(r"(?<![\w-])--[a-z]")

@@ -14,8 +14,8 @@ from hypothesis import strategies as st
 
 from pipesched.cli.flags import PROBLEM_FLAGS
 from pipesched.cli.options import problem_values
+from pipesched.cli.parse import typed
 from pipesched.cli.reading import given_config
-from pipesched.cli.typed import typed
 from pipesched.errors import ConfigError
 from pipesched.pipeline.arguments import make_problem
 from pipesched.pipeline.problem import Problem

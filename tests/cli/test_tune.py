@@ -18,8 +18,8 @@ import pipesched
 from pipesched.cli import tuning_progress
 from pipesched.cli.tuning_progress import Bar, Lines, tuning_on_stderr
 from pipesched.config.values import Source
+from pipesched.documents.tuning import tuning_document
 from pipesched.errors import ConfigError
-from pipesched.tuning.document import tuning_document
 from pipesched.tuning.result import Tuning
 from pipesched.tuning.search import Progress
 from tests.tuning.made import MADE, NOTHING, PRUNED, ROWS, SETUP

@@ -13,13 +13,13 @@ from jsonschema import Draft202012Validator
 
 import pipesched
 from pipesched.config.algorithm import Algorithm
-from pipesched.config.fields import FIELDS, SETUP, keys_of, top_keys
 from pipesched.config.load import load as load_problem
 from pipesched.config.load import load_config
 from pipesched.config.starter import STARTER, json_schema
 from pipesched.errors import ConfigError
 from pipesched.pipeline.arguments import make_problem
 from pipesched.pipeline.problem import Problem
+from pipesched.text.fields import FIELDS, SETUP, keys_of, top_keys
 
 Load = Callable[..., Problem]
 

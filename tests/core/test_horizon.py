@@ -8,7 +8,7 @@ from pipesched.core import horizon
 from pipesched.core.check import violations
 from pipesched.core.cpsat import Answer, Limits
 from pipesched.core.horizon import HorizonSearch, columns_of, terms_of
-from pipesched.core.lists import length_of
+from pipesched.core.list_schedules import length_of
 from pipesched.core.shaving import Bounds
 from pipesched.core.tasks import TaskGraph
 from pipesched.core.timeindexed import TimeIndexed

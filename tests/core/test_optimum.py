@@ -14,7 +14,7 @@ from pipesched.core.bounds import sharpened
 from pipesched.core.check import violations
 from pipesched.core.cpsat import Limits, Model
 from pipesched.core.horizon import Margins, state
-from pipesched.core.lists import length_of
+from pipesched.core.list_schedules import length_of
 from pipesched.core.optimum import lower_bound, shortest
 from pipesched.core.shaving import Windows
 from pipesched.core.tasks import NOWHERE, TaskGraph, arrow

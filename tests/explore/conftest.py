@@ -11,14 +11,14 @@ from typing import Any, TypeVar
 import pytest
 
 from pipesched import Outcome, make_problem, run
-from pipesched.cli.typed import typed
+from pipesched.cli.parse import typed
 from pipesched.config.load import load_config
 from pipesched.explore.app.app import ExploreApp
 from pipesched.explore.pipeline_board import board_of
 from pipesched.explore.planning import PipelinePlanner
-from pipesched.explore.pool import Pool
 from pipesched.explore.sheet import loaded
 from pipesched.explore.state import State
+from pipesched.explore.unplaced import Pool
 from pipesched.pipeline.problem import Problem
 
 Result = TypeVar("Result")

@@ -12,8 +12,8 @@ from textual.widgets import Input, Static
 from pipesched import check, make_problem, read, run
 from pipesched.core.reasons import NOTHING
 from pipesched.explore.app.app import ExploreApp
-from pipesched.explore.app.desk import Desk
 from pipesched.explore.app.dialogs import Confirm, Parameters, Pick, Read
+from pipesched.explore.app.main_screen import Desk
 from pipesched.explore.keys import KEYS
 from pipesched.explore.pipeline_board import board_of
 from pipesched.explore.planning import PipelinePlanner
@@ -462,7 +462,7 @@ def test_every_key_of_the_table_has_an_action() -> None:
 
 def test_many_operations_are_moved_once_the_keys_rest(monkeypatch: pytest.MonkeyPatch) -> None:
     from pipesched.explore import state as model
-    from pipesched.explore.app import desk as screen
+    from pipesched.explore.app import main_screen as screen
 
     monkeypatch.setattr(model, "LIVE", 10)
     state = state_of()

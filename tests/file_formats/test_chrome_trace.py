@@ -15,8 +15,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import pipesched
+from pipesched.documents.json_text import dump
 from pipesched.file_formats.chrome_trace import COLOURS, document
-from pipesched.file_formats.json_text import dump
 from pipesched.pipeline.kinds import KINDS
 from pipesched.pipeline.schedule import Schedule
 from tests.replay import device_of, inputs, parts, replay

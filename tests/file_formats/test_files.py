@@ -15,13 +15,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import pipesched
+from pipesched.documents.comparison import comparison_document, pareto_document, sweep_document
+from pipesched.documents.frontier import frontier_document
+from pipesched.documents.json_text import dump
+from pipesched.documents.schedule import document, parse
 from pipesched.errors import ConfigError, InvalidSchedule, NotApplicable
-from pipesched.file_formats.comparison_json import comparison_document, pareto_document, sweep_document
-from pipesched.file_formats.frontier_json import frontier_document
-from pipesched.file_formats.json_text import dump
-from pipesched.file_formats.schedule_json import document, parse
-from pipesched.pareto import standings
 from pipesched.pipeline.problem import Problem
+from pipesched.results.pareto import standings
 from tests.strategies import SETTLED, problems, random_saving_plan, saving_plan_of
 
 PROBLEM = pipesched.make_problem(
@@ -157,7 +157,10 @@ def test_a_csv_that_cannot_run() -> None:
         ('{"format": "pipesched.comparison", "version": 2}', "has version 2 of pipesched.comparison"),
         ('{"format": "pipesched.comparison", "version": 1}', "'rows' is missing"),
         ('{"format": "pipesched.comparison", "version": 1, "rows": [5]}', r"rows\[0\]: 'algorithm' is missing"),
-        ('{"format": "pipesched.comparison", "version": 1, "rows": [{"algorithm": "x"}]}', "'applicable' is missing"),
+        (
+            '{"format": "pipesched.comparison", "version": 1, "rows": [{"algorithm": "x"}]}',
+            "'applicable' is missing",
+        ),
         (
             '{"format": "pipesched.comparison", "version": 1, "rows": [{"algorithm": "x", "applicable": false}]}',
             "'reason' is missing",

@@ -14,9 +14,9 @@ from hypothesis import assume, example, given
 from hypothesis import strategies as st
 
 import pipesched
+from pipesched.documents.json_text import dump
+from pipesched.documents.schedule import document, parse
 from pipesched.errors import ConfigError, NoSchedule
-from pipesched.file_formats.json_text import dump
-from pipesched.file_formats.schedule_json import document, parse
 from pipesched.pipeline.check import violations
 from pipesched.pipeline.problem import Problem
 from pipesched.pipeline.quantities import Exact, to_fraction

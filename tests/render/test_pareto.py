@@ -7,10 +7,11 @@ from typing import Any
 
 import pytest
 
-from pipesched.comparison import Comparison, compare
-from pipesched.pareto import standings
+from pipesched.comparing.compare import compare
 from pipesched.pipeline.arguments import make_problem
 from pipesched.render.pareto import marks, pareto
+from pipesched.results.comparison import Comparison
+from pipesched.results.pareto import standings
 
 Renderer = Callable[..., str]
 Golden = Callable[[str, str], None]

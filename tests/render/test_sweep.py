@@ -10,14 +10,14 @@ import numpy as np
 import pytest
 
 import pipesched
-from pipesched.comparison import Comparison
 from pipesched.errors import ConfigError
 from pipesched.render.measures import MEASURES
 from pipesched.render.scatter import Point, Scatter
 from pipesched.render.sweep import sweep_view
 from pipesched.render.sweep_plot import MOST_LINES, Mark, best_lines, sweep_lines, sweep_plot
 from pipesched.render.table import display_parts
-from pipesched.sweeping import Sweep, SweepPoint
+from pipesched.results.comparison import Comparison
+from pipesched.results.sweep import Sweep, SweepPoint
 
 Renderer = Callable[..., str]
 Golden = Callable[[str, str], None]

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pipesched import NotApplicable, Outcome, Problem, compare, make_problem, run
-from pipesched.comparison import every_name
+from pipesched.comparing.compare import every_name
 from pipesched.core.priorities import PRIORITIES
 from pipesched.core.ties import TIES
 from pipesched.pipeline.check import violations

@@ -9,10 +9,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from pipesched import ConfigError, NoSchedule, Plan, Problem, make_problem, run
-from pipesched.outcome import Outcome
 from pipesched.pipeline.check import violations
 from pipesched.pipeline.ops import OpIndex
 from pipesched.pipeline.schedule import schedule_plan
+from pipesched.results.outcome import Outcome
 from pipesched.schedulers.zb_greedy import Switches, greedy_orders
 from tests.replay import replay
 from tests.strategies import limited, texts_of

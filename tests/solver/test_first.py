@@ -15,6 +15,7 @@ from pipesched.core.cpsat import Limits
 from pipesched.errors import NoSchedule
 from pipesched.pipeline.check import violations
 from pipesched.pipeline.kinds import KEEP_ONLY, Allowed
+from pipesched.results.status import StoppedBy
 from pipesched.solver.case import Case
 from pipesched.solver.feasible import feasible
 from pipesched.solver.first import first_candidates, take_first
@@ -22,7 +23,6 @@ from pipesched.solver.keeping import KeepingCase
 from pipesched.solver.placements import placed
 from pipesched.solver.saving import SavingCase
 from pipesched.solver.search import Search
-from pipesched.words import StoppedBy
 
 CHUNKS = {"linear": 1, "loop": 2, "v": 2, "wave": 4, "bidirectional": 1}
 

@@ -13,11 +13,11 @@ from pipesched.core import clock
 from pipesched.core.clock import EVERY, Clock, TimeIsUp, under, watched
 from pipesched.core.cpsat import Limits
 from pipesched.pipeline.kinds import Allowed
+from pipesched.results.status import StoppedBy
 from pipesched.solver.exact import BEFORE, can_begin, prove, seconds_for
 from pipesched.solver.keeping import KeepingCase
 from pipesched.solver.saving import SavingCase
 from pipesched.solver.search import Search
-from pipesched.words import StoppedBy
 
 UNEVEN: dict[str, Any] = {
     "devices": 4, "stages": 8, "microbatches": 80, "forward": [3, 2, 2, 2, 2, 2, 2, 4], "backward": 5, "p2p": 0.5,

@@ -12,11 +12,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from pipesched.errors import ConfigError, NoSchedule, NotApplicable
-from pipesched.outcome import Outcome, SolveReport, run
 from pipesched.pipeline.arguments import make_problem
 from pipesched.pipeline.check import violations
-from pipesched.pipeline.floor import activation_floor
+from pipesched.pipeline.least_capacity import activation_floor
 from pipesched.pipeline.problem import Problem
+from pipesched.results.outcome import Outcome, SolveReport, run
 from pipesched.schedulers.registry import FAMILIES
 from pipesched.solver.keeping import KeepingCase
 from pipesched.solver.model import plain_model

@@ -13,12 +13,12 @@ from hypothesis import strategies as st
 
 from pipesched.core.cpsat import Limits
 from pipesched.core.integer_points import may_hold
-from pipesched.outcome import Outcome
 from pipesched.pipeline.arguments import make_problem
 from pipesched.pipeline.bounds import lower_bound
-from pipesched.pipeline.floor import activation_floor
 from pipesched.pipeline.kinds import Allowed
+from pipesched.pipeline.least_capacity import activation_floor
 from pipesched.pipeline.problem import Problem
+from pipesched.results.outcome import Outcome
 from pipesched.solver.saving import SavingCase
 from pipesched.solver.saving_model import SavingModel
 from pipesched.solver.solve import solve

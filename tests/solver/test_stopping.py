@@ -14,8 +14,8 @@ import pytest
 import pipesched
 from pipesched.core.clock import look
 from pipesched.errors import NoSchedule
+from pipesched.results.status import StoppedBy
 from pipesched.solver.search import Event
-from pipesched.words import StoppedBy
 
 pytestmark = pytest.mark.slow
 

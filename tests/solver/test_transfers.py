@@ -12,15 +12,15 @@ from hypothesis import strategies as st
 from pipesched.core.cpsat import Limits
 from pipesched.core.timing import UNTIMED
 from pipesched.errors import ConfigError, NoSchedule
-from pipesched.outcome import run
 from pipesched.pipeline.arguments import make_problem
 from pipesched.pipeline.capacity import order_edges
 from pipesched.pipeline.check import checked
-from pipesched.pipeline.floor import activation_floor
 from pipesched.pipeline.kinds import Allowed
+from pipesched.pipeline.least_capacity import activation_floor
 from pipesched.pipeline.problem import Problem
 from pipesched.pipeline.schedule import schedule_plan
 from pipesched.pipeline.waits import plan_of_times
+from pipesched.results.outcome import run
 from pipesched.solver.memory_saving import RECOMPUTE as RECOMPUTE_RULE
 from pipesched.solver.memory_saving import SavingRule, saving_rules, with_savings
 from pipesched.solver.saving import SavingCase

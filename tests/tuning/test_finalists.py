@@ -11,7 +11,7 @@ import pipesched
 from pipesched.estimation.derived import outline
 from pipesched.estimation.result import Estimate
 from pipesched.estimation.setup import Setup
-from pipesched.outcome import run
+from pipesched.results.outcome import run
 from pipesched.tuning import tune as tuning_module
 from pipesched.tuning.finalists import FACTORS, SHARES, Finalist, Finished, finish, others
 from pipesched.tuning.gpu_time import gpu_time

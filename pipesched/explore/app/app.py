@@ -8,9 +8,9 @@ from dataclasses import replace
 from textual.app import App
 from textual.theme import BUILTIN_THEMES
 
-from pipesched.explore.app.desk import Desk
-from pipesched.explore.pool import Pool
+from pipesched.explore.app.main_screen import Desk
 from pipesched.explore.state import State
+from pipesched.explore.unplaced import Pool
 
 CSS = """
 Desk { layout: vertical; }

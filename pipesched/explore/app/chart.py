@@ -10,9 +10,9 @@ from textual.widget import Widget
 
 from pipesched.core.reasons import NOTHING
 from pipesched.explore.drawing import Drawing, Drop, Screen, draw
+from pipesched.explore.selection_moves import at_time, drop_position
 from pipesched.explore.state import State
 from pipesched.explore.viewport import Viewport
-from pipesched.explore.walks import at_time, drop_position
 
 PAN = 0.1  # of the window, a notch of the wheel
 

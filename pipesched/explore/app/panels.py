@@ -19,9 +19,9 @@ from pipesched.explore.keys import KEYS
 from pipesched.explore.painters import painter_of
 from pipesched.explore.pipeline_board import MOST_SENSITIVE, PipelineBoard
 from pipesched.explore.planning import Field
-from pipesched.explore.pool import Pool
+from pipesched.explore.selection_moves import pauses
 from pipesched.explore.state import ALGORITHM, State
-from pipesched.explore.walks import pauses
+from pipesched.explore.unplaced import Pool
 from pipesched.pipeline.kinds import KINDS
 from pipesched.render.cells import Line
 from pipesched.render.frame import Layout

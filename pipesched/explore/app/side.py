@@ -15,7 +15,7 @@ from textual.widgets import Static
 from pipesched.core.reasons import NOTHING
 from pipesched.explore.app import panels
 from pipesched.explore.app.chart import Chart
-from pipesched.explore.pool import Pool
+from pipesched.explore.unplaced import Pool
 
 
 class Kept(Widget):

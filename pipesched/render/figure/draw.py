@@ -6,12 +6,9 @@ from collections.abc import Sequence
 
 from matplotlib.figure import Figure
 
-from pipesched.capabilities import capability_of
 from pipesched.checks import shown
-from pipesched.comparison import Comparison
 from pipesched.display import Displayable
 from pipesched.errors import ConfigError
-from pipesched.outcome import Outcome
 from pipesched.pipeline.quantities import Number
 from pipesched.pipeline.schedule import Schedule
 from pipesched.render.figure.comparison import comparison_figure
@@ -20,8 +17,11 @@ from pipesched.render.figure.page import Drawing, image
 from pipesched.render.figure.solved import solved_figure
 from pipesched.render.figure.sweep import sweep_figure
 from pipesched.render.view import PAGE, View
-from pipesched.solver.frontier import Frontier
-from pipesched.sweeping import Sweep
+from pipesched.results.capabilities import capability_of
+from pipesched.results.comparison import Comparison
+from pipesched.results.frontier import Frontier
+from pipesched.results.outcome import Outcome
+from pipesched.results.sweep import Sweep
 
 
 def figure(

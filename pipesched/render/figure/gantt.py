@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from matplotlib.axes import Axes
 
-from pipesched.outcome import Outcome
 from pipesched.pipeline.schedule import Schedule
 from pipesched.render.figure.chart import Chart, chart_inches, is_thin, key
 from pipesched.render.figure.page import DIGIT, FONT, POINTS, TALLEST, Drawing, legend, settle, sheet, with_unit
 from pipesched.render.summary import heading
 from pipesched.render.timescale import number
 from pipesched.render.view import View
+from pipesched.results.outcome import Outcome
 
 FRAME_INCHES = 0.95  # title, time axis and legend
 

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from pipesched.errors import ConfigError
-from pipesched.pareto import Standing
 from pipesched.pipeline.quantities import plain
 from pipesched.render.figure.frontier import Trade, frontier_figure
 from pipesched.render.figure.page import Drawing
 from pipesched.render.view import PAGE
+from pipesched.results.pareto import Standing
 
 
 def pareto_figure(standings: Sequence[Standing], inches: float = PAGE) -> Drawing:

@@ -6,7 +6,7 @@ from pipesched.errors import ConfigError
 from pipesched.render.figure.frontier import Trade, frontier_figure
 from pipesched.render.figure.page import Drawing
 from pipesched.render.view import PAGE
-from pipesched.solver.frontier import Frontier
+from pipesched.results.frontier import Frontier
 
 
 def solved_figure(frontier: Frontier, inches: float = PAGE) -> Drawing:

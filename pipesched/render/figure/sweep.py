@@ -16,7 +16,7 @@ from pipesched.render.palette import HUES
 from pipesched.render.sweep_plot import Mark, best_lines, title_of
 from pipesched.render.timescale import number
 from pipesched.render.view import View
-from pipesched.sweeping import Sweep
+from pipesched.results.sweep import Sweep
 
 SHAPE = 0.55  # height over width
 MARKERS = "osD^vP*X<>"  # one after the other, so that lines differ without colours

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 
-from pipesched.outcome import Outcome
 from pipesched.pipeline.kinds import KINDS
 from pipesched.render.html.data import IDLE_LOOKS, STRIPES
 from pipesched.render.marks import IDLE_MARKS
 from pipesched.render.palette import colour_of
+from pipesched.results.outcome import Outcome
 
 
 def legend(outcomes: Iterable[Outcome]) -> str:

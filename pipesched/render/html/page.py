@@ -6,17 +6,17 @@ import html
 import json
 from typing import Any
 
-from pipesched.capabilities import capability_of
 from pipesched.checks import shown
-from pipesched.comparison import Comparison
 from pipesched.errors import ConfigError, NotApplicable
-from pipesched.outcome import Outcome
 from pipesched.pipeline.check import checked
 from pipesched.pipeline.schedule import Schedule
 from pipesched.render.html.assets import asset, program, style
 from pipesched.render.html.data import Palette, looks_data, schedule_data
 from pipesched.render.html.legend import legend
 from pipesched.render.html.still import still
+from pipesched.results.capabilities import capability_of
+from pipesched.results.comparison import Comparison
+from pipesched.results.outcome import Outcome
 
 Titled = tuple[str, Outcome]  # the title of a schedule, and the schedule
 

@@ -15,8 +15,9 @@ from math import ceil, inf
 
 from pipesched.core.clock import Clock, TimeIsUp, under
 from pipesched.errors import PipeschedError
-from pipesched.outcome import Advice, Outcome
 from pipesched.pipeline.quantities import in_units, plain
+from pipesched.results.outcome import Advice, Outcome
+from pipesched.results.status import Status
 from pipesched.solver.advice.asked import A_SECOND, ROOM, Asked
 from pipesched.solver.advice.changes import Change, changes
 from pipesched.solver.candidate import Candidate
@@ -25,7 +26,6 @@ from pipesched.solver.cases import cases_of
 from pipesched.solver.portfolio import SMALL
 from pipesched.solver.quick import quick_rounds
 from pipesched.solver.search import Search
-from pipesched.words import Status
 
 WHOLE, WHOLE_SECONDS = 200, 4.0  # operations of a case whose whole portfolio takes so long at most; it grows squared
 REACHED = 0.25  # of the time limit, that a solve has for its portfolio

@@ -9,10 +9,10 @@ from typing import NamedTuple
 from pipesched.checks import require_flag
 from pipesched.core.cpsat import Limits
 from pipesched.errors import ConfigError
-from pipesched.outcome import SolveReport
 from pipesched.pipeline.kinds import Allowed, count_computations
 from pipesched.pipeline.problem import Problem
-from pipesched.words import StoppedBy
+from pipesched.results.outcome import SolveReport
+from pipesched.results.status import StoppedBy
 
 SHORTEST = 1.0  # seconds: with a time limit below there is no advice
 AT_ONCE = 0.1  # seconds: where a bound settles the answer in that time, there is none unless asked for

@@ -6,8 +6,8 @@ from collections.abc import Iterator
 
 from pipesched.core.clock import Clock
 from pipesched.core.cpsat import Limits
-from pipesched.outcome import Repetition
 from pipesched.pipeline.quantities import in_units
+from pipesched.results.outcome import Repetition
 from pipesched.solver.candidate import Candidate
 from pipesched.solver.case import Case
 from pipesched.solver.periodic.down_and_up import MOST_STATES, DownAndUp

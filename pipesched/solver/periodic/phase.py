@@ -6,7 +6,7 @@ Where the first round gains nothing over what is known of a case, that is all.
 from __future__ import annotations
 
 from pipesched.core.clock import Clock
-from pipesched.outcome import Repetition
+from pipesched.results.outcome import Repetition
 from pipesched.solver.case import Case
 from pipesched.solver.periodic.method import SOURCE, PeriodicMethod
 from pipesched.solver.search import Search

@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 
 import pipesched
 from pipesched.core.cpsat import Limits
-from pipesched.outcome import Advice, SolveReport
 from pipesched.pipeline.kinds import KEEP_ONLY
+from pipesched.results.outcome import Advice, SolveReport
 from pipesched.solver.advice import asked
 from tests.strategies import amounts, one_or_list
 

@@ -6,7 +6,7 @@ from typing import Any
 
 from hypothesis import strategies as st
 
-from pipesched.pipeline.floor import activation_floor
+from pipesched.pipeline.least_capacity import activation_floor
 from pipesched.pipeline.problem import Problem
 from tests.strategies import problems, with_capacities
 

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 import pipesched
 from pipesched.core.cpsat import Limits
-from pipesched.pipeline.floor import activation_floor
+from pipesched.pipeline.least_capacity import activation_floor
 from pipesched.pipeline.problem import Problem
 from pipesched.solver.keeping import KeepingCase
 from pipesched.solver.periodic.down_and_up import DownAndUp

@@ -11,9 +11,9 @@ from hypothesis import strategies as st
 
 import pipesched
 from pipesched.errors import ConfigError, NoSchedule
-from pipesched.outcome import Repetition, SolveReport
 from pipesched.pipeline.check import violations
 from pipesched.pipeline.problem import Problem
+from pipesched.results.outcome import Repetition, SolveReport
 from tests.solver.periodic.problems import tight
 
 LATENT: dict[str, Any] = {

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from pipesched.core.cpsat import Limits
 from pipesched.pipeline.arguments import make_problem
 from pipesched.pipeline.check import violations
-from pipesched.pipeline.floor import activation_floor
+from pipesched.pipeline.least_capacity import activation_floor
 from pipesched.pipeline.problem import Problem
 from pipesched.solver.keeping import KeepingCase
 from pipesched.solver.periodic.model import PeriodModel

@@ -1,0 +1,77 @@
+"""The timings of several schedules under variation, in parts that an executor runs.
+
+A sample is drawn by the number of its block, and depends on nothing else: so it is the same in whatever part.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from pipesched.analysis.robust.factors import block_sizes
+from pipesched.analysis.robust.replay import Replay
+from pipesched.analysis.robust.slow_devices import straggler_makespans
+from pipesched.analysis.robust.variation import Variation
+from pipesched.executors.opening import lent, workers_of
+from pipesched.pipeline.schedule import Schedule
+
+if TYPE_CHECKING:
+    from concurrent.futures import Executor
+
+    import numpy as np
+    from numpy.typing import NDArray
+
+SAMPLES_OF_ONE = 200  # of an operation, which take as long as scheduling one
+PARTS = 4  # of a schedule's samples for each worker, at most: a part prepares the schedule anew
+
+
+class Timing(NamedTuple):
+    """The makespan of a schedule in each sample, and with each device slow, in the user's time unit."""
+
+    makespans: NDArray[np.float64]
+    stragglers: list[int | float]
+
+
+class _Part(NamedTuple):
+    """A part of the work on a schedule: blocks of its samples, or its slow devices."""
+
+    schedule: Schedule
+    variation: Variation
+    blocks: range | None
+
+    def __str__(self) -> str:
+        return f"{len(self.schedule.plan):,} operations"
+
+
+def timings(schedules: Sequence[Schedule], variation: Variation, executor: Executor | str | None) -> list[Timing]:
+    """Return the timing of each schedule."""
+    import numpy as np
+
+    operations = sum(len(schedule.plan) for schedule in schedules)
+    with lent(executor, operations * variation.samples // SAMPLES_OF_ONE) as pool:
+        parts = [[*_parts(schedule, variation, workers_of(pool))] for schedule in schedules]
+        results = _results([part for of_one in parts for part in of_one], pool)
+        return [Timing(np.concatenate([next(results) for _ in of_one[1:]]), next(results)) for of_one in parts]
+
+
+def _parts(schedule: Schedule, variation: Variation, workers: int) -> Iterator[_Part]:
+    """Yield the parts of the work on a schedule, its slow devices last."""
+    blocks = len(block_sizes(variation.samples))
+    count = 1 if workers == 1 else min(workers * PARTS, blocks)
+    for number in range(count):
+        yield _Part(schedule, variation, range(blocks * number // count, blocks * (number + 1) // count))
+    yield _Part(schedule, variation, None)
+
+
+def _results(parts: Sequence[_Part], pool: Executor | None) -> Iterator[Any]:
+    if pool is None:
+        return map(_result, parts)
+    from pipesched.executors.batches import map_batches
+
+    return map_batches(pool, _result, parts)
+
+
+def _result(part: _Part) -> Any:
+    if part.blocks is None:
+        return straggler_makespans(part.schedule, part.variation.slowness)
+    return Replay(part.schedule).makespans(part.variation, part.blocks)

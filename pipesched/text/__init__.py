@@ -1,0 +1,1 @@
+"""The text of a config: values that know where they stand, and the table of its keys."""
