@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from pipesched.cli.chart_options import ChartOptions
-from pipesched.cli.contestants import Contest, located, own_options, read_plans
+from pipesched.cli.contestants import NamedContestants, located, own_options, read_plans
 from pipesched.cli.options import EVERY_CORE, ComparisonOptions, ProblemSource, Screen, Target
 from pipesched.errors import ConfigError
 
@@ -44,18 +44,18 @@ def command(
     """
     from pipesched.cli.comparing import print_comparison, require_drawable, wanted_charts
     from pipesched.cli.output import print_json, save, target_format
-    from pipesched.cli.positionals import split_files, split_words
+    from pipesched.cli.positionals import split_files, split_positionals
     from pipesched.cli.reading import given_config, note_halves
     from pipesched.documents.comparison import comparison_document
     from pipesched.file_formats.registry import COMPARISON, SWEEP
 
     files, others = split_files(words)
-    names, problem = split_words(others, problem)
+    names, problem = split_positionals(others, problem)
     comparison, problem = _chunks_swept(comparison, problem)
     _require_effect(comparison, names, chart)
     wanted = wanted_charts(comparison.charts)
     target_format(target, COMPARISON if comparison.sweep is None else SWEEP)
-    contest = Contest(names, read_plans(files))
+    contest = NamedContestants(names, read_plans(files))
     _note_costs([file for _, file in files], problem)
     if comparison.sweep is not None:
         swept = _swept(comparison, contest, problem, algorithm, executor or EVERY_CORE)
@@ -111,7 +111,7 @@ def _require_effect(comparison: ComparisonOptions, names: Sequence[str], chart: 
 
 
 def _compared(
-    comparison: ComparisonOptions, contest: Contest, config: Config, options: Mapping[str, Any], executor: str
+    comparison: ComparisonOptions, contest: NamedContestants, config: Config, options: Mapping[str, Any], executor: str
 ) -> Comparison:
     from pipesched.cli.output import working
     from pipesched.comparing.compare import compare
@@ -129,7 +129,11 @@ def _compared(
 
 
 def _swept(
-    comparison: ComparisonOptions, contest: Contest, source: ProblemSource, options: Mapping[str, Any], executor: str
+    comparison: ComparisonOptions,
+    contest: NamedContestants,
+    source: ProblemSource,
+    options: Mapping[str, Any],
+    executor: str,
 ) -> Sweep:
     """Return the comparison at each value of a field, given as FIELD=VALUES."""
     from pipesched.cli.comparing import read_sweep, require_unvaried

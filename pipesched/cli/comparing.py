@@ -9,7 +9,7 @@ from pipesched.cli.chart_options import ChartOptions
 from pipesched.cli.flags import PROBLEM_FLAGS
 from pipesched.cli.options import Screen
 from pipesched.cli.output import chart_of
-from pipesched.cli.parse import typed
+from pipesched.cli.parse import parse_value
 from pipesched.errors import ConfigError
 
 if TYPE_CHECKING:
@@ -31,7 +31,7 @@ def wanted_charts(text: str | None) -> Charts:
     """Read the number of charts to draw. Raises ConfigError."""
     if text is None or text == "all":
         return text
-    number = 0 if text == "none" else typed(text)
+    number = 0 if text == "none" else parse_value(text)
     if not isinstance(number, int) or number < 0:
         raise ConfigError(f"--charts: must be a number, all or none, not {text!r}")
     return number
@@ -109,12 +109,12 @@ def read_sweep(text: str, values: Values, algorithms: str | Sequence[str], **set
     field = numeric_field(_parameter(name.strip()))
     parts = [value for part in listed.split(",") if part.strip() for value in _range(part.strip())]
     for part in parts:
-        if isinstance(typed(part), str) and not has_unit(part):
+        if isinstance(parse_value(part), str) and not has_unit(part):
             raise ConfigError(f"--sweep: {part!r} is no number; write for instance microbatches=4,8,16,32")
     if not parts:
         raise ConfigError("--sweep: no values; write for instance microbatches=4,8,16,32")
     with flags_of_problem():
-        points = sweep_points(values, field, [typed(part) for part in parts])
+        points = sweep_points(values, field, [parse_value(part) for part in parts])
     return Sweep(field.key, compared_points(points, algorithms, **settings))
 
 

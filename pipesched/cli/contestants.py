@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from pipesched.config.algorithm import Algorithm
 
 
-class Contest(NamedTuple):
+class NamedContestants(NamedTuple):
     """What is compared: algorithms by their names, and plans of files, None where there are no files."""
 
     names: Sequence[str]

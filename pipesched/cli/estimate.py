@@ -51,14 +51,14 @@ def command(
     """
     from pipesched.checks import require_name
     from pipesched.cli.output import console_for, print_json, save, target_format, working
-    from pipesched.cli.positionals import only_name, split_words
+    from pipesched.cli.positionals import only_name, split_positionals
     from pipesched.cli.reading import given_config
     from pipesched.config.estimate import estimate_of
     from pipesched.documents.estimate import estimate_document
 
     require_name(("causal", "full"), count, "way to count", "count")
     target_format(target, "estimate")
-    names, source = split_words(words, estimation)
+    names, source = split_positionals(words, estimation)
     name = only_name(names, algo)
     config = given_config(source, notes=False)
     with working(config.problem):

@@ -17,7 +17,7 @@ from typer.core import TyperCommand, TyperGroup
 CONVERT, SHOW_TYPE = "process_value", "display_type_rich"
 
 
-def make_lean(parameters: Iterable[Any]) -> None:
+def make_fast(parameters: Iterable[Any]) -> None:
     """Let parameters show no type, and the optional ones hand on what was parsed, text or bool, as it is."""
     for parameter in parameters:
         if getattr(parameter, "is_flag", False):
@@ -39,12 +39,12 @@ def _as_parsed(parameter: Any, context: Any, value: Any) -> Any:
     return value if parameter.callback is None else parameter.callback(context, parameter, value)
 
 
-class LeanCommand(TyperCommand):
+class FastCommand(TyperCommand):
     """A command whose options are read by pipesched."""
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
         """Parse without converting."""
-        make_lean(self.get_params(ctx))
+        make_fast(self.get_params(ctx))
         return super().parse_args(ctx, args)
 
     def format_help(self, ctx: Any, formatter: Any) -> None:
@@ -58,10 +58,10 @@ class LeanCommand(TyperCommand):
             self.help = text
 
 
-class LeanGroup(TyperGroup):
+class FastGroup(TyperGroup):
     """A group whose options are read by pipesched."""
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
         """Parse without converting."""
-        make_lean(self.get_params(ctx))
+        make_fast(self.get_params(ctx))
         return super().parse_args(ctx, args)

@@ -178,7 +178,7 @@ def _explore(
     from pipesched.explore.sheet import loaded
     from pipesched.explore.state import State
     from pipesched.explore.unit_board import UnitPlanner, unit_board
-    from pipesched.explore.unplaced import Pool
+    from pipesched.explore.unplaced import Unplaced
 
     if source == "-":
         raise ConfigError("-: standard input is the keyboard here; give a file")
@@ -188,7 +188,7 @@ def _explore(
 
     board = unit_board(outcome)
     state = State(loaded(board.emptied() if empty else board, name), UnitPlanner(load, units))
-    run(state, Pool(state) if empty else None, screen)
+    run(state, Unplaced(state) if empty else None, screen)
 
 
 def _require_json(target: Target) -> None:

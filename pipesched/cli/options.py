@@ -16,7 +16,7 @@ import typer
 from pipesched.checks import require_name
 from pipesched.cli.chart_options import chart_values, figure_values
 from pipesched.cli.flags import ALGORITHM_FLAGS, PROBLEM_FLAGS
-from pipesched.cli.parse import number_of, typed, whole_number
+from pipesched.cli.parse import number_of, parse_value, whole_number
 from pipesched.cli.setup_options import COMPANIONS, ESTIMATE_OPTIONS, SETUP_OPTIONS, candidate_option, setup_overrides
 from pipesched.errors import ConfigError
 from pipesched.schedulers.options import COUNT as OPTION_COUNT
@@ -332,7 +332,7 @@ class ComparisonOptions(NamedTuple):
 def problem_values(values: Mapping[str, Any]) -> ProblemSource:
     """Read the config file and the options that override it."""
     texts = {name: values.get(f"problem_{name}") for name in PROBLEM_FLAGS}
-    given = {name: typed(text) for name, text in texts.items() if text is not None}
+    given = {name: parse_value(text) for name, text in texts.items() if text is not None}
     return ProblemSource(values["config"], {**given, **setup_overrides(values)})
 
 
@@ -340,7 +340,7 @@ def algorithm_values(values: Mapping[str, Any]) -> dict[str, Any]:
     """Read the algorithm options that were given."""
     given = {key: values[key] for key in ALGORITHM_FLAGS if values.get(key) not in (None, False)}
     return {
-        key: typed(value) if OPTIONS[key].shape in (OPTION_COUNT, WHOLE, STAGES) else value
+        key: parse_value(value) if OPTIONS[key].shape in (OPTION_COUNT, WHOLE, STAGES) else value
         for key, value in given.items()
     }
 
@@ -351,7 +351,7 @@ def search_values(values: Mapping[str, Any]) -> SearchOptions:
         name: values[name] for name in ("objective", "method", "split_backward", "offload", "recompute", "advice")
     }
     settings |= {name: number_of(f"--{name.replace('_', '-')}", values[name]) for name in ("time_limit", "gap")}
-    settings["seed"] = None if values["seed"] is None else typed(values["seed"])
+    settings["seed"] = None if values["seed"] is None else parse_value(values["seed"])
     settings["workers"] = None if values["workers"] is None else whole_number("--workers", values["workers"], 1, MOST)
     settings["polish"] = False if values["no_polish"] else None
     given = {name: value for name, value in settings.items() if value is not None}
@@ -361,7 +361,7 @@ def search_values(values: Mapping[str, Any]) -> SearchOptions:
 def tuning_values(values: Mapping[str, Any]) -> TuningOptions:
     """Read what to try, and how."""
     settings = {
-        "top": None if values["top"] is None else typed(values["top"]),
+        "top": None if values["top"] is None else parse_value(values["top"]),
         "time_limit": number_of("--time-limit", values["time_limit"]),
         "resume": values["resume"],
     }
@@ -396,7 +396,7 @@ def executor_values(values: Mapping[str, Any]) -> str | None:
 def variation_values(values: Mapping[str, Any]) -> dict[str, Any]:
     """Read how durations vary, what was given of it."""
     names = [option.name for option in VARIATION]
-    return {name: typed(values[name]) for name in names if values[name] is not None}
+    return {name: parse_value(values[name]) for name in names if values[name] is not None}
 
 
 def family_values(values: Mapping[str, Any]) -> dict[str, Any]:

@@ -8,10 +8,10 @@ from pipesched.errors import ConfigError
 from pipesched.pipeline.quantities import parse_number
 
 
-def typed(text: str) -> Any:
+def parse_value(text: str) -> Any:
     """Return what an option's text means: a number, a list of them when it holds commas, else a word."""
     if "," in text:
-        return [typed(part) for part in text.split(",")]
+        return [parse_value(part) for part in text.split(",")]
     try:
         number = parse_number(text.strip())
     except ValueError:

@@ -24,7 +24,7 @@ CONFIG_SUFFIXES = (".yaml", ".yml")
 SCHEDULE_SUFFIXES = (".json", ".csv")
 
 
-class Words(NamedTuple):
+class Positionals(NamedTuple):
     """The algorithms that were named, and the source of the problem with the config that was."""
 
     names: list[str]
@@ -69,7 +69,7 @@ def _require_one_config(configs: Sequence[str]) -> None:
         raise ConfigError(f"{second}: {what}")
 
 
-def split_words(words: Sequence[str] | None, problem: ProblemSource) -> Words:
+def split_positionals(words: Sequence[str] | None, problem: ProblemSource) -> Positionals:
     """Tell names of algorithms (`1f1b zb-h1`, or `1f1b,zb-h1`) from the config file. Raises ConfigError."""
     names: list[str] = []
     for word in words or ():
@@ -77,7 +77,7 @@ def split_words(words: Sequence[str] | None, problem: ProblemSource) -> Words:
             problem = with_config(problem, word)
         else:
             names += [name.strip() for name in word.split(",") if name.strip()]
-    return Words(names, problem)
+    return Positionals(names, problem)
 
 
 def with_config(problem: ProblemSource, file: str | None) -> ProblemSource:

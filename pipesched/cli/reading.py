@@ -41,13 +41,13 @@ def given_config(source: ProblemSource, *, notes: bool = True) -> Config:
     `notes`: what to know of a derived problem goes to stderr.
     """
     from pipesched.config.load import load_config
-    from pipesched.pipeline.suspicions import doubts
+    from pipesched.pipeline.suspicions import suspicions
 
     with flags_of_problem():
         config = load_config(config_source(source.config), source.overrides)
     for note in config.notes if notes else ():
         print(f"pipesched: note: {note}", file=sys.stderr)
-    for doubt in doubts(config.problem):
+    for doubt in suspicions(config.problem):
         print(f"pipesched: warning: {spell(doubt) if source.config is None else doubt}", file=sys.stderr)
     return config
 

@@ -39,14 +39,14 @@ def command(
     from pipesched.analysis.robust.robustness import robustness
     from pipesched.analysis.robust.variation import Variation
     from pipesched.cli.output import console_for, print_json, save, target_format
-    from pipesched.cli.positionals import split_files, split_words
+    from pipesched.cli.positionals import split_files, split_positionals
     from pipesched.cli.reading import given_config, note_halves
     from pipesched.documents.robustness import robustness_document
     from pipesched.render.table import display_parts
 
     Variation(**variation)  # bad numbers are said before anything takes long
     files, others = split_files(words)
-    names, problem = split_words(others, problem)
+    names, problem = split_positionals(others, problem)
     target_format(target, "robustness")
     config = given_config(problem)
     runs = executor or EVERY_CORE
@@ -70,11 +70,11 @@ def _compared(
     executor: str,
 ) -> Comparison:
     """Return the schedules of algorithms and files, as `pipesched compare` makes them."""
-    from pipesched.cli.contestants import Contest, located, own_options, read_plans
+    from pipesched.cli.contestants import NamedContestants, located, own_options, read_plans
     from pipesched.cli.output import working
     from pipesched.comparing.compare import compare
 
-    contest = Contest(names, read_plans(files))
+    contest = NamedContestants(names, read_plans(files))
     chosen = contest.algorithms(config.algorithm)
     own = own_options(config.algorithm, chosen)
     with working(config.problem, len(chosen) + len(files)), located(config.algorithm, options):

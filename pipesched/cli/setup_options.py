@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Any, NamedTuple
 
 from pipesched.cli.flags import ESTIMATE_FLAGS, SETUP_FLAGS
-from pipesched.cli.parse import typed
+from pipesched.cli.parse import parse_value
 
 WORDS = ("model", "hardware", "training.precision")  # what stays a word, whatever it spells
 COMPANIONS = "the costs of a model instead: a preset, or a config.json; more options: pipesched estimate --help"
@@ -78,7 +78,7 @@ def setup_overrides(values: Mapping[str, Any]) -> dict[str, Any]:
         if text is None:
             continue
         section, _, key = option.key.partition(".")
-        value = text if option.key in WORDS else typed(text)
+        value = text if option.key in WORDS else parse_value(text)
         if option.key == "training.recompute":
             value = [*map(_recompute, value)] if isinstance(value, list) else _recompute(value)
         if key:

@@ -47,13 +47,13 @@ def command(
     from pipesched.cli.estimate import print_layout
     from pipesched.cli.exits import ExitStatus
     from pipesched.cli.output import target_format
-    from pipesched.cli.positionals import split_words
+    from pipesched.cli.positionals import split_positionals
     from pipesched.errors import ConfigError
 
     if pareto and (layout or screen.as_json):
         beside = "--layout, which prints the best alone" if layout else "--json, which holds those points too"
         raise ConfigError(f"--pareto: has no effect with {beside}")
-    names, source = split_words(words, space)
+    names, source = split_positionals(words, space)
     form = target_format(target, "tuning")
     found = _tuned(source, [*names, *tuning.names], tuning, executor)
     _save(found, target, holds_all=form is not None and form.name == "json")

@@ -14,7 +14,7 @@ from pipesched.errors import ConfigError
 from pipesched.pipeline.quantities import plain
 from pipesched.results.comparison import Comparison, Entry
 from pipesched.results.outcome import Outcome
-from pipesched.results.pareto import Standing
+from pipesched.results.pareto import ParetoPoint
 from pipesched.results.sweep import Sweep, SweepPoint
 from pipesched.results.trainers import runs_in, weight_copies
 from pipesched.schedulers.options import OPTIONS
@@ -34,7 +34,7 @@ def sweep_document(sweep: Sweep) -> dict[str, Any]:
     return rows_document("sweep", rows)
 
 
-def pareto_document(comparison: Comparison, standings: Sequence[Standing]) -> dict[str, Any]:
+def pareto_document(comparison: Comparison, standings: Sequence[ParetoPoint]) -> dict[str, Any]:
     """Return format "pipesched.pareto": a row a schedule, ranked, and last those that do not apply."""
     refused = (_row(entry) for entry in comparison if not entry.applicable)
     rows = [*map(_pareto_row, standings), *refused]
@@ -79,7 +79,7 @@ def _file(name: str) -> dict[str, str]:
     return {"file": name} if name else {}
 
 
-def _pareto_row(standing: Standing) -> dict[str, Any]:
+def _pareto_row(standing: ParetoPoint) -> dict[str, Any]:
     return {
         "algorithm": standing.outcome.algorithm,
         **_file(standing.file),

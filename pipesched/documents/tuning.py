@@ -6,7 +6,7 @@ from typing import Any
 
 from pipesched.errors import ConfigError
 from pipesched.tuning.point import Layout
-from pipesched.tuning.result import Doubt, Miss, Tuning, Wish
+from pipesched.tuning.result import Doubt, NearMiss, OverMemory, Tuning
 from pipesched.tuning.trial import Trial
 
 
@@ -67,7 +67,7 @@ def _point(layout: Layout, algorithm: str, gpus: int | None) -> dict[str, Any]:
     }
 
 
-def _wish(wish: Wish, gpus: int | None) -> dict[str, Any]:
+def _wish(wish: OverMemory, gpus: int | None) -> dict[str, Any]:
     return {**_point(wish.layout, wish.algorithm, gpus), "over": wish.over, "most": wish.most}
 
 
@@ -81,5 +81,5 @@ def _doubt(doubt: Doubt, gpus: int | None) -> dict[str, Any]:
     }
 
 
-def _miss(miss: Miss, gpus: int | None) -> dict[str, Any]:
+def _miss(miss: NearMiss, gpus: int | None) -> dict[str, Any]:
     return {**_point(miss.layout, miss.algorithm, gpus), "over": miss.over, "help": list(miss.help)}

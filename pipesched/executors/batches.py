@@ -33,7 +33,7 @@ PARTS = 8  # batches for each place, at least, into which what is left is cut
 GROWTH = 4  # times as many calls as in the batch before, at most: first calls may be the quickest
 
 
-class Batch(Generic[Call, Result]):
+class CallBatch(Generic[Call, Result]):
     """Calls of one function, which a worker runs one after another. It runs only in the pipesched that made it.
 
     They are pickled here and now: executors do it later, in a thread, while objects may change.
@@ -43,7 +43,7 @@ class Batch(Generic[Call, Result]):
         self.version, self.size = __version__, len(calls)
         self._pickled = dumps((function, calls))
 
-    def __call__(self) -> Answers[Result]:
+    def __call__(self) -> BatchResult[Result]:
         """Return the results, up to a call that raises something."""
         if self.version != __version__:
             versions = f"a worker has pipesched {__version__}, and this process {self.version}"
@@ -54,12 +54,12 @@ class Batch(Generic[Call, Result]):
             try:
                 results.append(function(call))
             except Exception as error:
-                return Answers(results, perf_counter() - began, error, format_exc())
-        return Answers(results, perf_counter() - began)
+                return BatchResult(results, perf_counter() - began, error, format_exc())
+        return BatchResult(results, perf_counter() - began)
 
 
 @dataclass(frozen=True)
-class Answers(Generic[Result]):
+class BatchResult(Generic[Result]):
     """The results of a batch, the seconds that it took, and what the call after the last result raised."""
 
     results: list[Result]
@@ -123,7 +123,7 @@ def map_batches(
         _cancel(flying)
 
 
-class Begun(Generic[Result]):
+class PendingCall(Generic[Result]):
     """One call, which an executor has begun; without one it begins when its result is asked for."""
 
     def __init__(
@@ -165,7 +165,7 @@ def map_as_done(
             yield from ((call, function(call)) for call in part)
         return
     batches = _Batches(executor, function, name)
-    flying: dict[Future[Answers[Result]], _Flying[Call, Result]] = {}
+    flying: dict[Future[BatchResult[Result]], _Flying[Call, Result]] = {}
     try:
         while True:
             while len(flying) < batches.most and (part := take(batches.size)):
@@ -187,7 +187,7 @@ class _Flying(Generic[Call, Result]):
     """A batch that was sent."""
 
     calls: Sequence[Call]
-    future: Future[Answers[Result]]
+    future: Future[BatchResult[Result]]
 
 
 def _cancel(flying: Iterable[_Flying[Any, Any]]) -> None:
@@ -213,9 +213,9 @@ class _Batches(Generic[Call, Result]):
 
     def send(self, calls: Sequence[Call]) -> _Flying[Call, Result]:
         """Send calls as a batch."""
-        return _Flying(calls, self.executor.submit(Batch(self.function, calls)))
+        return _Flying(calls, self.executor.submit(CallBatch(self.function, calls)))
 
-    def landed(self, sent: _Flying[Call, Result], clock: Clock | None = None) -> Answers[Result]:
+    def landed(self, sent: _Flying[Call, Result], clock: Clock | None = None) -> BatchResult[Result]:
         """Wait for a batch, and return what it brings.
 
         Raises WorkerDied, TimeIsUp, and ConfigError for workers of no use.

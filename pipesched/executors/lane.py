@@ -23,7 +23,7 @@ SOON = 0.5  # seconds: the thread of a broken pool asks for exit codes too, and 
 Events = SimpleQueue[Callable[[], None]]
 
 
-class Task:
+class PooledCall:
     """A call, and the future of its result."""
 
     def __init__(self, function: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
@@ -38,10 +38,10 @@ class Task:
 class Lane:
     """Tasks that wait for `workers` processes, and those that run there; `died` gets what ran when a worker died."""
 
-    def __init__(self, workers: int, events: Events, died: Callable[[Task, int], None]) -> None:
+    def __init__(self, workers: int, events: Events, died: Callable[[PooledCall, int], None]) -> None:
         self.workers, self.died, self._events = workers, died, events
-        self.waiting: deque[Task] = deque()
-        self.running: list[Task] = []
+        self.waiting: deque[PooledCall] = deque()
+        self.running: list[PooledCall] = []
         self._pool: _Pool | None = None
 
     @property
@@ -49,7 +49,7 @@ class Lane:
         """Whether there is nothing left to do."""
         return not self.waiting and not self.running
 
-    def add(self, task: Task) -> None:
+    def add(self, task: PooledCall) -> None:
         """Run a task as soon as a process is free."""
         self.waiting.append(task)
         self._go_on()
@@ -60,7 +60,7 @@ class Lane:
             if task.begin():
                 self._hand_over(task)
 
-    def _hand_over(self, task: Task) -> None:
+    def _hand_over(self, task: PooledCall) -> None:
         while True:
             pool = self._pool = self._pool or _Pool(self.workers)
             try:
@@ -71,7 +71,7 @@ class Lane:
         self.running.append(task)
         future.add_done_callback(lambda done: self._events.put(partial(self._settle, task, pool, done)))
 
-    def _settle(self, task: Task, pool: _Pool, done: Future[Any]) -> None:
+    def _settle(self, task: PooledCall, pool: _Pool, done: Future[Any]) -> None:
         """Hand on what became of a task."""
         self.running.remove(task)
         error = done.exception()

@@ -11,7 +11,7 @@ from threading import Lock, Thread
 from typing import Any
 
 from pipesched.errors import WorkerDied
-from pipesched.executors.lane import Events, Lane, Task
+from pipesched.executors.lane import Events, Lane, PooledCall
 from pipesched.executors.spec import cores
 
 LONGEST_END = 5.0  # seconds to wait for processes that were told to end
@@ -42,7 +42,7 @@ class LocalExecutor(Executor):
         return self._thread is not None
 
     def submit(self, fn: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Future[Any]:
-        task = Task(fn, args, kwargs)
+        task = PooledCall(fn, args, kwargs)
         with self._lock:
             if not self._is_open:
                 raise RuntimeError("cannot schedule new futures after shutdown")
@@ -81,7 +81,7 @@ class LocalExecutor(Executor):
         self._alone.close()
 
 
-def _give_up(task: Task, exit_code: int) -> None:
+def _give_up(task: PooledCall, exit_code: int) -> None:
     how = f"was killed by signal {-exit_code}" if exit_code < 0 else "ended"
     often = ", as happens when memory runs out" if exit_code == -KILLED else ""
     task.future.set_exception(WorkerDied(f"its process {how} twice{often}"))

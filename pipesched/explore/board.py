@@ -7,7 +7,7 @@ from typing import NamedTuple, Protocol
 
 from pipesched.core.idle_time import Gap
 from pipesched.core.reasons import NOTHING, TimedTasks
-from pipesched.explore.places import Limits, by_data, limits_of
+from pipesched.explore.places import PlaceLimits, by_data, limits_of
 
 LIVE = 20_000  # tasks up to which everything is timed again at every key
 
@@ -126,12 +126,12 @@ def rows_of(board: Board) -> Sequence[Sequence[int]]:
     return board.tasks.orders[: board.tasks.devices]
 
 
-def legal(board: Board, task: int) -> Limits:
+def legal(board: Board, task: int) -> PlaceLimits:
     """Return where a task may stand."""
     return limits_of(board.tasks, board.users, task)
 
 
-def refusal(board: Board, task: int, position: int, known: Limits | None = None) -> str:
+def refusal(board: Board, task: int, position: int, known: PlaceLimits | None = None) -> str:
     """Say why a task may not stand at a position; empty if it may. `known` are its limits, if they are known."""
     fixed = board.why_fixed(task)
     if fixed:

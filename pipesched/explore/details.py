@@ -17,7 +17,7 @@ from pipesched.render.marks import IDLE_MARKS
 MOST_INPUTS = 4
 
 
-class Line(NamedTuple):
+class DetailLine(NamedTuple):
     """A line of details: what it is about, and what it says."""
 
     about: str
@@ -50,10 +50,10 @@ def title(version: Version, *, unsaved: bool) -> list[str]:
     return parts
 
 
-def details(board: Board, task: int) -> Iterator[Line]:
+def details(board: Board, task: int) -> Iterator[DetailLine]:
     """Yield what is known of the selected task: its place, what it waits for, where it may stand, the gap before it."""
     if task == NOTHING:
-        yield Line("", "nothing is placed yet")
+        yield DetailLine("", "nothing is placed yet")
         return
     tasks = board.tasks
     row, position = place_of(board, task)
@@ -64,13 +64,13 @@ def details(board: Board, task: int) -> Iterator[Line]:
     if len(tasks.durations) <= LIVE:
         critical = "critical" if not tasks.slack[task] else f"slack {board.number(tasks.slack[task])}"
     more = f"  late by {board.number(late)}" if late else ""
-    yield Line(board.name(task), f"{board.row_name(row)} position {position}  {when}  {critical}{more}")
-    yield Line("waits for", _inputs(board, task))
-    yield Line("may stand at", _moves(board, task))
-    yield Line("gap before", gap_before(board, task))
+    yield DetailLine(board.name(task), f"{board.row_name(row)} position {position}  {when}  {critical}{more}")
+    yield DetailLine("waits for", _inputs(board, task))
+    yield DetailLine("may stand at", _moves(board, task))
+    yield DetailLine("gap before", gap_before(board, task))
     costs = board.what_costs_do(task)
     if costs:
-        yield Line("cost", costs)
+        yield DetailLine("cost", costs)
 
 
 def _inputs(board: Board, task: int) -> str:

@@ -17,7 +17,7 @@ from pipesched.explore.pipeline_board import PipelineBoard
 from pipesched.explore.state import State
 from pipesched.explore.viewport import Viewport
 from pipesched.render.cells import Line
-from pipesched.render.frame import WIDE, Layout, axis
+from pipesched.render.frame import WIDE, LineFrame, axis
 from pipesched.render.legend import Look, wrap
 from pipesched.render.palette import DIM, OVER
 from pipesched.render.rows import Run
@@ -44,7 +44,7 @@ SPACED = 3  # lines of a row with its marks and its memory
 LEAST_USED = 0.8  # of the width by equal columns for equal times; else time is spread over all of it
 
 
-class Screen(NamedTuple):
+class BoardScreen(NamedTuple):
     """What there is room for, and how it is drawn."""
 
     width: int
@@ -61,7 +61,7 @@ class Drop(NamedTuple):
     is_legal: bool
 
 
-class Drawing(NamedTuple):
+class BoardDrawing(NamedTuple):
     """Lines of cells; `rows` says of each line which row it shows (NOTHING: none)."""
 
     lines: Sequence[Line]
@@ -90,7 +90,7 @@ def first_tick(board: Board) -> int:
     return board.first if isinstance(board, PipelineBoard) else 0
 
 
-def draw(state: State, view: Viewport, screen: Screen, drop: Drop | None = None) -> Drawing:
+def draw(state: State, view: Viewport, screen: BoardScreen, drop: Drop | None = None) -> BoardDrawing:
     """Return the chart of the schedule under edit; the viewport follows the row that is selected.
 
     Kept schedules share its scale, which is that of the longest.
@@ -109,7 +109,7 @@ def draw(state: State, view: Viewport, screen: Screen, drop: Drop | None = None)
     scale = fit(view.window, painter.quantum(), columns)
     if scale.columns < LEAST_USED * columns:
         scale = TimeScale(view.window, columns)
-    layout = Layout(gutter, [scale], tail, screen.colour, screen.ascii_only)
+    layout = LineFrame(gutter, [scale], tail, screen.colour, screen.ascii_only)
     critical = frozenset(state.board.tasks.critical_path) if "critical" in state.shown else frozenset()
     painter.prepare(layout, critical if screen.colour else frozenset())
     marks = _Marks(state, scale, first, drop, columns=scale.columns)
@@ -201,10 +201,10 @@ class _Pen:
         self,
         state: State,
         painter: Painter,
-        layout: Layout,
+        layout: LineFrame,
         marks: _Marks,
         names: Sequence[str],
-        screen: Screen,
+        screen: BoardScreen,
         *,
         memory: bool,
     ) -> None:
@@ -212,7 +212,7 @@ class _Pen:
         self.names, self.screen, self.memory = names, screen, memory
         self.look = Look()
 
-    def drawn(self, view: Viewport, first: int) -> Drawing:
+    def drawn(self, view: Viewport, first: int) -> BoardDrawing:
         """Return the drawing."""
         selected = self.state.selected
         row = self.state.board.drawn_with(self.marks.tasks.machine[selected]) if selected != NOTHING else 0
@@ -245,7 +245,7 @@ class _Pen:
         lines += self._legend(self.screen.height - len(lines))
         del lines[self.screen.height :]
         wanted = AXIS + whole + len(bottom) + LEGEND
-        return Drawing(lines, rows, self.layout.gutter, self.layout.scale, first, wanted)
+        return BoardDrawing(lines, rows, self.layout.gutter, self.layout.scale, first, wanted)
 
     def _row(self, number: int, *, spaced: bool) -> list[Drawn]:
         layout, painter = self.layout, self.painter

@@ -15,8 +15,8 @@ from pipesched.pipeline.kinds import Resource
 from pipesched.pipeline.schedule import Schedule
 from pipesched.render.cells import Cells, ColourCells, LetterCells, Line
 from pipesched.render.fold import is_narrow
-from pipesched.render.frame import Layout
-from pipesched.render.legend import Item, Key, Look
+from pipesched.render.frame import LineFrame
+from pipesched.render.legend import Item, LegendKey, Look
 from pipesched.render.rows import Row, Run
 from pipesched.render.schedule_rows import device_row, lane_rows
 from pipesched.render.strip import full_scale, memory_strip, peak_text
@@ -46,7 +46,7 @@ class Painter(Protocol):
     def per_unit(self) -> int:
         """Return the ticks of a unit of time."""
 
-    def prepare(self, layout: Layout, critical: Set[int]) -> None:
+    def prepare(self, layout: LineFrame, critical: Set[int]) -> None:
         """Take the scale, and what stands on the critical path, before rows are drawn."""
 
     def row(self, number: int) -> Row:
@@ -87,7 +87,7 @@ class PipelinePainter:
         """Return the ticks of a unit of time."""
         return self.schedule.problem.ticks.per_unit
 
-    def prepare(self, layout: Layout, critical: Set[int]) -> None:
+    def prepare(self, layout: LineFrame, critical: Set[int]) -> None:
         """Take the scale, and what stands on the critical path, before rows are drawn."""
         self.layout = layout
         self.by_kind = is_narrow([self.schedule], layout.scales) and any(self.schedule.busy_ticks)
@@ -136,7 +136,7 @@ class PipelinePainter:
         """Yield the items of the legend."""
         if not any(self.schedule.busy_ticks):
             return iter(())
-        return Key([self.schedule], self.layout, memory=memory, by_kind=self.by_kind).items(look)
+        return LegendKey([self.schedule], self.layout, memory=memory, by_kind=self.by_kind).items(look)
 
 
 class UnitPainter:
@@ -158,7 +158,7 @@ class UnitPainter:
         """Return one: times are cycles."""
         return 1
 
-    def prepare(self, layout: Layout, critical: Set[int]) -> None:
+    def prepare(self, layout: LineFrame, critical: Set[int]) -> None:
         """Take the scale, and what stands on the critical path, before rows are drawn."""
         self.layout = layout
         self.chart = UnitChart(self.board.schedule, ascii_only=layout.ascii_only, marked=critical)

@@ -12,7 +12,7 @@ from typing import NamedTuple
 from pipesched.core.reasons import NOTHING, TimedTasks
 
 
-class Limits(NamedTuple):
+class PlaceLimits(NamedTuple):
     """The first and the last position of a task, and the chains of tasks that set them.
 
     `behind` leads from the last task of its machine that reaches it to the task itself, `before` from the task to the
@@ -57,7 +57,7 @@ def users_of(tasks: TimedTasks) -> list[list[int]]:
     return users
 
 
-def limits_of(tasks: TimedTasks, users: Sequence[Sequence[int]], task: int) -> Limits:
+def limits_of(tasks: TimedTasks, users: Sequence[Sequence[int]], task: int) -> PlaceLimits:
     """Return where a task may stand: behind what reaches it, before what it reaches, whatever memory says.
 
     `users` are those of `users_of`; tasks in no order wait for nobody here.
@@ -69,17 +69,17 @@ def limits_of(tasks: TimedTasks, users: Sequence[Sequence[int]], task: int) -> L
     before = _before(tasks, users, task, followers.of)
     first = order.index(behind[0]) + 1 if behind else 0
     last = order.index(before[-1]) - 1 if before else len(order) - 1
-    return Limits(first, last, behind, before)
+    return PlaceLimits(first, last, behind, before)
 
 
-def by_data(tasks: TimedTasks, users: Sequence[Sequence[int]], task: int) -> Limits:
+def by_data(tasks: TimedTasks, users: Sequence[Sequence[int]], task: int) -> PlaceLimits:
     """Return the same as far as data alone says it, whatever the orders of the other machines."""
     order = tasks.orders[tasks.machine[task]]
     behind = _behind(tasks, task, lambda u: (arc.before for arc in tasks.inputs[u]))
     before = _before(tasks, users, task, lambda u: iter(users[u]))
     first = order.index(behind[0]) + 1 if behind else 0
     last = order.index(before[-1]) - 1 if before else len(order) - 1
-    return Limits(first, last, behind, before)
+    return PlaceLimits(first, last, behind, before)
 
 
 Onward = Callable[[int], Iterator[int]]

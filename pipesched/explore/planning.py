@@ -29,7 +29,7 @@ class Choice(NamedTuple):
     note: str
 
 
-class Field(NamedTuple):
+class FormField(NamedTuple):
     """A parameter: its name, its label, and its value as text."""
 
     name: str
@@ -65,7 +65,7 @@ class Planner(Protocol):
     def choices(self) -> Sequence[Choice]:
         """Return the algorithms."""
 
-    def fields(self, board: Board, parameters: Mapping[str, str]) -> Sequence[Field]:
+    def fields(self, board: Board, parameters: Mapping[str, str]) -> Sequence[FormField]:
         """Return the parameters of a board, which texts of `parameters` led to."""
 
     def plan(self, algorithm: str | None, parameters: Mapping[str, str]) -> Planned:
@@ -105,22 +105,22 @@ class PipelinePlanner:
             self._stated = ({**parameters}, self._state(parameters))
         return self._stated[1]
 
-    def fields(self, board: Board, parameters: Mapping[str, str]) -> Sequence[Field]:
+    def fields(self, board: Board, parameters: Mapping[str, str]) -> Sequence[FormField]:
         """Return sizes, budget and costs of the problem."""
         problem = self._problem(board, parameters)
         costs, memory = problem.costs, problem.memory
         halves = [("backward_input", "backward for input"), ("backward_weight", "backward for weights")]
         fields = [
-            Field("microbatches", "microbatches", str(problem.microbatches)),
-            Field("stages", "stages", str(problem.stages)),
-            Field("budget", "memory budget", "" if memory.budget is None else _text(memory.budget)),
-            Field("p2p", "p2p", _text(costs.p2p) or "0"),
-            Field("forward", "forward", _text(costs.forward)),
+            FormField("microbatches", "microbatches", str(problem.microbatches)),
+            FormField("stages", "stages", str(problem.stages)),
+            FormField("budget", "memory budget", "" if memory.budget is None else _text(memory.budget)),
+            FormField("p2p", "p2p", _text(costs.p2p) or "0"),
+            FormField("forward", "forward", _text(costs.forward)),
         ]
         if costs.split:
-            fields += [Field(key, label, _text(getattr(costs, key))) for key, label in halves]
+            fields += [FormField(key, label, _text(getattr(costs, key))) for key, label in halves]
         else:
-            fields.append(Field("backward", "backward", _text(costs.backward)))
+            fields.append(FormField("backward", "backward", _text(costs.backward)))
         return fields
 
     def plan(self, algorithm: str | None, parameters: Mapping[str, str]) -> Planned:

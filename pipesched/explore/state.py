@@ -14,10 +14,10 @@ from pipesched.core.reasons import NOTHING
 from pipesched.errors import ConfigError, Deadlock, InvalidSchedule, NoSchedule
 from pipesched.explore.board import LIVE, Board, legal, place_of, refusal
 from pipesched.explore.details import change, pause_reasons
-from pipesched.explore.places import Limits
-from pipesched.explore.planning import Field, Move, Planned, Planner
+from pipesched.explore.places import PlaceLimits
+from pipesched.explore.planning import FormField, Move, Planned, Planner
 from pipesched.explore.selection_moves import Pause, across, along, next_pause, pause_by_size
-from pipesched.explore.sheet import Sheet, Version, edited, loaded
+from pipesched.explore.sheet import EditHistory, Version, edited, loaded
 
 ALGORITHM = "algorithm"  # the name of the line beside the chart that is no parameter
 MOST_NAMED = 4  # algorithms, where a name is not known
@@ -30,15 +30,15 @@ class State:
 
     def __init__(self, version: Version, planner: Planner) -> None:
         self.planner = planner
-        self.sheets = [Sheet(version)]
+        self.sheets = [EditHistory(version)]
         self.sheets[0].settle("0F0")
         self.current = 0
         self.shown: set[str] = set()
         self.message = "late times of the file stay until the first edit" if version.board.is_late else ""
-        self._limits: tuple[Board, int, Limits] | None = None
+        self._limits: tuple[Board, int, PlaceLimits] | None = None
 
     @property
-    def sheet(self) -> Sheet:
+    def sheet(self) -> EditHistory:
         """The schedule that keys act on."""
         return self.sheets[self.current]
 
@@ -63,7 +63,7 @@ class State:
         return any(sheet.is_unsaved for sheet in self.sheets)
 
     @property
-    def limits(self) -> Limits | None:
+    def limits(self) -> PlaceLimits | None:
         """Where the selected task may stand; None for none, and for one that cannot be moved."""
         task = self.selected
         if task == NOTHING or self.board.why_fixed(task):
@@ -73,7 +73,7 @@ class State:
         return self._limits[2]
 
     @property
-    def fields(self) -> Sequence[Field]:
+    def fields(self) -> Sequence[FormField]:
         """The parameters of the schedule."""
         return self.planner.fields(self.board, dict(self.sheet.version.parameters))
 

@@ -20,7 +20,7 @@ from pipesched.documents.json_text import dump
 from pipesched.errors import ConfigError
 from pipesched.explore.board import Amounts, Board, names_by_text
 from pipesched.explore.places import users_of
-from pipesched.explore.planning import SECONDS, Choice, Field, Move, Planned, Tell
+from pipesched.explore.planning import SECONDS, Choice, FormField, Move, Planned, Tell
 from pipesched.file_formats.files import refuse_existing, write_file
 from pipesched.file_formats.registry import format_of
 from pipesched.hls.explain import timed_units
@@ -245,10 +245,10 @@ class UnitPlanner:
         """Return every priority with every tie."""
         return [Choice(f"{priority}/{tie}", "list scheduler") for priority in PRIORITIES for tie in TIES]
 
-    def fields(self, board: Board, parameters: Mapping[str, str]) -> Sequence[Field]:
+    def fields(self, board: Board, parameters: Mapping[str, str]) -> Sequence[FormField]:
         """Return how many units each class has."""
         assert isinstance(board, UnitBoard)
-        return [Field(unit.name, f"{unit.name} units", str(unit.count)) for unit in board.schedule.units]
+        return [FormField(unit.name, f"{unit.name} units", str(unit.count)) for unit in board.schedule.units]
 
     def plan(self, algorithm: str | None, parameters: Mapping[str, str]) -> Planned:
         """Plan anew. Raises ConfigError."""

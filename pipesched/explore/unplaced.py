@@ -11,7 +11,7 @@ from pipesched.explore.state import State
 MOST_MIRRORED = 2_000  # letters of the line that mirrors the orders as code
 
 
-class Pool:
+class Unplaced:
     """The operations that are not placed yet, beside the state of those that are.
 
     `chosen` is the one that Enter places.

@@ -15,16 +15,16 @@ EARLIER = re.compile(r"(?<![\w.])([^\W\d]\w*)([ \t]*@[ \t]*([0-9]{1,9}))(?![\w.]
 Position = tuple[int, int]  # the line (from 1) and the column in bytes (from 0), as nodes of Python's parser have them
 
 
-class Earlier(NamedTuple):
+class WrittenDelay(NamedTuple):
     """What stands behind a name: that it is `distance` iterations back, in so many letters."""
 
     distance: int
     letters: int
 
 
-def rewrite(lines: list[str]) -> tuple[str, dict[Position, Earlier]]:
+def rewrite(lines: list[str]) -> tuple[str, dict[Position, WrittenDelay]]:
     """Return the text of a program for Python's parser, and where in it a name is that of an earlier iteration."""
-    found: dict[Position, Earlier] = {}
+    found: dict[Position, WrittenDelay] = {}
     rewritten = []
     for number, line in enumerate(lines, 1):
         parts, done = [], 0
@@ -32,7 +32,7 @@ def rewrite(lines: list[str]) -> tuple[str, dict[Position, Earlier]]:
             name, suffix, digits = match.groups()
             if iskeyword(name):
                 continue
-            found[number, len(line[: match.start()].encode())] = Earlier(int(digits), len(suffix))
+            found[number, len(line[: match.start()].encode())] = WrittenDelay(int(digits), len(suffix))
             parts += [line[done : match.end(1)], "_" * (len(suffix) - len(digits)), digits]
             done = match.end()
         rewritten.append("".join([*parts, line[done:]]))

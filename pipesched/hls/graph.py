@@ -47,7 +47,7 @@ class Delay(NamedTuple):
     distance: int
 
 
-class Mark(NamedTuple):
+class SourcePosition(NamedTuple):
     """A position in a program: its name, the line (from 1) and the column (from 0), and the text of the line."""
 
     program: str
@@ -77,7 +77,7 @@ class DataflowGraph:
     operations: tuple[Operation, ...]
     dependences: tuple[Dependence, ...] = ()
     name: str = ""
-    marks: tuple[Mark, ...] = ()  # where a program has each operation
+    marks: tuple[SourcePosition, ...] = ()  # where a program has each operation
     delays: tuple[Delay, ...] = ()  # of inputs
 
     def __post_init__(self) -> None:
@@ -95,7 +95,12 @@ class DataflowGraph:
 
     def _require_types(self) -> None:
         require_text(self.name, "name")
-        for key, kind in (("operations", Operation), ("dependences", Dependence), ("marks", Mark), ("delays", Delay)):
+        for key, kind in (
+            ("operations", Operation),
+            ("dependences", Dependence),
+            ("marks", SourcePosition),
+            ("delays", Delay),
+        ):
             object.__setattr__(self, key, tuple(require_sequence(getattr(self, key), key)))
             for entry, value in enumerate(getattr(self, key)):
                 if not isinstance(value, kind):

@@ -12,8 +12,8 @@ from collections.abc import Iterator
 from typing import NamedTuple, NoReturn
 
 from pipesched.checks import require_flag, require_text
-from pipesched.hls.delays import MOST_ITERATIONS, Earlier, rewrite
-from pipesched.hls.graph import DataflowGraph, Delay, Dependence, GraphError, Mark, Operation
+from pipesched.hls.delays import MOST_ITERATIONS, WrittenDelay, rewrite
+from pipesched.hls.graph import DataflowGraph, Delay, Dependence, GraphError, Operation, SourcePosition
 
 TYPES: dict[type[ast.AST], tuple[str, str]] = {  # operator -> (type of the operation, its sign)
     ast.Add: ("add", "+"),
@@ -56,7 +56,7 @@ class Result(NamedTuple):
     distance: int = 0
 
 
-class Input(NamedTuple):
+class ProgramInput(NamedTuple):
     """What a name stands for: an input of the program, `distance` iterations ago."""
 
     name: str
@@ -70,7 +70,7 @@ class Fed(NamedTuple):
     distance: int = 1
 
 
-Value = Result | Input | Fed | None  # None: a constant
+Value = Result | ProgramInput | Fed | None  # None: a constant
 
 
 def parse_program(text: str, name: str = "expression", *, loop: bool = False) -> DataflowGraph:
@@ -82,24 +82,24 @@ def parse_program(text: str, name: str = "expression", *, loop: bool = False) ->
     require_text(text, "text")
     require_text(name, "name")
     require_flag(loop, "loop")
-    reader = _Reader(text, name, loop)
+    reader = _ProgramReader(text, name, loop)
     for statement in reader.statements():
         reader.run(statement)
     return reader.graph()
 
 
-class _Reader:
+class _ProgramReader:
     """A program while it is read: the operations so far, and the value of each name."""
 
     def __init__(self, text: str, name: str, loop: bool) -> None:
         self.name, self.loop = name, loop
         self.lines = text.replace("\r\n", "\n").replace("\r", "\n").split("\n")  # as Python's parser counts them
-        self.earlier: dict[tuple[int, int], Earlier] = {}
+        self.earlier: dict[tuple[int, int], WrittenDelay] = {}
         self.values: dict[str, Value] = {}
         self.assigned: dict[str, ast.Name] = {}  # the first assignment of each name
         self.operations: list[Operation] = []
         self.operands: list[tuple[Value, ...]] = []
-        self.marks: list[Mark] = []
+        self.marks: list[SourcePosition] = []
         self.names: set[str] = set()
 
     def statements(self) -> list[ast.stmt]:
@@ -110,7 +110,7 @@ class _Reader:
         except SyntaxError as error:
             line, column = error.lineno or 1, max((error.offset or 1) - 1, 0)
             text = self.lines[line - 1] if line <= len(self.lines) else ""
-            raise Mark(self.name, line, min(column, len(text)), text).error(error.msg, "text") from None
+            raise SourcePosition(self.name, line, min(column, len(text)), text).error(error.msg, "text") from None
         except (ValueError, RecursionError, MemoryError):  # a NUL byte, or thousands of parentheses
             raise GraphError(f"{self.name}: cannot be parsed: binary, or nested too deeply", "text") from None
         for statement in body:
@@ -154,7 +154,7 @@ class _Reader:
                 values[node] = self._operation(node, operands, names if node is root else [])
         return values[root]
 
-    def _earlier(self, node: ast.Name) -> Earlier | None:
+    def _earlier(self, node: ast.Name) -> WrittenDelay | None:
         """Return how far back a name stands for its value; None for the name itself."""
         return self.earlier.get((node.lineno, node.col_offset))
 
@@ -165,7 +165,7 @@ class _Reader:
         if node.id in self.values:
             return self.values[node.id]
         if node.id not in self.assigned:
-            return Input(node.id)
+            return ProgramInput(node.id)
         if not self.loop:
             line = self.assigned[node.id].lineno
             self._refuse(
@@ -184,7 +184,7 @@ class _Reader:
             self._refuse(node, f"{text!r} must be a value of {limits} earlier; the nearest is {nearest!r}")
         if not self.loop:
             self._refuse(node, f"{text!r}, a value of an earlier iteration, needs a loop (`pipeline`)")
-        return Fed(name, distance) if name in self.assigned else Input(name, distance)
+        return Fed(name, distance) if name in self.assigned else ProgramInput(name, distance)
 
     def _operation(self, node: ast.AST, operands: tuple[Value, ...], names: list[str]) -> Result:
         operator, column = self._operator(node)
@@ -231,11 +231,11 @@ class _Reader:
         lines[0] = lines[0][_column(node) :]
         return " ".join(" ".join(line.decode().partition("#")[0] for line in lines).split())
 
-    def _mark(self, node: ast.AST, column: int | None = None) -> Mark:
+    def _mark(self, node: ast.AST, column: int | None = None) -> SourcePosition:
         line: int = getattr(node, "lineno", 1)
         text = self.lines[line - 1] if line <= len(self.lines) else ""
         offset = _column(node) if column is None else column
-        return Mark(self.name, line, len(text.encode()[:offset].decode(errors="ignore")), text)
+        return SourcePosition(self.name, line, len(text.encode()[:offset].decode(errors="ignore")), text)
 
     def _refuse(self, node: ast.AST, what: str, column: int | None = None) -> NoReturn:
         raise self._mark(node, column).error(what, "text")
@@ -259,7 +259,7 @@ class _Reader:
             tuple(self.operations), tuple(dependences), self.name, tuple(self.marks), delays=tuple(delays)
         )
 
-    def _settled(self, value: Value) -> Result | Input | None:
+    def _settled(self, value: Value) -> Result | ProgramInput | None:
         """Return the operation or the input behind a value; follow what is fed back through copies: `x1 = x`."""
         distance, seen = 0, set()
         while isinstance(value, Fed):

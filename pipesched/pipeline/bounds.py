@@ -23,7 +23,7 @@ from pipesched.pipeline.problem import Problem
 from pipesched.pipeline.quantities import in_units
 from pipesched.pipeline.schedule import Schedule
 from pipesched.pipeline.shortest_stays import sharing_lanes, shortest
-from pipesched.pipeline.stays import Chunk, Window
+from pipesched.pipeline.stays import DeviceStays, StayChunk
 
 
 @dataclass(frozen=True)
@@ -107,7 +107,7 @@ def alone_bounds(problem: Problem, letters: str, *, paired: bool, least: int) ->
     return stay_bounds(single.windows(alone=True), problem, least, single.quantum)
 
 
-def windows(problem: Problem, letters: str, *, alone: bool) -> list[Window]:
+def windows(problem: Problem, letters: str, *, alone: bool) -> list[DeviceStays]:
     """Return what each device may keep, offload and recompute, for schedules of these kinds without pairs.
 
     With `alone` lengths are those of a device's own time (see Window).
@@ -115,7 +115,7 @@ def windows(problem: Problem, letters: str, *, alone: bool) -> list[Window]:
     return _Single(problem, letters, paired=False).windows(alone=alone)
 
 
-def stay_bounds(views: Sequence[Window], problem: Problem, least: int, quantum: int) -> Iterator[Bound]:
+def stay_bounds(views: Sequence[DeviceStays], problem: Problem, least: int, quantum: int) -> Iterator[Bound]:
     """Yield bounds above `least` ticks by the stays of activations on each device, in multiples of `quantum`."""
     for group in sharing_lanes(views, problem):
         least, known = shortest(group, least, quantum), least
@@ -123,7 +123,7 @@ def stay_bounds(views: Sequence[Window], problem: Problem, least: int, quantum: 
             yield Bound(least, _stays_in_words(group))
 
 
-def _stays_in_words(group: Sequence[Window]) -> str:
+def _stays_in_words(group: Sequence[DeviceStays]) -> str:
     """Say what bounds a group of devices."""
     names = " and ".join(str(window.device) for window in group)
     what = "residences and lanes" if group[0].allowed.offload else "residences"
@@ -224,16 +224,16 @@ class _Single:
         """Return the devices of a stage, and how many microbatches run it there."""
         return self.placement.copies(stage, self.problem.microbatches)
 
-    def windows(self, *, alone: bool = False) -> list[Window]:
+    def windows(self, *, alone: bool = False) -> list[DeviceStays]:
         """Return what each device with a limit may keep, offload and recompute."""
         limits = self.problem.capacity_grains
         return [
-            Window(device, tuple(self._chunks(device)), limit, self.allowed, alone, self.paired)
+            DeviceStays(device, tuple(self._chunks(device)), limit, self.allowed, alone, self.paired)
             for device, limit in enumerate(limits)
             if limit
         ]
 
-    def _chunks(self, device: int) -> Iterator[Chunk]:
+    def _chunks(self, device: int) -> Iterator[StayChunk]:
         """Yield the stages of a device, with the least times that they take."""
         graph, index, grains, ticks = self.path_graph, self.index, self._grains, self.problem.ticks
         before, after = self._ends
@@ -242,7 +242,7 @@ class _Single:
             count = sum(count for copy, count in self._copies(stage) if copy == device)
             forward, gradient, last = (index.row(kind, stage)[0] for kind in ("F", index.gradient, index.last))
             is_split = last != gradient
-            yield Chunk(
+            yield StayChunk(
                 stage=stage,
                 microbatches=count,
                 head=before[forward],

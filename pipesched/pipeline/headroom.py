@@ -10,7 +10,7 @@ from pipesched.pipeline.ops import OpIndex
 from pipesched.pipeline.problem import Problem
 
 
-def least_room(problem: Problem, device: int, index: OpIndex) -> int:
+def least_headroom(problem: Problem, device: int, index: OpIndex) -> int:
     """Return the grains that at least are free on a device whenever it starts an F: what the next I there takes.
 
     Nothing, where I and W take no time at all: then it is there and gone within an instant.
@@ -23,7 +23,7 @@ def least_room(problem: Problem, device: int, index: OpIndex) -> int:
     return min((caught[stage] if takes_time[stage] else 0 for stage in stages), default=0)
 
 
-def forward_rooms(problem: Problem, index: OpIndex) -> list[int]:
+def forward_headrooms(problem: Problem, index: OpIndex) -> list[int]:
     """Return for each operation the grains that are to stay free beside what it takes: with F, what any I there takes.
 
     Empty where no I takes memory.

@@ -10,7 +10,7 @@ from pipesched.pipeline.problem import Problem
 from pipesched.pipeline.quantities import in_units
 
 
-def activation_floor(problem: Problem, device: int, allowed: Allowed = KEEP_ONLY) -> int:
+def least_capacity(problem: Problem, device: int, allowed: Allowed = KEEP_ONLY) -> int:
     """Return the activation memory, in grains, that a device needs for any order at all.
 
     The stage that runs needs its whole activation, and with a split backward what its I takes beside it, while the
@@ -50,11 +50,11 @@ def _held(problem: Problem, allowed: Allowed) -> Sequence[int]:
     return problem.grains.checkpointed if allowed.recompute else problem.grains.activation
 
 
-def require_floor(problem: Problem, allowed: Allowed = KEEP_ONLY) -> None:
+def require_least_capacity(problem: Problem, allowed: Allowed = KEEP_ONLY) -> None:
     """Raise NoSchedule, with changes that would help, when a device's capacity is below its floor."""
     scale, unit = problem.grains.per_unit, problem.memory.unit
     for device, capacity in enumerate(problem.capacity_grains):
-        floor = activation_floor(problem, device, allowed)
+        floor = least_capacity(problem, device, allowed)
         if capacity is None or capacity >= floor:
             continue
         static = problem.static_grains(device)
@@ -86,5 +86,5 @@ def _actions_that_fit(problem: Problem, device: int, capacity: int) -> Iterator[
     if problem.costs.offload is not None:
         actions.append(("offload", Allowed(offload=True)))
     for name, allowed in actions:
-        if activation_floor(problem, device, allowed) <= capacity:
+        if least_capacity(problem, device, allowed) <= capacity:
             yield f"solve with `{name}`"

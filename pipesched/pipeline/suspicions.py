@@ -10,7 +10,7 @@ from pipesched.pipeline.quantities import plain, to_fraction
 from pipesched.pipeline.schedule import Schedule
 
 
-def doubts(problem: Problem) -> Iterator[str]:
+def suspicions(problem: Problem) -> Iterator[str]:
     """Yield a sentence for each value that is legal and unlikely: a latency above every forward, say."""
     latency, forward = max(problem.costs.p2p, default=0), max(problem.costs.forward)
     if forward and latency > forward:

@@ -8,7 +8,7 @@ from rich.text import Text
 
 from pipesched.pipeline.quantities import to_fraction
 from pipesched.render.comparison import grid
-from pipesched.render.scatter import Point, Scatter
+from pipesched.render.scatter import PlotPoint, Scatter
 from pipesched.render.summary import GOOD
 from pipesched.render.timescale import number
 from pipesched.results.frontier import Frontier
@@ -27,7 +27,7 @@ def _plot(frontier: Frontier, ascii_only: bool) -> Scatter:
     time, memory = (f" ({unit})" if unit else "" for unit in (frontier.time_unit, frontier.memory_unit))
     corners = [(to_fraction(point.budget), to_fraction(point.value)) for point in frontier]
     drawn = [
-        Point(x, y, PROVED if point.status == Status.OPTIMAL else OPEN)
+        PlotPoint(x, y, PROVED if point.status == Status.OPTIMAL else OPEN)
         for point, (x, y) in zip(frontier, corners, strict=True)
     ]
     return Scatter(

@@ -22,7 +22,7 @@ FEW = 4
 BOLD = Style(bold=True)
 
 
-class Glyphs(NamedTuple):
+class HistogramGlyphs(NamedTuple):
     """The characters of a histogram: parts of a bar from nothing to a full cell, and those of the axis."""
 
     bars: str
@@ -31,8 +31,8 @@ class Glyphs(NamedTuple):
     mark: str
 
 
-UNICODE = Glyphs(" ▁▂▃▄▅▆▇█", "─", "┬", "▲")
-ASCII = Glyphs(" .:#", "-", "+", "^")
+UNICODE = HistogramGlyphs(" ▁▂▃▄▅▆▇█", "─", "┬", "▲")
+ASCII = HistogramGlyphs(" .:#", "-", "+", "^")
 
 
 class Histograms:
@@ -57,7 +57,7 @@ class Histograms:
             yield from Segment.adjust_line_length(line, options.max_width, pad=False)
             yield Segment.line()
 
-    def _lines(self, width: int, glyphs: Glyphs) -> Iterator[Line]:
+    def _lines(self, width: int, glyphs: HistogramGlyphs) -> Iterator[Line]:
         ruler = _ruler(self.rows, width)
         widest = max(len(label) for _, label in ruler.ticks(width // 4 + 1)) if width > 8 else 1
         ticks = ruler.ticks(widest + 3)

@@ -10,7 +10,7 @@ from pipesched.pipeline.kinds import KINDS
 from pipesched.pipeline.quantities import in_units
 from pipesched.pipeline.schedule import Schedule
 from pipesched.render.cells import ASCII_SHADES, SHADES, Line, chunk_of_stage
-from pipesched.render.frame import Layout
+from pipesched.render.frame import LineFrame
 from pipesched.render.palette import DIM, HUES, OVER, PAIR_STYLE, fill, ink, mixed
 from pipesched.render.rows import Row, Run
 from pipesched.render.strip import full_scale
@@ -37,10 +37,10 @@ class Look:
         self.hidden += row.hidden(runs, *scales)
 
 
-class Key:
+class LegendKey:
     """The legend of the charts of `schedules`, which are drawn on one scale."""
 
-    def __init__(self, schedules: Sequence[Schedule], layout: Layout, *, memory: bool, by_kind: bool) -> None:
+    def __init__(self, schedules: Sequence[Schedule], layout: LineFrame, *, memory: bool, by_kind: bool) -> None:
         self.schedules, self.scale, self.memory, self.by_kind = schedules, layout.scale, memory, by_kind
         self.colour, self.ascii_only = layout.colour, layout.ascii_only
         self.kinds = [kind for kind in KINDS if any(_occurs(kind, schedule) for schedule in schedules)]

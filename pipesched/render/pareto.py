@@ -13,18 +13,18 @@ from rich.text import Text
 from pipesched.pipeline.quantities import plain, to_fraction
 from pipesched.render.comparison import refusals
 from pipesched.render.palette import DIM, OVER
-from pipesched.render.scatter import Point, Scatter, Wall
+from pipesched.render.scatter import PlotPoint, Scatter, Wall
 from pipesched.render.summary import BAD
 from pipesched.render.timescale import number
 from pipesched.results.comparison import Comparison
-from pipesched.results.pareto import Standing
+from pipesched.results.pareto import ParetoPoint
 
 BOLD = Style(bold=True)
 MEANING = "peak memory: {} of the device that holds most; dominated: another is no worse in both, better in one"
 
 
 def pareto(
-    standings: Sequence[Standing], comparison: Comparison, *, ascii_only: bool = False, narrow: bool = False
+    standings: Sequence[ParetoPoint], comparison: Comparison, *, ascii_only: bool = False, narrow: bool = False
 ) -> Group:
     """Return the plot, a row for each schedule, and why others do not apply; a `narrow` table leaves the bubble out."""
     refused = refusals(comparison)
@@ -36,7 +36,7 @@ def pareto(
     return Group(*parts, Text(MEANING.format(held), style="dim"), *refused)
 
 
-def plot(standings: Sequence[Standing], *, ascii_only: bool = False) -> Scatter:
+def plot(standings: Sequence[ParetoPoint], *, ascii_only: bool = False) -> Scatter:
     """Return a plot of the schedules; in a cell that several share, one that none dominates is drawn.
 
     The line joins those of them that fit the budget. More than twice the least makespan is off the scale.
@@ -46,7 +46,7 @@ def plot(standings: Sequence[Standing], *, ascii_only: bool = False) -> Scatter:
     marked = sorted(zip(standings, marks(standings), strict=True), key=lambda pair: pair[0].dominated_by is not None)
     undominated = [standing for standing in standings if standing.fits and standing.dominated_by is None]
     return Scatter(
-        [Point(standing.memory, standing.makespan, mark, _style(standing)) for standing, mark in marked],
+        [PlotPoint(standing.memory, standing.makespan, mark, _style(standing)) for standing, mark in marked],
         x_title=f"peak memory of the largest device{memory}",
         y_title=f"makespan{time}",
         steps=sorted({(standing.memory, standing.makespan) for standing in undominated}),
@@ -56,7 +56,7 @@ def plot(standings: Sequence[Standing], *, ascii_only: bool = False) -> Scatter:
     )
 
 
-def marks(standings: Sequence[Standing]) -> list[str]:
+def marks(standings: Sequence[ParetoPoint]) -> list[str]:
     """Return a mark for each schedule: a letter, a capital if none dominates it; after z digits, and then #."""
     letters = [*ascii_lowercase, *digits]
     letters += ["#"] * (len(standings) - len(letters))
@@ -66,13 +66,13 @@ def marks(standings: Sequence[Standing]) -> list[str]:
     ]
 
 
-def _style(standing: Standing) -> Style:
+def _style(standing: ParetoPoint) -> Style:
     if not standing.fits:
         return OVER
     return BOLD if standing.dominated_by is None else DIM
 
 
-def _walls(standings: Sequence[Standing]) -> list[Wall]:
+def _walls(standings: Sequence[ParetoPoint]) -> list[Wall]:
     """Return the budget; where it differs by device, the least and the most of it."""
     problem = standings[0].outcome.schedule.problem
     limits = problem.memory.budget
@@ -83,7 +83,7 @@ def _walls(standings: Sequence[Standing]) -> list[Wall]:
     return [Wall(to_fraction(limit), f"{which}budget {number(plain(limit))} {unit}".rstrip()) for which, limit in ends]
 
 
-def _table(standings: Sequence[Standing], *, narrow: bool) -> Table:
+def _table(standings: Sequence[ParetoPoint], *, narrow: bool) -> Table:
     table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style="dim")
     table.add_column("", no_wrap=True)
     table.add_column("\nalgorithm", overflow="fold", min_width=11)
@@ -99,7 +99,7 @@ def _table(standings: Sequence[Standing], *, narrow: bool) -> Table:
     return table
 
 
-def _cells(standing: Standing, best: Standing) -> tuple[str, str, str, Text]:
+def _cells(standing: ParetoPoint, best: ParetoPoint) -> tuple[str, str, str, Text]:
     apart = float(standing.makespan / best.makespan - 1) if best.makespan else 0.0
     behind = "best" if standing.fits and standing.makespan == best.makespan else f"{apart:+.1%}"
     peak = number(plain(standing.memory))
@@ -107,7 +107,7 @@ def _cells(standing: Standing, best: Standing) -> tuple[str, str, str, Text]:
     return number(plain(standing.makespan)), behind, f"{standing.outcome.schedule.bubble:.1%}", memory
 
 
-def _words(standing: Standing, letters: Sequence[str]) -> str:
+def _words(standing: ParetoPoint, letters: Sequence[str]) -> str:
     if standing.dominated_by is not None:
         return f"dominated by {letters[standing.dominated_by]}"
     return "frontier" if standing.fits else "over budget"

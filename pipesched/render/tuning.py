@@ -12,7 +12,7 @@ from pipesched.render.comparison import GAP, grid
 from pipesched.render.space_points import PointsTable
 from pipesched.render.summary import BAD
 from pipesched.tuning.point import Layout
-from pipesched.tuning.result import Doubt, Part, Tuning, Wish
+from pipesched.tuning.result import Doubt, OverMemory, TimeShare, Tuning
 
 REASONS = {  # why points are not simulated -> what is said of them
     "divisibility": "do not divide",
@@ -101,9 +101,9 @@ def _wishes(tuning: Tuning) -> Iterator[RenderableType]:
         yield _item(f"{named(wish.layout, wish.algorithm)}: {_too_much(wish.over)}; {most}")
 
 
-def _told_once(wishes: Sequence[Wish]) -> list[Wish]:
+def _told_once(wishes: Sequence[OverMemory]) -> list[OverMemory]:
     """Return the wishes without those that say of other chunks the same as one before."""
-    first: dict[object, Wish] = {}
+    first: dict[object, OverMemory] = {}
     for wish in wishes:
         first.setdefault((wish.layout._replace(chunks=1), wish.algorithm, wish.over, wish.most), wish)
     return [*first.values()]
@@ -173,7 +173,7 @@ def _percent(share: float) -> str:
 class Bars:
     """A row for each part of a whole: its name, its share, and where there is room a bar."""
 
-    def __init__(self, parts: Sequence[Part], *, ascii_only: bool = False) -> None:
+    def __init__(self, parts: Sequence[TimeShare], *, ascii_only: bool = False) -> None:
         self.parts, self.ascii_only = parts, ascii_only
 
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:

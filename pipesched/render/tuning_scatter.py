@@ -11,7 +11,7 @@ from rich.style import Style
 from rich.text import Text
 
 from pipesched.render.palette import DIM
-from pipesched.render.scatter import Path, Point, Scatter, Wall
+from pipesched.render.scatter import Path, PlotPoint, Scatter, Wall
 from pipesched.render.space_points import PointsTable
 from pipesched.render.tuning import head, tuning_view
 from pipesched.tuning.result import Tuning
@@ -50,8 +50,8 @@ def speed_against_memory(tuning: Tuning, *, ascii_only: bool = False) -> Scatter
     walls = [Wall(Fraction(tuning.capacity), f"{tuning.capacity:g} GB of a GPU")] if tuning.capacity else []
     return Scatter(
         [
-            *(Point(t.memory, t.rate, mark, BOLD) for t, mark in zip(points, marks(len(points)), strict=True)),
-            *(Point(t.memory, t.rate, OTHER, DIM) for t in others),
+            *(PlotPoint(t.memory, t.rate, mark, BOLD) for t, mark in zip(points, marks(len(points)), strict=True)),
+            *(PlotPoint(t.memory, t.rate, OTHER, DIM) for t in others),
         ],
         x_title="GB of the fullest device",
         y_title="tokens/s/GPU",

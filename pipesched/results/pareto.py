@@ -11,7 +11,7 @@ from pipesched.results.outcome import Outcome
 from pipesched.schedulers.options import labelled
 
 
-class Standing(NamedTuple):
+class ParetoPoint(NamedTuple):
     """A schedule among others, and the options of its algorithm.
 
     Makespan and memory are in the user's units; `memory` is what the largest device holds at most, static memory
@@ -36,7 +36,7 @@ class Standing(NamedTuple):
         """Whether the schedule keeps its budget."""
         return self.outcome.schedule.fits
 
-    def dominates(self, other: Standing) -> bool:
+    def dominates(self, other: ParetoPoint) -> bool:
         """Return whether this schedule is no worse than `other` in makespan and memory, and better in one of them.
 
         Equals do not dominate each other, and what is over its budget dominates nothing that fits.
@@ -46,18 +46,18 @@ class Standing(NamedTuple):
         return no_worse and mine != theirs and (self.fits or not other.fits)
 
 
-def standings(comparison: Comparison) -> list[Standing]:
+def standings(comparison: Comparison) -> list[ParetoPoint]:
     """Return the schedules of the entries that apply, best first, each with what dominates it."""
     points = [standing for entry in comparison.ranked() if (standing := _standing(entry))]
     return [point._replace(dominated_by=_first_above(point, points)) for point in points]
 
 
-def _first_above(point: Standing, points: Sequence[Standing]) -> int | None:
+def _first_above(point: ParetoPoint, points: Sequence[ParetoPoint]) -> int | None:
     return next((position for position, other in enumerate(points) if other.dominates(point)), None)
 
 
-def _standing(entry: Entry) -> Standing | None:
+def _standing(entry: Entry) -> ParetoPoint | None:
     if entry.outcome is None:
         return None
     _, _, makespan, memory = entry.rank
-    return Standing(entry.outcome, entry.options, makespan, memory, file=entry.file)
+    return ParetoPoint(entry.outcome, entry.options, makespan, memory, file=entry.file)

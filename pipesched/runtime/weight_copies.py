@@ -12,7 +12,7 @@ from pipesched.pipeline.placement import Placement
 from pipesched.runtime.team import Team
 
 
-class Mirrors:
+class WeightCopies:
     """The stages of a rank that have a copy on another one, in ascending order."""
 
     def __init__(self, team: Team, placement: Placement, modules: Mapping[int, Any]) -> None:

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from pipesched.core.listsched import list_schedule
 from pipesched.errors import NoSchedule
-from pipesched.pipeline.headroom import forward_rooms
-from pipesched.pipeline.least_capacity import require_floor
+from pipesched.pipeline.headroom import forward_headrooms
+from pipesched.pipeline.least_capacity import require_least_capacity
 from pipesched.pipeline.lowering import lower
 from pipesched.pipeline.ops import OpIndex
 from pipesched.pipeline.plan import Plan
@@ -19,7 +19,7 @@ def list_scheduler(problem: Problem, *, priority: str = "none", tie: str = "dfs"
     The backward is split when the config gives its halves. Under a budget of P-d activations on device d every rule
     gives 1F1B. Raises NoSchedule when the budget holds no microbatch.
     """
-    require_floor(problem)
+    require_least_capacity(problem)
     index = OpIndex(problem.letters, problem.stages, problem.microbatches)
     graph, capacities = lower(problem, index), problem.capacity_grains
     try:
@@ -29,7 +29,7 @@ def list_scheduler(problem: Problem, *, priority: str = "none", tie: str = "dfs"
             tie=tie,
             capacities=capacities,
             owners=index.owners,
-            rooms=forward_rooms(problem, index),
+            rooms=forward_headrooms(problem, index),
             seed=seed,
         )
     except NoSchedule as error:

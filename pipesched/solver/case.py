@@ -13,7 +13,7 @@ from functools import cached_property
 from typing import NamedTuple
 
 from pipesched.core.clock import Clock
-from pipesched.core.cpsat import Limits, Model
+from pipesched.core.cpsat import Limits, TaskModel
 from pipesched.core.paths import heads, topological_order
 from pipesched.core.tasks import TaskGraph
 from pipesched.pipeline.bounds import Bound
@@ -122,7 +122,7 @@ class Case(ABC):
         """Return the schedule of the order that `starts` (ticks) has on each device, with its own times."""
 
     @abstractmethod
-    def model(self, least: int, most: int) -> Model:
+    def model(self, least: int, most: int) -> TaskModel:
         """Return the exact model for an objective in [least, most] ticks."""
 
     @abstractmethod

@@ -15,7 +15,7 @@ from typing import NamedTuple
 from pipesched.core.clock import Clock
 from pipesched.core.cpsat import Limits
 from pipesched.errors import WorkerDied
-from pipesched.executors.batches import Answers, Batch
+from pipesched.executors.batches import BatchResult, CallBatch
 from pipesched.executors.opening import cores_of_each, others_at_a_time, shares_cores
 from pipesched.executors.spec import cores
 from pipesched.pipeline.bounds import Bound
@@ -47,7 +47,7 @@ class _Call(NamedTuple):
 class _Sent(NamedTuple):
     """A search in a worker, and what was known when it began."""
 
-    future: Future[Answers[Found]]
+    future: Future[BatchResult[Found]]
     rank: Rank | None
     candidate: Candidate | None
 
@@ -88,7 +88,7 @@ class CasesAhead:
             if number not in self._sent:
                 threads = search.limits.workers or cores_of_each(self._pool)
                 state = _state(search, search.limits._replace(stop=None, workers=threads))
-                future = self._pool.submit(Batch(_searched, [_Call(state, number, seconds, self._search_case)]))
+                future = self._pool.submit(CallBatch(_searched, [_Call(state, number, seconds, self._search_case)]))
                 self._sent[number] = _Sent(future, search.rank, search.candidates[number])
 
     def took(self, search: Search, number: int) -> bool:

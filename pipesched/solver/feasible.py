@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from pipesched.errors import NoSchedule
 from pipesched.pipeline.kinds import KEEP_ONLY, Allowed
-from pipesched.pipeline.least_capacity import activation_floor, require_floor
+from pipesched.pipeline.least_capacity import least_capacity, require_least_capacity
 from pipesched.pipeline.problem import Problem
 from pipesched.pipeline.quantities import in_units
 
@@ -20,7 +20,7 @@ def feasible(problems: Sequence[Problem], allowed: Allowed = KEEP_ONLY) -> list[
     fitting = []
     for number, problem in enumerate(problems):
         try:
-            require_floor(problem, allowed)
+            require_least_capacity(problem, allowed)
             fitting.append(problem)
         except NoSchedule as reason:
             reasons[number] = reason
@@ -36,7 +36,7 @@ def least_budget(problem: Problem, allowed: Allowed = KEEP_ONLY) -> int:
     List scheduling fits it.
     """
     return max(
-        activation_floor(problem, device, allowed) + problem.static_grains(device) for device in range(problem.devices)
+        least_capacity(problem, device, allowed) + problem.static_grains(device) for device in range(problem.devices)
     )
 
 

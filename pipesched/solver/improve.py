@@ -14,7 +14,7 @@ from concurrent.futures import ThreadPoolExecutor
 from random import Random
 
 from pipesched.core.clock import Clock
-from pipesched.core.cpsat import Answer, Limits
+from pipesched.core.cpsat import Limits, SearchAnswer
 from pipesched.pipeline.schedule import Schedule
 from pipesched.solver.candidate import Candidate
 from pipesched.solver.case import Case
@@ -57,7 +57,7 @@ def improve(case: Case, schedule: Schedule, limits: Limits, clock: Clock) -> Ite
                 return
 
 
-def _is_all(model: WindowModel, answer: Answer) -> bool:
+def _is_all(model: WindowModel, answer: SearchAnswer) -> bool:
     """Return whether the window was the whole schedule, and its best order is known."""
     return answer.status == "optimal" and len(model.free) == len(model.case.graph)
 
@@ -92,7 +92,7 @@ class _WindowSearch:
         end = starts[first + size] if first + size < len(starts) else starts[-1] + 1
         return TimeWindow(starts[first], max(end, starts[first] + 1))
 
-    def take(self, models: Sequence[WindowModel], answers: Sequence[Answer]) -> None:
+    def take(self, models: Sequence[WindowModel], answers: Sequence[SearchAnswer]) -> None:
         """Put the orders of windows that do not overlap into the current schedule, one after another.
 
         Each alone makes it no worse. Two may use the same slack, so an order that makes it worse is left out.

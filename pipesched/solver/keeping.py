@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 
-from pipesched.core.cpsat import Model
+from pipesched.core.cpsat import TaskModel
 from pipesched.core.tasks import TaskGraph
 from pipesched.pipeline.bounds import Bound
 from pipesched.pipeline.capacity import capacity_edges, order_edges
@@ -82,7 +82,7 @@ class KeepingCase(Case):
         )
         return schedule_plan(self.problem, Plan(self.index, self.graph.by_resource(order)))
 
-    def model(self, least: int, most: int) -> Model:
+    def model(self, least: int, most: int) -> TaskModel:
         return full_model(self, least, most)
 
     def hint(self, schedule: Schedule) -> list[int]:

@@ -17,7 +17,7 @@ from pipesched.pipeline.ops import Op, OpIndex
 from pipesched.pipeline.plan import LanePair, Plan
 from pipesched.pipeline.problem import Problem
 from pipesched.pipeline.schedule import Schedule
-from pipesched.pipeline.waits import Change, memory_waits
+from pipesched.pipeline.waits import MemoryEvent, memory_waits
 
 RECOMPUTE, OFFLOAD, MIXED = "recompute", "offload", "offload or recompute"
 Activation = tuple[int, int]  # stage, microbatch
@@ -95,7 +95,7 @@ class _Walk:
         }
         self.actions: dict[Activation, str] = {}  # of those that are not kept: "R" or "O"
         self.order: list[int] = []
-        self.changes: list[Change] = []
+        self.changes: list[MemoryEvent] = []
         self.moves: dict[str, list[tuple[int, Activation]]] = {"O": [], "L": []}
         self.level = 0
 
@@ -193,14 +193,14 @@ class _Walk:
         while pending and self.level + size > self.capacity:
             self._end_offloads(pending, 1)
         self.level += size
-        self.changes.append(Change(self._number(kind, activation), False, KINDS[kind].is_transfer))
+        self.changes.append(MemoryEvent(self._number(kind, activation), False, KINDS[kind].is_transfer))
         return self.level <= self.capacity
 
     def _end_offloads(self, pending: list[Activation], count: int) -> None:
         """Count the first offloads as over."""
         for activation in pending[:count]:
             self.level -= self.sizes[activation[0]]
-            self.changes.append(Change(self._number("O", activation), True, True))
+            self.changes.append(MemoryEvent(self._number("O", activation), True, True))
         del pending[:count]
 
     def _give(self, op: Op, own: Activation, pending: list[Activation]) -> None:
@@ -214,7 +214,7 @@ class _Walk:
             self.moves["O"].append((self.base.end_ticks[number], own))
         if given:
             self.level -= given
-            self.changes.append(Change(number, True, False))
+            self.changes.append(MemoryEvent(number, True, False))
 
     def _loads(self) -> dict[int, list[Activation]]:
         """Return the loads that start before each slot: the last from which they are in time, or later for memory."""

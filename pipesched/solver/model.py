@@ -14,7 +14,7 @@ from operator import add
 from typing import Any
 
 from pipesched.core.clock import look
-from pipesched.core.cpsat import Limits, Model
+from pipesched.core.cpsat import Limits, TaskModel
 from pipesched.core.integers import ceil_div
 from pipesched.core.paths import topological_order
 from pipesched.core.tasks import NOWHERE, Edge
@@ -48,7 +48,7 @@ def latest_starts(case: Case, most: int) -> list[int]:
     return latest
 
 
-class TunedModel(Model):
+class TunedModel(TaskModel):
     """A model with the search strategies that measure best on pipelines.
 
     Of two workers CP-SAT gives one to a full search and one to neighbourhoods. On small models the full search is best

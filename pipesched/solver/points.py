@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 
 from pipesched.core.clock import Clock
 from pipesched.errors import NoSchedule, WorkerDied
-from pipesched.executors.batches import Answers, Batch
+from pipesched.executors.batches import BatchResult, CallBatch
 from pipesched.executors.opening import cores_of_each, workers_of
 from pipesched.pipeline.problem import Problem
 from pipesched.results.outcome import Outcome
@@ -47,8 +47,8 @@ class Points:
         pool: Executor | None,
     ) -> None:
         self.problem, self.clock, self.listener, self.settings, self.pool = problem, clock, listener, settings, pool
-        self._ahead: dict[int, Future[Answers[Outcome]]] = {}  # by the budget in grains
-        self._dropped: list[Future[Answers[Outcome]]] = []  # that could not be cancelled
+        self._ahead: dict[int, Future[BatchResult[Outcome]]] = {}  # by the budget in grains
+        self._dropped: list[Future[BatchResult[Outcome]]] = []  # that could not be cancelled
 
     def solved(self, budget: int | None, points: int, next_ones: Iterable[int]) -> Outcome:
         """Return the outcome at a budget in grains; None is no budget, or the problem's own.
@@ -93,9 +93,9 @@ class Points:
             return
         settings = {**self.settings, "workers": self.settings["workers"] or cores_of_each(self.pool)}
         call = _Solve(within(self.problem, budget), self._share(points), settings)
-        self._ahead[budget] = self.pool.submit(Batch(_solved_there, [call]))
+        self._ahead[budget] = self.pool.submit(CallBatch(_solved_there, [call]))
 
-    def _awaited(self, future: Future[Answers[Outcome]], budget: int) -> Outcome:
+    def _awaited(self, future: Future[BatchResult[Outcome]], budget: int) -> Outcome:
         """Wait for the answer of a worker, until the clock is over."""
         try:
             while not wait([future], LOOK_EVERY).done:

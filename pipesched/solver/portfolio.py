@@ -12,7 +12,7 @@ from typing import NamedTuple
 from pipesched.core.listsched import list_schedule
 from pipesched.core.tasks import TaskGraph
 from pipesched.errors import ConfigError, InvalidSchedule, NoSchedule, PipeschedWarning
-from pipesched.pipeline.headroom import forward_rooms
+from pipesched.pipeline.headroom import forward_headrooms
 from pipesched.pipeline.plan import Plan
 from pipesched.pipeline.problem import Problem
 from pipesched.pipeline.recut import opened
@@ -116,7 +116,7 @@ def warn_of_bug(source: str, error: InvalidSchedule) -> None:
 def pools(case: Case) -> list[Pools]:
     """Return the choices of memory pools: shares for each stage, where devices hold several, then whole devices."""
     problem = case.problem
-    whole = Pools("", case.graph, problem.capacity_grains, forward_rooms(problem, case.index))
+    whole = Pools("", case.graph, problem.capacity_grains, forward_headrooms(problem, case.index))
     several = problem.stages > problem.devices and not problem.settled_placement.mirrored
     if problem.memory.budget is None or not several:
         return [whole]

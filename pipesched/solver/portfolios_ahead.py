@@ -15,7 +15,7 @@ from typing import NamedTuple
 from pipesched.core.clock import Clock
 from pipesched.core.cpsat import Limits
 from pipesched.errors import WorkerDied
-from pipesched.executors.batches import Answers, Batch
+from pipesched.executors.batches import BatchResult, CallBatch
 from pipesched.executors.opening import others_at_a_time
 from pipesched.pipeline.bounds import Bound
 from pipesched.solver.candidate import Candidate
@@ -50,7 +50,7 @@ class PortfoliosAhead:
 
     def __init__(self, pool: Executor | None, try_portfolio: TryPortfolio) -> None:
         self._pool, self._try = pool, try_portfolio
-        self._sent: dict[int, Future[Answers[Tried]]] = {}
+        self._sent: dict[int, Future[BatchResult[Tried]]] = {}
 
     def send(self, search: Search, numbers: Sequence[int]) -> None:
         """Let workers try these cases, the first ones first, as far as there are workers."""
@@ -62,7 +62,7 @@ class PortfoliosAhead:
             if seconds > 0:
                 limits = search.limits._replace(stop=None)
                 call = _Call(replace(case), search.bounds[number], limits, seconds, self._try)
-                self._sent[number] = self._pool.submit(Batch(_tried, [call]))
+                self._sent[number] = self._pool.submit(CallBatch(_tried, [call]))
 
     def last(self, numbers: Sequence[int]) -> list[int]:
         """Return the numbers of cases with those last that were sent."""

@@ -7,12 +7,12 @@ from dataclasses import dataclass
 from functools import cached_property
 from itertools import chain
 
-from pipesched.core.cpsat import Model
+from pipesched.core.cpsat import TaskModel
 from pipesched.core.tasks import TaskGraph
 from pipesched.core.timing import UNTIMED
 from pipesched.pipeline.bounds import Bound
 from pipesched.pipeline.kinds import KEEP_ONLY, Allowed
-from pipesched.pipeline.least_capacity import activation_floor
+from pipesched.pipeline.least_capacity import least_capacity
 from pipesched.pipeline.lowering import lower
 from pipesched.pipeline.ops import OpIndex
 from pipesched.pipeline.plan import Plan
@@ -74,7 +74,7 @@ class SavingCase(Case):
 
     def quick_candidate(self) -> Candidate | None:
         limits = enumerate(self.problem.capacity_grains)
-        keeps = all(most is None or activation_floor(self.problem, device) <= most for device, most in limits)
+        keeps = all(most is None or least_capacity(self.problem, device) <= most for device, most in limits)
         first = next(ruled_candidates(self) if keeps else quick_candidates(self, self.allowed), None)
         return None if first is None else of_case(first, self._taken_over)
 
@@ -83,7 +83,7 @@ class SavingCase(Case):
             yield of_case(base, self._taken_over)
             yield from with_rules(self, base, self.allowed)
 
-    def model(self, least: int, most: int) -> Model:
+    def model(self, least: int, most: int) -> TaskModel:
         return saving_model(self, self.full, least, most)
 
     def hint(self, schedule: Schedule) -> list[int]:

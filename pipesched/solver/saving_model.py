@@ -14,7 +14,7 @@ from itertools import chain, islice, pairwise
 from typing import Any, NamedTuple
 
 from pipesched.core.clock import look
-from pipesched.core.cpsat import Limits, Model
+from pipesched.core.cpsat import Limits, TaskModel
 from pipesched.core.integers import ceil_div
 from pipesched.core.paths import heads, tails
 from pipesched.core.tasks import Edge, TaskGraph
@@ -48,7 +48,7 @@ class ActivationChoice(NamedTuple):
     reload_task: int  # L
 
 
-class SavingModel(Model):
+class SavingModel(TaskModel):
     """The model of a case whose objective lies in [least, most] ticks.
 
     Task numbers are those of `full`, the index of all operations that may run.

@@ -13,7 +13,7 @@ from typing import NamedTuple
 
 from pipesched.checks import shown
 from pipesched.errors import Deadlock
-from pipesched.pipeline.headroom import forward_rooms
+from pipesched.pipeline.headroom import forward_headrooms
 from pipesched.pipeline.kinds import Allowed
 from pipesched.pipeline.plan import Plan
 from pipesched.pipeline.schedule import Schedule, schedule_plan
@@ -83,7 +83,7 @@ def _bases(case: Case) -> Iterator[Candidate]:
         schedule = None if family.placement == ANY else family_schedule(case, family)
         if schedule is not None and not schedule.plan.pairs:
             yield Candidate(family.name, schedule)
-    rooms = forward_rooms(case.problem, case.index)
+    rooms = forward_headrooms(case.problem, case.index)
     for name, rule in RULES.items():
         keys = rule(case)
         for factor in LOOSER:

@@ -23,7 +23,7 @@ from pipesched.results.outcome import Outcome, SolveReport
 from pipesched.results.status import Status, StoppedBy
 from pipesched.schedulers.objectives import OBJECTIVES
 from pipesched.solver.advice.advise import advised
-from pipesched.solver.advice.asked import Asked, require_advice
+from pipesched.solver.advice.request import AdviceRequest, require_advice
 from pipesched.solver.candidate import Candidate
 from pipesched.solver.cases import cases_of
 from pipesched.solver.first import take_first
@@ -131,7 +131,9 @@ def solve(
     cases = cases_of(problem, placement, objective, allowed)
     if method == "periodic" and not any(map(can_repeat, cases)):
         raise ConfigError("repeats blocks in one direction, not in both as `placement` bidirectional does", "method")
-    asked = Asked(given, problem.costs.split, placement, allowed, method, start is not None, limits, time_limit, wanted)
+    asked = AdviceRequest(
+        given, problem.costs.split, placement, allowed, method, start is not None, limits, time_limit, wanted
+    )
     clock.limit -= asked.seconds
     search = Search(cases, limits._replace(seconds=clock.limit), clock, listener)
     is_polished = require_flag(polish, "polish")

@@ -15,17 +15,17 @@ from operator import mul
 from pipesched.estimation.in_flight import Counts, most_in_flight
 from pipesched.pipeline.placement import Placement, named_placement
 from pipesched.schedulers.family import ANY, Family
-from pipesched.tuning.setup_bounds import Outlook
+from pipesched.tuning.setup_bounds import SetupBounds
 from pipesched.tuning.traits import SETTLED, WHOLE, copies_of
 
 HALVINGS = 12  # of the range in which the least time is looked for: to 0.1 %
 
 
 @dataclass(frozen=True)
-class Reach:
+class FamilyBounds:
     """What a family can reach with a setup when it runs so many stages."""
 
-    known: Outlook
+    known: SetupBounds
     family: Family
     stages: int
 

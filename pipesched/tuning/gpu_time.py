@@ -7,7 +7,7 @@ from pipesched.estimation.items import PER_MS
 from pipesched.estimation.result import Estimate
 from pipesched.estimation.terms import Terms
 from pipesched.estimation.times import OPERATIONS
-from pipesched.tuning.result import Part
+from pipesched.tuning.result import TimeShare
 
 PRODUCTS, ATTENTION, TRAFFIC = "matrix products", "attention", "memory traffic"
 COMMUNICATION, LAUNCHES, AGAIN = "communication in layers", "kernels and launches", "recompute"
@@ -29,7 +29,7 @@ KIND = {  # name of a term -> what it counts as; all others are matrix products
 GIVEN = {"forward", "backward", "backward_input", "backward_weight", "recompute", "overlap"}  # of make_problem
 
 
-def gpu_time(estimate: Estimate) -> tuple[Part, ...]:
+def gpu_time(estimate: Estimate) -> tuple[TimeShare, ...]:
     """Return the parts of the GPU time of a step, the largest first; they sum up to 1."""
     step = estimate.step
     whole = step.time * estimate.problem.devices
@@ -37,7 +37,7 @@ def gpu_time(estimate: Estimate) -> tuple[Part, ...]:
     sums["gradients and parameters"] = step.communication * estimate.problem.devices
     sums["optimizer"] = step.optimizer * estimate.problem.devices
     sums["idle"] = max(whole - sum(sums.values()), 0.0)
-    parts = [Part(name, value / whole) for name, value in sums.items() if value > 0]
+    parts = [TimeShare(name, value / whole) for name, value in sums.items() if value > 0]
     return tuple(sorted(parts, key=lambda part: -part.share))
 
 

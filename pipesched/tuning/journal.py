@@ -11,8 +11,8 @@ from typing import IO, Any
 from pipesched.checks import shown
 from pipesched.errors import ConfigError
 from pipesched.estimation.result import Step
-from pipesched.tuning.point import Layout, Point
-from pipesched.tuning.prune import Dropped
+from pipesched.tuning.point import Layout, SpacePoint
+from pipesched.tuning.prune import PrunedPoints
 from pipesched.tuning.space import Space
 from pipesched.tuning.trial import Trial
 from pipesched.version import __version__
@@ -28,7 +28,7 @@ class Journal:
         self.known = known
         self._file, self._dropped = file, dropped
 
-    def note(self, one: Trial | Dropped) -> None:
+    def note(self, one: Trial | PrunedPoints) -> None:
         """Write a trial, or points that were dropped, unless that stands there already."""
         if self._file is None:
             return
@@ -146,12 +146,12 @@ def _trial_entry(trial: Trial) -> dict[str, Any]:
 
 
 def _trial(entry: dict[str, Any]) -> Trial:
-    point = Point(Layout(*entry["point"]), entry["algorithm"])
+    point = SpacePoint(Layout(*entry["point"]), entry["algorithm"])
     step = None if entry["step"] is None else Step(*entry["step"])
     return Trial(point, step, **{key: entry[key] for key in TRIAL_KEYS})
 
 
-def _dropped_entry(dropped: Dropped) -> dict[str, Any]:
+def _dropped_entry(dropped: PrunedPoints) -> dict[str, Any]:
     return {
         "point": [*dropped.layout],
         "algorithms": [*dropped.algorithms],

@@ -17,12 +17,12 @@ from typing import NamedTuple
 
 from pipesched.core.clock import Clock, TimeIsUp
 from pipesched.estimation.result import Estimate
-from pipesched.executors.batches import Begun
+from pipesched.executors.batches import PendingCall
 from pipesched.tuning.point import Layout
-from pipesched.tuning.prune import BOUND, DIVISIBILITY, MEMORY, REASONS, Dropped, Hope, looked_at, sift
+from pipesched.tuning.prune import BOUND, DIVISIBILITY, MEMORY, REASONS, OpenPoint, PrunedPoints, looked_at, sift
 from pipesched.tuning.space import Space
 from pipesched.tuning.traits import SETTLED
-from pipesched.tuning.trial import Simulated, Task, Trial, simulate
+from pipesched.tuning.trial import Simulated, Trial, TrialTask, simulate
 
 AHEAD = 16  # simulations that are under way at once
 NEAREST = 5
@@ -40,7 +40,7 @@ class Progress(NamedTuple):
 
 
 Told = Callable[[Progress], None]
-Noted = Callable[[Trial | Dropped], None]
+Noted = Callable[[Trial | PrunedPoints], None]
 
 
 class Runs:
@@ -49,25 +49,25 @@ class Runs:
     def __init__(self, executor: Executor | None, clock: Clock, space: Space, known: Mapping[str, Trial]) -> None:
         self._executor, self._clock, self._space, self._known = executor, clock, space, known
         self._until = time() + clock.left if clock.limit < inf else inf
-        self._begun: deque[Simulated | Begun[Simulated | None]] = deque()
+        self._begun: deque[Simulated | PendingCall[Simulated | None]] = deque()
 
     def __len__(self) -> int:
         return len(self._begun)
 
-    def begin(self, hope: Hope, bar: float) -> None:
+    def begin(self, hope: OpenPoint, bar: float) -> None:
         """Simulate a point, in the executor if there is one; `bar` is the best rate so far."""
         known = self._known.get(hope.point.key)
         if known is not None:
             self._begun.append(Simulated(known))
             return
-        task = Task(hope.point, hope.setup, self._space.given, self._until, bar)
+        task = TrialTask(hope.point, hope.setup, self._space.given, self._until, bar)
         name = f"{hope.point.layout}, {hope.point.algorithm}"
-        self._begun.append(Begun(self._executor, simulate, task, name, self._clock))
+        self._begun.append(PendingCall(self._executor, simulate, task, name, self._clock))
 
     def first(self) -> Simulated:
         """Return the trial of the first one that was begun and not yet taken. Raises TimeIsUp, WorkerDied."""
         run = self._begun.popleft()
-        found = run.result() if isinstance(run, Begun) else run
+        found = run.result() if isinstance(run, PendingCall) else run
         if found is None:
             raise TimeIsUp
         return found
@@ -75,11 +75,11 @@ class Runs:
     def cancel(self) -> None:
         """Drop what was not taken."""
         for run in self._begun:
-            if isinstance(run, Begun):
+            if isinstance(run, PendingCall):
                 run.cancel()
 
 
-class Search:
+class SpaceSearch:
     """The state of a search. `known` are trials of an earlier run, by the keys of their points."""
 
     def __init__(self, space: Space, known: Mapping[str, Trial], note: Noted, tell: Told) -> None:
@@ -88,10 +88,10 @@ class Search:
         self.trials: list[Trial] = []
         self.best: Trial | None = None
         self.estimate: Estimate | None = None  # of the best one, where it was simulated now
-        self.forbidden: list[Dropped] = []
+        self.forbidden: list[PrunedPoints] = []
         self.legal = 0
-        self._quick: list[tuple[float, int, Hope]] = []
-        self._slow: list[tuple[float, int, Hope]] = []
+        self._quick: list[tuple[float, int, OpenPoint]] = []
+        self._slow: list[tuple[float, int, OpenPoint]] = []
 
     @property
     def left(self) -> int:
@@ -124,7 +124,7 @@ class Search:
     def _sift(self, clock: Clock) -> None:
         """Fill the queues with the points that may be the best."""
         for number, one in enumerate(sift(self.space)):
-            if isinstance(one, Dropped):
+            if isinstance(one, PrunedPoints):
                 self._drop(one)
             else:
                 queue = self._quick if one.point.algorithm in SETTLED else self._slow
@@ -137,14 +137,14 @@ class Search:
         heapify(self._quick)
         heapify(self._slow)
 
-    def _drop(self, dropped: Dropped) -> None:
+    def _drop(self, dropped: PrunedPoints) -> None:
         self.pruned[dropped.reason] += len(dropped.algorithms)
         self.note(dropped)
         if dropped.reason == MEMORY:
             self.forbidden.append(dropped)
             self.legal += len(dropped.algorithms)
 
-    def _next(self, clock: Clock) -> Hope | None:
+    def _next(self, clock: Clock) -> OpenPoint | None:
         """Return the next point to simulate; None where none can reach the bar. Raises TimeIsUp."""
         for queue in (self._quick, self._slow):
             while queue:
@@ -157,7 +157,7 @@ class Search:
                 if hope.close:
                     return hope
                 closer = looked_at(self.space, hope)
-                if isinstance(closer, Dropped):
+                if isinstance(closer, PrunedPoints):
                     self._drop(closer)
                 else:
                     heappush(queue, (-closer.most, number, closer))
@@ -177,14 +177,14 @@ class Search:
 
     def _drop_rest(self) -> None:
         """Drop all points that cannot reach the best, one for each layout."""
-        rest: dict[object, list[Hope]] = {}
+        rest: dict[object, list[OpenPoint]] = {}
         for _, _, hope in sorted((*self._quick, *self._slow), key=lambda entry: entry[1]):
             rest.setdefault(hope.point.layout, []).append(hope)
         for hopes in rest.values():
             most = max(hope.most for hope in hopes)
             names = tuple(hope.point.algorithm for hope in hopes)
             text = f"at most {most:.1f} tokens/s/GPU"
-            self._drop(Dropped(hopes[0].point.layout, names, BOUND, text, most=most))
+            self._drop(PrunedPoints(hopes[0].point.layout, names, BOUND, text, most=most))
         self.report()
 
     def report(self, step: str = "search") -> None:

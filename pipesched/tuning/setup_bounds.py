@@ -28,7 +28,7 @@ SIZES = ("parameters", *STATES, "activation", "checkpoint")
 
 
 @dataclass(frozen=True)
-class Outlook:
+class SetupBounds:
     """What is known of a setup whatever its algorithm. Times in microseconds, sizes in bytes."""
 
     setup: Setup
@@ -172,9 +172,9 @@ class Outlook:
 
 
 @lru_cache(maxsize=4096)
-def outlook(setup: Setup) -> Outlook:
+def setup_bounds(setup: Setup) -> SetupBounds:
     """Return what is known of a setup."""
-    return Outlook(setup)
+    return SetupBounds(setup)
 
 
 def most_tokens_a_second(setup: Setup, microseconds: float) -> float:

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from pipesched.cli.app import LazyCommands
-from pipesched.cli.fast_typer import make_lean
+from pipesched.cli.fast_typer import make_fast
 
 
 class Parameter(SimpleNamespace):
@@ -26,14 +26,14 @@ def parameter(**attributes: Any) -> Parameter:
 def test_what_was_parsed_is_the_value(value: object) -> None:
     """Texts, flags and lists are handed on as they are."""
     one = parameter()
-    make_lean([one])
+    make_fast([one])
     assert one.process_value(None, value) is value
 
 
 @pytest.mark.parametrize("attributes", [{"multiple": True}, {"nargs": -1}])
 def test_a_list_that_was_not_given_is_empty(attributes: dict[str, Any]) -> None:
     one = parameter(**attributes)
-    make_lean([one])
+    make_fast([one])
     assert one.process_value(None, None) == ()
     assert one.process_value(None, ("a",)) == ("a",)
 
@@ -41,14 +41,14 @@ def test_a_list_that_was_not_given_is_empty(attributes: dict[str, Any]) -> None:
 def test_callbacks_are_called() -> None:
     """A parameter with a callback has its result."""
     one = parameter(callback=lambda context, own, value: (context, own.name, value), name="own")
-    make_lean([one])
+    make_fast([one])
     assert one.process_value("context", "text") == ("context", "own", "text")
 
 
 def test_required_ones_are_left_alone() -> None:
     """That a value is missing is for Typer to say."""
     one = parameter(required=True)
-    make_lean([one])
+    make_fast([one])
     with pytest.raises(AssertionError, match="was asked"):
         one.process_value(None, "text")
 
@@ -56,7 +56,7 @@ def test_required_ones_are_left_alone() -> None:
 def test_another_typer_is_left_alone() -> None:
     """A parameter without that method is not given one."""
     one = SimpleNamespace(required=False)
-    make_lean([one])
+    make_fast([one])
     assert vars(one) == {"required": False}
 
 

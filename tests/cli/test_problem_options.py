@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from pipesched.cli.flags import PROBLEM_FLAGS
 from pipesched.cli.options import problem_values
-from pipesched.cli.parse import typed
+from pipesched.cli.parse import parse_value
 from pipesched.cli.reading import given_config
 from pipesched.errors import ConfigError
 from pipesched.pipeline.arguments import make_problem
@@ -155,4 +155,4 @@ def test_random_options(overrides: dict[str, str]) -> None:
 def test_option_list_round_trips(numbers: list[int]) -> None:
     """A list of numbers joined by commas is read back as it was."""
     text = ",".join(map(str, numbers))
-    assert typed(text) == (numbers if len(numbers) > 1 else numbers[0])
+    assert parse_value(text) == (numbers if len(numbers) > 1 else numbers[0])

@@ -10,7 +10,7 @@ import pytest
 
 from pipesched import ConfigError, open_executor
 from pipesched.errors import NotApplicable
-from pipesched.executors.batches import FEWEST, GROWTH, Batch, map_as_done, map_batches
+from pipesched.executors.batches import FEWEST, GROWTH, CallBatch, map_as_done, map_batches
 from pipesched.executors.here import InThisProcess
 from tests.executors.work import broken, failing, slowly, squared
 
@@ -115,7 +115,7 @@ def test_results_may_add_calls_and_leave_some_out(pool: Executor | None) -> None
 
 
 def test_another_pipesched_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
-    batch = Batch(squared, [1, 2])
+    batch = CallBatch(squared, [1, 2])
     assert batch().results == [1, 4]
     monkeypatch.setattr("pipesched.executors.batches.__version__", "99.1")
     with pytest.raises(ConfigError, match=r"a worker has pipesched 99.1, and this process \d"):

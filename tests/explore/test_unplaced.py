@@ -9,11 +9,11 @@ from hypothesis import strategies as st
 
 from pipesched import check, plan, schedule_plan
 from pipesched.explore.pipeline_board import PipelineBoard
-from pipesched.explore.unplaced import Pool
+from pipesched.explore.unplaced import Unplaced
 from tests.explore.conftest import outcome_of, pool_of
 
 
-def choose(pool: Pool, name: str) -> None:
+def choose(pool: Unplaced, name: str) -> None:
     pool.chosen = next(task for task in pool.waiting if pool.board.name(task) == name)
 
 

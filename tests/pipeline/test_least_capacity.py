@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from pipesched.errors import NoSchedule
 from pipesched.pipeline.arguments import make_problem
 from pipesched.pipeline.kinds import Allowed
-from pipesched.pipeline.least_capacity import activation_floor, require_floor
+from pipesched.pipeline.least_capacity import least_capacity, require_least_capacity
 from pipesched.pipeline.problem import Problem
 from tests.pipeline.optimum import optimum
 from tests.strategies import SETTLED, problems, with_capacities
@@ -20,7 +20,7 @@ from tests.strategies import SETTLED, problems, with_capacities
 
 def floors(problem: Problem) -> list[int]:
     """The floor of each device."""
-    return [activation_floor(problem, device) for device in range(problem.devices)]
+    return [least_capacity(problem, device) for device in range(problem.devices)]
 
 
 def test_linear_needs_one_activation() -> None:
@@ -74,10 +74,10 @@ def test_below_the_floor_is_said(problem: Problem, data: st.DataObject) -> None:
     left = [capacity or 0 for capacity in tight.capacity_grains]
     below = [device for device, floor in enumerate(floors(tight)) if left[device] < floor]
     if not below:
-        require_floor(tight)
+        require_least_capacity(tight)
         return
     with pytest.raises(NoSchedule) as caught:
-        require_floor(tight)
+        require_least_capacity(tight)
     device, budget = below[0], tight.memory.budget
     assert budget
     assert caught.value.device == device
@@ -91,21 +91,23 @@ def test_below_the_floor_is_said(problem: Problem, data: st.DataObject) -> None:
 def test_no_budget_no_floor() -> None:
     """Without a budget nothing is below it."""
     problem = make_problem(devices=2, placement="linear")
-    require_floor(problem)
+    require_least_capacity(problem)
     with pytest.raises(NoSchedule):
-        require_floor(replace(problem, memory=replace(problem.memory, budget=(1, 0.5))))
+        require_least_capacity(replace(problem, memory=replace(problem.memory, budget=(1, 0.5))))
 
 
 def test_what_would_fit() -> None:
     """The answer to a budget that is too small says which one is enough, and that fewer stages would help."""
     problem = make_problem(devices=4, stages=8, placement="loop", activation=0.5, static=1, budget=[9, 9, 2.5, 9])
     with pytest.raises(NoSchedule) as caught:
-        require_floor(problem)
+        require_least_capacity(problem)
     assert (caught.value.device, caught.value.floor, caught.value.budget) == (2, 3, 2.5)
     assert any("3" in way and "device 2" in way for way in caught.value.would_fit)
     assert "fewer stages a device" in caught.value.would_fit
     with pytest.raises(NoSchedule) as caught:  # 0.25 after the weights is not enough for one stage alone
-        require_floor(make_problem(devices=4, stages=8, placement="loop", activation=0.5, static=1, budget=2.25))
+        require_least_capacity(
+            make_problem(devices=4, stages=8, placement="loop", activation=0.5, static=1, budget=2.25)
+        )
     assert "fewer stages a device" not in caught.value.would_fit
 
 
@@ -121,7 +123,7 @@ def test_what_would_fit() -> None:
 def test_what_earlier_stages_hold_with_actions(allowed: Allowed, expected: list[int]) -> None:
     """While a stage runs, the earlier ones of its device hold all, a checkpoint, or nothing."""
     problem = make_problem(devices=2, stages=4, placement="loop", activation=[2, 3, 2, 1], checkpoint=0.5)
-    grains = [activation_floor(problem, device, allowed) for device in range(2)]
+    grains = [least_capacity(problem, device, allowed) for device in range(2)]
     assert [grain / problem.grains.per_unit for grain in grains] == expected
 
 
@@ -130,5 +132,5 @@ def test_actions_that_would_fit_are_named() -> None:
     given: dict[str, Any] = {"devices": 2, "stages": 4, "placement": "loop", "activation": 1, "checkpoint": 0.5}
     for budget, offload, ways in ((1.5, 1, ["recompute", "offload"]), (1.25, 1, ["offload"]), (1.25, None, [])):
         with pytest.raises(NoSchedule) as caught:
-            require_floor(make_problem(**given, budget=budget, offload=offload))
+            require_least_capacity(make_problem(**given, budget=budget, offload=offload))
         assert [way for way in caught.value.would_fit if "solve" in way] == [f"solve with `{way}`" for way in ways]

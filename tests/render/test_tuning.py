@@ -12,7 +12,7 @@ import pipesched
 from pipesched.render.space_points import PointsTable
 from pipesched.render.tuning import sentence, tuning_table, tuning_view
 from pipesched.render.tuning_scatter import pareto_view
-from pipesched.tuning.result import Doubt, Part, Tuning
+from pipesched.tuning.result import Doubt, TimeShare, Tuning
 from tests.tuning.made import MADE, NOTHING, ROWS, layout, trial
 
 GOLDEN = Path(__file__).parent.parent / "golden"
@@ -23,7 +23,7 @@ WIDE = replace(
         trial(layout(8, 16, 4, 8, context=32, expert=128, expert_tensor=2, recompute="selective"), "interleaved-zb",
               123_456.7, 143.2),
     ),
-    parts=(Part("communication of tensor parallelism that nothing hides", 0.999),),
+    parts=(TimeShare("communication of tensor parallelism that nothing hides", 0.999),),
 )  # fmt: skip
 
 

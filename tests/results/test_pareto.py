@@ -11,19 +11,19 @@ from hypothesis import strategies as st
 
 import pipesched
 from pipesched.results.outcome import Outcome
-from pipesched.results.pareto import Standing, standings
+from pipesched.results.pareto import ParetoPoint, standings
 from pipesched.schedulers.registry import FAMILIES
 
 AUTOPIPE: dict[str, Any] = {"devices": 4, "stages": 8, "microbatches": 8, "forward": 5, "backward": 10}
 
 
-def at(makespan: int, peak: int, fits: bool = True) -> Standing:
+def at(makespan: int, peak: int, fits: bool = True) -> ParetoPoint:
     """A schedule that is nothing but these figures."""
     outcome = cast("Outcome", SimpleNamespace(schedule=SimpleNamespace(fits=fits)))
-    return Standing(outcome, {}, Fraction(makespan), Fraction(peak))
+    return ParetoPoint(outcome, {}, Fraction(makespan), Fraction(peak))
 
 
-def placed(names: list[str], **values: Any) -> dict[str, Standing]:
+def placed(names: list[str], **values: Any) -> dict[str, ParetoPoint]:
     """The standings of a comparison, by algorithm."""
     entries = pipesched.compare(pipesched.make_problem(**{**AUTOPIPE, **values}), names)
     return {one.outcome.algorithm: one for one in standings(entries)}

@@ -16,7 +16,7 @@ from pipesched.pipeline.arguments import make_problem
 from pipesched.pipeline.capacity import order_edges
 from pipesched.pipeline.check import checked
 from pipesched.pipeline.kinds import Allowed
-from pipesched.pipeline.least_capacity import activation_floor
+from pipesched.pipeline.least_capacity import least_capacity
 from pipesched.pipeline.problem import Problem
 from pipesched.pipeline.schedule import schedule_plan
 from pipesched.pipeline.waits import plan_of_times
@@ -162,7 +162,7 @@ def test_span() -> None:
 @given(problems(SETTLED, saving=True, most_devices=3, most_microbatches=3, most_chunks=2, least=1), actions)
 def test_at_the_floor_something_is_found(problem: Problem, allowed: Allowed) -> None:
     """At the smallest budget that any order can keep, the portfolio has a schedule; all it has is legal and fits."""
-    capacities = [activation_floor(problem, device, allowed) for device in range(problem.devices)]
+    capacities = [least_capacity(problem, device, allowed) for device in range(problem.devices)]
     case = SavingCase(with_capacities(problem, capacities), "makespan", allowed)
     candidates = list(case.ruled_candidates())
     assert any(candidate.schedule.fits for candidate in candidates)
@@ -179,7 +179,7 @@ def test_below_the_floor_the_model_has_no_schedule(allowed: Allowed, device: int
     problem = make_problem(
         devices=2, stages=4, microbatches=2, placement="loop", activation=[2, 3, 2, 1], checkpoint=0.5, offload=1
     )
-    capacities = [activation_floor(problem, there, allowed) for there in range(2)]
+    capacities = [least_capacity(problem, there, allowed) for there in range(2)]
     assert exact(with_capacities(problem, capacities), allowed) is not None
     capacities[device] -= 1
     assert exact(with_capacities(problem, capacities), allowed) is None

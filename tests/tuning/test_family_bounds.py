@@ -23,9 +23,9 @@ from pipesched.pipeline.schedule import Schedule, schedule_plan
 from pipesched.results.outcome import run
 from pipesched.schedulers.family import prepare
 from pipesched.schedulers.registry import FAMILIES, family
-from pipesched.tuning.family_bounds import Reach
+from pipesched.tuning.family_bounds import FamilyBounds
 from pipesched.tuning.prune import SAME_WITH_ONE_STAGE, chunks_run
-from pipesched.tuning.setup_bounds import misses, outlook
+from pipesched.tuning.setup_bounds import misses, setup_bounds
 from pipesched.tuning.traits import BOTH_WAYS, SETTLED, WHOLE, copies_of
 from tests.estimation.setups import GPU
 from tests.tuning.spaces import DENSE_FIRST, EXPERTS, LLAMA
@@ -77,7 +77,7 @@ def test_no_schedule_beats_its_bounds(first: int) -> None:
     known_to_fit = impossible = 0
     for seed in range(first, first + 10):
         setup = random_setup(seed)
-        known = outlook(with_one_stage(setup))
+        known = setup_bounds(with_one_stage(setup))
         for name in NAMES:
             found = simulated(setup, name)
             if found is None:
@@ -85,7 +85,7 @@ def test_no_schedule_beats_its_bounds(first: int) -> None:
             chosen, said = family(name), (seed, name)
             stages = chunks_run(chosen, setup.parallel.chunks) * setup.parallel.pipeline
             assert found.problem.stages == stages, said
-            reach = Reach(known, chosen, stages)
+            reach = FamilyBounds(known, chosen, stages)
             spare = min(float(device.budget - device.total) / 1e9 for device in found.devices)
             assert misses(setup, known.floor) <= -spare + ROUNDING, said
             once = (found.step.communication + found.step.optimizer) * 1000
@@ -108,7 +108,7 @@ def test_bounds_are_close() -> None:
     setup = replace(setup, hardware=replace(setup.hardware, memory=80), batch=replace(setup.batch, size=48))
     found = simulated(setup, "1f1b")
     assert found is not None
-    least = Reach(outlook(with_one_stage(setup)), family("1f1b"), setup.parallel.pipeline).least
+    least = FamilyBounds(setup_bounds(with_one_stage(setup)), family("1f1b"), setup.parallel.pipeline).least
     assert least > 0.88 * found.step.pipeline * 1000
 
 
@@ -133,7 +133,7 @@ def test_setups_of_the_same_signature_have_the_same_steps_and_memory() -> None:
     """Layouts that the search takes for one another are one another's twins; there are some."""
     groups: dict[object, list[Setup]] = {}
     for setup in layouts_of_one_space():
-        groups.setdefault(outlook(setup).signature, []).append(setup)
+        groups.setdefault(setup_bounds(setup).signature, []).append(setup)
     alike = [group for group in groups.values() if len(group) > 1]
     assert len(alike) >= 2
     for group in alike:
@@ -229,9 +229,9 @@ def test_signatures_tell_messages_and_what_a_step_adds() -> None:
     slower = replace(one, hardware=replace(one.hardware, nic=20, nvlink=30))
     plain = replace(one, training=Training(distributed_optimizer=False))
     wider = replace(plain, parallel=Parallel(8, 1, 4), batch=Batch(1024, 1, 16))
-    assert outlook(one).signature == outlook(replace(one, name="mine")).signature
-    assert outlook(one).signature != outlook(slower).signature
-    assert outlook(plain).signature != outlook(wider).signature
+    assert setup_bounds(one).signature == setup_bounds(replace(one, name="mine")).signature
+    assert setup_bounds(one).signature != setup_bounds(slower).signature
+    assert setup_bounds(plain).signature != setup_bounds(wider).signature
 
 
 @pytest.mark.parametrize("name", ["dualpipe", "chimera"])
@@ -239,8 +239,8 @@ def test_two_copies_share_an_item_that_is_most_of_the_work(name: str) -> None:
     """A head that takes longer than all layers: each of its two devices has it for half of the microbatches."""
     content = {**LLAMA, "num_hidden_layers": 3, "vocab_size": 512000}
     setup = Setup(read_model(content, "x"), GPU, Parallel(4, 1, 4), Batch(1024, 1, 16), Training())
-    known, found = outlook(setup), simulated(setup, name)
+    known, found = setup_bounds(setup), simulated(setup, name)
     assert found is not None
     assert found.fits
-    assert Reach(known, family(name), 4).least <= found.step.pipeline * 1000 * (1 + ROUNDING)
+    assert FamilyBounds(known, family(name), 4).least <= found.step.pipeline * 1000 * (1 + ROUNDING)
     assert found.step.pipeline * 1000 < known.ideal[0]

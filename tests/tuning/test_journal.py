@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pipesched
 from pipesched.tuning.journal import open_journal
-from pipesched.tuning.prune import BOUND, Dropped
+from pipesched.tuning.prune import BOUND, PrunedPoints
 from pipesched.tuning.trial import Trial
 from tests.tuning.made import layout, trial
 from tests.tuning.spaces import ALGORITHMS, SPACE
@@ -19,13 +19,13 @@ OTHERS = (
     Trial(FITS.point._replace(algorithm="list"), reason="needs a budget", is_short=True),
     trial(layout(1, 4), "1f1b", 1 / 3, 90.0),
 )
-DROPPED = Dropped(layout(8, 1), ("1f1b", "zb-h1"), BOUND, "at most 3.0 tokens/s/GPU", most=3.0)
+DROPPED = PrunedPoints(layout(8, 1), ("1f1b", "zb-h1"), BOUND, "at most 3.0 tokens/s/GPU", most=3.0)
 
 
 def test_what_is_written_is_what_is_read(tmp_path: Path) -> None:
     """Trials that fit, that do not, that have no step: to the last bit. A line is there as soon as it is written."""
     path, mine = tmp_path / "journal", space()
-    written: tuple[Trial | Dropped, ...] = (FITS, *OTHERS, DROPPED)
+    written: tuple[Trial | PrunedPoints, ...] = (FITS, *OTHERS, DROPPED)
     with open_journal(path, mine) as journal:
         assert journal.known == {}
         for number, one in enumerate(written, 2):

@@ -8,7 +8,7 @@ from itertools import chain
 from statistics import median_low
 
 from pipesched.analysis.measured.clocks import Clocks, Kind, align, kind_of, messages
-from pipesched.analysis.measured.files import Run
+from pipesched.analysis.measured.files import RecordedRun
 from pipesched.analysis.measured.ranges import Range, ops_of, producers
 from pipesched.analysis.measured.steps import Steps
 from pipesched.pipeline.kinds import KINDS
@@ -62,7 +62,7 @@ def is_transfer(slot: Slot) -> bool:
     return isinstance(slot, Op) and KINDS[slot.kind].is_transfer
 
 
-def aligned(run: Run, steps: Steps) -> Aligned:
+def aligned(run: RecordedRun, steps: Steps) -> Aligned:
     """Return the steps on one clock. Raises InvalidSchedule where no clocks fit the messages."""
     apart = any(rank.apart for rank in run.ranks)
     numbers = [rank.rank for rank in run.ranks]

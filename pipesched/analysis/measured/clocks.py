@@ -16,7 +16,7 @@ from statistics import median_low
 from typing import NamedTuple
 
 from pipesched.analysis.measured.differences import Bounds, Pair, negative_cycle, tightest, with_equality
-from pipesched.analysis.measured.equal_lengths import Arrival, Direction, direction_of, with_equal_lengths
+from pipesched.analysis.measured.equal_lengths import Direction, LateArrival, direction_of, with_equal_lengths
 from pipesched.analysis.measured.ranges import PER_UNIT, Range, ops_of, producers
 from pipesched.analysis.measured.steps import Steps
 from pipesched.core.integers import round_up
@@ -32,7 +32,7 @@ LITTLE = 20  # room of less than so many parts of an operation is what messages 
 Kind = tuple[str, int, int]  # of a slot: its letter and stage, and the stage of a pair's backward
 
 
-class Message(NamedTuple):
+class RankMessage(NamedTuple):
     """A result that goes from one rank to another, with the range that needs it; times are on their own clocks.
 
     `idle` is how long the receiver did nothing before, None where the range is its first of the step.
@@ -65,7 +65,7 @@ def kind_of(slot: Slot) -> Kind:
     return slot.kind, slot.stage, -1
 
 
-def messages(steps: Steps, numbers: Sequence[int] | None = None) -> list[Message]:
+def messages(steps: Steps, numbers: Sequence[int] | None = None) -> list[RankMessage]:
     """Return the messages of the steps, or of these by their numbers."""
     found = []
     for number in range(len(steps.names)) if numbers is None else numbers:
@@ -78,11 +78,11 @@ def messages(steps: Steps, numbers: Sequence[int] | None = None) -> list[Message
                     sender = steps.home.get(op, receiver)
                     if sender != receiver:
                         sent = ends[op]
-                        found.append(Message(steps.names[number], sender, receiver, sent.end, sent.slot, one, idle))
+                        found.append(RankMessage(steps.names[number], sender, receiver, sent.end, sent.slot, one, idle))
     return found
 
 
-def align(sent: Sequence[Message], ranks: Sequence[int], unit: str, *, apart: bool) -> Clocks:
+def align(sent: Sequence[RankMessage], ranks: Sequence[int], unit: str, *, apart: bool) -> Clocks:
     """Return the clocks with the least slack of the messages whose latest time is known.
 
     `ranks` are the numbers of the ranks; `apart` says that ranges hold no waiting. Raises InvalidSchedule with messages
@@ -102,7 +102,7 @@ def align(sent: Sequence[Message], ranks: Sequence[int], unit: str, *, apart: bo
     return Clocks([one // fine * fine for one in ahead], waited)
 
 
-def _bounds(sent: Sequence[Message], least: Mapping[Kind, int], slack: int, *, apart: bool) -> dict[Pair, int]:
+def _bounds(sent: Sequence[RankMessage], least: Mapping[Kind, int], slack: int, *, apart: bool) -> dict[Pair, int]:
     """Return the bounds that messages put on each pair of clocks, `slack` ticks wider for rounded times."""
     bounds: dict[Pair, int] = {}
     for one in sent:
@@ -112,12 +112,12 @@ def _bounds(sent: Sequence[Message], least: Mapping[Kind, int], slack: int, *, a
     return bounds
 
 
-def _latest(one: Message, least: Mapping[Kind, int], *, apart: bool) -> int:
+def _latest(one: RankMessage, least: Mapping[Kind, int], *, apart: bool) -> int:
     """Return when the result was there at the latest, on the clock of the receiver."""
     return one.after.start if apart else max(one.after.end - least.get(kind_of(one.after.slot), 0), one.after.start)
 
 
-def _feasible(sent: Sequence[Message], ranks: Sequence[int], unit: str, *, apart: bool) -> int:
+def _feasible(sent: Sequence[RankMessage], ranks: Sequence[int], unit: str, *, apart: bool) -> int:
     """Return by how much rounded times must be taken wider, usually 0. Raises InvalidSchedule."""
     slack = 0
     bounds = _bounds(sent, {}, slack, apart=apart)
@@ -131,9 +131,9 @@ def _feasible(sent: Sequence[Message], ranks: Sequence[int], unit: str, *, apart
     return slack
 
 
-def _with_lengths(sent: Sequence[Message], count: int, slack: int) -> tuple[dict[Kind, int], dict[Pair, int]]:
+def _with_lengths(sent: Sequence[RankMessage], count: int, slack: int) -> tuple[dict[Kind, int], dict[Pair, int]]:
     """Return the least length of each kind that is known, and the bounds that follow with them."""
-    needed: dict[tuple[str, Slot], list[Message]] = {}
+    needed: dict[tuple[str, Slot], list[RankMessage]] = {}
     for one in sent:
         needed.setdefault((one.step, one.after.slot), []).append(one)
     least: dict[Kind, int] = {}
@@ -153,13 +153,13 @@ def _with_lengths(sent: Sequence[Message], count: int, slack: int) -> tuple[dict
         least = {**most}
 
 
-def _is_there(one: Message, free: Bounds) -> bool:
+def _is_there(one: RankMessage, free: Bounds) -> bool:
     """Return whether a result was there before the start of the range that needs it, whatever the clocks are."""
     pair = (one.sender, one.receiver)
     return pair in free and free[pair] <= one.after.start - one.sent
 
 
-def _lowered(sent: Sequence[Message], count: int, most: dict[Kind, int], slack: int) -> dict[Pair, int]:
+def _lowered(sent: Sequence[RankMessage], count: int, most: dict[Kind, int], slack: int) -> dict[Pair, int]:
     """Return the bounds with these least lengths, which are lowered until some clocks meet all.
 
     Operations of a kind take no equal times, so one that waited may have taken less than those that did not.
@@ -175,7 +175,9 @@ def _lowered(sent: Sequence[Message], count: int, most: dict[Kind, int], slack: 
     return bounds
 
 
-def _tightest_message(sent: Sequence[Message], pair: Pair, least: Mapping[Kind, int], *, apart: bool) -> Message:
+def _tightest_message(
+    sent: Sequence[RankMessage], pair: Pair, least: Mapping[Kind, int], *, apart: bool
+) -> RankMessage:
     return min(
         (one for one in sent if (one.sender, one.receiver) == pair),
         key=lambda one: _latest(one, least, apart=apart) - one.sent,
@@ -183,7 +185,7 @@ def _tightest_message(sent: Sequence[Message], pair: Pair, least: Mapping[Kind, 
 
 
 def _least_slack(
-    sent: Sequence[Message], count: int, bounds: dict[Pair, int], least: Mapping[Kind, int], *, apart: bool
+    sent: Sequence[RankMessage], count: int, bounds: dict[Pair, int], least: Mapping[Kind, int], *, apart: bool
 ) -> list[int]:
     """Return the clocks that leave messages least slack, of those whose latest time is known.
 
@@ -230,7 +232,7 @@ def _middle(count: int, bounds: Bounds) -> list[int]:
     return clocks
 
 
-def _with_equal_lengths(sent: Sequence[Message], count: int, bounds: Bounds, ahead: Sequence[int]) -> Sequence[int]:
+def _with_equal_lengths(sent: Sequence[RankMessage], count: int, bounds: Bounds, ahead: Sequence[int]) -> Sequence[int]:
     """Return the clocks, within the bounds, at which operations of a kind take most nearly equal times."""
     typical = median_low([one.after.end - one.after.start for one in sent])
     for _ in range(PASSES if any(isinstance(one.after.slot, PairSlot) for one in sent) else 1):
@@ -239,12 +241,12 @@ def _with_equal_lengths(sent: Sequence[Message], count: int, bounds: Bounds, ahe
     return ahead
 
 
-def _directions(sent: Sequence[Message], ahead: Sequence[int]) -> dict[Pair, Direction]:
+def _directions(sent: Sequence[RankMessage], ahead: Sequence[int]) -> dict[Pair, Direction]:
     """Return the arrivals from rank to rank; a pair starts no earlier than its other input is there at these clocks."""
-    inputs: dict[tuple[str, Slot], list[Message]] = {}
+    inputs: dict[tuple[str, Slot], list[RankMessage]] = {}
     for one in sent:
         inputs.setdefault((one.step, one.after.slot), []).append(one)
-    found: dict[Pair, dict[Kind, list[Arrival]]] = {}
+    found: dict[Pair, dict[Kind, list[LateArrival]]] = {}
     for messages_to_it in inputs.values():
         for one in messages_to_it:
             others = [other for other in messages_to_it if other.sender != one.sender]
@@ -252,13 +254,13 @@ def _directions(sent: Sequence[Message], ahead: Sequence[int]) -> dict[Pair, Dir
             start = min(max([one.after.start, *there]), one.after.end)
             kinds = found.setdefault((one.sender, one.receiver), {})
             kinds.setdefault(kind_of(one.after.slot), []).append(
-                Arrival(one.after.end - start, one.after.end - one.sent)
+                LateArrival(one.after.end - start, one.after.end - one.sent)
             )
     steps = len({one.step for one in sent})
     return {pair: direction_of(kinds.values(), steps) for pair, kinds in found.items()}
 
 
-def _idle_before(sent: Sequence[Message], typical: int) -> list[Message]:
+def _idle_before(sent: Sequence[RankMessage], typical: int) -> list[RankMessage]:
     """Return the messages before which the receiver idled, and so may have waited; all of ranks that have none."""
     idle = [one for one in sent if one.idle is None or one.idle * LITTLE > typical]
     waiting = {frozenset((one.sender, one.receiver)) for one in idle}
@@ -275,7 +277,7 @@ def _roots(rooms: Sequence[int], more: int) -> float:
 
 
 def _contradiction(
-    sent: Sequence[Message], bounds: Bounds, cycle: Sequence[Pair], ranks: Sequence[int], unit: str, *, apart: bool
+    sent: Sequence[RankMessage], bounds: Bounds, cycle: Sequence[Pair], ranks: Sequence[int], unit: str, *, apart: bool
 ) -> InvalidSchedule:
     said = [
         _in_words(_tightest_message(sent, pair, {}, apart=apart), ranks, unit, bounds[pair], apart=apart)
@@ -289,7 +291,7 @@ def _contradiction(
     )
 
 
-def _in_words(one: Message, ranks: Sequence[int], unit: str, most: int, *, apart: bool) -> str:
+def _in_words(one: RankMessage, ranks: Sequence[int], unit: str, most: int, *, apart: bool) -> str:
     """Return what a message says of two clocks."""
     sender, receiver = ranks[one.sender], ranks[one.receiver]
     what, there = ("starts", one.after.start) if apart else ("ends", one.after.end)

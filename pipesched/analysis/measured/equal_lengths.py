@@ -20,7 +20,7 @@ FINER = 4
 Deviation = Callable[[int], float]
 
 
-class Arrival(NamedTuple):
+class LateArrival(NamedTuple):
     """A range that needs a result: its length, and how much later it ends than that was sent, each on its own clock."""
 
     length: int
@@ -30,7 +30,7 @@ class Arrival(NamedTuple):
 class Direction(NamedTuple):
     """The arrivals from one rank at another, by the kinds that need them, of so many steps."""
 
-    kinds: Sequence[Sequence[Arrival]]
+    kinds: Sequence[Sequence[LateArrival]]
     steps: int
 
     def deviation(self, shift: int) -> float:
@@ -43,7 +43,7 @@ class Direction(NamedTuple):
         return total
 
 
-def direction_of(by_kind: Iterable[Sequence[Arrival]], steps: int) -> Direction:
+def direction_of(by_kind: Iterable[Sequence[LateArrival]], steps: int) -> Direction:
     """Return a direction, thinned out evenly where there are more operations than are looked at."""
     return Direction([[*kind][:: 1 + (len(kind) - 1) // MOST] for kind in by_kind], steps)
 

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from pipesched.analysis.measured import primus, torch_profiler
-from pipesched.analysis.measured.ranges import Recorded, Source
+from pipesched.analysis.measured.ranges import Recorded, TraceSource
 from pipesched.checks import joined, require_sequence, shown
 from pipesched.errors import ConfigError
 from pipesched.pipeline.placement import Placement, explicit_placement, named_placement
@@ -21,17 +21,17 @@ PRIMUS = '"fwd_start"'
 HEAD = 65_536  # letters in which a trace shows what it is
 
 
-class Trace(NamedTuple):
+class TraceFile(NamedTuple):
     """The content of a file."""
 
     content: Mapping[str, Any]
     file: str
 
 
-class Run(NamedTuple):
+class RecordedRun(NamedTuple):
     """What the ranks of a run recorded, by rank; the places in this list are the devices."""
 
-    source: Source
+    source: TraceSource
     ranks: Sequence[Recorded]
 
 
@@ -63,7 +63,7 @@ def read_run(
     files: Sequence[str | Path],
     placement: Placement | Sequence[int] | str | None = None,
     planned: Placement | None = None,
-) -> Run:
+) -> RecordedRun:
     """Return what the ranks of a run recorded, one file a rank in any order.
 
     `placement` says which stages the chunks of a rank are, for Primus's files, which do not (None: that of the plan,
@@ -88,10 +88,10 @@ def read_run(
     else:
         ranks = [torch_profiler.recorded(*trace) for trace in traces]
         _require_each_once([(rank.rank, rank.file) for rank in ranks], min(rank.ranks for rank in ranks))
-    return Run(kinds[0], sorted(ranks, key=lambda rank: rank.rank))
+    return RecordedRun(kinds[0], sorted(ranks, key=lambda rank: rank.rank))
 
 
-def _parsed(file: object) -> Trace:
+def _parsed(file: object) -> TraceFile:
     """Return the JSON object in a file; decimals stay texts. Raises ConfigError."""
     if not isinstance(file, (str, Path)):
         raise ConfigError(f"must be names of files, not {shown(file)}", "files")
@@ -105,10 +105,10 @@ def _parsed(file: object) -> Trace:
         raise ConfigError(f"cannot read {shown(name, 300)}: {getattr(error, 'strerror', None) or error}") from None
     except (ValueError, RecursionError) as error:
         raise ConfigError(f"{shown(name, 300)} is no JSON document: {error}") from None
-    return Trace(content if isinstance(content, dict) else {}, name)
+    return TraceFile(content if isinstance(content, dict) else {}, name)
 
 
-def _kind(trace: Trace) -> Source:
+def _kind(trace: TraceFile) -> TraceSource:
     if torch_profiler.is_torch_trace(trace.content):
         return torch_profiler.SOURCE
     if primus.is_primus(trace.content):
@@ -135,7 +135,7 @@ def _require_each_once(found: Sequence[tuple[int, str]], ranks: int) -> None:
 
 
 def _placement(
-    traces: Sequence[Trace], given: Placement | Sequence[int] | str | None, planned: Placement | None
+    traces: Sequence[TraceFile], given: Placement | Sequence[int] | str | None, planned: Placement | None
 ) -> Placement:
     """Return where the chunks of Primus's files are: as given, else as planned, else chunk x P + rank.
 

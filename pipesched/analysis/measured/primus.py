@@ -14,13 +14,13 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import PurePath
 from typing import Any, NamedTuple
 
-from pipesched.analysis.measured.ranges import Range, Recorded, Source, ticks_of
+from pipesched.analysis.measured.ranges import Range, Recorded, TraceSource, ticks_of
 from pipesched.checks import shown
 from pipesched.errors import ConfigError
 from pipesched.pipeline.ops import Op, Pair
 from pipesched.pipeline.placement import Placement
 
-SOURCE = Source("Primus", "ms", clock_a_step=True)
+SOURCE = TraceSource("Primus", "ms", clock_a_step=True)
 MOST = 10**6  # microbatches, or chunks
 _FILE = re.compile(r"pp_rank_(\d{1,6})\.json(?:\.gz)?")
 

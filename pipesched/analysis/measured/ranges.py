@@ -41,7 +41,7 @@ class Recorded:
 
 
 @dataclass(frozen=True)
-class Source:
+class TraceSource:
     """What kind of traces were read.
 
     `unit` is the unit of their times, and `clock_a_step` says that the clock of a rank begins anew with each step.

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from itertools import chain
 
-from pipesched.analysis.measured.files import Run
+from pipesched.analysis.measured.files import RecordedRun
 from pipesched.analysis.measured.ranges import Range, Recorded, ops_of
 from pipesched.checks import joined
 from pipesched.errors import ConfigError, InvalidSchedule
@@ -44,7 +44,7 @@ class Steps:
         return "".join({op.kind for op in self.home})
 
 
-def steps_of(run: Run) -> Steps:
+def steps_of(run: RecordedRun) -> Steps:
     """Return the steps that count: without the first, which warms up, and without those that were cut off.
 
     Raises ConfigError where the file of a rank is missing, and InvalidSchedule, naming ranks, for files that are not of
@@ -74,7 +74,7 @@ def _whole_steps(rank: Recorded) -> set[str]:
     return {name for name, ops in sets.items() if ops == usual}
 
 
-def _require_same_steps(run: Run, whole: Sequence[set[str]], names: Sequence[str]) -> None:
+def _require_same_steps(run: RecordedRun, whole: Sequence[set[str]], names: Sequence[str]) -> None:
     """Raise InvalidSchedule for ranks with other numbers of whole steps."""
     for rank, steps in zip(run.ranks, whole, strict=True):
         if len(steps) != len(whole[0]) and len(rank.steps) != len(run.ranks[0].steps):

@@ -13,12 +13,12 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
-from pipesched.analysis.measured.ranges import Range, Recorded, Source, ops_of, ticks_of
+from pipesched.analysis.measured.ranges import Range, Recorded, TraceSource, ops_of, ticks_of
 from pipesched.checks import shown
 from pipesched.errors import ConfigError
 from pipesched.pipeline.ops import Op, Pair, Slot, parse_op, parse_slot
 
-SOURCE = Source("torch.profiler", "us", clock_a_step=False)
+SOURCE = TraceSource("torch.profiler", "us", clock_a_step=False)
 RUN, WAIT = "PP:", "WAIT:"
 GPU, CPU = "gpu_user_annotation", "user_annotation"
 _MESSAGE = re.compile(r"PP:(?P<stage>\d{1,9})(?P<what>SEND_F|RECV_F|SEND_B|RECV_B)\d{1,9}")

@@ -32,7 +32,7 @@ class Timing(NamedTuple):
     stragglers: list[int | float]
 
 
-class _Part(NamedTuple):
+class _TimedPart(NamedTuple):
     """A part of the work on a schedule: blocks of its samples, or its slow devices."""
 
     schedule: Schedule
@@ -54,16 +54,16 @@ def timings(schedules: Sequence[Schedule], variation: Variation, executor: Execu
         return [Timing(np.concatenate([next(results) for _ in of_one[1:]]), next(results)) for of_one in parts]
 
 
-def _parts(schedule: Schedule, variation: Variation, workers: int) -> Iterator[_Part]:
+def _parts(schedule: Schedule, variation: Variation, workers: int) -> Iterator[_TimedPart]:
     """Yield the parts of the work on a schedule, its slow devices last."""
     blocks = len(block_sizes(variation.samples))
     count = 1 if workers == 1 else min(workers * PARTS, blocks)
     for number in range(count):
-        yield _Part(schedule, variation, range(blocks * number // count, blocks * (number + 1) // count))
-    yield _Part(schedule, variation, None)
+        yield _TimedPart(schedule, variation, range(blocks * number // count, blocks * (number + 1) // count))
+    yield _TimedPart(schedule, variation, None)
 
 
-def _results(parts: Sequence[_Part], pool: Executor | None) -> Iterator[Any]:
+def _results(parts: Sequence[_TimedPart], pool: Executor | None) -> Iterator[Any]:
     if pool is None:
         return map(_result, parts)
     from pipesched.executors.batches import map_batches
@@ -71,7 +71,7 @@ def _results(parts: Sequence[_Part], pool: Executor | None) -> Iterator[Any]:
     return map_batches(pool, _result, parts)
 
 
-def _result(part: _Part) -> Any:
+def _result(part: _TimedPart) -> Any:
     if part.blocks is None:
         return straggler_makespans(part.schedule, part.variation.slowness)
     return Replay(part.schedule).makespans(part.variation, part.blocks)

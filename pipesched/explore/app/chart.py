@@ -9,7 +9,7 @@ from textual.strip import Strip
 from textual.widget import Widget
 
 from pipesched.core.reasons import NOTHING
-from pipesched.explore.drawing import Drawing, Drop, Screen, draw
+from pipesched.explore.drawing import BoardDrawing, BoardScreen, Drop, draw
 from pipesched.explore.selection_moves import at_time, drop_position
 from pipesched.explore.state import State
 from pipesched.explore.viewport import Viewport
@@ -17,7 +17,7 @@ from pipesched.explore.viewport import Viewport
 PAN = 0.1  # of the window, a notch of the wheel
 
 
-class Chart(Widget, can_focus=True):
+class ChartWidget(Widget, can_focus=True):
     """The schedule under edit."""
 
     class Changed(Message):
@@ -31,14 +31,14 @@ class Chart(Widget, can_focus=True):
         self.has_room = False  # for what small terminals show only when asked
         self.is_pressed = self.is_dragging = False
         self._pressed_at = 0
-        self._drawing: Drawing | None = None
+        self._drawing: BoardDrawing | None = None
 
     @property
-    def drawing(self) -> Drawing:
+    def drawing(self) -> BoardDrawing:
         """The chart as it is drawn."""
         if self._drawing is None:
             width, height = max(self.size.width, 8), max(self.size.height, 3)
-            screen = Screen(width, height, self.colour, self.ascii_only, strips=self.has_room)
+            screen = BoardScreen(width, height, self.colour, self.ascii_only, strips=self.has_room)
             self._drawing = draw(self.state, self.view, screen, self.drop)
         return self._drawing
 

@@ -17,7 +17,7 @@ from textual.widgets.option_list import Option
 
 from pipesched.explore.app.lines import ParameterLines
 from pipesched.explore.keys import KEYS, MOUSE
-from pipesched.explore.planning import Choice, Field
+from pipesched.explore.planning import Choice, FormField
 
 LONGEST = 66  # letters of a choice
 CLOSE = Binding("escape", "close", "close", show=False)
@@ -128,7 +128,7 @@ class Pick(Dialog):
 class Parameters(Dialog):
     """The parameters, one line each; `change` takes name and text as they are typed, and says what is wrong."""
 
-    def __init__(self, fields: Sequence[Field], change: Callable[[str, str], str]) -> None:
+    def __init__(self, fields: Sequence[FormField], change: Callable[[str, str], str]) -> None:
         super().__init__()
         self.fields, self.change = fields, change
 

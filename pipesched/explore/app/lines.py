@@ -12,7 +12,7 @@ from textual.suggester import SuggestFromList
 from textual.widget import Widget
 from textual.widgets import Input, Label
 
-from pipesched.explore.planning import Field
+from pipesched.explore.planning import FormField
 
 LONGEST_WAIT = 5.0  # seconds for a line to take its keys
 
@@ -30,7 +30,7 @@ class ParameterLines(Vertical):
     class Turned(Message):
         """Another line took the focus, or none."""
 
-    def __init__(self, fields: Sequence[Field], algorithms: Sequence[str] = (), *, id: str | None = None) -> None:  # noqa: A002  Textual's word
+    def __init__(self, fields: Sequence[FormField], algorithms: Sequence[str] = (), *, id: str | None = None) -> None:  # noqa: A002  Textual's word
         super().__init__(id=id)
         self._fields, self._algorithms = [*fields], [*algorithms]
 
@@ -51,7 +51,7 @@ class ParameterLines(Vertical):
         """Whether one of the lines takes the keys."""
         return any(line.has_focus for line in self.lines)
 
-    def show(self, fields: Sequence[Field]) -> None:
+    def show(self, fields: Sequence[FormField]) -> None:
         """Show other values, but not in the line that is being typed."""
         same = [field.name for field in fields] == [field.name for field in self._fields]
         self._fields = [*fields]
@@ -99,7 +99,7 @@ class ParameterLines(Vertical):
 class Line(Input):
     """The line of one parameter; `told` is the text that was planned with, or tried."""
 
-    def __init__(self, field: Field, names: SuggestFromList | None) -> None:
+    def __init__(self, field: FormField, names: SuggestFromList | None) -> None:
         super().__init__(
             field.value,
             id=field.name.replace(" ", "_"),

@@ -15,13 +15,13 @@ from textual.widgets import Static
 from pipesched.core.reasons import NOTHING
 from pipesched.explore.app import panels
 from pipesched.explore.app.asking import Asking
-from pipesched.explore.app.chart import Chart
+from pipesched.explore.app.chart import ChartWidget
 from pipesched.explore.app.lines import ParameterLines
 from pipesched.explore.app.side import Kept, PoolList
 from pipesched.explore.app.work import Work
 from pipesched.explore.keys import KEYS
 from pipesched.explore.state import AT_ONCE, State
-from pipesched.explore.unplaced import Pool
+from pipesched.explore.unplaced import Unplaced
 
 LEAST_WIDTH, LEAST_HEIGHT = 30, 8
 WIDE, HIGH = 140, 30  # from where parameters, reasons and kept schedules have room
@@ -33,7 +33,7 @@ CHANGING = (  # not while a search runs
 SMALL = "too small: explore needs 30 columns and 8 lines"
 
 
-class Desk(Asking):
+class MainScreen(Asking):
     """The main screen of the app."""
 
     BINDINGS = [  # noqa: RUF012  Textual's way
@@ -42,11 +42,11 @@ class Desk(Asking):
         Binding("ctrl+q,ctrl+c", "leave_now", "leave", show=False, priority=True),
     ]
 
-    def __init__(self, state: State, pool: Pool | None, *, colour: bool, ascii_only: bool) -> None:
+    def __init__(self, state: State, pool: Unplaced | None, *, colour: bool, ascii_only: bool) -> None:
         super().__init__()
         self.state, self.pool = state, pool
         self.colour, self.ascii_only = colour, ascii_only
-        self.chart = Chart(state, colour=colour, ascii_only=ascii_only)
+        self.chart = ChartWidget(state, colour=colour, ascii_only=ascii_only)
         self.pool_list = None if pool is None else PoolList(pool)
         self.kept = Kept(self.chart)
         names = [choice.name for choice in state.planner.choices()]

@@ -14,14 +14,14 @@ from textual.widgets import Static
 
 from pipesched.core.reasons import NOTHING
 from pipesched.explore.app import panels
-from pipesched.explore.app.chart import Chart
-from pipesched.explore.unplaced import Pool
+from pipesched.explore.app.chart import ChartWidget
+from pipesched.explore.unplaced import Unplaced
 
 
 class Kept(Widget):
     """The kept schedules on one scale."""
 
-    def __init__(self, chart: Chart) -> None:
+    def __init__(self, chart: ChartWidget) -> None:
         super().__init__(id="kept")
         self.chart = chart
 
@@ -51,7 +51,7 @@ class PoolList(Static):
             super().__init__()
             self.x, self.y = x, y
 
-    def __init__(self, pool: Pool) -> None:
+    def __init__(self, pool: Unplaced) -> None:
         super().__init__(id="pool", markup=False)
         self.pool, self.rows = pool, [NOTHING]
 

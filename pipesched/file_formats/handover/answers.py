@@ -8,7 +8,7 @@ from typing import NamedTuple
 from pipesched.file_formats.handover.subject import Subject
 
 
-class Text(NamedTuple):
+class HandoverText(NamedTuple):
     """Lines to paste, and remarks on them."""
 
     lines: Sequence[str]
@@ -21,7 +21,7 @@ class Refusal(NamedTuple):
     why: str
 
 
-Answer = Text | Refusal
+Answer = HandoverText | Refusal
 
 
 def described(subject: Subject) -> str:

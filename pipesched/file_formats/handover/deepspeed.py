@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from pipesched.file_formats.handover.answers import Answer, Refusal, Text, described, no_operation
+from pipesched.file_formats.handover.answers import Answer, HandoverText, Refusal, described, no_operation
 from pipesched.file_formats.handover.subject import Subject
 
 NAME = "DeepSpeed"
@@ -18,6 +18,6 @@ def answer(subject: Subject) -> Answer:
     if subject.is_uneven:
         return Refusal(f"{NAME} cuts layers uniformly, or by their parameters, not into given numbers")
     line = f"PipelineModule(layers, num_stages={subject.devices}, partition_method='uniform')"
-    return Text(
+    return HandoverText(
         [line], [f'{subject.microbatches} microbatches a step: "gradient_accumulation_steps": {subject.microbatches}']
     )

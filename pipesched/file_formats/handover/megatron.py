@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pipesched.estimation.layout_text import megatron_text
-from pipesched.file_formats.handover.answers import Answer, Refusal, Text, described, no_operation
+from pipesched.file_formats.handover.answers import Answer, HandoverText, Refusal, described, no_operation
 from pipesched.file_formats.handover.subject import GROUPED, Subject
 
 NAME = "Megatron-LM"
@@ -23,7 +23,7 @@ def answer(subject: Subject) -> Answer:
     flags = [pipeline_flag(subject), *stage_flags(subject)]
     if subject.chunks > 1 and subject.group_size != subject.devices:
         flags.append(f"--microbatch-group-size-per-virtual-pipeline-stage {subject.group_size}")
-    return Text([" ".join(flags)], [microbatch_remark(subject)])
+    return HandoverText([" ".join(flags)], [microbatch_remark(subject)])
 
 
 def pipeline_flag(subject: Subject) -> str:

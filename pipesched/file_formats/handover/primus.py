@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pipesched.estimation.layout_text import megatron_text
-from pipesched.file_formats.handover.answers import Answer, Refusal, Text, described, no_operation
+from pipesched.file_formats.handover.answers import Answer, HandoverText, Refusal, described, no_operation
 from pipesched.file_formats.handover.subject import GROUPED, Subject
 
 NAME = "Primus"
@@ -37,4 +37,4 @@ def answer(subject: Subject) -> Answer:
         lines.append(f"pipeline_model_parallel_layout: '{megatron_text(subject.layers)}'")
     elif subject.chunks > 1:
         lines.append(f"num_virtual_stages_per_pipeline_rank: {subject.chunks}")
-    return Text(lines, [f"{subject.microbatches} microbatches a step"])
+    return HandoverText(lines, [f"{subject.microbatches} microbatches a step"])

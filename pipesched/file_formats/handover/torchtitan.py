@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 
 from pipesched.estimation.layout_text import torchtitan_modules
-from pipesched.file_formats.handover.answers import Answer, Refusal, Text, described, no_operation
+from pipesched.file_formats.handover.answers import Answer, HandoverText, Refusal, described, no_operation
 from pipesched.file_formats.handover.subject import GROUPED, Subject
 
 NAME = "torchtitan"
@@ -52,7 +52,7 @@ def answer(subject: Subject) -> Answer:
         options["module_fqns_per_model_part"] = f"'{json.dumps(torchtitan_modules(subject.layers))}'"
     elif subject.chunks > USUAL_CHUNKS:
         remarks.append(f"{subject.chunks} stages a rank: give module_fqns_per_model_part too, else there are 2")
-    return Text([" ".join(f"{OPTION}{key}={value}" for key, value in options.items())], remarks)
+    return HandoverText([" ".join(f"{OPTION}{key}={value}" for key, value in options.items())], remarks)
 
 
 def _class_fits(subject: Subject) -> bool:

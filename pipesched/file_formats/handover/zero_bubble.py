@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pipesched.file_formats.handover import megatron
-from pipesched.file_formats.handover.answers import Answer, Refusal, Text, described, no_operation
+from pipesched.file_formats.handover.answers import Answer, HandoverText, Refusal, described, no_operation
 from pipesched.file_formats.handover.subject import GROUPED, Subject
 
 NAME = "Zero Bubble's fork of Megatron-LM"
@@ -35,7 +35,7 @@ def answer(subject: Subject) -> Answer:
         flags.append("--enable-1f1b-v")
     else:
         flags += ["--zero-bubble-v-schedule", f"--zero-bubble-v-schedule-mem-setup {MEMORY[name]}"]
-    return Text([" ".join(flags)], [megatron.microbatch_remark(subject)])
+    return HandoverText([" ".join(flags)], [megatron.microbatch_remark(subject)])
 
 
 def _groups(subject: Subject) -> list[str]:

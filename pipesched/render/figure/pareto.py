@@ -9,10 +9,10 @@ from pipesched.pipeline.quantities import plain
 from pipesched.render.figure.frontier import Trade, frontier_figure
 from pipesched.render.figure.page import Drawing
 from pipesched.render.view import PAGE
-from pipesched.results.pareto import Standing
+from pipesched.results.pareto import ParetoPoint
 
 
-def pareto_figure(standings: Sequence[Standing], inches: float = PAGE) -> Drawing:
+def pareto_figure(standings: Sequence[ParetoPoint], inches: float = PAGE) -> Drawing:
     """Draw the schedules of a comparison, with the budget of the devices where all have the same.
 
     Raises ConfigError if there is none.

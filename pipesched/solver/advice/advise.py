@@ -18,8 +18,8 @@ from pipesched.errors import PipeschedError
 from pipesched.pipeline.quantities import in_units, plain
 from pipesched.results.outcome import Advice, Outcome
 from pipesched.results.status import Status
-from pipesched.solver.advice.asked import A_SECOND, ROOM, Asked
-from pipesched.solver.advice.changes import Change, changes
+from pipesched.solver.advice.changes import AdvisedChange, changes
+from pipesched.solver.advice.request import A_SECOND, ROOM, AdviceRequest
 from pipesched.solver.candidate import Candidate
 from pipesched.solver.case import Case
 from pipesched.solver.cases import cases_of
@@ -34,7 +34,7 @@ SHARE = 0.5  # of the time that is left, for the whole portfolio of the next cha
 Tell = Callable[[str], None]
 
 
-def advised(outcome: Outcome, asked: Asked, tell: Tell) -> Outcome:
+def advised(outcome: Outcome, asked: AdviceRequest, tell: Tell) -> Outcome:
     """Return the outcome of a solve with advice in its report, where there is any. `tell` is told of each step."""
     report = outcome.report
     allowance = None if report is None else asked.allowance(report)
@@ -58,7 +58,9 @@ def advised(outcome: Outcome, asked: Asked, tell: Tell) -> Outcome:
     return replace(outcome, report=replace(report, advice=made, seconds=report.seconds + clock.seconds))
 
 
-def _quick_trial(change: Change, asked: Asked, clock: Clock, effort: _Effort, makespan: Fraction) -> Iterator[_Trial]:
+def _quick_trial(
+    change: AdvisedChange, asked: AdviceRequest, clock: Clock, effort: _Effort, makespan: Fraction
+) -> Iterator[_Trial]:
     """Yield the trial of a change, with what is made quickly; none where no microbatch fits, or no placement suits."""
     with suppress(PipeschedError):
         trial = _Trial(change, asked, clock)
@@ -69,7 +71,7 @@ def _quick_trial(change: Change, asked: Asked, clock: Clock, effort: _Effort, ma
         yield trial
 
 
-def _try_whole(trials: list[_Trial], asked: Asked, clock: Clock, tell: Tell) -> None:
+def _try_whole(trials: list[_Trial], asked: AdviceRequest, clock: Clock, tell: Tell) -> None:
     """Try the whole portfolio for every change for which a solve has time for it."""
     for trial in trials:
         seconds = sum(map(_seconds_whole, trial.search.cases))
@@ -105,7 +107,7 @@ class _Effort:
 class _Trial:
     """A change under trial: a search of its own, which heuristics alone feed. Raises PipeschedError."""
 
-    def __init__(self, change: Change, asked: Asked, clock: Clock) -> None:
+    def __init__(self, change: AdvisedChange, asked: AdviceRequest, clock: Clock) -> None:
         self.change, self.asked, self.clock = change, asked, clock
         costs = replace(change.problem.costs, split=change.split)
         problem = replace(change.problem, costs=costs)

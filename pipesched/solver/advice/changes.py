@@ -17,14 +17,14 @@ from pipesched.pipeline.problem import Problem, require_recompute
 from pipesched.pipeline.quantities import Exact, canonical, to_fraction
 from pipesched.pipeline.recut import balanced_for, can_be_cut, open_cut, recut
 from pipesched.solver.advice.arguments import changed_arguments, typed
-from pipesched.solver.advice.asked import Asked
 from pipesched.solver.advice.microbatches import with_microbatches
+from pipesched.solver.advice.request import AdviceRequest
 
 SIMPLE, DIGITS = 1_000, 6  # the largest denominator of a budget that stays a fraction; digits of one that does not
 KEEPS_ALL = ("improve", "periodic")  # methods that recompute and offload do not go with
 
 
-class Change(NamedTuple):
+class AdvisedChange(NamedTuple):
     """A change: its name, the problem and what is allowed then, and which arguments of `solve` and `make_problem`
     make it.
 
@@ -45,7 +45,7 @@ class Change(NamedTuple):
         return count_computations(self.split, self.problem.stages, self.problem.microbatches)
 
 
-def changes(asked: Asked) -> Iterator[Change]:
+def changes(asked: AdviceRequest) -> Iterator[AdvisedChange]:
     """Yield the changes that make sense for what was asked."""
     for make in CHANGES:
         try:
@@ -56,33 +56,33 @@ def changes(asked: Asked) -> Iterator[Change]:
             yield change
 
 
-def _split_backward(asked: Asked) -> Change | None:
+def _split_backward(asked: AdviceRequest) -> AdvisedChange | None:
     if asked.split:
         return None
-    return Change("split backward", asked.problem, True, asked.allowed, {"split_backward": True})
+    return AdvisedChange("split backward", asked.problem, True, asked.allowed, {"split_backward": True})
 
 
-def _recompute(asked: Asked) -> Change | None:
+def _recompute(asked: AdviceRequest) -> AdvisedChange | None:
     if asked.allowed.recompute or not _saves(asked):
         return None
     require_recompute(asked.problem)
     allowed = asked.allowed._replace(recompute=True)
-    return Change("recompute", asked.problem, asked.split, allowed, {"recompute": True})
+    return AdvisedChange("recompute", asked.problem, asked.split, allowed, {"recompute": True})
 
 
-def _offload(asked: Asked) -> Change | None:
+def _offload(asked: AdviceRequest) -> AdvisedChange | None:
     if asked.allowed.offload or asked.problem.costs.offload is None or not _saves(asked):
         return None
     allowed = asked.allowed._replace(offload=True)
-    return Change("offload", asked.problem, asked.split, allowed, {"offload": True})
+    return AdvisedChange("offload", asked.problem, asked.split, allowed, {"offload": True})
 
 
-def _saves(asked: Asked) -> bool:
+def _saves(asked: AdviceRequest) -> bool:
     """Return whether saving memory may help, and goes with the method."""
     return asked.problem.memory.budget is not None and asked.method not in KEEPS_ALL
 
 
-def _budget(name: str, sign: int, asked: Asked) -> Change | None:
+def _budget(name: str, sign: int, asked: AdviceRequest) -> AdvisedChange | None:
     memory = asked.problem.memory
     one = sign * max(map(to_fraction, memory.activation))
     if memory.budget is None or not one:
@@ -107,7 +107,7 @@ def _cut_again(problem: Problem) -> Problem:
     return balanced_for(problem)
 
 
-def _chunks(word: str, count: int, asked: Asked) -> Change | None:
+def _chunks(word: str, count: int, asked: AdviceRequest) -> AdvisedChange | None:
     problem, stages = asked.problem, count * asked.problem.devices
     if stages == problem.stages or asked.has_hint:
         return None
@@ -138,7 +138,7 @@ def _with_stages(problem: Problem, stages: int) -> Problem | None:
     return None
 
 
-def _microbatches(factor: Fraction, asked: Asked) -> Change | None:
+def _microbatches(factor: Fraction, asked: AdviceRequest) -> AdvisedChange | None:
     count = asked.problem.microbatches * factor
     if count.denominator != 1 or asked.has_hint or asked.problem.cutter is not None:
         return None
@@ -146,15 +146,15 @@ def _microbatches(factor: Fraction, asked: Asked) -> Change | None:
     return _of_problem(f"{count} microbatch{'es' * (count != 1)}", asked, changed)
 
 
-def _of_problem(name: str, asked: Asked, problem: Problem) -> Change:
+def _of_problem(name: str, asked: AdviceRequest, problem: Problem) -> AdvisedChange:
     arguments = changed_arguments(asked.problem, problem)
     for saving, unused in (("recompute", ("recompute", "checkpoint")), ("offload", ("offload", "reload"))):
         if not getattr(asked.allowed, saving):
             arguments = {key: value for key, value in arguments.items() if key not in unused}
-    return Change(name, problem, asked.split, asked.allowed, {}, arguments)
+    return AdvisedChange(name, problem, asked.split, asked.allowed, {}, arguments)
 
 
-CHANGES: tuple[Callable[[Asked], Change | None], ...] = (
+CHANGES: tuple[Callable[[AdviceRequest], AdvisedChange | None], ...] = (
     _split_backward,
     partial(_budget, "one activation more", 1),
     partial(_chunks, "two", 2),

@@ -20,7 +20,7 @@ from pipesched.comparing.compare import every_name
 from pipesched.core.order_moves import legal_places
 from pipesched.errors import NoSchedule
 from pipesched.pipeline.check import violations
-from pipesched.pipeline.least_capacity import activation_floor
+from pipesched.pipeline.least_capacity import least_capacity
 from pipesched.pipeline.ops import parse_op
 from pipesched.pipeline.schedule import schedule_plan
 from pipesched.schedulers.registry import family
@@ -256,7 +256,7 @@ def test_random_plans(problem: Problem, budget: bool, late: bool, random: Random
 @pytest.mark.slow
 def test_solves(problem: Problem, offload: bool, recompute: bool, random: Random) -> None:
     """Solves under a tight budget, with offload and recompute, are explained as by the naive answer."""
-    floors = [activation_floor(problem, device) for device in range(problem.devices)]
+    floors = [least_capacity(problem, device) for device in range(problem.devices)]
     problem = with_capacities(problem, [floor + random.randint(0, floor) for floor in floors])
     try:
         outcome = solve(problem, offload=offload, recompute=recompute, workers=1, time_limit=1)

@@ -14,7 +14,7 @@ import pipesched
 from pipesched.core.cpsat import Limits
 from pipesched.pipeline.kinds import KEEP_ONLY
 from pipesched.results.outcome import Advice, SolveReport
-from pipesched.solver.advice import asked
+from pipesched.solver.advice import request
 from tests.strategies import amounts, one_or_list
 
 SMALL: dict[str, Any] = {"devices": 4, "stages": 4, "microbatches": 8, "forward": 5, "backward": 10, "budget": 2}
@@ -198,28 +198,30 @@ def test_the_gap_that_is_good_enough_counts() -> None:
 
 def test_the_same_on_every_machine(monkeypatch: pytest.MonkeyPatch) -> None:
     """After a quick solve, advice is of a number of schedules, not of seconds: with fewer, there is less of it."""
-    monkeypatch.setattr(asked, "AT_ONCE", 0.0)
+    monkeypatch.setattr(request, "AT_ONCE", 0.0)
     every = advice_of(SMALL)
     assert every == advice_of(SMALL)
-    monkeypatch.setattr(asked, "BRIEF", 1_000)
+    monkeypatch.setattr(request, "BRIEF", 1_000)
     assert 0 < len(advice_of(SMALL)) < len(every)
 
 
 def test_what_is_too_large_for_the_time_is_not_begun(monkeypatch: pytest.MonkeyPatch) -> None:
     """Where not one schedule can be made in time, there is no advice, and not the claim that nothing helps."""
-    monkeypatch.setattr(asked, "A_SECOND", 10)
+    monkeypatch.setattr(request, "A_SECOND", 10)
     assert report_of(SMALL, advice=True).advice is None
 
 
 def test_no_time_is_kept_where_it_is_too_short(monkeypatch: pytest.MonkeyPatch) -> None:
     """All of the limit is for the search where advice cannot make one schedule, unless it is asked for."""
     problem = pipesched.make_problem(**SMALL)  # 64 operations
-    asked_for = asked.Asked(problem, False, None, KEEP_ONLY, "auto", False, Limits(20.0, 0.0, 1, 0), 20.0, None)
+    asked_for = request.AdviceRequest(
+        problem, False, None, KEEP_ONLY, "auto", False, Limits(20.0, 0.0, 1, 0), 20.0, None
+    )
     assert asked_for.seconds == 2
-    monkeypatch.setattr(asked, "A_SECOND", 63)
+    monkeypatch.setattr(request, "A_SECOND", 63)
     assert asked_for.seconds == 0
     assert asked_for._replace(wanted=True).seconds == 2
-    monkeypatch.setattr(asked, "A_SECOND", 64)
+    monkeypatch.setattr(request, "A_SECOND", 64)
     assert asked_for.seconds == 2
 
 

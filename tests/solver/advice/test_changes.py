@@ -13,8 +13,8 @@ from pipesched.core.cpsat import Limits
 from pipesched.pipeline.kinds import Allowed
 from pipesched.pipeline.problem import Problem
 from pipesched.solver.advice.arguments import typed
-from pipesched.solver.advice.asked import Asked
-from pipesched.solver.advice.changes import Change, changes
+from pipesched.solver.advice.changes import AdvisedChange, changes
+from pipesched.solver.advice.request import AdviceRequest
 
 CONFIGS = Path(__file__).parents[3] / "configs"
 STAGES: dict[str, Any] = {
@@ -27,12 +27,12 @@ LAYERS: dict[str, Any] = {
 }  # fmt: skip
 
 
-def changes_of(problem: Problem, **more: Any) -> dict[str, Change]:
+def changes_of(problem: Problem, **more: Any) -> dict[str, AdvisedChange]:
     asked: dict[str, Any] = {
         "split": problem.costs.split, "placement": None, "allowed": Allowed(False, False), "method": "auto",
         "has_hint": False, "limits": Limits(), "time_limit": 60.0, "wanted": None,
     }  # fmt: skip
-    return {change.name: change for change in changes(Asked(problem, **{**asked, **more}))}
+    return {change.name: change for change in changes(AdviceRequest(problem, **{**asked, **more}))}
 
 
 LAYERS_BY_BUDGET: dict[str, Any] = {  # with a budget of 14.5 they are cut otherwise

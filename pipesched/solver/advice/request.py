@@ -31,7 +31,7 @@ class Allowance(NamedTuple):
     operations: float
 
 
-class Asked(NamedTuple):
+class AdviceRequest(NamedTuple):
     """What a solve was asked. `split` says whether its backward runs as I and W, whatever `problem` says.
 
     `limits` are of the solve, advice included; `time_limit` is the user's, in seconds, of which a caller may have kept
