@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from pipesched.pipeline.kinds import LANES
-from pipesched.pipeline.schedule import Schedule, picker
+from pipesched.pipeline.metrics import picker
+from pipesched.pipeline.schedule import Schedule
 from pipesched.render.rows import Row
 
 

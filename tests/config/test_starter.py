@@ -42,7 +42,7 @@ def test_starter_is_the_built_in_default(load: Load) -> None:
 
 @pytest.mark.parametrize("algorithm", ["1f1b", "naive", "interleaved"])
 def test_starter_runs(load: Load, algorithm: str) -> None:
-    """The commands in the given's first lines work."""
+    """The commands in the starter's first lines work."""
     assert pipesched.run(load(starter()), algorithm).schedule.fits
 
 
