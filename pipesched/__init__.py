@@ -73,7 +73,10 @@ if TYPE_CHECKING:
     from pipesched.results.comparison import Entry as Entry
     from pipesched.results.frontier import Frontier as Frontier
     from pipesched.results.frontier import FrontierPoint as FrontierPoint
+    from pipesched.results.outcome import Advice as Advice
+    from pipesched.results.outcome import BestHeuristic as BestHeuristic
     from pipesched.results.outcome import Outcome as Outcome
+    from pipesched.results.outcome import Repetition as Repetition
     from pipesched.results.outcome import SolveReport as SolveReport
     from pipesched.results.outcome import run as run
     from pipesched.results.status import Status as Status
@@ -84,10 +87,16 @@ if TYPE_CHECKING:
     from pipesched.solver.frontier import frontier as frontier
     from pipesched.solver.search import Event as Event
     from pipesched.solver.solve import solve as solve
+    from pipesched.tuning.point import Layout as Layout
+    from pipesched.tuning.point import SpacePoint as SpacePoint
     from pipesched.tuning.result import Tuning as Tuning
+    from pipesched.tuning.search import Progress as Progress
+    from pipesched.tuning.trial import Trial as Trial
     from pipesched.tuning.tune import tune as tune
 
 _MODULES = {  # public name -> module; loaded when first asked for, so that `import pipesched` costs nothing
+    "Advice": "results.outcome",
+    "BestHeuristic": "results.outcome",
     "Bound": "pipeline.bounds",
     "Comparison": "results.comparison",
     "ConfigError": "errors",
@@ -104,6 +113,7 @@ _MODULES = {  # public name -> module; loaded when first asked for, so that `imp
     "Gantt": "render.gantt",
     "Inexpressible": "errors",
     "InvalidSchedule": "errors",
+    "Layout": "tuning.point",
     "MeasuredCost": "analysis.measured.timeline",
     "Memory": "pipeline.memory",
     "NoSchedule": "errors",
@@ -116,16 +126,20 @@ _MODULES = {  # public name -> module; loaded when first asked for, so that `imp
     "Placement": "pipeline.placement",
     "Plan": "pipeline.plan",
     "Problem": "pipeline.problem",
+    "Progress": "tuning.search",
     "RankFailed": "errors",
+    "Repetition": "results.outcome",
     "Robustness": "analysis.robust.result",
     "RobustnessRow": "analysis.robust.result",
     "Schedule": "pipeline.schedule",
     "SolveReport": "results.outcome",
+    "SpacePoint": "tuning.point",
     "Status": "results.status",
     "StoppedBy": "results.status",
     "Sweep": "results.sweep",
     "Table": "render.table",
     "Timeline": "analysis.measured.timeline",
+    "Trial": "tuning.trial",
     "Tuning": "tuning.result",
     "WorkerDied": "errors",
     "algorithms": "schedulers.registry",

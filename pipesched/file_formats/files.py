@@ -249,15 +249,10 @@ def content_of(result: Any, form: Format, kind: str, view: View | None = None) -
     from pipesched.render.view import View
 
     if form.name in FIGURES:
+        from pipesched.render.figure.draw import require_matplotlib
+
         require_matplotlib()
     return form.writers[kind](result, view or View())
-
-
-def require_matplotlib() -> None:
-    """Raise ConfigError where figures cannot be drawn."""
-    from importlib import import_module
-
-    import_module("pipesched.render.figure")  # refuses to load without matplotlib
 
 
 def refuse_existing(path: Path, force: bool) -> None:

@@ -163,9 +163,7 @@ def test_a_figure_without_matplotlib_ends_it_before_the_search(
 ) -> None:
     """What is missing is said at once, with how to install it."""
     monkeypatch.setattr("pipesched.solver.solve.solve", None)
-    monkeypatch.setattr("importlib.util.find_spec", lambda _name: None)
-    for name in [name for name in sys.modules if name.startswith("pipesched.render.figure")]:
-        monkeypatch.delitem(sys.modules, name)
+    monkeypatch.setattr("pipesched.render.figure.draw.find_spec", lambda _name: None)
     result = cli("solve", "-o", "best.svg")
     assert result.returncode == 2
     assert "pip install 'pipesched[plot]'" in result.stderr
