@@ -45,8 +45,7 @@ def name_of(page: Path) -> str:
 @pytest.mark.parametrize("page", WITH_COMMANDS, ids=name_of)
 def test_every_example_prints_what_the_page_says(page: Path) -> None:
     """Running the commands of a page again gives the page."""
-    text = page.read_text(encoding="utf-8")
-    assert DOCS.refreshed(text) == text
+    assert DOCS.refreshed(page) == page.read_text(encoding="utf-8")
 
 
 @pytest.mark.parametrize("page", WITH_PYTHON, ids=name_of)
