@@ -21,6 +21,7 @@ from pathlib import Path
 ROOT = Path(__file__).parent.parent
 PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", ROOT / "CHANGELOG.md", *sorted((ROOT / "docs").rglob("*.md"))]
 BLOCK = re.compile(r"(?<=^```console\n).*?(?=^```$)", re.MULTILINE | re.DOTALL)
+ENVIRONMENT = {"PYTHONIOENCODING": "utf-8", "PYTHONUTF8": "1", "NO_COLOR": "1"}
 COLUMNS = {ROOT / "README.md": 80}  # of other pages 100
 PICTURE = ROOT / "docs" / "compare.svg"
 PICTURE_COMMAND = "compare naive 1f1b interleaved -c configs/autopipe.yaml"
@@ -35,7 +36,7 @@ def output_of(command: str, columns: int = 100) -> str:
     program, *arguments = shlex.split(command)
     if program != "pipesched":
         raise SystemExit(f"an example must call pipesched: {command}")
-    environment = {**os.environ, "COLUMNS": str(columns), "PYTHONIOENCODING": "utf-8", "PYTHONUTF8": "1", "NO_COLOR": "1"}
+    environment = {**os.environ, "COLUMNS": str(columns), **ENVIRONMENT}
     done = subprocess.run(
         [sys.executable, "-m", "pipesched", *arguments],
         cwd=ROOT,
