@@ -202,9 +202,9 @@ def _answer_pareto(comparison: Comparison, chart: ChartOptions, target: Target, 
     from pipesched.documents.json_text import dump
     from pipesched.file_formats.registry import COMPARISON, FIGURES
     from pipesched.render.pareto import pareto
-    from pipesched.results.pareto import standings
+    from pipesched.results.pareto import pareto_points
 
-    ranked = standings(comparison)
+    ranked = pareto_points(comparison)
     content = pareto_document(comparison, ranked)
     form = target_format(target, COMPARISON)
     if form is not None and form.name in FIGURES:

@@ -21,7 +21,7 @@ from pipesched.documents.json_text import dump
 from pipesched.documents.schedule import document, parse
 from pipesched.errors import ConfigError, InvalidSchedule, NotApplicable
 from pipesched.pipeline.problem import Problem
-from pipesched.results.pareto import standings
+from pipesched.results.pareto import pareto_points
 from tests.strategies import SETTLED, problems, random_saving_plan, saving_plan_of
 
 PROBLEM = pipesched.make_problem(
@@ -82,7 +82,7 @@ def test_a_comparison_comes_back_without_schedules() -> None:
 def test_a_pareto_document_is_a_comparison(tmp_path: Path) -> None:
     """What `compare --pareto` writes is read as the comparison of its rows, ranked."""
     path = tmp_path / "pareto.json"
-    path.write_text(dump(pareto_document(COMPARISON, standings(COMPARISON))))
+    path.write_text(dump(pareto_document(COMPARISON, pareto_points(COMPARISON))))
     again = pipesched.read(path)
     assert isinstance(again, pipesched.Comparison)
     assert [entry.algorithm for entry in again] == [entry.algorithm for entry in COMPARISON.ranked()]

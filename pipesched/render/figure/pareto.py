@@ -12,23 +12,23 @@ from pipesched.render.view import PAGE
 from pipesched.results.pareto import ParetoPoint
 
 
-def pareto_figure(standings: Sequence[ParetoPoint], inches: float = PAGE) -> Drawing:
+def pareto_figure(pareto_points: Sequence[ParetoPoint], inches: float = PAGE) -> Drawing:
     """Draw the schedules of a comparison, with the budget of the devices where all have the same.
 
     Raises ConfigError if there is none.
     """
-    if not standings:
+    if not pareto_points:
         raise ConfigError("there is nothing to draw: none of the algorithms applies")
     points = [
         Trade(
-            standing.outcome.algorithm,
-            float(standing.makespan),
-            float(standing.memory),
-            dominated=standing.dominated_by is not None,
+            point.outcome.algorithm,
+            float(point.makespan),
+            float(point.memory),
+            dominated=point.dominated_by is not None,
         )
-        for standing in standings
+        for point in pareto_points
     ]
-    problem = standings[0].outcome.problem
+    problem = pareto_points[0].outcome.problem
     limits = set(problem.memory.budget or ())
     return frontier_figure(
         points,
