@@ -202,14 +202,14 @@ def few_rooms(house: House) -> Iterator[str]:
 
 
 def tree_of(house: House) -> str:
-    """Return the tree of rooms, highest first, with the first sentence of each docstring."""
+    """Return the tree of rooms, highest first, with the floor and the first sentence of the docstring of each."""
     lines = ["pipesched/"]
-    for rooms in FLOORS:
+    for number, rooms in enumerate(FLOORS):
         for room in rooms:
             module = house.modules.get(room) or house.modules[f"{room}/__init__"]
             shown = f"{room}.py" if module.name == room else f"{room}/"
             sentence = (ast.get_docstring(module.tree) or "").partition("\n\n")[0].replace("\n", " ")
-            lines.append(f"  {shown:<15}{sentence}")
+            lines.append(f"  {len(FLOORS) - number:>2}  {shown:<15}{sentence}")
     return "\n".join(lines) + "\n"
 
 
