@@ -19,8 +19,7 @@ from pipesched.cli.flags import ALGORITHM_FLAGS, PROBLEM_FLAGS
 from pipesched.cli.parse import number_of, parse_value, whole_number
 from pipesched.cli.setup_options import COMPANIONS, ESTIMATE_OPTIONS, SETUP_OPTIONS, candidate_option, setup_overrides
 from pipesched.errors import ConfigError
-from pipesched.schedulers.options import COUNT as OPTION_COUNT
-from pipesched.schedulers.options import FLAG, OPTIONS, STAGES, WHOLE, WORD
+from pipesched.schedulers.options import COUNT as OPTION_COUNT, FLAG, OPTIONS, STAGES, WHOLE, WORD
 from pipesched.text.fields import (
     BY_NAME,
     COUNT,

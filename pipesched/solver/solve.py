@@ -28,8 +28,7 @@ from pipesched.solver.candidate import Candidate
 from pipesched.solver.cases import cases_of
 from pipesched.solver.first import take_first
 from pipesched.solver.periodic.phase import PeriodicPhase, can_repeat
-from pipesched.solver.polish import SOURCE as POLISHING
-from pipesched.solver.polish import polish as lower_memory
+from pipesched.solver.polish import SOURCE as POLISHING, polish as lower_memory
 from pipesched.solver.portfolios_ahead import PortfoliosAhead
 from pipesched.solver.quick import quick_rounds
 from pipesched.solver.search import Listener, Search

@@ -13,8 +13,7 @@ from jsonschema import Draft202012Validator
 
 import pipesched
 from pipesched.config.algorithm import Algorithm
-from pipesched.config.load import load as load_problem
-from pipesched.config.load import load_config
+from pipesched.config.load import load as load_problem, load_config
 from pipesched.config.starter import json_schema, starter
 from pipesched.errors import ConfigError
 from pipesched.pipeline.arguments import make_problem

@@ -9,8 +9,7 @@ from subprocess import run
 from time import perf_counter
 
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
+from hypothesis import given, settings, strategies as st
 
 from pipesched.core.clock import Clock
 from pipesched.errors import ConfigError

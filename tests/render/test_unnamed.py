@@ -6,8 +6,7 @@ import re
 from collections.abc import Callable
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
 from pipesched.hls.graph import DataflowGraph, Operation
 from pipesched.hls.outcome import list_outcome

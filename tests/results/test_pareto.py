@@ -6,8 +6,7 @@ from fractions import Fraction
 from types import SimpleNamespace
 from typing import Any, cast
 
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
 import pipesched
 from pipesched.results.outcome import Outcome
