@@ -13,15 +13,7 @@ from pipesched.pipeline.kinds import Allowed, count_computations
 from pipesched.pipeline.problem import Problem
 from pipesched.results.outcome import SolveReport
 from pipesched.results.status import StoppedBy
-
-SHORTEST = 1.0  # seconds: with a time limit below there is no advice
-AT_ONCE = 0.1  # seconds: where a bound settles the answer in that time, there is none unless asked for
-PART = 0.1  # of the time limit, and of the time that a long solve took, at most
-LONG = 10.0  # seconds: after a quicker solve it is operations that are counted, not seconds, so that advice repeats
-MOST = 60.0  # seconds of advice, at most
-A_SECOND = 80_000  # operations that are scheduled in a second
-ROOM = 0.5  # of what can be scheduled in the time that is left, for one schedule
-BRIEF = 20_000  # operations in all schedules of the advice after a quick solve that its limit did not end
+from pipesched.solver.policy import DEFAULT, SolvePolicy
 
 
 class Allowance(NamedTuple):
@@ -47,15 +39,21 @@ class AdviceRequest(NamedTuple):
     limits: Limits
     time_limit: float
     wanted: bool | None
+    policy: SolvePolicy = DEFAULT
 
     @property
     def seconds(self) -> float:
         """The seconds that are kept for advice: 0 where there is none, and where they are too few for one schedule."""
-        if self.wanted is False or self.time_limit < SHORTEST:
+        policy = self.policy.advice
+        if self.wanted is False or self.time_limit < policy.shortest:
             return 0.0
-        seconds = min(PART * self.limits.seconds, MOST)
-        is_large = self.operations > ROOM * A_SECOND * seconds
+        seconds = min(policy.part * self.limits.seconds, policy.most)
+        is_large = self.operations > self.schedulable(seconds)
         return 0.0 if is_large and not self.wanted else seconds
+
+    def schedulable(self, seconds: float) -> float:
+        """Return how many operations a schedule may have that is made in so many seconds, with room for others."""
+        return self.policy.advice.room * self.policy.advice.a_second * seconds
 
     @property
     def operations(self) -> int:
@@ -66,15 +64,17 @@ class AdviceRequest(NamedTuple):
         """Return what advice may take after a solve; None where there is none."""
         if not self.seconds or report.stopped_by == StoppedBy.INTERRUPT:
             return None
+        policy = self.policy.advice
         is_settled = report.stopped_by in (StoppedBy.PROOF, StoppedBy.GAP)
-        if self.wanted is None and is_settled and report.seconds <= AT_ONCE:
+        if self.wanted is None and is_settled and report.seconds <= policy.at_once:
             return None
         left = max(self.limits.seconds - report.seconds, 0.0)
-        if report.seconds >= LONG:
-            return Allowance(min(self.seconds if self.wanted else PART * report.seconds, self.seconds, left), inf)
-        operations = self.seconds * A_SECOND
+        if report.seconds >= policy.long:
+            most = self.seconds if self.wanted else policy.part * report.seconds
+            return Allowance(min(most, self.seconds, left), inf)
+        operations = self.seconds * policy.a_second
         is_brief = not self.wanted and report.stopped_by != StoppedBy.TIME_LIMIT
-        return Allowance(left, min(operations, BRIEF) if is_brief else operations)
+        return Allowance(left, min(operations, policy.brief) if is_brief else operations)
 
 
 def require_advice(wanted: object, objective: str) -> bool | None:
