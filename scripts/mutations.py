@@ -314,14 +314,14 @@ MUTATIONS = [
     ),
     Mutation(
         name="back and forth by starts",
-        file="core/lists",
+        file="core/list_schedules",
         old="late = [-start - time for start, time",
         new="late = [start + 0 * time for start, time",
         tests=("core/test_quality_lists",),
     ),
     Mutation(
         name="shortest sharpened tail first",
-        file="core/lists",
+        file="core/list_schedules",
         old="late = [-tail - duration for tail, duration",
         new="late = [tail + duration for tail, duration",
         tests=("core/test_quality_lists",),

@@ -59,7 +59,7 @@ class CasePolicy:
 
 @dataclass(frozen=True)
 class ExactPolicy:
-    """CP-SAT on a whole case."""
+    """CP-SAT on a whole case, and before it on one device."""
 
     before: float = 4e-4  # seconds an operation: before CP-SAT first looks at its limit
     after: float = 5e-5  # seconds an operation: from its limit to its end
@@ -67,15 +67,9 @@ class ExactPolicy:
     relaxed: int = 1_000  # tasks: with more there is no linear relaxation, which CP-SAT derives whatever its limit
     probed: int = 2_000  # tasks: with more, a round of probing takes seconds, as all precedences do in neighbourhoods
     near: float = 1.1  # bounds: nearer to it, a proof or one better schedule comes sooner than a series of them
-
-
-@dataclass(frozen=True)
-class DevicePolicy:
-    """CP-SAT on one device alone."""
-
-    least: int = 48  # operations on a device: CP-SAT proves the whole of smaller cases
-    most: int = 120  # operations on a device: it does not prove even one device of larger ones
-    effort: float = 12.0  # deterministic seconds of CP-SAT: for the model of a device
+    least_on_device: int = 48  # operations on a device: with fewer, CP-SAT proves the whole case
+    most_on_device: int = 120  # operations on a device: with more, it does not prove even that device
+    device_effort: float = 12.0  # deterministic seconds of CP-SAT: for the model of a device
 
 
 @dataclass(frozen=True)
@@ -200,22 +194,21 @@ class CommandPolicy:
 
 @dataclass(frozen=True)
 class SolvePolicy:
-    """All of them."""
+    """The policy of a solve: a part for each of its steps."""
 
-    ranges: RangePolicy = RangePolicy()
-    bounds: BoundPolicy = BoundPolicy()
-    portfolio: PortfolioPolicy = PortfolioPolicy()
-    cases: CasePolicy = CasePolicy()
-    exact: ExactPolicy = ExactPolicy()
-    device: DevicePolicy = DevicePolicy()
-    justification: JustificationPolicy = JustificationPolicy()
-    windows: WindowPolicy = WindowPolicy()
-    polish: PolishPolicy = PolishPolicy()
-    periods: PeriodPolicy = PeriodPolicy()
-    advice: AdvicePolicy = AdvicePolicy()
-    ahead: AheadPolicy = AheadPolicy()
-    frontier: FrontierPolicy = FrontierPolicy()
-    command: CommandPolicy = CommandPolicy()
+    ranges: RangePolicy = RangePolicy()  # of arguments
+    bounds: BoundPolicy = BoundPolicy()  # solver/bounds.py
+    portfolio: PortfolioPolicy = PortfolioPolicy()  # solver/portfolio.py, solver/saving_portfolio.py
+    cases: CasePolicy = CasePolicy()  # solver/case_search.py
+    exact: ExactPolicy = ExactPolicy()  # solver/exact.py, solver/one_device.py, and their models
+    justification: JustificationPolicy = JustificationPolicy()  # solver/justify.py
+    windows: WindowPolicy = WindowPolicy()  # solver/improve.py
+    polish: PolishPolicy = PolishPolicy()  # solver/polish.py
+    periods: PeriodPolicy = PeriodPolicy()  # solver/periodic/
+    advice: AdvicePolicy = AdvicePolicy()  # solver/advice/
+    ahead: AheadPolicy = AheadPolicy()  # what is sent to other processes
+    frontier: FrontierPolicy = FrontierPolicy()  # solver/frontier.py
+    command: CommandPolicy = CommandPolicy()  # cli/time_left.py
 
 
 DEFAULT = SolvePolicy()

@@ -17,7 +17,6 @@ from pipesched.pipeline.problem import Problem, require_offload, require_problem
 from pipesched.pipeline.schedule import Schedule
 from pipesched.results.outcome import Outcome
 from pipesched.schedulers.objectives import OBJECTIVES
-from pipesched.solver.advice.request import AdviceRequest, require_advice
 from pipesched.solver.policy import DEFAULT, SolvePolicy
 from pipesched.solver.search import Listener
 
@@ -63,7 +62,8 @@ class SolveRequest:
         require_name(OBJECTIVES, self.objective, "objective", "objective")
         require_name(METHODS, self.method, "method", "method")
         require_callable(self.listener, "listener")
-        require_advice(self.advice, self.objective)
+        if self.advice is not None and require_flag(self.advice, "advice") and self.objective != "makespan":
+            raise ConfigError(f"compares makespans, and `objective` is {self.objective}", "advice")
         if self.split_backward is not None:
             require_flag(self.split_backward, "split_backward")
         for flag in ("offload", "recompute", "polish"):
@@ -109,6 +109,11 @@ class SolveRequest:
         return replace(self.problem, costs=replace(self.problem.costs, split=self.split_backward))
 
     @property
+    def splits_backward(self) -> bool:
+        """Whether the backward runs as I and W."""
+        return self.split_problem.costs.split
+
+    @property
     def allowed(self) -> Allowed:
         """What may be done to save memory."""
         return Allowed(self.offload, self.recompute)
@@ -117,19 +122,3 @@ class SolveRequest:
     def start(self) -> Schedule | None:
         """The schedule to begin from."""
         return self.hint.schedule if isinstance(self.hint, Outcome) else self.hint
-
-    @property
-    def for_advice(self) -> AdviceRequest:
-        """What its advice goes by."""
-        return AdviceRequest(
-            problem=self.problem,
-            split=self.split_problem.costs.split,
-            placement=self.placement,
-            allowed=self.allowed,
-            method=self.method,
-            has_hint=self.start is not None,
-            limits=self.limits,
-            time_limit=self.time_limit if self.whole_limit is None else self.whole_limit,
-            wanted=require_advice(self.advice, self.objective),
-            policy=self.policy,
-        )

@@ -18,6 +18,7 @@ from pipesched.pipeline.schedule import Schedule
 from pipesched.results.outcome import Outcome, SolveReport
 from pipesched.results.status import Status, StoppedBy
 from pipesched.solver.advice.advise import advised
+from pipesched.solver.advice.allowance import kept_seconds
 from pipesched.solver.case import Candidate
 from pipesched.solver.case_search import search_in_turn
 from pipesched.solver.feasible import cases_of
@@ -103,8 +104,7 @@ def solve_request(request: SolveRequest) -> Outcome:
     )
     if request.method == "periodic" and not any(map(can_repeat, cases)):
         raise ConfigError("repeats blocks in one direction, not in both as `placement` bidirectional does", "method")
-    for_advice = request.for_advice
-    clock.limit -= for_advice.seconds
+    clock.limit -= kept_seconds(request)
     search = Search(cases, request.limits._replace(seconds=clock.limit), clock, request.listener)
     periods = PeriodicPhase(search, request.method)
     with lent(request.runs, FEWEST_OPERATIONS) as pool:
@@ -113,7 +113,7 @@ def solve_request(request: SolveRequest) -> Outcome:
         stopped_by = _run(search, request, pool, periods)
     if search.best is None:
         raise NoSchedule("stopped before any schedule was found")
-    return advised(_outcome(search, stopped_by, periods), for_advice, search.at)
+    return advised(_outcome(search, stopped_by, periods), request, search.at)
 
 
 def _run(search: Search, request: SolveRequest, pool: Executor | None, periods: PeriodicPhase) -> StoppedBy:

@@ -1,10 +1,8 @@
-"""The policy of a solve: its defaults, its comments, that it reaches every part, and no such number elsewhere."""
+"""The policy of a solve: its defaults, its comments, and that it reaches every part."""
 
 from __future__ import annotations
 
-import ast
 import re
-from collections.abc import Iterator
 from dataclasses import FrozenInstanceError, asdict, fields, is_dataclass
 from pathlib import Path
 from typing import Any
@@ -21,12 +19,6 @@ from pipesched.solver.portfolio import ruled_candidates
 from pipesched.solver.request import SolveRequest
 from pipesched.solver.solve import solve_request
 
-PACKAGE = Path(pipesched.__file__).parent
-FILES = sorted({*(PACKAGE / "solver").rglob("*.py"), PACKAGE / "cli/time_left.py"} - {Path(policy.__file__)})
-SENTINELS = {  # and codes, tables of functions, and defaults of other functions
-    "NO_HOP", "NEVER", "NEVER_FULL", "UNLIMITED", "IMPOSSIBLE", "DOWN", "UP", "BACK_DOWN", "BACK_UP",
-    "RULES", "CHANGES", "DEFAULTS",
-}  # fmt: skip
 V = pipesched.make_problem(devices=4, stages=8, microbatches=12, forward=5, backward=10, p2p=1, budget=3, placement="v")
 
 DEFAULTS: dict[str, dict[str, Any]] = {
@@ -40,8 +32,10 @@ DEFAULTS: dict[str, dict[str, Any]] = {
         "first_part": 0.65, "device_part": 0.25, "justification_part": 0.1, "windows_part": 0.6, "used_part": 0.9,
         "end_part": 0.02, "easy": 300, "large": 3_500,
     },
-    "exact": {"before": 4e-4, "after": 5e-5, "small": 300, "relaxed": 1_000, "probed": 2_000, "near": 1.1},
-    "device": {"least": 48, "most": 120, "effort": 12.0},
+    "exact": {
+        "before": 4e-4, "after": 5e-5, "small": 300, "relaxed": 1_000, "probed": 2_000, "near": 1.1,
+        "least_on_device": 48, "most_on_device": 120, "device_effort": 12.0,
+    },
     "justification": {"fruitless": 30, "noise": 8},
     "windows": {
         "first_size": 120, "least_size": 30, "most_size": 1_000, "growth": 1.15, "shrinkage": 0.8, "fruitless": 300,
@@ -89,38 +83,6 @@ def test_every_number_has_a_unit_and_a_sentence() -> None:
     numbers = [line for line in lines if re.match(r"    \w+: (int|float|tuple)", line)]
     assert len(numbers) == sum(map(len, DEFAULTS.values()))
     assert [line for line in numbers if not re.search(r" = .+  # [\w x-]+: \w.{5,}[^.]$", line)] == []
-
-
-def named_numbers(text: str) -> Iterator[str]:
-    """Yield the names that stand for numbers at the top of a module, or for what is made of numbers."""
-    for statement in ast.parse(text).body:
-        if isinstance(statement, (ast.Assign, ast.AnnAssign)) and statement.value is not None:
-            parts = [part.value for part in ast.walk(statement.value) if isinstance(part, ast.Constant)]
-            targets = statement.targets if isinstance(statement, ast.Assign) else [statement.target]
-            if any(type(part) in (int, float) for part in parts):
-                yield from (name.id for target in targets for name in ast.walk(target) if isinstance(name, ast.Name))
-
-
-@pytest.mark.parametrize("path", FILES, ids=lambda path: path.stem)
-def test_no_number_stands_elsewhere(path: Path) -> None:
-    """But sentinels, which say no amount."""
-    assert {*named_numbers(path.read_text(encoding="utf-8"))} <= SENTINELS
-
-
-@pytest.mark.parametrize(
-    ("text", "names"),
-    [
-        ("LEAST = 5", ["LEAST"]),
-        ("LEAST, MOST = 1, 2.5", ["LEAST", "MOST"]),
-        ("PART: float = 1 / 3", ["PART"]),
-        ("PAUSES = (0, 2, 10)", ["PAUSES"]),
-        ("LEVELS = [*range(4)]", ["LEVELS"]),
-        ('NAMES = {"few": ("a", "b")}\nIS_LARGE = True', []),
-        ("def most():\n    least = 5\n    return least", []),
-    ],
-)
-def test_what_is_a_number(text: str, names: list[str]) -> None:
-    assert [*named_numbers(text)] == names
 
 
 def test_a_solve_takes_it() -> None:

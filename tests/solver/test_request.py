@@ -41,12 +41,6 @@ def test_what_follows_from_it() -> None:
     assert request.runs is None
 
 
-def test_its_advice_goes_by_the_limit_of_the_command() -> None:
-    """Where there is one: what is left for the search may be less."""
-    assert SolveRequest(PROBLEM, time_limit=0.8).for_advice.time_limit == 0.8
-    assert SolveRequest(PROBLEM, time_limit=0.8, whole_limit=1.2).for_advice.time_limit == 1.2
-
-
 def test_it_does_not_change() -> None:
     with pytest.raises(FrozenInstanceError):
         SolveRequest(PROBLEM).seed = 1  # type: ignore[misc]

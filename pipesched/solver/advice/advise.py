@@ -18,28 +18,29 @@ from pipesched.errors import PipeschedError
 from pipesched.pipeline.quantities import in_units, plain
 from pipesched.results.outcome import Advice, Outcome
 from pipesched.results.status import Status
+from pipesched.solver.advice.allowance import allowance, schedulable
 from pipesched.solver.advice.changes import AdvisedChange, changes
-from pipesched.solver.advice.request import AdviceRequest
 from pipesched.solver.case import Candidate, Case
 from pipesched.solver.feasible import cases_of
 from pipesched.solver.first import quick_rounds
+from pipesched.solver.request import SolveRequest
 from pipesched.solver.search import Search
 
 Tell = Callable[[str], None]
 
 
-def advised(outcome: Outcome, request: AdviceRequest, tell: Tell) -> Outcome:
+def advised(outcome: Outcome, request: SolveRequest, tell: Tell) -> Outcome:
     """Return the outcome of a solve with advice in its report, where there is any. `tell` is told of each step."""
     report = outcome.report
-    allowance = None if report is None else request.allowance(report)
-    if report is None or allowance is None:
+    allowed = None if report is None else allowance(request, report)
+    if report is None or allowed is None:
         return outcome
-    clock, effort = Clock(allowance.seconds, request.limits.stop), _Effort(allowance.operations)
+    clock, effort = Clock(allowed.seconds, request.stop), _Effort(allowed.operations)
     makespan = Fraction(report.value_ticks, report.bound.per_unit)
     trials: list[_Trial] = []
     with suppress(KeyboardInterrupt):  # what is known by then counts
         for change in changes(request):
-            if change.operations > min(effort.left, request.schedulable(clock.left)):
+            if change.operations > min(effort.left, schedulable(request, clock.left)):
                 break
             if not (change.tightens and report.status == Status.OPTIMAL):
                 tell(f"advice, {change.name}")
@@ -53,7 +54,7 @@ def advised(outcome: Outcome, request: AdviceRequest, tell: Tell) -> Outcome:
 
 
 def _quick_trial(
-    change: AdvisedChange, request: AdviceRequest, clock: Clock, effort: _Effort, makespan: Fraction
+    change: AdvisedChange, request: SolveRequest, clock: Clock, effort: _Effort, makespan: Fraction
 ) -> Iterator[_Trial]:
     """Yield the trial of a change, with what is made quickly; none where no microbatch fits, or no placement suits."""
     with suppress(PipeschedError):
@@ -65,7 +66,7 @@ def _quick_trial(
         yield trial
 
 
-def _try_whole(trials: list[_Trial], request: AdviceRequest, clock: Clock, tell: Tell) -> None:
+def _try_whole(trials: list[_Trial], request: SolveRequest, clock: Clock, tell: Tell) -> None:
     """Try the whole portfolio for every change for which a solve has time for it."""
     policy = request.policy.advice
     for trial in trials:
@@ -103,7 +104,7 @@ class _Effort:
 class _Trial:
     """A change under trial: a search of its own, which heuristics alone feed. Raises PipeschedError."""
 
-    def __init__(self, change: AdvisedChange, request: AdviceRequest, clock: Clock) -> None:
+    def __init__(self, change: AdvisedChange, request: SolveRequest, clock: Clock) -> None:
         self.change, self.request, self.clock = change, request, clock
         costs = replace(change.problem.costs, split=change.split)
         problem = replace(change.problem, costs=costs)

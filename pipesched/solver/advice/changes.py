@@ -18,8 +18,8 @@ from pipesched.pipeline.quantities import Exact, canonical, to_fraction
 from pipesched.pipeline.recut import balanced_for, can_be_cut, open_cut, recut
 from pipesched.solver.advice.arguments import changed_arguments, typed
 from pipesched.solver.advice.microbatches import with_microbatches
-from pipesched.solver.advice.request import AdviceRequest
 from pipesched.solver.policy import AdvicePolicy
+from pipesched.solver.request import SolveRequest
 
 KEEPS_ALL = ("improve", "periodic")  # methods that recompute and offload do not go with
 
@@ -45,7 +45,7 @@ class AdvisedChange(NamedTuple):
         return count_computations(self.split, self.problem.stages, self.problem.microbatches)
 
 
-def changes(request: AdviceRequest) -> Iterator[AdvisedChange]:
+def changes(request: SolveRequest) -> Iterator[AdvisedChange]:
     """Yield the changes that make sense for a request."""
     for make in CHANGES:
         try:
@@ -56,33 +56,33 @@ def changes(request: AdviceRequest) -> Iterator[AdvisedChange]:
             yield change
 
 
-def _split_backward(request: AdviceRequest) -> AdvisedChange | None:
-    if request.split:
+def _split_backward(request: SolveRequest) -> AdvisedChange | None:
+    if request.splits_backward:
         return None
     return AdvisedChange("split backward", request.problem, True, request.allowed, {"split_backward": True})
 
 
-def _recompute(request: AdviceRequest) -> AdvisedChange | None:
+def _recompute(request: SolveRequest) -> AdvisedChange | None:
     if request.allowed.recompute or not _saves(request):
         return None
     require_recompute(request.problem)
     allowed = request.allowed._replace(recompute=True)
-    return AdvisedChange("recompute", request.problem, request.split, allowed, {"recompute": True})
+    return AdvisedChange("recompute", request.problem, request.splits_backward, allowed, {"recompute": True})
 
 
-def _offload(request: AdviceRequest) -> AdvisedChange | None:
+def _offload(request: SolveRequest) -> AdvisedChange | None:
     if request.allowed.offload or request.problem.costs.offload is None or not _saves(request):
         return None
     allowed = request.allowed._replace(offload=True)
-    return AdvisedChange("offload", request.problem, request.split, allowed, {"offload": True})
+    return AdvisedChange("offload", request.problem, request.splits_backward, allowed, {"offload": True})
 
 
-def _saves(request: AdviceRequest) -> bool:
+def _saves(request: SolveRequest) -> bool:
     """Return whether saving memory may help, and goes with the method."""
     return request.problem.memory.budget is not None and request.method not in KEEPS_ALL
 
 
-def _budget(name: str, sign: int, request: AdviceRequest) -> AdvisedChange | None:
+def _budget(name: str, sign: int, request: SolveRequest) -> AdvisedChange | None:
     memory = request.problem.memory
     one = sign * max(map(to_fraction, memory.activation))
     if memory.budget is None or not one:
@@ -107,9 +107,9 @@ def _cut_again(problem: Problem) -> Problem:
     return balanced_for(problem)
 
 
-def _chunks(word: str, count: int, request: AdviceRequest) -> AdvisedChange | None:
+def _chunks(word: str, count: int, request: SolveRequest) -> AdvisedChange | None:
     problem, stages = request.problem, count * request.problem.devices
-    if stages == problem.stages or request.has_hint:
+    if stages == problem.stages or request.start is not None:
         return None
     changed = _with_stages(problem, stages)
     return None if changed is None else _of_problem(f"{word} chunks a device", request, changed)
@@ -138,23 +138,23 @@ def _with_stages(problem: Problem, stages: int) -> Problem | None:
     return None
 
 
-def _microbatches(factor: Fraction, request: AdviceRequest) -> AdvisedChange | None:
+def _microbatches(factor: Fraction, request: SolveRequest) -> AdvisedChange | None:
     count = request.problem.microbatches * factor
-    if count.denominator != 1 or request.has_hint or request.problem.cutter is not None:
+    if count.denominator != 1 or request.start is not None or request.problem.cutter is not None:
         return None
     changed = with_microbatches(request.problem, int(count))
     return _of_problem(f"{count} microbatch{'es' * (count != 1)}", request, changed)
 
 
-def _of_problem(name: str, request: AdviceRequest, problem: Problem) -> AdvisedChange:
+def _of_problem(name: str, request: SolveRequest, problem: Problem) -> AdvisedChange:
     arguments = changed_arguments(request.problem, problem)
     for saving, unused in (("recompute", ("recompute", "checkpoint")), ("offload", ("offload", "reload"))):
         if not getattr(request.allowed, saving):
             arguments = {key: value for key, value in arguments.items() if key not in unused}
-    return AdvisedChange(name, problem, request.split, request.allowed, {}, arguments)
+    return AdvisedChange(name, problem, request.splits_backward, request.allowed, {}, arguments)
 
 
-CHANGES: tuple[Callable[[AdviceRequest], AdvisedChange | None], ...] = (
+CHANGES: tuple[Callable[[SolveRequest], AdvisedChange | None], ...] = (
     _split_backward,
     partial(_budget, "one activation more", 1),
     partial(_chunks, "two", 2),

@@ -24,16 +24,6 @@ class PeriodicMethod:
         self.case, self.limits, self.policy = case, limits, case.policy.periods
         self.search = PeriodSearch(case, limits.seed)
 
-    @property
-    def is_over(self) -> bool:
-        """Whether another round is not worth it."""
-        return self.search.is_over
-
-    @property
-    def is_fruitless(self) -> bool:
-        """Whether the last round found nothing."""
-        return self.search.is_fruitless
-
     def candidates(self, clock: Clock) -> Iterator[Candidate]:
         """Yield the schedules of the next round of the search, which has the time of `clock`."""
         if len(self.case.graph) <= self.policy.unrolled:

@@ -82,10 +82,10 @@ class PeriodicPhase:
 
     def _goes_on(self, number: int) -> bool:
         best, method = self.search.candidates[number], self.methods.get(number)
-        if method is None or method.is_over:
+        if method is None or method.search.is_over:
             return False
         wins = best is not None and best is self.search.best and best.source.startswith(SOURCE)
-        return self.alone or (wins and not method.is_fruitless)
+        return self.alone or (wins and not method.search.is_fruitless)
 
     def _round(self, number: int, clock: Clock) -> None:
         self.search.at(f"{SOURCE}, {self.search.cases[number].name}")

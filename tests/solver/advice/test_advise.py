@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from decimal import Decimal
 from fractions import Fraction
 from typing import Any
@@ -11,10 +12,8 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 import pipesched
-from pipesched.core.cpsat import Limits
-from pipesched.pipeline.kinds import KEEP_ONLY
 from pipesched.results.outcome import Advice, SolveReport
-from pipesched.solver.advice.request import AdviceRequest
+from pipesched.solver.advice.allowance import kept_seconds
 from pipesched.solver.policy import AdvicePolicy, SolvePolicy
 from pipesched.solver.request import SolveRequest
 from pipesched.solver.solve import solve_request
@@ -217,13 +216,12 @@ def test_what_is_too_large_for_the_time_is_not_begun() -> None:
 
 def test_no_time_is_kept_where_it_is_too_short() -> None:
     """All of the limit is for the search where advice cannot make one schedule, unless it is asked for."""
-    problem = pipesched.make_problem(**SMALL)  # 64 operations
-    request = AdviceRequest(problem, False, None, KEEP_ONLY, "auto", False, Limits(20.0, 0.0, 1, 0), 20.0, None)
-    assert request.seconds == 2
-    assert request._replace(policy=policy(a_second=64)).seconds == 2
-    request = request._replace(policy=policy(a_second=63))
-    assert request.seconds == 0
-    assert request._replace(wanted=True).seconds == 2
+    request = SolveRequest(pipesched.make_problem(**SMALL), time_limit=20)  # 64 operations
+    assert kept_seconds(request) == 2
+    assert kept_seconds(replace(request, policy=policy(a_second=64))) == 2
+    request = replace(request, policy=policy(a_second=63))
+    assert kept_seconds(request) == 0
+    assert kept_seconds(replace(request, advice=True)) == 2
 
 
 @pytest.mark.slow
