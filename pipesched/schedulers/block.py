@@ -124,8 +124,9 @@ def squeeze(problem: Problem, index: OpIndex, block: Block, capacities: Sequence
 
     Every operation goes, in the order of the block, into the earliest time that is free. What waits in the block only
     for its period moves up; a forward moves up only as far as memory stays under the limit ("Pipeline Parallelism with
-    Controllable Memory", Qi et al. 2024, section 3.3). None when the block itself holds more than that, so that a forward
-    never fits.
+    Controllable Memory", Qi et al. 2024, section 3.3).
+
+    None when the block itself holds more than that, so that a forward never fits.
     """
     inserted = insert_in_order(lower(problem, index), block.order(index), capacities)
     return None if inserted is None else inserted.orders
