@@ -12,7 +12,7 @@ from pipesched.checks import shown
 from pipesched.config.text_files import LONGEST, read_text
 from pipesched.errors import ConfigError
 from pipesched.estimation.huggingface import model_notes, read_model
-from pipesched.estimation.model import Model
+from pipesched.estimation.model import ModelShape
 from pipesched.estimation.presets import MODELS, preset, preset_names
 from pipesched.estimation.sections import Section
 
@@ -33,7 +33,7 @@ KNOWN = (
 class ReadModel(NamedTuple):
     """A model, and what of its config does not count."""
 
-    model: Model
+    model: ModelShape
     notes: tuple[str, ...] = ()
 
 

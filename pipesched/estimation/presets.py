@@ -11,7 +11,7 @@ from pipesched.checks import shown
 from pipesched.config.yaml_reader import Value, parse_yaml
 from pipesched.errors import ConfigError
 from pipesched.estimation.huggingface import read_model
-from pipesched.estimation.model import Model
+from pipesched.estimation.model import ModelShape
 from pipesched.names import require_name
 
 MODELS, HARDWARE = KINDS = ("models", "hardware")
@@ -62,6 +62,6 @@ def _read(kind: str, name: str) -> Preset:
     return Preset(name, parse_yaml(text, f"{name}{SUFFIX}"), " ".join(comments))
 
 
-def preset_model(name: str) -> Model:
+def preset_model(name: str) -> ModelShape:
     """Return the model of that name. Raises ConfigError for an unknown one."""
     return read_model(preset(MODELS, name, "model").keys, name)
