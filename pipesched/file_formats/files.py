@@ -112,7 +112,7 @@ def read_document(text: Text) -> Outcome | Comparison | Sweep | Frontier | Displ
     form = content.get("format")
     rows: dict[Any, Callable[[dict[str, Any]], Displayable]] = {
         "pipesched.comparison": comparison_of,
-        "pipesched.pareto": comparison_of,
+        "pipesched.results.pareto": comparison_of,
         "pipesched.sweep": sweep_of,
         "pipesched.frontier": frontier_of,
         **{
