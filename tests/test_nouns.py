@@ -11,8 +11,7 @@ from math import inf, nan
 from typing import Any
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
 import pipesched
 from pipesched import hls
@@ -49,6 +48,8 @@ COMPARISON = pipesched.compare(PROBLEM, ["1f1b", "interleaved", "list"])
 SWEEP = pipesched.sweep(None, "microbatches", [4, 6], ["1f1b", "interleaved"])
 FRONTIER = pipesched.frontier(pipesched.make_problem(devices=2, microbatches=3, placement="linear"), time_limit=10)
 
+LAYOUT = pipesched.Layout(2, 4, 1, 1, 1, 1, 2, "none")
+
 NOUNS: dict[str, Any] = {
     "problem": PROBLEM,
     "costs": PROBLEM.costs,
@@ -70,6 +71,13 @@ NOUNS: dict[str, Any] = {
     "frontier": FRONTIER,
     "point": FRONTIER[0],
     "event": pipesched.Event("bounds", 0.5, 3, "list", 2),
+    "advice": pipesched.Advice("offload", 20, -4, {"offload": True}, {"offload": 1}),
+    "heuristic": pipesched.BestHeuristic("list", 24),
+    "repetition": pipesched.Repetition("v", 34, 1, 33.5),
+    "layout": LAYOUT,
+    "space point": pipesched.SpacePoint(LAYOUT, "1f1b"),
+    "trial": pipesched.Trial(pipesched.SpacePoint(LAYOUT, "1f1b"), reason="does not apply"),
+    "progress": pipesched.Progress(3, 5, None, {"memory": 2}),
     "catalogue": pipesched.algorithms(),
     "family": family("interleaved"),
     "varied": SWEEP.points[0],

@@ -170,12 +170,14 @@ def target_format(target: Target, kind: str) -> Format | None:
     """
     if target.path is None:
         return None
-    from pipesched.file_formats.files import refuse_existing, require_matplotlib
+    from pipesched.file_formats.files import refuse_existing
     from pipesched.file_formats.registry import FIGURES, format_of, formats_that_hold
 
     form = format_of(target.path, formats_that_hold(kind))
     refuse_existing(Path(target.path), target.force)
     if form.name in FIGURES:
+        from pipesched.render.figure.draw import require_matplotlib
+
         require_matplotlib()
     return form
 

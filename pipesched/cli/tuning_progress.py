@@ -52,8 +52,7 @@ class TuningBar:
     """A bar of the points that are done since the search began, of those to do, and the best so far below it."""
 
     def __init__(self) -> None:
-        from rich.progress import BarColumn, TextColumn, TimeElapsedColumn
-        from rich.progress import Progress as RichProgress
+        from rich.progress import BarColumn, Progress as RichProgress, TextColumn, TimeElapsedColumn
         from rich.table import Column
 
         columns = (

@@ -18,8 +18,7 @@ from pipesched.pipeline.problem import Problem, require_problem
 from pipesched.results.comparison import Comparison, Entry
 from pipesched.results.outcome import run
 from pipesched.schedulers.options import checked_option, checked_options, options_of
-from pipesched.schedulers.registry import algorithms as all_algorithms
-from pipesched.schedulers.registry import family
+from pipesched.schedulers.registry import algorithms as all_algorithms, family
 
 if TYPE_CHECKING:
     from concurrent.futures import Executor

@@ -12,8 +12,7 @@ from pipesched.estimation.setup_reader import ReadSetup, read_setup
 from pipesched.pipeline.problem import Problem
 from pipesched.text.fields import SETUP_NAMES
 from pipesched.text.given import Given, located
-from pipesched.text.sections import Section, Sections, merged
-from pipesched.text.sections import located as located_in_sections
+from pipesched.text.sections import Section, Sections, located as located_in_sections, merged
 
 UNITS = {"time_unit": "ms", "unit": "GB"}
 INSTEAD = {  # parameter of make_problem -> what to give where its value is derived

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from importlib.resources import files
 from typing import Any
 
 from pipesched.config.setup_schema import setup_schemas
@@ -38,53 +39,10 @@ from pipesched.text.fields import (
     Field,
 )
 
-STARTER = """\
-# A problem for pipesched. Try it:
-#   pipesched run -c THIS_FILE
-#   pipesched compare naive 1f1b interleaved -c THIS_FILE
-# Only `devices` is required; lines that are commented out show what else there is.
-# With `layers`, the costs stand in `layer`, and pipesched cuts the layers into stages: see the end.
-
-name: my-model
-devices: 4                     # pipeline ranks, P
-stages: 8                      # contiguous parts of the model, S; two a device here
-microbatches: 8                # M
-placement: auto                # the algorithm's own, or linear, loop, v, wave, bidirectional, [0, 1, 2, 3, 0, 1, 2, 3]
-algorithm: 1f1b                # what `pipesched run` runs; with options: {interleaved: {group_size: 8}}
-time_unit: ms                  # a label; values may have units of their own, for instance 250us
-
-costs:
-  forward: 5                   # a number, or a list with one for each stage
-  backward: 10                 # or its two halves:
-  # backward_input: 5
-  # backward_weight: 5
-  p2p: 0                       # latency between two devices; a number, or one for each boundary between stages
-  # recompute: 5               # default: forward
-  # overlap: 15                # an overlapped forward and backward; default: the sum of both
-  # offload: 5                 # one way, for each activation
-  # reload: 5                  # default: offload
-
-memory:
-  unit: microbatch             # a label: microbatch, GB, ...; with GB values may have units of their own, 500MB
-  activation: 0.5              # of one stage and microbatch; default P/S
-  # retain: 1                  # held from the end of the input gradient to that of the weight gradient, in activations
-  # checkpoint: 0.1            # fraction that a recomputed microbatch keeps
-  # static: 0                  # weights, gradients, optimizer, for each stage
-  # budget: 4                  # limit of a device; a number, or one for each device
-
-# Instead of stages, and of costs one a stage, the model by its layers:
-# layers: 32
-# chunks: 1                    # stages a device, V
-# layer: {forward: 1.25, backward: 2.5, activation: 0.125, static: 0}
-# first: {static: 0}           # what the first stage has beside its layers: the embedding
-# last: {forward: 2, backward: 4}  # what the last stage has beside them: the head and the loss
-# layout: balanced             # or equal, or the layers of each stage: [8, 8, 9, 7]
-"""
-
 
 def starter() -> str:
     """Return a commented config that works as it stands, and shows every key."""
-    return STARTER
+    return files("pipesched.config").joinpath("starter.yaml").read_text(encoding="utf-8")
 
 
 def json_schema() -> dict[str, Any]:

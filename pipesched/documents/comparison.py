@@ -34,10 +34,10 @@ def sweep_document(sweep: Sweep) -> dict[str, Any]:
     return rows_document("sweep", rows)
 
 
-def pareto_document(comparison: Comparison, standings: Sequence[ParetoPoint]) -> dict[str, Any]:
-    """Return format "pipesched.pareto": a row a schedule, ranked, and last those that do not apply."""
+def pareto_document(comparison: Comparison, pareto_points: Sequence[ParetoPoint]) -> dict[str, Any]:
+    """Return format "pipesched.results.pareto": a row a schedule, ranked, and last those that do not apply."""
     refused = (_row(entry) for entry in comparison if not entry.applicable)
-    rows = [*map(_pareto_row, standings), *refused]
+    rows = [*map(_pareto_row, pareto_points), *refused]
     return {**rows_document("pareto", rows), "time_unit": comparison.time_unit}
 
 
@@ -79,16 +79,16 @@ def _file(name: str) -> dict[str, str]:
     return {"file": name} if name else {}
 
 
-def _pareto_row(standing: ParetoPoint) -> dict[str, Any]:
+def _pareto_row(point: ParetoPoint) -> dict[str, Any]:
     return {
-        "algorithm": standing.outcome.algorithm,
-        **_file(standing.file),
-        **_options(standing.options),
+        "algorithm": point.outcome.algorithm,
+        **_file(point.file),
+        **_options(point.options),
         "applicable": True,
-        "runs_in": runs_in(standing.outcome.schedule),
-        "weights": weight_copies(standing.outcome.schedule),
-        "metrics": standing.outcome.metrics,
-        "dominated": standing.dominated_by is not None,
+        "runs_in": runs_in(point.outcome.schedule),
+        "weights": weight_copies(point.outcome.schedule),
+        "metrics": point.outcome.metrics,
+        "dominated": point.dominated_by is not None,
     }
 
 

@@ -1,4 +1,4 @@
-"""Where one task may stand in the order of its machine, and which tasks keep it from standing elsewhere.
+"""Where one task may stand in the order of its machine, and which tasks keep it from point elsewhere.
 
 As `core.order_moves.legal_places` says it of many tasks, but for one, with the reasons, and without a table of all.
 """

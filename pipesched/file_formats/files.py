@@ -112,7 +112,7 @@ def read_document(text: Text) -> Outcome | Comparison | Sweep | Frontier | Displ
     form = content.get("format")
     rows: dict[Any, Callable[[dict[str, Any]], Displayable]] = {
         "pipesched.comparison": comparison_of,
-        "pipesched.pareto": comparison_of,
+        "pipesched.results.pareto": comparison_of,
         "pipesched.sweep": sweep_of,
         "pipesched.frontier": frontier_of,
         **{
@@ -249,15 +249,10 @@ def content_of(result: Any, form: Format, kind: str, view: View | None = None) -
     from pipesched.render.view import View
 
     if form.name in FIGURES:
+        from pipesched.render.figure.draw import require_matplotlib
+
         require_matplotlib()
     return form.writers[kind](result, view or View())
-
-
-def require_matplotlib() -> None:
-    """Raise ConfigError where figures cannot be drawn."""
-    from importlib import import_module
-
-    import_module("pipesched.render.figure")  # refuses to load without matplotlib
 
 
 def refuse_existing(path: Path, force: bool) -> None:

@@ -15,7 +15,7 @@ class ParetoPoint(NamedTuple):
     """A schedule among others, and the options of its algorithm.
 
     Makespan and memory are in the user's units; `memory` is what the largest device holds at most, static memory
-    included; `dominated_by` is the position of the first standing that dominates this one; `file` is where a plan
+    included; `dominated_by` is the position of the first point that dominates this one; `file` is where a plan
     was read.
     """
 
@@ -46,9 +46,9 @@ class ParetoPoint(NamedTuple):
         return no_worse and mine != theirs and (self.fits or not other.fits)
 
 
-def standings(comparison: Comparison) -> list[ParetoPoint]:
+def pareto_points(comparison: Comparison) -> list[ParetoPoint]:
     """Return the schedules of the entries that apply, best first, each with what dominates it."""
-    points = [standing for entry in comparison.ranked() if (standing := _standing(entry))]
+    points = [point for entry in comparison.ranked() if (point := _pareto_point(entry))]
     return [point._replace(dominated_by=_first_above(point, points)) for point in points]
 
 
@@ -56,7 +56,7 @@ def _first_above(point: ParetoPoint, points: Sequence[ParetoPoint]) -> int | Non
     return next((position for position, other in enumerate(points) if other.dominates(point)), None)
 
 
-def _standing(entry: Entry) -> ParetoPoint | None:
+def _pareto_point(entry: Entry) -> ParetoPoint | None:
     if entry.outcome is None:
         return None
     _, _, makespan, memory = entry.rank

@@ -24,7 +24,7 @@ class WeightCopies:
         groups: dict[tuple[int, int], Any] = {}
         for low, high in sorted({(min(pair), max(pair)) for pair in pairs if pair[0] != pair[1]}):
             if team.rank in (low, high):
-                groups[low, high] = team.connect(f"mirrors{low}and{high}", (low, high))
+                groups[low, high] = team.connect(f"copies{low}and{high}", (low, high))
         for stage, (home, other) in enumerate(pairs):
             if team.rank in (home, other) and home != other:
                 self._copies.append((modules[stage], groups[min(home, other), max(home, other)], team.rank == home))

@@ -1,1 +1,1 @@
-"""The text of a config: values that know where they stand, and the table of its keys."""
+"""Text of a config to values that know where they stand, and back; the table of keys."""

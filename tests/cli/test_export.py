@@ -225,7 +225,7 @@ def test_run_loads_none_of_this(process: Callable[..., subprocess.CompletedProce
             "file_formats.files",
             "chrome_trace",
             "pytorch_csv",
-            "comparison_json",
-            "frontier_json",
+            "documents.comparison",
+            "documents.frontier",
         ):
             assert module not in loaded

@@ -9,8 +9,7 @@ from subprocess import CompletedProcess
 from typing import Any
 
 import pytest
-from hypothesis import example, given
-from hypothesis import strategies as st
+from hypothesis import example, given, strategies as st
 
 from pipesched.cli.flags import PROBLEM_FLAGS
 from pipesched.cli.groups import GROUPS

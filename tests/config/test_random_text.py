@@ -6,8 +6,7 @@ from contextlib import suppress
 from decimal import Decimal
 from typing import Any
 
-from hypothesis import example, given
-from hypothesis import strategies as st
+from hypothesis import example, given, strategies as st
 
 from pipesched.config.load import load_config
 from pipesched.config.values import Source

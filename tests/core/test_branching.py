@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from time import monotonic
 
-from hypothesis import assume, given, settings
-from hypothesis import strategies as st
+from hypothesis import assume, given, settings, strategies as st
 
 from pipesched.core.branching import Branching
 from pipesched.core.check import violations

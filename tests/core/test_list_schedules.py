@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
 from pipesched.core.check import violations
 from pipesched.core.list_schedules import back_and_forth, backwards_in_time, by_middles, by_rules, by_tails, length_of

@@ -6,8 +6,7 @@ from collections.abc import Callable
 from itertools import product
 
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
+from hypothesis import given, settings, strategies as st
 
 from pipesched.core import optimum
 from pipesched.core.bounds import sharpened

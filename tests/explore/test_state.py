@@ -7,8 +7,7 @@ from random import Random
 from threading import Event
 
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
+from hypothesis import given, settings, strategies as st
 
 from pipesched import Outcome, Problem, Schedule, check, read, run, schedule_plan
 from pipesched.explore.board import place_of

@@ -6,8 +6,7 @@ from pathlib import Path
 from random import Random
 from threading import Event
 
-from hypothesis import given, settings
-from hypothesis import strategies as st
+from hypothesis import given, settings, strategies as st
 
 from pipesched import hls
 from pipesched.config.hardware import load_hardware

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from random import Random
 
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
 from pipesched import check, plan, schedule_plan
 from pipesched.explore.pipeline_board import PipelineBoard

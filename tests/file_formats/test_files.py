@@ -11,8 +11,7 @@ from random import Random
 from typing import Any
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
 import pipesched
 from pipesched.documents.comparison import comparison_document, pareto_document, sweep_document
@@ -21,7 +20,7 @@ from pipesched.documents.json_text import dump
 from pipesched.documents.schedule import document, parse
 from pipesched.errors import ConfigError, InvalidSchedule, NotApplicable
 from pipesched.pipeline.problem import Problem
-from pipesched.results.pareto import standings
+from pipesched.results.pareto import pareto_points
 from tests.strategies import SETTLED, problems, random_saving_plan, saving_plan_of
 
 PROBLEM = pipesched.make_problem(
@@ -82,7 +81,7 @@ def test_a_comparison_comes_back_without_schedules() -> None:
 def test_a_pareto_document_is_a_comparison(tmp_path: Path) -> None:
     """What `compare --pareto` writes is read as the comparison of its rows, ranked."""
     path = tmp_path / "pareto.json"
-    path.write_text(dump(pareto_document(COMPARISON, standings(COMPARISON))))
+    path.write_text(dump(pareto_document(COMPARISON, pareto_points(COMPARISON))))
     again = pipesched.read(path)
     assert isinstance(again, pipesched.Comparison)
     assert [entry.algorithm for entry in again] == [entry.algorithm for entry in COMPARISON.ranked()]
@@ -154,7 +153,7 @@ def test_a_csv_that_cannot_run() -> None:
         ("[1]", "<file> is no document of pipesched: it holds"),
         ("{}", 'is no schedule: it lacks "format": "pipesched.schedule"'),
         ('{"format": "pipesched.schedule", "version": 2}', "has version 2 of pipesched.schedule"),
-        ('{"format": "pipesched.comparison", "version": 2}', "has version 2 of pipesched.comparison"),
+        ('{"format": "pipesched.comparison", "version": 2}', "has version 2 of pipesched.comparing.compare"),
         ('{"format": "pipesched.comparison", "version": 1}', "'rows' is missing"),
         ('{"format": "pipesched.comparison", "version": 1, "rows": [5]}', r"rows\[0\]: 'algorithm' is missing"),
         (

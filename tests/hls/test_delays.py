@@ -6,8 +6,7 @@ from collections.abc import Iterator
 from typing import NamedTuple
 
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
+from hypothesis import given, settings, strategies as st
 
 from pipesched.core.cpsat import Limits
 from pipesched.errors import ConfigError, InvalidSchedule

@@ -11,8 +11,7 @@ from itertools import pairwise
 from random import Random
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
 from pipesched import hls
 from pipesched.core.idle_time import Idle

@@ -8,8 +8,7 @@ from pathlib import Path
 from random import Random
 
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
+from hypothesis import given, settings, strategies as st
 
 from pipesched.core.cpsat import Limits
 from pipesched.core.optimum import lower_bound

@@ -8,8 +8,7 @@ from random import Random
 from typing import Any
 
 import pytest
-from hypothesis import assume, given, settings
-from hypothesis import strategies as st
+from hypothesis import assume, given, settings, strategies as st
 
 import pipesched
 from pipesched.documents.schedule import document

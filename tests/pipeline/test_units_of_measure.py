@@ -8,8 +8,7 @@ from fractions import Fraction
 from itertools import product
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
 import pipesched
 from pipesched.documents.json_text import dump

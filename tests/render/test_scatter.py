@@ -8,8 +8,7 @@ from collections.abc import Callable
 from fractions import Fraction
 
 import pytest
-from hypothesis import example, given
-from hypothesis import strategies as st
+from hypothesis import example, given, strategies as st
 from rich.cells import cell_len
 from rich.console import Console
 from rich.measure import Measurement

@@ -6,12 +6,11 @@ from fractions import Fraction
 from types import SimpleNamespace
 from typing import Any, cast
 
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
 import pipesched
 from pipesched.results.outcome import Outcome
-from pipesched.results.pareto import ParetoPoint, standings
+from pipesched.results.pareto import ParetoPoint, pareto_points
 from pipesched.schedulers.registry import FAMILIES
 
 AUTOPIPE: dict[str, Any] = {"devices": 4, "stages": 8, "microbatches": 8, "forward": 5, "backward": 10}
@@ -24,9 +23,9 @@ def at(makespan: int, peak: int, fits: bool = True) -> ParetoPoint:
 
 
 def placed(names: list[str], **values: Any) -> dict[str, ParetoPoint]:
-    """The standings of a comparison, by algorithm."""
+    """The pareto_points of a comparison, by algorithm."""
     entries = pipesched.compare(pipesched.make_problem(**{**AUTOPIPE, **values}), names)
-    return {one.outcome.algorithm: one for one in standings(entries)}
+    return {one.outcome.algorithm: one for one in pareto_points(entries)}
 
 
 def test_better_in_one_and_no_worse_in_the_other_dominates() -> None:
@@ -49,7 +48,7 @@ def test_what_is_over_budget_dominates_nothing_that_fits() -> None:
 def test_equal_schedules_stay_on_the_frontier_together() -> None:
     """1F1B twice: neither dominates the other, and both dominate naive, which holds more."""
     naive, one = pipesched.compare(pipesched.make_problem(**AUTOPIPE), ["naive", "1f1b"])
-    found = standings(pipesched.Comparison((naive, one, one)))
+    found = pareto_points(pipesched.Comparison((naive, one, one)))
     assert [(one.outcome.algorithm, one.dominated_by) for one in found] == [
         ("1f1b", None),
         ("1f1b", None),
@@ -74,7 +73,7 @@ def test_dominance_is_of_totals() -> None:
     halves = {"forward": 17, "backward_input": 17, "backward_weight": 15}
     del values["backward"]
     entries = pipesched.compare(pipesched.make_problem(**{**values, **halves}), ["dualpipe", "zb-h2", "1f1b"])
-    found = {one.outcome.algorithm: one for one in standings(entries)}
+    found = {one.outcome.algorithm: one for one in pareto_points(entries)}
     assert float(found["zb-h2"].memory) == 35.5
     assert float(found["dualpipe"].memory) == 52.1
     assert found["zb-h2"].dominated_by is None
@@ -103,7 +102,7 @@ def test_every_dominated_point_has_a_frontier_point_that_dominates_it(figures: l
 def test_every_family_of_the_list_gets_a_standing() -> None:
     """What applies stands in the ranking of `compare --all`, and the shortest is on the frontier."""
     entries = pipesched.compare(pipesched.make_problem(**AUTOPIPE), list(FAMILIES))
-    found = standings(entries)
+    found = pareto_points(entries)
     assert len(found) == sum(entry.outcome is not None for entry in entries)
     assert found[0].dominated_by is None
     assert [(one.makespan, one.memory) for one in found] == sorted((one.makespan, one.memory) for one in found)

@@ -7,8 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
 from pipesched import ConfigError, NotApplicable, Problem, compare, make_problem, run
 from pipesched.comparing.compare import every_name

@@ -6,8 +6,7 @@ from fractions import Fraction
 from typing import Any
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
 from pipesched import NotApplicable, Outcome, Problem, compare, make_problem, run
 from pipesched.comparing.compare import every_name

@@ -8,8 +8,7 @@ from itertools import pairwise
 from typing import Any
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
 from pipesched import ConfigError, NotApplicable, Outcome, Problem, Schedule, make_problem, run, solve
 from pipesched.comparing.compare import every_name

@@ -7,8 +7,7 @@ from functools import cache
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
+from hypothesis import given, settings, strategies as st
 
 from pipesched import ConfigError, Problem, make_problem, run
 from pipesched.pipeline.ops import OpIndex

@@ -6,8 +6,7 @@ from threading import Event as StopEvent
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
+from hypothesis import given, settings, strategies as st
 
 import pipesched
 from pipesched.core.clock import Clock

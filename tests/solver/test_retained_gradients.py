@@ -6,8 +6,7 @@ from fractions import Fraction
 from typing import Any
 
 import pytest
-from hypothesis import assume, given, settings
-from hypothesis import strategies as st
+from hypothesis import assume, given, settings, strategies as st
 
 from pipesched.errors import NoSchedule
 from pipesched.pipeline.arguments import make_problem

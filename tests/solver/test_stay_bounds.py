@@ -8,8 +8,7 @@ from itertools import product
 from typing import Any
 
 import pytest
-from hypothesis import assume, given, settings
-from hypothesis import strategies as st
+from hypothesis import assume, given, settings, strategies as st
 
 from pipesched.core.cpsat import Limits
 from pipesched.core.integer_points import may_hold

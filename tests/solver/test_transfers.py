@@ -6,8 +6,7 @@ from random import Random
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
+from hypothesis import given, settings, strategies as st
 
 from pipesched.core.cpsat import Limits
 from pipesched.core.timing import UNTIMED
@@ -21,8 +20,7 @@ from pipesched.pipeline.problem import Problem
 from pipesched.pipeline.schedule import schedule_plan
 from pipesched.pipeline.waits import plan_of_times
 from pipesched.results.outcome import run
-from pipesched.solver.memory_saving import RECOMPUTE as RECOMPUTE_RULE
-from pipesched.solver.memory_saving import SavingRule, saving_rules, with_savings
+from pipesched.solver.memory_saving import RECOMPUTE as RECOMPUTE_RULE, SavingRule, saving_rules, with_savings
 from pipesched.solver.saving import SavingCase
 from pipesched.solver.saving_model import SavingModel, saving_model
 from pipesched.solver.saving_portfolio import one_by_one

@@ -33,9 +33,9 @@ def estimate(config: str, algorithm: str, **overrides: Any) -> str:
 
 def timeline(plan: str | None) -> str:
     """The config of a run that was measured, with its plan or without."""
-    traces = [RUN / "trace0.json", RUN / "trace1.json"]
-    found = pipesched.read_traces(traces, plan=None if plan is None else pipesched.read(RUN / plan))
-    return timeline_text(found).replace(str(RUN), "RUN")
+    trained = None if plan is None else pipesched.read(RUN / plan)
+    assert trained is None or isinstance(trained, pipesched.Outcome)
+    return timeline_text(pipesched.read_traces([RUN / "trace0.json", RUN / "trace1.json"], plan=trained))
 
 
 def uneven_timeline() -> str:
@@ -45,9 +45,8 @@ def uneven_timeline() -> str:
         activation=[1, 2, 3, 0.7], budget=[40, 50], static=[1, 2, 3, 4], p2p=[0.5, 1, 0.25],
         name='a "run"', lanes="pair", offload=1, time_unit="us",
     )  # fmt: skip
-    found = pipesched.read_traces([RUN / "trace0.json", RUN / "trace1.json"], plan=pipesched.read(RUN / "plan.json"))
     with patch.object(Timeline, "problem", problem):
-        return timeline_text(found).replace(str(RUN), "RUN")
+        return timeline("plan.json")
 
 
 def profile(*, split: bool) -> str:

@@ -21,8 +21,7 @@ from pipesched.analysis.measured.ranges import PER_UNIT, Range, ops_of, producer
 from pipesched.analysis.measured.steps import Steps
 from pipesched.core.integers import round_up
 from pipesched.errors import InvalidSchedule
-from pipesched.pipeline.ops import Pair as PairSlot
-from pipesched.pipeline.ops import Slot
+from pipesched.pipeline.ops import Pair as PairSlot, Slot
 from pipesched.pipeline.quantities import in_units
 
 ROUNDING = PER_UNIT // 500  # what the times of two ends of a range may be rounded by: 2 ns in us

@@ -86,7 +86,7 @@ class MainScreen(Asking):
         """Show more or less."""
         self.show()
 
-    def on_chart_changed(self) -> None:
+    def on_chart_widget_changed(self) -> None:
         """Show what the mouse changed."""
         self.show(follow=False)
 

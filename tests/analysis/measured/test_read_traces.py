@@ -11,8 +11,7 @@ from tempfile import TemporaryDirectory
 from typing import Any
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
 import pipesched
 from pipesched.errors import ConfigError, InvalidSchedule, NotApplicable

@@ -6,15 +6,14 @@ import re
 from collections.abc import Callable
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
 from pipesched.hls.graph import DataflowGraph, Operation
 from pipesched.hls.outcome import list_outcome
 from pipesched.hls.program import parse_program
 from pipesched.hls.units import make_units
+from pipesched.render.legend import LONGEST, MOST, explained, shortened
 from pipesched.render.units_chart import UnitChart
-from pipesched.render.unnamed import LONGEST, MOST, explained, shortened
 
 Renderer = Callable[..., str]
 
