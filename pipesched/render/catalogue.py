@@ -6,10 +6,10 @@ from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 from rich.console import Console, ConsoleOptions, Group, OverflowMethod, RenderResult
-from rich.table import Table
+from rich.table import Column, Table
 from rich.text import Text
 
-from pipesched.render.comparison import GAP, grid
+from pipesched.render.grid import GAP, folded, grid
 from pipesched.render.labels import Spelling, as_parameters
 from pipesched.schedulers.family import Family
 from pipesched.schedulers.options import COMMON
@@ -101,10 +101,8 @@ def _title(family: Family) -> Text:
 
 
 def _paragraph(family: Family, spell: Spelling) -> Table:
-    table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), show_header=False, title_justify="left")
-    table.title, table.title_style = _title(family), ""
-    table.add_column(style="dim", min_width=9)
-    table.add_column(overflow="fold")
+    table = grid(Column(style="dim", min_width=9), folded(), header=False)
+    table.title, table.title_style, table.title_justify = _title(family), "", "left"
     options = ", ".join(spell(f"`{option}`") for option in family.options)
     if family.required:
         options = f"in a config: {', '.join(family.options)}"

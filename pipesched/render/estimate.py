@@ -15,7 +15,7 @@ from pipesched.estimation.items import GB, STATES, Stage
 from pipesched.estimation.result import Estimate, TrainingStep
 from pipesched.estimation.trace import Trace
 from pipesched.pipeline.kinds import KINDS, computation_letters
-from pipesched.render.comparison import grid
+from pipesched.render.grid import folded, grid, right, uncut
 from pipesched.render.summary import BAD
 from pipesched.render.timescale import number
 
@@ -69,11 +69,7 @@ def stage_table(estimate: Estimate) -> Table:
     """Return a row for each stage, alike neighbours in one: what it holds, and times of a microbatch in ms."""
     p2p = [*map(float, estimate.problem.costs.p2p), 0.0]
     texts = [_stage_cells(estimate, number, boundary) for number, boundary in enumerate(p2p)]
-    table = grid()
-    table.add_column("stage", no_wrap=True)
-    table.add_column("holds", no_wrap=True)
-    for title in (*TITLES.values(), "p2p", "activation"):
-        table.add_column(title, justify="right", no_wrap=True)
+    table = grid(uncut("stage"), uncut("holds"), *map(right, (*TITLES.values(), "p2p", "activation")))
     for name, cells in _merged(texts):
         table.add_row(name, *cells)
     return table
@@ -100,10 +96,7 @@ def _holds(stage: Stage) -> str:
 
 def device_table(estimate: Estimate) -> Table:
     """Return a row for each device, alike neighbours in one: what a GPU of it holds at its peak, in GB."""
-    table = grid()
-    table.add_column("device", no_wrap=True)
-    for title in (*SIZES, "of"):
-        table.add_column(title if title != "total" else "sum", justify="right", no_wrap=True)
+    table = grid(uncut("device"), *map(right, (*SIZES[:-1], "sum", "of")))
     texts = [
         tuple(f"{float(getattr(device, key)) / GB:.1f}" for key in (*SIZES, "budget")) for device in estimate.devices
     ]
@@ -123,11 +116,7 @@ def _merged(rows: Sequence[tuple[str, ...]]) -> Iterator[tuple[str, tuple[str, .
 
 def step_table(estimate: Estimate) -> Table:
     """Return the times and the rates of a step."""
-    table = grid()
-    table.show_header = False
-    table.add_column(style="dim", no_wrap=True)
-    table.add_column(justify="right", no_wrap=True)
-    table.add_column(overflow="fold")
+    table = grid(uncut(style="dim"), right(), folded(), header=False)
     for name, value, more in _step_rows(estimate, estimate.step):
         table.add_row(name, value, more)
     return table
@@ -167,11 +156,7 @@ def fit_lines(estimate: Estimate) -> Iterator[Text]:
 def trace_table(found: Trace) -> Iterator[RenderableType]:
     """Yield a traced number, and a row for each of its parts."""
     yield Text(f"{found.address} = {found.value:.6g} {found.unit}".rstrip(), style="bold")
-    table = grid()
-    table.show_header = False
-    table.add_column(no_wrap=True)
-    table.add_column(justify="right", no_wrap=True)
-    table.add_column(overflow="fold", style="dim")
+    table = grid(uncut(), right(), folded(style="dim"), header=False)
     for part in found.parts:
         table.add_row("  " * (part.depth + 1) + part.name, f"{part.value:.6g}", f"= {part.formula}")
     yield table

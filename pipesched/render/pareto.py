@@ -12,6 +12,7 @@ from rich.text import Text
 
 from pipesched.pipeline.quantities import plain, to_fraction
 from pipesched.render.comparison import refusals
+from pipesched.render.grid import folded, grid, right, uncut
 from pipesched.render.palette import DIM, OVER
 from pipesched.render.scatter import PlotPoint, Scatter, Wall
 from pipesched.render.summary import BAD
@@ -86,12 +87,8 @@ def _walls(pareto_points: Sequence[ParetoPoint]) -> list[Wall]:
 
 
 def _table(pareto_points: Sequence[ParetoPoint], *, narrow: bool) -> Table:
-    table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style="dim")
-    table.add_column("", no_wrap=True)
-    table.add_column("\nalgorithm", overflow="fold", min_width=11)
-    for title in ("\nmakespan", "peak\nmemory") if narrow else ("\nmakespan", "vs\nbest", "\nbubble", "peak\nmemory"):
-        table.add_column(title, justify="right", no_wrap=True)
-    table.add_column("", overflow="fold")
+    titles = ("\nmakespan", "peak\nmemory") if narrow else ("\nmakespan", "vs\nbest", "\nbubble", "peak\nmemory")
+    table = grid(uncut(), folded("\nalgorithm", min_width=11), *map(right, titles), folded())
     letters = marks(pareto_points)
     for point, mark in zip(pareto_points, letters, strict=True):
         cells = _cells(point, pareto_points[0])

@@ -8,7 +8,7 @@ from rich.console import Console, ConsoleOptions, Group, RenderResult
 from rich.text import Text
 
 from pipesched.analysis.robust.result import Robustness, RobustnessRow
-from pipesched.render.comparison import GAP, grid
+from pipesched.render.grid import FittedTable
 from pipesched.render.histogram import Histograms
 from pipesched.render.summary import GOOD
 from pipesched.render.timescale import number
@@ -45,24 +45,17 @@ class RobustnessTable:
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
         """Yield the table and the lines below it."""
         if self.rows:
-            yield from self._table(options.max_width)
+            yield from self._table()
         for row in self.robustness:
             if not row.applicable:
                 yield Text(f"{row.algorithm} does not apply: {row.reason}")
 
-    def _table(self, width: int) -> RenderResult:
+    def _table(self) -> RenderResult:
         decimals = _decimals(max(row.p99 for row in self.rows), min(row.std for row in self.rows))
         most = max(row.best_share for row in self.rows)
-        cells = [_cells(row, decimals) for row in self.rows]
-        columns = _columns_that_fit(self.rows, cells, width)
-        table = grid()
-        table.add_column("\nalgorithm", no_wrap=True)
-        for column in columns:
-            table.add_column(column, justify="right", no_wrap=True)
-        for row, texts in zip(self.rows, cells, strict=True):
-            style = GOOD if len(self.rows) > 1 and row.best_share == most else ""
-            table.add_row(Text(row.algorithm, style=style), *(texts[column] for column in columns))
-        yield table
+        styles = [GOOD if len(self.rows) > 1 and row.best_share == most else "" for row in self.rows]
+        names = [Text(row.algorithm, style=style) for row, style in zip(self.rows, styles, strict=True)]
+        yield FittedTable(names, [_cells(row, decimals) for row in self.rows], KEPT_LONGEST)
         yield Text(_meaning(self.robustness), style="dim")
 
 
@@ -83,17 +76,6 @@ def _cells(row: RobustnessRow, decimals: int) -> dict[str, str]:
         SHARE: f"{row.best_share:.1%}",
         SLOW: "" if worst is None else f"d{worst} {number(row.worst_makespan)} {row.price:+.1%}",
     }
-
-
-def _columns_that_fit(rows: list[RobustnessRow], cells: list[dict[str, str]], width: int) -> list[str]:
-    """Return the columns, in their order, that fit beside uncut names; the first of KEPT_LONGEST go last."""
-    left = width - max(len("algorithm"), *(len(row.algorithm) for row in rows))
-    chosen = set()
-    for column in KEPT_LONGEST:
-        left -= GAP + max(*(len(part) for part in column.split("\n")), *(len(texts[column]) for texts in cells))
-        if left >= 0:
-            chosen.add(column)
-    return [column for column in cells[0] if column in chosen]
 
 
 def _decimals(longest: float, least_std: float) -> int:

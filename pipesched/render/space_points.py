@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 
 from rich.console import Console, ConsoleOptions, RenderResult
 from rich.text import Text
 
-from pipesched.render.comparison import GAP, grid
+from pipesched.render.grid import GAP, fitting_columns, folded, grid, right, uncut, width_of
 from pipesched.render.summary import BAD, GOOD
 from pipesched.tuning.point import Layout
 from pipesched.tuning.trial import Trial
@@ -46,19 +46,15 @@ class PointsTable:
             return
         sizes = sizes_that_differ([trial.point.layout for trial in self.trials])
         cells = [_cells(trial, self.best) for trial in self.trials]
-        width = options.max_width - (1 + GAP if self.marks else 0)
-        algorithm = max(len("algorithm"), *(len(trial.point.algorithm) for trial in self.trials))
-        across = sum(map(self._width_of, sizes)) + algorithm
-        is_compact = across + GAP + _width(RATE, cells) > width
-        columns = _columns_that_fit(cells, width - (NARROWEST_LAYOUT + GAP + algorithm if is_compact else across))
-        table = grid()
-        if self.marks:
-            table.add_column("", no_wrap=True)
-        for title in ["\nlayout"] if is_compact else [f"\n{LETTERS[size][0]}" for size in sizes]:
-            table.add_column(title, justify="left" if is_compact else "right", overflow="fold", no_wrap=not is_compact)
-        table.add_column(ALGORITHM, overflow="fold", no_wrap=not is_compact)
-        for column in columns:
-            table.add_column(column, justify="right", no_wrap=True)
+        algorithm = width_of(ALGORITHM, (trial.point.algorithm for trial in self.trials))
+        width = options.max_width - algorithm - (1 + GAP if self.marks else 0)
+        across = sum(map(self._width_of, sizes))
+        is_compact = not fitting_columns(cells, [RATE], width - across)
+        room = width - (NARROWEST_LAYOUT + GAP if is_compact else across)
+        columns = fitting_columns(cells, KEPT_LONGEST, room) or [RATE]
+        first = [folded("\nlayout")] if is_compact else [right(f"\n{LETTERS[size][0]}") for size in sizes]
+        first.append((folded if is_compact else uncut)(ALGORITHM))
+        table = grid(*[uncut()] * bool(self.marks), *first, *map(right, columns))
         for row, trial in enumerate(self.trials):
             layout = trial.point.layout
             texts = [brief(layout, sizes)] if is_compact else [_size(layout, size) for size in sizes]
@@ -73,8 +69,7 @@ class PointsTable:
 
     def _width_of(self, size: str) -> int:
         """Return the columns that a size takes, with the gap behind it."""
-        texts = (_size(trial.point.layout, size) for trial in self.trials)
-        return max(len(LETTERS[size][0]), *map(len, texts)) + GAP
+        return width_of(LETTERS[size][0], (_size(trial.point.layout, size) for trial in self.trials)) + GAP
 
 
 def sizes_that_differ(layouts: Sequence[Layout]) -> list[str]:
@@ -108,17 +103,3 @@ def _cells(trial: Trial, best: float) -> dict[str, Text]:
         HELD: Text(f"{trial.memory:.1f}"),
         SPARE: Text(f"{trial.spare:.1f}", style="" if trial.fits else BAD),
     }
-
-
-def _width(column: str, cells: Sequence[Mapping[str, Text]]) -> int:
-    return max(*(len(part) for part in column.split("\n")), *(texts[column].cell_len for texts in cells))
-
-
-def _columns_that_fit(cells: Sequence[Mapping[str, Text]], left: int) -> list[str]:
-    """Return the columns, in their order, that fit in so many of the screen; the first of KEPT_LONGEST go last."""
-    chosen = set()
-    for column in KEPT_LONGEST:
-        left -= GAP + _width(column, cells)
-        if left >= 0 or column == RATE:
-            chosen.add(column)
-    return [column for column in cells[0] if column in chosen]

@@ -16,6 +16,7 @@ from pipesched.pipeline.problem import Problem
 from pipesched.pipeline.quantities import plain, to_fraction
 from pipesched.pipeline.schedule import Schedule
 from pipesched.render.advice import advice_rows
+from pipesched.render.grid import folded, grid, uncut
 from pipesched.render.labels import Spelling, as_parameters, counted
 from pipesched.render.timescale import number
 from pipesched.results.outcome import Outcome, Repetition, SolveReport
@@ -68,10 +69,7 @@ def summary(
     `brief` leaves the formulas out, `timing` says how long a solve took, `memory` lists the peak of every device even
     where there are many. `spell` turns the parameters in a text (in backticks) into what the reader types.
     """
-    table = Table(box=None, show_header=False, padding=(0, 2, 0, 0), pad_edge=False)
-    table.add_column(no_wrap=True)
-    table.add_column(justify="right", overflow="fold")
-    table.add_column(style="dim", overflow="fold")
+    table = grid(uncut(), folded(justify="right"), folded(style="dim"), header=False)
     for name, value, note in _rows(outcome, timing, memory, spell):
         table.add_row(name, value, "" if brief and name in FORMULAS else note or FORMULAS.get(name, ""))
     return table

@@ -5,15 +5,15 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from rich.console import Group, RenderableType
-from rich.table import Table
+from rich.table import Column, Table
 from rich.text import Text
 
 from pipesched.analysis.measured.timeline import OVERLAP, MeasuredCost, Timeline
 from pipesched.checks import joined
 from pipesched.pipeline.kinds import KINDS
 from pipesched.render.chosen import some_devices
-from pipesched.render.comparison import grid
 from pipesched.render.gantt import Gantt
+from pipesched.render.grid import grid, uncut
 from pipesched.render.timescale import number
 
 DIGITS = 3  # behind the point, of times
@@ -46,14 +46,9 @@ def charts(timeline: Timeline, *, ascii_only: bool = False) -> Iterator[Renderab
 
 def costs_table(timeline: Timeline) -> Table:
     """Return how long operations took: count, quartiles, and what was planned."""
-    table = grid()
-    table.add_column("operation", no_wrap=True)
-    for name in ("count", "q1", "median", "q3"):
-        table.add_column(name, justify="right")
     has_plan = timeline.plan is not None
-    if has_plan:
-        table.add_column("planned", justify="right")
-        table.add_column("measured/planned", justify="right")
+    titles = ["count", "q1", "median", "q3"] + ["planned", "measured/planned"] * has_plan
+    table = grid(uncut("operation"), *(Column(title, justify="right") for title in titles))
     for cost in timeline.costs:
         mark = MARK if cost.always_waited else ""
         cells = [str(cost.samples), *(_rounded(value) for value in (cost.q1, cost.median, cost.q3))]

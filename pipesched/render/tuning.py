@@ -8,7 +8,7 @@ from rich.console import Console, ConsoleOptions, Group, RenderableType, RenderR
 from rich.padding import Padding
 from rich.text import Text
 
-from pipesched.render.comparison import GAP, grid
+from pipesched.render.grid import GAP, folded, grid, right, uncut
 from pipesched.render.space_points import PointsTable
 from pipesched.render.summary import BAD
 from pipesched.tuning.point import Layout
@@ -183,11 +183,7 @@ class Bars:
         taken = GAP + max(len(part.name) for part in self.parts) + GAP + max(map(len, shares)) + GAP
         room = min(options.max_width - taken, LONGEST_BAR)
         most = max(part.share for part in self.parts)
-        table = grid()
-        table.show_header = False
-        table.add_column(overflow="fold")
-        table.add_column(justify="right", no_wrap=True)
-        table.add_column(no_wrap=True)
+        table = grid(folded(), right(), uncut(), header=False)
         for part, share in zip(self.parts, shares, strict=True):
             bar = mark * max(round(part.share / most * room), 1) if room >= LONGEST_BAR // 5 else ""
             table.add_row(f"  {part.name}", share, bar)
