@@ -8,7 +8,9 @@ from pipesched.pipeline.schedule import Schedule
 
 
 class Candidate(NamedTuple):
-    """A schedule, and what found it."""
+    """A schedule, and what found it: in words, the family whose plan it is, if any, and the search that made it."""
 
     source: str
     schedule: Schedule
+    family: str | None = None
+    search: str = ""
