@@ -147,7 +147,7 @@ class AdvicePolicy:
     a_second: int = 80_000  # operations: that are scheduled in a second
     room: float = 0.5  # of what can be scheduled in the time left: for one schedule
     brief: int = 20_000  # operations: in all schedules, after a quick solve that its limit did not end
-    bounded: int = 1_000  # operations: of a change whose bounds are computed where its schedules are few
+    bounded: int = 1_000  # operations: with more, a change has no bound where operations are counted
     whole: int = 200  # operations: of a case whose whole portfolio takes `whole_seconds` at most
     whole_seconds: float = 4.0  # seconds: which grow with the square of the operations
     reached: float = 0.25  # of the time limit: that a solve has for its portfolio
