@@ -76,7 +76,8 @@ def _require_alone(both: bool, algorithms: Sequence[str] | None, problem: Proble
 def _print_presets(kind: str, screen: Screen) -> None:
     """Print the models, or the GPUs, that are known by name."""
     from pipesched.cli.output import console_for, print_json
-    from pipesched.estimation.catalogue import hardware_rows, model_rows
+    from pipesched.estimation.hardware_reader import hardware_rows
+    from pipesched.estimation.presets import model_rows
     from pipesched.file_formats.comparison_json import rows_document
     from pipesched.render.presets import PresetTable
 

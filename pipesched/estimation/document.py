@@ -5,8 +5,9 @@ from __future__ import annotations
 from fractions import Fraction
 from typing import Any
 
-from pipesched.estimation.items import GB, LAYER, PER_MS, STATES, Item
+from pipesched.estimation.items import GB, LAYER, STATES, Item
 from pipesched.estimation.result import DeviceMemory, Estimate
+from pipesched.estimation.terms import PER_MS
 from pipesched.estimation.times import OPERATIONS
 from pipesched.file_formats.schedule_json import problem_document
 

@@ -9,9 +9,8 @@ from pipesched.checks import require_whole, shown
 from pipesched.config.text_files import read_text
 from pipesched.config.yaml_reader import Value, parse_yaml
 from pipesched.errors import ConfigError
-from pipesched.estimation.efficiency import read_efficiency
 from pipesched.estimation.hardware import GpuModel
-from pipesched.estimation.hardware_reader import read_hardware
+from pipesched.estimation.hardware_reader import read_efficiency, read_hardware
 from pipesched.estimation.model import ModelShape
 from pipesched.estimation.model_reader import read_model_section
 from pipesched.estimation.sections import Entries, Section, Sections, located, merged
