@@ -12,12 +12,11 @@ from typing import Any
 
 from pipesched.errors import ConfigError
 from pipesched.estimation.derived import memory_with, with_budget
-from pipesched.estimation.divisors import divisors
 from pipesched.estimation.hardware import GpuModel
 from pipesched.estimation.items import GB
 from pipesched.estimation.model import ModelShape
 from pipesched.estimation.setup import FULL, NONE, SELECTIVE, Parallel, Setup, TokenBatch, TrainingSetup
-from pipesched.estimation.shapes import items_of
+from pipesched.estimation.shapes import divisors, items_of
 from pipesched.pipeline.quantities import to_fraction
 from pipesched.tuning.point import FIELDS, Layout
 
