@@ -100,7 +100,7 @@ def _explain_measured(
 ) -> None:
     """Explain what the traces of a run show."""
     from pipesched.cli.output import console_for, print_json, save, target_format
-    from pipesched.documents.timeline import timeline_document
+    from pipesched.documents.explanation import timeline_document
     from pipesched.errors import ConfigError
     from pipesched.render.explanation import explanation_parts
     from pipesched.render.marks import MarkLines

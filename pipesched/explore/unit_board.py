@@ -25,10 +25,9 @@ from pipesched.file_formats.files import refuse_existing, write_file
 from pipesched.file_formats.registry import format_of
 from pipesched.hls.explain import timed_units
 from pipesched.hls.graph import DataflowGraph, Dependence
-from pipesched.hls.lowering import bind
 from pipesched.hls.outcome import PRIORITY, TIE, HardwareOutcome, list_outcome, solve
 from pipesched.hls.schedule import HardwareSchedule, checked
-from pipesched.hls.units import Units
+from pipesched.hls.units import Units, bind
 
 
 @dataclass(frozen=True, eq=False)
