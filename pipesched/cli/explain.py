@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from pipesched.analysis.reasons.explanation import Explanation
-    from pipesched.analysis.reasons.what_if import Planner
+    from pipesched.analysis.reasons.what_costs_do import Planner
     from pipesched.results.outcome import Outcome
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
 from itertools import zip_longest
 from typing import NamedTuple
 
@@ -183,23 +184,18 @@ class _Marks:
         return found
 
 
+@dataclass
 class _Pen:
     """Draws the rows that are seen, from the top one on, until the screen is full."""
 
-    def __init__(
-        self,
-        state: State,
-        painter: Painter,
-        layout: LineFrame,
-        marks: _Marks,
-        names: Sequence[str],
-        screen: BoardScreen,
-        *,
-        memory: bool,
-    ) -> None:
-        self.state, self.painter, self.layout, self.marks = state, painter, layout, marks
-        self.names, self.screen, self.memory = names, screen, memory
-        self.look = Look()
+    state: State
+    painter: Painter
+    layout: LineFrame
+    marks: _Marks
+    names: Sequence[str]
+    screen: BoardScreen
+    memory: bool
+    look: Look = field(default_factory=Look)
 
     def drawn(self, view: Viewport, first: int) -> BoardDrawing:
         """Return the drawing."""

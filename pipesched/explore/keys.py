@@ -70,14 +70,3 @@ MOUSE = (
     ("Ctrl-wheel", "zoom at the pointer"),
     ("drag from the pool", "place an operation on its device (empty mode)"),
 )  # fmt: skip
-
-
-def keys_table() -> str:
-    """Return the table of keys and mouse actions of the docs, in Markdown."""
-    rows = [f"| {_code(key.shown)} | {key.text}{' (empty mode)' if key.mode == 'empty' else ''} |" for key in KEYS]
-    mouse = [f"| {name} | {text} |" for name, text in MOUSE]
-    return "\n".join(["| key | what it does |", "| --- | --- |", *rows, *mouse])
-
-
-def _code(shown: str) -> str:
-    return " ".join(f"`{part}`" for part in shown.split())

@@ -12,7 +12,6 @@ from pipesched.explore.board import Board
 from pipesched.explore.pipeline_board import PipelineBoard
 from pipesched.explore.unit_board import UnitBoard
 from pipesched.pipeline.kinds import Resource
-from pipesched.pipeline.schedule import Schedule
 from pipesched.render.cells import Cells, ColourCells, LetterCells, Line
 from pipesched.render.fold import is_narrow
 from pipesched.render.frame import LineFrame
@@ -76,9 +75,8 @@ class Painter(Protocol):
 class PipelinePainter(Painter):
     """Draws devices."""
 
-    def __init__(self, board: PipelineBoard, kept: Sequence[Schedule] = ()) -> None:
+    def __init__(self, board: PipelineBoard) -> None:
         self.schedule = board.schedule
-        self.drawn = [board.schedule, *kept]
 
     def names(self, *, long: bool) -> list[str]:
         return [f"device {device}" if long else f"d{device}" for device in range(self.schedule.problem.devices)]
@@ -114,7 +112,7 @@ class PipelinePainter(Painter):
     def below(self, number: int, *, memory: bool) -> Iterator[Extra]:
         layout = self.layout
         if memory:
-            full = full_scale(self.drawn)
+            full = full_scale([self.schedule])
             colours = {"colour": layout.colour, "ascii_only": layout.ascii_only}
             strip = memory_strip(self.schedule, number, layout.scales, full, **colours)
             yield Extra("mem", strip, peak_text(self.schedule, number))

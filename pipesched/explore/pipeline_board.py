@@ -7,10 +7,10 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
 
-from pipesched.analysis.reasons.cost_counts import sensitivities
 from pipesched.analysis.reasons.explanation import IdleGap, Sensitivity
 from pipesched.analysis.reasons.idle import gaps_of
 from pipesched.analysis.reasons.timed import timed_tasks
+from pipesched.analysis.reasons.what_costs_do import sensitivities
 from pipesched.core.idle_time import Gap
 from pipesched.core.reasons import NOTHING, Arc, TimedTasks
 from pipesched.errors import ConfigError, InvalidSchedule

@@ -79,7 +79,7 @@ def read(
         InvalidSchedule: For a CSV that PyTorch could not run. What a document claims is for `check` to judge.
     """
     text = _text_of(path_or_file)
-    if problem is not None and not lacks_costs(text):
+    if problem is not None and not is_csv(text):
         raise ConfigError(f"{text.name} is a document, which holds its own problem; costs go with a CSV", "problem")
     result = parse(text, timing_by(None if problem is None else require_problem(problem)))
     return result.outcome if isinstance(result, ReadSchedule) else result
@@ -94,11 +94,6 @@ def parse(text: Text, timing: Timing) -> ReadSchedule | Comparison | Sweep | Fro
         return read_csv(text, timing)
     result = read_document(text)
     return ReadSchedule(result, text.content) if isinstance(result, Outcome) else result
-
-
-def lacks_costs(text: Text) -> bool:
-    """Return whether a text is of a format without costs, so that a problem must come from elsewhere."""
-    return is_csv(text)
 
 
 def read_document(text: Text) -> Outcome | Comparison | Sweep | Frontier | Displayable:
@@ -139,7 +134,7 @@ def read_csv(text: Text, timing: Timing) -> ReadSchedule:
 
 
 def is_csv(text: Text) -> bool:
-    """Return whether a text is meant as a CSV.
+    """Return whether a text is meant as a CSV, a format without costs, so that a problem must come from elsewhere.
 
     Behind empty cells, such a text begins like an operation (0F0); or its file ends in .csv, and it does not begin like
     JSON.

@@ -10,9 +10,8 @@ from dataclasses import replace
 from fractions import Fraction
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from pipesched.analysis.robust.factors import block_sizes
 from pipesched.analysis.robust.replay import Replay
-from pipesched.analysis.robust.variation import Variation
+from pipesched.analysis.robust.variation import Variation, block_sizes
 from pipesched.core.tasks import Edge
 from pipesched.core.timing import earliest_times
 from pipesched.executors.opening import lent, workers_of

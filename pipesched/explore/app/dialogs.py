@@ -35,14 +35,14 @@ class Dialog(ModalScreen[str | None]):
 class Ask(Dialog):
     """A question that is answered by a line of text."""
 
-    def __init__(self, question: str, value: str = "") -> None:
+    def __init__(self, question: str) -> None:
         super().__init__()
-        self.question, self.value = question, value
+        self.question = question
 
     def compose(self) -> ComposeResult:
         with Vertical(classes="dialog"):
             yield Label(self.question, markup=False)
-            yield Input(self.value, select_on_focus=False, compact=True)
+            yield Input(select_on_focus=False, compact=True)
 
     def on_input_submitted(self, event: Input.Submitted) -> None:
         self.dismiss(event.value)

@@ -239,7 +239,8 @@ class MainScreen(Asking):
 
     def action_best(self) -> None:
         self.state.message = "looking for the best move"
-        self._begin(Work(lambda stop, _tell: self.state.best_move(stop), self.state.make_move))
+        board = self.state.board
+        self._begin(Work(lambda stop, _tell: self.state.planner.best_move(board, stop), self.state.make_move))
 
     def action_solve(self) -> None:
         board = self.state.board

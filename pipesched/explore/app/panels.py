@@ -12,7 +12,7 @@ from rich.text import Text
 
 from pipesched.core.idle_time import Idle
 from pipesched.core.reasons import NOTHING
-from pipesched.explore.board import LIVE, legal, rows_of
+from pipesched.explore.board import LIVE, legal, rows_of, waits_for
 from pipesched.explore.details import details, pause_reasons, title
 from pipesched.explore.drawing import BoardDrawing
 from pipesched.explore.keys import KEYS
@@ -197,6 +197,5 @@ def why_text(state: State) -> RenderableType:
     if limits is not None:
         for chained, word in ((limits.behind, "not earlier"), (limits.before, "not later")):
             if chained:
-                held.append(f"{word}: {board.name(chained[-1])} waits for {board.name(chained[0])}")
-                held.append(f"{board.through(chained)}\n")
+                held.append(f"{word}: {waits_for(board, chained)}\n")
     return Group(_details(state), held, reasons_text(state, asked=True))
