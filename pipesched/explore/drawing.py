@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
-from itertools import zip_longest
+from itertools import groupby, zip_longest
 from typing import NamedTuple
 
 from rich.segment import Segment
@@ -175,13 +175,8 @@ class _Marks:
 
     def segments(self, row: int, *, colour: bool) -> Line:
         """Return the line of a row; empty if it has no mark."""
-        found: Line = []
-        for mark in self.of_row.get(row, ()):
-            if found and found[-1].text[0] == mark:
-                found[-1] = Segment(found[-1].text + mark, found[-1].style)
-            else:
-                found.append(Segment(mark, MARKS.get(mark) if colour else None))
-        return found
+        marks = groupby(self.of_row.get(row, ()))
+        return [Segment("".join(same), MARKS.get(mark) if colour else None) for mark, same in marks]
 
 
 @dataclass
