@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import replace
 
-from pipesched.estimation.hardware import Efficiency, Hardware
+from pipesched.estimation.hardware import Efficiency, GpuModel
 from pipesched.estimation.hardware_reader import preset_hardware
 
 NAMES = {  # how the name of a GPU begins in a record: the preset
@@ -21,7 +21,7 @@ HBM2E = "H100-SXM-96GB-HBM2e"  # 96 GB, 2.4 TB/s, and 500 of 700 W: power goes a
 HBM2E_NUMBERS = {"memory": 96.0, "bandwidth": 2400.0, "tflops": round(989 * (500 / 700) ** (1 / 3))}
 
 
-def hardware_of(gpu: str, efficiency: Mapping[str, Efficiency]) -> Hardware:
+def hardware_of(gpu: str, efficiency: Mapping[str, Efficiency]) -> GpuModel:
     """Return the GPU of a record; `efficiency` of a preset by its name replaces the preset's."""
     name = next(preset for text, preset in NAMES.items() if gpu.startswith(text))
     found = preset_hardware(name)

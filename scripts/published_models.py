@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from pipesched.estimation.huggingface import read_model
-from pipesched.estimation.model import Model
+from pipesched.estimation.model import ModelShape
 from pipesched.estimation.presets import preset_model
 
 NAMES = {
@@ -20,7 +20,7 @@ WORDS = 50257  # of GPT-2, where a paper names none
 TOKENIZERS = {"GPTSentencePieceTokenizer": 256_000, "Llama2Tokenizer": 32_000}
 
 
-def model_of(record: Mapping[str, Any]) -> Model:
+def model_of(record: Mapping[str, Any]) -> ModelShape:
     """Return the model of a published run."""
     shapes, name = record["model"], record["id"]
     if "megatron_args" in shapes:

@@ -8,8 +8,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from pipesched.estimation.hardware import Hardware
-from pipesched.estimation.setup import Batch, Parallel, Setup, Training
+from pipesched.estimation.hardware import GpuModel
+from pipesched.estimation.setup import Parallel, Setup, TokenBatch, TrainingSetup
 from published_models import model_of
 
 OVERLAP = ("megatron-readme-h100", "llama3-t4")  # of tensor-parallel communication
@@ -22,7 +22,7 @@ H100_CHUNKS = {"70": 2, "177": 4, "462": 7}
 RELEASES = {"gpt3_15b": 128, "mixtral_8x22b": 128, "mixtral_8x7b": 64, "deepseekv3_proxy": 64}
 
 
-def published_setup(record: Mapping[str, Any], hardware: Hardware) -> tuple[Setup, str]:
+def published_setup(record: Mapping[str, Any], hardware: GpuModel) -> tuple[Setup, str]:
     """Return the setup of a record on a GPU, and what the source leaves open."""
     model, layout, family = model_of(record), record["layout"], record["family"]
     given = record["model"].get("megatron_args", {})
@@ -44,7 +44,7 @@ def published_setup(record: Mapping[str, Any], hardware: Hardware) -> tuple[Setu
     )
     size = _size(layout, micro, parallel)
     training = _training(record, model.layers, parallel)
-    return Setup(model, hardware, parallel, Batch(layout["seq"], micro, size), training, record["id"]), assumed
+    return Setup(model, hardware, parallel, TokenBatch(layout["seq"], micro, size), training, record["id"]), assumed
 
 
 def _is_old(family: str) -> bool:
@@ -86,12 +86,12 @@ def _known(record: Mapping[str, Any]) -> tuple[int, int, str] | None:
     return known.get(record["family"])
 
 
-def _training(record: Mapping[str, Any], layers: int, parallel: Parallel) -> Training:
+def _training(record: Mapping[str, Any], layers: int, parallel: Parallel) -> TrainingSetup:
     layout, family = record["layout"], record["family"]
     given = record["model"].get("megatron_args", {})
     recompute, full_layers = _recompute(layout.get("recompute"), layers)
     is_old = _is_old(family)
-    return Training(
+    return TrainingSetup(
         precision="fp16" if family.startswith(("narayanan21", "mtnlg", "korthikanti")) else "bf16",
         distributed_optimizer=not is_old and (not given or "use-distributed-optimizer" in given),
         recompute=recompute,

@@ -47,7 +47,9 @@ PARSERS = {
     "removesuffix", "find", "index",
 }  # fmt: skip
 POLICY = "solver/policy"
-CODES = re.compile(r"_?(VERSION|FORMAT|NONE|NOTHING|NOBODY|NEVER|UNKNOWN|INFINITE|[A-Z]+_CODE)$")  # no sizes
+CODES = re.compile(  # no sizes: codes, sentinels, and defaults of the parameters of other functions
+    r"_?(VERSION|FORMAT|NONE|NOTHING|NOBODY|NO_HOP|NEVER|NEVER_FULL|UNLIMITED|IMPOSSIBLE|UNKNOWN|INFINITE|DEFAULTS|[A-Z]+_CODE)$"
+)
 WRITER = "text/writer"
 SECTIONS = re.compile(r"^\s*(costs|memory|parallel|batch|training|hardware|model|cluster|tune):\s*(\n|$)", re.MULTILINE)
 

@@ -19,8 +19,7 @@ from pipesched.schedulers.best_block import Design
 from pipesched.schedulers.block import busiest, in_chunks
 from pipesched.schedulers.trials import Trials, trials
 from pipesched.schedulers.v_block import Waits, published_peak, v_blocks
-from pipesched.solver.candidate import Candidate
-from pipesched.solver.case import Case
+from pipesched.solver.case import Candidate, Case
 from pipesched.solver.keeping import KeepingCase
 from pipesched.solver.portfolio import Pools, listed
 from pipesched.solver.rules import RULES

@@ -208,8 +208,8 @@ def _answer_pareto(comparison: Comparison, chart: ChartOptions, target: Target, 
     content = pareto_document(comparison, ranked)
     form = target_format(target, COMPARISON)
     if form is not None and form.name in FIGURES:
+        from pipesched.render.figure.frontier import pareto_figure
         from pipesched.render.figure.page import image
-        from pipesched.render.figure.pareto import pareto_figure
 
         write_target(image(pareto_figure(ranked, chart.view().inches), form.name), target)
     elif form is not None and form.name == "html":

@@ -13,7 +13,6 @@ if TYPE_CHECKING:
     from pipesched.config.load import Config
     from pipesched.pipeline.problem import Problem
     from pipesched.results.frontier import Frontier
-    from pipesched.results.outcome import Outcome
 
 SECONDS = 60.0  # of a solve, by default
 
@@ -84,9 +83,8 @@ def _limited(
         chart=shown,
         classes=shown and operations <= classified,
     )
-    if search.frontier:
-        return {**settings, "time_limit": left}, classified
-    return {**settings, "time_limit": limit, "reserved": max(limit - left, 0.0)}, classified
+    whole = {} if search.frontier else {"whole_limit": limit}
+    return {**settings, "time_limit": left, **whole}, classified
 
 
 def _searched(given: Problem, settings: dict[str, Any], search: SearchOptions) -> Any:
@@ -95,18 +93,18 @@ def _searched(given: Problem, settings: dict[str, Any], search: SearchOptions) -
     from pipesched.cli.progress import progress_on_stderr
     from pipesched.errors import NoSchedule
     from pipesched.solver.frontier import frontier
-    from pipesched.solver.solve import solve
+    from pipesched.solver.request import SolveRequest
+    from pipesched.solver.solve import solve_request
 
     with stop_on_interrupt() as stop, progress_on_stderr(search.quiet) as listener:
         try:
-            answer: Outcome | Frontier = (frontier if search.frontier else solve)(
-                given, listener=listener, stop=stop, **settings
-            )
+            if search.frontier:
+                return frontier(given, listener=listener, stop=stop, **settings)
+            return solve_request(SolveRequest(given, listener=listener, stop=stop, **settings))
         except NoSchedule:
             if stop.is_set():
                 raise KeyboardInterrupt from None
             raise
-    return answer
 
 
 def _check_target(target: Target, search: SearchOptions) -> None:

@@ -8,7 +8,7 @@ from typing import Any
 from pipesched.checks import require_flag
 from pipesched.config.load import Config, load_config
 from pipesched.errors import ConfigError
-from pipesched.estimation.changes import Change, changes_that_fit
+from pipesched.estimation.changes import FittingChange, changes_that_fit
 from pipesched.estimation.derived import SetupCutter, budget_of, outline, with_budget
 from pipesched.estimation.result import Estimate
 from pipesched.estimation.setup import Setup
@@ -60,7 +60,7 @@ def default_algorithm(setup: Setup) -> str:
     return "1f1b" if setup.parallel.chunks == 1 else "interleaved"
 
 
-def changes(estimate: Estimate) -> list[Change]:
+def changes(estimate: Estimate) -> list[FittingChange]:
     """Return the three fastest changes of an estimate's setup with which it fits; none where it does already."""
     if estimate.fits:
         return []

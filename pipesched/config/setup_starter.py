@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 from pipesched.checks import require_whole
 from pipesched.estimation.derived import derive
-from pipesched.estimation.model import Model
+from pipesched.estimation.model import ModelShape
 from pipesched.estimation.model_reader import read_model_section
 from pipesched.estimation.parameters import parameters
 from pipesched.estimation.setup import Setup
@@ -110,7 +110,7 @@ def _layouts(setup: Setup, gpus: int) -> Iterator[tuple[int, int]]:
     yield from sorted(pairs, key=lambda pair: (pair[0] * pair[1], pair[0]))
 
 
-def _divides(model: Model, tensor: int) -> bool:
+def _divides(model: ModelShape, tensor: int) -> bool:
     sizes = [model.heads, model.ffn] + ([model.kv_heads] if model.latent is None else [])
     return not any(size % tensor for size in sizes)
 

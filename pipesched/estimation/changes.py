@@ -11,7 +11,7 @@ from pipesched.errors import PipeschedError
 from pipesched.estimation.derived import budget_of
 from pipesched.estimation.items import GB, Items
 from pipesched.estimation.result import Estimate
-from pipesched.estimation.setup import FULL, NONE, SELECTIVE, Batch, Parallel, Setup, Training
+from pipesched.estimation.setup import FULL, NONE, SELECTIVE, Parallel, Setup, TokenBatch, TrainingSetup
 
 SUGGESTED = 3
 MOST_PAIRED = 4  # changes to which another one is added
@@ -20,7 +20,7 @@ AND = " and "
 Again = Callable[[Setup], Estimate]
 
 
-class Change(NamedTuple):
+class FittingChange(NamedTuple):
     """A change of a setup that fits: the key and its value, and the estimate with it."""
 
     text: str
@@ -32,7 +32,7 @@ class Change(NamedTuple):
         return self.estimate.step.tokens_per_second_per_gpu
 
 
-class Miss(NamedTuple):
+class MissingChange(NamedTuple):
     """A change of a setup that does not fit: the setup with it, and bytes that its fullest device holds at least."""
 
     text: str
@@ -40,7 +40,7 @@ class Miss(NamedTuple):
     held: Fraction
 
 
-def changes_that_fit(setup: Setup, again: Again) -> list[Change]:
+def changes_that_fit(setup: Setup, again: Again) -> list[FittingChange]:
     """Return the changes with which a setup that does not fit does, the fastest first, at most SUGGESTED.
 
     One key changes where that is enough; where fewer than SUGGESTED are, two keys, and more where even these are not.
@@ -58,7 +58,7 @@ def changes_that_fit(setup: Setup, again: Again) -> list[Change]:
     return sorted(best.values(), key=lambda change: -change.rate)[:SUGGESTED]
 
 
-def _keys(change: Change) -> frozenset[str]:
+def _keys(change: FittingChange) -> frozenset[str]:
     """Return what a change sets, in whatever order."""
     return frozenset(change.text.split(AND))
 
@@ -70,21 +70,21 @@ def _both(before: str, text: str) -> str:
     return AND.join([*kept, text])
 
 
-def _held(miss: Miss) -> Fraction:
+def _held(miss: MissingChange) -> Fraction:
     return miss.held
 
 
-def _tried(setup: Setup, again: Again, before: str = "") -> tuple[list[Change], list[Miss]]:
+def _tried(setup: Setup, again: Again, before: str = "") -> tuple[list[FittingChange], list[MissingChange]]:
     """Return the changes of one key with which a setup fits, and those with which it needs less memory, least first."""
-    fitting: list[Change] = []
-    others: list[Miss] = []
+    fitting: list[FittingChange] = []
+    others: list[MissingChange] = []
     for text, change in CHANGES:
         try:
             changed = change(setup)
             found = None if changed is None else _found(_both(before, text(changed)), changed, again)
         except PipeschedError:
             continue
-        if isinstance(found, Change):
+        if isinstance(found, FittingChange):
             fitting.append(found)
         elif found is not None:
             others.append(found)
@@ -95,16 +95,16 @@ def _tried(setup: Setup, again: Again, before: str = "") -> tuple[list[Change], 
     return fitting, others
 
 
-def _found(text: str, setup: Setup, again: Again) -> Change | Miss:
+def _found(text: str, setup: Setup, again: Again) -> FittingChange | MissingChange:
     """Return whether a setup fits; it is not cut into stages where even weights and states alone are too much."""
     items = Items(setup)
     states = items.stage(0, len(items)).states / setup.parallel.pipeline
     if states > budget_of(setup) * GB:
-        return Miss(text, setup, states)
+        return MissingChange(text, setup, states)
     found = again(setup)
     if found.fits:
-        return Change(text, found)
-    return Miss(text, setup, max(device.total for device in found.devices))
+        return FittingChange(text, found)
+    return MissingChange(text, setup, max(device.total for device in found.devices))
 
 
 def _is_full(setup: Setup) -> bool:
@@ -112,7 +112,7 @@ def _is_full(setup: Setup) -> bool:
     return setup.training.recompute == FULL and setup.training.full_layers is None
 
 
-def _fewest_layers(setup: Setup, before: str, again: Again) -> Change | None:
+def _fewest_layers(setup: Setup, before: str, again: Again) -> FittingChange | None:
     """Return the fewest layers of each stage whose full recompute is enough, if that is fewer than all."""
     if setup.training.recompute != NONE:
         return None
@@ -125,7 +125,7 @@ def _fewest_layers(setup: Setup, before: str, again: Again) -> Change | None:
         except PipeschedError:
             return None
         if found.fits:
-            best, high = Change(_both(before, f"training.recompute: {{full: {middle}}}"), found), middle - 1
+            best, high = FittingChange(_both(before, f"training.recompute: {{full: {middle}}}"), found), middle - 1
         else:
             low = middle + 1
     return best
@@ -151,7 +151,7 @@ def _training(**values: object) -> Callable[[Setup], Setup | None]:
     def change(setup: Setup) -> Setup | None:
         if all(getattr(setup.training, key) == value for key, value in values.items()):
             return None
-        training: Training = replace(setup.training, **values)  # type: ignore[arg-type]
+        training: TrainingSetup = replace(setup.training, **values)  # type: ignore[arg-type]
         return replace(setup, training=training)
 
     return change
@@ -160,7 +160,7 @@ def _training(**values: object) -> Callable[[Setup], Setup | None]:
 def _half_micro(setup: Setup) -> Setup | None:
     if setup.batch.micro % 2:
         return None
-    batch: Batch = replace(setup.batch, micro=setup.batch.micro // 2)
+    batch: TokenBatch = replace(setup.batch, micro=setup.batch.micro // 2)
     return replace(setup, batch=batch)
 
 

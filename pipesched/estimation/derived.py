@@ -6,12 +6,12 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import cached_property
-from math import inf, nextafter
+from math import ceil, floor, inf, nextafter
 from typing import Any
 
 from pipesched.errors import ConfigError, NotApplicable, PipeschedError
 from pipesched.estimation.boundaries import boundary_times
-from pipesched.estimation.cutting.cut import Chunk, Question, cut
+from pipesched.estimation.cutting.cut import ChunkCost, CutProblem, cut
 from pipesched.estimation.in_flight import most_in_flight
 from pipesched.estimation.items import GB, PER_MS, Items, Stage
 from pipesched.estimation.layouts import ends_of_layout
@@ -101,10 +101,10 @@ class SetupCutter:
         given = self.setup.training.layout
         if given is not None:
             return [ends_of_layout(self.setup, given, len(placement.devices))], True, True
-        answer = cut(self._question(problem, placement, algorithm), TIMED)
+        answer = cut(self._cut_problem(problem, placement, algorithm), TIMED)
         return [one.ends for one in answer.cuts], answer.fits, answer.proved
 
-    def _question(self, problem: Problem, placement: Placement, algorithm: str | None) -> Question:
+    def _cut_problem(self, problem: Problem, placement: Placement, algorithm: str | None) -> CutProblem:
         devices, capacity = placement.devices, self._capacity(problem)
         held = most_in_flight(placement, problem.microbatches, algorithm)
         if placement.mirrored:  # a device and its mirror hold the same stages
@@ -112,16 +112,16 @@ class SetupCutter:
             devices = tuple(min(device, placement.last - device) for device in devices)
             held = tuple((*held[device], *held[placement.last - device]) for device in half)
             capacity = tuple(capacity[device] for device in half)
-        return Question(items=len(self.items), chunk=self._chunk, devices=devices, held=held, capacity=capacity)
+        return CutProblem(items=len(self.items), chunk=self._chunk, devices=devices, held=held, capacity=capacity)
 
-    def _chunk(self, begin: int, end: int) -> Chunk:
+    def _chunk(self, begin: int, end: int) -> ChunkCost:
         stage = self.items.stage(begin, end)
-        return Chunk(stage.work, stage.states + stage.size("logits"), stage.size("activation"))
+        return ChunkCost(stage.work, ceil(stage.states + stage.size("logits")), ceil(stage.size("activation")))
 
-    def _capacity(self, problem: Problem) -> tuple[Fraction | None, ...]:
+    def _capacity(self, problem: Problem) -> tuple[int | None, ...]:
         if problem.memory.budget is None:
             return (None,) * problem.devices
-        return tuple(to_fraction(limit) * GB for limit in problem.memory.budget)
+        return tuple(floor(to_fraction(limit) * GB) for limit in problem.memory.budget)
 
     def problem(self, given: Problem, placement: Placement) -> Problem:
         """Return the problem of these stages; of `given` its budget, its microbatches, its name and its lanes count.

@@ -46,7 +46,7 @@ class Efficiency:
 
 
 @dataclass(frozen=True)
-class Hardware:
+class GpuModel:
     """A GPU: peak `tflops` of dense 16-bit products, `memory` in GB, `bandwidth` of it in GB/s, links in GB/s.
 
     `nvlink`, `pcie` and `nic` count one direction of a GPU: to others of its node (None: none, PCIe serves), to the

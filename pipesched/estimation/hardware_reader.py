@@ -9,7 +9,7 @@ from typing import Any
 from pipesched.checks import require_number
 from pipesched.errors import ConfigError
 from pipesched.estimation.efficiency import TYPICAL, read_efficiency
-from pipesched.estimation.hardware import Hardware
+from pipesched.estimation.hardware import GpuModel
 from pipesched.estimation.presets import HARDWARE, preset
 from pipesched.pipeline.quantities import plain
 from pipesched.pipeline.units_of_measure import MEMORY, Unit, has_unit, read_number
@@ -24,12 +24,12 @@ NEEDED = {
 COUNTS = ("gpus_per_node", "nvlink_gpus")
 USUAL = {"pcie": 32, "nic": 25}  # PCIe 4 x16, and a network of 200 Gbit/s a GPU
 OTHERS = ("name", "efficiency", "fitted_on")  # fields that are no numbers of a data sheet
-NUMBERS = tuple(field.name for field in fields(Hardware) if field.name not in OTHERS)
+NUMBERS = tuple(field.name for field in fields(GpuModel) if field.name not in OTHERS)
 KEYS = ("preset", *NUMBERS)
 MAPPING = f"; or a mapping of {', '.join(NUMBERS)} (`preset` fills what it leaves out)"
 
 
-def read_hardware(value: Value) -> Hardware:
+def read_hardware(value: Value) -> GpuModel:
     """Return the GPU that the section `hardware` describes. Raises ConfigError about the key at fault."""
     if not isinstance(value.data, dict):
         return _preset(value.plain(), "hardware", MAPPING)
@@ -44,12 +44,12 @@ def read_hardware(value: Value) -> Hardware:
     return _hardware({"name": "GPU", "efficiency": TYPICAL, **USUAL, **given})
 
 
-def preset_hardware(name: str) -> Hardware:
+def preset_hardware(name: str) -> GpuModel:
     """Return the GPU of that name. Raises ConfigError for an unknown one."""
     return _preset(name, "hardware", MAPPING)
 
 
-def _preset(name: object, key: str, rest: str = "") -> Hardware:
+def _preset(name: object, key: str, rest: str = "") -> GpuModel:
     found = preset(HARDWARE, name, key, rest)
     entries = found.value.data
     given = {key: _plain(entries[key]) for key in (*NUMBERS, "fitted_on") if key in entries}
@@ -57,9 +57,9 @@ def _preset(name: object, key: str, rest: str = "") -> Hardware:
     return _hardware({"name": found.name, "efficiency": shares, **given})
 
 
-def _hardware(keys: dict[str, Any]) -> Hardware:
+def _hardware(keys: dict[str, Any]) -> GpuModel:
     try:
-        return Hardware(**keys)
+        return GpuModel(**keys)
     except ConfigError as error:
         raise ConfigError(error.message, f"hardware.{error.key}") from None
 

@@ -13,7 +13,7 @@ from pipesched.checks import look_up, require_mapping
 from pipesched.errors import ConfigError
 from pipesched.estimation.divisors import nearest_divisors
 from pipesched.estimation.experts import read_experts
-from pipesched.estimation.model import BIASES, MLPS, NORMS, POSITIONS, Latent, Model
+from pipesched.estimation.model import BIASES, MLPS, NORMS, POSITIONS, Latent, ModelShape
 from pipesched.estimation.model_keys import MOST_LAYERS, ModelKeys
 
 OURS = ("mlp", "norm", "bias", "positions", "tie_word_embeddings", "dropout")
@@ -52,7 +52,7 @@ MODEL_TYPES: Mapping[str, ModelType] = {
 }
 
 
-def read_model(config: Mapping[str, Any], name: str = "") -> Model:
+def read_model(config: Mapping[str, Any], name: str = "") -> ModelShape:
     """Return the model of a config.json. Raises ConfigError about the key at fault, and for an unknown model_type."""
     content = _decoder(require_mapping(config, "the keys of a config.json", "model"))
     kind, nature = _nature(content)
@@ -61,7 +61,7 @@ def read_model(config: Mapping[str, Any], name: str = "") -> Model:
     mlp, positions = keys.word("mlp", MLPS, nature.mlp), keys.word("positions", POSITIONS, nature.positions)
     ffn = keys.whole("intermediate_size", 4 * hidden if mlp == "plain" else None)
     layers, latent = keys.whole("num_hidden_layers", most=MOST_LAYERS), _latent(keys)
-    return Model(
+    return ModelShape(
         name=name or str(content.get("_name_or_path") or kind),
         layers=layers,
         hidden=hidden,

@@ -13,7 +13,7 @@ from pipesched.estimation.memory import ItemMemory, embedding_memory, head_memor
 from pipesched.estimation.setup import Setup
 from pipesched.estimation.states import EXPERTS
 from pipesched.estimation.terms import Term, Terms, total
-from pipesched.estimation.times import OPERATIONS, Times, embedding_times, head_times, layer_times, mtp_times
+from pipesched.estimation.times import OPERATIONS, ItemTimes, embedding_times, head_times, layer_times, mtp_times
 
 EMBEDDING, LAYER, MTP, HEAD = KINDS = ("embedding", "layer", "mtp", "head")
 PER_MS = 1000  # times are whole microseconds
@@ -26,7 +26,7 @@ class Item:
     """A part of a model that one stage holds whole: its kind, and what its times and its memory are made of."""
 
     kind: str
-    times: Times
+    times: ItemTimes
     memory: ItemMemory
 
     def time(self, operation: str) -> int:
@@ -57,7 +57,7 @@ def _value(item: Item, what: str) -> Fraction:
     """Return what an item has of a time (in microseconds), a size, `work` or `states`."""
     if what in ("work", "states"):
         return Fraction(getattr(item, what))
-    return Fraction(item.time(what)) if what in Times._fields else item.size(what)
+    return Fraction(item.time(what)) if what in ItemTimes._fields else item.size(what)
 
 
 @dataclass(frozen=True)
@@ -122,7 +122,7 @@ class Stage:
     def terms(self, what: str) -> Terms:
         """Return what an operation or a size of it is made of: its items, several alike as one, and recompute."""
         found: dict[tuple[str, float | Fraction], int] = {}
-        is_time = what in Times._fields
+        is_time = what in ItemTimes._fields
         for item in self.held:
             value: float | Fraction = item.time(what) / PER_MS if is_time else item.size(what)
             found[item.kind, value] = found.get((item.kind, value), 0) + 1

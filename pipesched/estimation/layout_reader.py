@@ -36,7 +36,7 @@ def read_megatron_text(
 
     Raises ConfigError about the parameter `layout`.
     """
-    letters = _Reader(require_text(text, KEY)).read()
+    letters = _LayoutReader(require_text(text, KEY)).read()
     _require_order(letters.replace("|", ""))
     parts = letters.split("|")
     for number, part in enumerate(parts):
@@ -65,7 +65,7 @@ def _require_order(letters: str) -> None:
     raise ConfigError("all t (layers) must come before the first m (MTP layer)", KEY)
 
 
-class _Reader:
+class _LayoutReader:
     """Reads units, each a letter, a `|` or a group, and how often it is repeated."""
 
     def __init__(self, text: str) -> None:

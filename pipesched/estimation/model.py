@@ -50,7 +50,7 @@ class Experts:
 
 
 @dataclass(frozen=True)
-class Model:
+class ModelShape:
     """The shapes of a decoder: `layers` of width `hidden`, `heads` of `head` dimensions, of which `kv_heads` have keys.
 
     `ffn` is the width of the MLP of a layer without experts, `vocabulary` the number of tokens it knows. `mtp` is the

@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 from pipesched.checks import shown
 from pipesched.errors import ConfigError
 from pipesched.estimation.huggingface import model_notes, read_model
-from pipesched.estimation.model import Model
+from pipesched.estimation.model import ModelShape
 from pipesched.estimation.presets import MODELS, preset, preset_names
 from pipesched.text.sections import Section
 from pipesched.text.text_files import LONGEST, read_text
@@ -33,7 +33,7 @@ KNOWN = (
 class ReadModel(NamedTuple):
     """A model, and what of its config does not count."""
 
-    model: Model
+    model: ModelShape
     notes: tuple[str, ...] = ()
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from pipesched.estimation.model import Latent, Model
+from pipesched.estimation.model import Latent, ModelShape
 
 
 class LayerParameters(NamedTuple):
@@ -24,7 +24,7 @@ class LayerParameters(NamedTuple):
         return self.split + self.whole + self.expert
 
 
-def layer_parameters(model: Model, *, experts: bool) -> LayerParameters:
+def layer_parameters(model: ModelShape, *, experts: bool) -> LayerParameters:
     """Return the parameters of a layer of a model, with a mixture of experts or without."""
     attention_split, attention_whole = _attention(model)
     whole = attention_whole + 2 * _norm(model) + (2 * model.head if model.qk_norm else 0)
@@ -41,7 +41,7 @@ def layer_parameters(model: Model, *, experts: bool) -> LayerParameters:
     return LayerParameters(split, whole, expert, split + whole + active)
 
 
-def _attention(model: Model) -> tuple[int, int]:
+def _attention(model: ModelShape) -> tuple[int, int]:
     """Return the parameters of attention that tensor ranks share, and those that each holds whole."""
     if model.latent is not None:
         return _latent_attention(model, model.latent)
@@ -50,7 +50,7 @@ def _attention(model: Model) -> tuple[int, int]:
     return split, h if model.bias == "all" else 0
 
 
-def _latent_attention(model: Model, latent: Latent) -> tuple[int, int]:
+def _latent_attention(model: ModelShape, latent: Latent) -> tuple[int, int]:
     """Return the same of latent attention: down-projections and their norms are whole on each rank."""
     h, a = model.hidden, model.heads
     queries, rank = a * (latent.nope + latent.rope), latent.query_rank
@@ -62,48 +62,48 @@ def _latent_attention(model: Model, latent: Latent) -> tuple[int, int]:
     return rank * queries + up + out, down + h * rank + rank
 
 
-def _mlp(model: Model, width: int) -> int:
+def _mlp(model: ModelShape, width: int) -> int:
     """Return the parameters of an MLP, with the biases that tensor ranks share."""
     bias = width * (model.products - 1) if model.bias == "all" else 0
     return model.hidden * width * model.products + bias
 
 
-def _norm(model: Model) -> int:
+def _norm(model: ModelShape) -> int:
     return model.hidden * (2 if model.norm == "layer" else 1)
 
 
-def embedding_parameters(model: Model, tensor: int = 1, *, positions: bool = True) -> LayerParameters:
+def embedding_parameters(model: ModelShape, tensor: int = 1, *, positions: bool = True) -> LayerParameters:
     """Return the parameters of the embedding; `positions`: with those of learned positions."""
     rows = model.padded(tensor) + (model.position_rows if positions and model.positions == "learned" else 0)
     return LayerParameters(model.hidden * rows, 0, 0, model.hidden * rows)
 
 
-def head_parameters(model: Model, tensor: int = 1, *, shared: bool) -> LayerParameters:
+def head_parameters(model: ModelShape, tensor: int = 1, *, shared: bool) -> LayerParameters:
     """Return the parameters of the final norm and the output head; `shared`: the embedding is the head's weights."""
     own = 0 if shared else model.hidden * model.padded(tensor)
     return LayerParameters(own, _norm(model), 0, own + _norm(model))
 
 
-def joining_parameters(model: Model) -> LayerParameters:
+def joining_parameters(model: ModelShape) -> LayerParameters:
     """Return what an MTP layer has beside a layer: a projection of two inputs, and three norms."""
     projection, norms = 2 * model.hidden**2, 3 * model.hidden
     return LayerParameters(projection, norms, 0, projection + norms)
 
 
-class Parameters(NamedTuple):
+class ParameterCounts(NamedTuple):
     """All parameters of a model, and those that a token uses."""
 
     total: int
     active: int
 
 
-def parameters(model: Model, tensor: int = 1) -> Parameters:
+def parameters(model: ModelShape, tensor: int = 1) -> ParameterCounts:
     """Return the parameters of a model whose vocabulary is stored on `tensor` ranks, without its MTP layers."""
     parts = [layer_parameters(model, experts=model.has_experts(layer)) for layer in range(model.layers)]
     parts += [embedding_parameters(model, tensor), head_parameters(model, tensor, shared=model.tied)]
-    return Parameters(sum(part.total for part in parts), sum(part.active for part in parts))
+    return ParameterCounts(sum(part.total for part in parts), sum(part.active for part in parts))
 
 
-def mtp_parameters(model: Model) -> int:
+def mtp_parameters(model: ModelShape) -> int:
     """Return the parameters of one MTP layer: a layer, a projection of two inputs, and three norms."""
     return layer_parameters(model, experts=model.has_experts(model.layers)).total + joining_parameters(model).total

@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 from pipesched.checks import require_name, shown
 from pipesched.errors import ConfigError
 from pipesched.estimation.huggingface import read_model
-from pipesched.estimation.model import Model
+from pipesched.estimation.model import ModelShape
 from pipesched.text.yaml_reader import Value, parse_yaml
 
 MODELS, HARDWARE = KINDS = ("models", "hardware")
@@ -61,6 +61,6 @@ def _read(kind: str, name: str) -> Preset:
     return Preset(name, parse_yaml(text, f"{name}{SUFFIX}"), " ".join(comments))
 
 
-def preset_model(name: str) -> Model:
+def preset_model(name: str) -> ModelShape:
     """Return the model of that name. Raises ConfigError for an unknown one."""
     return read_model(preset(MODELS, name, "model").keys, name)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from itertools import pairwise
 from typing import NamedTuple
 
-from pipesched.estimation.model import Latent, Model
+from pipesched.estimation.model import Latent, ModelShape
 from pipesched.estimation.setup import Setup
 
 CURVE_TFLOPS = 312  # an A100; a GPU of a higher peak needs larger products
@@ -44,7 +44,7 @@ def _attention(setup: Setup) -> tuple[Product, ...]:
     )
 
 
-def _latent_attention(setup: Setup, model: Model, latent: Latent) -> tuple[Product, ...]:
+def _latent_attention(setup: Setup, model: ModelShape, latent: Latent) -> tuple[Product, ...]:
     n, t, h, a = setup.tokens, setup.parallel.tensor, model.hidden, model.heads
     local = n / setup.parallel.spread  # down-projections are whole on each rank, on its part of the sequence
     width = a * (latent.nope + latent.rope)

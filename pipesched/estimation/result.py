@@ -15,7 +15,7 @@ from pipesched.estimation.items import GB, HEAD, LAYER, MTP, STATES, Items, Stag
 from pipesched.estimation.layout_text import StageItems, megatron_text
 from pipesched.estimation.memory import fixed
 from pipesched.estimation.once_a_step import data_terms, optimizer_terms
-from pipesched.estimation.parameters import Parameters, parameters
+from pipesched.estimation.parameters import ParameterCounts, parameters
 from pipesched.estimation.setup import FULL, SELECTIVE, Setup
 from pipesched.estimation.terms import Terms, total
 from pipesched.pipeline.problem import Problem
@@ -53,7 +53,7 @@ class DeviceMemory(NamedTuple):
         return self.total <= self.budget
 
 
-class Step(NamedTuple):
+class TrainingStep(NamedTuple):
     """A step: times in milliseconds, rates a GPU. `mfu` counts the operations of the model, `hfu` recompute as well."""
 
     algorithm: str
@@ -126,7 +126,7 @@ class Estimate(Displayable):
         )
 
     @property
-    def parameters(self) -> Parameters:
+    def parameters(self) -> ParameterCounts:
         """The parameters of the model, all and active."""
         return parameters(self.setup.model, self.setup.parallel.tensor)
 
@@ -210,7 +210,7 @@ class Estimate(Displayable):
         return data_terms(self.setup, dense, experts), optimizer_terms(self.setup, dense, experts)
 
     @cached_property
-    def step(self) -> Step:
+    def step(self) -> TrainingStep:
         """The step: its times and its rates."""
         schedule, setup = self.outcome.schedule, self.setup
         once = [self.once(device) for device in range(self.problem.devices)]
@@ -219,7 +219,7 @@ class Estimate(Displayable):
         time = schedule.makespan + communication + optimizer
         gpu_seconds = time / MS * setup.parallel.gpus
         peak = setup.hardware.tflops * 1e12
-        return Step(
+        return TrainingStep(
             self.outcome.algorithm,
             schedule.makespan,
             schedule.span,

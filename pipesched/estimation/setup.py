@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from pipesched.checks import require_flag, require_name, require_sequence, require_whole, shown
 from pipesched.errors import ConfigError
 from pipesched.estimation.divisors import nearest_divisors, nearest_multiples
-from pipesched.estimation.hardware import Hardware
-from pipesched.estimation.model import Model
+from pipesched.estimation.hardware import GpuModel
+from pipesched.estimation.model import ModelShape
 from pipesched.estimation.shapes import items_of, require_experts, require_stages, require_tensor
 
 BF16, FP16, FP32 = PRECISIONS = ("bf16", "fp16", "fp32")
@@ -82,7 +82,7 @@ def _common(size: int, ranks: int) -> int:
 
 
 @dataclass(frozen=True)
-class Batch:
+class TokenBatch:
     """The tokens of a step: sequences of a length, `micro` in a microbatch, `size` in the step over all GPUs."""
 
     sequence: int
@@ -95,7 +95,7 @@ class Batch:
 
 
 @dataclass(frozen=True)
-class Training:
+class TrainingSetup:
     """How a model trains: numbers, what is kept of activations, and what overlaps.
 
     `gradients` is the precision of the main gradients. `recompute` is none, selective (the core of attention) or full,
@@ -136,11 +136,11 @@ class Training:
 class Setup:
     """A model, the GPUs it trains on, and how. Raises ConfigError, about a key, where sizes do not divide."""
 
-    model: Model
-    hardware: Hardware
+    model: ModelShape
+    hardware: GpuModel
     parallel: Parallel
-    batch: Batch
-    training: Training
+    batch: TokenBatch
+    training: TrainingSetup
     name: str = ""
 
     def __post_init__(self) -> None:

@@ -8,11 +8,21 @@ from typing import Any, NamedTuple
 from pipesched.checks import require_whole, shown
 from pipesched.errors import ConfigError
 from pipesched.estimation.efficiency import read_efficiency
-from pipesched.estimation.hardware import Hardware
+from pipesched.estimation.hardware import GpuModel
 from pipesched.estimation.hardware_reader import read_hardware
-from pipesched.estimation.model import Model
+from pipesched.estimation.model import ModelShape
 from pipesched.estimation.model_reader import read_model_section
-from pipesched.estimation.setup import AUTO, FP32, FULL, MOST, SIZES, Batch, Parallel, Setup, Training
+from pipesched.estimation.setup import (
+    AUTO,
+    FP32,
+    FULL,
+    MOST,
+    SIZES,
+    Parallel,
+    Setup,
+    TokenBatch,
+    TrainingSetup,
+)
 from pipesched.estimation.shapes import require_experts, require_stages, require_tensor
 from pipesched.text.sections import Entries, Section, Sections, located, merged
 from pipesched.text.text_files import read_text
@@ -64,9 +74,9 @@ def _read(sections: Sections, name: str) -> ReadSetup:
 class Unsized(NamedTuple):
     """What a training run has whatever its layout: `size` sequences of so many `tokens` in a step."""
 
-    model: Model
-    hardware: Hardware
-    training: Training
+    model: ModelShape
+    hardware: GpuModel
+    training: TrainingSetup
     gpus: int
     sequence: bool | None
     tokens: int
@@ -92,7 +102,7 @@ def read_unsized(sections: Sections) -> Unsized:
     return Unsized(model, hardware, training, gpus, sequence, batch.sequence, batch.size, data, notes)
 
 
-def _shared(sections: Sections) -> tuple[Model, Hardware, Training, tuple[str, ...]]:
+def _shared(sections: Sections) -> tuple[ModelShape, GpuModel, TrainingSetup, tuple[str, ...]]:
     """Return the model, the GPU, how it trains, and notes."""
     for key, what in MISSING.items():
         if key not in sections:
@@ -108,7 +118,7 @@ def _shared(sections: Sections) -> tuple[Model, Hardware, Training, tuple[str, .
     return model, hardware, trained, notes
 
 
-def _parallel(value: Value, model: Model) -> Parallel:
+def _parallel(value: Value, model: ModelShape) -> Parallel:
     """Return the layout. What a way of parallelism asks of the model comes before what their product asks of GPUs."""
     entries = Entries(value, "parallel", PARALLEL_KEYS)
     entries.needed("gpus", "on how many GPUs to train")
@@ -131,11 +141,11 @@ def _parallel(value: Value, model: Model) -> Parallel:
     return parallel
 
 
-def _batch(value: Value) -> Batch:
+def _batch(value: Value) -> TokenBatch:
     entries = Entries(value, "batch", BATCH_KEYS)
     sequence = entries.needed("sequence", "how many tokens a sequence has")
     size = entries.needed("global", "how many sequences a step has, over all GPUs")
-    return Batch(sequence, _one(entries, "micro", 1), size)
+    return TokenBatch(sequence, _one(entries, "micro", 1), size)
 
 
 def _one(entries: Entries, key: str, default: Any = None) -> Any:
@@ -148,12 +158,12 @@ def _one(entries: Entries, key: str, default: Any = None) -> Any:
     return plain if key == "recompute" else entries.number(key, default)
 
 
-def _training(value: Value) -> Training:
+def _training(value: Value) -> TrainingSetup:
     entries = Entries(value, "training", TRAINING_KEYS)
     given = {key: entries.plain(key) for key in ("precision", "gradients", *FLAGS) if key in entries}
     recompute, layers = _recompute(entries)
     layout = None if entries.plain("layout") == AUTO else entries.plain("layout")
-    return Training(**given, recompute=recompute, full_layers=layers, layout=layout)
+    return TrainingSetup(**given, recompute=recompute, full_layers=layers, layout=layout)
 
 
 def _recompute(entries: Entries) -> tuple[Any, Any]:
@@ -166,7 +176,7 @@ def _recompute(entries: Entries) -> tuple[Any, Any]:
     return FULL, parts.needed(FULL, "of how many layers of each stage")
 
 
-def _measured(hardware: Hardware, training: Section) -> Hardware:
+def _measured(hardware: GpuModel, training: Section) -> GpuModel:
     """Return a GPU with the shares that `training.efficiency` gives, here or in a file of their own."""
     key = "training.efficiency"
     value = Entries(training.value, "training", TRAINING_KEYS).values.get("efficiency")
@@ -177,7 +187,7 @@ def _measured(hardware: Hardware, training: Section) -> Hardware:
     return replace(hardware, efficiency=read_efficiency(value, key, hardware.efficiency))
 
 
-def _profile(training: Section, value: Value, hardware: Hardware, key: str) -> Any:
+def _profile(training: Section, value: Value, hardware: GpuModel, key: str) -> Any:
     """Return the shares of a YAML file. Raises ConfigError, with a line of that file for what is wrong in it."""
     path = training.folder(value) / value.data
     try:

@@ -4,15 +4,15 @@ from __future__ import annotations
 
 from pipesched.errors import ConfigError
 from pipesched.estimation.divisors import nearest_divisors
-from pipesched.estimation.model import Model
+from pipesched.estimation.model import ModelShape
 
 
-def items_of(model: Model) -> int:
+def items_of(model: ModelShape) -> int:
     """Return how many things of a model can be cut into stages: its layers, MTP layers, the embedding and the head."""
     return model.layers + model.mtp + 2
 
 
-def require_tensor(model: Model, tensor: int) -> None:
+def require_tensor(model: ModelShape, tensor: int) -> None:
     """Raise ConfigError where heads, or the width of the MLP, do not divide among the ranks."""
     sizes = {f"{model.heads} attention heads": model.heads, f"width {model.ffn} of the MLP": model.ffn}
     if model.latent is None and tensor % model.kv_heads:
@@ -21,7 +21,7 @@ def require_tensor(model: Model, tensor: int) -> None:
         _require_divisor("tensor", tensor, size, what)
 
 
-def require_experts(model: Model, expert: int, expert_tensor: int) -> None:
+def require_experts(model: ModelShape, expert: int, expert_tensor: int) -> None:
     """Raise ConfigError where experts do not divide among the ranks."""
     experts = model.experts
     for key, size in (("expert", expert), ("expert_tensor", expert_tensor)):
@@ -32,7 +32,7 @@ def require_experts(model: Model, expert: int, expert_tensor: int) -> None:
         _require_divisor("expert_tensor", expert_tensor, experts.width, f"width {experts.width} of an expert")
 
 
-def require_stages(model: Model, pipeline: int, chunks: int) -> None:
+def require_stages(model: ModelShape, pipeline: int, chunks: int) -> None:
     """Raise ConfigError for more stages than there is to hold; the embedding or the head may be a stage."""
     most = items_of(model)
     if pipeline * chunks <= most:

@@ -64,7 +64,7 @@ def states(setup: Setup, held: LayerParameters) -> States:
     )
 
 
-class _Part(NamedTuple):
+class _ParameterShare(NamedTuple):
     """Parameters that so many ranks share, and whose optimizer so many others share."""
 
     name: str
@@ -81,17 +81,17 @@ class _Part(NamedTuple):
         return f"{self.all}" if self.ranks == 1 else f"{self.all} / {self.ranks} ranks"
 
 
-def _parts(setup: Setup, held: LayerParameters) -> tuple[_Part, ...]:
+def _parts(setup: Setup, held: LayerParameters) -> tuple[_ParameterShare, ...]:
     parallel = setup.parallel
     data = parallel.data * parallel.context
     return (
-        _Part("split over tensor ranks", held.split, parallel.tensor, data),
-        _Part("whole on each tensor rank", held.whole, 1, data),
-        _Part(EXPERTS, held.expert, parallel.expert * parallel.expert_tensor, parallel.expert_data),
+        _ParameterShare("split over tensor ranks", held.split, parallel.tensor, data),
+        _ParameterShare("whole on each tensor rank", held.whole, 1, data),
+        _ParameterShare(EXPERTS, held.expert, parallel.expert * parallel.expert_tensor, parallel.expert_data),
     )
 
 
-def _bytes(parts: tuple[_Part, ...], each: int, *, shared: bool = False) -> Terms:
+def _bytes(parts: tuple[_ParameterShare, ...], each: int, *, shared: bool = False) -> Terms:
     """Return the bytes of parts; `shared`: the ranks that hold the same parameters divide them among them."""
     terms = []
     for part in parts:

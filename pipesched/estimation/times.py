@@ -27,7 +27,7 @@ SHARE: dict[str, Callable[[Efficiency], float]] = {
 }
 
 
-class Times(NamedTuple):
+class ItemTimes(NamedTuple):
     """The terms of a forward, of an input gradient and of a weight gradient, of one microbatch; and of a recompute."""
 
     forward: Terms
@@ -36,7 +36,7 @@ class Times(NamedTuple):
     recompute: Terms
 
 
-def layer_times(setup: Setup, *, experts: bool) -> Times:
+def layer_times(setup: Setup, *, experts: bool) -> ItemTimes:
     """Return the times of a layer."""
     products = layer_products(setup, experts=experts)
     forward, backward = (
@@ -56,7 +56,7 @@ def layer_times(setup: Setup, *, experts: bool) -> Times:
         weights = _launched(WEIGHT, weights)
     messages = tuple(message_terms(setup))
     forward = (*forward, *messages)
-    return Times(forward, (*backward, *messages, *_again(setup, forward)), weights, forward)
+    return ItemTimes(forward, (*backward, *messages, *_again(setup, forward)), weights, forward)
 
 
 def _again(setup: Setup, forward: Terms) -> Terms:
@@ -147,27 +147,27 @@ def _communication(setup: Setup, operation: str, *, experts: bool) -> Iterable[T
         yield from expert_terms(setup)
 
 
-def head_times(setup: Setup) -> Times:
+def head_times(setup: Setup) -> ItemTimes:
     """Return the times of the final norm, the output head and the loss."""
     product = (head_product(setup),)
     logits = setup.tokens * setup.padded_vocabulary / setup.parallel.tensor
     forward = (*_products(setup, product, FORWARD), _moved(setup, "loss", 12 * logits))
     backward = (*_products(setup, product, INPUT), _moved(setup, "loss", 5 * logits))
-    return Times(forward, backward, tuple(_products(setup, product, WEIGHT)), forward)
+    return ItemTimes(forward, backward, tuple(_products(setup, product, WEIGHT)), forward)
 
 
-def embedding_times(setup: Setup) -> Times:
+def embedding_times(setup: Setup) -> ItemTimes:
     """Return the times of the embedding: memory traffic, and no input gradient."""
     moved = 4 * setup.tokens * setup.model.hidden
     forward = (_moved(setup, "look-up", moved),)
-    return Times(forward, (), (_moved(setup, "gradient of the rows", moved),), forward)
+    return ItemTimes(forward, (), (_moved(setup, "gradient of the rows", moved),), forward)
 
 
-def mtp_times(setup: Setup) -> Times:
+def mtp_times(setup: Setup) -> ItemTimes:
     """Return the times of an MTP layer: a layer, the product that joins its two inputs, and a head of its own."""
     model = setup.model
     layer, head = layer_times(setup, experts=model.has_experts(model.layers)), head_times(setup)
     joining = (Product("joining", 4 * setup.tokens * model.hidden**2 / setup.parallel.spread),)
     more = {operation: (*_products(setup, joining, operation), *getattr(head, operation)) for operation in OPERATIONS}
     forward = (*layer.forward, *more[FORWARD])
-    return Times(forward, (*layer.backward_input, *more[INPUT]), (*layer.backward_weight, *more[WEIGHT]), forward)
+    return ItemTimes(forward, (*layer.backward_input, *more[INPUT]), (*layer.backward_weight, *more[WEIGHT]), forward)

@@ -21,7 +21,7 @@ TIMES, SIZES = (*OPERATIONS, "recompute"), (*STATES, "activation", "checkpoint",
 MS, BYTES, COUNT = "ms", "GB", ""
 
 
-class Part(NamedTuple):
+class TraceLine(NamedTuple):
     """A line of a trace: how deep it stands, what it is, its value in the unit of the trace, and its formula."""
 
     depth: int
@@ -36,7 +36,7 @@ class Trace(NamedTuple):
     address: str
     value: float
     unit: str
-    parts: tuple[Part, ...]
+    parts: tuple[TraceLine, ...]
 
 
 def trace(estimate: Estimate, address: str) -> Trace:
@@ -63,12 +63,12 @@ def _unit(what: str) -> tuple[str, float]:
     return (MS, 1) if what in TIMES else (BYTES, GB)
 
 
-def _parts(terms: Terms, scale: float, depth: int = 0) -> Iterator[Part]:
+def _parts(terms: Terms, scale: float, depth: int = 0) -> Iterator[TraceLine]:
     for term in terms:
-        yield Part(depth, term.name, float(term.value) / scale, term.formula)
+        yield TraceLine(depth, term.name, float(term.value) / scale, term.formula)
 
 
-def _of_item(estimate: Estimate, kind: str, rest: Sequence[str]) -> tuple[float, str, list[Part]]:
+def _of_item(estimate: Estimate, kind: str, rest: Sequence[str]) -> tuple[float, str, list[TraceLine]]:
     of_kind = [item for item in estimate.items.each if item.kind == kind]
     if not of_kind:
         raise ConfigError(f"the model has no {kind}", "trace")
@@ -84,7 +84,7 @@ def _terms(item: Item, what: str) -> Terms:
     return terms
 
 
-def _of_stage(estimate: Estimate, rest: Sequence[str]) -> tuple[float, str, list[Part]]:
+def _of_stage(estimate: Estimate, rest: Sequence[str]) -> tuple[float, str, list[TraceLine]]:
     number, what = _number(rest, len(estimate.stages), "stage"), _last(rest[1:])
     require_name((*TIMES, *SIZES, "p2p"), what, "number of a stage", "trace")
     if what == "p2p":
@@ -95,7 +95,7 @@ def _of_stage(estimate: Estimate, rest: Sequence[str]) -> tuple[float, str, list
     return sum(part.value for part in parts if not part.depth), unit, parts
 
 
-def _stage_parts(stage: Stage, what: str, scale: float) -> Iterator[Part]:
+def _stage_parts(stage: Stage, what: str, scale: float) -> Iterator[TraceLine]:
     """Yield the items of a stage, each kind with its own parts below it."""
     shown = set()
     for term in stage.terms(what):
@@ -114,7 +114,7 @@ def _is_of(term: Term, item: Item, what: str) -> bool:
     return abs(float(term.value) - count * float(each)) <= 1e-9 * max(1.0, abs(float(term.value)))
 
 
-def _of_boundary(estimate: Estimate, number: int) -> tuple[float, str, list[Part]]:
+def _of_boundary(estimate: Estimate, number: int) -> tuple[float, str, list[TraceLine]]:
     """Return the latency between a stage and the next one."""
     devices = estimate.problem.settled_placement.devices
     if number == len(devices) - 1:
@@ -124,7 +124,7 @@ def _of_boundary(estimate: Estimate, number: int) -> tuple[float, str, list[Part
     return float(term.value), MS, list(_parts((term,), 1))
 
 
-def _of_device(estimate: Estimate, rest: Sequence[str]) -> tuple[float, str, list[Part]]:
+def _of_device(estimate: Estimate, rest: Sequence[str]) -> tuple[float, str, list[TraceLine]]:
     number, what = _number(rest, len(estimate.devices), "device"), _last(rest[1:])
     names = (*STATES, "parameters", "activations", "logits", "fixed", "total", "communication", "optimizer_step")
     require_name(names, what, "number of a device", "trace")
@@ -172,7 +172,7 @@ def _counts_at_peak(estimate: Estimate, device: int) -> Mapping[int, int]:
     return max(held_counts(estimate.outcome.schedule.plan, device), key=held)
 
 
-def _of_step(estimate: Estimate, rest: Sequence[str]) -> tuple[float, str, list[Part]]:
+def _of_step(estimate: Estimate, rest: Sequence[str]) -> tuple[float, str, list[TraceLine]]:
     step, setup = estimate.step, estimate.setup
     what = _last(rest)
     require_name(step._fields[1:], what, "number of a step", "trace")
@@ -193,7 +193,7 @@ def _of_step(estimate: Estimate, rest: Sequence[str]) -> tuple[float, str, list[
     return (
         value,
         MS if what in ("pipeline", "span", "communication", "optimizer", "time") else COUNT,
-        [Part(0, what, value, formulas[what])],
+        [TraceLine(0, what, value, formulas[what])],
     )
 
 

@@ -16,8 +16,7 @@ from pipesched.render.cells import Cells, ColourCells, LetterCells, Line
 from pipesched.render.fold import is_narrow
 from pipesched.render.frame import LineFrame
 from pipesched.render.legend import Item, LegendKey, Look
-from pipesched.render.rows import Row, Run
-from pipesched.render.schedule_rows import device_row, lane_rows
+from pipesched.render.rows import Row, Run, device_row, lane_rows
 from pipesched.render.strip import full_scale, memory_strip, peak_text
 from pipesched.render.timescale import operation_times, quantum
 from pipesched.render.units_chart import UnitChart

@@ -227,8 +227,8 @@ class DeviceStays(NamedTuple):
 class Slots(NamedTuple):
     """Places for activations of some chunks: at no time more than `most` are there.
 
-    The activation that came last took its whole size, by F, L or R, beside at least `View.least_held` of every other.
-    So stays are jobs without interruption on `most` machines.
+    The activation that came last took its whole size, by F, L or R, beside at least `StayScope.least_held` of every
+    other. So stays are jobs without interruption on `most` machines.
     """
 
     window: DeviceStays

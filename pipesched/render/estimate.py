@@ -12,7 +12,7 @@ from rich.text import Text
 
 from pipesched.config.estimate import changes
 from pipesched.estimation.items import GB, STATES, Stage
-from pipesched.estimation.result import Estimate, Step
+from pipesched.estimation.result import Estimate, TrainingStep
 from pipesched.estimation.trace import Trace
 from pipesched.pipeline.kinds import KINDS, computation_letters
 from pipesched.render.comparison import grid
@@ -133,7 +133,7 @@ def step_table(estimate: Estimate) -> Table:
     return table
 
 
-def _step_rows(estimate: Estimate, step: Step) -> Iterator[tuple[str, str, str]]:
+def _step_rows(estimate: Estimate, step: TrainingStep) -> Iterator[tuple[str, str, str]]:
     schedule = estimate.outcome.schedule
     counted = "every score of attention counts" if estimate.whole else "causal: half of attention's scores count"
     yield "pipeline", f"{step.pipeline:,.1f} ms", f"{step.algorithm}, bubble {schedule.bubble:.1%}"

@@ -27,8 +27,7 @@ from pipesched.render.fold import NOTHING, Fold, fold_of, helps, is_narrow
 from pipesched.render.frame import WIDE, LineFrame, axis, has_colour, line
 from pipesched.render.legend import Item, LegendKey, Look, wrap
 from pipesched.render.palette import DIM, OVER, break_mark
-from pipesched.render.rows import Run
-from pipesched.render.schedule_rows import device_row, lane_rows, rows_of
+from pipesched.render.rows import Run, device_row, lane_rows, rows_of
 from pipesched.render.strip import full_scale, memory_strip, peak_text
 from pipesched.render.timescale import TimeScale, Window, fit, fit_parts, operation_times, quantum
 from pipesched.render.view import View

@@ -20,9 +20,8 @@ from pipesched.hls.explanation import (
 from pipesched.hls.graph import Operation
 from pipesched.render.frame import line
 from pipesched.render.labels import counted
-from pipesched.render.legend import wrap
+from pipesched.render.legend import explained, wrap
 from pipesched.render.units_chart import MOST_IDLE, UnitChart
-from pipesched.render.unnamed import explained
 
 MOST_GAPS = 10  # that are told
 MOST_LETTERS = 20  # of an expression that stands for an operation without a name

@@ -21,12 +21,11 @@ from pipesched.hls.schedule import HardwareSchedule
 from pipesched.render.cells import ASCII_SHADES, SHADES, Line
 from pipesched.render.frame import WIDE, LineFrame, axis, has_colour, line
 from pipesched.render.labels import counted
-from pipesched.render.legend import Item, Look, wrap
+from pipesched.render.legend import Item, Look, explained, wrap
 from pipesched.render.palette import DIM, HUES, fill, ink
 from pipesched.render.rows import FULL, Row, Run
 from pipesched.render.strip import column_levels, level_marks
 from pipesched.render.timescale import Window, describe, fit
-from pipesched.render.unnamed import explained
 
 MOST_ITERATIONS = 4  # of a loop
 MARK, MARKED = "*", Style(underline=True, bold=True)

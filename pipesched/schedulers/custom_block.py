@@ -17,9 +17,8 @@ from pipesched.pipeline.plan import Plan
 from pipesched.pipeline.problem import Problem
 from pipesched.pipeline.quantities import plain
 from pipesched.pipeline.units_of_measure import TIME, Unit, read_number
-from pipesched.schedulers.block import Block, Time, busiest, in_chunks, with_weights
+from pipesched.schedulers.block import Block, Time, busiest, in_chunks, squeeze as squeezed, with_weights
 from pipesched.schedulers.family import ANY, Family
-from pipesched.schedulers.squeeze import squeeze as squeezed
 
 EXAMPLE = (  # two stages, B = 2F
     "period=6, forward=[0, 1], backward=[4, 2]"

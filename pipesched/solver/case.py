@@ -8,9 +8,9 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
-from typing import NamedTuple
+from typing import ClassVar, NamedTuple
 
 from pipesched.core.clock import Clock
 from pipesched.core.cpsat import Limits, TaskModel
@@ -22,7 +22,14 @@ from pipesched.pipeline.ops import OpIndex
 from pipesched.pipeline.placement import placement_name
 from pipesched.pipeline.problem import Problem
 from pipesched.pipeline.schedule import Schedule
-from pipesched.solver.candidate import Candidate
+from pipesched.solver.policy import DEFAULT, SolvePolicy
+
+
+class Candidate(NamedTuple):
+    """A schedule that competes in a solve, and what found it."""
+
+    source: str
+    schedule: Schedule
 
 
 class Origin(NamedTuple):
@@ -47,11 +54,14 @@ class Improvement(NamedTuple):
 class Case(ABC):
     """One search: a problem with its placement settled, and an objective of OBJECTIVES.
 
-    `problem.costs.split` says whether the backward is split.
+    `problem.costs.split` says whether the backward is split, `policy` how much effort a search of it is worth.
     """
+
+    keeps_activations: ClassVar[bool]  # whether all of them stay on their devices
 
     problem: Problem
     objective: str = "makespan"
+    policy: SolvePolicy = field(default=DEFAULT, kw_only=True)
 
     @property
     def name(self) -> str:
@@ -106,8 +116,8 @@ class Case(ABC):
         """Yield list schedules by rules, among them one that fits the budget, if any order does."""
 
     @abstractmethod
-    def quick_candidate(self) -> Candidate | None:
-        """Return a list schedule that is made quickly, or None."""
+    def quick_ruled_candidates(self) -> Iterator[Candidate]:
+        """Yield a list schedule that is made quickly, if there is one."""
 
     @abstractmethod
     def quick_named_candidates(self) -> Iterator[Candidate]:
@@ -179,7 +189,3 @@ class Case(ABC):
     def value(self, schedule: Schedule) -> int:
         """Return the objective of a schedule, in ticks."""
         return schedule.makespan_ticks if self.objective == "makespan" else schedule.span_ticks
-
-    def fits(self, schedule: Schedule) -> bool:
-        """Return whether a schedule fits the budget."""
-        return schedule.fits

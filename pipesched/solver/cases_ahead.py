@@ -19,11 +19,9 @@ from pipesched.executors.batches import BatchResult, CallBatch
 from pipesched.executors.opening import cores_of_each, others_at_a_time, shares_cores
 from pipesched.executors.spec import cores
 from pipesched.pipeline.bounds import Bound
-from pipesched.solver.candidate import Candidate
+from pipesched.solver.case import Candidate
 from pipesched.solver.search import Rank, Search
 
-LOOK_EVERY = 0.1  # seconds between looks at the clock while a worker searches
-FIRST_PART = 0.65  # of the time that is left, at least, for the case that is searched next
 SearchCase = Callable[[Search, int, Clock], None]
 
 
@@ -65,7 +63,7 @@ class CasesAhead:
         It has most of the time that is left, since the most promising one is first.
         """
         equal = min(self._at_a_time / cases, 1.0) if cases else 1.0
-        return search.clock.left * max(equal, FIRST_PART)
+        return search.clock.left * max(equal, search.policy.cases.first_part)
 
     @property
     def _at_a_time(self) -> int:
@@ -97,7 +95,7 @@ class CasesAhead:
         if sent is None or sent.rank != search.rank or sent.candidate is not search.candidates[number]:
             return False
         search.at(f"worker, {search.cases[number].name}")
-        while not wait([sent.future], LOOK_EVERY).done:
+        while not wait([sent.future], search.policy.ahead.look_every).done:
             if search.clock.is_over:
                 sent.future.cancel()
                 return False

@@ -30,8 +30,8 @@ class DeviceModel(TunedModel):
     """
 
     def __init__(self, case: Case, device: int, least: int, most: int) -> None:
-        super().__init__()
-        self.case, self.device = case, device
+        super().__init__(case)
+        self.device = device
         self.own = [task for task, there in enumerate(case.graph.pools) if there == device]
         self.number = {task: number for number, task in enumerate(self.own)}
         quantum, graph, latest = case.quantum, case.graph, latest_starts(case, most)

@@ -1,4 +1,4 @@
-"""The placements that a budget allows; and if it allows none, which changes would."""
+"""The cases of a solve, one for each placement that the budget allows; and if it allows none, which changes would."""
 
 from __future__ import annotations
 
@@ -9,6 +9,28 @@ from pipesched.pipeline.kinds import KEEP_ONLY, Allowed
 from pipesched.pipeline.least_capacity import least_capacity, require_least_capacity
 from pipesched.pipeline.problem import Problem
 from pipesched.pipeline.quantities import in_units
+from pipesched.solver.case import Case
+from pipesched.solver.keeping import KeepingCase
+from pipesched.solver.placements import placed
+from pipesched.solver.policy import DEFAULT, SolvePolicy
+from pipesched.solver.saving import SavingCase
+
+
+def cases_of(
+    problem: Problem,
+    placement: str | Sequence[str] | None,
+    objective: str,
+    allowed: Allowed,
+    policy: SolvePolicy = DEFAULT,
+) -> list[Case]:
+    """Return a case for each placement of `placed` on which one microbatch fits.
+
+    Raises NoSchedule where none does, and ConfigError as `placed` does.
+    """
+    fitting = feasible(placed(problem, placement), allowed)
+    if any(allowed):
+        return [SavingCase(settled, objective, allowed, policy=policy) for settled in fitting]
+    return [KeepingCase(settled, objective, policy=policy) for settled in fitting]
 
 
 def feasible(problems: Sequence[Problem], allowed: Allowed = KEEP_ONLY) -> list[Problem]:

@@ -31,13 +31,11 @@ from pipesched.solver.budgets import least_step
 from pipesched.solver.feasible import least_budget
 from pipesched.solver.placements import placed
 from pipesched.solver.points import Points
+from pipesched.solver.policy import DEFAULT
 from pipesched.solver.search import Listener
-from pipesched.solver.solve import MOST_JOBS, MOST_SECONDS
 
 if TYPE_CHECKING:
     from concurrent.futures import Executor
-
-MOST_POINTS = 24
 
 
 def frontier(
@@ -83,13 +81,14 @@ def frontier(
     require_callable(listener, "listener")
     if stop is not None:
         require_type(stop, StopEvent, "a threading.Event or None", "stop")
-    clock = Clock(require_number(time_limit, "time_limit", most=MOST_SECONDS, above=True), stop)
+    ranges = DEFAULT.ranges
+    clock = Clock(require_number(time_limit, "time_limit", most=ranges.most_seconds, above=True), stop)
     settings: dict[str, Any] = {
         "objective": objective, "gap": gap, "workers": workers, "seed": seed, "placement": placement,
         "split_backward": split_backward, "offload": offload, "recompute": recompute, "method": method,
         "polish": polish,
     }  # fmt: skip
-    runs = chosen(executor, require_whole(jobs, "jobs", most=MOST_JOBS))
+    runs = chosen(executor, require_whole(jobs, "jobs", most=ranges.most_jobs))
     floor = min(least_budget(tried, allowed) for tried in placed(require_problem(problem), placement))
     with lent(runs, FEWEST_OPERATIONS) as pool:
         points = Points(problem, clock, listener, settings, pool)
@@ -105,12 +104,12 @@ def _walk(points: Points, floor: int, step: int) -> list[tuple[int, Outcome]]:
 
     Raises NoSchedule, and KeyboardInterrupt, where nothing was found.
     """
-    problem, clock = points.problem, points.clock
+    problem, clock, most_points = points.problem, points.clock, points.policy.most_points
     budget, most = None, max(problem.grains.budget or (0,))
     solved: list[tuple[int, Outcome]] = []
     while (budget is None or budget >= floor) and not (solved and clock.is_over):
         left = max(((budget or most) - floor) // step + 1, 1)  # points, at most
-        left = min(left, MOST_POINTS) if budget is None else left
+        left = min(left, most_points) if budget is None else left
         lower = () if budget is None else (*range(budget - step, floor, -step), floor)
         try:
             outcome = points.solved(budget, left, lower)
@@ -127,7 +126,7 @@ def _walk(points: Points, floor: int, step: int) -> list[tuple[int, Outcome]]:
         if outcome.report is not None and outcome.report.stopped_by == StoppedBy.INTERRUPT:
             break
         if budget is None:
-            step *= max((used - floor) // (step * MOST_POINTS), 1)
+            step *= max((used - floor) // (step * most_points), 1)
         budget = max(used - step, floor) if used > floor else floor - 1
     return solved
 

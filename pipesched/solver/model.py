@@ -23,8 +23,6 @@ from pipesched.solver.case import Case
 from pipesched.solver.residence import Residence, residences
 from pipesched.solver.symmetry import alike_weights
 
-SMALL = 300  # tasks
-RELAXED = 1_000  # tasks up to which there are linear relaxations
 PROVING, REFUTING, REFUTING_LARGE = "no_lp", "objective_lb_search", "objective_lb_search_no_lp"
 WITH_RELAXATIONS = (
     "default_lp", "max_lp", "reduced_costs", "pseudo_costs", "lb_tree_search", "objective_lb_search",
@@ -56,23 +54,31 @@ class TunedModel(TaskModel):
     models have none: CP-SAT derives that of NoOverlap from all paths between operations before it looks at its limit.
     """
 
+    def __init__(self, case: Case) -> None:
+        super().__init__()
+        self.case = case
+
+    @property
+    def is_small(self) -> bool:
+        """Whether the full search may do without linear relaxations."""
+        return len(self.starts) <= self.case.policy.exact.small
+
     def tune(self, parameters: Any, limits: Limits) -> None:
-        workers, size = limits.workers or os.cpu_count() or 1, len(self.starts)
-        if size <= SMALL:
+        workers, is_large = limits.workers or os.cpu_count() or 1, len(self.starts) > self.case.policy.exact.relaxed
+        if self.is_small or is_large:
             parameters.linearization_level = 0
-        if size > RELAXED:
-            parameters.linearization_level = 0
+        if is_large:
             parameters.ignore_subsolvers.extend(WITH_RELAXATIONS)
         if workers == 2:
-            parameters.subsolvers.append(PROVING if size <= SMALL else REFUTING if size <= RELAXED else REFUTING_LARGE)
+            parameters.subsolvers.append(PROVING if self.is_small else REFUTING_LARGE if is_large else REFUTING)
 
 
 class PipelineModel(TunedModel):
     """The model of a case whose objective lies in [least, most] ticks."""
 
     def __init__(self, case: Case, least: int, most: int) -> None:
-        super().__init__()
-        self.case, self.quantum = case, case.quantum
+        super().__init__(case)
+        self.quantum = case.quantum
         self.least, self.most = ceil_div(least, self.quantum), most // self.quantum
         latest = latest_starts(case, most)
         self.horizon = max(map(add, latest, case.graph.durations)) // self.quantum  # no task ends later
@@ -82,7 +88,7 @@ class PipelineModel(TunedModel):
     def tune(self, parameters: Any, limits: Limits) -> None:
         """Leave precedences out of the reasons of NoOverlap on small models: they take more time than they save."""
         super().tune(parameters, limits)
-        if len(self.starts) <= SMALL:
+        if self.is_small:
             parameters.use_precedences_in_disjunctive_constraint = False
 
     def edges(self, edges: Sequence[Edge]) -> None:
@@ -164,7 +170,7 @@ def full_model(case: Case, least: int, most: int) -> PipelineModel:
     model.order()
     model.capacity()
     model.memory()
-    if len(model.starts) <= SMALL:
+    if model.is_small:
         model.weights()
     model.objective()
     return model

@@ -34,8 +34,8 @@ class WindowModel(TunedModel):
     """The model of the free operations, which are its tasks in the order of `free`; times are in quanta."""
 
     def __init__(self, case: Case, schedule: Schedule, window: TimeWindow) -> None:
-        super().__init__()
-        self.case, self.old, self.quantum = case, schedule, case.quantum
+        super().__init__(case)
+        self.old, self.quantum = schedule, case.quantum
         self.side = [window.side(start) for start in schedule.start_ticks]
         self.orders = [[task for task in order if not self.side[task]] for order in schedule.plan.orders]
         self.free = [task for order in self.orders for task in order]

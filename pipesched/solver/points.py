@@ -18,13 +18,9 @@ from pipesched.executors.opening import cores_of_each, workers_of
 from pipesched.pipeline.problem import Problem
 from pipesched.results.outcome import Outcome
 from pipesched.solver.budgets import within
+from pipesched.solver.policy import DEFAULT
 from pipesched.solver.search import Event, Listener
 from pipesched.solver.solve import solve
-
-SHORTEST = 0.1  # seconds for a point, if so much is left: the portfolio gives a schedule
-LEAST = 1e-6  # seconds, since a limit must be more than 0
-LOOK_EVERY = 0.1  # seconds between looks at the clock while a worker solves
-GRACE = 0.2  # seconds for an answer to arrive when time is up
 
 
 class _Solve(NamedTuple):
@@ -47,6 +43,7 @@ class Points:
         pool: Executor | None,
     ) -> None:
         self.problem, self.clock, self.listener, self.settings, self.pool = problem, clock, listener, settings, pool
+        self.policy = DEFAULT.frontier
         self._ahead: dict[int, Future[BatchResult[Outcome]]] = {}  # by the budget in grains
         self._dropped: list[Future[BatchResult[Outcome]]] = []  # that could not be cancelled
 
@@ -59,7 +56,7 @@ class Points:
         heard = _labelled(self.listener, limited)
         if self.pool is None or budget is None:
             own: dict[str, Any] = {**self.settings, "listener": heard, "stop": self.clock.stop}
-            return solve(limited, time_limit=max(self._share(points), LEAST), advice=False, **own)
+            return solve(limited, time_limit=self._share(points), advice=False, **own)
         self._drop_above(budget)
         self._send(budget, points)
         for other in next_ones:
@@ -75,7 +72,7 @@ class Points:
     def _share(self, points: int) -> float:
         """Return the seconds for a point when so many, at most, divide the time that is left."""
         share = self.clock.left * min(workers_of(self.pool) / points, 1)
-        return min(max(share, SHORTEST), self.clock.left)
+        return max(min(max(share, self.policy.shortest), self.clock.left), self.policy.least)
 
     @property
     def _busy(self) -> int:
@@ -98,8 +95,8 @@ class Points:
     def _awaited(self, future: Future[BatchResult[Outcome]], budget: int) -> Outcome:
         """Wait for the answer of a worker, until the clock is over."""
         try:
-            while not wait([future], LOOK_EVERY).done:
-                if self.clock.is_stopped or self.clock.seconds > self.clock.limit + GRACE:
+            while not wait([future], self.policy.look_every).done:
+                if self.clock.is_stopped or self.clock.seconds > self.clock.limit + self.policy.grace:
                     raise NoSchedule("stopped before any schedule was found")
             answers = future.result()
         except WorkerDied as error:
@@ -116,7 +113,7 @@ class Points:
 
 
 def _solved_there(call: _Solve) -> Outcome:
-    return solve(call.problem, time_limit=max(call.seconds, LEAST), advice=False, **call.settings)
+    return solve(call.problem, time_limit=call.seconds, advice=False, **call.settings)
 
 
 def _labelled(listener: Listener | None, problem: Problem) -> Listener | None:

@@ -19,17 +19,13 @@ from pipesched.pipeline.recut import opened
 from pipesched.pipeline.schedule import Schedule, schedule_plan
 from pipesched.schedulers.family import ANY, Family, prepare
 from pipesched.schedulers.registry import algorithms
-from pipesched.solver.candidate import Candidate
-from pipesched.solver.case import Case
+from pipesched.solver.case import Candidate, Case
 from pipesched.solver.refine import refined
 from pipesched.solver.rules import RULES
 from pipesched.solver.shares import shared_out
 
-LARGE = 10_000  # operations from which one limit for several stages, which may end in a deadlock, takes too long
-SMALL = 1_000  # operations up to which every rule of list scheduling is tried with every tie
 TIES = ("dfs", "bfs", "fifo")
 PLAIN_RULES = ("none", "mobility", "descendants")
-PAUSES = (0, 2, 10)  # in durations of the longest operation
 COMPARING = ("zb-auto", "1f1b-v", "zb-v", "v-half", "v-min")  # families that time many plans, for most of a second
 
 
@@ -51,13 +47,13 @@ def named_candidates(case: Case) -> Iterator[Candidate]:
         schedule = None if family.placement == ANY else family_schedule(case, family)
         if schedule is not None:
             yield Candidate(family.name, schedule)
-    if case.problem.stages == case.problem.devices or len(case.graph) <= LARGE:
+    if case.problem.stages == case.problem.devices or len(case.graph) <= case.policy.portfolio.one_limit:
         yield from listed(case, "list (none, dfs)", pools(case)[-1], "none", "dfs")
 
 
 def quick_named_candidates(case: Case) -> Iterator[Candidate]:
     """Yield, unless a case is large, the schedules of families that make one plan each, within the budget or not."""
-    for family in algorithms() if len(case.graph) <= LARGE else ():
+    for family in algorithms() if len(case.graph) <= case.policy.portfolio.one_limit else ():
         if family.placement != ANY and family.name not in COMPARING:
             schedule = family_schedule(case, family)
             if schedule is not None:
@@ -71,7 +67,7 @@ def ruled_candidates(case: Case) -> Iterator[Candidate]:
         keys = rule(case)
         for choice in every:
             yield from listed(case, f"list ({name}{choice.name})", choice, keys)
-    if len(case.graph) <= SMALL:
+    if len(case.graph) <= case.policy.portfolio.all_ties:
         for plain in PLAIN_RULES:
             for tie in TIES:
                 yield from listed(case, f"list ({plain}, {tie})", every[-1], plain, tie)
@@ -120,9 +116,9 @@ def pools(case: Case) -> list[Pools]:
     several = problem.stages > problem.devices and not problem.settled_placement.mirrored
     if problem.memory.budget is None or not several:
         return [whole]
-    longest = max(case.graph.durations)
-    shares = [Pools(f", shares {pause}", *shared_out(case, pause * longest)) for pause in PAUSES]
-    return [*shares, whole] if len(case.graph) <= LARGE else shares
+    longest, policy = max(case.graph.durations), case.policy.portfolio
+    shares = [Pools(f", shares {pause}", *shared_out(case, pause * longest)) for pause in policy.pauses]
+    return [*shares, whole] if len(case.graph) <= policy.one_limit else shares
 
 
 def listed(

@@ -18,13 +18,9 @@ from pipesched.errors import WorkerDied
 from pipesched.executors.batches import BatchResult, CallBatch
 from pipesched.executors.opening import others_at_a_time
 from pipesched.pipeline.bounds import Bound
-from pipesched.solver.candidate import Candidate
-from pipesched.solver.case import Case
+from pipesched.solver.case import Candidate, Case
 from pipesched.solver.search import Search
 
-LARGE = 3_500  # operations from which a portfolio takes longer than to start a process
-LOOK_EVERY = 0.05  # seconds between looks at the clock while a worker is at it
-WAY_BACK, WAY_BACK_EACH = 0.1, 2e-6  # seconds, and seconds an operation, to send a schedule back and to check it
 TryPortfolio = Callable[[Search, int], None]
 
 
@@ -54,10 +50,12 @@ class PortfoliosAhead:
 
     def send(self, search: Search, numbers: Sequence[int]) -> None:
         """Let workers try these cases, the first ones first, as far as there are workers."""
+        policy = search.policy.ahead
         for number in numbers:
             case = search.cases[number]
-            seconds = search.clock.left - WAY_BACK - WAY_BACK_EACH * case.index.size
-            if self._pool is None or case.index.size <= LARGE or len(self._sent) >= others_at_a_time(self._pool):
+            seconds, is_small = search.clock.left - policy.way_back, case.index.size <= policy.portfolio_least
+            seconds -= policy.way_back_each * case.index.size
+            if self._pool is None or is_small or len(self._sent) >= others_at_a_time(self._pool):
                 return
             if seconds > 0:
                 limits = search.limits._replace(stop=None)
@@ -74,7 +72,7 @@ class PortfoliosAhead:
         if future is None:
             return False
         search.at(f"worker, portfolio, {search.cases[number].name}")
-        while not wait([future], LOOK_EVERY).done:
+        while not wait([future], search.policy.ahead.portfolio_look_every).done:
             if search.clock.is_over:
                 future.cancel()
                 return True

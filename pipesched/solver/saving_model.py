@@ -24,8 +24,6 @@ from pipesched.pipeline.lowering import lower
 from pipesched.pipeline.ops import OpIndex
 from pipesched.solver.case import Case
 
-LARGE = 2_000  # tasks, from which a round of probing takes seconds, and all precedences do in every neighbourhood
-
 
 def numbering_row(index: OpIndex) -> range:
     """Return the operations that give the microbatches their numbers: the backwards of stage 0."""
@@ -72,9 +70,10 @@ class SavingModel(TaskModel):
 
     def tune(self, parameters: Any, limits: Limits) -> None:
         """Propagate precedences among residences that exclude each other: proofs take a fifth of the time."""
+        is_large = len(self.starts) > self.case.policy.exact.probed
         parameters.use_hard_precedences_in_cumulative = True
-        parameters.exploit_all_precedences = len(self.starts) <= LARGE
-        if len(self.starts) > LARGE:
+        parameters.exploit_all_precedences = not is_large
+        if is_large:
             parameters.cp_model_probing_level = 0
 
     def optional(self, duration: int) -> int:

@@ -16,8 +16,7 @@ from pipesched.pipeline.check import checked
 from pipesched.pipeline.quantities import in_units, plain
 from pipesched.results.outcome import BestHeuristic
 from pipesched.schedulers.registry import FAMILIES
-from pipesched.solver.candidate import Candidate
-from pipesched.solver.case import Case
+from pipesched.solver.case import Candidate, Case
 from pipesched.solver.portfolio import warn_of_bug
 
 
@@ -69,6 +68,7 @@ class Search:
 
     def __init__(self, cases: Sequence[Case], limits: Limits, clock: Clock, listener: Listener | None = None) -> None:
         self.cases, self.limits, self.clock, self.listener = cases, limits, clock, listener
+        self.policy = cases[0].policy
         self.per_unit = cases[0].problem.ticks.per_unit
         self.bounds = [Bound(0, "", self.per_unit) for _ in cases]
         self.candidates: list[Candidate | None] = [None for _ in cases]  # the best of each case

@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 from pipesched.core.clock import Clock, TimeIsUp, under
 from pipesched.errors import PipeschedError
-from pipesched.estimation.hardware import Hardware
+from pipesched.estimation.hardware import GpuModel
 from pipesched.estimation.result import Estimate
 from pipesched.pipeline.schedule import schedule_plan
 from pipesched.results.outcome import Outcome
@@ -62,19 +62,19 @@ def finish(finalist: Finalist) -> Finished | None:
     return Finished(found, trial, rates, gpu_time(solved))
 
 
-def others(hardware: Hardware) -> list[Hardware]:
+def others(hardware: GpuModel) -> list[GpuModel]:
     """Return the hardware with each share as much off as each factor says."""
     return [_changed(hardware, share, factor) for share in SHARES for factor in FACTORS]
 
 
-def _changed(hardware: Hardware, share: str, factor: float) -> Hardware:
+def _changed(hardware: GpuModel, share: str, factor: float) -> GpuModel:
     """Return hardware of which one share is another; none is above 1."""
     known = hardware.efficiency
     values = {key: min(getattr(known, key) * factor, 1.0) for key in SHARES[share]}
     return replace(hardware, efficiency=replace(known, **values))
 
 
-def _rate(found: Estimate, hardware: Hardware) -> float:
+def _rate(found: Estimate, hardware: GpuModel) -> float:
     """Return the tokens/s/GPU of an estimate on other hardware, with its stages and its orders."""
     problem, schedule = found.problem, found.outcome.schedule
     cutter = replace(found.cutter, setup=replace(found.setup, hardware=hardware))

@@ -10,7 +10,7 @@ from typing import IO, Any
 
 from pipesched.checks import shown
 from pipesched.errors import ConfigError
-from pipesched.estimation.result import Step
+from pipesched.estimation.result import TrainingStep
 from pipesched.tuning.point import Layout, SpacePoint
 from pipesched.tuning.prune import PrunedPoints
 from pipesched.tuning.space import Space
@@ -147,7 +147,7 @@ def _trial_entry(trial: Trial) -> dict[str, Any]:
 
 def _trial(entry: dict[str, Any]) -> Trial:
     point = SpacePoint(Layout(*entry["point"]), entry["algorithm"])
-    step = None if entry["step"] is None else Step(*entry["step"])
+    step = None if entry["step"] is None else TrainingStep(*entry["step"])
     return Trial(point, step, **{key: entry[key] for key in TRIAL_KEYS})
 
 

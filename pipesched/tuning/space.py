@@ -13,10 +13,10 @@ from typing import Any
 from pipesched.errors import ConfigError
 from pipesched.estimation.derived import memory_with, with_budget
 from pipesched.estimation.divisors import divisors
-from pipesched.estimation.hardware import Hardware
+from pipesched.estimation.hardware import GpuModel
 from pipesched.estimation.items import GB
-from pipesched.estimation.model import Model
-from pipesched.estimation.setup import FULL, NONE, SELECTIVE, Batch, Parallel, Setup, Training
+from pipesched.estimation.model import ModelShape
+from pipesched.estimation.setup import FULL, NONE, SELECTIVE, Parallel, Setup, TokenBatch, TrainingSetup
 from pipesched.estimation.shapes import items_of
 from pipesched.pipeline.quantities import to_fraction
 from pipesched.tuning.point import FIELDS, Layout
@@ -34,13 +34,13 @@ class Space:
     them.
     """
 
-    model: Model
-    hardware: Hardware
+    model: ModelShape
+    hardware: GpuModel
     gpus: int
     sequence: bool | None
     tokens: int
     size: int
-    training: Training
+    training: TrainingSetup
     candidates: Mapping[str, tuple[Any, ...]]
     algorithms: tuple[str, ...]
     given: Mapping[str, Any]
@@ -95,13 +95,13 @@ class Space:
             self.model,
             self.hardware,
             parallel,
-            Batch(self.tokens, layout.micro, self.size),
+            TokenBatch(self.tokens, layout.micro, self.size),
             training,
             self.name,
         )
 
 
-def automatic(field: str, model: Model, hardware: Hardware, gpus: int, tokens: int) -> tuple[Any, ...]:
+def automatic(field: str, model: ModelShape, hardware: GpuModel, gpus: int, tokens: int) -> tuple[Any, ...]:
     """Return the candidates of a field that is searched without a list."""
     node, experts = hardware.gpus_per_node, model.experts
     count, width = (1, 1) if experts is None else (experts.count, experts.width)

@@ -12,7 +12,7 @@ from pipesched.core.clock import Clock, TimeIsUp, under
 from pipesched.errors import NoSchedule, NotApplicable, PipeschedError
 from pipesched.estimation.derived import outline
 from pipesched.estimation.items import GB
-from pipesched.estimation.result import Estimate, Step
+from pipesched.estimation.result import Estimate, TrainingStep
 from pipesched.estimation.setup import Setup
 from pipesched.results.outcome import run
 from pipesched.tuning.point import SpacePoint
@@ -40,7 +40,7 @@ class Trial:
     """
 
     point: SpacePoint
-    step: Step | None = None
+    step: TrainingStep | None = None
     memory: float = 0.0
     spare: float = 0.0
     bubble: float = 0.0

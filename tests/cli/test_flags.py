@@ -132,7 +132,7 @@ def test_every_flag_is_an_option() -> None:
 @pytest.mark.parametrize(
     ("function", "command", "untold"),
     [
-        ("solve", "solve", {"listener", "stop", "reserved"}),
+        ("solve", "solve", {"listener", "stop"}),
         ("frontier", "solve", {"listener", "stop"}),
         ("compare", "compare", {"algorithms", "plans", "each", "options"}),
         ("sweep", "compare", {"algorithms", "plans", "overrides", "each", "options"}),

@@ -5,9 +5,9 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
-from pipesched.estimation.hardware import Efficiency, Hardware
+from pipesched.estimation.hardware import Efficiency, GpuModel
 from pipesched.estimation.huggingface import read_model
-from pipesched.estimation.setup import Batch, Parallel, Setup, Training
+from pipesched.estimation.setup import Parallel, Setup, TokenBatch, TrainingSetup
 
 EFFICIENCY = Efficiency(
     gemm_forward=0.6,
@@ -22,7 +22,7 @@ EFFICIENCY = Efficiency(
     tensor_exposed=0.4,
     data_exposed=0.3,
 )
-GPU = Hardware(
+GPU = GpuModel(
     name="test-gpu", tflops=1000, memory=80, bandwidth=3000, nvlink=400, pcie=50, nic=50, efficiency=EFFICIENCY
 )
 LLAMA: dict[str, Any] = {
@@ -49,7 +49,7 @@ def setup(
         read_model({**LLAMA, **(model or {})}, "small"),
         replace(GPU, **hardware),
         Parallel(**{"sequence": sizes.get("tensor", 1) > 1, **sizes}),
-        Batch(**{"sequence": 4096, "micro": 1, "size": 16, **(batch or {})}),
-        Training(**(training or {})),
+        TokenBatch(**{"sequence": 4096, "micro": 1, "size": 16, **(batch or {})}),
+        TrainingSetup(**(training or {})),
         "small on 8",
     )

@@ -56,6 +56,14 @@ def test_what_fits_is_the_same_for_the_schedule_and_the_devices(algorithm: str) 
         assert over == set(found.outcome.schedule.over_budget)
 
 
+@pytest.mark.parametrize("memory", [7, 8, 9, 10, 11, 12])
+def test_a_cut_fits_where_its_schedule_does(memory: int) -> None:
+    """It counts whole bytes, of which five ranks that share the optimizer have parts."""
+    found = estimate(setup(parallel={"gpus": 40}, batch={"size": 80}, memory=memory))
+    assert any(device.optimizer.denominator > 1 for device in found.devices)
+    assert found.cutter.fits == (not found.outcome.schedule.over_budget)
+
+
 def test_memory_of_a_device_adds_up() -> None:
     """1F1B holds as many microbatches as stages are behind; 0.75 GB and 4 % of the rest are fixed."""
     found = estimate(setup())

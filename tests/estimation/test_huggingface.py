@@ -10,7 +10,7 @@ import pytest
 
 from pipesched.errors import ConfigError
 from pipesched.estimation.huggingface import model_notes, read_model
-from pipesched.estimation.model import Experts, Latent, Model
+from pipesched.estimation.model import Experts, Latent, ModelShape
 from pipesched.estimation.parameters import parameters
 from pipesched.estimation.presets import preset_model, preset_names
 
@@ -102,7 +102,7 @@ def test_a_decoder_without_a_type_is_of_the_whole_models() -> None:
 
 def test_what_is_null_is_missing() -> None:
     """Null stands for the default: every head has keys, four times the width for GPT-2's MLP."""
-    model: Model = read_model({**LLAMA, "num_key_value_heads": None, "head_dim": None})
+    model: ModelShape = read_model({**LLAMA, "num_key_value_heads": None, "head_dim": None})
     assert (model.kv_heads, model.head) == (4, 16)
     gpt = read_model(content_of("gpt2-xl"))
     assert (gpt.ffn, gpt.position_rows, gpt.dropout) == (6400, 1024, False)

@@ -16,9 +16,9 @@ import pytest
 
 from pipesched.estimation.flops import training_flops
 from pipesched.estimation.memory import ItemMemory, embedding_memory, head_memory, layer_memory
-from pipesched.estimation.model import Experts, Latent, Model
+from pipesched.estimation.model import Experts, Latent, ModelShape
 from pipesched.estimation.parameters import parameters
-from pipesched.estimation.setup import Batch, Parallel, Setup, Training
+from pipesched.estimation.setup import Parallel, Setup, TokenBatch, TrainingSetup
 from pipesched.estimation.terms import total
 from tests.estimation.setups import GPU
 
@@ -27,7 +27,7 @@ RUNS = {run["id"]: run for run in json.loads(DATA.read_text(encoding="utf-8"))["
 CONTEXT, LATENT = "mm30", "mm51"  # the run with context parallelism, and the one with latent attention
 
 
-def model_of(given: dict[str, Any], name: str) -> Model:
+def model_of(given: dict[str, Any], name: str) -> ModelShape:
     """The model of a run."""
     heads, frequency = given["num_attention_heads"], given["moe_layer_freq"]
     experts = latent = None
@@ -40,7 +40,7 @@ def model_of(given: dict[str, Any], name: str) -> Model:
     if given["multi_latent_attention"]:
         keys = ("q_lora_rank", "kv_lora_rank", "qk_head_dim", "qk_pos_emb_head_dim", "v_head_dim")
         latent = Latent(*(given[key] for key in keys))
-    return Model(
+    return ModelShape(
         name=name,
         layers=given["num_layers"],
         hidden=given["hidden_size"],
@@ -70,8 +70,8 @@ def setup_of(run: dict[str, Any]) -> Setup:
         expert_tensor=layout["expert_tensor_parallel_size"] if model.experts else 1,
         sequence=layout["sequence_parallel"],
     )
-    batch = Batch(layout["seq_length"], layout["micro_batch_size"], layout["global_batch_size"])
-    return Setup(model, GPU, parallel, batch, Training(distributed_optimizer=layout["use_distributed_optimizer"]))
+    batch = TokenBatch(layout["seq_length"], layout["micro_batch_size"], layout["global_batch_size"])
+    return Setup(model, GPU, parallel, batch, TrainingSetup(distributed_optimizer=layout["use_distributed_optimizer"]))
 
 
 def states(setup: Setup) -> Fraction:

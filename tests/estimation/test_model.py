@@ -11,13 +11,13 @@ import yaml
 import pipesched.estimation
 from pipesched.estimation.flops import training_flops
 from pipesched.estimation.huggingface import read_model
-from pipesched.estimation.model import Model
+from pipesched.estimation.model import ModelShape
 from pipesched.estimation.parameters import parameters
 
 PRESETS = Path(pipesched.estimation.__file__).parent / "presets" / "models"
 
 
-def model(name: str) -> Model:
+def model(name: str) -> ModelShape:
     """The model of a preset."""
     return read_model(yaml.safe_load((PRESETS / f"{name}.yaml").read_text(encoding="utf-8")), name)
 

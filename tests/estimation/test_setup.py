@@ -11,10 +11,14 @@ from pipesched.errors import ConfigError
 from pipesched.estimation.divisors import nearest_divisors, nearest_multiples
 from pipesched.estimation.hardware_reader import preset_hardware
 from pipesched.estimation.presets import preset_model
-from pipesched.estimation.setup import Batch, Parallel, Setup, Training
+from pipesched.estimation.setup import Parallel, Setup, TokenBatch, TrainingSetup
 
 SETUP = Setup(
-    preset_model("llama-3-8b"), preset_hardware("h100-sxm"), Parallel(64, 2, 4), Batch(8192, 2, 256), Training()
+    preset_model("llama-3-8b"),
+    preset_hardware("h100-sxm"),
+    Parallel(64, 2, 4),
+    TokenBatch(8192, 2, 256),
+    TrainingSetup(),
 )
 
 
@@ -84,11 +88,11 @@ def test_a_batch_that_does_not_divide() -> None:
     with pytest.raises(
         ConfigError, match=r"^batch\.global: must be a multiple of micro x data = 2 x 8 = 16, .* 240 or"
     ):
-        replace(SETUP, batch=Batch(8192, 2, 255))
+        replace(SETUP, batch=TokenBatch(8192, 2, 255))
     with pytest.raises(ConfigError, match=r"^batch\.sequence: must be at most the 1024 learned positions, not 8192$"):
         changed("gpt2-xl", tensor=1)
     with pytest.raises(ConfigError, match=r"^parallel\.sequence: the 4095 tokens of a rank do not divide by tensor 2"):
-        replace(SETUP, parallel=Parallel(64, 2, 4, sequence=True), batch=Batch(4095, 2, 256))
+        replace(SETUP, parallel=Parallel(64, 2, 4, sequence=True), batch=TokenBatch(4095, 2, 256))
 
 
 @pytest.mark.parametrize(
@@ -107,7 +111,7 @@ def test_a_batch_that_does_not_divide() -> None:
 def test_training_that_is_refused(fields: dict[str, Any], key: str, message: str) -> None:
     """Each field is checked."""
     with pytest.raises(ConfigError) as caught:
-        Training(**fields)
+        TrainingSetup(**fields)
     assert caught.value.key == f"training.{key}"
     assert message in caught.value.message
 

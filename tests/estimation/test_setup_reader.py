@@ -13,7 +13,7 @@ from pipesched.errors import ConfigError
 from pipesched.estimation.hardware import Efficiency
 from pipesched.estimation.hardware_reader import preset_hardware
 from pipesched.estimation.presets import preset_model
-from pipesched.estimation.setup import Batch, Parallel, Setup, Training
+from pipesched.estimation.setup import Parallel, Setup, TokenBatch, TrainingSetup
 from pipesched.estimation.setup_reader import ReadSetup, read_setup, setup_of
 from pipesched.text.yaml_reader import parse_yaml
 
@@ -61,7 +61,7 @@ def test_defaults() -> None:
     setup, notes = read(FILE)
     model, gpu = preset_model("llama-3-8b"), preset_hardware("h100-sxm")
     name = "llama-3-8b on 8 h100-sxm"
-    assert setup == Setup(model, gpu, Parallel(gpus=8, pipeline=4), Batch(4096, 1, 32), Training(), name)
+    assert setup == Setup(model, gpu, Parallel(gpus=8, pipeline=4), TokenBatch(4096, 1, 32), TrainingSetup(), name)
     assert notes == ()
     assert read(FILE.replace("pipeline: 4", "tensor: 4")).setup.parallel.sequence
 
@@ -70,9 +70,9 @@ def test_every_key() -> None:
     """Every key of every section is read."""
     setup = read(ALL).setup
     assert setup.parallel == Parallel(64, 2, 4, 2, 2, 4, 2, sequence=False)
-    assert setup.batch == Batch(sequence=8192, micro=2, size=256)
+    assert setup.batch == TokenBatch(sequence=8192, micro=2, size=256)
     layout = (5, 4, 4, 4, 4, 4, 4, 3)
-    assert setup.training == Training("fp16", "fp32", False, "full", 2, False, True, True, layout)
+    assert setup.training == TrainingSetup("fp16", "fp32", False, "full", 2, False, True, True, layout)
     gpu, whole = setup.hardware, preset_hardware("h200")
     assert (gpu.memory, gpu.nic, gpu.gpus_per_node, gpu.bandwidth) == (100, 12.5, 4, whole.bandwidth)
     shares = gpu.efficiency

@@ -11,12 +11,12 @@ from typing import Any
 import pytest
 
 from pipesched.estimation.communication import boundary_time, expert_terms, message_terms, tensor_terms
-from pipesched.estimation.hardware import Efficiency, Hardware
+from pipesched.estimation.hardware import Efficiency, GpuModel
 from pipesched.estimation.hardware_reader import preset_hardware
 from pipesched.estimation.once_a_step import data_terms, optimizer_terms
 from pipesched.estimation.presets import preset_model
 from pipesched.estimation.products import Product, core_flops, layer_products
-from pipesched.estimation.setup import Batch, Parallel, Setup, Training
+from pipesched.estimation.setup import Parallel, Setup, TokenBatch, TrainingSetup
 from pipesched.estimation.terms import Term, total
 from pipesched.estimation.times import OPERATIONS, embedding_times, head_times, layer_times, mtp_times
 from published_runs import DENSE, MOE, PARTS, RATIOS, Run, left_out, published_runs, records
@@ -25,7 +25,7 @@ from validate_estimate import FITTED, MOST, NEAR, WORST, misses
 
 ALL = Efficiency(1, 1, 1, 1, 1, 1, 1, 0, 0, 0.5, 0.5)
 BILLION = Fraction(10**9)
-GPU = Hardware("GPU", tflops=312, memory=80, bandwidth=2000, pcie=32, nic=25, efficiency=ALL, nvlink=300)
+GPU = GpuModel("GPU", tflops=312, memory=80, bandwidth=2000, pcie=32, nic=25, efficiency=ALL, nvlink=300)
 
 
 def a_setup(model: str = "gpt-3-175b", **parts: Any) -> Setup:
@@ -34,8 +34,8 @@ def a_setup(model: str = "gpt-3-175b", **parts: Any) -> Setup:
     training = {"flash_attention": False} | parts.pop("training", {})
     hardware = parts.pop("hardware", GPU)
     data = keys["gpus"] // (keys["tensor"] * keys.get("pipeline", 1) * keys.get("context", 1))
-    batch = Batch(2048, 4, 4 * data)
-    return Setup(preset_model(model), hardware, Parallel(**keys), batch, Training(**training))
+    batch = TokenBatch(2048, 4, 4 * data)
+    return Setup(preset_model(model), hardware, Parallel(**keys), batch, TrainingSetup(**training))
 
 
 def named(terms: Iterable[Term]) -> dict[str, float]:
@@ -119,7 +119,7 @@ def test_experts_spare_the_tensor_communication_of_an_mlp() -> None:
 
 def test_a_layer_of_small_experts_waits_for_its_host() -> None:
     """However few its tokens are: 230, 300 and 100 launches of 15 us."""
-    given = replace(a_setup("qwen3-30b-a3b", parallel={"tensor": 1, "expert": 8}), batch=Batch(16, 1, 8))
+    given = replace(a_setup("qwen3-30b-a3b", parallel={"tensor": 1, "expert": 8}), batch=TokenBatch(16, 1, 8))
     times = layer_times(given, experts=True)
     assert [float(total(getattr(times, key))) for key in OPERATIONS] == pytest.approx([3.45, 4.5, 1.5])
 

@@ -15,11 +15,12 @@ from pipesched.core.cpsat import Limits
 from pipesched.errors import ConfigError
 from pipesched.executors.opening import chosen, others_at_a_time
 from pipesched.pipeline.kinds import KEEP_ONLY
-from pipesched.solver import cases_ahead, portfolios_ahead
+from pipesched.solver import cases_ahead
 from pipesched.solver.cases_ahead import CasesAhead
 from pipesched.solver.feasible import feasible
 from pipesched.solver.keeping import KeepingCase
 from pipesched.solver.placements import placed
+from pipesched.solver.policy import DEFAULT, AheadPolicy, SolvePolicy
 from pipesched.solver.portfolios_ahead import PortfoliosAhead
 from pipesched.solver.search import Event, Search
 from pipesched.solver.solve import _try_portfolio
@@ -43,8 +44,9 @@ class Workers(Executor):
         return future
 
 
-def search_of(**values: Any) -> Search:
-    cases = [KeepingCase(problem) for problem in feasible(placed(pipesched.make_problem(**values), None), KEEP_ONLY)]
+def search_of(policy: SolvePolicy = DEFAULT, **values: Any) -> Search:
+    problems = feasible(placed(pipesched.make_problem(**values), None), KEEP_ONLY)
+    cases = [KeepingCase(problem, policy=policy) for problem in problems]
     return Search(cases, Limits(seconds=60), Clock(60))
 
 
@@ -71,10 +73,10 @@ def test_alone_all_threads_are_used() -> None:
     assert CasesAhead(None, lambda *_: None).limits(Limits(), 3).workers == 0
 
 
-def test_a_portfolio_elsewhere_is_a_portfolio_here(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_portfolio_elsewhere_is_a_portfolio_here() -> None:
     """What a worker brings back counts as what this process finds: the best, its heuristic, and its equals."""
-    monkeypatch.setattr(portfolios_ahead, "LARGE", 0)
-    here, there, pool = search_of(**SEVERAL), search_of(**SEVERAL), Workers()
+    policy = SolvePolicy(ahead=AheadPolicy(portfolio_least=0))
+    here, there, pool = search_of(**SEVERAL), search_of(policy, **SEVERAL), Workers()
     ahead = PortfoliosAhead(pool, _try_portfolio)
     _try_portfolio(here, 0)
     ahead.send(there, [0, 1])

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import pipesched
-from pipesched.estimation.result import Step
+from pipesched.estimation.result import TrainingStep
 from pipesched.tuning.point import Layout, SpacePoint
 from pipesched.tuning.result import Doubt, NearMiss, OverMemory, TimeShare, Tuning
 from pipesched.tuning.trial import Trial
@@ -26,7 +26,7 @@ def layout(tensor: int = 1, pipeline: int = 1, chunks: int = 1, micro: int = 1, 
 
 def trial(place: Layout, algorithm: str, rate: float, memory: float, bubble: float = 0.1) -> Trial:
     """A point that was simulated, on GPUs of 80 GB."""
-    step = Step(algorithm, 900.0, 890.0, 20.0, 10.0, 930.0, rate, rate / 20, rate / 20_000, rate / 19_000)
+    step = TrainingStep(algorithm, 900.0, 890.0, 20.0, 10.0, 930.0, rate, rate / 20, rate / 20_000, rate / 19_000)
     return Trial(SpacePoint(place, algorithm), step, memory, 80 - memory, bubble, "Et*8|t*8|t*8|t*8L")
 
 

@@ -16,7 +16,7 @@ from pipesched.errors import ConfigError, NoSchedule, NotApplicable, PipeschedEr
 from pipesched.estimation.derived import outline
 from pipesched.estimation.huggingface import read_model
 from pipesched.estimation.result import Estimate
-from pipesched.estimation.setup import Batch, Parallel, Setup, Training
+from pipesched.estimation.setup import Parallel, Setup, TokenBatch, TrainingSetup
 from pipesched.pipeline.arguments import make_problem
 from pipesched.pipeline.ops import Pair
 from pipesched.pipeline.schedule import Schedule, schedule_plan
@@ -50,8 +50,8 @@ def random_setup(seed: int) -> Setup:
             read_model(model, "small"),
             hardware,
             Parallel(pipeline * tensor * data, tensor, pipeline, draw.choice((1, 1, 2, 3)), sequence=tensor > 1),
-            Batch(draw.choice((512, 4096)), micro, micro * data * count),
-            Training(**training),
+            TokenBatch(draw.choice((512, 4096)), micro, micro * data * count),
+            TrainingSetup(**training),
         )
     except ConfigError:  # more stages than the model has items
         return random_setup(seed + 1000)
@@ -122,8 +122,8 @@ def layouts_of_one_space() -> Iterator[Setup]:
                     read_model({**content, "num_hidden_layers": 4}, "small"),
                     replace(GPU, nic=nic, gpus_per_node=2),
                     Parallel(8, tensor, pipeline, 1, context, expert, expert_tensor, sequence=tensor > 1),
-                    Batch(1024, 1, 16),
-                    Training(recompute=recompute),
+                    TokenBatch(1024, 1, 16),
+                    TrainingSetup(recompute=recompute),
                 )
             except ConfigError:
                 continue
@@ -225,10 +225,10 @@ def test_which_algorithms_are_the_same_with_one_stage_a_device() -> None:
 
 def test_signatures_tell_messages_and_what_a_step_adds() -> None:
     """Another network alone, and other data-parallel ranks alone, make another signature."""
-    one = replace(random_setup(2), parallel=Parallel(4, 1, 4), batch=Batch(1024, 1, 8))
+    one = replace(random_setup(2), parallel=Parallel(4, 1, 4), batch=TokenBatch(1024, 1, 8))
     slower = replace(one, hardware=replace(one.hardware, nic=20, nvlink=30))
-    plain = replace(one, training=Training(distributed_optimizer=False))
-    wider = replace(plain, parallel=Parallel(8, 1, 4), batch=Batch(1024, 1, 16))
+    plain = replace(one, training=TrainingSetup(distributed_optimizer=False))
+    wider = replace(plain, parallel=Parallel(8, 1, 4), batch=TokenBatch(1024, 1, 16))
     assert setup_bounds(one).signature == setup_bounds(replace(one, name="mine")).signature
     assert setup_bounds(one).signature != setup_bounds(slower).signature
     assert setup_bounds(plain).signature != setup_bounds(wider).signature
@@ -238,7 +238,7 @@ def test_signatures_tell_messages_and_what_a_step_adds() -> None:
 def test_two_copies_share_an_item_that_is_most_of_the_work(name: str) -> None:
     """A head that takes longer than all layers: each of its two devices has it for half of the microbatches."""
     content = {**LLAMA, "num_hidden_layers": 3, "vocab_size": 512000}
-    setup = Setup(read_model(content, "x"), GPU, Parallel(4, 1, 4), Batch(1024, 1, 16), Training())
+    setup = Setup(read_model(content, "x"), GPU, Parallel(4, 1, 4), TokenBatch(1024, 1, 16), TrainingSetup())
     known, found = setup_bounds(setup), simulated(setup, name)
     assert found is not None
     assert found.fits

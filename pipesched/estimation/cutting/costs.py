@@ -1,33 +1,30 @@
-"""The question of cutting a list of items into chunks, and what a cut costs: work, memory."""
+"""The problem of cutting a list of items into chunks, and what a cut costs: work, memory."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
-from fractions import Fraction
+from dataclasses import dataclass
 from functools import cached_property
-from math import lcm
 from typing import NamedTuple
 
 from pipesched.errors import ConfigError
 
-Amount = Fraction | int
 Ends = tuple[int, ...]  # the end of each chunk; the last one is the number of items
 
 
-class Chunk(NamedTuple):
-    """What a run of items costs: work of one microbatch (integer), bytes that stay, bytes of one microbatch."""
+class ChunkCost(NamedTuple):
+    """What a run of items costs: work of one microbatch, bytes that stay, bytes of one microbatch. All are integers."""
 
     work: int
-    static: Amount
-    activation: Amount
+    static: int
+    activation: int
 
 
-Chunks = Callable[[int, int], Chunk]  # of the items begin..end-1
+ChunkCostOf = Callable[[int, int], ChunkCost]  # of the items begin..end-1
 
 
 @dataclass(frozen=True)
-class Question:
+class CutProblem:
     """How to cut `items` items into contiguous chunks, of at least one item each.
 
     `chunk` gives the costs of a run of items; they need not be the sum of the items', but no cost may fall when an item
@@ -37,10 +34,10 @@ class Question:
     """
 
     items: int
-    chunk: Chunks
+    chunk: ChunkCostOf
     devices: tuple[int, ...]
     held: tuple[tuple[tuple[int, ...], ...], ...]
-    capacity: tuple[Amount | None, ...]
+    capacity: tuple[int | None, ...]
 
     def __post_init__(self) -> None:
         chunks = len(self.devices)
@@ -69,79 +66,57 @@ class Question:
         return any(capacity is not None for capacity in self.capacity)
 
 
-def in_whole_bytes(question: Question) -> tuple[Question, int]:
-    """Return the same question with bytes multiplied to be integers, which are faster; and by what.
-
-    The multiple is that of single items and capacities. A chunk that then still has a fraction keeps it.
-    """
-    amounts: list[Amount] = [capacity for capacity in question.capacity if capacity is not None]
-    for item in range(question.items):
-        amounts += question.chunk(item, item + 1)[1:]
-    unit = lcm(*{amount.denominator for amount in amounts})
-
-    def chunk(begin: int, end: int) -> Chunk:
-        work, static, activation = question.chunk(begin, end)
-        return Chunk(work, _whole(static * unit), _whole(activation * unit))
-
-    capacity = tuple(None if amount is None else _whole(amount * unit) for amount in question.capacity)
-    return replace(question, chunk=chunk, capacity=capacity), unit
-
-
-def _whole(amount: Amount) -> Amount:
-    return amount.numerator if amount.denominator == 1 else amount
-
-
-class Judgement(NamedTuple):
+class CutValue(NamedTuple):
     """How good a cut is, the smaller the better: bytes above a capacity, the largest work of a device, of a chunk."""
 
-    excess: Amount
+    excess: int
     device: int
     chunk: int
 
 
-class Costs:
-    """The costs of a question's chunks and cuts. Each chunk is asked for once."""
+class ChunkCosts:
+    """The costs of a problem's chunks and cuts. Each chunk is asked for once."""
 
-    def __init__(self, question: Question) -> None:
-        self.question = question
-        self.items, self.stages = question.items, len(question.devices)
-        self._known: dict[tuple[int, int], Chunk] = {}
+    def __init__(self, problem: CutProblem) -> None:
+        self.problem = problem
+        self.items, self.stages = problem.items, len(problem.devices)
+        self._known: dict[tuple[int, int], ChunkCost] = {}
 
-    def at(self, begin: int, end: int) -> Chunk:
+    def at(self, begin: int, end: int) -> ChunkCost:
         """Return the costs of the items begin..end-1."""
         found = self._known.get((begin, end))
         if found is None:
-            found = self._known[begin, end] = self.question.chunk(begin, end)
+            found = self._known[begin, end] = self.problem.chunk(begin, end)
         return found
 
-    def chunks(self, ends: Sequence[int]) -> list[Chunk]:
+    def chunks(self, ends: Sequence[int]) -> list[ChunkCost]:
         """Return the costs of each chunk of a cut."""
         return [self.at(begin, end) for begin, end in zip((0, *ends), ends, strict=False)]
 
-    def loads(self, chunks: Sequence[Chunk]) -> list[int]:
+    def loads(self, chunks: Sequence[ChunkCost]) -> list[int]:
         """Return the work of each device."""
-        return [sum(chunks[stage].work for stage in stages) for stages in self.question.stages_on]
+        return [sum(chunks[stage].work for stage in stages) for stages in self.problem.stages_on]
 
-    def excess(self, device: int, chunks: Sequence[Chunk]) -> Amount:
+    def excess(self, device: int, chunks: Sequence[ChunkCost]) -> int:
         """Return by how many bytes a device with these chunks is above its capacity; 0 where it fits."""
-        capacity = self.question.capacity[device]
+        capacity = self.problem.capacity[device]
         if capacity is None:
             return 0
         return max(0, self.bytes_on(device, chunks) - capacity)
 
-    def bytes_on(self, device: int, chunks: Sequence[Chunk]) -> Amount:
+    def bytes_on(self, device: int, chunks: Sequence[ChunkCost]) -> int:
         """Return the most bytes that a device with these chunks holds."""
         static = sum(chunk.static for chunk in chunks)
-        vectors = self.question.held[device]
+        vectors = self.problem.held[device]
         return static + max(
             sum(count * chunk.activation for count, chunk in zip(vector, chunks, strict=True)) for vector in vectors
         )
 
-    def judge(self, ends: Sequence[int]) -> Judgement:
+    def value(self, ends: Sequence[int]) -> CutValue:
         """Return how good a cut is."""
         chunks = self.chunks(ends)
         excess = max(
             self.excess(device, [chunks[stage] for stage in stages])
-            for device, stages in enumerate(self.question.stages_on)
+            for device, stages in enumerate(self.problem.stages_on)
         )
-        return Judgement(excess, max(self.loads(chunks)), max(chunk.work for chunk in chunks))
+        return CutValue(excess, max(self.loads(chunks)), max(chunk.work for chunk in chunks))

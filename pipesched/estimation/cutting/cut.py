@@ -1,26 +1,30 @@
-"""Cutting a list of items into contiguous chunks, one or more for each device: the best cut, proved.
+"""Cutting a list of items into contiguous chunks, one or more for each device: the best cut, proved for most lists.
 
 The best has the least largest work of a device, and of those the least largest work of a chunk, within the memory of
 each device. Where no cut fits, it is the best of those with the least excess of a device above its capacity.
 
-Three methods answer. With one chunk a device it is dynamic programming (cut_one_each); where all items are alike but
-for a few at both ends, counting (cut_alike); for all else a search with OR-Tools (cut_search).
+It is found by dynamic programming with one chunk a device (cut_single_chunks), by counting where all items are equal
+but for a few at both ends (cut_equal_items), and by trying all of few cuts. Of other lists a good one is found, and
+nothing is proved (cut_any_items).
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from fractions import Fraction
+from itertools import combinations
+from math import comb
 from typing import NamedTuple
 
 from pipesched.core.clock import Clock, TimeIsUp, under
-from pipesched.estimation.cutting.alike import cut_alike
-from pipesched.estimation.cutting.costs import Amount, Chunk, Chunks, Costs, Ends, Question, in_whole_bytes
-from pipesched.estimation.cutting.near import with_near
-from pipesched.estimation.cutting.one_each import one_each
-from pipesched.estimation.cutting.search import search
+from pipesched.estimation.cutting.any_items import cut_any_items
+from pipesched.estimation.cutting.costs import ChunkCost, ChunkCostOf, ChunkCosts, CutProblem, Ends
+from pipesched.estimation.cutting.dynamic_programming import cut_single_chunks
+from pipesched.estimation.cutting.equal_items import cut_equal_items
+from pipesched.estimation.cutting.variants import with_variants
 
-__all__ = ["Answer", "Chunk", "Chunks", "Cut", "Question", "cut"]
+__all__ = ["ChunkCost", "ChunkCostOf", "Cut", "CutAnswer", "CutProblem", "cut"]
+
+FEW = 2000  # cuts that are all tried
 
 
 class Cut(NamedTuple):
@@ -35,7 +39,7 @@ class Cut(NamedTuple):
 
 
 @dataclass(frozen=True)
-class Answer:
+class CutAnswer:
     """The best cuts, best first, all equal in the largest work of a device, and what is known of them.
 
     `device` is that work, `chunk` the largest work of a chunk of the first cut. `excess` are the most bytes of a device
@@ -46,7 +50,7 @@ class Answer:
     cuts: tuple[Cut, ...]
     device: int
     chunk: int
-    excess: Amount
+    excess: int
     proved: bool
 
     @property
@@ -55,36 +59,37 @@ class Answer:
         return not self.excess
 
 
-def cut(question: Question, keep: int = 10, seconds: float = 10.0) -> Answer:
-    """Return up to `keep` best cuts. A search, where one is needed, ends after `seconds` with the best it found.
+def cut(problem: CutProblem, keep: int = 10, seconds: float = 10.0) -> CutAnswer:
+    """Return up to `keep` best cuts. Counting, where it is needed, has so many seconds.
 
     The cuts are variants that suit a pipeline, such as little work in the first or the last chunk, and cuts near these.
     They are in the order of their largest chunk, then of the squares of the work of devices, which are least where it
     is even, then of chunks; then those whose earlier chunks have more items.
     """
-    clock = Clock(seconds)
-    whole, unit = in_whole_bytes(question)
-    costs = Costs(whole)
-    found, proved = _found(costs, clock)
-    best = min(costs.judge(ends) for ends in found)
-    cuts = sorted(with_near(costs, found, best, keep), key=lambda ends: _rank(costs, ends))[:keep]
-    excess = Fraction(best.excess) / unit
-    return Answer(tuple(Cut(ends) for ends in cuts), best.device, best.chunk, excess, proved)
+    costs = ChunkCosts(problem)
+    proved = _proved(costs, Clock(seconds))
+    found = proved or cut_any_items(costs)
+    best = min(costs.value(ends) for ends in found)
+    cuts = sorted(with_variants(costs, found, best, keep), key=lambda ends: _rank(costs, ends))[:keep]
+    return CutAnswer(tuple(map(Cut, cuts)), best.device, best.chunk, best.excess, bool(proved))
 
 
-def _found(costs: Costs, clock: Clock) -> tuple[list[Ends], bool]:
-    """Return the best cut and others, by the first method that has an answer; and whether the best one is proved."""
-    if costs.stages == len(costs.question.capacity):
-        return one_each(costs), True
+def _proved(costs: ChunkCosts, clock: Clock) -> list[Ends] | None:
+    """Return the best cut and others, None where no method that proves it applies."""
+    if costs.stages == len(costs.problem.capacity):
+        return cut_single_chunks(costs)
     try:
-        with under(clock.part(clock.left / 2)):
-            found = cut_alike(costs)
+        with under(clock):
+            found = cut_equal_items(costs)
     except TimeIsUp:
         found = None
-    return (found, True) if found else search(costs, clock)
+    if not found and comb(costs.items - 1, costs.stages - 1) <= FEW:
+        inner = combinations(range(1, costs.items), costs.stages - 1)
+        found = [min(((*ends, costs.items) for ends in inner), key=costs.value)]
+    return found
 
 
-def _rank(costs: Costs, ends: Ends) -> tuple[int, int, int, list[int]]:
+def _rank(costs: ChunkCosts, ends: Ends) -> tuple[int, int, int, list[int]]:
     """Return a number for how good a cut is among equals, the smaller the better."""
     chunks = costs.chunks(ends)
     works = [chunk.work for chunk in chunks]

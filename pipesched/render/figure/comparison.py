@@ -15,8 +15,7 @@ from matplotlib.patches import Patch
 from pipesched.errors import ConfigError
 from pipesched.pipeline.schedule import Schedule
 from pipesched.render.chosen import SHOWN_DEVICES, drawn, edge, not_drawn, some_devices
-from pipesched.render.figure.chart import Chart, chart_inches, is_thin, key, unit_rgb
-from pipesched.render.figure.gantt import FRAME_INCHES, makespan
+from pipesched.render.figure.chart import FRAME_INCHES, Chart, chart_inches, is_thin, key, makespan, unit_rgb
 from pipesched.render.figure.page import FONT, RED, Drawing, Key, legend, settle, sheet, with_unit
 from pipesched.render.palette import HUES
 from pipesched.render.view import View

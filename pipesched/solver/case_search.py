@@ -12,11 +12,6 @@ from pipesched.solver.exact import prove
 from pipesched.solver.one_device import raise_by_device
 from pipesched.solver.search import Search
 
-SMALL, LARGE = 300, 3_500  # operations: up to which CP-SAT needs no better schedule first; from which it cannot prove
-END_OF_TIME = 0.02  # of the time limit: with less than that left, it was the limit that ended a search
-DEVICE_PART = 0.25  # of the time of a case, at most, for a bound by one device
-PART_USED = 0.9  # of the time that a case was given: with more than that used, its time was up
-
 
 def search_in_turn(search: Search, method: str, pool: Executor | None) -> None:
     """Search open cases, the most promising first, until none is open, or the time is up.
@@ -34,7 +29,8 @@ def search_in_turn(search: Search, method: str, pool: Executor | None) -> None:
 def _go_on(search: Search, method: str, ahead: CasesAhead) -> None:
     waiting, cut_off = set(range(len(search.cases))), set[int]()
     unbegun: dict[int, float] = {}  # the time, in seconds, with which no model of a case could be begun
-    while search.best and search.clock.left > END_OF_TIME * search.limits.seconds:
+    policy = search.policy.cases
+    while search.best and search.clock.left > policy.end_part * search.limits.seconds:
         numbers = [number for number in search.open if number in waiting]
         if numbers:
             clock = search.clock.part(ahead.share(search, len(numbers)))
@@ -45,7 +41,7 @@ def _go_on(search: Search, method: str, ahead: CasesAhead) -> None:
                 _search_case(search, numbers[0], clock, method)
                 search.limits = given
             waiting.remove(numbers[0])
-            if clock.seconds > PART_USED * clock.limit:
+            if clock.seconds > policy.used_part * clock.limit:
                 cut_off.add(numbers[0])
             elif numbers[0] in search.cut_off:
                 unbegun[numbers[0]] = clock.limit
@@ -60,18 +56,18 @@ def _go_on(search: Search, method: str, ahead: CasesAhead) -> None:
 def _search_case(search: Search, number: int, clock: Clock, method: str) -> None:
     """Search one case: small ones by CP-SAT, which alone proves; on large ones local search is better."""
     case = search.cases[number]
-    size, improvements = case.index.size, case.improvements
+    size, improvements, policy = case.index.size, case.improvements, case.policy.cases
     if method != "improve":
-        raise_by_device(search, number, clock.part(DEVICE_PART * clock.left))
+        raise_by_device(search, number, clock.part(policy.device_part * clock.left))
         if number not in search.open:
             return
     for improvement in improvements:
         is_last = improvement is improvements[-1]
-        if method == "cpsat" or (method == "auto" and is_last and size <= SMALL):
+        if method == "cpsat" or (method == "auto" and is_last and size <= policy.easy):
             continue
-        share = 1.0 if is_last and (method == "improve" or size > LARGE) else improvement.part
+        share = 1.0 if is_last and (method == "improve" or size > policy.large) else improvement.part
         _improve(search, number, improvement, clock.part(share * clock.left))
-    searches = not improvements or method == "cpsat" or size <= LARGE
+    searches = not case.keeps_activations or method == "cpsat" or size <= policy.large
     if searches and number in search.open and not clock.is_over:
         search.at(f"CP-SAT, {case.name}")
         try:
