@@ -16,8 +16,7 @@ from collections.abc import Iterator
 from pipesched.core.tasks import NOWHERE, TaskGraph, arrow
 from pipesched.core.timing import earliest_times
 from pipesched.errors import Deadlock
-from pipesched.file_formats.pytorch_cells import COMPUTATIONS, TRANSFERS, Action, Cell
-from pipesched.file_formats.pytorch_sheet import Sheet
+from pipesched.file_formats.pytorch_cells import COMPUTATIONS, TRANSFERS, Action, Cell, Sheet
 
 _Queue = tuple[int, int | None]  # a rank, and the rank that it exchanges with; None: its computation
 
