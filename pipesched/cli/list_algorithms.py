@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from pipesched.cli.option import option
 from pipesched.cli.options import ProblemSource, Screen
 
 if TYPE_CHECKING:
@@ -24,12 +25,8 @@ def command(
         list[str] | None, typer.Argument(help="Tell all about these; default: a line each.", metavar="NAME")
     ] = None,
     *,
-    models: Annotated[
-        bool, typer.Option("--models", help="List the models that are known by name instead.", metavar="")
-    ] = False,
-    hardware: Annotated[
-        bool, typer.Option("--hardware", help="List the GPUs that are known by name instead.", metavar="")
-    ] = False,
+    models: Annotated[bool, option("--models", "List the models that are known by name instead.")] = False,
+    hardware: Annotated[bool, option("--hardware", "List the GPUs that are known by name instead.")] = False,
     problem: ProblemSource,
     screen: Screen,
 ) -> None:

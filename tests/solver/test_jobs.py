@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 import pipesched
-from pipesched.cli.options import executor_values
+from pipesched.cli.groups import GROUPS
 from pipesched.core.clock import Clock
 from pipesched.core.cpsat import Limits
 from pipesched.errors import ConfigError
@@ -147,5 +147,5 @@ def test_jobs_beside_an_executor() -> None:
 def test_the_command_line_asks_for_the_same() -> None:
     """`--jobs` is the `jobs` of the library, as an executor; without it both search in this process."""
     for text, jobs in (("1", 1), ("2", 2), (None, 1)):
-        executor = executor_values({"jobs": text, "executor": None})
+        executor = GROUPS["executor"].read({"jobs": text})
         assert (executor or "local:1") == (chosen(None, jobs) or "local:1")
