@@ -21,7 +21,7 @@ from pipesched.core.timing import UNTIMED
 from pipesched.documents.json_text import VERSION, get, parse_document, require_version
 from pipesched.documents.layers import layers_document, problem_of
 from pipesched.documents.solver import report_of, solver_document, wrong_solver_claims
-from pipesched.errors import ConfigError, InvalidSchedule
+from pipesched.errors import ConfigError, InvalidSchedule, WrongOperation
 from pipesched.pipeline.layers import SIZES
 from pipesched.pipeline.ops import Op, Pair, Slot, parse_op, parse_slot, parse_transfer
 from pipesched.pipeline.plan import plan_from_slots
@@ -133,7 +133,8 @@ def outcome_of(content: dict[str, Any], name: str) -> Outcome:
             report = report_of(get(content, "solver", dict), content.get("metrics"), schedule)
         return Outcome(_algorithm(content), schedule, report)
     except ConfigError as error:
-        raise ConfigError(f"{name}: {error}") from None
+        kind = WrongOperation if isinstance(error, WrongOperation) else ConfigError
+        raise kind(f"{name}: {error}") from None
 
 
 def wrong_claims(text: str, outcome: Outcome) -> Iterator[str]:
