@@ -45,7 +45,7 @@ def named_candidates(case: Case) -> Iterator[Candidate]:
     for family in algorithms():
         schedule = None if family.placement == ANY else family_schedule(case, family)
         if schedule is not None:
-            yield Candidate(family.name, schedule)
+            yield Candidate(family.name, schedule, family.name)
     if case.problem.stages == case.problem.devices or len(case.graph) <= case.policy.portfolio.one_limit:
         yield from listed(case, "list (none, dfs)", pools(case)[-1], "none", "dfs")
 
@@ -56,7 +56,7 @@ def quick_named_candidates(case: Case) -> Iterator[Candidate]:
         if family.placement != ANY and not family.is_slow:
             schedule = family_schedule(case, family)
             if schedule is not None:
-                yield Candidate(family.name, schedule)
+                yield Candidate(family.name, schedule, family.name)
 
 
 def ruled_candidates(case: Case) -> Iterator[Candidate]:
