@@ -26,7 +26,7 @@ from pipesched.solver.policy import DEFAULT, SolvePolicy
 
 
 class Candidate(NamedTuple):
-    """A schedule that competes: what found it in words, the family whose plan it is, if any, the search that made it."""
+    """A schedule that competes, what found it (in words), the family whose plan it is, and the search that made it."""
 
     source: str
     schedule: Schedule
