@@ -26,7 +26,7 @@ Call = TypeVar("Call")
 Result = TypeVar("Result")
 BATCH_SECONDS = 0.1  # what a batch should take: a Dask task costs some 2 ms, one in a process of this machine 0.2 ms
 LARGEST = 10_000  # calls of a batch
-OFTEN = 0.2  # seconds between two looks at a clock that may be stopped
+OFTEN = 0.1  # seconds between two looks at a clock that may be stopped
 AHEAD = 2  # batches that each worker has: the one it runs, and the next
 FEWEST = 8  # batches under way, at least: a cluster that grows by need begins without workers
 PARTS = 8  # batches for each place, at least, into which what is left is cut
@@ -136,10 +136,14 @@ class PendingCall(Generic[Result]):
         answers.raise_error()
         return answers.results[0]
 
-    def cancel(self) -> None:
-        """Cancel the call, if no worker runs it yet."""
-        if self._sent is not None:
-            self._sent.future.cancel()
+    @property
+    def is_done(self) -> bool:
+        """Whether the call has ended, or will not begin."""
+        return self._sent is None or self._sent.future.done()
+
+    def cancel(self) -> bool:
+        """Cancel the call, if no worker runs it yet; return whether none does."""
+        return self.is_done or (self._sent is not None and self._sent.future.cancel())
 
 
 @dataclass(frozen=True)
