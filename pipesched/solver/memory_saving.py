@@ -89,27 +89,25 @@ class _MemorySimulation:
         grains, capacity = base.problem.grains, base.problem.capacity_grains[device]
         self.takes = {letter: grains.of(kind.takes) for letter, kind in KINDS.items()}
         self.gives = {letter: grains.of(kind.gives) for letter, kind in KINDS.items()}
-        self.ops = [base.plan.index.op(number) for number in base.plan.orders[device]]
-        enough = sum(self.takes["F"][op.stage] + self.takes["I"][op.stage] for op in self.ops)
+        ops = map(base.plan.index.op, base.plan.orders[device])
+        self.slots = [(op.kind, (op.stage, op.microbatch)) for op in ops]
+        enough = sum(self.takes["F"][stage] + self.takes["I"][stage] for _, (stage, _) in self.slots)
         self.capacity = enough if capacity is None else capacity
-        self.forward = {(op.stage, op.microbatch): place for place, op in enumerate(self.ops) if op.kind == "F"}
-        self.backward = {(op.stage, op.microbatch): place for place, op in enumerate(self.ops) if _uses_activation(op)}
+        self.forward = {own: position for position, (kind, own) in enumerate(self.slots) if kind == "F"}
+        self.backward = {own: position for position, (kind, own) in enumerate(self.slots) if kind in GRADIENT_LETTERS}
         self.actions: dict[Activation, str] = {}  # of those that are not kept: "R" or "O"
         self.levels: list[int] = []  # during each slot, if offloads take no time and loads come as late as possible
         self.lane_free = 0  # when the last offload so far is over
-        self.order: list[int] = []
-        self.changes: list[MemoryEvent] = []
+        self.level, self.pending = 0, list[Activation]()  # offloads that nothing had to wait for so far, in order
+        self.order, self.changes = list[int](), list[MemoryEvent]()
         self.moves: dict[str, list[tuple[int, Activation]]] = {"O": [], "L": []}
-        self.level = 0
-        self.pending: list[Activation] = []  # offloads that nothing has had to wait for so far, in order
 
     def choose(self) -> bool:
         """Choose activations to evict until all that is held at any slot fits; return whether that is possible."""
         held, level = set[Activation](), 0
-        spare = self.rule.spare * max((self.takes["F"][op.stage] for op in self.ops), default=0)
-        for position, op in enumerate(self.ops):
-            own = op.stage, op.microbatch
-            need = self.takes[op.kind][op.stage] + (self._evicted(own) if _uses_activation(op) else 0)
+        spare = self.rule.spare * max((self.takes["F"][stage] for _, (stage, _) in self.slots), default=0)
+        for position, (kind, own) in enumerate(self.slots):
+            need = self.takes[kind][own[0]] + (self._evicted(own) if kind in GRADIENT_LETTERS else 0)
             while held - {own} and (level + need > self.capacity - spare):
                 evicted = max(held - {own}, key=lambda activation: self.backward[activation])
                 held.remove(evicted)
@@ -118,9 +116,9 @@ class _MemorySimulation:
             if level > self.capacity:
                 return False
             self.levels.append(level)
-            if op.kind != "F":
+            if kind != "F":
                 held.discard(own)
-                level -= self.gives[op.kind][op.stage]
+                level -= self.gives[kind][own[0]]
             elif self.rule.every:
                 level -= self._evict(own, position + 1)
             else:
@@ -129,16 +127,16 @@ class _MemorySimulation:
 
     def _evict(self, activation: Activation, position: int) -> int:
         """Choose the action for an activation whose memory a slot needs; return what it frees, since its forward."""
-        offload, stage = self.base.problem.ticks.offload, activation[0]
+        offload, first = self.base.problem.ticks.offload, self.forward[activation]
         self.actions[activation] = "R"
         if self.rule.action != RECOMPUTE and offload is not None:
-            begins = max(self.lane_free, self.base.end_ticks[self._number("F", activation)])
-            over = begins + offload[stage]
+            begins = max(self.lane_free, self.base.slot_end_ticks[self.device][first])
+            over = begins + offload[activation[0]]
             if self.rule.action == OFFLOAD or over <= self._time(position):
                 self.actions[activation], self.lane_free = "O", over
         freed = self._evicted(activation)
-        for place in range(self.forward[activation] + 1, position):
-            self.levels[place] -= freed
+        for between in range(first + 1, position):
+            self.levels[between] -= freed
         return freed
 
     def _number(self, kind: str, activation: Activation) -> int:
@@ -156,16 +154,16 @@ class _MemorySimulation:
     def run(self) -> bool:
         """Make the order with its recomputes, the transfers, and all changes of memory; return whether all fits."""
         loads = self._loads()
-        for position, op in enumerate(self.ops):
-            own, loaded = (op.stage, op.microbatch), loads.get(position, [])
-            kinds = "R" * (_uses_activation(op) and self.actions.get(own) == "R") + op.kind
-            takers = [kind for kind in kinds if kind in "FR" or self.takes[kind][op.stage]]
-            for kind, activation in [*(("L", one) for one in loaded), *((kind, own) for kind in takers)]:
-                if not self._take(kind, activation):
+        for position, (kind, own) in enumerate(self.slots):
+            loaded = loads.get(position, [])
+            kinds = "R" * (kind in GRADIENT_LETTERS and self.actions.get(own) == "R") + kind
+            takers = [one for one in kinds if one in "FR" or self.takes[one][own[0]]]
+            for taker, activation in [*(("L", one) for one in loaded), *((one, own) for one in takers)]:
+                if not self._take(taker, activation):
                     return False
             self.moves["L"] += [(self._time(position), one) for one in loaded]
-            self.order += [self._number(kind, own) for kind in kinds]
-            self._give(op, own)
+            self.order += [self._number(one, own) for one in kinds]
+            self._give(kind, own)
         return True
 
     def _take(self, kind: str, activation: Activation) -> bool:
@@ -186,12 +184,12 @@ class _MemorySimulation:
             self.changes.append(MemoryEvent(self._number("O", activation), True, True))
         del self.pending[:count]
 
-    def _give(self, op: Op, own: Activation) -> None:
+    def _give(self, kind: str, own: Activation) -> None:
         """Count what the end of a slot gives back, and the offload that it starts."""
-        number, given = self._number(op.kind, own), self.gives[op.kind][op.stage]
-        if op.kind == "F" and self.actions.get(own) == "R":
+        number, given = self._number(kind, own), self.gives[kind][own[0]]
+        if kind == "F" and self.actions.get(own) == "R":
             given = self._evicted(own)
-        elif op.kind == "F" and own in self.actions:
+        elif kind == "F" and own in self.actions:
             self.pending.append(own)
             self.moves["O"].append((self.base.end_ticks[number], own))
         if given:
@@ -209,11 +207,10 @@ class _MemorySimulation:
             while position > earliest and ends[position - 1] > begin:
                 position -= 1
             tight = [number for number in range(position, needed) if free[number] < size]
-            position = tight[-1] + 1 if tight else position
+            earliest = position = tight[-1] + 1 if tight else position
             for number in range(position, needed):
                 free[number] -= size
             loads.setdefault(position, []).append(activation)
-            earliest = position
         return loads
 
     def _load_starts(self) -> Iterator[tuple[Activation, int]]:
@@ -223,8 +220,3 @@ class _MemorySimulation:
         for activation in sorted(offloaded, key=lambda activation: self.backward[activation], reverse=True):
             latest = min(latest, self._time(self.backward[activation])) - reload[activation[0]]
             yield activation, latest
-
-
-def _uses_activation(op: Op) -> bool:
-    """Return whether an operation needs the whole activation of its forward: B or I."""
-    return op.kind in GRADIENT_LETTERS
