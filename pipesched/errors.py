@@ -140,3 +140,10 @@ class RankFailed(PipeschedError):
 
 class WorkerDied(PipeschedError):
     """The process of a worker ended while it ran a call, and again when the call was repeated; the text names it."""
+
+
+class WorkerTraceback(Exception):
+    """The traceback of an exception in a worker: its cause here."""
+
+    def __str__(self) -> str:
+        return f"\n\n{self.args[0]}"
