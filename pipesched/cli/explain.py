@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from pipesched.analysis.reasons.explanation import Explanation
-    from pipesched.analysis.reasons.what_if import Planner
+    from pipesched.analysis.reasons.what_costs_do import Planner
     from pipesched.results.outcome import Outcome
 
 
@@ -85,7 +85,7 @@ def _explain_measured(
 ) -> None:
     """Explain what the traces of a run show."""
     from pipesched.cli.output import console_for, print_json, save, target_format
-    from pipesched.documents.timeline import timeline_document
+    from pipesched.documents.explanation import timeline_document
     from pipesched.errors import ConfigError
     from pipesched.render.explanation import explanation_parts
     from pipesched.render.marks import MarkLines

@@ -28,7 +28,7 @@ from pipesched.errors import ConfigError
 FIGURE_SUFFIXES = (".svg", ".png", ".pdf")
 
 
-class Group(NamedTuple):
+class OptionGroup(NamedTuple):
     """The panel of the help, the options in it by the names of their values, and what is made of these."""
 
     panel: str
@@ -40,26 +40,26 @@ class Group(NamedTuple):
         return self.make(**{name: one.value(texts.get(name)) for name, one in self.options.items()})
 
 
-def _record(panel: str, record: Any) -> Group:
-    return Group(panel, record._field_defaults, record)
+def _record(panel: str, record: Any) -> OptionGroup:
+    return OptionGroup(panel, record._field_defaults, record)
 
 
 GROUPS = {  # parameter of a command -> its options
-    "problem": Group("The problem", PROBLEM, problem_source),
-    "estimation": Group("The problem", ESTIMATION, problem_source),
-    "space": Group("The problem", SPACE, problem_source),
+    "problem": OptionGroup("The problem", PROBLEM, problem_source),
+    "estimation": OptionGroup("The problem", ESTIMATION, problem_source),
+    "space": OptionGroup("The problem", SPACE, problem_source),
     "tuning": _record("The search", TuningOptions),
-    "algorithm": Group("The algorithm", ALGORITHM, given),
-    "family_options": Group("The algorithm", FAMILY_OPTIONS, given),
+    "algorithm": OptionGroup("The algorithm", ALGORITHM, given),
+    "family_options": OptionGroup("The algorithm", FAMILY_OPTIONS, given),
     "search": _record("The search", SearchOptions),
-    "variation": Group("The variation", VARIATION, given),
+    "variation": OptionGroup("The variation", VARIATION, given),
     "rules": _record("The algorithm", Rules),
     "comparison": _record("The comparison", ComparisonOptions),
-    "executor": Group("The workers", EXECUTOR, executor_spec),
+    "executor": OptionGroup("The workers", EXECUTOR, executor_spec),
     "screen": _record("Output", Screen),
     "target": _record("Output", Target),
-    "chart": Group("The chart", ChartOptions._field_defaults, chart_options),
-    "figure": Group("The figure", FIGURE, figure_view),
+    "chart": OptionGroup("The chart", ChartOptions._field_defaults, chart_options),
+    "figure": OptionGroup("The figure", FIGURE, figure_view),
 }
 
 

@@ -140,10 +140,10 @@ def read_file(name: str, source: ProblemSource) -> ReadSchedule | Comparison | S
 
     Raises ConfigError, and InvalidSchedule for a CSV that cannot run.
     """
-    from pipesched.file_formats.files import lacks_costs, parse, timing_by
+    from pipesched.file_formats.files import is_csv, parse, timing_by
 
     text = _text(name, source.config)
-    if lacks_costs(text):
+    if is_csv(text):
         with flags_of_problem():
             return parse(text, _timing(source))
     if source.config is not None or source.overrides:

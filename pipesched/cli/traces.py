@@ -84,9 +84,9 @@ def _planned(plan: str, source: ProblemSource) -> Outcome:
 
 def _lacks_costs(plan: str) -> bool:
     """Return whether a plan is a CSV."""
-    from pipesched.file_formats.files import lacks_costs, read_file
+    from pipesched.file_formats.files import is_csv, read_file
 
-    return plan != "-" and lacks_costs(read_file(plan))
+    return plan != "-" and is_csv(read_file(plan))
 
 
 def _placement(source: ProblemSource) -> Any:

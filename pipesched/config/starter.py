@@ -98,6 +98,7 @@ def _shapes(field: Field | Option) -> list[dict[str, Any]]:
     dimension = TIME if field.shape in (PERIOD, STARTS) else field.dimension if isinstance(field, Field) else None
     value = number if dimension is None else {"anyOf": [number, _measured(dimension)]}
     devices = {"type": "array", "items": {"type": "integer", "minimum": 0}}
+    of_layer = {key: _measured(MEMORY if key in SIZES else TIME) for key in KEYS}
     shapes: dict[str, list[dict[str, Any]]] = {
         COUNT: [{"type": "integer", "minimum": 1}],
         WHOLE: [{"type": "integer", "minimum": 0}],
@@ -110,14 +111,9 @@ def _shapes(field: Field | Option) -> list[dict[str, Any]]:
         LANES: [{"enum": list(LANE_KINDS)}],
         PLACEMENT: [{"enum": ["auto", *PLACEMENTS]}, devices],
         LAYOUT: [{"enum": [BALANCED, EQUAL]}, devices],
-        PART: [_object({key: {"anyOf": [number, _measured(_of_part(key)), {"type": "null"}]} for key in KEYS})],
+        PART: [_object({key: {"anyOf": [number, of_layer[key], {"type": "null"}]} for key in KEYS})],
     }
     return shapes.get(field.shape, [value, {"type": "array", "items": value}])
-
-
-def _of_part(key: str) -> Dimension:
-    """Return what a number of a layer measures."""
-    return MEMORY if key in SIZES else TIME
 
 
 def _measured(dimension: Dimension) -> dict[str, Any]:

@@ -8,6 +8,7 @@ from fractions import Fraction
 from typing import Any
 
 from pipesched.checks import shown
+from pipesched.documents.json_text import plain_values
 from pipesched.errors import ConfigError
 from pipesched.pipeline.quantities import plain
 from pipesched.results.outcome import Advice, SolveReport
@@ -60,13 +61,4 @@ def _arguments(content: Mapping[str, Any], key: str) -> dict[str, Any]:
     value = content.get(key, {})
     if not isinstance(value, Mapping):
         raise ConfigError(f"solver: {key!r} of 'advice' must hold parameters by their names, not {shown(value)}")
-    return {name: _plain(entry) for name, entry in value.items()}
-
-
-def _plain(value: Any) -> Any:
-    """Return a value of a document with numbers as they were before it was written."""
-    if isinstance(value, Mapping):
-        return {name: _plain(entry) for name, entry in value.items()}
-    if isinstance(value, list):
-        return [_plain(entry) for entry in value]
-    return plain(Fraction(value)) if isinstance(value, Decimal) else value
+    return {name: plain_values(entry) for name, entry in value.items()}

@@ -4,14 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from decimal import Decimal
-from fractions import Fraction
 from sys import float_info
 from typing import Any
 
 from pipesched.checks import shown
-from pipesched.documents.json_text import VERSION, get
+from pipesched.documents.json_text import VERSION, get, plain_values
 from pipesched.errors import ConfigError
-from pipesched.pipeline.quantities import plain
 from pipesched.results.comparison import Comparison, Entry
 from pipesched.results.outcome import Outcome
 from pipesched.results.pareto import ParetoPoint
@@ -93,14 +91,7 @@ def _pareto_row(point: ParetoPoint) -> dict[str, Any]:
 
 
 def _options(options: Mapping[str, Any]) -> dict[str, Any]:
-    return {option: _plain(value) for option, value in options.items()}
-
-
-def _plain(value: Any) -> Any:
-    """Return an option's value, with numbers of JSON for its decimals."""
-    if isinstance(value, (list, tuple)):
-        return [_plain(entry) for entry in value]
-    return plain(Fraction(value)) if isinstance(value, (Decimal, Fraction)) else value
+    return {option: plain_values(value) for option, value in options.items()}
 
 
 def comparison_of(content: dict[str, Any]) -> Comparison:

@@ -1,20 +1,21 @@
-"""The JSON document of an explanation (format "pipesched.explanation", version 1), in the user's units."""
+"""The JSON documents of an explanation, of a timeline and of one operation (version 1), in the user's units."""
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from pipesched.analysis.reasons.explanation import Explanation
 from pipesched.analysis.reasons.why import Why
+from pipesched.documents.json_text import VERSION
 
-FORMAT = "pipesched.explanation"
-VERSION = 1
+if TYPE_CHECKING:
+    from pipesched.analysis.measured.timeline import Timeline
 
 
 def explanation_document(explanation: Explanation) -> dict[str, Any]:
     """Return what is known about a schedule, as one document."""
     return {
-        "format": FORMAT,
+        "format": "pipesched.explanation",
         "version": VERSION,
         "makespan": explanation.makespan,
         "bound": explanation.bound.value,
@@ -76,4 +77,29 @@ def why_document(why: Why) -> dict[str, Any]:
             for entry in why.inputs
         ],
         "chain": [str(slot) for slot in why.chain],
+    }
+
+
+def timeline_document(timeline: Timeline) -> dict[str, Any]:
+    """Return the explanation of the step of a measured timeline, with what was measured, in the unit of the traces."""
+    return {**explanation_document(timeline.explanation), "measured": measured_document(timeline)}
+
+
+def measured_document(timeline: Timeline) -> dict[str, Any]:
+    """Return what was measured: the makespan, the clocks, and how long operations took."""
+    return {
+        "makespan": timeline.makespan,
+        "offsets": list(timeline.offsets),
+        "costs": [
+            {
+                "stage": cost.stage,
+                "kind": cost.kind,
+                "count": cost.samples,
+                "q1": cost.q1,
+                "median": cost.median,
+                "q3": cost.q3,
+                "planned": cost.planned,
+            }
+            for cost in timeline.costs
+        ],
     }

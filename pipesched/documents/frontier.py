@@ -46,7 +46,7 @@ def _row(point: FrontierPoint) -> Mapping[str, Any]:
 def frontier_of(content: dict[str, Any]) -> Frontier:
     """Return the frontier in a document: its points, without schedules. Raises ConfigError."""
     objective = content.get("objective", "makespan")
-    if objective not in OBJECTIVES:
+    if not isinstance(objective, str) or objective not in OBJECTIVES:
         raise ConfigError(f"'objective' must be one of {', '.join(OBJECTIVES)}, not {shown(objective)}")
     rows = plain_numbers(get(content, "rows", list))
     points = tuple(_point(row, objective, number) for number, row in enumerate(rows))

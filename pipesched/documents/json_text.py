@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
+from decimal import Decimal
+from fractions import Fraction
 from typing import Any
 
 from pipesched.checks import shown
 from pipesched.errors import ConfigError
-from pipesched.pipeline.quantities import parse_number
+from pipesched.pipeline.quantities import parse_number, plain
 
 VERSION = 1
 
@@ -54,6 +56,15 @@ def get(content: Any, key: str, kind: type) -> Any:
     if not isinstance(content, dict) or key not in content or not isinstance(content[key], kind):
         raise ConfigError(f"{key!r} is missing, or of the wrong type")
     return content[key]
+
+
+def plain_values(value: Any) -> Any:
+    """Return a value, such as an option, with a number of JSON for each decimal and fraction in it."""
+    if isinstance(value, Mapping):
+        return {name: plain_values(entry) for name, entry in value.items()}
+    if isinstance(value, (list, tuple)):
+        return [plain_values(entry) for entry in value]
+    return plain(Fraction(value)) if isinstance(value, (Decimal, Fraction)) else value
 
 
 def _no_constant(text: str) -> None:

@@ -19,20 +19,22 @@ from pipesched.checks import shown
 from pipesched.config.values import in_file
 from pipesched.core.timing import UNTIMED
 from pipesched.documents.json_text import VERSION, get, parse_document, require_version
-from pipesched.documents.layers import layers_document, problem_of
 from pipesched.documents.solver import report_of, solver_document, wrong_solver_claims
-from pipesched.errors import ConfigError, InvalidSchedule
-from pipesched.pipeline.layers import SIZES
+from pipesched.errors import ConfigError, InvalidSchedule, WrongOperation
+from pipesched.pipeline.arguments import make_problem
+from pipesched.pipeline.layer_arguments import KEYS, PARTS
+from pipesched.pipeline.layers import SIZES, LayerCosts, Layers
 from pipesched.pipeline.ops import Op, Pair, Slot, parse_op, parse_slot, parse_transfer
 from pipesched.pipeline.plan import plan_from_slots
 from pipesched.pipeline.problem import Problem
-from pipesched.pipeline.quantities import Exact, in_units, plain, simplest
+from pipesched.pipeline.quantities import Exact, canonical, in_units, plain, simplest, to_fraction
 from pipesched.pipeline.schedule import Schedule, schedule_plan
 from pipesched.results.outcome import MEASURED, Outcome
 from pipesched.results.status import Status
 from pipesched.text.fields import BY_KEY, BY_NAME, SECTIONS, keys_of
 
 FORMAT = "pipesched.schedule"
+BY_LAYER = ("layers", *PARTS, "layout")
 NEVER_NULL = ("costs.forward", "memory.static")  # in a document no default stands for them
 MOST_RESOLVED = 12  # digits behind the point, of the times of a measured schedule
 MOST_PLACES = 30  # digits before or behind the point
@@ -73,13 +75,26 @@ def problem_document(problem: Problem) -> dict[str, Any]:
         else list(placement.devices),
         "time_unit": problem.time_unit,
         "lanes": problem.lanes,
-        **({} if problem.layers is None else layers_document(problem.layers, split=problem.costs.split)),
+        **({} if problem.layers is None else _layers(problem.layers, split=problem.costs.split)),
         "costs": {key: _one_or_list(getattr(problem.costs, key)) for key in keys_of("costs") if key not in unused},
         "memory": {
             key: problem.memory.unit if key == "unit" else _one_or_list(getattr(problem.memory, key))
             for key in keys_of("memory")
         },
     }
+
+
+def _layers(layers: Layers, *, split: bool) -> dict[str, Any]:
+    """Return the layers as a config gives them, every default filled in; `split`: the backward by its halves."""
+    parts = {key: _part(getattr(layers, key), split) for key in PARTS}
+    return {"layers": layers.count, **parts, "layout": list(layers.layout)}
+
+
+def _part(costs: LayerCosts, split: bool) -> dict[str, int | float]:
+    unused = ("backward",) if split else ("backward_input", "backward_weight")
+    whole = canonical(to_fraction(costs.backward_input) + to_fraction(costs.backward_weight))
+    values = {key: whole if key == "backward" else getattr(costs, key) for key in KEYS if key not in unused}
+    return {key: plain(value) for key, value in values.items() if value is not None}
 
 
 def _one_or_list(values: Sequence[Exact] | None) -> Any:
@@ -133,7 +148,8 @@ def outcome_of(content: dict[str, Any], name: str) -> Outcome:
             report = report_of(get(content, "solver", dict), content.get("metrics"), schedule)
         return Outcome(_algorithm(content), schedule, report)
     except ConfigError as error:
-        raise ConfigError(f"{name}: {error}") from None
+        kind = WrongOperation if isinstance(error, WrongOperation) else ConfigError
+        raise kind(f"{name}: {error}") from None
 
 
 def wrong_claims(text: str, outcome: Outcome) -> Iterator[str]:
@@ -201,10 +217,26 @@ def _problem(content: dict[str, Any]) -> Problem:
     if "devices" not in values:
         raise ConfigError("'devices' is missing in 'problem'")
     try:
-        return problem_of(values)
+        return _made(values)
     except ConfigError as error:
         field = BY_NAME.get(error.key or "")
         raise error.at(f"problem.{field.key}" if field else "problem") from None
+
+
+def _made(values: Mapping[str, Any]) -> Problem:
+    """Return the problem of a document's values, by the parameters of make_problem, with its layers if it has them.
+
+    Raises ConfigError where the layers do not make the costs and the memory of the stages.
+    """
+    by_stage = make_problem(**{key: value for key, value in values.items() if key not in BY_LAYER})
+    if "layers" not in values:
+        return by_stage
+    sizes = {key: value for key, value in values.items() if key not in KEYS}
+    problem = make_problem(**sizes)
+    costs = replace(problem.costs, recompute=by_stage.costs.recompute)
+    if replace(problem, costs=costs) != by_stage or problem.layers is None:
+        raise ConfigError("do not make the costs and the memory of the stages", "layers")
+    return replace(by_stage, layers=problem.layers)
 
 
 def _entries_or_numbers(value: Any, read: Callable[[int | Decimal], Any]) -> Any:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator
 from typing import NamedTuple
 
@@ -152,10 +153,9 @@ def _if_first(board: Board, task: int, other: int) -> str:
 def pause_reasons(board: Board, pause: Pause) -> tuple[str, str]:
     """Return how much of a pause is of which class, most first: `wait 10, order 5`; and why, for its longest part."""
     parts = [gap for gap in board.gaps if gap.device == pause.row and pause.start <= gap.start < pause.end]
-    totals: dict[Idle, int] = {}
+    totals = Counter[Idle]()
     for gap in parts:
-        totals[gap.idle] = totals.get(gap.idle, 0) + gap.end - gap.start
-    classes = sorted(totals.items(), key=lambda item: -item[1])
-    text = ", ".join(f"{IDLE_MARKS[idle].meaning} {board.number(ticks)}" for idle, ticks in classes)
+        totals[gap.idle] += gap.end - gap.start
+    text = ", ".join(f"{IDLE_MARKS[idle].meaning} {board.number(ticks)}" for idle, ticks in totals.most_common())
     longest = max(parts, key=lambda gap: gap.end - gap.start, default=None)
     return text, "" if longest is None else board.gap_words(longest)

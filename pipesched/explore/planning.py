@@ -19,6 +19,7 @@ from pipesched.schedulers.registry import algorithms
 from pipesched.solver.search import Event as Found
 from pipesched.solver.solve import solve
 
+DEFAULTS = ("naive", "1f1b", "interleaved")  # a key of the empty mode each
 SECONDS = 60.0  # of a solve, unless it is stopped
 
 
@@ -81,20 +82,19 @@ class Planner(Protocol):
 Make = Callable[[str | None, Mapping[str, str]], Outcome]
 
 
-class PipelinePlanner:
+class PipelinePlanner(Planner):
     """Plans pipelines; `make` makes a schedule by the name of an algorithm, with texts of parameters.
 
     `state` is the problem that these texts change: algorithms of one stage a device run it fused.
     """
 
-    presets = ("naive", "1f1b", "interleaved")
+    presets = DEFAULTS
 
     def __init__(self, make: Make, state: Callable[[Mapping[str, str]], Problem] | None = None) -> None:
         self._make, self._state = make, state
         self._stated: tuple[Mapping[str, str], Problem] | None = None
 
     def choices(self) -> Sequence[Choice]:
-        """Return the families, by name."""
         return [Choice(family.name, family.needs) for family in algorithms()]
 
     def _problem(self, board: Board, parameters: Mapping[str, str]) -> Problem:
@@ -106,7 +106,6 @@ class PipelinePlanner:
         return self._stated[1]
 
     def fields(self, board: Board, parameters: Mapping[str, str]) -> Sequence[FormField]:
-        """Return sizes, budget and costs of the problem."""
         problem = self._problem(board, parameters)
         costs, memory = problem.costs, problem.memory
         halves = [("backward_input", "backward for input"), ("backward_weight", "backward for weights")]
@@ -124,7 +123,6 @@ class PipelinePlanner:
         return fields
 
     def plan(self, algorithm: str | None, parameters: Mapping[str, str]) -> Planned:
-        """Plan anew. Raises ConfigError and NoSchedule."""
         outcome = self._make(algorithm, parameters)
         return Planned(board_of(outcome), outcome.algorithm)
 
@@ -146,7 +144,6 @@ class PipelinePlanner:
         return Planned(found, "solve", f", {proved}" + (", by splitting the backward" if splits else ""))
 
     def best_move(self, board: Board, stop: Event) -> Move | None:
-        """Return the move that shortens a schedule most."""
         pipeline = _pipeline(board)
         with under(Clock(stop=stop)):
             moves, _ = best_moves(pipeline.schedule, pipeline.tasks)

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from bisect import bisect_left
-from collections.abc import Sequence
+from bisect import bisect_left, bisect_right
+from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
 from pipesched.core.reasons import NOTHING, TimedTasks
@@ -36,6 +36,11 @@ def pauses(tasks: TimedTasks) -> list[Pause]:
         if order and tasks.makespan > clock:
             found.append(Pause(row, clock, tasks.makespan, order[-1]))
     return found
+
+
+def by_size(found: Iterable[Pause]) -> list[Pause]:
+    """Return the longest pauses first; of equal ones that of the first row, and the earliest there."""
+    return sorted(found, key=lambda pause: (-pause.length, pause.row, pause.start))
 
 
 def along(board: Board, task: int, steps: int) -> int:
@@ -76,36 +81,29 @@ def next_pause(board: Board, task: int, current: Pause | None, steps: int) -> Pa
     if current is not None and current in listed:
         place = listed.index(current) + steps
     else:
+        ends = [(pause.row, pause.end) for pause in listed]
         here = (board.tasks.machine[task], board.tasks.starts[task])
-        behind = [number for number, pause in enumerate(listed) if (pause.row, pause.end) > here]
-        before = [number for number, pause in enumerate(listed) if (pause.row, pause.end) < here]
-        place = (behind or [len(listed)])[0] if steps > 0 else (before or [-1])[-1]
+        place = bisect_right(ends, here) if steps > 0 else bisect_left(ends, here) - 1
     return listed[place] if 0 <= place < len(listed) else None
 
 
 def pause_by_size(board: Board, current: Pause | None, steps: int) -> Pause | None:
     """Return the next smaller pause (of a negative `steps` the next larger); at first the largest."""
-    listed = sorted(pauses(board.tasks), key=lambda pause: (-pause.length, pause.row, pause.start))
-    if current is None or current not in listed:
-        return listed[0] if listed else None
-    place = listed.index(current) + steps
+    listed = by_size(pauses(board.tasks))
+    place = listed.index(current) + steps if current is not None and current in listed else 0
     return listed[place] if 0 <= place < len(listed) else None
 
 
 def at_time(board: Board, row: int, tick: int) -> int:
     """Return the task of a row that runs at a tick, or NOTHING."""
     tasks = board.tasks
-    for task in tasks.orders[row] if 0 <= row < len(tasks.orders) else ():
-        if tasks.starts[task] <= tick < tasks.ends[task]:
-            return task
-    return NOTHING
+    order = tasks.orders[row] if 0 <= row < len(tasks.orders) else ()
+    return next((task for task in order if tasks.starts[task] <= tick < tasks.ends[task]), NOTHING)
 
 
 def drop_position(board: Board, task: int, tick: float) -> int:
     """Return where a task lands that is dropped at a tick: before the first other slot whose middle is later."""
     tasks = board.tasks
     others = [other for other in tasks.orders[tasks.machine[task]] if other != task]
-    for position, other in enumerate(others):
-        if tasks.starts[other] + tasks.ends[other] > 2 * tick:
-            return position
-    return len(others)
+    later = (place for place, other in enumerate(others) if tasks.starts[other] + tasks.ends[other] > 2 * tick)
+    return next(later, len(others))

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from difflib import get_close_matches
-from threading import Event
 
 from pipesched.core.order_moves import moved
 from pipesched.core.reasons import NOTHING
@@ -97,14 +96,12 @@ class State:
         """Select the task of a text; return whether there is one."""
         found = self.board.find(text)
         if found is None:
-            self.message = f"{text.strip() or 'nothing'} does not run here; one looks like {self._example()}"
+            example = self.sheet.selected_name or "3B7"
+            self.message = f"{text.strip() or 'nothing'} does not run here; one looks like {example}"
             return False
         self.select(found)
         self.message = ""
         return True
-
-    def _example(self) -> str:
-        return self.sheet.selected_name or "3B7"
 
     def go_to_gap(self, steps: int, *, by_size: bool = False) -> None:
         """Select what stands behind the next idle time, or the previous, of all rows; `by_size` the next smaller."""
@@ -252,10 +249,6 @@ class State:
         found = planned.board.amounts.makespan - before.board.amounts.makespan
         gain = f" ({change(planned.board, found)})" if parameters is None and not before.board.missing else ""
         self.message = f"{planned.algorithm}: makespan {makespan}{gain}{planned.note}{dropped}"
-
-    def best_move(self, stop: Event) -> Move | None:
-        """Return the best single move."""
-        return self.planner.best_move(self.board, stop)
 
     # Kept schedules, files
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import tempfile
 from collections.abc import Callable, Iterable
-from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple, TextIO
 
@@ -17,6 +16,7 @@ from pipesched.file_formats.registry import (
     FIGURES,
     FORMATS,
     FRONTIER,
+    READERS,
     SCHEDULE,
     SWEEP,
     Content,
@@ -28,7 +28,7 @@ from pipesched.pipeline.placement import Placement
 from pipesched.pipeline.plan import Plan
 from pipesched.pipeline.problem import Problem, require_problem
 from pipesched.pipeline.schedule import Schedule, schedule_plan
-from pipesched.results.capabilities import CAPABILITIES, kind_of_capability
+from pipesched.results.capabilities import kind_of_capability, load_place
 from pipesched.results.comparison import Comparison
 from pipesched.results.outcome import Outcome
 
@@ -79,7 +79,7 @@ def read(
         InvalidSchedule: For a CSV that PyTorch could not run. What a document claims is for `check` to judge.
     """
     text = _text_of(path_or_file)
-    if problem is not None and not lacks_costs(text):
+    if problem is not None and not is_csv(text):
         raise ConfigError(f"{text.name} is a document, which holds its own problem; costs go with a CSV", "problem")
     result = parse(text, timing_by(None if problem is None else require_problem(problem)))
     return result.outcome if isinstance(result, ReadSchedule) else result
@@ -96,42 +96,21 @@ def parse(text: Text, timing: Timing) -> ReadSchedule | Comparison | Sweep | Fro
     return ReadSchedule(result, text.content) if isinstance(result, Outcome) else result
 
 
-def lacks_costs(text: Text) -> bool:
-    """Return whether a text is of a format without costs, so that a problem must come from elsewhere."""
-    return is_csv(text)
-
-
 def read_document(text: Text) -> Outcome | Comparison | Sweep | Frontier | Displayable:
     """Return the result in a JSON document. Raises ConfigError."""
-    from pipesched.documents.comparison import comparison_of, sweep_of
-    from pipesched.documents.frontier import frontier_of
     from pipesched.documents.json_text import VERSION, parse_document, require_version
     from pipesched.documents.schedule import outcome_of
 
     content = parse_document(*text)
-    form = content.get("format")
-    rows: dict[Any, Callable[[dict[str, Any]], Displayable]] = {
-        "pipesched.comparison": comparison_of,
-        "pipesched.results.pareto": comparison_of,
-        "pipesched.sweep": sweep_of,
-        "pipesched.frontier": frontier_of,
-        **{
-            f"pipesched.{kind}": partial(_read_capability, kind)
-            for kind, capability in CAPABILITIES.items()
-            if capability.reader
-        },
-    }
-    if not isinstance(form, str) or form not in rows:
+    form = str(content.get("format"))
+    place = READERS.get(form.removeprefix("pipesched.")) if form.startswith("pipesched.") else None
+    if place is None:
         return outcome_of(content, text.name)
     try:
         require_version(content, form, f"document of version {VERSION}")
-        return rows[form](content)
+        result: Displayable = load_place(place)(content)
     except ConfigError as error:
         raise ConfigError(f"{text.name}: {error}") from None
-
-
-def _read_capability(kind: str, content: dict[str, Any]) -> Displayable:
-    result: Displayable = CAPABILITIES[kind].load("reader")(content)
     return result
 
 
@@ -155,7 +134,7 @@ def read_csv(text: Text, timing: Timing) -> ReadSchedule:
 
 
 def is_csv(text: Text) -> bool:
-    """Return whether a text is meant as a CSV.
+    """Return whether a text is meant as a CSV, a format without costs, so that a problem must come from elsewhere.
 
     Behind empty cells, such a text begins like an operation (0F0); or its file ends in .csv, and it does not begin like
     JSON.

@@ -13,10 +13,9 @@ from pipesched.core.sensitivity import path_counts
 from pipesched.core.timing import Times
 from pipesched.errors import ConfigError
 from pipesched.hls.explanation import ClassSensitivity, HardwareExplanation
-from pipesched.hls.lowering import lower
 from pipesched.hls.outcome import HardwareOutcome
 from pipesched.hls.schedule import HardwareSchedule, checked
-from pipesched.hls.units import UnitClass
+from pipesched.hls.units import UnitClass, lower
 
 
 def explain_hardware(schedule: HardwareSchedule | HardwareOutcome) -> HardwareExplanation:

@@ -11,9 +11,8 @@ from pipesched.core.optimum import lower_bound, shortest
 from pipesched.core.priorities import PRIORITIES
 from pipesched.core.ties import TIES
 from pipesched.hls.graph import DataflowGraph
-from pipesched.hls.lowering import lower
 from pipesched.hls.schedule import HardwareSchedule, checked, place_on_units
-from pipesched.hls.units import Units, assign_classes
+from pipesched.hls.units import Units, assign_classes, lower
 
 PRIORITY, TIE = "alap", "pairing"
 MOST_SEED = 2**31 - 1

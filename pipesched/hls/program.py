@@ -3,16 +3,20 @@
 Every operator is an operation; a name that nothing assigns is an input. Equal subexpressions stay apart. As the body of
 a loop, `x@k` is the value that x has at the end of the iteration k earlier, and a name that is read before its
 assignment is its `x@1`. So copies such as `x2 = x1` above `x1 = x` are a line of delays.
+
+To Python `@` is an operator of the rank of `*`, so that `c*x@1` would be `(c*x)@1`. So `x@1` becomes `x_1`, of as many
+letters, before the parser sees it, and its position says what it stands for: `x_1` elsewhere is a name of its own.
 """
 
 from __future__ import annotations
 
 import ast
+import re
 from collections.abc import Iterator
+from keyword import iskeyword
 from typing import NamedTuple, NoReturn
 
 from pipesched.checks import require_flag, require_text
-from pipesched.hls.delays import MOST_ITERATIONS, WrittenDelay, rewrite
 from pipesched.hls.graph import DataflowGraph, Delay, Dependence, GraphError, Operation, SourcePosition
 
 TYPES: dict[type[ast.AST], tuple[str, str]] = {  # operator -> (type of the operation, its sign)
@@ -47,6 +51,9 @@ SPOKEN: dict[type[ast.AST], str] = {
     ast.NamedExpr: "an assignment inside an expression",
 }
 KNOWN = " ".join(dict.fromkeys(sign for _, sign in TYPES.values()))
+MOST_ITERATIONS = 1_000  # that a value may be old
+EARLIER = re.compile(r"(?<![\w.])([^\W\d]\w*)([ \t]*@[ \t]*([0-9]{1,9}))(?![\w.])")
+Position = tuple[int, int]  # the line (from 1) and the column in bytes (from 0), as nodes of Python's parser have them
 
 
 class Result(NamedTuple):
@@ -68,6 +75,13 @@ class Fed(NamedTuple):
 
     name: str
     distance: int = 1
+
+
+class WrittenDelay(NamedTuple):
+    """What stands behind a name: that it is `distance` iterations back, in so many letters."""
+
+    distance: int
+    letters: int
 
 
 Value = Result | ProgramInput | Fed | None  # None: a constant
@@ -306,3 +320,20 @@ def _innermost_first(root: ast.expr) -> Iterator[ast.expr]:
 
 def _column(node: ast.AST) -> int:
     return int(getattr(node, "col_offset", 0))
+
+
+def rewrite(lines: list[str]) -> tuple[str, dict[Position, WrittenDelay]]:
+    """Return the text of a program for Python's parser, and where in it a name is that of an earlier iteration."""
+    found: dict[Position, WrittenDelay] = {}
+    rewritten = []
+    for number, line in enumerate(lines, 1):
+        parts, done = [], 0
+        for match in EARLIER.finditer(line):
+            name, suffix, digits = match.groups()
+            if iskeyword(name):
+                continue
+            found[number, len(line[: match.start()].encode())] = WrittenDelay(int(digits), len(suffix))
+            parts += [line[done : match.end(1)], "_" * (len(suffix) - len(digits)), digits]
+            done = match.end()
+        rewritten.append("".join([*parts, line[done:]]))
+    return "\n".join(rewritten), found

@@ -63,11 +63,11 @@ class ComparisonTable:
         if rows:
             yield (table := FittedTable(names, rows, KEPT_LONGEST))
             columns = table.columns(options.max_width)
-            meaning = "; ".join(text for column, text in MEANINGS.items() if column in columns)
+            meanings = [text for column, text in MEANINGS.items() if column in columns]
             if is_apart:
-                meaning = f"{meaning}; {second}: the best that PyTorch runs"
-            if meaning:
-                yield Text(meaning.removeprefix("; "), style="dim")
+                meanings.append(f"{second}: the best that PyTorch runs")
+            if meanings:
+                yield Text("; ".join(meanings), style="dim")
             if best is not None and best.metrics is not None and "utilization" in best.metrics:
                 said = sentence(best.metrics, self.comparison.time_unit).plain
                 yield Text("")

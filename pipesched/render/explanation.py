@@ -9,10 +9,9 @@ from rich.console import Group, RenderableType
 from rich.table import Column, Table
 from rich.text import Text
 
-from pipesched.analysis.reasons.cost_counts import OVERLAP
 from pipesched.analysis.reasons.explanation import Explanation, IdleGap, Sensitivity
 from pipesched.analysis.reasons.timed_moves import moved_before
-from pipesched.analysis.reasons.what_if import Planner, what_if
+from pipesched.analysis.reasons.what_costs_do import OVERLAP, Planner, what_if
 from pipesched.analysis.reasons.why import Why
 from pipesched.core.idle_time import Idle
 from pipesched.pipeline.kinds import KINDS

@@ -31,9 +31,14 @@ class Capability(NamedTuple):
 
     def load(self, what: str) -> Callable[..., Any]:
         """Return what stands at one of the places."""
-        module, _, name = getattr(self, what).partition(":")
-        found: Callable[..., Any] = getattr(import_module(f"pipesched.{module}"), name)
-        return found
+        return load_place(getattr(self, what))
+
+
+def load_place(place: str) -> Callable[..., Any]:
+    """Return what stands at a place, "module:name" below the package."""
+    module, _, name = place.partition(":")
+    found: Callable[..., Any] = getattr(import_module(f"pipesched.{module}"), name)
+    return found
 
 
 CAPABILITIES = {
@@ -66,7 +71,7 @@ CAPABILITIES = {
     ),
     "timeline": Capability(
         result="analysis.measured.timeline:Timeline",
-        document="documents.timeline:timeline_document",
+        document="documents.explanation:timeline_document",
         table="render.timeline:costs_table",
         view="render.timeline:timeline_view",
         config="analysis.measured.config_text:config_text",

@@ -214,9 +214,9 @@ def test_the_best_move_is_the_best_of_explain() -> None:
     state = state_of()
     state.jump("4F0")
     state.move_by(1)
-    assert state.make_move(state.best_move(Event()))
+    assert state.make_move(state.planner.best_move(state.board, Event()))
     assert state.board.amounts.makespan == 285
-    assert not state.make_move(state.best_move(Event()))
+    assert not state.make_move(state.planner.best_move(state.board, Event()))
     assert state.message == "no single move shortens it"
 
 

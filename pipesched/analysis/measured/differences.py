@@ -12,6 +12,7 @@ from heapq import heappop, heappush
 
 Pair = tuple[int, int]
 Bounds = Mapping[Pair, int]
+NONE = -1  # no clock
 
 
 def negative_cycle(count: int, bounds: Bounds) -> list[Pair] | None:
@@ -19,31 +20,9 @@ def negative_cycle(count: int, bounds: Bounds) -> list[Pair] | None:
     for (i, j), most in bounds.items():
         if i < j and (j, i) in bounds and most + bounds[j, i] < 0:
             return [(i, j), (j, i)]
-    return _long_cycle(count, bounds) if potentials(count, bounds) is None else None
-
-
-def potentials(count: int, bounds: Bounds) -> list[int] | None:
-    """Return clocks that meet all bounds, or None (Bellman and Ford)."""
-    clocks = [0] * count
-    for _ in range(count + 1):
-        changed = False
-        for (i, j), most in bounds.items():
-            if clocks[i] + most < clocks[j]:
-                clocks[j] = clocks[i] + most
-                changed = True
-        if not changed:
-            return clocks
-    return None
-
-
-def _long_cycle(count: int, bounds: Bounds) -> list[Pair]:
-    """Return a cycle of negative sum, which there is."""
-    clocks, before = [0] * count, [-1] * count
-    last = 0
-    for _ in range(count + 1):
-        for (i, j), most in bounds.items():
-            if clocks[i] + most < clocks[j]:
-                clocks[j], before[j], last = clocks[i] + most, i, j
+    _, before, last = _relaxed(count, bounds)
+    if last == NONE:
+        return None
     for _ in range(count):
         last = before[last]
     cycle: list[Pair] = []
@@ -54,13 +33,28 @@ def _long_cycle(count: int, bounds: Bounds) -> list[Pair]:
     return cycle[::-1]
 
 
+def _relaxed(count: int, bounds: Bounds) -> tuple[list[int], list[int], int]:
+    """Return clocks by Bellman and Ford, which clock set each, and the last one that had to change.
+
+    That is NONE where the clocks meet all bounds; else it hangs on a cycle of bounds that cannot be met together.
+    """
+    clocks, before, last = [0] * count, [NONE] * count, NONE
+    for _ in range(count + 1):
+        last = NONE
+        for (i, j), most in bounds.items():
+            if clocks[i] + most < clocks[j]:
+                clocks[j], before[j], last = clocks[i] + most, i, j
+        if last == NONE:
+            break
+    return clocks, before, last
+
+
 def tightest(count: int, bounds: Bounds, sources: Sequence[int]) -> dict[Pair, int]:
     """Return the tightest bound of each pair from these sources that follows; pairs without any are left out.
 
     The bounds can be met together (`negative_cycle` says so).
     """
-    clocks = potentials(count, bounds)
-    assert clocks is not None
+    clocks, _, _ = _relaxed(count, bounds)
     arcs: list[list[tuple[int, int]]] = [[] for _ in range(count)]
     for (i, j), most in bounds.items():
         arcs[i].append((j, most + clocks[i] - clocks[j]))

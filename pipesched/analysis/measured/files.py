@@ -109,7 +109,7 @@ def _parsed(file: object) -> TraceFile:
 
 
 def _kind(trace: TraceFile) -> TraceSource:
-    if torch_profiler.is_torch_trace(trace.content):
+    if isinstance(trace.content.get("traceEvents"), list):  # Chrome's format
         return torch_profiler.SOURCE
     if primus.is_primus(trace.content):
         return primus.SOURCE

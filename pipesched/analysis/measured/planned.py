@@ -11,7 +11,7 @@ from pipesched.errors import ConfigError
 from pipesched.pipeline.check import checked
 from pipesched.pipeline.costs import PER_STAGE, Costs
 from pipesched.pipeline.problem import Problem
-from pipesched.pipeline.quantities import canonical, to_fraction
+from pipesched.pipeline.quantities import canonical, ticks_per_unit, to_fraction
 from pipesched.pipeline.schedule import Schedule
 from pipesched.pipeline.units_of_measure import TIME
 from pipesched.results.outcome import Outcome
@@ -40,8 +40,9 @@ def as_fine_as(plan: Outcome, per_unit: int) -> Outcome:
 def _with_costs(schedule: Schedule, costs: Costs, more: Fraction, unit: str) -> Schedule:
     """Return a schedule whose costs and times are scaled; `more` ticks are one of before."""
     if more.denominator != 1:
-        costs = replace(costs, resolution=costs.ticks.per_unit * _ten(more.denominator))
-        more *= _ten(more.denominator)
+        finer = ticks_per_unit([more])
+        costs = replace(costs, resolution=costs.ticks.per_unit * finer)
+        more *= finer
     scaled = [
         [time if time == UNTIMED else int(time * more) for time in ticks]
         for ticks in (schedule.start_ticks, schedule.end_ticks)
@@ -50,14 +51,6 @@ def _with_costs(schedule: Schedule, costs: Costs, more: Fraction, unit: str) -> 
     sizes = old.devices, old.stages, old.microbatches, old.placement
     problem = Problem(*sizes, costs, old.memory, old.name, unit, old.lanes)
     return Schedule(problem, schedule.plan, *scaled, own_lengths=schedule.own_lengths)
-
-
-def _ten(denominator: int) -> int:
-    """Return the least power of ten that is a multiple of a number of twos and fives."""
-    power = 1
-    while power % denominator:
-        power *= 10
-    return power
 
 
 def require_same_step(plan: Outcome, measured: Problem) -> None:

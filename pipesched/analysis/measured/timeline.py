@@ -11,10 +11,8 @@ from typing import NamedTuple
 
 from pipesched.analysis.measured.aligned import Aligned, aligned
 from pipesched.analysis.measured.files import read_run
-from pipesched.analysis.measured.measured_problem import measured_problem
-from pipesched.analysis.measured.measured_schedule import measured_schedule
+from pipesched.analysis.measured.measured_step import Quartiles, measured_problem, measured_schedule, quartiles
 from pipesched.analysis.measured.planned import as_fine_as, in_unit, require_same_step
-from pipesched.analysis.measured.quartiles import Quartiles, quartiles
 from pipesched.analysis.measured.ranges import PER_UNIT
 from pipesched.analysis.measured.steps import placement_of, steps_of
 from pipesched.analysis.reasons.explain import explain

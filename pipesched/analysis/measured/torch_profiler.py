@@ -34,11 +34,6 @@ class _Event(NamedTuple):
     end: int
 
 
-def is_torch_trace(content: Mapping[str, Any]) -> bool:
-    """Return whether an object is a trace in Chrome's format."""
-    return isinstance(content.get("traceEvents"), list)
-
-
 def recorded(content: Mapping[str, Any], file: str) -> Recorded:
     """Return what a rank recorded. Raises ConfigError for a trace without a rank, or without operations."""
     events = [*_events(content["traceEvents"], file)]

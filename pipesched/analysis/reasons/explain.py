@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from pipesched.analysis.reasons.cost_counts import sensitivities
 from pipesched.analysis.reasons.explanation import Explanation
 from pipesched.analysis.reasons.idle import gaps_of
 from pipesched.analysis.reasons.timed import given_schedule, timed_tasks
 from pipesched.analysis.reasons.timed_moves import best_moves
+from pipesched.analysis.reasons.what_costs_do import sensitivities
 from pipesched.core.reasons import TimedTasks
 from pipesched.pipeline.bounds import lower_bound
 from pipesched.pipeline.schedule import Schedule, schedule_plan

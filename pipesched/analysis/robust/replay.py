@@ -10,8 +10,7 @@ from collections.abc import Collection, Iterator, Sequence
 from itertools import chain, pairwise
 from typing import TYPE_CHECKING
 
-from pipesched.analysis.robust.factors import Factors, block_sizes
-from pipesched.analysis.robust.variation import Variation
+from pipesched.analysis.robust.variation import Factors, Variation, block_sizes
 from pipesched.core.clock import look
 from pipesched.pipeline.plan import Plan
 from pipesched.pipeline.schedule import Schedule
@@ -124,21 +123,16 @@ def _waits(schedule: Schedule, machine: Sequence[int]) -> list[list[Wait]]:
     return waits
 
 
-def _readers(waits: Sequence[Sequence[Wait]], tasks: Sequence[int]) -> list[list[int]]:
-    """Return the operations that wait for each."""
-    readers: list[list[int]] = [[] for _ in waits]
-    for task in tasks:
-        for before, _ in waits[task]:
-            readers[before].append(task)
-    return readers
-
-
 def _steps(waits: list[list[Wait]], tasks: Sequence[int], last: Collection[int]) -> tuple[list[int], list[Step], int]:
     """Return `tasks` in topological order, those that can start first at the front, their steps, and how many vectors.
 
     A step may write a vector that it reads: it reads first.
     """
-    readers, ready = _readers(waits, tasks), [task for task in tasks if not waits[task]]
+    readers: list[list[int]] = [[] for _ in waits]
+    for task in tasks:
+        for before, _ in waits[task]:
+            readers[before].append(task)
+    ready = [task for task in tasks if not waits[task]]
     open_waits, open_reads = [*map(len, waits)], [*map(len, readers)]
     vector, vectors = [ABSENT] * len(waits), 0
     free: list[int] = []

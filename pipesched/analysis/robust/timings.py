@@ -1,4 +1,4 @@
-"""The timings of several schedules under variation, in parts that an executor runs.
+"""The timings of several schedules under variation, and with each device slow, in parts that an executor runs.
 
 A sample is drawn by the number of its block, and depends on nothing else: so it is the same in whatever part.
 """
@@ -6,14 +6,17 @@ A sample is drawn by the number of its block, and depends on nothing else: so it
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from fractions import Fraction
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from pipesched.analysis.robust.factors import block_sizes
 from pipesched.analysis.robust.replay import Replay
-from pipesched.analysis.robust.slow_devices import straggler_makespans
-from pipesched.analysis.robust.variation import Variation
+from pipesched.analysis.robust.variation import Variation, block_sizes
+from pipesched.core.tasks import Edge
+from pipesched.core.timing import earliest_times
 from pipesched.executors.opening import lent, workers_of
-from pipesched.pipeline.schedule import Schedule
+from pipesched.pipeline.quantities import plain
+from pipesched.pipeline.schedule import Schedule, timed_schedule
 
 if TYPE_CHECKING:
     from concurrent.futures import Executor
@@ -75,3 +78,23 @@ def _result(part: _TimedPart) -> Any:
     if part.blocks is None:
         return straggler_makespans(part.schedule, part.variation.slowness)
     return Replay(part.schedule).makespans(part.variation, part.blocks)
+
+
+def straggler_makespans(schedule: Schedule, slowness: Fraction) -> list[int | float]:
+    """Return for each device the makespan, in the user's time unit, when its operations take `slowness` times as long.
+
+    Transfers keep their durations, and latencies too. Everything is computed in integers.
+    """
+    problem, plan, graph = schedule.problem, schedule.plan, schedule.graph
+    up, down = slowness.as_integer_ratio()
+    even = [ticks * down for ticks in graph.durations]
+    edges = [Edge(edge.before, edge.after, edge.lag * down) for edge in graph.edges]
+    makespans = []
+    for order in plan.orders:
+        durations = even.copy()
+        for task in order:
+            durations[task] = graph.durations[task] * up
+        slowed = replace(graph, durations=durations, edges=edges)
+        timed = timed_schedule(problem, plan, *earliest_times(slowed, plan.machines), slowed)
+        makespans.append(plain(Fraction(timed.makespan_ticks, down * problem.ticks.per_unit)))
+    return makespans

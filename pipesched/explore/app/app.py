@@ -87,7 +87,6 @@ class ExploreApp(App[None]):
         self.main_screen = MainScreen(state, pool, colour=not self.no_color, ascii_only=ascii_only)
 
     def on_mount(self) -> None:
-        """Show the main screen."""
         self.push_screen(self.main_screen)
 
 

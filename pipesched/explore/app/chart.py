@@ -48,11 +48,9 @@ class ChartWidget(Widget, can_focus=True):
         self.refresh()
 
     def on_resize(self) -> None:
-        """Draw for another size."""
         self.redraw()
 
     def render_line(self, y: int) -> Strip:
-        """Return a line of the chart."""
         lines = self.drawing.lines
         line = lines[y] if y < len(lines) else []
         return Strip([*line, Segment("")]).adjust_cell_length(self.size.width).apply_style(self.rich_style)
@@ -74,7 +72,6 @@ class ChartWidget(Widget, can_focus=True):
         self.redraw()
 
     def zoom_selected(self) -> None:
-        """Zoom to the selected operation."""
         task, tasks, first = self.state.selected, self.state.board.tasks, self.drawing.first
         if task != NOTHING:
             self.view.around(tasks.starts[task] + first, tasks.ends[task] + first)
@@ -116,7 +113,6 @@ class ChartWidget(Widget, can_focus=True):
         self.post_message(self.Changed())
 
     def on_mouse_up(self, event: events.MouseUp) -> None:
-        """Drop what is dragged."""
         was_dragging = self.is_dragging
         if not self.end_drag() or not was_dragging:
             return
@@ -139,27 +135,16 @@ class ChartWidget(Widget, can_focus=True):
         if event.ctrl:
             self.zoom(1.25**-steps, self.drawing.tick_at(event.x))
         elif event.shift:
-            self._scroll_rows(steps)
+            self.state.step(rows=steps)
         else:
             self.view.pan(PAN * steps)
             self.redraw()
         self.post_message(self.Changed())
 
-    def _scroll_rows(self, steps: int) -> None:
-        self.state.step(rows=steps)
-
-    def on_mouse_scroll_down(self, event: events.MouseScrollDown) -> None:
-        """Pan later, or zoom out."""
+    def on_mouse_scroll_down(self, event: events.MouseEvent) -> None:
         self._wheel(event, 1)
 
-    def on_mouse_scroll_up(self, event: events.MouseScrollUp) -> None:
-        """Pan earlier, or zoom in."""
+    def on_mouse_scroll_up(self, event: events.MouseEvent) -> None:
         self._wheel(event, -1)
 
-    def on_mouse_scroll_right(self, event: events.MouseScrollRight) -> None:
-        """Pan later."""
-        self._wheel(event, 1)
-
-    def on_mouse_scroll_left(self, event: events.MouseScrollLeft) -> None:
-        """Pan earlier."""
-        self._wheel(event, -1)
+    on_mouse_scroll_right, on_mouse_scroll_left = on_mouse_scroll_down, on_mouse_scroll_up

@@ -35,7 +35,6 @@ class ParameterLines(Vertical):
         self._fields, self._algorithms = [*fields], [*algorithms]
 
     def compose(self) -> Iterator[Widget]:
-        """Yield a label and a line for each."""
         for field in self._fields:
             yield Label(field.label, markup=False)
             names = SuggestFromList(self._algorithms, case_sensitive=False) if field.name == "algorithm" else None
@@ -43,7 +42,6 @@ class ParameterLines(Vertical):
 
     @property
     def lines(self) -> list[Line]:
-        """The lines, from the top."""
         return [*self.query(Line)]
 
     @property
@@ -63,7 +61,6 @@ class ParameterLines(Vertical):
                 line.put(field.value)
 
     def on_input_changed(self, event: Input.Changed) -> None:
-        """Tell what was typed."""
         event.stop()
         line = event.input
         if isinstance(line, Line) and event.value.strip() != line.told:
@@ -79,7 +76,6 @@ class ParameterLines(Vertical):
                 await wait_for(done.wait(), LONGEST_WAIT)
 
     def on_key(self, event: events.Key) -> None:
-        """Go from line to line."""
         lines = self.lines
         place = next((number for number, line in enumerate(lines) if line.has_focus), None)
         steps = {"up": -1, "down": 1}.get(event.key)
@@ -88,11 +84,9 @@ class ParameterLines(Vertical):
             lines[(place + steps) % len(lines)].focus()
 
     def on_descendant_focus(self) -> None:
-        """Tell that another line is typed into."""
         self.post_message(self.Turned())
 
     def on_descendant_blur(self) -> None:
-        """Tell that a line was left."""
         self.post_message(self.Turned())
 
 

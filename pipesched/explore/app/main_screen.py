@@ -45,7 +45,6 @@ class MainScreen(Asking):
     def __init__(self, state: State, pool: Unplaced | None, *, colour: bool, ascii_only: bool) -> None:
         super().__init__()
         self.state, self.pool = state, pool
-        self.colour, self.ascii_only = colour, ascii_only
         self.chart = ChartWidget(state, colour=colour, ascii_only=ascii_only)
         self.pool_list = None if pool is None else PoolList(pool)
         self.kept = Kept(self.chart)
@@ -58,7 +57,6 @@ class MainScreen(Asking):
         self._typing: Timer | None = None
 
     def compose(self) -> ComposeResult:
-        """Yield what stands on the screen."""
         yield Static(SMALL, id="small", markup=False)
         with Vertical(id="all"):
             yield Static(id="title", markup=False)
@@ -83,11 +81,9 @@ class MainScreen(Asking):
         self.show()
 
     def on_resize(self) -> None:
-        """Show more or less."""
         self.show()
 
     def on_chart_widget_changed(self) -> None:
-        """Show what the mouse changed."""
         self.show(follow=False)
 
     def on_parameter_lines_turned(self) -> None:
@@ -96,7 +92,6 @@ class MainScreen(Asking):
         self._explain()
 
     def on_parameter_lines_typed(self, event: ParameterLines.Typed) -> None:
-        """Plan with what was typed beside the chart."""
         if self.work is not None:
             self.state.message = "Esc stops the search; then parameters can be changed"
             self._say()
@@ -209,12 +204,10 @@ class MainScreen(Asking):
         self.show()
 
     def action_gap(self, steps: int) -> None:
-        """Go to the next gap."""
         self.state.go_to_gap(steps)
         self.show()
 
     def action_gap_by_size(self, steps: int) -> None:
-        """Go to the next smaller gap."""
         self.state.go_to_gap(steps, by_size=True)
         self.show()
 
@@ -237,32 +230,22 @@ class MainScreen(Asking):
         self.show()
 
     def action_undo(self) -> None:
-        """Undo."""
         self.state.undo()
         self.show()
 
     def action_redo(self) -> None:
-        """Redo."""
         self.state.redo()
         self.show()
 
     def action_best(self) -> None:
-        """Make the best move."""
         self.state.message = "looking for the best move"
-
-        def made(move: Any) -> None:
-            self.state.make_move(move)
-
-        self._begin(Work(lambda stop, _tell: self.state.best_move(stop), made))
+        board = self.state.board
+        self._begin(Work(lambda stop, _tell: self.state.planner.best_move(board, stop), self.state.make_move))
 
     def action_solve(self) -> None:
-        """Search in a thread; Esc stops it."""
         board = self.state.board
         self.state.message = "solving"
-        self._begin(Work(lambda stop, tell: self.state.planner.solve(board, stop, tell), self._adopt))
-
-    def _adopt(self, planned: Any) -> None:
-        self.state.adopt(planned)
+        self._begin(Work(lambda stop, tell: self.state.planner.solve(board, stop, tell), self.state.adopt))
 
     async def action_typed(self) -> None:
         """Go back from the parameters to the chart, or the pool."""
@@ -280,28 +263,23 @@ class MainScreen(Asking):
         self.show()
 
     def action_mark(self, what: str) -> None:
-        """Show or hide something."""
         self.state.toggle(what)
         self.show()
 
     def action_zoom(self, factor: float) -> None:
-        """Zoom at the selected operation."""
         self.chart.zoom(factor)
         self.kept.refresh()
 
     def action_zoom_all(self) -> None:
-        """See all."""
         self.chart.view.show_all()
         self.chart.redraw()
         self.kept.refresh()
 
     def action_zoom_selected(self) -> None:
-        """See the selected operation large."""
         self.chart.zoom_selected()
         self.kept.refresh()
 
     def action_keep(self) -> None:
-        """Keep the schedule."""
         self.state.keep()
         self.show()
 
@@ -325,7 +303,6 @@ class MainScreen(Asking):
             await super().action_parameters()
 
     def leave(self) -> None:
-        """End the app, and what it searches."""
         if self.work is not None:
             self.work.stop.set()
         self.app.exit()
@@ -333,19 +310,16 @@ class MainScreen(Asking):
     # With a pool
 
     def action_place(self) -> None:
-        """Place the chosen operation."""
         if self.pool is not None:
             self.pool.place()
             self.show()
 
     def action_take_back(self) -> None:
-        """Take the last operation of the selected device out."""
         if self.pool is not None:
             self.pool.take_back()
             self.show()
 
     def action_preset(self, number: int) -> None:
-        """Take a whole schedule."""
         if self.pool is not None:
             self.pool.preset(number)
             self.show()

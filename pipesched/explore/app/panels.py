@@ -12,14 +12,14 @@ from rich.text import Text
 
 from pipesched.core.idle_time import Idle
 from pipesched.core.reasons import NOTHING
-from pipesched.explore.board import LIVE, legal, rows_of
+from pipesched.explore.board import LIVE, legal, rows_of, waits_for
 from pipesched.explore.details import details, pause_reasons, title
 from pipesched.explore.drawing import BoardDrawing
 from pipesched.explore.keys import KEYS
 from pipesched.explore.painters import painter_of
 from pipesched.explore.pipeline_board import MOST_SENSITIVE, PipelineBoard
 from pipesched.explore.planning import FormField
-from pipesched.explore.selection_moves import pauses
+from pipesched.explore.selection_moves import by_size, pauses
 from pipesched.explore.state import ALGORITHM, State
 from pipesched.explore.unplaced import Unplaced
 from pipesched.pipeline.kinds import KINDS
@@ -120,7 +120,7 @@ def reasons_text(state: State, *, asked: bool = False) -> Text:
     for line in _sensitive(state):
         text.append(line)
     text.append("longest gaps\n", style="bold")
-    for pause in sorted(pauses(tasks), key=lambda pause: (-pause.length, pause.row, pause.start))[:MOST_ROWS]:
+    for pause in by_size(pauses(tasks))[:MOST_ROWS]:
         when = f"{board.row_name(pause.row)}  {board.number(pause.start)}-{board.number(pause.end)}"
         classes, words = pause_reasons(board, pause)
         text.append(f"{when}  {classes}\n").append(f"  {words}\n", style="dim")
@@ -197,6 +197,5 @@ def why_text(state: State) -> RenderableType:
     if limits is not None:
         for chained, word in ((limits.behind, "not earlier"), (limits.before, "not later")):
             if chained:
-                held.append(f"{word}: {board.name(chained[-1])} waits for {board.name(chained[0])}")
-                held.append(f"{board.through(chained)}\n")
+                held.append(f"{word}: {waits_for(board, chained)}\n")
     return Group(_details(state), held, reasons_text(state, asked=True))

@@ -34,7 +34,6 @@ class Kept(Widget):
         return super().render_lines(crop)
 
     def render_line(self, y: int) -> Strip:
-        """Return a line of them."""
         line = self.lines[y] if y < len(self.lines) else []
         return Strip([*line, Segment("")]).adjust_cell_length(self.size.width).apply_style(self.rich_style)
 
@@ -56,7 +55,6 @@ class PoolList(Static):
         self.pool, self.rows = pool, [NOTHING]
 
     def show(self) -> None:
-        """Show what is left."""
         lines, rows = panels.pool_lines(self.pool, self.size.height or 16, focused=self.has_focus)
         self.rows = [*rows]
         self.update(Text("\n").join(lines))
@@ -75,5 +73,4 @@ class PoolList(Static):
         self.post_message(self.Dropped(event.screen_x, event.screen_y))
 
     def on_resize(self) -> None:
-        """Show as much as there is room for."""
         self.show()

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from pipesched.file_formats.handover.answers import Answer, HandoverText, Refusal, described, no_operation
-from pipesched.file_formats.handover.subject import Subject
+from pipesched.file_formats.handover.subject import Answer, HandoverText, Refusal, Subject
 
 NAME = "DeepSpeed"
 SAVING = "recompute by layer (activation_checkpoint_interval)"
@@ -11,10 +10,8 @@ SAVING = "recompute by layer (activation_checkpoint_interval)"
 
 def answer(subject: Subject) -> Answer:
     """Return the module of 1F1B, the only schedule that it trains by."""
-    if subject.saving:
-        return no_operation(subject, NAME, SAVING)
     if subject.family != "1f1b":
-        return Refusal(f"{NAME} trains by 1F1B alone, with a stage a rank; {described(subject)} takes code")
+        return Refusal(f"{NAME} trains by 1F1B alone, with a stage a rank; {subject.described} takes code")
     if subject.is_uneven:
         return Refusal(f"{NAME} cuts layers uniformly, or by their parameters, not into given numbers")
     line = f"PipelineModule(layers, num_stages={subject.devices}, partition_method='uniform')"

@@ -2,23 +2,33 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
+from typing import NamedTuple
 
 from pipesched.checks import look_up
 from pipesched.errors import Inexpressible
 from pipesched.file_formats.handover import deepspeed, megatron, primus, torchtitan, zero_bubble
-from pipesched.file_formats.handover.answers import Answer, Refusal
-from pipesched.file_formats.handover.subject import GROUPED, Subject, subject_of
+from pipesched.file_formats.handover.subject import GROUPED, Answer, Refusal, Subject, subject_of
 from pipesched.pipeline.check import checked
 from pipesched.pipeline.schedule import Schedule
 from pipesched.results.outcome import Outcome
 
-FRAMEWORKS: dict[str, tuple[str, Callable[[Subject], Answer], Sequence[str]]] = {
-    "megatron": (megatron.NAME, megatron.answer, megatron.HAS),
-    "torchtitan": (torchtitan.NAME, torchtitan.answer, tuple(torchtitan.CLASSES)),
-    "deepspeed": (deepspeed.NAME, deepspeed.answer, ("1f1b",)),
-    "primus": (primus.NAME, primus.answer, tuple(primus.ALGORITHMS)),
-    "zero-bubble": (zero_bubble.NAME, zero_bubble.answer, zero_bubble.HAS),
+
+class Framework(NamedTuple):
+    """A framework: what it answers, the families that it has, and how it saves memory where we have operations."""
+
+    name: str
+    answer: Callable[[Subject], Answer]
+    has: Collection[str]
+    saving: str
+
+
+FRAMEWORKS = {
+    "megatron": Framework(megatron.NAME, megatron.answer, megatron.HAS, megatron.SAVING),
+    "torchtitan": Framework(torchtitan.NAME, torchtitan.answer, torchtitan.CLASSES, torchtitan.SAVING),
+    "deepspeed": Framework(deepspeed.NAME, deepspeed.answer, ("1f1b",), deepspeed.SAVING),
+    "primus": Framework(primus.NAME, primus.answer, primus.ALGORITHMS, primus.SAVING),
+    "zero-bubble": Framework(zero_bubble.NAME, zero_bubble.answer, zero_bubble.HAS, zero_bubble.SAVING),
 }
 
 
@@ -38,19 +48,20 @@ def hand_over(schedule: Schedule | Outcome, framework: str, *, layers: Sequence[
         Inexpressible: Where the framework has no such schedule: why, and the nearest that it has.
         InvalidSchedule: For a schedule that breaks a rule.
     """
-    _, answer, _ = look_up(FRAMEWORKS, framework, "framework", "framework")
+    to = look_up(FRAMEWORKS, framework, "framework", "framework")
     subject = subject_of(schedule, layers)
     checked(subject.schedule)
-    found = answer(subject)
+    kinds = ", ".join(subject.saving)
+    no_operation = Refusal(f"{to.name} has no operations {kinds} in its schedules; it has {to.saving}")
+    found = no_operation if subject.saving else to.answer(subject)
     if isinstance(found, Refusal):
-        nearest = nearest_family(subject, framework)
+        nearest = nearest_family(subject, to.has)
         raise Inexpressible(f"{found.why}; the nearest that it has is {nearest}", nearest)
     return "".join(f"{line}\n" for line in [*found.lines, *(f"# {remark}" for remark in found.remarks)])
 
 
-def nearest_family(subject: Subject, framework: str) -> str:
+def nearest_family(subject: Subject, has: Collection[str]) -> str:
     """Return the family of a framework with the same stages: of one a device, two copies, a V, or several."""
-    _, _, has = FRAMEWORKS[framework]
     wanted = ["1f1b"]
     if subject.chunks > 1 and subject.placement != "linear" and subject.microbatches >= subject.devices:
         wanted.insert(0, GROUPED)

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from pipesched.estimation.layout_text import megatron_text
-from pipesched.file_formats.handover.answers import Answer, HandoverText, Refusal, described, no_operation
-from pipesched.file_formats.handover.subject import GROUPED, Subject
+from pipesched.file_formats.handover.subject import GROUPED, Answer, HandoverText, Refusal, Subject
 
 NAME = "Megatron-LM"
 HAS = ("1f1b", GROUPED)
@@ -13,10 +12,8 @@ SAVING = "recompute and offload by layer or module (--recompute-*, --fine-graine
 
 def answer(subject: Subject) -> Answer:
     """Return the flags of 1F1B, or of the interleaved schedule."""
-    if subject.saving:
-        return no_operation(subject, NAME, SAVING)
     if subject.family not in HAS:
-        return Refusal(f"{NAME} has 1F1B and the interleaved schedule by flags; {described(subject)} takes code")
+        return Refusal(f"{NAME} has 1F1B and the interleaved schedule by flags; {subject.described} takes code")
     wrong = wrong_group(subject)
     if wrong:
         return Refusal(wrong)

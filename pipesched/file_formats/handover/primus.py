@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from pipesched.estimation.layout_text import megatron_text
-from pipesched.file_formats.handover.answers import Answer, HandoverText, Refusal, described, no_operation
-from pipesched.file_formats.handover.subject import GROUPED, Subject
+from pipesched.file_formats.handover.subject import GROUPED, Answer, HandoverText, Refusal, Subject
 
 NAME = "Primus"
 ALGORITHMS = {
@@ -21,11 +20,9 @@ SAVING = "offload of all activations (offload: true)"
 
 def answer(subject: Subject) -> Answer:
     """Return the keys of its algorithms."""
-    if subject.saving:
-        return no_operation(subject, NAME, SAVING)
     algorithm = ALGORITHMS.get(subject.family)
     if algorithm is None:
-        return Refusal(f"{NAME} has schedules by name; {described(subject)} is none of them, and takes code")
+        return Refusal(f"{NAME} has schedules by name; {subject.described} is none of them, and takes code")
     if subject.family == GROUPED and subject.chunks > 1 and subject.group_size != subject.devices:
         return Refusal(
             f"{NAME} interleaves groups of {subject.devices} (P) microbatches; this has {subject.group_size}"

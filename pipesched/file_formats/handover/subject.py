@@ -1,11 +1,11 @@
-"""What is handed over: a schedule, the family whose order it has, and the layers of its stages."""
+"""What is handed over: a schedule, the family whose order it has, and the layers of its stages; and what comes back."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from pipesched.checks import require_sequence, require_type, require_whole
 from pipesched.errors import ConfigError, Deadlock, NoSchedule
@@ -36,6 +36,22 @@ KNOWN = (  # whose orders are looked for, the first of those that agree; others 
     "dualpipe-v",
 )
 COSTLY = ("zb-auto",)  # families that are planned again only where the schedule has their name
+
+
+class HandoverText(NamedTuple):
+    """Lines to paste, and remarks on them."""
+
+    lines: Sequence[str]
+    remarks: Sequence[str] = ()
+
+
+class Refusal(NamedTuple):
+    """Why a framework cannot express a schedule."""
+
+    why: str
+
+
+Answer = HandoverText | Refusal
 
 
 @dataclass(frozen=True, eq=False)
@@ -111,6 +127,11 @@ class Subject:
             if self._has_order_of(name):
                 return name
         return ""
+
+    @property
+    def described(self) -> str:
+        """The schedule in a sentence."""
+        return self.family or f"the order of {self.outcome.algorithm!r}"
 
     @cached_property
     def group_size(self) -> int:

@@ -9,8 +9,7 @@ from __future__ import annotations
 import json
 
 from pipesched.estimation.layout_text import torchtitan_modules
-from pipesched.file_formats.handover.answers import Answer, HandoverText, Refusal, described, no_operation
-from pipesched.file_formats.handover.subject import GROUPED, Subject
+from pipesched.file_formats.handover.subject import GROUPED, Answer, HandoverText, Refusal, Subject
 
 NAME = "torchtitan"
 CLASSES = {
@@ -31,8 +30,6 @@ OPTION = "--parallelism."
 
 def answer(subject: Subject) -> Answer:
     """Return the options of a class, or of a CSV."""
-    if subject.saving:
-        return no_operation(subject, NAME, SAVING)
     if subject.placement not in MAPS:
         what = "keeps two copies of each stage" if subject.placement == "bidirectional" else "has another stage map"
         return Refusal(f"{NAME} has a stage a rank, loops and the V by its classes; this {what}")
@@ -46,7 +43,7 @@ def answer(subject: Subject) -> Answer:
     if by_name is None:
         options["pipeline_parallel_schedule_csv"] = "schedule.csv"
         remarks.append(
-            f"write {described(subject)} to schedule.csv: pipesched export .. --to pytorch-csv -o schedule.csv"
+            f"write {subject.described} to schedule.csv: pipesched export .. --to pytorch-csv -o schedule.csv"
         )
     if subject.layers is not None:
         options["module_fqns_per_model_part"] = f"'{json.dumps(torchtitan_modules(subject.layers))}'"

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from pipesched.file_formats.handover import megatron
-from pipesched.file_formats.handover.answers import Answer, HandoverText, Refusal, described, no_operation
-from pipesched.file_formats.handover.subject import GROUPED, Subject
+from pipesched.file_formats.handover.subject import GROUPED, Answer, HandoverText, Refusal, Subject
 
 NAME = "Zero Bubble's fork of Megatron-LM"
 PENDING = {"zb-h1": 1, "zb-h2": 2}  # backwards in flight, in P
@@ -15,11 +14,9 @@ SAVING = "offload by chunks (--cpu-offload --offload-chunk-num) in its groups of
 
 def answer(subject: Subject) -> Answer:
     """Return the flags of its schedules, which it makes itself."""
-    if subject.saving:
-        return no_operation(subject, NAME, SAVING)
     name = subject.family
     if name not in HAS:
-        return Refusal(f"{NAME} has schedules by flags; {described(subject)} is none of them, and takes code")
+        return Refusal(f"{NAME} has schedules by flags; {subject.described} is none of them, and takes code")
     if subject.is_uneven:
         return Refusal(f"{NAME} cuts the layers evenly, and here stages have different numbers of them")
     flags = [megatron.pipeline_flag(subject)]

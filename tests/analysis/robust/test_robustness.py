@@ -17,9 +17,8 @@ import pytest
 from hypothesis import given, strategies as st
 
 import pipesched
-from pipesched.analysis.robust.factors import BLOCK, Factors
 from pipesched.analysis.robust.replay import Replay
-from pipesched.analysis.robust.variation import Variation
+from pipesched.analysis.robust.variation import BLOCK, Factors, Variation
 from pipesched.errors import ConfigError, Deadlock, NotApplicable
 from pipesched.schedulers.registry import FAMILIES
 from tests.analysis.robust import plain

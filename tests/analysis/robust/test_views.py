@@ -16,7 +16,7 @@ from pipesched.errors import ConfigError
 from pipesched.render.histogram import Histograms
 from pipesched.render.table import display_parts
 
-GOLDEN = Path(__file__).parent.parent / "golden"
+GOLDEN = Path(__file__).parents[2] / "golden"
 PROBLEM = pipesched.make_problem(
     devices=4, stages=8, microbatches=8, forward=5, backward_input=5, backward_weight=5, time_unit="ms"
 )

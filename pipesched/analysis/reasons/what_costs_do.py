@@ -1,13 +1,18 @@
-"""What a change of one cost does to a makespan: in the same order, and planned again by the same algorithm."""
+"""What the costs of a problem do to a makespan: how often they stand on longest paths, and changes of one, exactly.
+
+A change is judged in the same order, and planned again by the same algorithm.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from fractions import Fraction
 from typing import NamedTuple
 
-from pipesched.analysis.reasons.cost_counts import OVERLAP
+from pipesched.analysis.reasons.explanation import LatencySensitivity, Sensitivity
+from pipesched.core.reasons import TimedTasks
+from pipesched.core.sensitivity import path_counts
 from pipesched.errors import ConfigError, NoSchedule
 from pipesched.pipeline.costs import Costs
 from pipesched.pipeline.kinds import KINDS
@@ -16,7 +21,61 @@ from pipesched.pipeline.quantities import canonical, to_fraction
 from pipesched.pipeline.schedule import Schedule, schedule_plan
 from pipesched.results.outcome import Outcome
 
+OVERLAP = "overlap"
 Planner = Callable[[Problem], Outcome]  # makes a schedule of a problem, by the algorithm and the options of another
+Row = tuple[int, str]  # a stage, and a kind of operation or OVERLAP
+
+
+def sensitivities(
+    schedule: Schedule, tasks: TimedTasks, path: Sequence[int]
+) -> tuple[list[Sensitivity], list[LatencySensitivity]]:
+    """Return the sensitivity of the makespan to each cost that the schedule runs, and to each latency.
+
+    `tasks` are those of the schedule at its earliest times; `path` is the critical path on which costs are counted.
+    """
+    problem = schedule.problem
+    boundaries = max(problem.stages - 1, 0)
+    kinds = _kinds(schedule)
+    rows = sorted({row for order in tasks.orders for task in order for row in kinds(task)})
+    column = {row: boundaries + number for number, row in enumerate(rows)}
+    found = path_counts(tasks, lambda task: [column[row] for row in kinds(task)], boundaries + len(rows))
+    counts = dict.fromkeys(rows, 0)
+    for task in path:
+        for row in kinds(task):
+            counts[row] += 1
+    of_kinds = [
+        Sensitivity(*row, counts[row], found[column[row]].least if _cost(schedule, row) else 0, found[column[row]].most)
+        for row in rows
+    ]
+    of_latencies = [
+        LatencySensitivity(boundary, found[boundary].least if problem.ticks.p2p[boundary] else 0, found[boundary].most)
+        for boundary in range(boundaries)
+    ]
+    return of_kinds, of_latencies
+
+
+def _kinds(schedule: Schedule) -> Callable[[int], Sequence[Row]]:
+    """Return a function that names the costs that an entry of an order has: a pair those of its parts, or its own."""
+    plan, index = schedule.plan, schedule.plan.index
+    has_own = schedule.problem.ticks.overlap is not None
+
+    def row(number: int) -> Row:
+        op = index.op(number)
+        return op.stage, op.kind
+
+    def rows(task: int) -> Sequence[Row]:
+        if task not in plan.pairs:
+            return [row(task)]
+        return [(index.stage_of(task), OVERLAP)] if has_own else [row(task), row(plan.pairs[task])]
+
+    return rows
+
+
+def _cost(schedule: Schedule, row: Row) -> int:
+    """Return the ticks of a cost."""
+    stage, kind = row
+    ticks = schedule.problem.ticks
+    return ticks.overlap[stage] if kind == OVERLAP and ticks.overlap is not None else ticks.of(kind)[stage]
 
 
 class WhatIf(NamedTuple):
