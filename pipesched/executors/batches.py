@@ -14,7 +14,7 @@ from itertools import islice
 from pickle import dumps, loads
 from time import perf_counter
 from traceback import format_exc
-from typing import Generic, TypeVar
+from typing import Any, Generic, TypeVar
 
 from pipesched.core.clock import Clock, TimeIsUp, under
 from pipesched.errors import ConfigError, PipeschedError, WorkerDied, WorkerTraceback
@@ -95,26 +95,71 @@ def map_batches(
                 result = function(call)
             yield result
         return
-    batches, left, sent = _Batches(executor, function, name), iter(calls), 0
+    left, sent, size = iter(calls), 0, 1
     total = len(calls) if isinstance(calls, Sized) else None
     flying: deque[_Flying[Call, Result]] = deque()
     try:
         while True:
-            while len(flying) < batches.most:
-                size = batches.size if total is None else batches.part_of(total - sent)
-                part = [*islice(left, size)]
+            while len(flying) < (most := _most(executor)):
+                few = size if total is None else max(min(size, (total - sent) // (most * PARTS)), 1)
+                part = [*islice(left, few)]
                 if not part:
                     break
-                flying.append(batches.send(part))
+                flying.append(_Flying(executor, function, part, name))
                 sent += len(part)
             if not flying:
                 return
-            answers = batches.landed(flying.popleft(), clock)
+            batch = flying.popleft()
+            answers = batch.landed(clock)
+            size = _next_size(answers, len(batch.calls))
             yield from answers.results
             answers.raise_error()
     finally:
         for batch in flying:
             batch.future.cancel()
+
+
+def _most(executor: Executor) -> int:
+    """Return how many batches may be under way; one where they run while they are sent."""
+    return 1 if isinstance(executor, InThisProcess) else max(workers_of(executor) * AHEAD, FEWEST)
+
+
+def _next_size(answers: BatchResult[Any], calls: int) -> int:
+    """Return how many calls a batch should hold, by how long one of so many calls took."""
+    each = answers.seconds / max(len(answers.results), 1)
+    fitting = int(BATCH_SECONDS / each) if each else LARGEST
+    return max(min(fitting, calls * GROWTH, LARGEST), 1)
+
+
+class _Flying(Generic[Call, Result]):
+    """A batch that was sent."""
+
+    def __init__(
+        self,
+        executor: Executor,
+        function: Callable[[Call], Result],
+        calls: Sequence[Call],
+        name: Callable[[Call], str],
+    ) -> None:
+        self.calls, self._name = calls, name
+        self.future: Future[BatchResult[Result]] = executor.submit(CallBatch(function, calls))
+
+    def landed(self, clock: Clock | None) -> BatchResult[Result]:
+        """Wait for the batch, and return what it brings.
+
+        Raises WorkerDied, TimeIsUp once a clock is over, and ConfigError for workers of no use.
+        """
+        while clock is not None and not wait([self.future], min(clock.left, OFTEN)).done:
+            if clock.is_over:
+                raise TimeIsUp
+        try:
+            return self.future.result()
+        except WorkerDied as error:
+            names = [self._name(call) for call in self.calls]
+            which = names[0] if len(names) == 1 else f"one of {names[0]} to {names[-1]}"
+            raise WorkerDied(f"{which}: {error}") from None
+        except CancelledError:
+            raise WorkerDied("the executor was shut down before the work was done") from None
 
 
 class PendingCall(Generic[Result]):
@@ -124,15 +169,14 @@ class PendingCall(Generic[Result]):
         self, executor: Executor | None, function: Callable[[Call], Result], call: Call, name: str, clock: Clock
     ) -> None:
         self._clock, self._here = clock, partial(function, call)
-        self._batches = None if executor is None else _Batches(executor, function, lambda _: name)
-        self._sent = None if self._batches is None else self._batches.send([call])
+        self._sent = None if executor is None else _Flying(executor, function, [call], lambda _: name)
 
     def result(self) -> Result:
         """Return the result. Raises as `map_batches` does."""
-        if self._batches is None or self._sent is None:
+        if self._sent is None:
             with under(self._clock):
                 return self._here()
-        answers = self._batches.landed(self._sent, self._clock)
+        answers = self._sent.landed(self._clock)
         answers.raise_error()
         return answers.results[0]
 
@@ -144,53 +188,3 @@ class PendingCall(Generic[Result]):
     def cancel(self) -> bool:
         """Cancel the call, if no worker runs it yet; return whether none does."""
         return self.is_done or (self._sent is not None and self._sent.future.cancel())
-
-
-@dataclass(frozen=True)
-class _Flying(Generic[Call, Result]):
-    """A batch that was sent."""
-
-    calls: Sequence[Call]
-    future: Future[BatchResult[Result]]
-
-
-class _Batches(Generic[Call, Result]):
-    """Sends batches, and learns from those that come back how many calls one should hold."""
-
-    def __init__(self, executor: Executor, function: Callable[[Call], Result], name: Callable[[Call], str]) -> None:
-        self.executor, self.function, self.name = executor, function, name
-        self.size = 1
-
-    @property
-    def most(self) -> int:
-        """How many batches may be under way; one where they run while they are sent."""
-        return 1 if isinstance(self.executor, InThisProcess) else max(workers_of(self.executor) * AHEAD, FEWEST)
-
-    def part_of(self, left: int) -> int:
-        """Return how many of so many calls the next batch may hold: few of the last ones, which may be long ones."""
-        return max(min(self.size, left // (self.most * PARTS)), 1)
-
-    def send(self, calls: Sequence[Call]) -> _Flying[Call, Result]:
-        """Send calls as a batch."""
-        return _Flying(calls, self.executor.submit(CallBatch(self.function, calls)))
-
-    def landed(self, sent: _Flying[Call, Result], clock: Clock | None = None) -> BatchResult[Result]:
-        """Wait for a batch, and return what it brings.
-
-        Raises WorkerDied, TimeIsUp, and ConfigError for workers of no use.
-        """
-        while clock is not None and not wait([sent.future], min(clock.left, OFTEN)).done:
-            if clock.is_over:
-                raise TimeIsUp
-        try:
-            answers = sent.future.result()
-        except WorkerDied as error:
-            names = [self.name(call) for call in sent.calls]
-            which = names[0] if len(names) == 1 else f"one of {names[0]} to {names[-1]}"
-            raise WorkerDied(f"{which}: {error}") from None
-        except CancelledError:
-            raise WorkerDied("the executor was shut down before the work was done") from None
-        each = answers.seconds / max(len(answers.results), 1)
-        fitting = int(BATCH_SECONDS / each) if each else LARGEST
-        self.size = max(min(fitting, len(sent.calls) * GROWTH, LARGEST), 1)
-        return answers

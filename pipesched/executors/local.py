@@ -9,6 +9,7 @@ from __future__ import annotations
 import signal
 from collections.abc import Callable
 from concurrent.futures import CancelledError, Future, ThreadPoolExecutor
+from contextlib import suppress
 from functools import partial
 from multiprocessing import get_context
 from multiprocessing.connection import Connection
@@ -127,25 +128,23 @@ class _Worker:
 
 
 def _serve(connection: Connection) -> None:
-    """Run the calls that come, in a process of its own."""
+    """Run the calls that come, in a process of its own, until the other end of the connection is gone."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
-    while True:
-        try:
-            call = connection.recv_bytes()
-        except EOFError:
-            return
-        try:
-            answer = dumps((loads(call)(), None, ""))
-        except BaseException as error:
-            answer = _failure(error)
-        connection.send_bytes(answer)
+    with suppress(EOFError, OSError):
+        while True:
+            connection.send_bytes(_answer(connection.recv_bytes()))
 
 
-def _failure(error: BaseException) -> bytes:
+def _answer(call: bytes) -> bytes:
+    """Return the result of a call, what it has raised, and its traceback."""
     try:
-        return dumps((None, error, format_exc()))
-    except Exception as refused:  # by what pickles it
-        return dumps((None, PipeschedError(f"{type(error).__name__} cannot be sent: {refused}"), format_exc()))
+        return dumps((loads(call)(), None, ""))
+    except BaseException as error:
+        traceback = format_exc()
+        try:
+            return dumps((None, error, traceback))
+        except Exception as refused:  # by what pickles it
+            return dumps((None, PipeschedError(f"{type(error).__name__} cannot be sent: {refused}"), traceback))
 
 
 def _leave_interrupts_to_the_parent() -> None:
