@@ -195,9 +195,9 @@ MUTATIONS = [
     ),
     Mutation(
         name="all of an activation kept until W",
-        file="solver/residence",
-        old="stays.append(Residence(forward, False, freeing, size))",
-        new="stays.append(Residence(forward, False, last, size))",
+        file="pipeline/residences",
+        old="return [Residence(gradient, False, gradient, size),",
+        new="return [Residence(gradient, False, last, size),",
         tests=("solver/test_quality_neighbourhood",),
     ),
     Mutation(
@@ -224,22 +224,22 @@ MUTATIONS = [
     Mutation(
         name="no area of memory",
         file="pipeline/bounds",
-        old="yield Bound(single.area_bound(device, capacity)",
-        new="yield Bound(0",
+        old="Bound(window.area_bound()",
+        new="Bound(0",
         tests=("pipeline/test_bounds",),
     ),
     Mutation(
         name="area with everything recomputed for free",
-        file="pipeline/bounds",
-        old="areas.append(kept * long + (whole - kept) * min(long, short + ticks.recompute[stage]))",
-        new="areas.append(kept * long)",
+        file="pipeline/stays",
+        old="kept * chunk.again + (size - kept) * (around + chunk.recompute) + end",
+        new="kept * chunk.again + end",
         tests=("pipeline/test_bounds",),
     ),
     Mutation(
         name="area without what W retains",
-        file="pipeline/bounds",
-        old="residence += memory.retained[stage] * graph.durations[freeing]",
-        new="residence += 0",
+        file="pipeline/stays",
+        old="(chunk.retained * chunk.weight if view.with_weight else 0)",
+        new="0",
         tests=("pipeline/test_bounds",),
     ),
     Mutation(

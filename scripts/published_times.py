@@ -9,11 +9,11 @@ from math import ceil
 from statistics import median, quantiles
 from typing import NamedTuple
 
-from pipesched.estimation.communication import MESSAGES, boundary_time
+from pipesched.estimation.communication import boundary_time
 from pipesched.estimation.derived import derive
 from pipesched.estimation.result import Estimate
 from pipesched.estimation.setup import Setup
-from pipesched.estimation.terms import total
+from pipesched.estimation.terms import MESSAGES, total
 from pipesched.estimation.times import layer_times
 from pipesched.pipeline.problem import Problem
 from pipesched.results.outcome import run
@@ -100,7 +100,7 @@ def _part(published: Run, part: str) -> float:
         latency = published.setup.hardware.efficiency.latency
         return float(boundary_time(published.setup, across=False).value) + latency
     times = layer_times(published.setup, experts=False)
-    terms = (term for operation in PARTS[part] for term in getattr(times, operation) if term.name != MESSAGES)
+    terms = (term for operation in PARTS[part] for term in getattr(times, operation) if term.kind != MESSAGES)
     return published.layers * float(total(terms))
 
 

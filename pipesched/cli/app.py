@@ -10,7 +10,7 @@ import typer
 
 from pipesched.cli.exits import guarded
 from pipesched.cli.fast_typer import FastCommand, FastGroup
-from pipesched.cli.options import with_options
+from pipesched.cli.groups import with_options
 from pipesched.version import __version__
 
 COMMANDS = {  # name -> module of this package, whose function `command` it is

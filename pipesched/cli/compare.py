@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import sys
-from typing import TYPE_CHECKING, Annotated, Any
-
-import typer
+from typing import TYPE_CHECKING, Any
 
 from pipesched.cli.chart_options import ChartOptions
 from pipesched.cli.contestants import NamedContestants, located, own_options, read_plans
 from pipesched.cli.options import EVERY_CORE, ComparisonOptions, ProblemSource, Screen, Target
+from pipesched.cli.positionals import ToCompare
 from pipesched.errors import ConfigError
 
 if TYPE_CHECKING:
@@ -21,14 +20,7 @@ if TYPE_CHECKING:
 
 
 def command(
-    words: Annotated[
-        list[str] | None,
-        typer.Argument(
-            help="Algorithms of `pipesched list`, schedules (FILE.json, FILE.csv) and building blocks (NAME=FILE.yaml),"
-            " and the YAML file of the problem; default: naive 1f1b interleaved.",
-            metavar="NAME|FILE|NAME=FILE",
-        ),
-    ] = None,
+    words: ToCompare = None,
     *,
     comparison: ComparisonOptions,
     executor: str | None,

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from pipesched.cli.option import option
 from pipesched.cli.options import ProblemSource, Screen, Target
 from pipesched.cli.positionals import Algo
 
@@ -20,26 +21,19 @@ def command(
     ] = None,
     *,
     algo: Algo = None,
-    layout: Annotated[
-        bool, typer.Option("--layout", help="Print the stages as Megatron-LM and torchtitan take them.", metavar="")
-    ] = False,
+    layout: Annotated[bool, option("--layout", "Print the stages as Megatron-LM and torchtitan take them.")] = False,
     trace: Annotated[
         str | None,
-        typer.Option(
-            "--trace",
-            help="Print where a number comes from: stage.3.forward, layer.0.activation, device.0.fixed, step.mfu.",
-            metavar="ADDRESS",
+        option(
+            "--trace ADDRESS",
+            "Print where a number comes from: stage.3.forward, layer.0.activation, device.0.fixed, step.mfu.",
         ),
     ] = None,
     count: Annotated[
         str,
-        typer.Option(
-            "--count",
-            help="Operations of attention: causal (half of the scores), or full, as in older papers.",
-            metavar="NAME",
-        ),
+        option("--count NAME", "Operations of attention: causal (half of the scores), or full, as in older papers."),
     ] = "causal",
-    with_chart: Annotated[bool, typer.Option("--chart", help="Draw the schedule of the step too.", metavar="")] = False,
+    with_chart: Annotated[bool, option("--chart", "Draw the schedule of the step too.")] = False,
     estimation: ProblemSource,
     family_options: dict[str, Any],
     target: Target,
@@ -111,11 +105,11 @@ def _print_trace(found: Estimate, address: str, screen: Screen) -> None:
 def print_layout(found: Estimate, screen: Screen) -> None:
     """Print the stages as other frameworks take them."""
     from pipesched.cli.output import console_for, print_json
-    from pipesched.estimation.frameworks import layout_document, layout_lines
+    from pipesched.estimation.layout_text import layout_document, layout_lines
 
     if screen.as_json:
-        print_json(layout_document(found))
+        print_json(layout_document(found.stage_items))
         return
     console = console_for(screen)
-    for line in layout_lines(found):
+    for line in layout_lines(found.stage_items, found.setup.parallel.pipeline):
         console.print(line, soft_wrap=True)

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Annotated, Any
 
-import typer
-
 from pipesched.cli.chart_options import ChartOptions
+from pipesched.cli.option import option
 from pipesched.cli.options import ProblemSource, Screen, Target
-from pipesched.cli.positionals import Algo
+from pipesched.cli.positionals import Algo, ToExplain
 from pipesched.cli.traces import TIMELINE, Plan, all_traces, print_charts, read_timeline, refuse_plan
 
 if TYPE_CHECKING:
@@ -24,28 +23,14 @@ LARGE = 30_000  # operations from which an explanation may take a second
 
 
 def command(
-    words: Annotated[
-        list[str] | None,
-        typer.Argument(
-            help="An algorithm of `pipesched list` and the YAML file of the problem, a schedule's file, or traces.",
-            metavar="NAME|FILE..",
-        ),
-    ] = None,
+    words: ToExplain = None,
     *,
     algo: Algo = None,
-    measured: Annotated[
-        bool,
-        typer.Option("--measured", help="Explain what the traces of a run show, one a rank.", metavar=""),
-    ] = False,
+    measured: Annotated[bool, option("--measured", "Explain what the traces of a run show, one a rank.")] = False,
     plan: Plan = None,
     why: Annotated[
         str | None,
-        typer.Option(
-            "--why",
-            help="One operation alone, by its text: what it waited for, its slack, the chain to time 0.",
-            metavar="OP",
-            show_default=False,
-        ),
+        option("--why OP", "One operation alone, by its text: what it waited for, its slack, the chain to time 0."),
     ] = None,
     problem: ProblemSource,
     algorithm: dict[str, Any],

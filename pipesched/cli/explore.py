@@ -8,8 +8,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from pipesched.cli.option import option
 from pipesched.cli.options import ProblemSource, Screen
-from pipesched.cli.positionals import Algo
+from pipesched.cli.positionals import Algo, ToExplain
 from pipesched.cli.traces import Plan, all_traces
 
 if TYPE_CHECKING:
@@ -26,20 +27,11 @@ EMPTY_ALGO = "list"  # whose operations are placed, where no algorithm is named:
 
 
 def command(
-    words: Annotated[
-        list[str] | None,
-        typer.Argument(
-            help="An algorithm of `pipesched list` and the YAML file of the problem, a schedule's file, or traces.",
-            metavar="NAME|FILE..",
-        ),
-    ] = None,
+    words: ToExplain = None,
     *,
     algo: Algo = None,
     plan: Plan = None,
-    empty: Annotated[
-        bool,
-        typer.Option("--empty", help="Begin with empty devices, and place operation by operation.", metavar=""),
-    ] = False,
+    empty: Annotated[bool, option("--empty", "Begin with empty devices, and place operation by operation.")] = False,
     problem: ProblemSource,
     algorithm: dict[str, Any],
     screen: Screen,

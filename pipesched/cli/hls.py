@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from pipesched.cli.option import option
 from pipesched.cli.options import Rules, Screen, Target
 
 if TYPE_CHECKING:
@@ -23,7 +24,7 @@ Texts = list[str] | None
 
 def _short(name: str) -> Any:
     """Return the option that says how many units of one class there are."""
-    return typer.Option(f"--{name}", help=f"Short for --unit {name}=N.", metavar="N")
+    return option(f"--{name} N", f"Short for --unit {name}=N.")
 
 
 def command(
@@ -36,49 +37,33 @@ def command(
         ),
     ],
     *,
-    unit: Annotated[
-        Texts, typer.Option("--unit", help="Units of a class; default: mul=1 and add=2.", metavar="CLASS=N")
-    ] = None,
+    unit: Annotated[Texts, option("--unit CLASS=N", "Units of a class; default: mul=1 and add=2.")] = None,
     mul: Annotated[str | None, _short("mul")] = None,
     add: Annotated[str | None, _short("add")] = None,
     sub: Annotated[str | None, _short("sub")] = None,
     div: Annotated[str | None, _short("div")] = None,
     cmp: Annotated[str | None, _short("cmp")] = None,
-    latency: Annotated[
-        Texts, typer.Option("--latency", help="Cycles until its results are usable; default 1.", metavar="CLASS=N")
-    ] = None,
-    pipelined: Annotated[
-        Texts, typer.Option("--pipelined", help="A class that starts an operation every cycle.", metavar="CLASS")
-    ] = None,
-    solve: Annotated[bool, typer.Option("--solve", help="The shortest schedule, with a proof.", metavar="")] = False,
-    compare: Annotated[
-        bool, typer.Option("--compare", help="Every priority with every tie, beside the optimum.", metavar="")
-    ] = False,
+    latency: Annotated[Texts, option("--latency CLASS=N", "Cycles until its results are usable; default 1.")] = None,
+    pipelined: Annotated[Texts, option("--pipelined CLASS", "A class that starts an operation every cycle.")] = None,
+    solve: Annotated[bool, option("--solve", "The shortest schedule, with a proof.")] = False,
+    compare: Annotated[bool, option("--compare", "Every priority with every tie, beside the optimum.")] = False,
     pipeline: Annotated[
         bool,
-        typer.Option(
+        option(
             "--pipeline",
-            help="As the body of a loop, where x@1 is x one iteration earlier: the smallest initiation interval.",
-            metavar="",
+            "As the body of a loop, where x@1 is x one iteration earlier: the smallest initiation interval.",
         ),
     ] = False,
     explain: Annotated[
-        bool,
-        typer.Option("--explain", help="Why it takes so long: idle time, critical path, what would help.", metavar=""),
+        bool, option("--explain", "Why it takes so long: idle time, critical path, what would help.")
     ] = False,
     explore: Annotated[
-        bool, typer.Option("--explore", help="Edit the schedule in the terminal; needs the extra explore.", metavar="")
+        bool, option("--explore", "Edit the schedule in the terminal; needs the extra explore.")
     ] = False,
     empty: Annotated[
-        bool,
-        typer.Option(
-            "--empty", help="With --explore: begin with empty units, and place operation by operation.", metavar=""
-        ),
+        bool, option("--empty", "With --explore: begin with empty units, and place operation by operation.")
     ] = False,
-    why: Annotated[
-        str | None,
-        typer.Option("--why", help="With --explain: why one operation starts when it does.", metavar="OP"),
-    ] = None,
+    why: Annotated[str | None, option("--why OP", "With --explain: why one operation starts when it does.")] = None,
     rules: Rules,
     target: Target,
     screen: Screen,
@@ -253,7 +238,7 @@ def _pairs(option: str, texts: Sequence[str]) -> dict[str, int]:
 
 def _limits(rules: Rules) -> dict[str, Any]:
     """Return how long a search may take, and its seed, as arguments of the searches."""
-    return {"time_limit": rules.seconds, "seed": rules.seed}
+    return {"time_limit": rules.time_limit, "seed": rules.seed}
 
 
 def _body(graph: DataflowGraph, units: Units, rules: Rules, *, solve: bool) -> HardwareOutcome:

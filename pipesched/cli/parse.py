@@ -1,4 +1,4 @@
-"""What the texts of options mean: numbers, lists of them, words."""
+"""Readers of options: what a text behind a flag means. Each takes the flag, for its error, and the text."""
 
 from __future__ import annotations
 
@@ -6,6 +6,16 @@ from typing import Any
 
 from pipesched.errors import ConfigError
 from pipesched.pipeline.quantities import parse_number
+
+
+def as_text(_flag: str, text: str) -> str:
+    """Return the text itself."""
+    return text
+
+
+def as_value(_flag: str, text: str) -> Any:
+    """Return what `parse_value` makes of the text."""
+    return parse_value(text)
 
 
 def parse_value(text: str) -> Any:
@@ -19,22 +29,25 @@ def parse_value(text: str) -> Any:
     return int(number) if -20 < number.adjusted() < 20 and number == number.to_integral_value() else number
 
 
-def whole_number(option: str, text: str, least: int, most: int = 10**9) -> int:
+def whole_number(flag: str, text: str, least: int, most: int = 10**9) -> int:
     """Return the whole number that the text of an option spells. Raises ConfigError."""
-    number = number_of(option, text)
-    if number is None or number != int(number) or not least <= number <= most:
-        raise ConfigError(f"{option}: must be a whole number of at least {least} (at most {most:,}), not {text!r}")
+    number = number_of(flag, text)
+    if number != int(number) or not least <= number <= most:
+        raise ConfigError(f"{flag}: must be a whole number of at least {least} (at most {most:,}), not {text!r}")
     return int(number)
 
 
-def number_of(option: str, text: str | None) -> float | None:
-    """Return the number that the text of an option spells; None without a text. Raises ConfigError."""
-    if text is None:
-        return None
+def whole_numbers(flag: str, text: str, least: int) -> list[int]:
+    """Return the whole numbers that a list with commas spells. Raises ConfigError."""
+    return [whole_number(flag, part, least) for part in text.split(",")]
+
+
+def number_of(flag: str, text: str) -> float:
+    """Return the number that the text of an option spells. Raises ConfigError."""
     try:
         number = float(parse_number(text.strip()))
     except (ValueError, OverflowError):
-        raise ConfigError(f"{option}: must be a number, not {text!r}") from None
+        raise ConfigError(f"{flag}: must be a number, not {text!r}") from None
     if not -1e15 < number < 1e15:
-        raise ConfigError(f"{option}: {text} is out of range")
+        raise ConfigError(f"{flag}: {text} is out of range")
     return int(number) if number.is_integer() else number

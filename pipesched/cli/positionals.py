@@ -7,17 +7,26 @@ from typing import Annotated, NamedTuple
 
 import typer
 
+from pipesched.cli.option import option
 from pipesched.cli.options import ProblemSource
 from pipesched.errors import ConfigError
 
 Algo = Annotated[
-    str | None,
-    typer.Option(
-        "--algo",
-        "-a",
-        help="The algorithm, as a word does too; default: the config's, else 1f1b.",
-        metavar="NAME",
-        show_default=False,
+    str | None, option("--algo/-a NAME", "The algorithm, as a word does too; default: the config's, else 1f1b.")
+]
+ToCompare = Annotated[
+    list[str] | None,
+    typer.Argument(
+        help="Algorithms of `pipesched list`, schedules (FILE.json, FILE.csv) and building blocks (NAME=FILE.yaml),"
+        " and the YAML file of the problem; default: naive 1f1b interleaved.",
+        metavar="NAME|FILE|NAME=FILE",
+    ),
+]
+ToExplain = Annotated[
+    list[str] | None,
+    typer.Argument(
+        help="An algorithm of `pipesched list` and the YAML file of the problem, a schedule's file, or traces.",
+        metavar="NAME|FILE..",
     ),
 ]
 CONFIG_SUFFIXES = (".yaml", ".yml")

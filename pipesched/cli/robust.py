@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Annotated, Any
-
-import typer
+from typing import TYPE_CHECKING, Any
 
 from pipesched.cli.options import EVERY_CORE, ProblemSource, Screen, Target
+from pipesched.cli.positionals import ToCompare
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -16,14 +15,7 @@ if TYPE_CHECKING:
 
 
 def command(
-    words: Annotated[
-        list[str] | None,
-        typer.Argument(
-            help="Algorithms of `pipesched list`, schedules (FILE.json, FILE.csv) and building blocks (NAME=FILE.yaml),"
-            " and the YAML file of the problem; default: naive 1f1b interleaved.",
-            metavar="NAME|FILE|NAME=FILE",
-        ),
-    ] = None,
+    words: ToCompare = None,
     *,
     variation: dict[str, Any],
     executor: str | None,

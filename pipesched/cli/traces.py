@@ -5,9 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Annotated, Any
 
-import typer
-
 from pipesched.cli.chart_options import ChartOptions
+from pipesched.cli.option import option
 from pipesched.cli.options import ProblemSource, Screen
 from pipesched.errors import ConfigError
 
@@ -21,11 +20,9 @@ if TYPE_CHECKING:
 TIMELINE = "timeline"  # the kind of result that is written
 Plan = Annotated[
     str | None,
-    typer.Option(
-        "--plan",
-        help="With traces: the schedule that was planned (JSON, or PyTorch's CSV), to draw above what was measured.",
-        metavar="FILE",
-        show_default=False,
+    option(
+        "--plan FILE",
+        "With traces: the schedule that was planned (JSON, or PyTorch's CSV), to draw above what was measured.",
     ),
 ]
 

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from pipesched.cli.option import option
 from pipesched.cli.options import EVERY_CORE, ProblemSource, Screen, Target, TuningOptions
 
 if TYPE_CHECKING:
@@ -23,14 +24,9 @@ def command(
         ),
     ] = None,
     *,
-    pareto: Annotated[
-        bool, typer.Option("--pareto", help="Print speed against memory instead: a plot, and its points.", metavar="")
-    ] = False,
+    pareto: Annotated[bool, option("--pareto", "Print speed against memory instead: a plot, and its points.")] = False,
     layout: Annotated[
-        bool,
-        typer.Option(
-            "--layout", help="Print the stages of the best as Megatron-LM and torchtitan take them.", metavar=""
-        ),
+        bool, option("--layout", "Print the stages of the best as Megatron-LM and torchtitan take them.")
     ] = False,
     space: ProblemSource,
     tuning: TuningOptions,

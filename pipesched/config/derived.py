@@ -84,8 +84,8 @@ def require_place(values: Mapping[str, Given]) -> None:
 def _estimated(setup: Setup) -> str:
     """Return a line that says that the problem is derived."""
     parallel, batch = setup.parallel, setup.batch
-    ways = [f"{key} {getattr(parallel, key)}" for key in ("tensor", "pipeline", "context", "expert", "data")]
-    layout = ", ".join(way for way in ways if not way.endswith(" 1"))
+    ways = {key: getattr(parallel, key) for key in ("tensor", "pipeline", "context", "expert", "data")}
+    layout = ", ".join(f"{key} {size}" for key, size in ways.items() if size > 1)
     what = f"{setup.model.name} on {parallel.gpus} {setup.hardware.name} ({layout or 'no parallelism'})"
     return (
         f"costs and memory are estimated: {what}, {batch.size} sequences of {batch.sequence} a step;"

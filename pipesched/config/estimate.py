@@ -15,6 +15,8 @@ from pipesched.estimation.setup import Setup
 from pipesched.pipeline.quantities import to_fraction
 from pipesched.results.outcome import run
 
+DEFAULTS = ("1f1b", "interleaved")  # with one stage a device, and with several
+
 
 def estimate(
     path_or_text: str | Path | None = None, algorithm: str | None = None, *, whole: bool = False, **overrides: Any
@@ -57,7 +59,7 @@ def estimate_of(config: Config, algorithm: str | None = None, *, whole: bool = F
 
 def default_algorithm(setup: Setup) -> str:
     """Return what schedules a pipeline where nothing is asked for."""
-    return "1f1b" if setup.parallel.chunks == 1 else "interleaved"
+    return DEFAULTS[setup.parallel.chunks > 1]
 
 
 def changes(estimate: Estimate) -> list[FittingChange]:
@@ -73,7 +75,7 @@ def changes(estimate: Estimate) -> list[FittingChange]:
 
     def again(setup: Setup) -> Estimate:
         name = asked = estimate.outcome.algorithm
-        if asked in ("1f1b", "interleaved"):
+        if asked in DEFAULTS:
             name = default_algorithm(setup)
         options = estimate.options if name == asked else {}
         return Estimate(run(outline(setup, replaced), name, **options), estimate.whole)

@@ -77,6 +77,14 @@ class TaskModel:
         """Let the demands of those of `tasks` that run at any time sum up to `capacity` at most."""
         self.model.add_cumulative([self.intervals[task] for task in tasks], list(demands), capacity)
 
+    def between(self, start: Any, end: Any, longest: int, present: Any = None) -> Any:
+        """Return an interval from `start` to `end`; with `present` one that is there if this literal holds."""
+        look()
+        length = self.model.new_int_var(0, longest, "")
+        if present is None:
+            return self.model.new_interval_var(start, length, end, "")
+        return self.model.new_optional_interval_var(start, length, end, present, "")
+
     def hold(self, intervals: Sequence[Any], sizes: Sequence[int], capacity: int) -> None:
         """Let the sizes of those of `intervals` that overlap at any time sum up to `capacity` at most.
 

@@ -6,8 +6,9 @@ from fractions import Fraction
 from typing import Any
 
 from pipesched.documents.schedule import problem_document
-from pipesched.estimation.items import GB, LAYER, PER_MS, STATES, Item
+from pipesched.estimation.items import GB, LAYER, STATES, Item
 from pipesched.estimation.result import DeviceMemory, Estimate
+from pipesched.estimation.terms import PER_MS
 from pipesched.estimation.times import OPERATIONS
 
 

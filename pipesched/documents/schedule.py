@@ -20,7 +20,7 @@ from pipesched.config.values import in_file
 from pipesched.core.timing import UNTIMED
 from pipesched.documents.json_text import VERSION, get, parse_document, require_version
 from pipesched.documents.solver import report_of, solver_document, wrong_solver_claims
-from pipesched.errors import ConfigError, InvalidSchedule
+from pipesched.errors import ConfigError, InvalidSchedule, WrongOperation
 from pipesched.pipeline.arguments import make_problem
 from pipesched.pipeline.layer_arguments import KEYS, PARTS
 from pipesched.pipeline.layers import SIZES, LayerCosts, Layers
@@ -148,7 +148,8 @@ def outcome_of(content: dict[str, Any], name: str) -> Outcome:
             report = report_of(get(content, "solver", dict), content.get("metrics"), schedule)
         return Outcome(_algorithm(content), schedule, report)
     except ConfigError as error:
-        raise ConfigError(f"{name}: {error}") from None
+        kind = WrongOperation if isinstance(error, WrongOperation) else ConfigError
+        raise kind(f"{name}: {error}") from None
 
 
 def wrong_claims(text: str, outcome: Outcome) -> Iterator[str]:

@@ -27,8 +27,8 @@ def tuning_document(tuning: Tuning) -> dict[str, Any]:
         "capacity": tuning.capacity,
         "rows": [_row(trial, gpus) for trial in tuning.rows],
         "pareto": [_row(trial, gpus) for trial in tuning.pareto],
-        "parts": [part._asdict() for part in tuning.parts],
-        "wishes": [_wish(wish, gpus) for wish in tuning.wishes],
+        "parts": [share._asdict() for share in tuning.parts],
+        "wishes": [_over_memory(point, gpus) for point in tuning.wishes],
         "doubts": [_doubt(doubt, gpus) for doubt in tuning.doubts],
         "nearest": [_miss(miss, gpus) for miss in tuning.nearest],
     }
@@ -67,8 +67,8 @@ def _point(layout: Layout, algorithm: str, gpus: int | None) -> dict[str, Any]:
     }
 
 
-def _wish(wish: OverMemory, gpus: int | None) -> dict[str, Any]:
-    return {**_point(wish.layout, wish.algorithm, gpus), "over": wish.over, "most": wish.most}
+def _over_memory(point: OverMemory, gpus: int | None) -> dict[str, Any]:
+    return {**_point(point.layout, point.algorithm, gpus), "over": point.over, "most": point.most}
 
 
 def _doubt(doubt: Doubt, gpus: int | None) -> dict[str, Any]:

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from fractions import Fraction
+from operator import attrgetter
+from types import MappingProxyType
 from typing import Any, NamedTuple
 
 from pipesched.errors import PipeschedError
@@ -16,15 +18,24 @@ from pipesched.estimation.setup import FULL, NONE, SELECTIVE, Parallel, Setup, T
 SUGGESTED = 3
 MOST_PAIRED = 4  # changes to which another one is added
 MOST_ROUNDS = 4  # changes that are added to a first one
-AND = " and "
 Again = Callable[[Setup], Estimate]
 
 
 class FittingChange(NamedTuple):
-    """A change of a setup that fits: the key and its value, and the estimate with it."""
+    """A change of a setup that fits: what it sets, by keys such as `parallel.tensor`, and the estimate with it."""
 
-    text: str
+    values: Mapping[str, Any]
     estimate: Estimate
+
+    @property
+    def written(self) -> list[str]:
+        """The keys and their values, as a config has them."""
+        return [f"{key}: {_written(value)}" for key, value in self.values.items()]
+
+    @property
+    def text(self) -> str:
+        """All of them as one text."""
+        return " and ".join(self.written)
 
     @property
     def rate(self) -> float:
@@ -35,7 +46,7 @@ class FittingChange(NamedTuple):
 class MissingChange(NamedTuple):
     """A change of a setup that does not fit: the setup with it, and bytes that its fullest device holds at least."""
 
-    text: str
+    values: Mapping[str, Any]
     setup: Setup
     held: Fraction
 
@@ -50,38 +61,45 @@ def changes_that_fit(setup: Setup, again: Again) -> list[FittingChange]:
     rounds = MOST_ROUNDS if len(found) < SUGGESTED else 0
     while rounds and not (found and rounds < MOST_ROUNDS) and others:
         rounds -= 1
-        tried = [_tried(first.setup, again, first.text) for first in others[:MOST_PAIRED]]
+        tried = [_tried(first.setup, again, first.values) for first in others[:MOST_PAIRED]]
         fitting = [change for more, _ in tried for change in more]
-        found += [change for change in fitting if not any(change.text.endswith(one.text) for one in found)]
+        found += [change for change in fitting if not any(_ends_with(change, one) for one in found)]
         others = sorted((miss for _, more in tried for miss in more), key=_held)
-    best = {_keys(change): change for change in sorted(found, key=lambda change: change.rate)}
+    best = {frozenset(change.written): change for change in sorted(found, key=lambda change: change.rate)}
     return sorted(best.values(), key=lambda change: -change.rate)[:SUGGESTED]
 
 
-def _keys(change: FittingChange) -> frozenset[str]:
-    """Return what a change sets, in whatever order."""
-    return frozenset(change.text.split(AND))
+def _ends_with(change: FittingChange, other: FittingChange) -> bool:
+    """Return whether the last keys that a change sets are those of another one, with the same values."""
+    return [*change.values.items()][-len(other.values) :] == [*other.values.items()]
 
 
-def _both(before: str, text: str) -> str:
-    """Return two changes as one; of a key that both set, the second value counts."""
-    key = text.partition(":")[0]
-    kept = [one for one in before.split(AND) if one and one.partition(":")[0] != key]
-    return AND.join([*kept, text])
+def _both(before: Mapping[str, Any], key: str, value: Any) -> Mapping[str, Any]:
+    """Return a change with one more key; if it sets that already, the second value counts."""
+    return {**{name: known for name, known in before.items() if name != key}, key: value}
+
+
+def _written(value: Any) -> str:
+    """Return a value as a config has it."""
+    if isinstance(value, dict):
+        return "{" + ", ".join(f"{key}: {entry}" for key, entry in value.items()) + "}"
+    return str(value).lower() if isinstance(value, bool) else str(value)
 
 
 def _held(miss: MissingChange) -> Fraction:
     return miss.held
 
 
-def _tried(setup: Setup, again: Again, before: str = "") -> tuple[list[FittingChange], list[MissingChange]]:
+def _tried(
+    setup: Setup, again: Again, before: Mapping[str, Any] = MappingProxyType({})
+) -> tuple[list[FittingChange], list[MissingChange]]:
     """Return the changes of one key with which a setup fits, and those with which it needs less memory, least first."""
     fitting: list[FittingChange] = []
     others: list[MissingChange] = []
-    for text, change in CHANGES:
+    for key, change in CHANGES:
         try:
             changed = change(setup)
-            found = None if changed is None else _found(_both(before, text(changed)), changed, again)
+            found = None if changed is None else _found(_both(before, key, attrgetter(key)(changed)), changed, again)
         except PipeschedError:
             continue
         if isinstance(found, FittingChange):
@@ -95,16 +113,16 @@ def _tried(setup: Setup, again: Again, before: str = "") -> tuple[list[FittingCh
     return fitting, others
 
 
-def _found(text: str, setup: Setup, again: Again) -> FittingChange | MissingChange:
+def _found(values: Mapping[str, Any], setup: Setup, again: Again) -> FittingChange | MissingChange:
     """Return whether a setup fits; it is not cut into stages where even weights and states alone are too much."""
     items = Items(setup)
     states = items.stage(0, len(items)).states / setup.parallel.pipeline
     if states > budget_of(setup) * GB:
-        return MissingChange(text, setup, states)
+        return MissingChange(values, setup, states)
     found = again(setup)
     if found.fits:
-        return FittingChange(text, found)
-    return MissingChange(text, setup, max(device.total for device in found.devices))
+        return FittingChange(values, found)
+    return MissingChange(values, setup, max(device.total for device in found.devices))
 
 
 def _is_full(setup: Setup) -> bool:
@@ -112,7 +130,7 @@ def _is_full(setup: Setup) -> bool:
     return setup.training.recompute == FULL and setup.training.full_layers is None
 
 
-def _fewest_layers(setup: Setup, before: str, again: Again) -> FittingChange | None:
+def _fewest_layers(setup: Setup, before: Mapping[str, Any], again: Again) -> FittingChange | None:
     """Return the fewest layers of each stage whose full recompute is enough, if that is fewer than all."""
     if setup.training.recompute != NONE:
         return None
@@ -125,7 +143,7 @@ def _fewest_layers(setup: Setup, before: str, again: Again) -> FittingChange | N
         except PipeschedError:
             return None
         if found.fits:
-            best, high = FittingChange(_both(before, f"training.recompute: {{full: {middle}}}"), found), middle - 1
+            best, high = FittingChange(_both(before, "training.recompute", {FULL: middle}), found), middle - 1
         else:
             low = middle + 1
     return best
@@ -176,27 +194,17 @@ def _sequence(setup: Setup) -> Setup | None:
     return replace(setup, parallel=replace(setup.parallel, sequence=True))
 
 
-def _value(section: str, key: str) -> Callable[[Setup], str]:
-    """Return a function that says what a key of a section is in a changed setup."""
-
-    def text(setup: Setup) -> str:
-        value = getattr(getattr(setup, section), key)
-        return f"{section}.{key}: {str(value).lower() if isinstance(value, bool) else value}"
-
-    return text
-
-
-CHANGES: tuple[tuple[Callable[[Setup], str], Callable[[Setup], Setup | None]], ...] = (
+CHANGES: tuple[tuple[str, Callable[[Setup], Setup | None]], ...] = (
     *(
-        (_value("parallel", key), _parallel(key, 0.5 if key == "chunks" else 2))
+        (f"parallel.{key}", _parallel(key, 0.5 if key == "chunks" else 2))
         for key in ("tensor", "pipeline", "chunks", "context", "expert", "gpus")
     ),
-    (_value("parallel", "sequence"), _sequence),
-    (_value("batch", "micro"), _half_micro),
-    (_value("training", "recompute"), _training(recompute=FULL, full_layers=None)),
-    (_value("training", "recompute"), _selective),
-    (_value("training", "distributed_optimizer"), _training(distributed_optimizer=True)),
-    (_value("training", "gradients"), _training(gradients="bf16")),
-    (_value("training", "fused_loss"), _training(fused_loss=True)),
-    (_value("training", "flash_attention"), _training(flash_attention=True)),
+    ("parallel.sequence", _sequence),
+    ("batch.micro", _half_micro),
+    ("training.recompute", _training(recompute=FULL, full_layers=None)),
+    ("training.recompute", _selective),
+    ("training.distributed_optimizer", _training(distributed_optimizer=True)),
+    ("training.gradients", _training(gradients="bf16")),
+    ("training.fused_loss", _training(fused_loss=True)),
+    ("training.flash_attention", _training(flash_attention=True)),
 )

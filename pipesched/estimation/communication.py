@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from fractions import Fraction
 
-from pipesched.estimation.links import exchange, message, ring
+from pipesched.estimation.collectives import exchange, message, ring
 from pipesched.estimation.model import Experts
 from pipesched.estimation.setup import Setup
-from pipesched.estimation.terms import Term
+from pipesched.estimation.states import state_bytes
+from pipesched.estimation.terms import MESSAGES, PER_MS, Term, Terms
+from pipesched.pipeline.placement import Placement
 
 FORWARD = "forward"
-MESSAGES = "messages between stages"
 HALF = 2  # bytes of a 16-bit number
 
 
@@ -41,7 +43,7 @@ def context_terms(setup: Setup, operation: str, core: float) -> Iterable[Term]:
     sent = (c - 1) * 2 * HALF * setup.tokens * width / setup.parallel.tensor * (1 if operation == FORWARD else 2)
     whole = ring(setup, "ring of keys and values", sent, c, apart=setup.parallel.tensor)
     longer = max(float(whole.value) - core, 0.0)
-    yield Term(whole.name, longer, f"{whole.formula} - {core:.3f} ms of attention, at least 0")
+    yield whole._replace(value=longer, formula=f"{whole.formula} - {core:.3f} ms of attention, at least 0")
 
 
 def expert_terms(setup: Setup) -> Iterable[Term]:
@@ -86,10 +88,51 @@ def message_terms(setup: Setup) -> Iterable[Term]:
     latency = setup.hardware.efficiency.latency
     if setup.parallel.pipeline > 1 and latency:
         text = f"{latency:g} ms x {stages} stages / {layers} layers"
-        yield Term(MESSAGES, latency * stages / layers, text)
+        yield Term(MESSAGES, latency * stages / layers, text, MESSAGES)
 
 
 def boundary_time(setup: Setup, *, across: bool) -> Term:
     """Return the time of a message between stages, on its way; `across` nodes or inside one."""
     sent = HALF * setup.tokens * setup.model.hidden / setup.parallel.spread
     return message(setup, "p2p", sent, across=across)
+
+
+def boundary_times(setup: Setup, placement: Placement) -> list[Fraction]:
+    """Return the milliseconds of each boundary between stages, whole microseconds.
+
+    The ranks of a device of the pipeline follow each other, and those of the next device follow them (Megatron-LM's
+    default order: tensor, context, data, pipeline).
+    """
+    times = {across: float(boundary_time(setup, across=across).value) for across in (False, True)}
+    return [
+        Fraction(round(times[is_across(setup, here, there)] * PER_MS), PER_MS)
+        for here, there in zip(placement.devices, placement.devices[1:], strict=False)
+    ]
+
+
+def is_across(setup: Setup, here: int, there: int) -> bool:
+    """Return whether any GPU of a device sends to another node, when it sends to its peer in another device."""
+    ranks, node = setup.parallel.gpus // setup.parallel.pipeline, setup.hardware.neighbours
+    return any((here * ranks + rank) // node != (there * ranks + rank) // node for rank in (0, ranks - 1))
+
+
+def data_terms(setup: Setup, dense: Fraction, experts: Fraction) -> Terms:
+    """Return the exposed part of data-parallel communication: of `dense` parameters of a rank, and of its `experts`.
+
+    Gradients are reduced and scattered, and parameters gathered; without the distributed optimizer, gradients are
+    gathered again. In milliseconds.
+    """
+    parallel = setup.parallel
+    expert_ranks = parallel.expert * parallel.expert_tensor
+    gradient = state_bytes(setup.training).gradient
+    each = gradient + (HALF if setup.training.distributed_optimizer else gradient)
+    terms = []
+    for name, count, ranks, apart in (
+        ("gradients and parameters", dense, parallel.data * parallel.context, parallel.tensor),
+        ("gradients and parameters of experts", experts, parallel.expert_data, expert_ranks),
+    ):
+        if ranks > 1 and count:
+            sent = float(count) * each * (ranks - 1) / ranks
+            exposed = setup.hardware.efficiency.data_exposed
+            terms.append(ring(setup, name, sent, ranks, apart=apart, exposed=exposed))
+    return tuple(terms)

@@ -10,14 +10,15 @@ from math import ceil, floor, inf, nextafter
 from typing import Any
 
 from pipesched.errors import ConfigError, NotApplicable, PipeschedError
-from pipesched.estimation.boundaries import boundary_times
+from pipesched.estimation.communication import boundary_times
 from pipesched.estimation.cutting.cut import ChunkCost, CutProblem, cut
 from pipesched.estimation.in_flight import most_in_flight
-from pipesched.estimation.items import GB, PER_MS, Items, Stage
-from pipesched.estimation.layouts import ends_of_layout
+from pipesched.estimation.items import GB, Items, Stage
+from pipesched.estimation.layout_reader import ends_of_layout
 from pipesched.estimation.memory import CONTEXT, FRAGMENTATION
 from pipesched.estimation.setup import NONE, Setup
 from pipesched.estimation.shapes import items_of
+from pipesched.estimation.terms import PER_MS
 from pipesched.pipeline.arguments import make_problem, read_placement
 from pipesched.pipeline.given_numbers import is_several
 from pipesched.pipeline.placement import Placement, named_placement

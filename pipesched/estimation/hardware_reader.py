@@ -1,16 +1,22 @@
-"""Reading a GPU: the name of a preset, or a mapping of its numbers, which a preset may fill."""
+"""Reading a GPU: the name of a preset, or a mapping of its numbers, which a preset may fill; and shares of these.
+
+Shares are written in a preset, in a config, or in a profile of one's own, by the keys of `Efficiency`: gemm_forward,
+gemm_input, gemm_weight, core, unfused, memory, network, kernel, latency, tensor_exposed, data_exposed. `gemm` is short
+for the first three: a number for all of them, or a mapping of forward, backward_input and backward_weight. What is left
+out stays as it was.
+"""
 
 from __future__ import annotations
 
-from dataclasses import fields
+from collections.abc import Iterator
+from dataclasses import asdict, fields, replace
 from decimal import Decimal
 from typing import Any
 
 from pipesched.checks import require_number
 from pipesched.errors import ConfigError
-from pipesched.estimation.efficiency import TYPICAL, read_efficiency
-from pipesched.estimation.hardware import GpuModel
-from pipesched.estimation.presets import HARDWARE, preset
+from pipesched.estimation.hardware import Efficiency, GpuModel
+from pipesched.estimation.presets import HARDWARE, preset, presets
 from pipesched.pipeline.quantities import plain
 from pipesched.pipeline.units_of_measure import MEMORY, Unit, has_unit, read_number
 from pipesched.text.sections import Entries
@@ -26,6 +32,12 @@ USUAL = {"pcie": 32, "nic": 25}  # PCIe 4 x16, and a network of 200 Gbit/s a GPU
 OTHERS = ("name", "efficiency", "fitted_on")  # fields that are no numbers of a data sheet
 NUMBERS = tuple(field.name for field in fields(GpuModel) if field.name not in OTHERS)
 KEYS = ("preset", *NUMBERS)
+GEMM = {"forward": "gemm_forward", "backward_input": "gemm_input", "backward_weight": "gemm_weight"}
+SHARES = ("gemm", *(field.name for field in fields(Efficiency)))
+TYPICAL = Efficiency(  # of a GPU of which nothing is known
+    gemm_forward=0.6, gemm_input=0.6, gemm_weight=0.65, core=0.35, unfused=0.3, memory=0.7, network=0.7,
+    kernel=8, latency=0.1, tensor_exposed=0.4, data_exposed=0.3,
+)  # fmt: skip
 MAPPING = f"; or a mapping of {', '.join(NUMBERS)} (`preset` fills what it leaves out)"
 
 
@@ -47,6 +59,12 @@ def read_hardware(value: Value) -> GpuModel:
 def preset_hardware(name: str) -> GpuModel:
     """Return the GPU of that name. Raises ConfigError for an unknown one."""
     return _preset(name, "hardware", MAPPING)
+
+
+def hardware_rows() -> Iterator[dict[str, Any]]:
+    """Yield an object for each GPU: its numbers, the shares of them that training reaches, and the sources."""
+    for found in presets(HARDWARE):
+        yield {**asdict(preset_hardware(found.name)), "source": found.sources}
 
 
 def _preset(name: object, key: str, rest: str = "") -> GpuModel:
@@ -74,3 +92,37 @@ def _number(entries: Entries, key: str) -> Any:
     if key == "memory" and has_unit(value):
         return plain(read_number(value, Unit(MEMORY, "GB"), entries.key(key)))
     return value if key in COUNTS else require_number(value, entries.key(key))
+
+
+def read_efficiency(value: Value, prefix: str, below: Efficiency = TYPICAL) -> Efficiency:
+    """Return shares as they are written at the dotted key `prefix`, those left out from `below`. Raises ConfigError."""
+    entries = Entries(value, prefix, SHARES)
+    numbers = _gemm(entries) | {key: _share(entries, key) for key in SHARES if key != "gemm" and key in entries}
+    try:
+        return replace(below, **numbers)
+    except ConfigError as error:
+        raise ConfigError(error.message, _written(entries, str(error.key))) from None
+
+
+def _gemm(entries: Entries) -> dict[str, float]:
+    """Return the shares of matrix products that `gemm` gives."""
+    if "gemm" not in entries:
+        return {}
+    value = entries.values["gemm"]
+    if not isinstance(value.data, dict):
+        return dict.fromkeys(GEMM.values(), _share(entries, "gemm"))
+    parts = Entries(value, entries.key("gemm"), tuple(GEMM))
+    return {GEMM[part]: _share(parts, part) for part in parts.values}
+
+
+def _share(entries: Entries, key: str) -> float:
+    return require_number(entries.number(key), entries.key(key))
+
+
+def _written(entries: Entries, field: str) -> str:
+    """Return the dotted key by which a field was written."""
+    parts: dict[str, Any] = {name: part for part, name in GEMM.items()}
+    if field in entries or field not in parts:
+        return entries.key(field)
+    is_mapping = isinstance(entries.values["gemm"].data, dict)
+    return entries.key(f"gemm.{parts[field]}") if is_mapping else entries.key("gemm")

@@ -6,17 +6,19 @@ stand beside them and come first: mlp, norm, bias, positions, tie_word_embedding
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
-from pipesched.checks import look_up, require_mapping
+from pipesched.checks import look_up, require_flag, require_mapping, require_name, require_number, require_whole, shown
 from pipesched.errors import ConfigError
-from pipesched.estimation.divisors import nearest_divisors
-from pipesched.estimation.experts import read_experts
-from pipesched.estimation.model import BIASES, MLPS, NORMS, POSITIONS, Latent, ModelShape
-from pipesched.estimation.model_keys import MOST_LAYERS, ModelKeys
+from pipesched.estimation.model import BIASES, MLPS, NORMS, POSITIONS, Experts, Latent, ModelShape
+from pipesched.estimation.shapes import nearest_divisors
 
 OURS = ("mlp", "norm", "bias", "positions", "tie_word_embeddings", "dropout")
+EXPERTS = ("num_local_experts", "num_experts", "n_routed_experts")  # how many there are
+STEPS = ("decoder_sparse_step", "moe_layer_freq")
+MOST = 10_000_000  # of a width, or the size of a vocabulary
+MOST_LAYERS = 10_000
 
 
 class ModelType(NamedTuple):
@@ -78,7 +80,7 @@ def read_model(config: Mapping[str, Any], name: str = "") -> ModelShape:
         tied=keys.flag("tie_word_embeddings", nature.tied),
         qk_norm=nature.qk_norm,
         dropout=keys.share("dropout") > 0,
-        experts=read_experts(keys, ffn, layers),
+        experts=_experts(keys, ffn, layers),
         latent=latent,
         mtp=keys.whole("num_nextn_predict_layers", 0, least=0, most=MOST_LAYERS),
     )
@@ -154,3 +156,81 @@ def _latent(keys: ModelKeys) -> Latent | None:
         rope=keys.whole("qk_rope_head_dim"),
         value=keys.whole("v_head_dim"),
     )
+
+
+def _experts(keys: ModelKeys, ffn: int, layers: int) -> Experts | None:
+    """Return the mixture of experts where there are its keys. Raises ConfigError about the key at fault."""
+    given = next((name for name in EXPERTS if keys.has(name)), None)
+    if given is None or keys.whole(given, least=0) == 0:
+        return None
+    count, width = keys.whole(given), keys.whole("moe_intermediate_size", ffn)
+    shared = keys.whole("n_shared_experts", 0, least=0) * width
+    return Experts(
+        count=count,
+        active=keys.whole("num_experts_per_tok", most=count),
+        width=width,
+        shared=keys.whole("shared_expert_intermediate_size", shared, least=0),
+        dense_layers=_dense_layers(keys, layers),
+    )
+
+
+def _dense_layers(keys: ModelKeys, layers: int) -> int:
+    """Return how many of the first layers have no experts. Raises ConfigError where others have none."""
+    for step in STEPS:
+        if keys.has(step) and keys.plain(step) != 1:
+            value = shown(keys.plain(step))
+            raise keys.error(step, f"must be 1: only the first layers may have no experts, not {value}")
+    first = keys.whole("first_k_dense_replace", 0, least=0, most=min(layers, MOST_LAYERS))
+    if not keys.has("mlp_only_layers") or keys.plain("mlp_only_layers") == []:
+        return first
+    listed = keys.plain("mlp_only_layers")
+    if not isinstance(listed, list) or listed != list(range(len(listed))) or len(listed) > layers:
+        raise keys.error("mlp_only_layers", f"must be the first layers, [0, 1, ..] or [], not {shown(listed)}")
+    return max(first, len(listed))
+
+
+class ModelKeys:
+    """The keys of a config.json. `renamed` says what a model type calls them. A key that is null is not there."""
+
+    def __init__(self, content: Mapping[str, Any], renamed: Mapping[str, str]) -> None:
+        self._content, self._renamed = content, renamed
+
+    def name(self, key: str) -> str:
+        """Return what the config calls a key."""
+        other = self._renamed.get(key, key)
+        return key if key in self._content else other
+
+    def plain(self, key: str) -> Any:
+        """Return the value of a key, None where it is not there."""
+        return self._content.get(self.name(key))
+
+    def has(self, key: str) -> bool:
+        """Return whether a key is given."""
+        return self.plain(key) is not None
+
+    def error(self, key: str, message: str) -> ConfigError:
+        """Return an error about a key."""
+        return ConfigError(message, f"model.{self.name(key)}")
+
+    def whole(self, key: str, default: int | None = None, least: int = 1, most: int = MOST) -> int:
+        """Return a whole number; without a default the key must be there. Raises ConfigError."""
+        value = self.plain(key)
+        value = default if value is None else value
+        if value is None:
+            raise self.error(key, "is missing")
+        return require_whole(value, f"model.{self.name(key)}", least, most)
+
+    def flag(self, key: str, default: bool) -> bool:
+        """Return true or false."""
+        value = self.plain(key)
+        return default if value is None else require_flag(value, f"model.{self.name(key)}")
+
+    def share(self, key: str) -> float:
+        """Return a number from 0 to 1, by default 0."""
+        value = self.plain(key)
+        return 0.0 if value is None else require_number(value, f"model.{self.name(key)}", 0, 1)
+
+    def word(self, key: str, names: Sequence[str], default: str) -> str:
+        """Return one of `names`."""
+        value = self.plain(key)
+        return default if value is None else require_name(names, value, key, f"model.{key}")

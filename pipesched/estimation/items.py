@@ -12,11 +12,10 @@ from math import lcm
 from pipesched.estimation.memory import ItemMemory, embedding_memory, head_memory, layer_memory, logits, mtp_memory
 from pipesched.estimation.setup import Setup
 from pipesched.estimation.states import EXPERTS
-from pipesched.estimation.terms import Term, Terms, total
+from pipesched.estimation.terms import PER_MS, Term, Terms, total
 from pipesched.estimation.times import OPERATIONS, ItemTimes, embedding_times, head_times, layer_times, mtp_times
 
 EMBEDDING, LAYER, MTP, HEAD = KINDS = ("embedding", "layer", "mtp", "head")
-PER_MS = 1000  # times are whole microseconds
 GB = 10**9
 STATES = ("weights", "gradients", "optimizer")
 
@@ -45,7 +44,7 @@ class Item:
     @property
     def experts(self) -> Fraction:
         """The parameters of a rank that belong to experts."""
-        return Fraction(total(term for term in self.memory.parameters if term.name == EXPERTS))
+        return Fraction(total(term for term in self.memory.parameters if term.kind == EXPERTS))
 
     @property
     def states(self) -> Fraction:
@@ -127,11 +126,10 @@ class Stage:
             value: float | Fraction = item.time(what) / PER_MS if is_time else item.size(what)
             found[item.kind, value] = found.get((item.kind, value), 0) + 1
         unit = " ms" if is_time else ""
-        terms = [
-            Term(kind if count == 1 else f"{count} x {kind}", count * value, f"{count} x {float(value):.6g}{unit}")
-            for (kind, value), count in found.items()
-            if value
-        ]
+        terms = []
+        for (kind, value), count in found.items():
+            name, text = f"{count} x {kind}" if count > 1 else kind, f"{count} x {float(value):.6g}{unit}"
+            terms += [Term(name, count * value, text, kind, count)] if value else []
         return (*terms, *self._again_terms(what))
 
     def _again_terms(self, what: str) -> Iterator[Term]:

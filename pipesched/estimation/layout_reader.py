@@ -1,17 +1,19 @@
-"""Reader of Megatron-LM's texts for `--pipeline-model-parallel-layout` (its pipeline_parallel_layer_layout.py).
+"""Layouts as users give them: the layers of each stage, or Megatron-LM's text (its pipeline_parallel_layer_layout.py).
 
-More than Megatron's own it allows spaces, and groups inside groups. As there, commas mean nothing. Stages without any
-item are refused, which Megatron allows.
+More than Megatron's own reader it allows spaces, and groups inside groups. As there, commas mean nothing. Stages
+without any item are refused, which Megatron allows.
 """
 
 from __future__ import annotations
 
 import re
+from itertools import accumulate
 from typing import NamedTuple
 
 from pipesched.checks import require_text, shown
-from pipesched.errors import ConfigError
+from pipesched.errors import ConfigError, NotApplicable
 from pipesched.estimation.layout_text import StageItems
+from pipesched.estimation.setup import Setup
 
 KEY = "layout"
 LETTERS = {"E": "embedding", "t": "layer", "m": "MTP layer", "L": "head with the loss"}
@@ -132,3 +134,47 @@ class _LayoutReader:
 
     def _error(self, what: str, token: Token) -> ConfigError:
         return ConfigError(f"{what} (at letter {token.place} of {shown(self.text)})", KEY)
+
+
+def ends_of_layout(setup: Setup, layout: tuple[int, ...] | str, stages: int) -> tuple[int, ...]:
+    """Return the item behind the last of each stage of a given layout.
+
+    A list counts layers; the embedding goes to the first stage, MTP layers and the head to the last. Raises ConfigError
+    about `training.layout`, and NotApplicable where it is for another number of stages than an algorithm runs.
+    """
+    found = read_layout(setup, layout)
+    if len(found) != setup.parallel.stages:
+        raise ConfigError(
+            f"is for {len(found)} stages; pipeline x chunks = {setup.parallel.pipeline} x {setup.parallel.chunks} are"
+            f" {setup.parallel.stages}",
+            "training.layout",
+        )
+    if stages != len(found):
+        raise NotApplicable(f"`training.layout` is for {len(found)} stages, not {stages}", "stages")
+    return tuple(accumulate(one.items for one in found))
+
+
+def read_layout(setup: Setup, layout: tuple[int, ...] | str) -> tuple[StageItems, ...]:
+    """Return the stages of a given layout. Raises ConfigError where they do not hold the model once, in order."""
+    model = setup.model
+    if isinstance(layout, str):
+        try:
+            found = read_megatron_text(layout)
+        except ConfigError as error:
+            raise ConfigError(error.message, "training.layout") from None
+    else:
+        last = len(layout) - 1
+        found = tuple(
+            StageItems(stage == 0, count, model.mtp if stage == last else 0, stage == last)
+            for stage, count in enumerate(layout)
+        )
+    for what, count, there in (
+        ("layers", sum(one.layers for one in found), model.layers),
+        ("MTP layers", sum(one.mtp for one in found), model.mtp),
+    ):
+        if count != there:
+            raise ConfigError(f"has {count} {what}; the model has {there}", "training.layout")
+    empty = next((number for number, one in enumerate(found) if not one.items), None)
+    if empty is not None:
+        raise ConfigError(f"leaves stage {empty} empty: it needs at least a layer", "training.layout")
+    return found

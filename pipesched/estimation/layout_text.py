@@ -6,9 +6,9 @@ In Megatron's text E is the embedding, t a decoder layer, m a layer of multi-tok
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from itertools import groupby
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from pipesched.errors import NotApplicable
 
@@ -67,3 +67,29 @@ def torchtitan_modules(stages: Sequence[StageItems], head: str = "output") -> li
         layer += stage.layers
         modules.append([*["tok_embeddings"] * stage.embedding, *layers, *["norm", head] * stage.head])
     return modules
+
+
+def layout_lines(stages: Sequence[StageItems], devices: int) -> Iterator[str]:
+    """Yield what to give to Megatron-LM and to torchtitan for stages on so many devices."""
+    yield "# Megatron-LM"
+    yield f"--pipeline-model-parallel-size {devices} --pipeline-model-parallel-layout '{megatron_text(stages)}'"
+    yield ""
+    yield "# torchtitan: module_fqns_per_model_part"
+    try:
+        modules = torchtitan_modules(stages)
+    except NotApplicable as error:
+        yield f"# {error.message}"
+        return
+    yield "["
+    for names in modules:
+        yield f"    {names},".replace("'", '"')
+    yield "]"
+
+
+def layout_document(stages: Sequence[StageItems]) -> dict[str, Any]:
+    """Return format "pipesched.layout" (version 1): the texts, null where a framework cannot have these stages."""
+    try:
+        modules: Any = torchtitan_modules(stages)
+    except NotApplicable:
+        modules = None
+    return {"format": "pipesched.layout", "version": 1, "megatron": megatron_text(stages), "torchtitan": modules}

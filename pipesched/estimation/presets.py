@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from dataclasses import asdict
 from functools import cache
 from importlib.resources import files
 from typing import Any, NamedTuple
@@ -11,10 +12,13 @@ from pipesched.checks import require_name, shown
 from pipesched.errors import ConfigError
 from pipesched.estimation.huggingface import read_model
 from pipesched.estimation.model import ModelShape
+from pipesched.estimation.parameters import parameters
 from pipesched.text.yaml_reader import Value, parse_yaml
 
 MODELS, HARDWARE = KINDS = ("models", "hardware")
 SUFFIX = ".yaml"
+SHAPES = ("layers", "hidden", "heads", "kv_heads", "head", "ffn", "vocabulary")
+NATURE = ("mlp", "norm", "bias", "positions", "tied", "qk_norm")
 
 
 class Preset(NamedTuple):
@@ -61,6 +65,29 @@ def _read(kind: str, name: str) -> Preset:
     return Preset(name, parse_yaml(text, f"{name}{SUFFIX}"), " ".join(comments))
 
 
+def presets(kind: str) -> Iterator[Preset]:
+    """Yield all models, or all hardware, in alphabetical order."""
+    for name in preset_names(kind):
+        yield preset(kind, name, kind)
+
+
 def preset_model(name: str) -> ModelShape:
     """Return the model of that name. Raises ConfigError for an unknown one."""
     return read_model(preset(MODELS, name, "model").keys, name)
+
+
+def model_rows() -> Iterator[dict[str, Any]]:
+    """Yield an object for each model: its shapes, its parameters, and the source of both."""
+    for found in presets(MODELS):
+        model = preset_model(found.name)
+        counted = parameters(model)
+        yield {
+            "name": model.name,
+            "parameters": counted.total,
+            "active_parameters": counted.active,
+            **{key: getattr(model, key) for key in (*SHAPES, *NATURE)},
+            "experts": None if model.experts is None else asdict(model.experts),
+            "latent": None if model.latent is None else asdict(model.latent),
+            "mtp": model.mtp,
+            "source": found.sources,
+        }

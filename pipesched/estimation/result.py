@@ -9,15 +9,16 @@ from functools import cached_property
 from typing import Any, NamedTuple
 
 from pipesched.display import Displayable
+from pipesched.estimation.communication import data_terms
 from pipesched.estimation.derived import SetupCutter, memory_with
 from pipesched.estimation.flops import LayerFlops, layer_flops, training_flops
 from pipesched.estimation.items import GB, HEAD, LAYER, MTP, STATES, Items, Stage
 from pipesched.estimation.layout_text import StageItems, megatron_text
 from pipesched.estimation.memory import fixed
-from pipesched.estimation.once_a_step import data_terms, optimizer_terms
 from pipesched.estimation.parameters import ParameterCounts, parameters
 from pipesched.estimation.setup import FULL, SELECTIVE, Setup
 from pipesched.estimation.terms import Terms, total
+from pipesched.estimation.times import optimizer_terms
 from pipesched.pipeline.problem import Problem
 from pipesched.pipeline.quantities import to_fraction
 from pipesched.results.outcome import Outcome

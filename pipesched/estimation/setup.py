@@ -6,10 +6,16 @@ from dataclasses import dataclass
 
 from pipesched.checks import require_flag, require_name, require_sequence, require_whole, shown
 from pipesched.errors import ConfigError
-from pipesched.estimation.divisors import nearest_divisors, nearest_multiples
 from pipesched.estimation.hardware import GpuModel
 from pipesched.estimation.model import ModelShape
-from pipesched.estimation.shapes import items_of, require_experts, require_stages, require_tensor
+from pipesched.estimation.shapes import (
+    items_of,
+    nearest_divisors,
+    nearest_multiples,
+    require_experts,
+    require_stages,
+    require_tensor,
+)
 
 BF16, FP16, FP32 = PRECISIONS = ("bf16", "fp16", "fp32")
 NONE, SELECTIVE, FULL = RECOMPUTES = ("none", "selective", "full")

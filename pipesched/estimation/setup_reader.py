@@ -7,9 +7,8 @@ from typing import Any, NamedTuple
 
 from pipesched.checks import require_whole, shown
 from pipesched.errors import ConfigError
-from pipesched.estimation.efficiency import read_efficiency
 from pipesched.estimation.hardware import GpuModel
-from pipesched.estimation.hardware_reader import read_hardware
+from pipesched.estimation.hardware_reader import read_efficiency, read_hardware
 from pipesched.estimation.model import ModelShape
 from pipesched.estimation.model_reader import read_model_section
 from pipesched.estimation.setup import (

@@ -1,9 +1,10 @@
-"""Which ways of parallelism suit the shapes of a model: its heads, its experts, its layers."""
+"""Which ways of parallelism suit the shapes of a model: its heads, its experts, its layers; what divides a number."""
 
 from __future__ import annotations
 
+from math import isqrt
+
 from pipesched.errors import ConfigError
-from pipesched.estimation.divisors import nearest_divisors
 from pipesched.estimation.model import ModelShape
 
 
@@ -49,3 +50,22 @@ def _require_divisor(key: str, number: int, of: int, what: str) -> None:
     if of % number:
         near = nearest_divisors(number, of)
         raise ConfigError(f"must divide the {what}: for instance {near}, not {number}", f"parallel.{key}")
+
+
+def divisors(number: int) -> tuple[int, ...]:
+    """Return the numbers that divide another, ascending."""
+    small = [size for size in range(1, isqrt(number) + 1) if number % size == 0]
+    return tuple(sorted({*small, *(number // size for size in small)}))
+
+
+def nearest_divisors(number: int, of: int) -> str:
+    """Return as text the divisors of a number that are nearest to another one, below and above it."""
+    below = [size for size in divisors(of) if size <= number][-1:]
+    above = [size for size in divisors(of) if size > number][:1]
+    return " or ".join(map(str, below + above))
+
+
+def nearest_multiples(number: int, of: int) -> str:
+    """Return as text the multiples that are nearest to a number, below and above it."""
+    low = number // of * of
+    return f"{low} or {low + of}" if low else f"{of}"

@@ -5,10 +5,8 @@ from __future__ import annotations
 from fractions import Fraction
 from typing import NamedTuple
 
-from pipesched.checks import look_up
-from pipesched.errors import ConfigError
 from pipesched.estimation.parameters import LayerParameters
-from pipesched.estimation.setup import BF16, FP16, FP32, Setup
+from pipesched.estimation.setup import BF16, FP16, FP32, Setup, TrainingSetup
 from pipesched.estimation.terms import Term, Terms
 
 EXPERTS = "experts"  # the name of the part that expert parallelism divides
@@ -44,20 +42,17 @@ class States(NamedTuple):
     optimizer: Terms
 
 
-def state_bytes(precision: str, gradients: str) -> StateBytes:
-    """Return the bytes of a parameter's states. Raises ConfigError for a precision that is not known."""
-    kinds = {kind: states for (kind, main), states in STATES.items() if main == gradients or kind != BF16}
-    if precision == "fp8":
-        raise ConfigError("fp8 is not estimated yet; known are bf16, fp16, fp32", "precision")
-    return look_up(kinds, precision, "precision", "precision")
+def state_bytes(training: TrainingSetup) -> StateBytes:
+    """Return the bytes of a parameter's states; main gradients may have a precision of their own beside bf16."""
+    return STATES[training.precision, training.gradients if training.precision == BF16 else training.precision]
 
 
 def states(setup: Setup, held: LayerParameters) -> States:
     """Return what a rank holds for some parameters, part by part: split, whole and of experts."""
-    each = state_bytes(setup.training.precision, setup.training.gradients)
+    each = state_bytes(setup.training)
     parts = tuple(part for part in _parts(setup, held) if part.all)
     return States(
-        parameters=tuple(Term(part.name, part.mine, part.text) for part in parts),
+        parameters=tuple(Term(part.name, part.mine, part.text, part.name) for part in parts),
         weights=_bytes(parts, each.weight),
         gradients=_bytes(parts, each.gradient),
         optimizer=_bytes(parts, each.optimizer, shared=setup.training.distributed_optimizer),

@@ -6,13 +6,23 @@ from collections.abc import Iterable
 from fractions import Fraction
 from typing import NamedTuple
 
+PER_MS = 1000  # times are whole microseconds
+PRODUCTS, ATTENTION, TRAFFIC = "matrix products", "attention", "memory traffic"
+COMMUNICATION, MESSAGES = "communication in layers", "messages between stages"
+LAUNCHES, RECOMPUTE = "kernels and launches", "recompute"
+
 
 class Term(NamedTuple):
-    """A part of a sum: what it is, its value, and the formula with its values that gave it."""
+    """A part of a sum: what it is, its value, and the formula with its values that gave it.
+
+    `kind` is what it counts as, `count` of how many alike things it is the sum.
+    """
 
     name: str
     value: float | Fraction
     formula: str
+    kind: str = ""
+    count: int = 1  # type: ignore[assignment]  # in place of tuple.count
 
 
 Terms = tuple[Term, ...]
@@ -23,6 +33,6 @@ def total(terms: Iterable[Term]) -> float | Fraction:
     return sum((term.value for term in terms), Fraction(0))
 
 
-def renamed(terms: Iterable[Term], before: str) -> Terms:
-    """Return the terms with a word before each of their names."""
-    return tuple(term._replace(name=f"{before} {term.name}") for term in terms)
+def recomputed(terms: Iterable[Term]) -> Terms:
+    """Return the terms of what is computed again."""
+    return tuple(term._replace(name=f"again: {term.name}", kind=RECOMPUTE) for term in terms)

@@ -6,19 +6,21 @@ Each time is the sum of matrix products, attention core, elementwise work, expos
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
+from fractions import Fraction
 from typing import NamedTuple
 
-from pipesched.estimation.communication import context_terms, expert_terms, message_terms, tensor_terms
+from pipesched.estimation.communication import FORWARD, context_terms, expert_terms, message_terms, tensor_terms
 from pipesched.estimation.hardware import Efficiency
 from pipesched.estimation.products import Product, core_flops, head_product, layer_products
 from pipesched.estimation.setup import FULL, SELECTIVE, Setup
-from pipesched.estimation.terms import Term, Terms, renamed, total
+from pipesched.estimation.terms import ATTENTION, LAUNCHES, PRODUCTS, TRAFFIC, Term, Terms, recomputed, total
 
-FORWARD, INPUT, WEIGHT = "forward", "backward_input", "backward_weight"
+INPUT, WEIGHT = "backward_input", "backward_weight"
 OPERATIONS = (FORWARD, INPUT, WEIGHT)
 KERNELS = {FORWARD: 8, INPUT: 12, WEIGHT: 4}
 DRAWN = 1.25  # fused attention with dropout draws a random number for each score
-LAUNCHES = {FORWARD: 230, INPUT: 300, WEIGHT: 100}  # of a layer of experts, by its host
+LAUNCHED = {FORWARD: 230, INPUT: 300, WEIGHT: 100}  # of a layer of experts, by its host
+ADAM_BYTES = 28  # read and written of a parameter: gradient, master weight, both moments, weight
 LAUNCH = 15.0  # microseconds of the host for each
 SHARE: dict[str, Callable[[Efficiency], float]] = {
     FORWARD: lambda efficiency: efficiency.gemm_forward,
@@ -63,9 +65,9 @@ def _again(setup: Setup, forward: Terms) -> Terms:
     """Return what recompute adds to an input gradient. Of `full_layers` of a stage, see the cut into stages."""
     recompute = setup.training.recompute
     if recompute == FULL and setup.training.full_layers is None:
-        return renamed(forward, "again:")
+        return recomputed(forward)
     if recompute == SELECTIVE and not setup.training.flash_attention:
-        return renamed((*_core(setup, FORWARD), _unfused_bytes(setup)), "again:")
+        return recomputed((*_core(setup, FORWARD), _unfused_bytes(setup)))
     return ()
 
 
@@ -80,6 +82,7 @@ def _products(setup: Setup, products: Iterable[Product], operation: str) -> Iter
             product.name,
             time,
             f"{each}{product.flops / 1e9:.6g} GFLOP / ({hardware.tflops:g} TFLOP/s x {best:.3g} x {size:.4g})",
+            PRODUCTS,
         )
 
 
@@ -93,6 +96,7 @@ def _core(setup: Setup, operation: str) -> Iterable[Term]:
         "attention core",
         flops / (hardware.tflops * share) * 1e-9,
         f"{flops / 1e9:.6g} GFLOP / ({hardware.tflops:g} TFLOP/s x {share:.3g})",
+        ATTENTION,
     )
 
 
@@ -114,28 +118,29 @@ def _elementwise(setup: Setup, *, experts: bool) -> Iterable[Term]:
 def _unfused_bytes(setup: Setup) -> Term:
     model = setup.model
     scores = model.heads * setup.batch.sequence / setup.parallel.tensor * (13 if model.dropout else 8)
-    return _moved(setup, "softmax of attention", setup.tokens * scores)
+    return _moved(setup, "softmax of attention", setup.tokens * scores, ATTENTION)
 
 
-def _moved(setup: Setup, name: str, moved: float) -> Term:
+def _moved(setup: Setup, name: str, moved: float, kind: str = TRAFFIC) -> Term:
     hardware, share = setup.hardware, setup.hardware.efficiency.memory
     return Term(
         name,
         moved / (hardware.bandwidth * share) * 1e-6,
         f"{moved / 1e6:.6g} MB / ({hardware.bandwidth:g} GB/s x {share:.3g})",
+        kind,
     )
 
 
 def _kernels(setup: Setup, operation: str) -> Term:
     count, each = KERNELS[operation], setup.hardware.efficiency.kernel
-    return Term("kernels", count * each * 1e-3, f"{count} x {each:g} us")
+    return Term("kernels", count * each * 1e-3, f"{count} x {each:g} us", LAUNCHES)
 
 
 def _launched(operation: str, terms: Terms) -> Terms:
     """Return the terms of a layer of experts and what they wait for the host, which launches kernel after kernel."""
-    floor, own = LAUNCHES[operation] * LAUNCH * 1e-3, float(total(terms))
-    text = f"{LAUNCHES[operation]} launches x {LAUNCH:g} us - {own:.3f} ms, at least 0"
-    waits = Term("waits for the host", floor - own, text)
+    floor, own = LAUNCHED[operation] * LAUNCH * 1e-3, float(total(terms))
+    text = f"{LAUNCHED[operation]} launches x {LAUNCH:g} us - {own:.3f} ms, at least 0"
+    waits = Term("waits for the host", floor - own, text, LAUNCHES)
     return (*terms, waits) if floor > own else terms
 
 
@@ -171,3 +176,21 @@ def mtp_times(setup: Setup) -> ItemTimes:
     more = {operation: (*_products(setup, joining, operation), *getattr(head, operation)) for operation in OPERATIONS}
     forward = (*layer.forward, *more[FORWARD])
     return ItemTimes(forward, (*layer.backward_input, *more[INPUT]), (*layer.backward_weight, *more[WEIGHT]), forward)
+
+
+def optimizer_terms(setup: Setup, dense: Fraction, experts: Fraction) -> Terms:
+    """Return the time of the optimizer over the parameters of a rank: memory traffic. In milliseconds."""
+    parallel, hardware = setup.parallel, setup.hardware
+    shared = setup.training.distributed_optimizer
+    terms = []
+    for name, count, ranks in (
+        ("Adam", dense, parallel.data * parallel.context),
+        ("Adam of experts", experts, parallel.expert_data),
+    ):
+        if count:
+            mine = float(count) / (ranks if shared else 1)
+            share = hardware.efficiency.memory
+            of = f"{ADAM_BYTES} bytes x {mine / 1e6:.6g} M parameters"
+            formula = f"{of} / ({hardware.bandwidth:g} GB/s x {share:.3g})"
+            terms.append(Term(name, ADAM_BYTES * mine / (hardware.bandwidth * share) * 1e-6, formula))
+    return tuple(terms)

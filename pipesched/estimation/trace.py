@@ -8,13 +8,12 @@ from typing import Any, NamedTuple
 
 from pipesched.checks import require_name
 from pipesched.errors import ConfigError
-from pipesched.estimation.boundaries import is_across
-from pipesched.estimation.communication import boundary_time
+from pipesched.estimation.communication import boundary_time, is_across
 from pipesched.estimation.in_flight import held_counts
 from pipesched.estimation.items import GB, KINDS, LAYER, MTP, STATES, Item, Stage
 from pipesched.estimation.memory import fixed, logits
 from pipesched.estimation.result import Estimate
-from pipesched.estimation.terms import Term, Terms, total
+from pipesched.estimation.terms import PER_MS, Term, Terms, total
 from pipesched.estimation.times import OPERATIONS
 
 TIMES, SIZES = (*OPERATIONS, "recompute"), (*STATES, "activation", "checkpoint", "parameters")
@@ -100,8 +99,7 @@ def _stage_parts(stage: Stage, what: str, scale: float) -> Iterator[TraceLine]:
     shown = set()
     for term in stage.terms(what):
         yield next(_parts((term,), scale))
-        kind = term.name.rpartition(" ")[2]
-        item = next((item for item in stage.held if item.kind == kind and _is_of(term, item, what)), None)
+        item = next((item for item in stage.held if item.kind == term.kind and _is_of(term, item, what)), None)
         if item is not None and id(item) not in shown:
             shown.add(id(item))
             yield from _parts(_terms(item, what), scale, 1)
@@ -109,9 +107,7 @@ def _stage_parts(stage: Stage, what: str, scale: float) -> Iterator[TraceLine]:
 
 def _is_of(term: Term, item: Item, what: str) -> bool:
     """Return whether a term of a stage counts this item."""
-    count = int(term.name.split(" ")[0]) if term.name[0].isdigit() else 1
-    each = Fraction(item.time(what), 1000) if what in TIMES else item.size(what)
-    return abs(float(term.value) - count * float(each)) <= 1e-9 * max(1.0, abs(float(term.value)))
+    return term.value == term.count * (item.time(what) / PER_MS if what in TIMES else item.size(what))
 
 
 def _of_boundary(estimate: Estimate, number: int) -> tuple[float, str, list[TraceLine]]:

@@ -6,18 +6,18 @@ A batch brings back how long it took, and the next ones are as large as fits BAT
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Generator, Iterable, Iterator, Sequence, Sized
-from concurrent.futures import FIRST_COMPLETED, CancelledError, Executor, Future, wait
+from collections.abc import Callable, Generator, Iterable, Sequence, Sized
+from concurrent.futures import CancelledError, Executor, Future, wait
 from dataclasses import dataclass
 from functools import partial
 from itertools import islice
 from pickle import dumps, loads
 from time import perf_counter
 from traceback import format_exc
-from typing import Any, Generic, TypeVar
+from typing import Generic, TypeVar
 
 from pipesched.core.clock import Clock, TimeIsUp, under
-from pipesched.errors import ConfigError, PipeschedError, WorkerDied
+from pipesched.errors import ConfigError, PipeschedError, WorkerDied, WorkerTraceback
 from pipesched.executors.here import InThisProcess
 from pipesched.executors.opening import workers_of
 from pipesched.version import __version__
@@ -26,7 +26,7 @@ Call = TypeVar("Call")
 Result = TypeVar("Result")
 BATCH_SECONDS = 0.1  # what a batch should take: a Dask task costs some 2 ms, one in a process of this machine 0.2 ms
 LARGEST = 10_000  # calls of a batch
-OFTEN = 0.2  # seconds between two looks at a clock that may be stopped
+OFTEN = 0.1  # seconds between two looks at a clock that may be stopped
 AHEAD = 2  # batches that each worker has: the one it runs, and the next
 FEWEST = 8  # batches under way, at least: a cluster that grows by need begins without workers
 PARTS = 8  # batches for each place, at least, into which what is left is cut
@@ -72,14 +72,7 @@ class BatchResult(Generic[Result]):
         if isinstance(self.error, PipeschedError):
             raise self.error
         if self.error is not None:
-            raise self.error from _InWorker(self.traceback)
-
-
-class _InWorker(Exception):
-    """The traceback of an exception in a worker."""
-
-    def __str__(self) -> str:
-        return f"\n\n{self.args[0]}"
+            raise self.error from WorkerTraceback(self.traceback)
 
 
 def map_batches(
@@ -120,7 +113,8 @@ def map_batches(
             yield from answers.results
             answers.raise_error()
     finally:
-        _cancel(flying)
+        for batch in flying:
+            batch.future.cancel()
 
 
 class PendingCall(Generic[Result]):
@@ -142,44 +136,14 @@ class PendingCall(Generic[Result]):
         answers.raise_error()
         return answers.results[0]
 
-    def cancel(self) -> None:
-        """Cancel the call, if no worker runs it yet."""
-        if self._sent is not None:
-            self._sent.future.cancel()
+    @property
+    def is_done(self) -> bool:
+        """Whether the call has ended, or will not begin."""
+        return self._sent is None or self._sent.future.done()
 
-
-def map_as_done(
-    executor: Executor | None,
-    function: Callable[[Call], Result],
-    take: Callable[[int], Sequence[Call]],
-    name: Callable[[Call], str] = str,
-) -> Iterator[tuple[Call, Result]]:
-    """Yield calls with their results, whichever come first; `take(most)` gives the next calls, at most so many.
-
-    It is asked whenever a worker is free, so it may look at the results so far: leave out what is of no use any more,
-    or add calls. What it does not give now it may give after the next result; none when nothing runs is the end.
-    Otherwise as `map_batches`.
-    """
-    if executor is None:
-        while part := take(1):
-            yield from ((call, function(call)) for call in part)
-        return
-    batches = _Batches(executor, function, name)
-    flying: dict[Future[BatchResult[Result]], _Flying[Call, Result]] = {}
-    try:
-        while True:
-            while len(flying) < batches.most and (part := take(batches.size)):
-                sent = batches.send([*part])
-                flying[sent.future] = sent
-            if not flying:
-                return
-            for future in wait(flying, return_when=FIRST_COMPLETED).done:
-                landed = flying.pop(future)
-                answers = batches.landed(landed)
-                yield from zip(landed.calls, answers.results, strict=False)
-                answers.raise_error()
-    finally:
-        _cancel(flying.values())
+    def cancel(self) -> bool:
+        """Cancel the call, if no worker runs it yet; return whether none does."""
+        return self.is_done or (self._sent is not None and self._sent.future.cancel())
 
 
 @dataclass(frozen=True)
@@ -188,11 +152,6 @@ class _Flying(Generic[Call, Result]):
 
     calls: Sequence[Call]
     future: Future[BatchResult[Result]]
-
-
-def _cancel(flying: Iterable[_Flying[Any, Any]]) -> None:
-    for sent in flying:
-        sent.future.cancel()
 
 
 class _Batches(Generic[Call, Result]):

@@ -12,7 +12,7 @@ from functools import cached_property
 from math import gcd
 
 from pipesched.checks import require_label, require_whole
-from pipesched.core.bounds import Job, critical_path, jackson_preemptive, longest_stretch, memory_area
+from pipesched.core.bounds import Job, critical_path, jackson_preemptive, longest_stretch
 from pipesched.core.integers import round_up
 from pipesched.core.paths import heads, longest_path, tails
 from pipesched.core.tasks import TaskGraph
@@ -132,24 +132,24 @@ def _stays_in_words(group: Sequence[DeviceStays]) -> str:
 
 def _bounds(single: _Single, *, within_budget: bool) -> Iterator[Bound]:
     """Yield every bound; those by stays begin where the others end."""
-    best = 0
-    for bound in _simple_bounds(single, within_budget=within_budget):
+    best, views = 0, list[DeviceStays]()
+    for bound in _simple_bounds(single):
         best = max(best, bound.ticks)
         yield bound
-    if within_budget:
-        yield from stay_bounds(single.windows(), single.problem, best, single.quantum)
+    for window in single.windows() if within_budget else ():
+        views.append(window)
+        bound = Bound(window.area_bound(), f"memory area of device {window.device}")
+        best = max(best, bound.ticks)
+        yield bound
+    yield from stay_bounds(views, single.problem, best, single.quantum)
 
 
-def _simple_bounds(single: _Single, *, within_budget: bool) -> Iterator[Bound]:
+def _simple_bounds(single: _Single) -> Iterator[Bound]:
     yield Bound(critical_path(single.path_graph), "critical path of one microbatch")
     for device, jobs in enumerate(single.jobs()):
         stretch = longest_stretch(jobs)
         yield Bound(sum(stretch), single.in_words(device, stretch))
         yield Bound(jackson_preemptive(jobs), f"Jackson's preemptive schedule of device {device}")
-    if within_budget:
-        for device, capacity in enumerate(single.problem.capacity_grains):
-            if capacity:
-                yield Bound(single.area_bound(device, capacity), f"memory area of device {device}")
 
 
 class _Single:
@@ -263,37 +263,3 @@ class _Single:
     @cached_property
     def _ends(self) -> tuple[list[int], list[int]]:
         return heads(self.path_graph), tails(self.path_graph)
-
-    def area_bound(self, device: int, capacity: int) -> int:
-        """Return core.bounds.memory_area on a device.
-
-        A microbatch resides from the start of F to the end of B, or of I; what is retained then stays for W's own time
-        at the least, and what the start of I takes for I's own. Recompute and offload shorten that, where allowed.
-        """
-        memory, graph, index = self._grains, self.path_graph, self.index
-        before, after = heads(graph), tails(graph)
-        area, head, tail = 0, [], []
-        for stage in self.placement.stages_on(device):
-            first, freeing = index.row("F", stage)[0], index.row(index.gradient, stage)[0]
-            residence = self._residence(stage, first, freeing)
-            if index.last != index.gradient and memory.retained[stage]:
-                freeing = index.row(index.last, stage)[0]
-                residence += memory.caught[stage] * graph.durations[index.row(index.gradient, stage)[0]]
-                residence += memory.retained[stage] * graph.durations[freeing]
-            area += residence * sum(count for copy, count in self._copies(stage) if copy == device)
-            if memory.activation[stage]:
-                head.append(before[first])
-                tail.append(after[freeing])
-        return memory_area(area, capacity, min(head, default=0), min(tail, default=0))
-
-    def _residence(self, stage: int, forward: int, backward: int) -> int:
-        """Return the least memory x time of one activation up to the end of its B or I, whatever is done with it."""
-        ticks, memory, durations = self.problem.ticks, self.problem.grains, self.path_graph.durations
-        whole, kept = memory.activation[stage], memory.checkpointed[stage]
-        long, short = longest_path(self.path_graph, forward, backward), durations[forward] + durations[backward]
-        areas = [whole * long]
-        if self.allowed.recompute:
-            areas.append(kept * long + (whole - kept) * min(long, short + ticks.recompute[stage]))
-        if self.allowed.offload and ticks.offload is not None and ticks.reload is not None:
-            areas.append(whole * (short + ticks.offload[stage] + ticks.reload[stage]))
-        return min(areas)

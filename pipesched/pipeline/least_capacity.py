@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from pipesched.errors import NoSchedule
+from pipesched.errors import NoSchedule, Remedy
 from pipesched.pipeline.kinds import KEEP_ONLY, Allowed
 from pipesched.pipeline.problem import Problem
 from pipesched.pipeline.quantities import in_units
@@ -60,9 +60,9 @@ def require_least_capacity(problem: Problem, allowed: Allowed = KEEP_ONLY) -> No
         static = problem.static_grains(device)
         least = in_units(floor + static, scale)
         budget = in_units(capacity + static, scale)
-        would_fit = [f"a budget of {least} {unit} on device {device}"]
+        would_fit = [Remedy(f"a budget of {least} {unit} on device {device}", "budget")]
         if _largest(problem, device) <= capacity and not problem.settled_placement.mirrored:
-            would_fit.append("fewer stages a device")
+            would_fit.append(Remedy("fewer stages a device", "stages"))
         would_fit += _actions_that_fit(problem, device, capacity)
         raise NoSchedule(
             f"device {device} needs a budget of at least {least} {unit} to run one microbatch,"
@@ -80,11 +80,11 @@ def _largest(problem: Problem, device: int) -> int:
     return max(needed[stage] for stage in problem.settled_placement.stages_on(device))
 
 
-def _actions_that_fit(problem: Problem, device: int, capacity: int) -> Iterator[str]:
+def _actions_that_fit(problem: Problem, device: int, capacity: int) -> Iterator[Remedy]:
     """Yield the parameters of `solve` with which the capacity of a device is enough."""
     actions = [("recompute", Allowed(recompute=True))]
     if problem.costs.offload is not None:
         actions.append(("offload", Allowed(offload=True)))
     for name, allowed in actions:
         if least_capacity(problem, device, allowed) <= capacity:
-            yield f"solve with `{name}`"
+            yield Remedy(f"solve with `{name}`", name)

@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
+from pipesched.core.bounds import memory_area
 from pipesched.pipeline.kinds import Allowed
 
 FEW = 4  # chunks of a device, each of which is looked at alone too
@@ -135,6 +136,20 @@ class DeviceStays(NamedTuple):
     def rest(self, heads: Sequence[int], tails: Sequence[int]) -> int:
         """Return what is left of no length: less the least head and the least tail."""
         return 0 if self.alone else -min(heads) - min(tails)
+
+    def area_bound(self) -> int:
+        """Return core.bounds.memory_area: the least that activations take of memory x time, whatever is done to them.
+
+        Activations leave with B or I; what is retained then stays for W's own time at the least, and what the start of
+        I takes, for I's own.
+        """
+        view, held, area = StayScope(True, True), [chunk for chunk in self.chunks if chunk.size], 0
+        for chunk in self.chunks:
+            costs = _area_of(view, chunk)
+            saved = [getattr(costs, action) for action, is_allowed in self.allowed._asdict().items() if is_allowed]
+            area += chunk.microbatches * min([costs.keep, *saved])
+        heads, tails = [chunk.head for chunk in held], [view.tail(chunk) for chunk in held]
+        return memory_area(area, self.capacity or 1, min(heads, default=0), min(tails, default=0))
 
     def rows(self) -> Iterator[StayInequality]:
         """Yield every row: areas, stays, lanes and work."""

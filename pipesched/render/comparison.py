@@ -69,11 +69,11 @@ class ComparisonTable:
             for name, cells in rows:
                 table.add_row(name, *(cells[column] for column in columns))
             yield table
-            meaning = "; ".join(text for column, text in MEANINGS.items() if column in columns)
+            meanings = [text for column, text in MEANINGS.items() if column in columns]
             if is_apart:
-                meaning = f"{meaning}; {second}: the best that PyTorch runs"
-            if meaning:
-                yield Text(meaning.removeprefix("; "), style="dim")
+                meanings.append(f"{second}: the best that PyTorch runs")
+            if meanings:
+                yield Text("; ".join(meanings), style="dim")
             if best is not None and best.metrics is not None and "utilization" in best.metrics:
                 said = sentence(best.metrics, self.comparison.time_unit).plain
                 yield Text("")

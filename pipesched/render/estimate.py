@@ -74,8 +74,8 @@ def stage_table(estimate: Estimate) -> Table:
     table.add_column("holds", no_wrap=True)
     for title in (*TITLES.values(), "p2p", "activation"):
         table.add_column(title, justify="right", no_wrap=True)
-    for name, cells in _merged(texts):
-        table.add_row(name, *cells)
+    for numbers, cells in _merged(texts):
+        table.add_row(_named(numbers), *cells)
     return table
 
 
@@ -107,18 +107,21 @@ def device_table(estimate: Estimate) -> Table:
     texts = [
         tuple(f"{float(getattr(device, key)) / GB:.1f}" for key in (*SIZES, "budget")) for device in estimate.devices
     ]
-    for name, cells in _merged(texts):
-        first = int(name.partition("-")[0])
-        style = "" if estimate.devices[first].fits else BAD
-        table.add_row(Text(name, style=style), *cells)
+    for numbers, cells in _merged(texts):
+        style = "" if estimate.devices[numbers[0]].fits else BAD
+        table.add_row(Text(_named(numbers), style=style), *cells)
     return table
 
 
-def _merged(rows: Sequence[tuple[str, ...]]) -> Iterator[tuple[str, tuple[str, ...]]]:
-    """Yield each row with its number, equal neighbours as one with the first and the last number."""
+def _merged(rows: Sequence[tuple[str, ...]]) -> Iterator[tuple[list[int], tuple[str, ...]]]:
+    """Yield each row with its number, equal neighbours as one with the numbers of all."""
     for cells, numbers in groupby(range(len(rows)), key=rows.__getitem__):
-        here = list(numbers)
-        yield (str(here[0]) if len(here) == 1 else f"{here[0]}-{here[-1]}"), cells
+        yield list(numbers), cells
+
+
+def _named(numbers: Sequence[int]) -> str:
+    """Return the number of a row, or the first and the last of several."""
+    return str(numbers[0]) if len(numbers) == 1 else f"{numbers[0]}-{numbers[-1]}"
 
 
 def step_table(estimate: Estimate) -> Table:

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING
 
 from rich.segment import Segment
 
-from pipesched.hls.graph import Operation
 from pipesched.pipeline.kinds import KINDS
 from pipesched.pipeline.quantities import in_units
 from pipesched.pipeline.schedule import Schedule
@@ -16,6 +16,9 @@ from pipesched.render.palette import DIM, HUES, OVER, PAIR_STYLE, fill, ink, mix
 from pipesched.render.rows import Row, Run
 from pipesched.render.strip import full_scale
 from pipesched.render.timescale import TimeScale, describe, number
+
+if TYPE_CHECKING:
+    from pipesched.hls.graph import Operation
 
 Item = list[Segment]
 

@@ -72,7 +72,7 @@ def _parts(tuning: Tuning, *, ascii_only: bool) -> Iterator[RenderableType]:
         yield ""
         yield PointsTable(tuning.rows)
         yield from _where_time_goes(tuning, ascii_only=ascii_only)
-        yield from _wishes(tuning)
+        yield from _over_memory(tuning)
         yield from _doubts(tuning)
     else:
         yield from _nearest(tuning)
@@ -82,30 +82,30 @@ def _parts(tuning: Tuning, *, ascii_only: bool) -> Iterator[RenderableType]:
 
 
 def _where_time_goes(tuning: Tuning, *, ascii_only: bool) -> Iterator[RenderableType]:
-    parts = [part for part in tuning.parts if part.share >= LEAST_SHOWN]
-    if parts:
+    shares = [one for one in tuning.parts if one.share >= LEAST_SHOWN]
+    if shares:
         yield ""
         yield Text("Where the GPU time of the best step goes:", style="dim")
-        yield Bars(parts, ascii_only=ascii_only)
+        yield Bars(shares, ascii_only=ascii_only)
 
 
-def _wishes(tuning: Tuning) -> Iterator[RenderableType]:
+def _over_memory(tuning: Tuning) -> Iterator[RenderableType]:
     """Yield what memory forbids, with how much faster it could be."""
     if not tuning.wishes or tuning.best is None:
         return
     yield ""
     yield Text("Memory forbids what may be faster:", style="dim")
-    for wish in _told_once(tuning.wishes):
-        gain = wish.most / tuning.best.rate - 1
-        most = f"at most {wish.most:,.1f} tokens/s/GPU ({gain:+.1%})"
-        yield _item(f"{named(wish.layout, wish.algorithm)}: {_too_much(wish.over)}; {most}")
+    for one in _told_once(tuning.wishes):
+        gain = one.most / tuning.best.rate - 1
+        most = f"at most {one.most:,.1f} tokens/s/GPU ({gain:+.1%})"
+        yield _item(f"{named(one.layout, one.algorithm)}: {_too_much(one.over)}; {most}")
 
 
-def _told_once(wishes: Sequence[OverMemory]) -> list[OverMemory]:
-    """Return the wishes without those that say of other chunks the same as one before."""
+def _told_once(points: Sequence[OverMemory]) -> list[OverMemory]:
+    """Return the points without those of which another, of other chunks, says the same before."""
     first: dict[object, OverMemory] = {}
-    for wish in wishes:
-        first.setdefault((wish.layout._replace(chunks=1), wish.algorithm, wish.over, wish.most), wish)
+    for one in points:
+        first.setdefault((one.layout._replace(chunks=1), one.algorithm, one.over, one.most), one)
     return [*first.values()]
 
 
@@ -173,22 +173,22 @@ def _percent(share: float) -> str:
 class Bars:
     """A row for each part of a whole: its name, its share, and where there is room a bar."""
 
-    def __init__(self, parts: Sequence[TimeShare], *, ascii_only: bool = False) -> None:
-        self.parts, self.ascii_only = parts, ascii_only
+    def __init__(self, shares: Sequence[TimeShare], *, ascii_only: bool = False) -> None:
+        self.shares, self.ascii_only = shares, ascii_only
 
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
         """Yield the table."""
         mark = "#" if self.ascii_only or options.ascii_only else "█"
-        shares = [f"{part.share:.1%}" for part in self.parts]
-        taken = GAP + max(len(part.name) for part in self.parts) + GAP + max(map(len, shares)) + GAP
+        texts = [f"{one.share:.1%}" for one in self.shares]
+        taken = GAP + max(len(one.name) for one in self.shares) + GAP + max(map(len, texts)) + GAP
         room = min(options.max_width - taken, LONGEST_BAR)
-        most = max(part.share for part in self.parts)
+        most = max(one.share for one in self.shares)
         table = grid()
         table.show_header = False
         table.add_column(overflow="fold")
         table.add_column(justify="right", no_wrap=True)
         table.add_column(no_wrap=True)
-        for part, share in zip(self.parts, shares, strict=True):
-            bar = mark * max(round(part.share / most * room), 1) if room >= LONGEST_BAR // 5 else ""
-            table.add_row(f"  {part.name}", share, bar)
+        for one, text in zip(self.shares, texts, strict=True):
+            bar = mark * max(round(one.share / most * room), 1) if room >= LONGEST_BAR // 5 else ""
+            table.add_row(f"  {one.name}", text, bar)
         yield table

@@ -140,11 +140,11 @@ FAMILY = Family(
     name="block",
     plan=custom_block,
     placement=ANY,
-    stages=ANY,
     needs="a block of your own in the config; any placement but bidirectional",
     bubble="by simulation",
     memory="what the block holds by residence, or peak",
     paper="Pipeline Parallelism with Controllable Memory (Qi et al. 2024, arXiv 2405.15362)",
     options=("period", "forward", "backward", "backward_input", "backward_weight", "peak", "squeeze"),
     required=("period", "forward"),
+    splits_backward=None,
 )

@@ -41,11 +41,11 @@ FAMILY = Family(
     name="list",
     plan=list_scheduler,
     placement=ANY,
-    stages=ANY,
     needs="any placement; obeys the budget",
     bubble="by simulation",
     memory="at most the budget",
     paper="Graham 1969; as in high-level synthesis",
     options=("priority", "tie", "seed"),
     obeys_budget=True,
+    splits_backward=None,
 )

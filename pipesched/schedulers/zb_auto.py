@@ -67,7 +67,6 @@ FAMILY = Family(
     name="zb-auto",
     plan=zb_auto,
     placement="linear",
-    stages="P",
     needs="any M; splits the backward; obeys the budget",
     bubble="by simulation; at 2P nearly none in span",
     memory="at most the budget; 2P without one",
@@ -76,4 +75,5 @@ FAMILY = Family(
     options=("objective",),
     obeys_budget=True,
     splits_backward=True,
+    is_slow=True,
 )

@@ -26,10 +26,12 @@ from pipesched.solver.policy import DEFAULT, SolvePolicy
 
 
 class Candidate(NamedTuple):
-    """A schedule that competes in a solve, and what found it."""
+    """A schedule, and what found it: in words, the family whose plan it is, if any, and the search that made it."""
 
     source: str
     schedule: Schedule
+    family: str | None = None
+    search: str = ""
 
 
 class Origin(NamedTuple):

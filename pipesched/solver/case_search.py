@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from concurrent.futures import Executor
+from contextlib import closing
 from functools import partial
 
 from pipesched.core.clock import Clock, TimeIsUp, under
+from pipesched.solver.ahead import CasesAhead
 from pipesched.solver.case import Improvement
-from pipesched.solver.cases_ahead import CasesAhead
 from pipesched.solver.exact import prove
 from pipesched.solver.one_device import raise_by_device
 from pipesched.solver.search import Search
@@ -19,11 +20,8 @@ def search_in_turn(search: Search, method: str, pool: Executor | None) -> None:
     Each case has a part of the time, the first one most; those that it cuts off divide what the others leave. With a
     pool, cases are searched in it before their turn.
     """
-    ahead = CasesAhead(pool, partial(_search_case, method=method))
-    try:
+    with closing(CasesAhead(pool, partial(_search_case, clock=None, method=method))) as ahead:
         _go_on(search, method, ahead)
-    finally:
-        ahead.close()
 
 
 def _go_on(search: Search, method: str, ahead: CasesAhead) -> None:
@@ -37,7 +35,7 @@ def _go_on(search: Search, method: str, ahead: CasesAhead) -> None:
             search.cut_off.discard(numbers[0])
             if not ahead.took(search, numbers[0]):
                 given, search.limits = search.limits, ahead.limits(search.limits, len(numbers))
-                ahead.send(search, numbers[1:], clock.left)
+                ahead.begin(search, numbers[1:], clock.left)
                 _search_case(search, numbers[0], clock, method)
                 search.limits = given
             waiting.remove(numbers[0])
@@ -53,9 +51,9 @@ def _go_on(search: Search, method: str, ahead: CasesAhead) -> None:
             cut_off, unbegun = set(), {}
 
 
-def _search_case(search: Search, number: int, clock: Clock, method: str) -> None:
+def _search_case(search: Search, number: int, clock: Clock | None, method: str) -> None:
     """Search one case: small ones by CP-SAT, which alone proves; on large ones local search is better."""
-    case = search.cases[number]
+    case, clock = search.cases[number], clock or search.clock
     size, improvements, policy = case.index.size, case.improvements, case.policy.cases
     if method != "improve":
         raise_by_device(search, number, clock.part(policy.device_part * clock.left))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from pipesched.errors import NoSchedule
+from pipesched.errors import NoSchedule, Remedy
 from pipesched.pipeline.kinds import KEEP_ONLY, Allowed
 from pipesched.pipeline.least_capacity import least_capacity, require_least_capacity
 from pipesched.pipeline.problem import Problem
@@ -65,8 +65,8 @@ def least_budget(problem: Problem, allowed: Allowed = KEEP_ONLY) -> int:
 def _with_alternatives(reason: NoSchedule, problem: Problem, allowed: Allowed) -> NoSchedule:
     """Return `reason` with what would fit: the smallest budget for all devices, and the other changes of `reason`."""
     least = in_units(least_budget(problem, allowed), problem.grains.per_unit)
-    would_fit = [f"a budget of {least} {problem.memory.unit} on every device, the smallest that any order can keep"]
-    would_fit += [change for change in reason.would_fit if not change.startswith("a budget")]
+    text = f"a budget of {least} {problem.memory.unit} on every device, the smallest that any order can keep"
+    would_fit = [Remedy(text, "budget"), *(one for one in reason.would_fit if one.key != "budget")]
     return NoSchedule(
         reason.reason, device=reason.device, floor=reason.floor, budget=reason.budget, would_fit=would_fit
     )

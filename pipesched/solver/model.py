@@ -19,8 +19,8 @@ from pipesched.core.integers import ceil_div
 from pipesched.core.paths import topological_order
 from pipesched.core.tasks import NOWHERE, Edge
 from pipesched.pipeline.capacity import capacity_edges, order_edges, says_all
+from pipesched.pipeline.residences import Residence, residences
 from pipesched.solver.case import Case
-from pipesched.solver.residence import Residence, residences
 from pipesched.solver.symmetry import alike_weights
 
 PROVING, REFUTING, REFUTING_LARGE = "no_lp", "objective_lb_search", "objective_lb_search_no_lp"
@@ -134,14 +134,12 @@ class PipelineModel(TunedModel):
         problem, index = self.case.problem, self.case.index
         for device, capacity in enumerate(problem.capacity_grains):
             if capacity is not None and not (beside_capacity and says_all(problem, device, index)):
-                held = residences(self.case, device)
+                held = residences(problem, index, device)
                 self.hold([*map(self._interval, held)], [residence.size for residence in held], capacity)
 
     def _interval(self, residence: Residence) -> Any:
-        look()
         start = self.end(residence.first) if residence.from_end else self.starts[residence.first]
-        length = self.model.new_int_var(0, self.horizon, "")
-        return self.model.new_interval_var(start, length, self.end(residence.last), "")
+        return self.between(start, self.end(residence.last), self.horizon)
 
     def objective(self) -> None:
         """Minimize the makespan, or the span: the largest, over devices, of last end less first start."""

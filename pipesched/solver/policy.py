@@ -147,7 +147,7 @@ class AdvicePolicy:
     a_second: int = 80_000  # operations: that are scheduled in a second
     room: float = 0.5  # of what can be scheduled in the time left: for one schedule
     brief: int = 20_000  # operations: in all schedules, after a quick solve that its limit did not end
-    bounded: int = 1_000  # operations: of a change whose bounds are computed where its schedules are few
+    bounded: int = 1_000  # operations: with more, a change has no bound where operations are counted
     whole: int = 200  # operations: of a case whose whole portfolio takes `whole_seconds` at most
     whole_seconds: float = 4.0  # seconds: which grow with the square of the operations
     reached: float = 0.25  # of the time limit: that a solve has for its portfolio
@@ -161,8 +161,6 @@ class AheadPolicy:
     """Work that is sent ahead to other processes."""
 
     closing: float = 0.3  # seconds: to end processes
-    look_every: float = 0.1  # seconds: between looks at the clock while a worker searches a case
-    portfolio_look_every: float = 0.05  # seconds: the same while a worker tries a portfolio
     portfolio_least: int = 3_500  # operations: with more, a portfolio takes longer than to start a process
     way_back: float = 0.1  # seconds: to send a schedule back and to check it
     way_back_each: float = 2e-6  # seconds an operation: likewise
@@ -175,7 +173,6 @@ class FrontierPolicy:
     most_points: int = 24  # budgets: about, from the first schedule's memory down to the floor
     shortest: float = 0.1  # seconds: for a point, if so much is left; the portfolio gives a schedule
     least: float = 1e-6  # seconds: for a point in any case, since a limit must be more than 0
-    look_every: float = 0.1  # seconds: between looks at the clock while a worker solves
     grace: float = 0.2  # seconds: for an answer to arrive when time is up
 
 

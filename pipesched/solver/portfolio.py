@@ -26,7 +26,6 @@ from pipesched.solver.shares import shared_out
 
 TIES = ("dfs", "bfs", "fifo")
 PLAIN_RULES = ("none", "mobility", "descendants")
-COMPARING = ("zb-auto", "1f1b-v", "zb-v", "v-half", "v-min")  # families that time many plans, for most of a second
 
 
 class Pools(NamedTuple):
@@ -46,7 +45,7 @@ def named_candidates(case: Case) -> Iterator[Candidate]:
     for family in algorithms():
         schedule = None if family.placement == ANY else family_schedule(case, family)
         if schedule is not None:
-            yield Candidate(family.name, schedule)
+            yield Candidate(family.name, schedule, family.name)
     if case.problem.stages == case.problem.devices or len(case.graph) <= case.policy.portfolio.one_limit:
         yield from listed(case, "list (none, dfs)", pools(case)[-1], "none", "dfs")
 
@@ -54,10 +53,10 @@ def named_candidates(case: Case) -> Iterator[Candidate]:
 def quick_named_candidates(case: Case) -> Iterator[Candidate]:
     """Yield, unless a case is large, the schedules of families that make one plan each, within the budget or not."""
     for family in algorithms() if len(case.graph) <= case.policy.portfolio.one_limit else ():
-        if family.placement != ANY and family.name not in COMPARING:
+        if family.placement != ANY and not family.is_slow:
             schedule = family_schedule(case, family)
             if schedule is not None:
-                yield Candidate(family.name, schedule)
+                yield Candidate(family.name, schedule, family.name)
 
 
 def ruled_candidates(case: Case) -> Iterator[Candidate]:

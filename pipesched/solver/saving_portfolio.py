@@ -78,7 +78,7 @@ def _bases(case: Case) -> Iterator[Candidate]:
     for family in algorithms():
         schedule = None if family.placement == ANY else family_schedule(case, family)
         if schedule is not None and not schedule.plan.pairs:
-            yield Candidate(family.name, schedule)
+            yield Candidate(family.name, schedule, family.name)
     rooms = forward_headrooms(case.problem, case.index)
     for name, rule in RULES.items():
         keys = rule(case)

@@ -15,7 +15,6 @@ from pipesched.pipeline.bounds import Bound
 from pipesched.pipeline.check import checked
 from pipesched.pipeline.quantities import in_units, plain
 from pipesched.results.outcome import BestHeuristic
-from pipesched.schedulers.registry import FAMILIES
 from pipesched.solver.case import Candidate, Case
 from pipesched.solver.portfolio import warn_of_bug
 
@@ -152,8 +151,8 @@ class Search:
             self.candidates[number] = candidate
         if is_better:
             self._take(rank, candidate)
-        if rank.is_named and rank.value == self.value:
-            self.named[candidate.source] = min(rank.memory, self.named.get(candidate.source, rank.memory))
+        if candidate.family is not None and rank.value == self.value:
+            self.named[candidate.family] = min(rank.memory, self.named.get(candidate.family, rank.memory))
         return is_best_of_case
 
     def _take(self, rank: Rank, candidate: Candidate) -> None:
@@ -168,7 +167,7 @@ class Search:
         return Rank(
             self.cases[number].value(schedule),
             Fraction(max(schedule.memory_grains), schedule.problem.grains.per_unit),
-            candidate.source not in FAMILIES,
+            candidate.family is None,
             number,
         )
 
@@ -176,7 +175,7 @@ class Search:
     def equal(self) -> dict[str, int | float]:
         """The named schedules with the value of the best, but for itself: what their largest device holds."""
         names = sorted(self.named, key=lambda name: (self.named[name], name))
-        best = self.best.source if self.best else ""
+        best = self.best.family if self.best else None
         return {name: plain(self.named[name]) for name in names if name != best}
 
     def add_named(self, named: Mapping[str, Fraction], value: int) -> None:

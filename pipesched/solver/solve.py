@@ -6,6 +6,7 @@ Every step reports what it finds; a stop event, Ctrl-C and the time limit end it
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from contextlib import closing
 from threading import Event as StopEvent
 from typing import TYPE_CHECKING
 
@@ -19,13 +20,13 @@ from pipesched.results.outcome import Outcome, SolveReport
 from pipesched.results.status import Status, StoppedBy
 from pipesched.solver.advice.advise import advised
 from pipesched.solver.advice.allowance import kept_seconds
+from pipesched.solver.ahead import PortfoliosAhead
 from pipesched.solver.case import Candidate
 from pipesched.solver.case_search import search_in_turn
 from pipesched.solver.feasible import cases_of
 from pipesched.solver.first import quick_rounds, take_first
 from pipesched.solver.periodic.phase import PeriodicPhase, can_repeat
 from pipesched.solver.polish import SOURCE as POLISHING, polish as lower_memory
-from pipesched.solver.portfolios_ahead import PortfoliosAhead
 from pipesched.solver.request import SolveRequest
 from pipesched.solver.search import Listener, Search
 
@@ -118,11 +119,8 @@ def solve_request(request: SolveRequest) -> Outcome:
 def _run(search: Search, request: SolveRequest, pool: Executor | None, periods: PeriodicPhase) -> StoppedBy:
     """Go through all steps until one of them closes the gap, then lower the memory; return what ended them."""
     try:
-        portfolios = PortfoliosAhead(pool, _try_portfolio)
-        try:
+        with closing(PortfoliosAhead(pool, _try_portfolio)) as portfolios:
             left = _heuristics(search, request.start, periods, portfolios)
-        finally:
-            portfolios.close()
         periods.go_on()
         if request.method not in {"portfolio", "periodic"}:
             search_in_turn(search, request.method, pool)
@@ -164,7 +162,7 @@ def _heuristics(
     if hint is not None:
         _take_hint(search, hint)
     order = _try_quick_schedules(search)
-    ahead.send(search, [number for number in order if number in search.open][1:])
+    ahead.try_large(search, [number for number in order if number in search.open][1:])
     order = ahead.last(order)
     if _size(search) > search.policy.cases.large:
         periods.begin()

@@ -19,7 +19,7 @@ from pipesched.tuning.space import Space
 from pipesched.tuning.trial import Trial, TrialTask, estimate_of_point
 from pipesched.tuning.winner import winner_config
 
-MOST_WISHES = 3
+MOST_OVER_MEMORY = 3
 HELPED = 2  # points that miss their memory for which changes are looked for
 
 
@@ -45,7 +45,7 @@ def answer(
         tuple(rows[:top]),
         pareto=tuple(_pareto(rows)),
         parts=next((done.parts for _, done in finished if done.solved is rows[0]), ()) or gpu_time(estimate),
-        wishes=_wishes(search, rows[0]),
+        wishes=_over_memory(search, rows[0]),
         doubts=tuple(_doubts(finished)),
         estimate=estimate,
         config=winner_config(space, rows[0], estimate),
@@ -71,7 +71,7 @@ def _pareto(rows: Sequence[Trial]) -> Iterator[Trial]:
             yield row
 
 
-def _wishes(search: SpaceSearch, best: Trial) -> tuple[OverMemory, ...]:
+def _over_memory(search: SpaceSearch, best: Trial) -> tuple[OverMemory, ...]:
     """Return the points that may be faster than the best and do not fit, those that miss least first, one a layout."""
     found = [
         OverMemory(trial.point.layout, trial.point.algorithm, -trial.spare, trial.rate)
@@ -84,9 +84,9 @@ def _wishes(search: SpaceSearch, best: Trial) -> tuple[OverMemory, ...]:
         if one.over > 0 and one.most > best.rate
     ]
     first: dict[Layout, OverMemory] = {}
-    for wish in sorted(found, key=lambda wish: (wish.over, -wish.most)):
-        first.setdefault(wish.layout.in_one_chunk, wish)
-    return tuple([*first.values()][:MOST_WISHES])
+    for one in sorted(found, key=lambda one: (one.over, -one.most)):
+        first.setdefault(one.layout.in_one_chunk, one)
+    return tuple([*first.values()][:MOST_OVER_MEMORY])
 
 
 def _doubts(finished: Sequence[tuple[Trial, Finished]]) -> Iterator[Doubt]:

@@ -16,7 +16,6 @@ from pipesched.estimation.in_flight import Counts, most_in_flight
 from pipesched.pipeline.placement import Placement, named_placement
 from pipesched.schedulers.family import ANY, Family
 from pipesched.tuning.setup_bounds import SetupBounds
-from pipesched.tuning.traits import SETTLED, WHOLE, copies_of
 
 HALVINGS = 12  # of the range in which the least time is looked for: to 0.1 %
 
@@ -32,8 +31,8 @@ class FamilyBounds:
     @cached_property
     def least(self) -> float:
         """Microseconds that no pipeline of the family is shorter than; infinite where memory holds no cut."""
-        low = self.known.least(whole=self.family.name in WHOLE, copies=self._copies)
-        if self._copies > 1 and self.known.setup.parallel.pipeline % 2:
+        low = self.known.least(whole=self.family.splits_backward is False, copies=self.family.copies)
+        if self.family.copies > 1 and self.known.setup.parallel.pipeline % 2:
             return low  # the device in the middle is its own mirror
         if min(self._kept) < 0 or not self._holds(inf):
             return inf
@@ -47,8 +46,8 @@ class FamilyBounds:
 
     def _holds(self, time: float) -> bool:
         """Return whether the devices together can have all layers, in so many microseconds and within their memory."""
-        layers, most = self._copies * self.known.setup.model.layers, 0
-        work, each = self.known.quickest.work / self._copies, time / self.known.setup.microbatches
+        layers, most = self.family.copies * self.known.setup.model.layers, 0
+        work, each = self.known.quickest.work / self.family.copies, time / self.known.setup.microbatches
         for device, kept in enumerate(self._kept):
             left = each - self._waits(device, each) - self._ends(device)
             if left < 0:
@@ -69,19 +68,14 @@ class FamilyBounds:
         work = (before - 1) * float(known.quickest.work)
         if self.family.placement in ("linear", ANY):  # stages of a device follow each other
             work = max(work, known.work_of_layers - (len(self._kept) - device) * each)
-        share = 1.0 if self.family.name in WHOLE else known.share_of_forward
+        share = 1.0 if self.family.splits_backward is False else known.share_of_forward
         return share * work / known.setup.microbatches
 
     def _ends(self, device: int) -> float:
         """Return the work of the embedding and the head on a device."""
         items, stages = self.known.items.each, self._stages[device]
         work = (items[0].work if 0 in stages else 0) + (items[-1].work if self.stages - 1 in stages else 0)
-        return work / self._copies
-
-    @property
-    def _copies(self) -> int:
-        """How many devices hold a stage, and share its microbatches."""
-        return copies_of(self.family)
+        return work / self.family.copies
 
     @cached_property
     def _placement(self) -> Placement:
@@ -97,7 +91,7 @@ class FamilyBounds:
     def _kept(self) -> tuple[int, ...]:
         """The most layers that the memory of each device holds; less than 0 where it does not hold what it must."""
         placement, devices = self._placement, self.known.setup.parallel.pipeline
-        algorithm = self.family.name if self.family.name in SETTLED else None
+        algorithm = self.family.name if self.family.settled_order else None
         held = most_in_flight(placement, self.known.setup.microbatches, algorithm)
         return tuple(self._layers_on(device, held[device]) for device in range(devices))
 

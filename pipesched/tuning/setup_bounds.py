@@ -13,13 +13,13 @@ from functools import cached_property, lru_cache
 from itertools import groupby
 from math import inf
 
-from pipesched.estimation.communication import boundary_time
+from pipesched.estimation.communication import boundary_time, data_terms
 from pipesched.estimation.derived import budget_of
-from pipesched.estimation.items import GB, HEAD, LAYER, MTP, PER_MS, STATES, Item, Items
+from pipesched.estimation.items import GB, HEAD, LAYER, MTP, STATES, Item, Items
 from pipesched.estimation.memory import FRAGMENTATION
-from pipesched.estimation.once_a_step import data_terms, optimizer_terms
 from pipesched.estimation.setup import Setup
-from pipesched.estimation.terms import total
+from pipesched.estimation.terms import PER_MS, total
+from pipesched.estimation.times import optimizer_terms
 
 PER_SECOND = 10**6  # microseconds
 GIGA = Fraction(10**9)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from hashlib import sha256
@@ -12,12 +12,11 @@ from typing import Any
 
 from pipesched.errors import ConfigError
 from pipesched.estimation.derived import memory_with, with_budget
-from pipesched.estimation.divisors import divisors
 from pipesched.estimation.hardware import GpuModel
 from pipesched.estimation.items import GB
 from pipesched.estimation.model import ModelShape
 from pipesched.estimation.setup import FULL, NONE, SELECTIVE, Parallel, Setup, TokenBatch, TrainingSetup
-from pipesched.estimation.shapes import items_of
+from pipesched.estimation.shapes import divisors, items_of
 from pipesched.pipeline.quantities import to_fraction
 from pipesched.tuning.point import FIELDS, Layout
 
@@ -116,10 +115,3 @@ def automatic(field: str, model: ModelShape, hardware: GpuModel, gpus: int, toke
         "training.recompute": (NONE, SELECTIVE, FULL),
     }
     return found[field]
-
-
-def usual_algorithms(names: Sequence[str]) -> tuple[str, ...]:
-    """Return the algorithms that are tried where none are named: all that need no options."""
-    from pipesched.schedulers.registry import family
-
-    return tuple(name for name in names if not family(name).required)

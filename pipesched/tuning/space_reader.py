@@ -24,7 +24,7 @@ from pipesched.text.sections import Section, located
 from pipesched.text.text_numbers import only_numbers
 from pipesched.text.yaml_reader import Value
 from pipesched.tuning.point import FIELDS
-from pipesched.tuning.space import Space, automatic, usual_algorithms
+from pipesched.tuning.space import Space, automatic
 
 ABSENT = {"batch.micro": 1, "training.recompute": NONE, "parallel.expert_tensor": 1}  # other fields are searched
 EMPTY = Section(Value({}, 0))
@@ -83,7 +83,7 @@ def _space(values: Values, sections: Mapping[str, Section], algorithms: Sequence
         or automatic(field, model, hardware, unsized.gpus, unsized.tokens)
         for field in FIELDS
     }
-    names = usual_algorithms(tuple(FAMILIES)) if algorithms is None else _named(algorithms)
+    tried = [name for name in FAMILIES if not family(name).required] if algorithms is None else _named(algorithms)
     others = (*SECTIONS, *INSTEAD, "algorithm", "name")
     given = {key: one.value for key, one in values.items() if key not in others and one.value is not None}
     return Space(
@@ -95,7 +95,7 @@ def _space(values: Values, sections: Mapping[str, Section], algorithms: Sequence
         size=unsized.size,
         training=unsized.training,
         candidates=candidates,
-        algorithms=tuple(dict.fromkeys(names)),
+        algorithms=tuple(dict.fromkeys(tried)),
         given=given,
         name=str(values["name"].value) if "name" in values else "",
         data=unsized.data,

@@ -35,7 +35,7 @@ BACKTICKED = re.compile(r"`([a-z][a-z_0-9]*(?:\.[a-z_]+)?)`")
 # Of these messages speak that are about the problem, where `about_problem` has the flags, or about a block, which
 # stands in a config, as the last two do.
 OF_OTHERS = {SOURCE / "estimation" / name for name in ("frameworks.py", "layout_text.py", "layout_reader.py")} | set(
-    (SOURCE / "handover").glob("*.py")
+    (SOURCE / "file_formats" / "handover").glob("*.py")
 )  # flags
 WITHOUT_FLAG = {"backward", "backward_input", "backward_weight", "layer", "first", "last"} | {
     "training.layout",

@@ -12,7 +12,7 @@ import pytest
 from hypothesis import example, given, strategies as st
 
 from pipesched.cli.flags import PROBLEM_FLAGS
-from pipesched.cli.options import problem_values
+from pipesched.cli.groups import GROUPS
 from pipesched.cli.parse import parse_value
 from pipesched.cli.reading import given_config
 from pipesched.errors import ConfigError
@@ -48,9 +48,9 @@ HALVES = {"--backward-input": "1", "--backward-weight": "2"}
 
 def problem_of(options: dict[str, str], config: str | None = None) -> Problem:
     """The problem of a config with these options on top, read as a command reads them."""
-    by_flag = {flag: f"problem_{name}" for name, flag in PROBLEM_FLAGS.items()}
-    texts = {**dict.fromkeys(by_flag.values()), **{by_flag[flag]: text for flag, text in options.items()}}
-    return given_config(problem_values({"config": config, **texts})).problem
+    by_flag = {flag: name for name, flag in PROBLEM_FLAGS.items()}
+    texts = {by_flag[flag]: text for flag, text in options.items()}
+    return given_config(GROUPS["problem"].read({"config": config, **texts})).problem
 
 
 @pytest.mark.parametrize(("option", "text", "change"), OVERRIDES)

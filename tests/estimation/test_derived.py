@@ -10,7 +10,7 @@ import pytest
 
 import pipesched
 from pipesched.errors import ConfigError, NotApplicable
-from pipesched.estimation.boundaries import is_across
+from pipesched.estimation.communication import is_across
 from pipesched.estimation.derived import SetupCutter, derive
 from pipesched.estimation.flops import layer_flops
 from pipesched.estimation.items import GB, Items

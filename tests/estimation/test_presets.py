@@ -7,10 +7,9 @@ import re
 import pytest
 
 from pipesched.errors import ConfigError
-from pipesched.estimation.catalogue import hardware_rows, model_rows
-from pipesched.estimation.hardware_reader import preset_hardware
+from pipesched.estimation.hardware_reader import hardware_rows, preset_hardware
 from pipesched.estimation.parameters import parameters
-from pipesched.estimation.presets import HARDWARE, MODELS, preset, preset_model, preset_names
+from pipesched.estimation.presets import HARDWARE, MODELS, model_rows, preset, preset_model, preset_names
 
 GPUS = {  # dense 16-bit TFLOP/s, GB, GB/s, link a direction, GPUs of a node
     "a100-40gb-sxm": (312, 40, 1555, 300, 8),

@@ -176,6 +176,7 @@ def test_a_csv_that_cannot_run() -> None:
             r"rows\[0\]: 'budget' is missing",
         ),
         ('{"format": "pipesched.frontier", "version": 1, "objective": "x", "rows": []}', "'objective' must be one of"),
+        ('{"format": "pipesched.frontier", "version": 1, "objective": [], "rows": []}', "'objective' must be one of"),
         ('{"format": "pipesched.schedule", "format": "x"}', "a key stands twice"),
         ('{"format": "pipesched.hls", "version": 1}', "is no schedule"),
     ],

@@ -151,4 +151,4 @@ def test_which_split_the_backward(name: str) -> None:
     where = "linear" if placement == "any" else placement
     problem = make_problem(devices=4, stages=stages, microbatches=8, forward=1, backward=2, placement=where)
     letters = run(problem, name).schedule.plan.index.letters
-    assert ("I" in letters) is family(name).splits_backward
+    assert ("I" in letters) is (family(name).splits_backward is True)

@@ -54,10 +54,9 @@ DEFAULTS: dict[str, dict[str, Any]] = {
         "simple": 1_000, "digits": 6,
     },
     "ahead": {
-        "closing": 0.3, "look_every": 0.1, "portfolio_look_every": 0.05, "portfolio_least": 3_500, "way_back": 0.1,
-        "way_back_each": 2e-6,
+        "closing": 0.3, "portfolio_least": 3_500, "way_back": 0.1, "way_back_each": 2e-6,
     },
-    "frontier": {"most_points": 24, "shortest": 0.1, "least": 1e-6, "look_every": 0.1, "grace": 0.2},
+    "frontier": {"most_points": 24, "shortest": 0.1, "least": 1e-6, "grace": 0.2},
     "command": {
         "first_line": 0.2, "chart": 4e-6, "document": 8e-6, "classes": 2e-5, "classes_part": 0.05,
         "classes_least": 0.1, "least": 1e-3,

@@ -24,9 +24,7 @@ from pipesched.results.outcome import run
 from pipesched.schedulers.family import prepare
 from pipesched.schedulers.registry import FAMILIES, family
 from pipesched.tuning.family_bounds import FamilyBounds
-from pipesched.tuning.prune import SAME_WITH_ONE_STAGE, chunks_run
 from pipesched.tuning.setup_bounds import misses, setup_bounds
-from pipesched.tuning.traits import BOTH_WAYS, SETTLED, WHOLE, copies_of
 from tests.estimation.setups import GPU
 from tests.tuning.spaces import DENSE_FIRST, EXPERTS, LLAMA
 
@@ -83,9 +81,9 @@ def test_no_schedule_beats_its_bounds(first: int) -> None:
             if found is None:
                 continue
             chosen, said = family(name), (seed, name)
-            stages = chunks_run(chosen, setup.parallel.chunks) * setup.parallel.pipeline
+            stages = chosen.chunks_run(setup.parallel.chunks) * setup.parallel.pipeline
             assert found.problem.stages == stages, said
-            reach = FamilyBounds(known, chosen, stages)
+            bounds = FamilyBounds(known, chosen, stages)
             spare = min(float(device.budget - device.total) / 1e9 for device in found.devices)
             assert misses(setup, known.floor) <= -spare + ROUNDING, said
             once = (found.step.communication + found.step.optimizer) * 1000
@@ -93,11 +91,11 @@ def test_no_schedule_beats_its_bounds(first: int) -> None:
             if found.fits:
                 known_to_fit += 1
                 pipeline = found.step.pipeline * 1000 * (1 + ROUNDING)
-                assert reach.least <= pipeline, said
-                assert known.least(whole=name in WHOLE, copies=copies_of(chosen)) <= pipeline, said
+                assert bounds.least <= pipeline, said
+                assert known.least(whole=chosen.splits_backward is False, copies=chosen.copies) <= pipeline, said
             else:
-                impossible += reach.least == inf
-            assert known.ideal[copies_of(chosen) - 1] <= found.step.pipeline * 1000 * (1 + ROUNDING), said
+                impossible += bounds.least == inf
+            assert known.ideal[chosen.copies - 1] <= found.step.pipeline * 1000 * (1 + ROUNDING), said
     assert known_to_fit > 40
     assert impossible > 5
 
@@ -171,14 +169,14 @@ def examples(name: str) -> tuple[tuple[Schedule, ...], ...]:
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_settled_and_whole_are_what_the_algorithms_do(name: str) -> None:
-    """Settled: the order is the same whatever the costs. Whole: no backward is split."""
+def test_what_families_say_of_their_orders_is_what_they_do(name: str) -> None:
+    """A settled order is the same whatever the costs; who never splits a backward does not where costs do."""
     assert examples(name)
-    assert (name in SETTLED) == all(
+    assert family(name).settled_order == all(
         all(one.plan.orders == shape[0].plan.orders for one in shape) for shape in examples(name)
     )
     split = any(op.kind in "IW" for shape in examples(name) for one in shape for op in operations(one))
-    assert (name in WHOLE) == (not split)
+    assert (family(name).splits_backward is False) == (not split)
 
 
 def operations(schedule: Schedule) -> Iterator[Any]:
@@ -213,14 +211,11 @@ def same_with_one_stage(name: str, other: str) -> bool:
 
 def test_which_algorithms_are_the_same_with_one_stage_a_device() -> None:
     """Those that run several stages, each with the first algorithm of one stage that it is the same as; no others."""
-    one_stage = [name for name in SETTLED if family(name).stages == "P" and family(name).placement != BOTH_WAYS]
-    several = [name for name in SETTLED if family(name).stages == "kP"]
-    found = {
-        name: same[0]
-        for name in several
-        if (same := [other for other in one_stage if same_with_one_stage(name, other)])
-    }
-    assert found == SAME_WITH_ONE_STAGE
+    settled = [family(name) for name in NAMES if family(name).settled_order]
+    one_stage = [one.name for one in settled if one.stages == "P" and one.copies == 1]
+    for several in settled:
+        same = [name for name in one_stage if several.stages == "kP" and same_with_one_stage(several.name, name)]
+        assert several.same_with_one_stage == next(iter(same), "")
 
 
 def test_signatures_tell_messages_and_what_a_step_adds() -> None:

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from pipesched.errors import ConfigError
-from pipesched.estimation.divisors import divisors
+from pipesched.estimation.shapes import divisors
 from pipesched.schedulers.registry import FAMILIES, family
 from pipesched.tuning.point import FIELDS, Layout, SpacePoint
 from pipesched.tuning.prune import REASONS, PrunedPoints, sift
@@ -112,10 +112,10 @@ def test_sequence_parallelism_goes_with_tensor_parallelism() -> None:
 def test_given_data_parallel_ranks_leave_only_their_layouts() -> None:
     """The others do not divide."""
     found = space(["1f1b"], parallel={**SMALL["parallel"], "data": 2})
-    dropped = [one for one in sift(found) if isinstance(one, PrunedPoints)]
-    assert [(one.layout.pipeline, one.reason) for one in dropped] == [(4, "divisibility")]
+    pruned = [one for one in sift(found) if isinstance(one, PrunedPoints)]
+    assert [(one.layout.pipeline, one.reason) for one in pruned] == [(4, "divisibility")]
     with pytest.raises(ConfigError, match="has 1 data-parallel ranks"):
-        found.setup(dropped[0].layout)
+        found.setup(pruned[0].layout)
 
 
 def test_spaces_are_the_same_only_where_all_counts_alike() -> None:

@@ -41,7 +41,7 @@ class PeriodicMethod:
         block = self.search.seeker(found.microbatches).block
         words = "1 microbatch" if found.microbatches == 1 else f"{found.microbatches} microbatches"
         for schedule in unrolled(self.case, block, found):
-            yield Candidate(f"{SOURCE}, {words}", schedule)
+            yield Candidate(f"{SOURCE}, {words}", schedule, search=SOURCE)
 
     def refute(self, clock: Clock) -> Iterator[Candidate]:
         """Refute periods of one microbatch, and yield the schedules of shorter ones that are found instead.

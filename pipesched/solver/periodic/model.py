@@ -13,8 +13,8 @@ from typing import Any
 
 from pipesched.core.cpsat import TaskModel
 from pipesched.core.integers import ceil_div
+from pipesched.pipeline.residences import Residence
 from pipesched.solver.periodic.operations import NO_HOP, BlockOperations
-from pipesched.solver.residence import Residence
 
 
 class PeriodModel(TaskModel):

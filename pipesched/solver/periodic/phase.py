@@ -84,7 +84,7 @@ class PeriodicPhase:
         best, method = self.search.candidates[number], self.methods.get(number)
         if method is None or method.search.is_over:
             return False
-        wins = best is not None and best is self.search.best and best.source.startswith(SOURCE)
+        wins = best is not None and best is self.search.best and best.search == SOURCE
         return self.alone or (wins and not method.search.is_fruitless)
 
     def _round(self, number: int, clock: Clock) -> None:

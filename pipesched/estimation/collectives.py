@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pipesched.estimation.setup import Setup
-from pipesched.estimation.terms import Term
+from pipesched.estimation.terms import COMMUNICATION, Term
 
 
 def ring(setup: Setup, name: str, sent: float, ranks: int, *, apart: int = 1, exposed: float = 1.0) -> Term:
@@ -40,4 +40,4 @@ def _sent(setup: Setup, name: str, sent: float, link: str, rate: float, exposed:
     share = setup.hardware.efficiency.network
     part = "" if exposed == 1 else f" x {exposed:.3g} exposed"
     formula = f"{sent / 1e6:.6g} MB / ({link} {rate:g} GB/s x {share:.3g}){part}"
-    return Term(name, sent / (rate * share) * 1e-6 * exposed, formula)
+    return Term(name, sent / (rate * share) * 1e-6 * exposed, formula, COMMUNICATION)
