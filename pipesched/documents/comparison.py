@@ -33,7 +33,7 @@ def sweep_document(sweep: Sweep) -> dict[str, Any]:
 
 
 def pareto_document(comparison: Comparison, pareto_points: Sequence[ParetoPoint]) -> dict[str, Any]:
-    """Return format "pipesched.results.pareto": a row a schedule, ranked, and last those that do not apply."""
+    """Return format "pipesched.pareto": a row a schedule, ranked, and last those that do not apply."""
     refused = (_row(entry) for entry in comparison if not entry.applicable)
     rows = [*map(_pareto_row, pareto_points), *refused]
     return {**rows_document("pareto", rows), "time_unit": comparison.time_unit}

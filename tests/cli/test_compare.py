@@ -187,7 +187,7 @@ def test_pareto_rows_have_a_schema(cli: Cli) -> None:
     document = {
         "required": ["format", "version", "rows"],
         "properties": {
-            "format": {"const": "pipesched.results.pareto"},
+            "format": {"const": "pipesched.pareto"},
             "version": {"const": 1},
             "time_unit": {"const": ""},
             "rows": {
@@ -258,7 +258,7 @@ def test_pareto_as_a_figure(cli: Cli, suffix: str) -> None:
     """-o draws the points: names, axes, and what the budget leaves; the document is on stdout all the same."""
     names = ("naive", "1f1b", "zb-h1")
     result = cli("compare", "--pareto", *names, "--mem-budget", "6", "-o", f"p.{suffix}", "--json")
-    assert json.loads(result.stdout)["format"] == "pipesched.results.pareto"
+    assert json.loads(result.stdout)["format"] == "pipesched.pareto"
     content = Path(f"p.{suffix}").read_bytes()
     assert content.startswith({"svg": b"<?xml", "png": b"\x89PNG", "pdf": b"%PDF"}[suffix])
     if suffix == "svg":
