@@ -8,11 +8,16 @@ from typing import Any, NamedTuple
 
 import torch
 from torch.autograd.graph import saved_tensors_hooks
-from torch.distributed.pipelining._backward import stage_backward, stage_backward_input, stage_backward_weight
 
 from pipesched.runtime.activation import Activation, Saving, unpack
 from pipesched.runtime.graph import enter, leave, split_of
 from pipesched.runtime.seeding import seeded
+from pipesched.runtime.torch_internals import (
+    stage_backward,
+    stage_backward_input,
+    stage_backward_weight,
+    version_of,
+)
 from pipesched.runtime.transfers import Transfers
 
 
@@ -68,12 +73,12 @@ class StageRunner:
         """
         held = self._held[microbatch] = _Held()
         if again:
-            versions = [tensor._version for tensor in (*data, *self._module.buffers())]
+            versions = [version_of(tensor) for tensor in (*data, *self._module.buffers())]
             with self._as(microbatch), torch.no_grad():
                 outputs, loss = self._call(data, target)
             if torch.is_autocast_enabled(self.device.type):
                 torch.clear_autocast_cache()  # weights that were cast without a graph
-            if [tensor._version for tensor in (*data, *self._module.buffers())] != versions:
+            if [version_of(tensor) for tensor in (*data, *self._module.buffers())] != versions:
                 raise RuntimeError("the forward changes its input or a buffer in place, so it cannot run a second time")
             held.data, held.target = data, target
         else:

@@ -18,6 +18,7 @@ import torch.distributed as dist
 
 from pipesched.checks import cut
 from pipesched.errors import ConfigError, RankFailed
+from pipesched.runtime.torch_internals import gloo_group, store_of
 
 PATIENCE = timedelta(minutes=30)  # for a message of a rank that lives
 MEETING = timedelta(seconds=60)  # for a rank to come to where connections are made
@@ -51,7 +52,7 @@ class Team:
             self.rank, self.size = dist.get_rank(self._group), dist.get_world_size(self._group)
             if self.rank < 0:
                 raise ConfigError("this process is none of its ranks", "group")
-            self.store = self._group.get_group_store() if self.size > 1 else None
+            self.store = store_of(self._group) if self.size > 1 else None
         self._control: Any = None
         self._groups: list[Any] = []
 
@@ -93,7 +94,7 @@ class Team:
         """Return a gloo group of some ranks, in this order; all of them must call this, and in one order of names."""
         store = dist.PrefixStore(name, self.store)
         store.set_timeout(MEETING)
-        group = dist.ProcessGroupGloo(store, ranks.index(self.rank), len(ranks), PATIENCE)
+        group = gloo_group(store, ranks.index(self.rank), len(ranks), PATIENCE)
         self._groups.append(group)
         return group
 
