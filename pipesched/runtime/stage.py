@@ -10,6 +10,7 @@ import torch
 from torch.autograd.graph import saved_tensors_hooks
 
 from pipesched.runtime.activation import Activation, Saving, unpack
+from pipesched.runtime.devices import device_of
 from pipesched.runtime.graph import enter, leave, split_of
 from pipesched.runtime.seeding import seeded
 from pipesched.runtime.torch_internals import (
@@ -50,7 +51,7 @@ class StageRunner:
 
     def __init__(self, role: Role, module: Any, loss_fn: Callable[..., Any], transfers: Transfers) -> None:
         self.role, self._module, self._loss_fn, self._transfers = role, module, loss_fn, transfers
-        self.device = _device_of(module)
+        self.device = device_of(module)
         self._held: dict[int, _Held] = {}
         self._step = -1
         self._weights: list[Any] = []
@@ -246,9 +247,3 @@ def _is_tensor(value: Any) -> bool:
 def _address(tensor: Any) -> int:
     address: int = tensor.untyped_storage().data_ptr()
     return address
-
-
-def _device_of(module: Any) -> Any:
-    for tensor in (*module.parameters(), *module.buffers()):
-        return tensor.device
-    return torch.device("cuda", torch.cuda.current_device()) if torch.cuda.is_available() else torch.device("cpu")

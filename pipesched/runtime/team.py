@@ -53,6 +53,7 @@ class Team:
             if self.rank < 0:
                 raise ConfigError("this process is none of its ranks", "group")
             self.store = store_of(self._group) if self.size > 1 else None
+        self.shares_gpus = False
         self._control: Any = None
         self._groups: list[Any] = []
 
@@ -68,9 +69,12 @@ class Team:
             )
         raise ConfigError(f"has {self.size} ranks; the schedule needs one for each of its {devices} devices", "group")
 
-    def agree(self, plan: str, error: Exception | None) -> None:
-        """Compare plans, and raise on every rank what makes one of them stop: its own error, or RankFailed."""
-        verdict = (plan, None if error is None else _text_of(error), uuid4().hex)
+    def agree(self, plan: str, error: Exception | None, gpu: str | None = None) -> None:
+        """Compare plans, and raise on every rank what makes one of them stop: its own error, or RankFailed.
+
+        `gpu` tells the GPU of this rank from others, so that all know whether some share one.
+        """
+        verdict = (plan, None if error is None else _text_of(error), uuid4().hex, gpu)
         verdicts: list[Any] = [verdict]
         if self.size > 1:
             verdicts = [None] * self.size
@@ -81,11 +85,13 @@ class Team:
                     raise RankFailed(f"a rank is gone: rank {self.rank} cannot compare its schedule: {lost}") from None
         if error is not None:
             raise error
-        for rank, (theirs, wrong, _) in enumerate(verdicts):
+        for rank, (theirs, wrong, *_) in enumerate(verdicts):
             if wrong is not None:
                 raise RankFailed(f"rank {rank} cannot run the schedule: {wrong}")
             if theirs != plan:
                 raise RankFailed(f"rank {rank} has another schedule than rank {self.rank}")
+        gpus = [name for *_, name in verdicts if name is not None]
+        self.shares_gpus = len(set(gpus)) < len(gpus)
         if self.size > 1:
             self.store = dist.PrefixStore(f"pipesched/{verdicts[0][2]}", self.store)
             self._control = self.connect("control", range(self.size))

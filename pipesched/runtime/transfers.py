@@ -10,6 +10,7 @@ from typing import Any
 import torch
 
 from pipesched.runtime.activation import Activation, Box, Host
+from pipesched.runtime.devices import CUDA
 
 
 class Transfers:
@@ -48,6 +49,15 @@ class Transfers:
 
     def finish(self) -> None:
         """Wait for all that is under way."""
+
+
+def transfers_for(device: Any, host: Host | None) -> Transfers:
+    """Return the transfers of a device."""
+    if device.type == CUDA:
+        from pipesched.runtime.cuda import CudaTransfers
+
+        return CudaTransfers(host)
+    return Transfers(host)
 
 
 def buffer_for(host: Host, box: Box) -> Any:
