@@ -89,11 +89,12 @@ def _run(
             if isinstance(answers[rank], _Failure):
                 end = min(end, monotonic() + GRACE)
     failures = [answer for answer in answers.values() if isinstance(answer, _Failure)]
-    if waiting and not failures:
-        raise RankFailed(f"no answer of rank {joined([*map(str, waiting.values())])} within {seconds:g} s")
-    if failures:
-        raise RankFailed(min(failures).text)
-    return [answers[rank] for rank in range(len(pipes))]
+    if not waiting and not failures:
+        return [answers[rank] for rank in range(len(pipes))]
+    for process in processes:
+        process.kill()
+    silent = f"no answer of rank {joined([*map(str, waiting.values())])} within {seconds:g} s"
+    raise RankFailed(min(failures).text if failures else silent)
 
 
 def _end_of(rank: int, process: SpawnProcess) -> _Failure:
