@@ -109,7 +109,13 @@ def train(
             return train_rank(int(os.environ.get("LOCAL_RANK", "0")), job)
         finally:
             dist.destroy_process_group()
-    return _start(job, checked.problem.devices)
+    kind, devices = kind_of_device(), checked.problem.devices
+    if kind == CUDA and torch.cuda.device_count() < devices:
+        raise ConfigError(f"is for {devices} devices; this machine has {torch.cuda.device_count()} GPUs", "schedule")
+    warn_untried(torch.device(kind))
+    with rank_processes(devices, kind) as call:
+        result: dict[str, Any] = call(train_rank, job)[0]
+        return result
 
 
 def train_rank(local_rank: int, job: Training) -> dict[str, Any] | None:
@@ -151,14 +157,3 @@ def _profiled(folder: Path, rank: int) -> Iterator[None]:
     with torch.profiler.profile() as profiler:
         yield
     profiler.export_chrome_trace(str(folder / f"rank{rank}.json"))
-
-
-def _start(job: Training, devices: int) -> dict[str, Any]:
-    """Run all ranks on this machine, and return the result of the first."""
-    kind = kind_of_device()
-    if kind == CUDA and torch.cuda.device_count() < devices:
-        raise ConfigError(f"is for {devices} devices; this machine has {torch.cuda.device_count()} GPUs", "schedule")
-    warn_untried(torch.device(kind))
-    with rank_processes(devices, kind) as run:
-        result: dict[str, Any] = run(train_rank, job)[0]
-        return result
