@@ -15,7 +15,7 @@ from tests.torch_ranks import needs_torch
 
 FOLDER = Path(pipesched.runtime.__file__).parent
 FILE = FOLDER / "torch_internals.py"
-OF_TUPLES = {"_asdict", "_make", "_replace"}
+DOCUMENTED = {"_asdict", "_exit", "_make", "_replace"}
 
 
 def private_names(path: Path) -> list[str]:
@@ -30,7 +30,7 @@ def private_names(path: Path) -> list[str]:
             found += [part for alias in node.names for part in alias.name.split(".")]
         elif isinstance(node, ast.ImportFrom):
             found += [*(node.module or "").split("."), *(alias.name for alias in node.names)]
-    private = [name for name in found if name.startswith("_") and not name.startswith("__") and name not in OF_TUPLES]
+    private = [name for name in found if name.startswith("_") and not name.startswith("__") and name not in DOCUMENTED]
     return private + [name for name in found if name.startswith("ProcessGroup")]
 
 
