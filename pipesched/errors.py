@@ -18,7 +18,7 @@ class PipeschedError(Exception):
 
 
 class PipeschedWarning(UserWarning):
-    """A defect of pipesched itself that was worked around."""
+    """What to know of pipesched itself: a defect that was worked around, or a part that nobody has tried."""
 
 
 class ConfigError(PipeschedError):

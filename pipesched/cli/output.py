@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Mapping, Sequence
-from contextlib import AbstractContextManager, nullcontext
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from pipesched.cli.chart_options import ChartOptions
 from pipesched.cli.flags import spell
 from pipesched.cli.options import NARROWEST, WIDEST, Screen, Target
-from pipesched.errors import ConfigError
+from pipesched.errors import ConfigError, PipeschedWarning
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -71,6 +71,24 @@ def waiting(what: str) -> AbstractContextManager[object]:
     from rich.console import Console
 
     return Console(stderr=True).status(what)
+
+
+@contextmanager
+def warnings_on_stderr() -> Iterator[None]:
+    """Let warnings of pipesched, inside the block, look like its other messages."""
+    import warnings
+
+    others = warnings.showwarning
+
+    def show(message: Warning | str, category: type[Warning], *more: Any) -> None:
+        if issubclass(category, PipeschedWarning):
+            print(f"pipesched: warning: {message}", file=sys.stderr)
+        else:
+            others(message, category, *more)
+
+    with warnings.catch_warnings():
+        warnings.showwarning = show  # type: ignore[assignment]  # the rest is handed on as it came
+        yield
 
 
 def print_json(content: Mapping[str, Any]) -> None:

@@ -45,7 +45,7 @@ def command(
     """
     from pathlib import Path
 
-    from pipesched.cli.output import print_json
+    from pipesched.cli.output import print_json, warnings_on_stderr
     from pipesched.cli.parse import whole_number
     from pipesched.errors import ConfigError
     from pipesched.file_formats.files import refuse_existing, write_file
@@ -60,16 +60,17 @@ def command(
     from pipesched.runtime.profile_text import config_text, profile_document
     from pipesched.runtime.profiling import profile
 
-    measured = profile(
-        pieces_of(model),
-        sizes(shape),
-        dtype=dtype,
-        devices=None if devices is None else whole_number("--devices", devices, least=1),
-        microbatches=None if microbatches is None else whole_number("--microbatches", microbatches, least=1),
-        repeats=whole_number("--repeats", repeats, least=2),
-        loss_fn=None if loss is None else named_function(loss, "loss"),
-        name=model,
-    )
+    with warnings_on_stderr():
+        measured = profile(
+            pieces_of(model),
+            sizes(shape),
+            dtype=dtype,
+            devices=None if devices is None else whole_number("--devices", devices, least=1),
+            microbatches=None if microbatches is None else whole_number("--microbatches", microbatches, least=1),
+            repeats=whole_number("--repeats", repeats, least=2),
+            loss_fn=None if loss is None else named_function(loss, "loss"),
+            name=model,
+        )
     text = config_text(measured, split_backward=split_backward)
     if target.path is not None:
         write_file(Path(target.path), [text], target.force)

@@ -1,16 +1,20 @@
-"""`pipesched train`: train a model by a schedule."""
+"""`pipesched train`: train a model by a schedule, or test that training is right on this machine."""
 
 from __future__ import annotations
 
-from typing import Annotated
+import sys
+from typing import Annotated, Any
 
 import typer
 
 from pipesched.cli.options import Screen
+from pipesched.errors import ConfigError
+
+DEFAULTS = {"--shape": "8,64", "--dtype": "float32", "--steps": "5", "--rate": "0.001", "--seed": "0"}
 
 
 def command(
-    file: Annotated[str, typer.Argument(help="The document of a schedule.", metavar="FILE")],
+    file: Annotated[str | None, typer.Argument(help="The document of a schedule.", metavar="FILE")] = None,
     *,
     model: Annotated[
         str | None,
@@ -21,10 +25,12 @@ def command(
             show_default=False,
         ),
     ] = None,
-    shape: Annotated[str, typer.Option("--shape", help="The sizes of a microbatch.", metavar="N,N,..")] = "8,64",
+    shape: Annotated[str, typer.Option("--shape", help="The sizes of a microbatch.", metavar="N,N,..")] = DEFAULTS[
+        "--shape"
+    ],
     dtype: Annotated[
         str, typer.Option("--dtype", help="The type of the input, as in float32 or int64.", metavar="NAME")
-    ] = "float32",
+    ] = DEFAULTS["--dtype"],
     loss: Annotated[
         str | None,
         typer.Option(
@@ -34,9 +40,9 @@ def command(
             show_default=False,
         ),
     ] = None,
-    steps: Annotated[str, typer.Option("--steps", help="Training steps.", metavar="N")] = "5",
-    rate: Annotated[str, typer.Option("--rate", help="The learning rate of Adam.", metavar="X")] = "0.001",
-    seed: Annotated[str, typer.Option("--seed", help="Of the data and of dropout.", metavar="N")] = "0",
+    steps: Annotated[str, typer.Option("--steps", help="Training steps.", metavar="N")] = DEFAULTS["--steps"],
+    rate: Annotated[str, typer.Option("--rate", help="The learning rate of Adam.", metavar="X")] = DEFAULTS["--rate"],
+    seed: Annotated[str, typer.Option("--seed", help="Of the data and of dropout.", metavar="N")] = DEFAULTS["--seed"],
     trace: Annotated[
         str | None,
         typer.Option(
@@ -46,14 +52,61 @@ def command(
             show_default=False,
         ),
     ] = None,
+    self_test: Annotated[
+        bool,
+        typer.Option(
+            "--self-test",
+            help="Without FILE: train a small model by a dozen plans, and compare it with PyTorch without a pipeline.",
+            metavar="",
+        ),
+    ] = False,
+    device: Annotated[
+        str | None,
+        typer.Option(
+            "--device",
+            help="With --self-test: cpu or cuda; default: CUDA where it is.",
+            metavar="NAME",
+            show_default=False,
+        ),
+    ] = None,
+    ranks: Annotated[
+        str | None,
+        typer.Option(
+            "--ranks",
+            help="With --self-test: an even number; default: 2, and 4 unless GPUs are too few.",
+            metavar="N",
+            show_default=False,
+        ),
+    ] = None,
     screen: Screen,
 ) -> None:
     """Train a model on random data by any schedule, recomputation, offload and two copies of the weights included.
 
     Starts one process for each device, or is one of them under torchrun. It is meant to be read and copied: the loop
     stands in pipesched/runtime/training.py. Needs `pip install 'pipesched[torch]'`.
+
+    The path for GPUs is untried: `pipesched train --self-test` checks it on yours. The first plan that is wrong ends
+    the test with exit code 1, and is printed.
     """
-    from pipesched.cli.output import print_json
+    if self_test:
+        given = {"FILE": file, "--model": model, "--shape": shape, "--dtype": dtype, "--loss": loss, "--steps": steps}
+        given |= {"--rate": rate, "--seed": seed, "--trace": trace}
+        for flag, text in given.items():
+            if text not in (None, DEFAULTS.get(flag)):
+                raise ConfigError(f"{flag}: has no effect with --self-test, which has a model and plans of its own")
+        _self_test(device, ranks, screen)
+        return
+    for flag, text in (("--device", device), ("--ranks", ranks)):
+        if text is not None:
+            raise ConfigError(f"{flag}: has no effect without --self-test")
+    if file is None:
+        raise ConfigError("FILE: is missing: the document of a schedule, which only --self-test does without")
+    _train(file, model, screen, shape=shape, dtype=dtype, loss=loss, steps=steps, rate=rate, seed=seed, trace=trace)
+
+
+def _train(file: str, model: str | None, screen: Screen, **options: Any) -> None:
+    """Train, and print the losses and what each rank reports."""
+    from pipesched.cli.output import print_json, warnings_on_stderr
     from pipesched.cli.parse import number_of, whole_number
     from pipesched.cli.profile import sizes
     from pipesched.runtime import require_torch
@@ -62,17 +115,14 @@ def command(
     from pipesched.runtime.model_source import SMALL
     from pipesched.runtime.training import train
 
-    result = train(
-        file,
-        model or SMALL,
-        sizes(shape),
-        loss=loss,
-        dtype=dtype,
-        steps=whole_number("--steps", steps, least=1),
-        rate=number_of("--rate", rate) or 0.0,
-        seed=whole_number("--seed", seed, least=0),
-        trace=trace,
-    )
+    read = {
+        "shape": sizes(options["shape"]),
+        "steps": whole_number("--steps", options["steps"], least=1),
+        "rate": number_of("--rate", options["rate"]) or 0.0,
+        "seed": whole_number("--seed", options["seed"], least=0),
+    }
+    with warnings_on_stderr():
+        result = train(file, model or SMALL, **{**options, **read})
     if result is None:
         return
     if screen.as_json:
@@ -83,3 +133,27 @@ def command(
     for report in result["ranks"]:
         lasted = max((one["end"] for one in report["operations"]), default=0.0)
         print(f"rank {report['rank']}: {lasted:.1f} ms, peak of activations {report['peak_bytes'] / 1e6:.6g} MB")
+
+
+def _self_test(device: str | None, ranks: str | None, screen: Screen) -> None:
+    """Print what a self-test finds; where a plan is wrong, say so with its text, and exit with 1."""
+    from pipesched.cli.output import print_json, waiting
+    from pipesched.cli.parse import whole_number
+    from pipesched.runtime import require_torch
+
+    require_torch()
+    from pipesched.runtime.self_testing import self_test
+
+    count = None if ranks is None else whole_number("--ranks", ranks, least=2)
+    with waiting("PyTorch starts") as status:
+        try:
+            result = self_test(device, count, listener=getattr(status, "update", None))
+        except ConfigError as error:
+            raise (error.at(f"--{error.key}") if error.key else error) from None
+    if screen.as_json:
+        print_json(result.document())
+    else:
+        print(*result.lines(), sep="\n")
+    if result.failure is not None:
+        print(f"pipesched: {result.failure}\n{result.plan}", file=sys.stderr)
+        raise typer.Exit(1)

@@ -1,5 +1,7 @@
 """Training by any schedule in PyTorch, recomputation, offload and two copies included; and measuring a model.
 
+The path for GPUs is untried: `pipesched train --self-test` checks it on yours.
+
 Its names load PyTorch when they are first asked for, and raise ConfigError where it is missing.
 """
 
@@ -13,11 +15,18 @@ if TYPE_CHECKING:
     from pipesched.runtime.profiling import profile as profile
     from pipesched.runtime.run import Runtime as Runtime
     from pipesched.runtime.seeding import seeded as seeded
+    from pipesched.runtime.self_testing import self_test as self_test
     from pipesched.runtime.training import train as train
 
-_MODULES = {"Runtime": "run", "profile": "profiling", "seeded": "seeding", "train": "training"}
+_MODULES = {
+    "Runtime": "run",
+    "profile": "profiling",
+    "seeded": "seeding",
+    "self_test": "self_testing",
+    "train": "training",
+}
 
-__all__ = ["Runtime", "profile", "seeded", "train"]
+__all__ = ["Runtime", "profile", "seeded", "self_test", "train"]
 
 
 def __getattr__(name: str) -> Any:

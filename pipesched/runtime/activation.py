@@ -13,6 +13,8 @@ from weakref import ref
 
 import torch
 
+from pipesched.runtime.torch_internals import version_of
+
 GONE = "what autograd saved is not on the device: the plan does not bring it back in time"
 
 
@@ -74,13 +76,13 @@ class Saving:
         if box is None:
             box = self._boxes[address] = HeldStorage(storage, self._device)
         view = SavedTensor(box, tensor)
-        self._views.append((view, tensor, tensor._version))
+        self._views.append((view, tensor, version_of(tensor)))
         return view
 
     def finish(self) -> Activation:
         """Return the activation, when the forward has run; tensors changed since they were saved are marked."""
         for view, tensor, version in self._views:
-            view.changed = tensor._version != version
+            view.changed = version_of(tensor) != version
         activation = Activation([ref(box) for box in self._boxes.values()], [ref(view) for view, _, _ in self._views])
         self._boxes.clear()
         self._views.clear()

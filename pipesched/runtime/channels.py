@@ -1,4 +1,6 @@
-"""Messages between neighbouring stages on CPUs, by gloo: a connection for each ordered pair of ranks that exchange any.
+"""Messages between neighbouring stages by gloo: a connection for each ordered pair of ranks that exchange any.
+
+They pass through the memory of the host: CPUs have them there, and GPUs that ranks share, which NCCL does not serve.
 
 A thread of each connection waits for the ends of its sends, because gloo does not tell of them otherwise; a receive
 makes its buffer when the tensor is needed. So no rank waits where its plan does not, and buffers live no longer than
@@ -49,11 +51,11 @@ class Channels:
 
     def receive(self, peer: int, tag: int, shapes: Sequence[Shape], device: Any) -> list[Any]:
         """Return tensors of these shapes, when they are there."""
-        tensors = [torch.empty(shape.size, dtype=shape.dtype, device=device) for shape in shapes]
+        tensors = [torch.empty(shape.size, dtype=shape.dtype) for shape in shapes]
         for tensor in tensors:
             if tensor.numel():
                 self._await(peer, tensor, tag)
-        return tensors
+        return [tensor.to(device) for tensor in tensors]
 
     def receive_header(self, peer: int, tag: int) -> list[Shape]:
         """Return the shapes of the tensors that follow."""
@@ -100,7 +102,7 @@ class _Outbox:
     def put(self, tag: int, tensors: Sequence[Any]) -> None:
         for tensor in tensors:
             if tensor.numel():
-                whole = tensor.contiguous()
+                whole = tensor.cpu().contiguous()
                 self._kept.append(whole)
                 self._queue.put(self._group.send([whole], 1, tag))
 

@@ -1,4 +1,4 @@
-"""Transfers and messages on GPUs: streams for copies, pinned buffers, and NCCL. NOT RUN YET, for want of a GPU.
+"""Transfers and messages on GPUs: streams for copies, pinned buffers, and NCCL.
 
 The host enqueues a whole step without waiting for the device. So a storage that leaves must be referenced until its
 copy is done in the order of the device: until the first operation of the computing stream that waits for the copy.
@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Iterable, Sequence
-from datetime import timedelta
 from typing import Any, NamedTuple
 
 import torch
@@ -17,6 +16,7 @@ import torch.distributed as dist
 from pipesched.runtime.activation import Activation, HeldStorage, Host
 from pipesched.runtime.headers import LENGTH, Shape, header_of, shapes_in
 from pipesched.runtime.team import PATIENCE, Team
+from pipesched.runtime.torch_internals import nccl_group
 from pipesched.runtime.transfers import Transfers, buffer_for
 
 
@@ -122,7 +122,7 @@ class CudaChannels:
         for sender, receiver in sorted(pairs):
             if team.rank in (sender, receiver):
                 store = dist.PrefixStore(f"{sender}to{receiver}", team.store)
-                group = dist.ProcessGroupNCCL(store, int(team.rank == receiver), 2, timedelta(seconds=PATIENCE.seconds))
+                group = nccl_group(store, int(team.rank == receiver), 2, PATIENCE)
                 ball = torch.zeros(1, device=self._device)
                 if team.rank == sender:
                     self._outgoing[receiver] = group

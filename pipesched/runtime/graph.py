@@ -13,8 +13,7 @@ from typing import Any, NamedTuple
 import torch
 
 from pipesched.runtime.activation import SavedTensor
-
-_RAW_NAMES: dict[Any, tuple[str, ...]] = {}  # attributes with what a class of nodes saved
+from pipesched.runtime.torch_internals import packed_by
 
 
 def hollow(tensor: Any) -> Any:
@@ -131,14 +130,4 @@ def _walk(roots: Iterable[Any], leaves: set[int]) -> tuple[list[Any], dict[int, 
 
 def saved_views(node: Any) -> list[int]:
     """Return the ids of the views that a node of the graph saved."""
-    found = []
-    kind = type(node)
-    if kind not in _RAW_NAMES:
-        _RAW_NAMES[kind] = tuple(name for name in dir(kind) if name.startswith("_raw_saved_"))
-    for name in _RAW_NAMES[kind]:
-        saved = getattr(node, name)
-        for one in saved if isinstance(saved, (tuple, list)) else (saved,):
-            packed = getattr(one, "data", None)
-            if isinstance(packed, SavedTensor):
-                found.append(id(packed))
-    return found
+    return [id(packed) for packed in packed_by(node) if isinstance(packed, SavedTensor)]

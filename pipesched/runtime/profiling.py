@@ -2,12 +2,9 @@
 
 from __future__ import annotations
 
-import os
-import tempfile
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from pathlib import Path
 from statistics import quantiles
 from typing import Any, NamedTuple
 
@@ -15,10 +12,11 @@ import torch
 
 from pipesched.checks import require_whole
 from pipesched.errors import ConfigError
+from pipesched.runtime.devices import CPU, CUDA, device_of, kind_of_device, take_device, transfers_for, warn_untried
 from pipesched.runtime.headers import Shape, shapes_of
 from pipesched.runtime.model_source import default_loss, dtype_named, microbatch_shape, random_microbatches
+from pipesched.runtime.rank_processes import rank_processes
 from pipesched.runtime.stage import Role, StageRunner
-from pipesched.runtime.transfers import Transfers
 
 WARM_UP = 2  # rounds that do not count
 
@@ -91,21 +89,27 @@ def profile(
     sizes, kind = microbatch_shape(shape), dtype_named(dtype)
     require_whole(repeats, "repeats", least=2)
     count = require_whole(len(stages) if devices is None else devices, "devices", least=1, most=len(stages))
-    device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
-    if device.type == "cpu":
-        torch.set_num_threads(1)  # as torchrun starts the ranks
-    data = [random_microbatches(1, sizes, kind, 0)[0].to(device)]
-    found = []
-    for stage, module in enumerate(stages):
-        role = Role(stage, stage == 0, stage == len(stages) - 1, 0)
-        try:
-            measured, data = _Stage(role, module.to(device), loss_fn or default_loss).measure(data, repeats)
-        except RuntimeError as error:
-            raise ConfigError(f"stage {stage} does not take what comes before it: {error}", "stages") from None
-        found.append(measured)
+    device = take_device(0, kind_of_device())
+    warn_untried(device)
+    found = measure_stages(stages, random_microbatches(1, sizes, kind, 0)[0], device, loss_fn or default_loss, repeats)
     title = f"{name}, microbatch {','.join(map(str, sizes))} {dtype}, {device.type}, torch {torch.__version__}"
     p2p = transfer_times([one.sends for one in found[:-1]], repeats)
     return Profile(title, count, microbatches or 2 * count, repeats, found, p2p)
+
+
+def measure_stages(
+    stages: Sequence[Any], data: Any, device: Any, loss_fn: Callable[..., Any], repeats: int
+) -> list[StageProfile]:
+    """Return what stages take on a device, one after the other, with this input of the first one."""
+    found, passed = [], [data.to(device)]
+    for stage, module in enumerate(stages):
+        role = Role(stage, stage == 0, stage == len(stages) - 1, 0)
+        try:
+            measured, passed = _Stage(role, module.to(device), loss_fn).measure(passed, repeats)
+        except RuntimeError as error:
+            raise ConfigError(f"stage {stage} does not take what comes before it: {error}", "stages") from None
+        found.append(measured)
+    return found
 
 
 class _Stage:
@@ -113,7 +117,7 @@ class _Stage:
 
     def __init__(self, role: Role, module: Any, loss_fn: Callable[..., Any]) -> None:
         self._role, self._module = role, module
-        self._runner = StageRunner(role, module, loss_fn, _transfers(module))
+        self._runner = StageRunner(role, module, loss_fn, transfers_for(device_of(module), None))
         self._runner.begin_step(0)
         self._found: dict[str, list[float]] = {key: [] for key in TIMES}
         self._data: Sequence[Any] = ()
@@ -162,14 +166,6 @@ class _Stage:
         self._found[key].append(timed(work, self._runner.device))
 
 
-def _transfers(module: Any) -> Transfers:
-    if any(tensor.is_cuda for tensor in module.parameters()):  # not run on a GPU yet
-        from pipesched.runtime.cuda import CudaTransfers
-
-        return CudaTransfers(None)
-    return Transfers(None)
-
-
 def timed(work: Callable[[], Any], device: Any) -> float:
     """Return the milliseconds of one call; on a GPU by its events."""
     if device.type != "cuda":
@@ -189,33 +185,19 @@ def timed(work: Callable[[], Any], device: Any) -> float:
 
 def transfer_times(messages: Sequence[Sequence[Shape]], repeats: int) -> list[Spread]:
     """Return how long the tensors of each message take from one process to another: half a round trip, in ms."""
-    import torch.multiprocessing as mp
-
     if not messages:
         return []
-    on_gpus = torch.cuda.device_count() > 1
-    with tempfile.TemporaryDirectory() as folder:
-        method = "spawn" if on_gpus else "forkserver"
-        arguments = (folder, [list(message) for message in messages], repeats, on_gpus)
-        mp.start_processes(_play, arguments, nprocs=2, start_method=method)
-        lines = (Path(folder) / "times").read_text().splitlines()
-        return [Spread(*map(float, line.split())) for line in lines]
+    kind = CUDA if torch.cuda.device_count() > 1 else CPU
+    with rank_processes(2, kind) as run:
+        times: list[Spread] = run(_play, kind, [list(message) for message in messages], repeats)[0]
+        return times
 
 
-def _play(rank: int, folder: str, messages: Sequence[Sequence[Shape]], repeats: int, on_gpus: bool) -> None:
-    """One of the two processes that play ball with tensors; the first one takes the times."""
+def _play(rank: int, kind: str, messages: Sequence[Sequence[Shape]], repeats: int) -> list[Spread]:
+    """One of the two processes that play ball with tensors; the first one's times count."""
     import torch.distributed as dist
 
-    device = torch.device("cuda", rank) if on_gpus else torch.device("cpu")
-    if on_gpus:
-        torch.cuda.set_device(device)
-    else:
-        torch.set_num_threads(1)
-    os.environ.setdefault("GLOO_SOCKET_IFNAME", "lo")
-    dist.init_process_group(
-        "nccl" if on_gpus else "gloo", init_method=f"file://{folder}/meeting", rank=rank, world_size=2
-    )
-    lines = []
+    device, spreads = take_device(rank, kind), []
     for message in messages:
         balls = [torch.zeros(shape.size, dtype=shape.dtype, device=device) for shape in message]
 
@@ -225,7 +207,5 @@ def _play(rank: int, folder: str, messages: Sequence[Sequence[Shape]], repeats: 
                     (dist.send if rank == sender else dist.recv)(ball, 1 - rank)
 
         halves = [timed(round_trip, device) / 2 for _ in range(repeats + WARM_UP)][WARM_UP:]
-        lines.append(" ".join(map(str, quantiles(halves, n=4, method="inclusive"))) + "\n")
-    if rank == 0:
-        (Path(folder) / "times").write_text("".join(lines))
-    dist.destroy_process_group()
+        spreads.append(Spread(*quantiles(halves, n=4, method="inclusive")))
+    return spreads

@@ -6,11 +6,10 @@ from collections.abc import Callable, Mapping, Sequence
 from hashlib import sha256
 from typing import Any
 
-import torch
-
 from pipesched.checks import require_callable, require_whole, shown
 from pipesched.errors import ConfigError, PipeschedError, RankFailed
 from pipesched.runtime.channels import Channels
+from pipesched.runtime.devices import CUDA, device_of, name_of_gpu, transfers_for, warn_untried
 from pipesched.runtime.engine import Engine
 from pipesched.runtime.measured import report_of
 from pipesched.runtime.program import SEND, programs
@@ -18,7 +17,6 @@ from pipesched.runtime.refusals import batch_norms, require_modules, require_non
 from pipesched.runtime.source import checked_schedule
 from pipesched.runtime.stage import Role, StageRunner
 from pipesched.runtime.team import LostRank, Team, described, is_lost
-from pipesched.runtime.transfers import Transfers
 from pipesched.runtime.weight_copies import WeightCopies
 
 
@@ -69,7 +67,7 @@ class Runtime:
         problem, rank = schedule.problem, self._team.rank
         self._team.require_size(problem.devices)  # raised without the others: those that are too many may never come
         placement = problem.settled_placement
-        stages, error = placement.stages_on(rank), None
+        stages, error, device = placement.stages_on(rank), None, None
         self._microbatches, self._steps, self._program = problem.microbatches, 0, lists[rank]
         try:
             self._modules = require_modules(modules, stages, rank)
@@ -78,10 +76,13 @@ class Runtime:
             for key, value in (("loss_fn", loss_fn), ("host", host), ("on_op", on_op)):
                 require_callable(value, key)
             require_whole(seed, "seed")
+            device = device_of(self._modules[stages[0]])
         except ConfigError as wrong:
             error = wrong
-        self._team.agree(sha256(repr(lists).encode()).hexdigest(), error)
-        transfers = _transfers_for(self._modules[stages[0]], host)
+        self._team.agree(sha256(repr(lists).encode()).hexdigest(), error, device and name_of_gpu(device))
+        if rank == 0:
+            warn_untried(device)
+        transfers = transfers_for(device, host)
         self._runners = {
             stage: StageRunner(
                 Role(stage, stage == 0, stage == problem.stages - 1, seed), self._modules[stage], loss_fn, transfers
@@ -89,7 +90,7 @@ class Runtime:
             for stage in stages
         }
         with self._team.setting_up():
-            self._channels = _channels_for(self._team, lists, self._runners)
+            self._channels = _channels_for(self._team, lists, device)
             self._mirrors = WeightCopies(self._team, placement, self._modules)
             self._team.meet()
         self._engine = Engine(self._program, problem.stages, self._runners, self._channels, transfers, on_op)
@@ -174,17 +175,9 @@ class Runtime:
         return report_of(self._team.rank, self._steps - 1, self._engine.measured)
 
 
-def _transfers_for(module: Any, host: Callable[[int], Any] | None) -> Transfers:
-    if torch.cuda.is_available() and any(tensor.is_cuda for tensor in module.parameters()):  # not run on a GPU yet
-        from pipesched.runtime.cuda import CudaTransfers
-
-        return CudaTransfers(host)
-    return Transfers(host)
-
-
-def _channels_for(team: Team, lists: Sequence[Sequence[Any]], runners: Mapping[int, StageRunner]) -> Any:
+def _channels_for(team: Team, lists: Sequence[Sequence[Any]], device: Any) -> Any:
     pairs = {(rank, step.peer) for rank, program in enumerate(lists) for step in program if step.action == SEND}
-    if any(runner.device.type == "cuda" for runner in runners.values()):  # not run on a GPU yet
+    if device.type == CUDA and not team.shares_gpus:
         from pipesched.runtime.cuda import CudaChannels
 
         return CudaChannels(team, pairs)

@@ -22,7 +22,7 @@ def seeded(seed: int, step: int, stage: int, microbatch: int) -> Iterator[None]:
     """
     value = _number(seed, step, stage, microbatch)
     generators = [torch.default_generator]
-    if torch.cuda.is_available() and torch.cuda.is_initialized():  # not run on a GPU yet
+    if torch.cuda.is_available() and torch.cuda.is_initialized():
         generators.append(torch.cuda.default_generators[torch.cuda.current_device()])
     states = [generator.get_state() for generator in generators]
     try:

@@ -8,11 +8,17 @@ from typing import Any, NamedTuple
 
 import torch
 from torch.autograd.graph import saved_tensors_hooks
-from torch.distributed.pipelining._backward import stage_backward, stage_backward_input, stage_backward_weight
 
 from pipesched.runtime.activation import Activation, Saving, unpack
+from pipesched.runtime.devices import device_of
 from pipesched.runtime.graph import enter, leave, split_of
 from pipesched.runtime.seeding import seeded
+from pipesched.runtime.torch_internals import (
+    stage_backward,
+    stage_backward_input,
+    stage_backward_weight,
+    version_of,
+)
 from pipesched.runtime.transfers import Transfers
 
 
@@ -45,7 +51,7 @@ class StageRunner:
 
     def __init__(self, role: Role, module: Any, loss_fn: Callable[..., Any], transfers: Transfers) -> None:
         self.role, self._module, self._loss_fn, self._transfers = role, module, loss_fn, transfers
-        self.device = _device_of(module)
+        self.device = device_of(module)
         self._held: dict[int, _Held] = {}
         self._step = -1
         self._weights: list[Any] = []
@@ -68,12 +74,12 @@ class StageRunner:
         """
         held = self._held[microbatch] = _Held()
         if again:
-            versions = [tensor._version for tensor in (*data, *self._module.buffers())]
+            versions = [version_of(tensor) for tensor in (*data, *self._module.buffers())]
             with self._as(microbatch), torch.no_grad():
                 outputs, loss = self._call(data, target)
             if torch.is_autocast_enabled(self.device.type):
                 torch.clear_autocast_cache()  # weights that were cast without a graph
-            if [tensor._version for tensor in (*data, *self._module.buffers())] != versions:
+            if [version_of(tensor) for tensor in (*data, *self._module.buffers())] != versions:
                 raise RuntimeError("the forward changes its input or a buffer in place, so it cannot run a second time")
             held.data, held.target = data, target
         else:
@@ -241,9 +247,3 @@ def _is_tensor(value: Any) -> bool:
 def _address(tensor: Any) -> int:
     address: int = tensor.untyped_storage().data_ptr()
     return address
-
-
-def _device_of(module: Any) -> Any:
-    for tensor in (*module.parameters(), *module.buffers()):
-        return tensor.device
-    return torch.device("cuda", torch.cuda.current_device()) if torch.cuda.is_available() else torch.device("cpu")

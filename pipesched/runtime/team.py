@@ -18,6 +18,7 @@ import torch.distributed as dist
 
 from pipesched.checks import cut
 from pipesched.errors import ConfigError, RankFailed
+from pipesched.runtime.torch_internals import gloo_group, store_of
 
 PATIENCE = timedelta(minutes=30)  # for a message of a rank that lives
 MEETING = timedelta(seconds=60)  # for a rank to come to where connections are made
@@ -51,7 +52,8 @@ class Team:
             self.rank, self.size = dist.get_rank(self._group), dist.get_world_size(self._group)
             if self.rank < 0:
                 raise ConfigError("this process is none of its ranks", "group")
-            self.store = self._group.get_group_store() if self.size > 1 else None
+            self.store = store_of(self._group) if self.size > 1 else None
+        self.shares_gpus = False
         self._control: Any = None
         self._groups: list[Any] = []
 
@@ -67,9 +69,12 @@ class Team:
             )
         raise ConfigError(f"has {self.size} ranks; the schedule needs one for each of its {devices} devices", "group")
 
-    def agree(self, plan: str, error: Exception | None) -> None:
-        """Compare plans, and raise on every rank what makes one of them stop: its own error, or RankFailed."""
-        verdict = (plan, None if error is None else _text_of(error), uuid4().hex)
+    def agree(self, plan: str, error: Exception | None, gpu: str | None = None) -> None:
+        """Compare plans, and raise on every rank what makes one of them stop: its own error, or RankFailed.
+
+        `gpu` tells the GPU of this rank from others, so that all know whether some share one.
+        """
+        verdict = (plan, None if error is None else _text_of(error), uuid4().hex, gpu)
         verdicts: list[Any] = [verdict]
         if self.size > 1:
             verdicts = [None] * self.size
@@ -80,11 +85,13 @@ class Team:
                     raise RankFailed(f"a rank is gone: rank {self.rank} cannot compare its schedule: {lost}") from None
         if error is not None:
             raise error
-        for rank, (theirs, wrong, _) in enumerate(verdicts):
+        for rank, (theirs, wrong, *_) in enumerate(verdicts):
             if wrong is not None:
                 raise RankFailed(f"rank {rank} cannot run the schedule: {wrong}")
             if theirs != plan:
                 raise RankFailed(f"rank {rank} has another schedule than rank {self.rank}")
+        gpus = [name for *_, name in verdicts if name is not None]
+        self.shares_gpus = len(set(gpus)) < len(gpus)
         if self.size > 1:
             self.store = dist.PrefixStore(f"pipesched/{verdicts[0][2]}", self.store)
             self._control = self.connect("control", range(self.size))
@@ -93,7 +100,7 @@ class Team:
         """Return a gloo group of some ranks, in this order; all of them must call this, and in one order of names."""
         store = dist.PrefixStore(name, self.store)
         store.set_timeout(MEETING)
-        group = dist.ProcessGroupGloo(store, ranks.index(self.rank), len(ranks), PATIENCE)
+        group = gloo_group(store, ranks.index(self.rank), len(ranks), PATIENCE)
         self._groups.append(group)
         return group
 

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import json
 import os
-import tempfile
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, nullcontext
 from pathlib import Path
@@ -14,7 +12,8 @@ import torch
 import torch.distributed as dist
 
 from pipesched.checks import require_number, require_whole
-from pipesched.errors import ConfigError, RankFailed
+from pipesched.errors import ConfigError
+from pipesched.runtime.devices import CUDA, kind_of_device, take_device, warn_untried
 from pipesched.runtime.model_source import (
     SMALL,
     default_loss,
@@ -26,6 +25,7 @@ from pipesched.runtime.model_source import (
     random_microbatches,
 )
 from pipesched.runtime.program import programs
+from pipesched.runtime.rank_processes import rank_processes
 from pipesched.runtime.run import Runtime
 from pipesched.runtime.source import checked_schedule
 
@@ -109,16 +109,18 @@ def train(
             return train_rank(int(os.environ.get("LOCAL_RANK", "0")), job)
         finally:
             dist.destroy_process_group()
-    return _start(job, checked.problem.devices)
+    kind, devices = kind_of_device(), checked.problem.devices
+    if kind == CUDA and torch.cuda.device_count() < devices:
+        raise ConfigError(f"is for {devices} devices; this machine has {torch.cuda.device_count()} GPUs", "schedule")
+    warn_untried(torch.device(kind))
+    with rank_processes(devices, kind) as call:
+        result: dict[str, Any] = call(train_rank, job)[0]
+        return result
 
 
 def train_rank(local_rank: int, job: TrainRequest) -> dict[str, Any] | None:
     """Train the stages of this rank, and return the result on the first one."""
-    device = torch.device("cuda", local_rank) if torch.cuda.is_available() else torch.device("cpu")
-    if device.type == "cuda":
-        torch.cuda.set_device(device)
-    else:
-        torch.set_num_threads(1)
+    device = take_device(local_rank, kind_of_device())
     rank, problem = dist.get_rank(), checked_schedule(job.schedule).problem
     pieces = joined(pieces_of(job.model), problem.stages)
     mine = problem.settled_placement.stages_on(rank) if rank < problem.devices else []
@@ -155,42 +157,3 @@ def _profiled(folder: Path, rank: int) -> Iterator[None]:
     with torch.profiler.profile() as profiler:
         yield
     profiler.export_chrome_trace(str(folder / f"rank{rank}.json"))
-
-
-def _start(job: TrainRequest, devices: int) -> dict[str, Any]:
-    """Run all ranks on this machine, and return the result of the first."""
-    import torch.multiprocessing as mp
-
-    if torch.cuda.is_available() and torch.cuda.device_count() < devices:
-        raise ConfigError(f"is for {devices} devices; this machine has {torch.cuda.device_count()} GPUs", "schedule")
-    with tempfile.TemporaryDirectory() as folder:
-        try:
-            mp.start_processes(_rank_main, (folder, devices, job), nprocs=devices, start_method="spawn")
-        except mp.ProcessRaisedException as error:
-            reason = Path(folder) / "reason"
-            raise RankFailed(reason.read_text() if reason.exists() else str(error)) from None
-        except mp.ProcessExitedException as error:
-            raise RankFailed(f"rank {error.error_index} ended: {error}") from None
-        result: dict[str, Any] = json.loads((Path(folder) / "result").read_text())
-        return result
-
-
-def _rank_main(rank: int, folder: str, devices: int, job: TrainRequest) -> None:
-    if not torch.cuda.is_available():
-        os.environ.setdefault("GLOO_SOCKET_IFNAME", "lo")
-    dist.init_process_group(
-        "nccl" if torch.cuda.is_available() else "gloo",
-        init_method=f"file://{folder}/meeting",
-        rank=rank,
-        world_size=devices,
-    )
-    try:
-        result = train_rank(rank, job)
-    except Exception as error:
-        if not isinstance(error, RankFailed):
-            (Path(folder) / "reason").write_text(f"{type(error).__name__}: {error}")
-        raise
-    finally:
-        dist.destroy_process_group()
-    if result is not None:
-        (Path(folder) / "result").write_text(json.dumps(result))

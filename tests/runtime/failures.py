@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 import torch
 
 from pipesched.runtime import Runtime
-from tests.runtime.models import Block, batch, loss_of, model
+from pipesched.runtime.unpipelined import WIDTH, ResidualBlock, batch, blocks, loss_of
 
 
 class Raised(NamedTuple):
@@ -33,7 +33,7 @@ class Bad(torch.nn.Module):  # type: ignore[misc]
 
     def __init__(self, act: Callable[[], None], at: int, *, backward: bool = False) -> None:
         super().__init__()
-        self.inner, self.act, self.at, self.calls, self.in_backward = Block(0).double(), act, at, 0, backward
+        self.inner, self.act, self.at, self.calls, self.in_backward = ResidualBlock().double(), act, at, 0, backward
 
     def forward(self, data: Any) -> Any:
         value = self.inner(data)
@@ -58,7 +58,7 @@ def die() -> None:
 
 def stages_with(what: str, stages: int) -> list[Any]:
     """The model, with something wrong in its second stage."""
-    modules = model(stages, 0)
+    modules = blocks(stages, torch.float64)
     if what == "raises":
         modules[1] = Bad(fail, 2)
     elif what == "raises in a backward":
@@ -68,14 +68,14 @@ def stages_with(what: str, stages: int) -> list[Any]:
     elif what == "does not fit":
         modules[1] = torch.nn.Linear(5, 5).double()
     elif what == "BatchNorm":
-        modules[1] = torch.nn.Sequential(torch.nn.Linear(6, 6), torch.nn.BatchNorm1d(6)).double()
+        modules[1] = torch.nn.Sequential(torch.nn.Linear(WIDTH, WIDTH), torch.nn.BatchNorm1d(WIDTH)).double()
     return modules
 
 
 def attempt(rank: int, group: Any, source: Any, stages: int, microbatches: int, what: str) -> Raised:
     """Train on a rank, and return what was raised."""
     begin, threads = time.monotonic(), threading.active_count()
-    data, target = batch(microbatches)
+    data, target = batch(microbatches, torch.float64)
     modules = stages_with(what, stages)
     kind, text = "nothing", ""
     try:

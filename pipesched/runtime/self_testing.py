@@ -1,0 +1,154 @@
+"""Train a small model by a dozen plans with every kind of operation, and hold it against PyTorch without a pipeline."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from fractions import Fraction
+from time import monotonic
+from typing import NamedTuple
+
+import torch
+
+from pipesched.checks import require_callable, require_name, require_whole
+from pipesched.errors import ConfigError, RankFailed
+from pipesched.pipeline.arguments import make_problem
+from pipesched.pipeline.schedule import Schedule
+from pipesched.results.outcome import run
+from pipesched.runtime.devices import CPU, CUDA, kind_of_device
+from pipesched.runtime.profiling import StageProfile
+from pipesched.runtime.rank_processes import rank_processes
+from pipesched.runtime.self_test_result import APART_AT_MOST, SelfTest, SelfTestRow, text_of
+from pipesched.runtime.unpipelined import activation_bytes, compare_rank
+from pipesched.schedulers.options import labelled
+
+PATIENCE = 300.0  # seconds for a plan that takes one: what takes longer hangs, even where many ranks share a core
+RANKS = (2, 4)
+MOST_RANKS = 64
+
+
+class _PlanTrial(NamedTuple):
+    """A plan to train: an algorithm with so many stages a device, and what it recomputes and offloads."""
+
+    algorithm: str
+    chunks: int = 1
+    recompute: str | int | None = None
+    offload: str | int | None = None
+
+    @property
+    def name(self) -> str:
+        return labelled(self.algorithm, self._asdict())
+
+    def schedule(self, ranks: int, stages: Sequence[StageProfile]) -> Schedule:
+        """Return the schedule, in which activations take what first, middle and last stages take."""
+        first, middle, last = stages
+        each = [first, *[middle] * (self.chunks * ranks - 2), last]
+        problem = make_problem(
+            devices=ranks,
+            stages=self.chunks * ranks,
+            microbatches=2 * ranks,
+            forward=1,
+            backward_input=1,
+            backward_weight=1,
+            offload=1,
+            activation=[one.activation for one in each],
+            retain=[_exact(one.retain, one.activation) for one in each],
+            checkpoint=[_exact(one.checkpoint, one.activation) for one in each],
+        )
+        return run(problem, self.algorithm, recompute=self.recompute, offload=self.offload).schedule
+
+
+def _exact(part: float, whole: int) -> Fraction:
+    """Return a part of so many bytes that is a number of bytes itself."""
+    return Fraction(round(part * whole), whole)
+
+
+TRIALS = (
+    _PlanTrial("naive"),
+    _PlanTrial("1f1b"),
+    _PlanTrial("1f1b", recompute="full"),
+    _PlanTrial("1f1b", offload="full"),
+    _PlanTrial("interleaved", 2),
+    _PlanTrial("interleaved", 2, "full", 2),
+    _PlanTrial("zb-h1", offload="full"),
+    _PlanTrial("zb-v", 2),
+    _PlanTrial("zb-v", 2, "full"),
+    _PlanTrial("dualpipe-v", 2, offload="full"),
+    _PlanTrial("chimera", 1, "full", 1),
+    _PlanTrial("dualpipe", 1, "full", 1),
+)
+"""Between them every kind of operation, pairs, chunks, a V, two copies, and all kinds in one plan."""
+
+
+def self_test(
+    device: str | None = None, ranks: int | None = None, *, listener: Callable[[str], None] | None = None
+) -> SelfTest:
+    """Train a small model by a dozen plans, and hold losses, gradients and bytes against those without a pipeline.
+
+    Processes are started on this machine. They train with recomputation, offload, two copies of the weights, split
+    backwards and chunks, in 64 and in 32 bits. The first plan that is wrong ends the test.
+
+    Args:
+        device: "cpu" or "cuda"; default: CUDA where it is.
+        ranks: An even number of them, for two copies of the weights; default: 2, and 4 where each has a GPU or on CPUs.
+        listener: Called with the name of what is trained next.
+
+    Returns:
+        A SelfTest: what was found for each plan, and what is wrong, if anything is.
+
+    Raises:
+        ConfigError: For a device that is not there, and another number of ranks.
+        RankFailed: For processes that cannot train anything.
+    """
+    kind = kind_of_device() if device is None else require_name((CPU, CUDA), device, "device", "device")
+    if kind == CUDA and not torch.cuda.is_available():
+        raise ConfigError(f"PyTorch {torch.__version__} finds no GPU here", "device")
+    if ranks is not None and require_whole(ranks, "ranks", least=2, most=MOST_RANKS) % 2:
+        raise ConfigError(f"must be even, as two copies of the weights need pairs of ranks, not {ranks}", "ranks")
+    require_callable(listener, "listener")
+    rows, gpus = list[SelfTestRow](), torch.cuda.device_count() if kind == CUDA else 0
+    where = f"{gpus} x {torch.cuda.get_device_name(0)}" if gpus else CPU
+    for count in usual_ranks(kind, gpus) if ranks is None else [ranks]:
+        fault = _first_fault(count, kind, rows, listener or _nobody)
+        if fault is not None:
+            return SelfTest(where, gpus, torch.__version__, tuple(rows), *fault)
+    return SelfTest(where, gpus, torch.__version__, tuple(rows))
+
+
+def usual_ranks(kind: str, gpus: int) -> Sequence[int]:
+    """Return how many ranks are tried where nothing is said: each its own GPU, or two that share one."""
+    return RANKS if kind == CPU else [count for count in RANKS if count <= gpus] or RANKS[:1]
+
+
+def _nobody(text: str) -> None:
+    """Hear what is trained next without a listener."""
+
+
+def _first_fault(count: int, kind: str, rows: list[SelfTestRow], tell: Callable[[str], None]) -> tuple[str, str] | None:
+    """Train each plan on so many ranks, and add its row; of the first wrong one return what is wrong, and its text."""
+    with rank_processes(count, kind) as call:
+        for dtype in APART_AT_MOST:
+            group = f"{count} ranks, {dtype}"
+            tell(group)
+            stages = call(activation_bytes, kind, dtype, seconds=PATIENCE)[0]
+            for trial in TRIALS:
+                tell(f"{group}: {trial.name}")
+                schedule, begin = trial.schedule(count, stages), monotonic()
+                try:
+                    found = call(compare_rank, schedule, kind, dtype, seconds=PATIENCE)
+                except RankFailed as error:
+                    return f"{trial.name} on {group}: {error}", text_of(schedule.plan)
+                row = SelfTestRow(
+                    count,
+                    dtype,
+                    trial.name,
+                    max(one.losses for one in found),
+                    max(one.gradients for one in found),
+                    [one.report["peak_bytes"] for one in found],
+                    [round(peak) for peak in schedule.peak_memory],
+                    [one.allocated for one in found] if kind == CUDA else None,
+                    monotonic() - begin,
+                )
+                rows.append(row)
+                if row.fault is not None:
+                    return f"{trial.name} on {group}: {row.fault}", text_of(schedule.plan)
+    return None

@@ -1,0 +1,60 @@
+"""What the runtime uses of PyTorch's undocumented names. PyTorch 2.13 to 2.15 have all of them.
+
+They are looked up when this module loads, so a version that lacks one is refused with its name before anything runs.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from datetime import timedelta
+from pkgutil import resolve_name
+from typing import Any
+
+import torch
+
+from pipesched.errors import ConfigError
+
+
+def _name(path: str) -> Any:
+    """Return what `module:name` is in this PyTorch. Raises ConfigError where it is missing."""
+    try:
+        return resolve_name(path)
+    except (ImportError, AttributeError):
+        raise ConfigError(
+            f"PyTorch {torch.__version__} has no {path.replace(':', '.')}, which training needs;"
+            " pip install 'pipesched[torch]' takes a version that has it"
+        ) from None
+
+
+stage_backward = _name("torch.distributed.pipelining._backward:stage_backward")
+stage_backward_input = _name("torch.distributed.pipelining._backward:stage_backward_input")
+stage_backward_weight = _name("torch.distributed.pipelining._backward:stage_backward_weight")
+gloo_group: Callable[[Any, int, int, timedelta], Any] = _name("torch.distributed:ProcessGroupGloo")
+store_of: Callable[[Any], Any] = _name("torch.distributed:ProcessGroup.get_group_store")
+
+_RAW = "_raw_saved_"  # of a node of the graph: its attributes with what it saved
+_RAW_NAMES: dict[Any, tuple[str, ...]] = {}  # by the class of the node
+for _path in ("Tensor._version", "_C._autograd.SavedTensor.data", f"_C._functions.MulBackward0.{_RAW}self"):
+    _name(f"torch:{_path}")
+
+
+def nccl_group(store: Any, rank: int, size: int, patience: timedelta) -> Any:
+    """Return a group of NCCL, which PyTorch for CPUs does not have."""
+    return _name("torch.distributed:ProcessGroupNCCL")(store, rank, size, patience)
+
+
+def version_of(tensor: Any) -> int:
+    """Return how often a tensor was changed in place."""
+    count: int = tensor._version
+    return count
+
+
+def packed_by(node: Any) -> Iterator[Any]:
+    """Yield what hooks packed of the tensors that a node of the graph saved."""
+    kind = type(node)
+    if kind not in _RAW_NAMES:
+        _RAW_NAMES[kind] = tuple(name for name in dir(kind) if name.startswith(_RAW))
+    for name in _RAW_NAMES[kind]:
+        saved = getattr(node, name)
+        for one in saved if isinstance(saved, (tuple, list)) else (saved,):
+            yield getattr(one, "data", None)

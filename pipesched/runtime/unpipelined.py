@@ -1,0 +1,135 @@
+"""A small model with a pipeline and without one: how far losses and gradients are apart, and what a rank holds."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import Any, NamedTuple
+
+import torch
+
+from pipesched.pipeline.placement import Placement
+from pipesched.runtime.devices import CUDA, take_device
+from pipesched.runtime.model_source import dtype_named
+from pipesched.runtime.profiling import StageProfile, measure_stages
+from pipesched.runtime.run import Runtime
+from pipesched.runtime.seeding import seeded
+from pipesched.runtime.source import checked_schedule
+
+WIDTH, ROWS = 32, 16
+SEED = 7
+STEPS = 2  # the second one has gradients and shapes of messages already
+
+
+class ResidualBlock(torch.nn.Module):  # type: ignore[misc]  # torch is untyped here
+    """A residual block with everything that makes graphs less than a chain: normalization, dropout, shared weights."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.norm = torch.nn.LayerNorm(WIDTH)
+        self.first, self.second = torch.nn.Linear(WIDTH, 2 * WIDTH), torch.nn.Linear(2 * WIDTH, WIDTH)
+        self.shared = torch.nn.Linear(WIDTH, WIDTH, bias=False)
+        self.dropout = torch.nn.Dropout(0.25)
+
+    def forward(self, data: Any) -> Any:
+        """Return the sum of both branches."""
+        inner = self.second(torch.tanh(self.first(self.norm(data))))
+        return self.shared(self.dropout(inner)) + self.shared(data)
+
+
+def loss_of(output: Any, target: Any) -> Any:
+    """Return the mean squared error; a target of one element stands for all."""
+    return torch.nn.functional.mse_loss(output, target.expand_as(output))
+
+
+def blocks(stages: int, dtype: Any) -> list[Any]:
+    """Return a block for each stage, the same on every rank."""
+    torch.manual_seed(5)
+    return [ResidualBlock().to(dtype) for _ in range(stages)]
+
+
+def batch(microbatches: int, dtype: Any) -> tuple[Any, Any]:
+    """Return the inputs and targets of all microbatches."""
+    generator = torch.Generator().manual_seed(1000)
+    data, target = torch.randn(2, microbatches, ROWS, WIDTH, dtype=torch.float64, generator=generator).to(dtype)
+    return data, target
+
+
+def train_unpipelined(modules: Sequence[Any], data: Any, target: Any, steps: int) -> list[Any]:
+    """Return the losses of the last step without a pipeline; the gradients of all steps stand in `.grad`."""
+    for step in range(steps):
+        losses = []
+        for microbatch, value in enumerate(data):
+            for stage, module in enumerate(modules):
+                with seeded(SEED, step, stage, microbatch):
+                    value = module(value)  # noqa: PLW2901  passed on from stage to stage
+            loss = loss_of(value, target[microbatch])
+            loss.backward()
+            losses.append(loss.detach())
+    return losses
+
+
+class RankComparison(NamedTuple):
+    """What a rank did: its operations, how far gradients and losses are from the right ones, what it reported.
+
+    `microbatches` are those whose losses it has. `allocated` are the bytes that a GPU had allocated at most behind an
+    operation of the last step, less those before the step.
+    """
+
+    executed: list[str]
+    gradients: float
+    losses: float
+    microbatches: list[int]
+    report: dict[str, Any]
+    allocated: int | None
+
+
+def compare_rank(
+    rank: int, source: object, kind: str, dtype: str, group: Any = None, steps: int = STEPS
+) -> RankComparison:
+    """Train the stages of this rank by a schedule, and hold them against the same model without a pipeline."""
+    device, problem, number = take_device(rank, kind), checked_schedule(source).problem, dtype_named(dtype)
+    data, target = (part.to(device) for part in batch(problem.microbatches, number))
+    expected, modules = ([block.to(device) for block in blocks(problem.stages, number)] for _ in range(2))
+    right = train_unpipelined(expected, data, target, steps)
+    placement, last = problem.settled_placement, problem.stages - 1
+    mine, executed, levels = placement.stages_on(rank), list[str](), list[int]()
+    _spoil_copies(modules, placement, rank)
+
+    def note(op: str) -> None:
+        executed.append(op)
+        levels.append(torch.cuda.memory_allocated(device) if kind == CUDA else 0)
+
+    run = Runtime(source, {stage: modules[stage] for stage in mine}, loss_of, group, seed=SEED, on_op=note)
+    for _ in range(steps):
+        executed.clear()
+        levels[:] = [torch.cuda.memory_allocated(device) if kind == CUDA else 0]
+        losses = run.step(data if 0 in mine else None, target if last in mine else None)
+    run.close()
+    ours, theirs = ([weight for stage in mine for weight in found[stage].parameters()] for found in (modules, expected))
+    gradients = _most((0 if one.grad is None else one.grad) - two.grad for one, two in zip(ours, theirs, strict=True))
+    due = [one for one in range(len(data)) if placement.device(last, one, len(data)) == rank]
+    apart = _most(losses.get(one, torch.inf) - right[one] for one in due)
+    allocated = max(levels) - levels[0] if kind == CUDA else None
+    return RankComparison(executed, gradients, apart, sorted(losses), run.report(), allocated)
+
+
+def _spoil_copies(modules: Sequence[Any], placement: Placement, rank: int) -> None:
+    """Change the second copies of stages, which get the weights of the first ones."""
+    for stage in placement.stages_on(rank) if placement.mirrored else ():
+        if placement.devices[stage] != rank:
+            torch.nn.init.zeros_(modules[stage].first.weight)
+
+
+def _most(differences: Iterable[Any]) -> float:
+    """Return the largest absolute value in some tensors; infinity for what is no number."""
+    largest = [difference.abs().nan_to_num(float("inf"), float("inf")).max() for difference in differences]
+    return max(map(float, largest), default=0.0)
+
+
+def activation_bytes(rank: int, kind: str, dtype: str) -> list[StageProfile] | None:
+    """Return the profile of a first, a middle and a last stage, as the first rank measures it."""
+    if rank:
+        return None
+    number = dtype_named(dtype)
+    data, _ = batch(1, number)
+    return measure_stages(blocks(3, number), data[0], take_device(rank, kind), loss_of, repeats=2)

@@ -1,0 +1,126 @@
+"""`pipesched train --self-test`: its options, what it prints, and its exit codes."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from tests.torch_ranks import needs_torch
+
+Cli = Callable[..., "subprocess.CompletedProcess[str]"]
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        ([], "FILE: is missing: the document of a schedule, which only --self-test does without"),
+        (["a.json", "--ranks", "2"], "--ranks: has no effect without --self-test"),
+        (["a.json", "--device", "cpu"], "--device: has no effect without --self-test"),
+        (["a.json", "--self-test"], "FILE: has no effect with --self-test, which has a model and plans of its own"),
+        (["--self-test", "--steps", "6"], "--steps: has no effect with --self-test, which has a model and plans"),
+        (["--self-test", "--model", "a:b"], "--model: has no effect with --self-test"),
+    ],
+)
+def test_options_that_do_not_go_together(cli: Cli, words: list[str], message: str) -> None:
+    """One message and exit code 2, before PyTorch is looked for."""
+    result = cli("train", *words)
+    assert (result.returncode, result.stdout) == (2, "")
+    assert result.stderr.startswith(f"pipesched: {message}")
+    assert result.stderr.count("\n") == 1
+
+
+def test_without_pytorch(cli: Cli, monkeypatch: pytest.MonkeyPatch) -> None:
+    """One message that says what to install, and exit code 2."""
+    monkeypatch.setattr("pipesched.runtime.find_spec", lambda _: None)
+    result = cli("train", "--self-test")
+    assert (result.returncode, result.stdout) == (2, "")
+    assert result.stderr == (
+        "pipesched: training is done by PyTorch, which is not installed: pip install 'pipesched[torch]'\n"
+    )
+
+
+@needs_torch
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (["--ranks", "3"], "--ranks: must be even, as two copies of the weights need pairs of ranks, not 3"),
+        (["--ranks", "x"], "--ranks: must be a number, not 'x'"),
+        (["--ranks", "1"], "--ranks: must be a whole number of at least 2"),
+        (["--ranks", "66"], "--ranks: must be a whole number of at least 2 (at most 64), not 66"),
+        (["--device", "gpu"], "--device: unknown device 'gpu'; "),
+    ],
+)
+def test_bad_values(cli: Cli, words: list[str], message: str) -> None:
+    """One message that names the option, and exit code 2."""
+    result = cli("train", "--self-test", *words)
+    assert (result.returncode, result.stdout) == (2, "")
+    assert result.stderr.startswith(f"pipesched: {message}")
+
+
+@needs_torch
+@pytest.mark.parametrize("failure", [None, "1f1b on 2 ranks, float64: gradients differ"])
+@pytest.mark.parametrize("as_json", [True, False])
+def test_what_is_printed(cli: Cli, monkeypatch: pytest.MonkeyPatch, failure: str | None, as_json: bool) -> None:
+    """The table or the document on stdout; a plan that is wrong on stderr, with its text and exit code 1."""
+    from pipesched.runtime import self_testing
+    from pipesched.runtime.self_test_result import SelfTest, SelfTestRow
+
+    rows = (SelfTestRow(2, "float64", "1f1b", 0.0, 3e-17, [41472, 28928], [41472, 28928], None, 0.44),)
+    found = SelfTest("cpu", 0, "2.13.0", rows, failure, failure and "device 0: 0F0 0B0")
+    given: list[Any] = []
+
+    def instead(*values: Any, **more: Any) -> SelfTest:
+        given.append(values)
+        return found
+
+    monkeypatch.setattr(self_testing, "self_test", instead)
+    result = cli("train", "--self-test", "--ranks", "2", *["--json"] * as_json)
+    assert given == [(None, 2)]
+    assert result.returncode == (1 if failure else 0)
+    assert result.stderr == (f"pipesched: {failure}\ndevice 0: 0F0 0B0\n" if failure else "")
+    if as_json:
+        assert json.loads(result.stdout) == found.document()
+    else:
+        assert (
+            result.stdout
+            == """\
+PyTorch 2.13.0 on cpu
+
+2 ranks, float64: losses and gradients at most 1e-09 apart
+plan                                   losses gradients    bytes  planned      s
+1f1b                                        0     3e-17   41,472   41,472   0.44
+"""
+        )
+
+
+BROKEN = {
+    "compare_with_another_dropout": ("1f1b, recompute full", 3, "gradients differ by"),
+    "compare_and_die": ("naive", 0, "rank 1 ended: process 1 terminated with signal SIGKILL"),
+}
+
+
+@needs_torch
+@pytest.mark.parametrize("what", BROKEN)
+def test_what_is_broken_is_found(cli: Cli, monkeypatch: pytest.MonkeyPatch, what: str) -> None:
+    """A recomputation with other random numbers, and a rank that dies: exit code 1, and the text of the plan."""
+    from pipesched.runtime import self_testing
+    from tests.runtime import broken
+
+    name, rows, message = BROKEN[what]
+    monkeypatch.setattr(self_testing, "compare_rank", getattr(broken, what))
+    result = cli("train", "--self-test", "--device", "cpu", "--ranks", "2")
+    assert result.returncode == 1
+    assert f"pipesched: {name} on 2 ranks, float64: {message}" in result.stderr
+    lines = result.stderr.splitlines()
+    assert [line.partition(":")[0] for line in lines[1:]] == ["device 0", "device 1"]
+    assert ("0R0" in lines[1]) == ("recompute" in name)
+    assert "1F0" in lines[2]
+    table = result.stdout.splitlines()
+    assert table[0].startswith("PyTorch 2.")
+    assert table[0].endswith("on cpu")
+    assert len(table[4:]) == rows
+    assert not rows or table[-1].startswith(name)

@@ -1,0 +1,75 @@
+"""What goes wrong with ranks, as jobs for their processes."""
+
+from __future__ import annotations
+
+import os
+import signal
+import sys
+import time
+from typing import Any
+
+import torch
+
+from pipesched.errors import ConfigError, RankFailed
+from pipesched.runtime.rank_processes import rank_processes
+from pipesched.runtime.stage import StageRunner
+from pipesched.runtime.unpipelined import RankComparison, compare_rank
+
+
+def compare_with_another_dropout(rank: int, source: object, kind: str, dtype: str) -> RankComparison:
+    """Compare, with a defect: on rank 1 a forward that runs again draws other random numbers than the first time."""
+    right = StageRunner.recompute
+
+    def wrong(self: StageRunner, microbatch: int) -> None:
+        self._step += 1000
+        right(self, microbatch)
+        self._step -= 1000
+
+    if rank == 1:
+        StageRunner.recompute = wrong  # type: ignore[method-assign]
+    return compare_rank(rank, source, kind, dtype)
+
+
+def compare_and_die(rank: int, source: object, kind: str, dtype: str) -> RankComparison:
+    """Compare, but rank 1 is killed."""
+    if rank == 1:
+        os.kill(os.getpid(), signal.SIGKILL)
+    return compare_rank(rank, source, kind, dtype)
+
+
+def number(rank: int, *more: Any) -> tuple[Any, ...]:
+    """Return the rank, what it was given, and how many threads its PyTorch has."""
+    return (rank, *more, torch.get_num_threads())
+
+
+def fail(rank: int, what: str) -> None:
+    """Raise on rank 1, or die, and let rank 0 hear of it; or exit, or stay silent, of which it does not."""
+    if rank == 0 and what in ("raises", "dies"):
+        raise RankFailed("rank 1 is gone, says rank 0")
+    if rank == 1 and what == "raises":
+        raise ConfigError("is wrong", "it")
+    if rank == 1 and what == "dies":
+        os.kill(os.getpid(), signal.SIGKILL)
+    if rank == 1 and what == "exits":
+        os._exit(3)
+    time.sleep(600)
+
+
+def hang() -> None:
+    """Start two ranks that sleep, and say on stdout when they do, and by which ids."""
+    with rank_processes(2, "cpu") as call:
+        sys.stdout.write(f"{call(own_id)}\n")
+        sys.stdout.flush()
+        call(fail, "is silent")
+
+
+def own_id(rank: int) -> int:
+    """Return the id of the process."""
+    return os.getpid()
+
+
+if __name__ == "__main__":
+    try:
+        hang()
+    except KeyboardInterrupt:
+        sys.exit(130)
