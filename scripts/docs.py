@@ -17,9 +17,14 @@ import subprocess
 import sys
 from pathlib import Path
 
+from typer.testing import CliRunner
+
+from pipesched.cli.app import app
+
 ROOT = Path(__file__).parent.parent
 PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", ROOT / "CHANGELOG.md", *sorted((ROOT / "docs").rglob("*.md"))]
 BLOCK = re.compile(r"(?<=^```console\n).*?(?=^```$)", re.MULTILINE | re.DOTALL)
+TERMINAL = {"COLUMNS": "100", "NO_COLOR": "1", "LINES": None, "FORCE_COLOR": None, "TTY_COMPATIBLE": None}
 PICTURE = ROOT / "docs" / "compare.svg"
 PICTURE_COMMAND = "compare naive 1f1b interleaved -c configs/autopipe.yaml"
 FIGURE_COMMAND = (
@@ -28,21 +33,22 @@ FIGURE_COMMAND = (
 
 
 def output_of(command: str) -> str:
-    """Return what a command of pipesched prints on both streams, as it stands in a page."""
+    """Return what a command of pipesched prints on both streams, as it stands in a page.
+
+    It runs in this process: to start one for each command would take longer than most commands.
+    """
     program, *arguments = shlex.split(command)
     if program != "pipesched":
         raise SystemExit(f"an example must call pipesched: {command}")
-    environment = {**os.environ, "COLUMNS": "100", "PYTHONIOENCODING": "utf-8", "PYTHONUTF8": "1", "NO_COLOR": "1"}
-    done = subprocess.run(
-        [sys.executable, "-m", "pipesched", *arguments],
-        cwd=ROOT,
-        env=environment,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT,
-        encoding="utf-8",
-        check=False,
-    )
-    return "\n".join(line.rstrip() for line in done.stdout.rstrip().splitlines())
+    here = Path.cwd()
+    os.chdir(ROOT)
+    try:
+        result = CliRunner().invoke(app, arguments, env=TERMINAL, prog_name=program)
+    finally:
+        os.chdir(here)
+    if result.exception is not None and not isinstance(result.exception, SystemExit):
+        raise result.exception
+    return "\n".join(line.rstrip() for line in result.output.rstrip().splitlines())
 
 
 def refreshed(page: str) -> str:
