@@ -18,10 +18,14 @@ import subprocess
 import sys
 from pathlib import Path
 
+from typer.testing import CliRunner
+
+from pipesched.cli.app import app
+
 ROOT = Path(__file__).parent.parent
 PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", ROOT / "CHANGELOG.md", *sorted((ROOT / "docs").rglob("*.md"))]
 BLOCK = re.compile(r"(?<=^```console\n).*?(?=^```$)", re.MULTILINE | re.DOTALL)
-ENVIRONMENT = {"PYTHONIOENCODING": "utf-8", "PYTHONUTF8": "1", "NO_COLOR": "1"}
+TERMINAL = {"NO_COLOR": "1", "LINES": None, "FORCE_COLOR": None, "TTY_COMPATIBLE": None}
 COLUMNS = {ROOT / "README.md": 80}  # of other pages 100
 PICTURE = ROOT / "docs" / "compare.svg"
 PICTURE_COMMAND = "compare naive 1f1b interleaved -c configs/autopipe.yaml"
@@ -31,22 +35,23 @@ FIGURE_COMMAND = (
 
 
 def output_of(command: str, columns: int = 100) -> str:
-    """Return what a command of pipesched prints on both streams, as it stands in a page."""
+    """Return what a command of pipesched prints on both streams, as it stands in a page.
+
+    It runs in this process: to start one for each command would take longer than most commands.
+    """
     command, _, first = command.partition(" | head -")
     program, *arguments = shlex.split(command)
     if program != "pipesched":
         raise SystemExit(f"an example must call pipesched: {command}")
-    environment = {**os.environ, "COLUMNS": str(columns), **ENVIRONMENT}
-    done = subprocess.run(
-        [sys.executable, "-m", "pipesched", *arguments],
-        cwd=ROOT,
-        env=environment,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT,
-        encoding="utf-8",
-        check=False,
-    )
-    lines = done.stdout.rstrip().splitlines()
+    here = Path.cwd()
+    os.chdir(ROOT)
+    try:
+        result = CliRunner().invoke(app, arguments, env={**TERMINAL, "COLUMNS": str(columns)}, prog_name=program)
+    finally:
+        os.chdir(here)
+    if result.exception is not None and not isinstance(result.exception, SystemExit):
+        raise result.exception
+    lines = result.output.rstrip().splitlines()
     return "\n".join(line.rstrip() for line in lines[: int(first or len(lines))])
 
 

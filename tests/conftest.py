@@ -1,16 +1,16 @@
-"""Makes the helpers of this folder importable (`tests.replay`, `tests.strategies`), and every run the same."""
+"""Makes every run the same, and gives all tests a clock that does not depend on the machine."""
 
 from __future__ import annotations
 
 import os
 import signal
-import sys
-from pathlib import Path
 
 import pytest
 from hypothesis import HealthCheck, settings
 
-sys.path.insert(0, str(Path(__file__).parents[1]))
+from tests.fake_clock import fake_clock
+
+__all__ = ["fake_clock"]
 
 # A process in the background ignores Ctrl-C, and tests of Ctrl-C would fail there.
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
@@ -23,9 +23,16 @@ settings.register_profile("few", deadline=None, derandomize=True, max_examples=1
 settings.register_profile("search", deadline=None, max_examples=2000, suppress_health_check=list(HealthCheck))
 settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "suite"))
 
+NIGHTLY = ("test_validate_", "test_reproduce_", "test_mutants")  # files of whose subjects .ci/nightly runs all
+
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Mark the golden tables of heuristics slow: together they take half a minute, on every Python the same."""
+    """Mark as slow the golden tables of heuristics, which are the same on every Python, and what is nightly.
+
+    As nightly: tests of scripts whose pages the nightly gate makes anew.
+    """
     for item in items:
-        if item.path.name.startswith("test_quality_"):
+        if item.path.name.startswith(NIGHTLY):
+            item.add_marker("nightly")
+        if item.path.name.startswith("test_quality_") or item.get_closest_marker("nightly"):
             item.add_marker("slow")

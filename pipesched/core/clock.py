@@ -51,7 +51,7 @@ class Clock:
     @property
     def is_over(self) -> bool:
         """Whether it is time to stop."""
-        return self.is_stopped or self.seconds >= self.limit
+        return self.seconds >= self.limit or self.is_stopped
 
     def part(self, seconds: float) -> Clock:
         """Return a clock that starts now, and is over after `seconds`, or when this clock is."""

@@ -7,7 +7,7 @@ import signal
 from itertools import pairwise
 from random import Random
 from threading import Event, Thread, Timer, get_ident
-from time import monotonic, sleep
+from time import sleep
 
 import pytest
 
@@ -17,17 +17,18 @@ from pipesched.core.cpsat import Limits, TaskModel, _Callbacks, _in_thread
 class _Searching:
     """A solver that searches until it is told to stop, does not hear it the first time, and ends a little later."""
 
-    def __init__(self) -> None:
-        self.told, self.stopped = 0, Event()
+    def __init__(self, *, is_deaf: bool = False) -> None:
+        self.is_deaf, self.told, self.stopped, self.ended = is_deaf, 0, Event(), False
 
     def solve(self, model: object, reporter: object) -> int:
-        self.stopped.wait(10)
+        self.stopped.wait()
         sleep(0.2)
+        self.ended = True
         return 2
 
     def stop_search(self) -> None:
         self.told += 1
-        if self.told > 1:
+        if self.told > 1 and not self.is_deaf:
             self.stopped.set()
 
     def status_name(self, status: int) -> str:
@@ -68,16 +69,23 @@ def test_an_event_ends_the_search() -> None:
 @pytest.mark.parametrize("first", ["ctrl-c", "event"])
 def test_a_second_ctrl_c_is_raised(first: str) -> None:
     """Ctrl-C behind Ctrl-C, or behind an event, does not wait for a search that hears nothing."""
-    searching, stop, begin = _Searching(), Event(), monotonic()
-    searching.told = -(10**9)
-    sent = [Timer(0.3, os.kill, (os.getpid(), signal.SIGINT))]
-    sent.append(Timer(0.1, stop.set) if first == "event" else Timer(0.1, os.kill, (os.getpid(), signal.SIGINT)))
-    for timer in sent:
-        timer.start()
+    searching, stop, heard = _Searching(is_deaf=True), Event(), list[int]()
+
+    def ask_twice() -> None:
+        if first == "event":
+            stop.set()
+        else:
+            os.kill(os.getpid(), signal.SIGINT)
+        while not searching.told:  # so the first one was heard, and raised nothing
+            sleep(0.01)
+        heard.append(searching.told)
+        os.kill(os.getpid(), signal.SIGINT)
+
+    Thread(target=ask_twice).start()
     with pytest.raises(KeyboardInterrupt):
         _in_thread(searching, None, None, stop)
-    assert 0.3 <= monotonic() - begin < 5
-    assert searching.told > -(10**9)
+    assert heard
+    assert not searching.ended
     searching.stopped.set()
 
 
@@ -108,9 +116,7 @@ def test_the_event_keeps_what_was_found() -> None:
         found.append(starts)
         stop.set()
 
-    before = monotonic()
     answer = job_shop(20, 15).solve(Limits(seconds=300, workers=1, stop=stop), first)
-    assert monotonic() - before < 100
     assert answer.interrupted
     assert answer.status == "feasible"
     assert answer.starts in found
@@ -129,13 +135,11 @@ def test_what_a_callback_raises_ends_the_search_and_is_raised(error: BaseExcepti
         threads.append(get_ident())
         raise error
 
-    before = monotonic()
     with pytest.raises(type(error)) as caught:
         job_shop(20, 15).solve(Limits(seconds=300, workers=1), refuse)
     assert caught.value is error
     assert len(threads) == 1
     assert threads != [get_ident()]
-    assert monotonic() - before < 100
 
 
 def test_what_a_listener_to_bounds_raises_is_raised() -> None:

@@ -27,6 +27,8 @@ from tests.executors.work import (
     workers_left,
 )
 
+FOR_EVER = 10**6  # seconds: a test that waits for it hangs
+
 
 @pytest.mark.parametrize("calls", [[0], [5], [0, 3, 9]], ids=str)
 def test_a_worker_that_dies_loses_nothing(tmp_path: Path, calls: list[int]) -> None:
@@ -92,14 +94,12 @@ def test_workers_leave_interrupts_to_the_parent() -> None:
 
 def test_leaving_by_an_exception_ends_the_workers(tmp_path: Path) -> None:
     """So does Ctrl-C: what runs is ended, and what waits never begins."""
-    work = Noting(tmp_path / "log", 30)
-    begin = time.monotonic()
+    work = Noting(tmp_path / "log", FOR_EVER)
     with suppress(KeyboardInterrupt), open_executor("local:2") as executor:
         futures = [executor.submit(work, number) for number in range(6)]
         while len(work.noted()) < 2:
             time.sleep(0.01)
         raise KeyboardInterrupt
-    assert time.monotonic() - begin < 15
     for future in futures:
         with pytest.raises(CancelledError):
             future.result()

@@ -1,11 +1,10 @@
-"""What goes wrong on a rank, as jobs for its process: each returns what was raised, and after how long."""
+"""What goes wrong on a rank, as jobs for its process: each returns what was raised."""
 
 from __future__ import annotations
 
 import os
 import signal
 import threading
-import time
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
@@ -16,11 +15,10 @@ from pipesched.runtime.unpipelined import WIDTH, ResidualBlock, batch, blocks, l
 
 
 class Raised(NamedTuple):
-    """The class and the text of an exception, how long it took, and the threads and processes that are left."""
+    """The class and the text of an exception, and the threads that are left."""
 
     kind: str
     text: str
-    seconds: float
     threads: int
 
 
@@ -74,7 +72,7 @@ def stages_with(what: str, stages: int) -> list[Any]:
 
 def attempt(rank: int, group: Any, source: Any, stages: int, microbatches: int, what: str) -> Raised:
     """Train on a rank, and return what was raised."""
-    begin, threads = time.monotonic(), threading.active_count()
+    threads = threading.active_count()
     data, target = batch(microbatches, torch.float64)
     modules = stages_with(what, stages)
     kind, text = "nothing", ""
@@ -86,4 +84,4 @@ def attempt(rank: int, group: Any, source: Any, stages: int, microbatches: int, 
         run.close()
     except Exception as error:
         kind, text = type(error).__name__, str(error)
-    return Raised(kind, text, time.monotonic() - begin, threading.active_count() - threads)
+    return Raised(kind, text, threading.active_count() - threads)

@@ -32,11 +32,10 @@ def problem(**more: Any) -> pipesched.Problem:
 
 
 def raised(pool: Pool, source: Any, what: str) -> list[Any]:
-    """What each rank raised, within a minute."""
+    """What each rank raised."""
     from tests.runtime.failures import attempt
 
     found = pool.run(DEVICES, attempt, source, DEVICES, MICROBATCHES, what)
-    assert all(one is None or one.seconds < 60 for one in found)
     assert all(one is None or one.threads <= 0 for one in found)
     return found
 
@@ -145,7 +144,6 @@ def test_wrong_plans(pool: Pool, spoil: Any) -> None:
     for one in raised(pool, content, "nothing"):
         assert one.kind == "InvalidSchedule"
         assert op in one.text
-        assert one.seconds < 10
 
 
 def test_a_deadlock_of_operations_without_length(pool: Pool) -> None:

@@ -1,25 +1,31 @@
-"""What ends a solve: stop events, time limits and listeners, at any moment and from any thread."""
+"""What ends a solve: stop events, time limits and listeners, at any moment and from any thread.
+
+Time is that of a fake clock: seconds are looks at it.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from itertools import pairwise
-from threading import Event as StopEvent, Thread, Timer, current_thread, main_thread
-from time import monotonic
+from threading import Event as StopEvent, Thread, current_thread, main_thread
 from typing import Any
 
 import pytest
 
 import pipesched
+from pipesched.core import clock
 from pipesched.core.clock import look
 from pipesched.errors import NoSchedule
 from pipesched.results.status import StoppedBy
 from pipesched.solver.search import Event
+from tests.fake_clock import LATER, FakeClock
 
 pytestmark = pytest.mark.slow
 
 UNIT: dict[str, Any] = {"forward": 1, "backward_input": 1, "backward_weight": 1}
-SOON = 3.0  # seconds within which a solve ends once it should, on a busy machine
+FIRST = 1_000  # looks until there is a first schedule, at most
+NEVER = 86_400  # looks: all steps come to their ends
+STEPS = ["bounds", "quick schedules", "portfolio", "periodic", "one device", "justification", "improvement", "CP-SAT"]
 
 
 def open_problem() -> pipesched.Problem:
@@ -42,24 +48,22 @@ def large_problem() -> pipesched.Problem:
     return pipesched.make_problem(devices=16, stages=32, microbatches=1000, **UNIT, activation=1, budget=24)
 
 
-def timed(call: Callable[[], Any]) -> tuple[Any, float]:
-    """What a call returns, or the NoSchedule that it raises, and its seconds."""
-    begin = monotonic()
+def answered(call: Callable[[], Any]) -> Any:
+    """What a call returns, or the NoSchedule that it raises."""
     try:
-        result = call()
+        return call()
     except NoSchedule as error:
-        result = error
-    return result, monotonic() - begin
+        return error
 
 
 @pytest.mark.parametrize("problem", [open_problem(), large_problem()], ids=["open", "large"])
-def test_stopped_before_it_begins(problem: pipesched.Problem) -> None:
+def test_stopped_before_it_begins(problem: pipesched.Problem, fake_clock: FakeClock) -> None:
     """An event that is set already: at most one heuristic is tried, and the answer comes at once."""
     stop = StopEvent()
     stop.set()
     events: list[Event] = []
-    result, seconds = timed(lambda: pipesched.solve(problem, stop=stop, time_limit=60, listener=events.append))
-    assert seconds < SOON
+    result = answered(lambda: pipesched.solve(problem, stop=stop, time_limit=NEVER, listener=events.append))
+    assert fake_clock.now <= LATER
     assert len({event.value for event in events} - {None}) <= 1
     if isinstance(result, NoSchedule):
         assert result.reason == "stopped before any schedule was found"
@@ -68,30 +72,43 @@ def test_stopped_before_it_begins(problem: pipesched.Problem) -> None:
         assert pipesched.check(result) == []
 
 
-@pytest.mark.parametrize("method", ["auto", "cpsat", "improve"])
-def test_stopped_from_another_thread(method: str) -> None:
-    """The best so far comes back soon after the event is set, checked and within its budget."""
-    stop = StopEvent()
-    timer = Timer(1.0, stop.set)
-    timer.start()
-    outcome, seconds = timed(lambda: pipesched.solve(open_problem(), stop=stop, time_limit=60, method=method))
-    timer.join()
-    assert 1.0 <= seconds < 1.0 + SOON
+@pytest.mark.parametrize(
+    ("method", "step"), [*(("auto", step) for step in STEPS), ("cpsat", "CP-SAT"), ("improve", "improvement")]
+)
+def test_stopped_from_another_thread(method: str, step: str, fake_clock: FakeClock) -> None:
+    """In the midst of any step: soon the best so far comes back, checked and within its budget."""
+    stop, began = StopEvent(), list[int]()
+    heard: list[Event] = []
+
+    def listen(event: Event) -> None:
+        heard.append(event)
+        if event.step.startswith(step) and not began:
+            began.append(fake_clock.now)
+            fake_clock.stop_at(2, stop)
+
+    settings: dict[str, Any] = {"method": method, "time_limit": NEVER, "workers": 1}
+    outcome = answered(lambda: pipesched.solve(open_problem(), stop=stop, listener=listen, **settings))
+    assert stop.is_set()
+    assert fake_clock.now <= began[0] + LATER
+    known = [event.value for event in heard if event.value is not None]
+    if not known:
+        assert isinstance(outcome, NoSchedule)
+        return
     assert outcome.report.stopped_by is StoppedBy.INTERRUPT
+    assert outcome.report.value == min(known)
     assert outcome.schedule.fits
     assert pipesched.check(outcome) == []
     assert outcome.report.bound.ticks <= outcome.report.value_ticks
 
 
-def test_stopped_while_a_large_case_is_bounded() -> None:
-    """Bounds of a large case take long, and hear the event all the same."""
+@pytest.mark.parametrize("looks", [1, 30, 600, 700])
+def test_stopped_while_a_large_case_is_begun(looks: int, fake_clock: FakeClock) -> None:
+    """A first schedule of a large case, and its bounds, take long, and hear the event all the same."""
     stop = StopEvent()
-    timer = Timer(0.3, stop.set)
-    timer.start()
-    result, seconds = timed(lambda: pipesched.solve(large_problem(), stop=stop, time_limit=60))
-    timer.join()
+    fake_clock.stop_at(looks, stop)
+    result = answered(lambda: pipesched.solve(large_problem(), stop=stop, time_limit=NEVER))
     assert isinstance(result, (NoSchedule, pipesched.Outcome))
-    assert seconds < 0.3 + SOON
+    assert fake_clock.now <= looks + LATER
 
 
 def test_stopped_by_a_listener() -> None:
@@ -119,55 +136,57 @@ def test_an_event_that_nobody_sets() -> None:
     assert (outcome.report.value, outcome.report.stopped_by) == (31, "proof")
 
 
-@pytest.mark.parametrize("limit", [0.05, 0.3, 1.0])
+@pytest.mark.parametrize("limit", [5, 500, 5_000, 40_000])
 @pytest.mark.parametrize("problem", [open_problem(), large_problem()], ids=["open", "large"])
 @pytest.mark.parametrize("saves", [False, True], ids=["keeping", "saving"])
-def test_time_limits_hold(problem: pipesched.Problem, limit: float, saves: bool) -> None:
+def test_time_limits_hold(problem: pipesched.Problem, limit: float, saves: bool, fake_clock: FakeClock) -> None:
     """Whatever the size: a schedule that fits soon after the limit."""
-    result, seconds = timed(lambda: pipesched.solve(problem, time_limit=limit, recompute=saves))
-    assert seconds < limit + SOON
+    result = pipesched.solve(problem, time_limit=limit, recompute=saves, workers=1)
+    assert fake_clock.now <= max(limit, FIRST) + LATER
     assert result.schedule.fits
     assert pipesched.check(result) == []
+    assert result.report is not None
     assert result.report.stopped_by in ("time limit", "search")
 
 
-def test_a_time_limit_of_a_frontier_is_for_all_points() -> None:
+def test_a_time_limit_of_a_frontier_is_for_all_points(fake_clock: FakeClock) -> None:
     """Many points share it; each gets a schedule at least."""
-    points, seconds = timed(lambda: pipesched.frontier(open_problem(), time_limit=2))
-    assert seconds < 2 + SOON
+    points = pipesched.frontier(open_problem(), time_limit=20_000, workers=1)
+    assert fake_clock.now <= 20_000 + LATER
     assert len(points) >= 2
     assert [point.value for point in points] == sorted((point.value for point in points), reverse=True)
 
 
-def test_a_frontier_is_stopped_with_the_points_so_far() -> None:
+def test_a_frontier_is_stopped_with_the_points_so_far(fake_clock: FakeClock) -> None:
     """Set while some points are known: those come back."""
     stop = StopEvent()
     budgets: list[str] = []
+    stopped: list[int] = []
 
     def listen(event: Event) -> None:
         if event.step.partition(",")[0] not in budgets:
             budgets.append(event.step.partition(",")[0])
-        if len(budgets) == 3:
+        if len(budgets) == 3 and not stopped:
+            stopped.append(fake_clock.now)
             stop.set()
 
-    points, seconds = timed(lambda: pipesched.frontier(open_problem(), time_limit=15, listener=listen, stop=stop))
-    assert stop.is_set()
-    assert seconds < 15
+    points = pipesched.frontier(open_problem(), time_limit=20_000, listener=listen, stop=stop, workers=1)
+    assert fake_clock.now <= stopped[0] + LATER
     assert 1 <= len(points) <= 3
-    assert all(pipesched.check(point.outcome) == [] for point in points)
+    assert all(point.outcome is not None and pipesched.check(point.outcome) == [] for point in points)
 
 
-def test_a_budget_that_is_hard_leaves_time_for_the_others() -> None:
+def test_a_budget_that_is_hard_leaves_time_for_the_others(fake_clock: FakeClock) -> None:
     """The first point of a frontier, at the problem's own budget, takes no more than its share of the time."""
     began: dict[str, float] = {}  # by budget
 
     def listen(event: Event) -> None:
-        began.setdefault(event.step.partition(",")[0], monotonic())
+        began.setdefault(event.step.partition(",")[0], fake_clock.now)
 
-    points, seconds = timed(lambda: pipesched.frontier(open_problem(), time_limit=6, listener=listen))
-    assert seconds < 6 + SOON
+    points = pipesched.frontier(open_problem(), time_limit=60_000, listener=listen, workers=1)
+    assert fake_clock.now <= 60_000 + LATER
     assert len(began) == len(points) == 5
-    assert max(later - earlier for earlier, later in pairwise(began.values())) < 4
+    assert max(later - earlier for earlier, later in pairwise(began.values())) < 40_000
 
 
 class OfTheListener(Exception):
@@ -198,12 +217,10 @@ def test_what_a_listener_raises_in_a_thread_of_cpsat(error: BaseException) -> No
             raise error
 
     problem = pipesched.make_problem(devices=4, microbatches=8, placement="linear", budget=3, **UNIT)
-    begin = monotonic()
     with pytest.raises(type(error)) as caught:
         pipesched.solve(problem, listener=listen, method="cpsat", time_limit=60)
     assert caught.value is error
     assert any(thread is not main_thread() for thread in threads)
-    assert monotonic() - begin < 20
 
 
 def test_a_listener_is_never_called_twice_at_once() -> None:
@@ -220,25 +237,25 @@ def test_a_listener_is_never_called_twice_at_once() -> None:
     assert set(overlaps) == {1}
 
 
-def test_solves_in_two_threads_do_not_share_a_clock() -> None:
-    """A short solve beside a long one: each ends by its own limit."""
-    seconds: dict[str, float] = {}
+def test_solves_in_two_threads_do_not_share_a_clock(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A short solve beside a long one: each ends by its own limit. Each thread has a time of its own here."""
+    clocks = {"short": FakeClock(), "long": FakeClock()}
+    monkeypatch.setattr(clock, "monotonic", lambda: clocks[current_thread().name]())  # noqa: PLW0108  each call asks whose it is
 
-    def solve(name: str, limit: float) -> None:
-        settings: dict[str, Any] = {"time_limit": limit, "method": "improve", "advice": False}
-        seconds[name] = timed(lambda: pipesched.solve(open_problem(), **settings))[1]
+    def solve(limit: float) -> None:
+        pipesched.solve(open_problem(), time_limit=limit, method="portfolio", advice=False)
 
-    threads = [Thread(target=solve, args=arguments) for arguments in (("short", 0.5), ("long", 3.0))]
+    threads = [Thread(target=solve, args=(limit,), name=name) for name, limit in (("short", 1_000), ("long", 6_000))]
     for thread in threads:
         thread.start()
     for thread in threads:
         thread.join()
-    assert seconds["short"] < 0.5 + SOON
-    assert 2.9 <= seconds["long"] < 3.0 + SOON
+    assert 1_000 <= clocks["short"].now <= 1_000 + LATER
+    assert 6_000 <= clocks["long"].now <= 6_000 + LATER
 
 
-def test_a_solve_leaves_no_clock_behind() -> None:
+def test_a_solve_leaves_no_clock_behind(fake_clock: FakeClock) -> None:
     """After a solve whose time was up, algorithms of this thread run on as if there had been none."""
-    timed(lambda: pipesched.solve(large_problem(), time_limit=0.05))
+    pipesched.solve(large_problem(), time_limit=5)
     look()
     assert pipesched.run(open_problem(), "list").schedule.fits
