@@ -19,143 +19,130 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from pipesched.display import show_by, write_pages_by
+from pipesched.version import __version__
 
 if TYPE_CHECKING:
-    from pipesched.comparison import Comparison as Comparison
-    from pipesched.comparison import Entry as Entry
-    from pipesched.comparison import compare as compare
+    from pipesched.analysis.measured.timeline import (
+        MeasuredCost as MeasuredCost,
+        Timeline as Timeline,
+        read_traces as read_traces,
+    )
+    from pipesched.analysis.reasons.explain import explain as explain
+    from pipesched.analysis.reasons.explanation import Explanation as Explanation
+    from pipesched.analysis.robust.result import Robustness as Robustness, RobustnessRow as RobustnessRow
+    from pipesched.analysis.robust.robustness import robustness as robustness
+    from pipesched.comparing.compare import compare as compare
+    from pipesched.comparing.sweep import sweep as sweep
+    from pipesched.config.estimate import estimate as estimate
     from pipesched.config.load import load as load
-    from pipesched.config.starter import json_schema as json_schema
-    from pipesched.config.starter import starter as starter
-    from pipesched.errors import ConfigError as ConfigError
-    from pipesched.errors import Deadlock as Deadlock
-    from pipesched.errors import Inexpressible as Inexpressible
-    from pipesched.errors import InvalidSchedule as InvalidSchedule
-    from pipesched.errors import NoSchedule as NoSchedule
-    from pipesched.errors import NotApplicable as NotApplicable
-    from pipesched.errors import PipeschedError as PipeschedError
-    from pipesched.errors import PipeschedWarning as PipeschedWarning
-    from pipesched.errors import RankFailed as RankFailed
-    from pipesched.errors import WorkerDied as WorkerDied
-    from pipesched.estimation.estimate import estimate as estimate
+    from pipesched.config.starter import json_schema as json_schema, starter as starter
+    from pipesched.errors import (
+        ConfigError as ConfigError,
+        Deadlock as Deadlock,
+        Inexpressible as Inexpressible,
+        InvalidSchedule as InvalidSchedule,
+        NoSchedule as NoSchedule,
+        NotApplicable as NotApplicable,
+        PipeschedError as PipeschedError,
+        PipeschedWarning as PipeschedWarning,
+        RankFailed as RankFailed,
+        WorkerDied as WorkerDied,
+    )
     from pipesched.estimation.result import Estimate as Estimate
     from pipesched.executors.opening import open_executor as open_executor
-    from pipesched.file_formats.files import read as read
-    from pipesched.file_formats.files import write as write
-    from pipesched.file_formats.registry import Format as Format
-    from pipesched.file_formats.registry import formats as formats
-    from pipesched.handover.hand_over import hand_over as hand_over
-    from pipesched.measured.timeline import MeasuredCost as MeasuredCost
-    from pipesched.measured.timeline import Timeline as Timeline
-    from pipesched.measured.timeline import read_traces as read_traces
-    from pipesched.outcome import Outcome as Outcome
-    from pipesched.outcome import SolveReport as SolveReport
-    from pipesched.outcome import run as run
+    from pipesched.file_formats.files import read as read, write as write
+    from pipesched.file_formats.handover.hand_over import hand_over as hand_over
+    from pipesched.file_formats.registry import Format as Format, formats as formats
     from pipesched.pipeline.arguments import make_problem as make_problem
     from pipesched.pipeline.bounds import Bound as Bound
     from pipesched.pipeline.check import check as check
     from pipesched.pipeline.costs import Costs as Costs
     from pipesched.pipeline.memory import Memory as Memory
-    from pipesched.pipeline.ops import Op as Op
-    from pipesched.pipeline.ops import Pair as Pair
+    from pipesched.pipeline.ops import Op as Op, Pair as Pair
     from pipesched.pipeline.placement import Placement as Placement
     from pipesched.pipeline.plan import Plan as Plan
     from pipesched.pipeline.problem import Problem as Problem
-    from pipesched.pipeline.schedule import Schedule as Schedule
-    from pipesched.pipeline.schedule import schedule_plan as schedule_plan
+    from pipesched.pipeline.schedule import Schedule as Schedule, schedule_plan as schedule_plan
     from pipesched.pipeline.typed_plan import plan as plan
-    from pipesched.reasons.explain import explain as explain
-    from pipesched.reasons.explanation import Explanation as Explanation
     from pipesched.render.figure.draw import figure as figure
     from pipesched.render.gantt import Gantt as Gantt
     from pipesched.render.table import Table as Table
-    from pipesched.robust.result import Robustness as Robustness
-    from pipesched.robust.result import RobustnessRow as RobustnessRow
-    from pipesched.robust.robustness import robustness as robustness
+    from pipesched.results.comparison import Comparison as Comparison, Entry as Entry
+    from pipesched.results.frontier import Frontier as Frontier, FrontierPoint as FrontierPoint
+    from pipesched.results.outcome import (
+        Advice as Advice,
+        BestHeuristic as BestHeuristic,
+        Outcome as Outcome,
+        Repetition as Repetition,
+        SolveReport as SolveReport,
+        run as run,
+    )
+    from pipesched.results.status import Status as Status, StoppedBy as StoppedBy
+    from pipesched.results.sweep import Sweep as Sweep
     from pipesched.schedulers.family import Family as Family
     from pipesched.schedulers.registry import algorithms as algorithms
-    from pipesched.solver.frontier import Frontier as Frontier
-    from pipesched.solver.frontier import FrontierPoint as FrontierPoint
     from pipesched.solver.frontier import frontier as frontier
     from pipesched.solver.search import Event as Event
     from pipesched.solver.solve import solve as solve
-    from pipesched.sweeping import Sweep as Sweep
-    from pipesched.sweeping import sweep as sweep
+    from pipesched.tuning.point import Layout as Layout, SpacePoint as SpacePoint
     from pipesched.tuning.result import Tuning as Tuning
+    from pipesched.tuning.search import Progress as Progress
+    from pipesched.tuning.trial import Trial as Trial
     from pipesched.tuning.tune import tune as tune
-    from pipesched.words import Status as Status
-    from pipesched.words import StoppedBy as StoppedBy
 
-__version__ = "0.1.0"
-
-_MODULES = {  # public name -> module; loaded when first asked for, so that `import pipesched` costs nothing
-    "Bound": "pipeline.bounds",
-    "Comparison": "comparison",
-    "ConfigError": "errors",
-    "Costs": "pipeline.costs",
-    "Deadlock": "errors",
-    "Entry": "comparison",
-    "Estimate": "estimation.result",
-    "Event": "solver.search",
-    "Explanation": "reasons.explanation",
-    "Family": "schedulers.family",
-    "Format": "file_formats.registry",
-    "Frontier": "solver.frontier",
-    "FrontierPoint": "solver.frontier",
-    "Gantt": "render.gantt",
-    "Inexpressible": "errors",
-    "InvalidSchedule": "errors",
-    "MeasuredCost": "measured.timeline",
-    "Memory": "pipeline.memory",
-    "NoSchedule": "errors",
-    "NotApplicable": "errors",
-    "Op": "pipeline.ops",
-    "Outcome": "outcome",
-    "Pair": "pipeline.ops",
-    "PipeschedError": "errors",
-    "PipeschedWarning": "errors",
-    "Placement": "pipeline.placement",
-    "Plan": "pipeline.plan",
-    "Problem": "pipeline.problem",
-    "RankFailed": "errors",
-    "Robustness": "robust.result",
-    "RobustnessRow": "robust.result",
-    "Schedule": "pipeline.schedule",
-    "SolveReport": "outcome",
-    "Status": "words",
-    "StoppedBy": "words",
-    "Sweep": "sweeping",
-    "Table": "render.table",
-    "Timeline": "measured.timeline",
-    "Tuning": "tuning.result",
-    "WorkerDied": "errors",
-    "algorithms": "schedulers.registry",
-    "check": "pipeline.check",
-    "compare": "comparison",
-    "estimate": "estimation.estimate",
-    "explain": "reasons.explain",
-    "figure": "render.figure.draw",
-    "formats": "file_formats.registry",
-    "frontier": "solver.frontier",
-    "hand_over": "handover.hand_over",
-    "json_schema": "config.starter",
-    "load": "config.load",
-    "make_problem": "pipeline.arguments",
-    "open_executor": "executors.opening",
-    "plan": "pipeline.typed_plan",
-    "read": "file_formats.files",
-    "read_traces": "measured.timeline",
-    "robustness": "robust.robustness",
-    "run": "outcome",
-    "schedule_plan": "pipeline.schedule",
-    "solve": "solver.solve",
-    "starter": "config.starter",
-    "sweep": "sweeping",
-    "tune": "tuning.tune",
-    "write": "file_formats.files",
+_NAMES = {  # module -> its public names; loaded when first asked for, so that `import pipesched` costs nothing
+    "analysis.measured.timeline": "MeasuredCost Timeline read_traces",
+    "analysis.reasons.explain": "explain",
+    "analysis.reasons.explanation": "Explanation",
+    "analysis.robust.result": "Robustness RobustnessRow",
+    "analysis.robust.robustness": "robustness",
+    "comparing.compare": "compare",
+    "comparing.sweep": "sweep",
+    "config.estimate": "estimate",
+    "config.load": "load",
+    "config.starter": "json_schema starter",
+    "errors": (
+        "ConfigError Deadlock Inexpressible InvalidSchedule NoSchedule NotApplicable PipeschedError PipeschedWarning "
+        "RankFailed WorkerDied"
+    ),
+    "estimation.result": "Estimate",
+    "executors.opening": "open_executor",
+    "file_formats.files": "read write",
+    "file_formats.handover.hand_over": "hand_over",
+    "file_formats.registry": "Format formats",
+    "pipeline.arguments": "make_problem",
+    "pipeline.bounds": "Bound",
+    "pipeline.check": "check",
+    "pipeline.costs": "Costs",
+    "pipeline.memory": "Memory",
+    "pipeline.ops": "Op Pair",
+    "pipeline.placement": "Placement",
+    "pipeline.plan": "Plan",
+    "pipeline.problem": "Problem",
+    "pipeline.schedule": "Schedule schedule_plan",
+    "pipeline.typed_plan": "plan",
+    "render.figure.draw": "figure",
+    "render.gantt": "Gantt",
+    "render.table": "Table",
+    "results.comparison": "Comparison Entry",
+    "results.frontier": "Frontier FrontierPoint",
+    "results.outcome": "Advice BestHeuristic Outcome Repetition SolveReport run",
+    "results.status": "Status StoppedBy",
+    "results.sweep": "Sweep",
+    "schedulers.family": "Family",
+    "schedulers.registry": "algorithms",
+    "solver.frontier": "frontier",
+    "solver.search": "Event",
+    "solver.solve": "solve",
+    "tuning.point": "Layout SpacePoint",
+    "tuning.result": "Tuning",
+    "tuning.search": "Progress",
+    "tuning.trial": "Trial",
+    "tuning.tune": "tune",
 }
+_MODULES = {name: module for module, names in _NAMES.items() for name in names.split()}
 
-__all__ = ["__version__", *_MODULES]  # noqa: PLE0604  the table holds the names
+__all__ = ["__version__", *sorted(_MODULES)]  # noqa: PLE0604  the table holds the names
 
 
 def __getattr__(name: str) -> Any:

@@ -54,6 +54,10 @@ class ConfigError(PipeschedError):
         return self if self.key else type(self)(self.message, key, entry=self.entry, where=self.where)
 
 
+class WrongOperation(ConfigError):
+    """A plan names an operation that it cannot have: out of range, twice, or one that stands nowhere else in it."""
+
+
 class NotApplicable(ConfigError):
     """The algorithm cannot run this problem; the message names the rule that it breaks and the nearest valid values."""
 
@@ -61,11 +65,26 @@ class NotApplicable(ConfigError):
         return super().__str__() if self.where else self.message
 
 
+class Remedy(str):
+    """The text of a change that would make a schedule possible.
+
+    `key` is the parameter that it changes, `budget` or `recompute` say.
+    """
+
+    key: str
+
+    def __new__(cls, text: str, key: str = "") -> Remedy:
+        """Make the text of a change of that parameter."""
+        made = super().__new__(cls, text)
+        made.key = key
+        return made
+
+
 class NoSchedule(PipeschedError):
     """No schedule meets the limits.
 
     `device`, `floor` and `budget` (in the problem's memory unit) are given when one device's memory is the reason;
-    `would_fit` lists changes that would make it possible.
+    `would_fit` lists changes that would make it possible: texts, each with the `key` of the parameter that it changes.
     """
 
     def __init__(
@@ -75,7 +94,7 @@ class NoSchedule(PipeschedError):
         device: int | None = None,
         floor: float | None = None,
         budget: float | None = None,
-        would_fit: Sequence[str] = (),
+        would_fit: Sequence[Remedy] = (),
     ) -> None:
         super().__init__(reason)
         self.reason = reason
@@ -121,3 +140,10 @@ class RankFailed(PipeschedError):
 
 class WorkerDied(PipeschedError):
     """The process of a worker ended while it ran a call, and again when the call was repeated; the text names it."""
+
+
+class WorkerTraceback(Exception):
+    """The traceback of an exception in a worker: its cause here."""
+
+    def __str__(self) -> str:
+        return f"\n\n{self.args[0]}"

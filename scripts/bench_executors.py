@@ -1,10 +1,16 @@
 """What executors gain and cost: two processes over one, and a Dask cluster over processes of the same number.
 
     python scripts/bench_executors.py [--seconds 25]
+    python scripts/bench_executors.py --ahead [--rounds 3]    # what `--jobs 2` gains in `solve` and `frontier`
 
 The work is a sweep of compared algorithms that takes one process so many seconds. All ways run the same calls in
 turns, slice by slice, so that what else the machine does slows all alike. On two idle cores two processes should be at
 least 1.7 times as fast as one; Dask should take at most 1.3 times as long as processes of this machine.
+
+With --ahead the work is what `solver/ahead.py` sends to workers before its turn: heuristics of large placements, their
+searches, proofs of several placements, budgets of a frontier. One job and two take turns, and the start of processes
+counts. Each row has the medians, their ratio, and the least and largest ratio of a round; where the time is given, gaps
+to the bound stand in place of seconds. A kind of work that gains less than 10 % is not worth its code.
 """
 
 from __future__ import annotations
@@ -12,17 +18,35 @@ from __future__ import annotations
 import argparse
 import os
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from concurrent.futures import Executor
 from contextlib import ExitStack
+from functools import partial
+from statistics import median
+from typing import Any
 
-from pipesched import make_problem, open_executor
-from pipesched.comparison import Call, comparison_calls, run_calls
+from pipesched import frontier, make_problem, open_executor, solve
+from pipesched.comparing.compare import Call, comparison_calls, run_calls
 
 SLICES = 3
 WORKERS = 2
 ALGORITHMS = ("1f1b-overlap", "interleaved-overlap", "zb-auto", "dualpipe", "dualpipe-v", "hanayo", "list")
 LEAST_GAIN, MOST_COST = 1.7, 1.3
+AHEAD_GAIN = 1.1
+SEARCH_SECONDS = 120  # of a search of large placements, the heuristics before it among them
+
+FOUR_PLACEMENTS: dict[str, Any] = {  # linear, loop, v and wave, of 19,968 operations each
+    "devices": 8, "stages": 32, "microbatches": 208, "budget": 8,
+    "forward": 10, "backward_input": 11, "backward_weight": 9, "p2p": 3,
+}  # fmt: skip
+PROOFS: dict[str, Any] = {  # of loop and v
+    "devices": 3, "stages": 6, "microbatches": 7, "budget": 3,
+    "forward": 5, "backward_input": 6, "backward_weight": 4,
+}  # fmt: skip
+EIGHT_BUDGETS: dict[str, Any] = {
+    "devices": 8, "microbatches": 16, "placement": "linear", "p2p": 1,
+    "forward": [5, 6, 5, 7, 5, 5, 6, 8], "backward": [10, 11, 12, 13, 10, 11, 12, 16],
+}  # fmt: skip
 
 
 def calls(points: int) -> list[Call]:
@@ -67,11 +91,56 @@ def measured(ways: dict[str, Executor | None], work: Sequence[Call]) -> dict[str
     return seconds
 
 
+def seconds_of(work: Callable[..., object], jobs: int) -> float:
+    """Return the seconds that some work takes."""
+    begin = time.perf_counter()
+    work(jobs=jobs)
+    return time.perf_counter() - begin
+
+
+def gap_of(problem: dict[str, Any], jobs: int) -> float:
+    """Return the gap in percent that a search leaves."""
+    report = solve(make_problem(**problem), time_limit=SEARCH_SECONDS, advice=False, polish=False, jobs=jobs).report
+    assert report is not None
+    return 100 * report.gap
+
+
+def works() -> dict[str, tuple[str, Callable[[int], float]]]:
+    """Return by name what is measured, by the number of jobs, and its unit."""
+    heuristics = partial(solve, make_problem(**FOUR_PLACEMENTS), method="portfolio", time_limit=600, advice=False)
+    proofs = partial(solve, make_problem(**PROOFS), time_limit=300, advice=False, polish=False)
+    budgets = partial(frontier, make_problem(**EIGHT_BUDGETS), time_limit=300)
+    return {
+        "heuristics of 4 placements, 19,968 operations each": ("s", partial(seconds_of, heuristics)),
+        f"search of these placements, {SEARCH_SECONDS} s": ("%", partial(gap_of, FOUR_PLACEMENTS)),
+        "proofs of 2 placements, 126 operations each": ("s", partial(seconds_of, proofs)),
+        "frontier of 8 budgets, 256 operations": ("s", partial(seconds_of, budgets)),
+    }
+
+
+def print_ahead(rounds: int) -> int:
+    """Print what two jobs gain over one; 1 where that is not enough."""
+    short = False
+    print(f"{'medians of ' + str(rounds) + ' rounds':<52} {'1 job':>8} {'2 jobs':>8}   gain  (least, most)")
+    for name, (unit, measure) in works().items():
+        pairs = [(measure(1), measure(2)) for _ in range(rounds)]
+        alone, together = (median(column) for column in zip(*pairs, strict=True))
+        gains = sorted(one / two for one, two in pairs)
+        texts = f"{alone:>6.2f} {unit} {together:>6.2f} {unit}   {median(gains):.2f}  ({gains[0]:.2f}, {gains[-1]:.2f})"
+        print(f"{name:<52} {texts}  load {os.getloadavg()[0]:.1f}", flush=True)
+        short |= median(gains) < AHEAD_GAIN
+    return int(short)
+
+
 def main() -> int:
     """Print the table; 1 where a limit is missed."""
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument("--seconds", type=float, default=25, help="of work for one process")
+    parser.add_argument("--ahead", action="store_true", help="measure what two jobs gain in solve and frontier")
+    parser.add_argument("--rounds", type=int, default=3, help="of one job and two; default 3")
     given = parser.parse_args()
+    if given.ahead:
+        return print_ahead(given.rounds)
     from distributed import LocalCluster
 
     work = calls(points_for(given.seconds))

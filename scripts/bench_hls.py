@@ -17,8 +17,8 @@ from collections.abc import Sequence
 from itertools import product
 from pathlib import Path
 
-from pipesched.config.hardware import Hardware, load_hardware
-from pipesched.core.cpsat import Limits, Model
+from pipesched.config.hardware import HardwareTask, load_hardware
+from pipesched.core.cpsat import Limits, TaskModel
 from pipesched.core.priorities import PRIORITIES
 from pipesched.hls.modulo import pipeline
 from pipesched.hls.outcome import list_outcome, solve
@@ -44,7 +44,7 @@ LIMITS = Limits(seconds=10)
 LARGEST = 140  # operations of a graph that must be proved
 
 
-def hardware_of(path: Path, setting: Setting, *, loop: bool = False) -> Hardware:
+def hardware_of(path: Path, setting: Setting, *, loop: bool = False) -> HardwareTask:
     """Return the graph of a file with a set of units."""
     add, mul, cycles, pipelined = setting
     units, latency = {"add": add, "mul": mul}, {"mul": cycles}
@@ -98,7 +98,7 @@ def table(folders: Sequence[str]) -> list[bool]:
 
 def main() -> int:
     """Print the table."""
-    Model()  # loads OR-Tools
+    TaskModel()  # loads OR-Tools
     print("| graph (operations) | units | cycles | bound | proof | seconds |\n| --- | --- | --- | --- | --- | --- |")
     proved = every_set(Path(sys.argv[2])) if sys.argv[1:2] == ["--every-set"] else table(sys.argv[1:])
     print(f"{proved.count(True)} of {len(proved)} proved, or too large to ask for it")

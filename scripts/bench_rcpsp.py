@@ -14,7 +14,7 @@ import time
 from pathlib import Path
 from typing import NamedTuple
 
-from pipesched.core.cpsat import Answer, Limits, Model
+from pipesched.core.cpsat import Limits, SearchAnswer, TaskModel
 from pipesched.core.paths import heads, tails
 from pipesched.core.tasks import NOWHERE, TaskGraph, arrow
 
@@ -53,13 +53,13 @@ def read_project(path: Path) -> Project:
     )
 
 
-def solve_project(project: Project, limits: Limits) -> Answer:
+def solve_project(project: Project, limits: Limits) -> SearchAnswer:
     """Return the shortest project that CP-SAT finds in time."""
     count = len(project.durations)
     graph = TaskGraph(project.durations, [NOWHERE] * count, [], [arrow(*pair) for pair in project.precedences])
     before, after = heads(graph), tails(graph)
     horizon = sum(project.durations)
-    model = Model()
+    model = TaskModel()
     for head, duration, tail in zip(before, project.durations, after, strict=True):
         model.task(duration, head, horizon - tail - duration)
     for pair in project.precedences:

@@ -19,9 +19,9 @@ from dataclasses import replace
 from typing import Any, NamedTuple
 
 from pipesched.core.cpsat import Limits
-from pipesched.outcome import SolveReport
 from pipesched.pipeline.arguments import make_problem
 from pipesched.pipeline.problem import Problem
+from pipesched.results.outcome import SolveReport
 from pipesched.solver.keeping import KeepingCase
 from pipesched.solver.model import plain_model
 from pipesched.solver.solve import solve

@@ -17,7 +17,7 @@ from importlib import import_module
 from pathlib import Path
 
 from pipesched.cli.app import COMMANDS
-from pipesched.cli.options import with_options
+from pipesched.cli.groups import with_options
 
 REPEATS = 15
 IMPORTS = "import typer, rich.console, rich.table, yaml"

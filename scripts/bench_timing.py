@@ -16,8 +16,8 @@ import sys
 import time
 from collections.abc import Callable
 
-from pipesched.outcome import run
 from pipesched.pipeline.arguments import make_problem
+from pipesched.results.outcome import run
 
 DEVICES, STAGES, MICROBATCHES = 32, 128, 512
 COSTS = {"F": 5, "B": 10}

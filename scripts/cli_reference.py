@@ -1,4 +1,4 @@
-"""Write docs/reference/command-line.md from the commands themselves.
+"""Write docs/reference/command-line.md from the commands themselves; what stands above the first of them stays.
 
 python scripts/cli_reference.py            # exit code 1 when the page is out of date
 python scripts/cli_reference.py --write
@@ -16,20 +16,13 @@ import typer
 from pipesched.cli.app import COMMANDS, app
 
 PAGE = Path(__file__).parent.parent / "docs" / "reference" / "command-line.md"
-HEAD = """\
-# Commands
-
-Made from the commands by `scripts/cli_reference.py`. Every option that takes a value of the problem is described in
-[the config](config.md); what `--json` prints in [JSON documents](json.md).
-
-Exit codes: 0 done, 1 the answer is no, 2 bad input, 130 interrupted with nothing to show.
-"""
 
 
 def page() -> str:
     """Return the whole page."""
     group: Any = typer.main.get_command(app)
-    return "\n".join([HEAD, *(section(name, group.commands[name]) for name in COMMANDS)])
+    head = PAGE.read_text(encoding="utf-8").partition("\n## ")[0]
+    return "\n".join([head.rstrip("\n") + "\n", *(section(name, group.commands[name]) for name in COMMANDS)])
 
 
 def section(name: str, command: Any) -> str:

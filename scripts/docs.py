@@ -1,10 +1,11 @@
 """Run the examples of the documentation and compare, or write, what they print.
 
     python scripts/docs.py            # exit code 1 and a diff when a page is out of date
-    python scripts/docs.py --write    # bring the pages up to date, and the pictures of the README
+    python scripts/docs.py --write    # bring the pages and their pictures up to date
 
 An example is a fenced block `console` whose lines that start with `$ ` are commands; what follows a command is its
-output, without blanks at the ends of lines. Output is 100 columns wide, without colour.
+output, without blanks at the ends of lines. `| head -9` behind a command leaves the first 9 lines. Output is 100
+columns wide, in the README 80, and without colour.
 """
 
 from __future__ import annotations
@@ -20,6 +21,8 @@ from pathlib import Path
 ROOT = Path(__file__).parent.parent
 PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", ROOT / "CHANGELOG.md", *sorted((ROOT / "docs").rglob("*.md"))]
 BLOCK = re.compile(r"(?<=^```console\n).*?(?=^```$)", re.MULTILINE | re.DOTALL)
+ENVIRONMENT = {"PYTHONIOENCODING": "utf-8", "PYTHONUTF8": "1", "NO_COLOR": "1"}
+COLUMNS = {ROOT / "README.md": 80}  # of other pages 100
 PICTURE = ROOT / "docs" / "compare.svg"
 PICTURE_COMMAND = "compare naive 1f1b interleaved -c configs/autopipe.yaml"
 FIGURE_COMMAND = (
@@ -27,12 +30,13 @@ FIGURE_COMMAND = (
 )
 
 
-def output_of(command: str) -> str:
+def output_of(command: str, columns: int = 100) -> str:
     """Return what a command of pipesched prints on both streams, as it stands in a page."""
+    command, _, first = command.partition(" | head -")
     program, *arguments = shlex.split(command)
     if program != "pipesched":
         raise SystemExit(f"an example must call pipesched: {command}")
-    environment = {**os.environ, "COLUMNS": "100", "PYTHONIOENCODING": "utf-8", "PYTHONUTF8": "1", "NO_COLOR": "1"}
+    environment = {**os.environ, "COLUMNS": str(columns), **ENVIRONMENT}
     done = subprocess.run(
         [sys.executable, "-m", "pipesched", *arguments],
         cwd=ROOT,
@@ -42,22 +46,23 @@ def output_of(command: str) -> str:
         encoding="utf-8",
         check=False,
     )
-    return "\n".join(line.rstrip() for line in done.stdout.rstrip().splitlines())
+    lines = done.stdout.rstrip().splitlines()
+    return "\n".join(line.rstrip() for line in lines[: int(first or len(lines))])
 
 
-def refreshed(page: str) -> str:
+def refreshed(page: Path) -> str:
     """Return the text of a page with the output of every example made anew."""
 
     def refresh(block: re.Match[str]) -> str:
         commands = [line for line in block[0].splitlines() if line.startswith("$ ")]
-        parts = [f"{line}\n{output_of(line[2:])}\n" for line in commands]
+        parts = [f"{line}\n{output_of(line[2:], COLUMNS.get(page, 100))}\n" for line in commands]
         return "\n".join(parts)
 
-    return BLOCK.sub(refresh, page)
+    return BLOCK.sub(refresh, page.read_text(encoding="utf-8"))
 
 
 def picture() -> str:
-    """Return the README's picture: a comparison in colour, as SVG."""
+    """Return the picture of the start page: a comparison in colour, as SVG."""
     from rich.console import Console
     from rich.text import Text
 
@@ -76,7 +81,7 @@ def main() -> int:
     write, stale = "--write" in sys.argv[1:], 0
     for page in PAGES:
         old = page.read_text(encoding="utf-8")
-        new = refreshed(old)
+        new = refreshed(page)
         if old != new and write:
             page.write_text(new, encoding="utf-8", newline="\n")
         elif old != new:

@@ -77,7 +77,7 @@ MUTATIONS = [
     Mutation(
         name="no noise in justification",
         file="solver/justify",
-        old="noise = 0 if fruitless < len(every) else longest * random.randint(1, 8)",
+        old="noise = 0 if fruitless < len(every) else longest * random.randint(1, policy.noise)",
         new="noise = 0",
         tests=("solver/test_quality_justify",),
     ),
@@ -97,9 +97,9 @@ MUTATIONS = [
     ),
     Mutation(
         name="no looser limits",
-        file="solver/saving_portfolio",
-        old="LOOSER = (1.5, 2, 3, None)",
-        new="LOOSER = (1,)",
+        file="solver/policy",
+        old="looser: tuple[float | None, ...] = (1.5, 2, 3, None)",
+        new="looser: tuple[float | None, ...] = (1,)",
         tests=("solver/test_quality_saving_portfolio",),
     ),
     Mutation(
@@ -182,8 +182,8 @@ MUTATIONS = [
     Mutation(
         name="windows that shrink when they are solved",
         file="solver/improve",
-        old="self.size = min(self.size * 1.15, MOST_SIZE)",
-        new="self.size = max(self.size * 0.5, LEAST_SIZE)",
+        old="self.size = min(self.size * self.policy.growth, self.policy.most_size)",
+        new="self.size = max(self.size * 0.5, self.policy.least_size)",
         tests=("solver/test_quality_improve",),
     ),
     Mutation(
@@ -195,9 +195,9 @@ MUTATIONS = [
     ),
     Mutation(
         name="all of an activation kept until W",
-        file="solver/residence",
-        old="stays.append(Residence(forward, False, freeing, size))",
-        new="stays.append(Residence(forward, False, last, size))",
+        file="pipeline/residences",
+        old="return [Residence(gradient, False, gradient, size),",
+        new="return [Residence(gradient, False, last, size),",
         tests=("solver/test_quality_neighbourhood",),
     ),
     Mutation(
@@ -224,22 +224,22 @@ MUTATIONS = [
     Mutation(
         name="no area of memory",
         file="pipeline/bounds",
-        old="yield Bound(single.area_bound(device, capacity)",
-        new="yield Bound(0",
+        old="Bound(window.area_bound()",
+        new="Bound(0",
         tests=("pipeline/test_bounds",),
     ),
     Mutation(
         name="area with everything recomputed for free",
-        file="pipeline/bounds",
-        old="areas.append(kept * long + (whole - kept) * min(long, short + ticks.recompute[stage]))",
-        new="areas.append(kept * long)",
+        file="pipeline/stays",
+        old="kept * chunk.again + (size - kept) * (around + chunk.recompute) + end",
+        new="kept * chunk.again + end",
         tests=("pipeline/test_bounds",),
     ),
     Mutation(
         name="area without what W retains",
-        file="pipeline/bounds",
-        old="residence += memory.retained[stage] * graph.durations[freeing]",
-        new="residence += 0",
+        file="pipeline/stays",
+        old="(chunk.retained * chunk.weight if view.with_weight else 0)",
+        new="0",
         tests=("pipeline/test_bounds",),
     ),
     Mutation(
@@ -314,14 +314,14 @@ MUTATIONS = [
     ),
     Mutation(
         name="back and forth by starts",
-        file="core/lists",
+        file="core/list_schedules",
         old="late = [-start - time for start, time",
         new="late = [start + 0 * time for start, time",
         tests=("core/test_quality_lists",),
     ),
     Mutation(
         name="shortest sharpened tail first",
-        file="core/lists",
+        file="core/list_schedules",
         old="late = [-tail - duration for tail, duration",
         new="late = [tail + duration for tail, duration",
         tests=("core/test_quality_lists",),

@@ -23,10 +23,10 @@ from fractions import Fraction
 from itertools import product
 from typing import NamedTuple
 
-from pipesched.outcome import Outcome
 from pipesched.pipeline.arguments import make_problem
 from pipesched.pipeline.problem import Problem
 from pipesched.pipeline.schedule import Schedule
+from pipesched.results.outcome import Outcome
 from pipesched.solver.solve import solve
 
 FORWARD, BACKWARD = 4, 8

@@ -19,9 +19,9 @@ from collections.abc import Iterator, Sequence
 from fractions import Fraction
 from typing import NamedTuple
 
-from pipesched.outcome import run
 from pipesched.pipeline.arguments import make_problem
 from pipesched.pipeline.problem import Problem
+from pipesched.results.outcome import run
 from published import FOUR_DIGITS, Figure, reproduce
 
 SEQUENCE = 1024

@@ -1,6 +1,7 @@
 """A second, naive answer to why a schedule is as long as it is: tick by tick, in dictionaries, straight from the rules.
 
-It shares no code with `pipesched.core` and `pipesched.reasons`: slow, plain, and meant to be read beside the rules.
+It shares no code with `pipesched.core` and `pipesched.analysis.reasons`: slow, plain, and meant to be read beside the
+rules.
 """
 
 from __future__ import annotations

@@ -9,8 +9,7 @@ from random import Random
 
 from pipesched.config.hardware import load_hardware
 from pipesched.core.tasks import TaskGraph, arrow
-from pipesched.hls.lowering import lower
-from pipesched.hls.units import assign_classes, make_units
+from pipesched.hls.units import assign_classes, lower, make_units
 from pipesched.pipeline.arguments import make_problem
 from pipesched.pipeline.check import checked
 from pipesched.pipeline.kinds import Allowed
@@ -20,8 +19,7 @@ from pipesched.schedulers.best_block import Design
 from pipesched.schedulers.block import busiest, in_chunks
 from pipesched.schedulers.trials import Trials, trials
 from pipesched.schedulers.v_block import Waits, published_peak, v_blocks
-from pipesched.solver.candidate import Candidate
-from pipesched.solver.case import Case
+from pipesched.solver.case import Candidate, Case
 from pipesched.solver.keeping import KeepingCase
 from pipesched.solver.portfolio import Pools, listed
 from pipesched.solver.rules import RULES

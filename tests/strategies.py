@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from pipesched.hls.graph import DataflowGraph, Delay, Dependence, Operation
 from pipesched.hls.units import Units, make_units
 from pipesched.pipeline.arguments import make_problem
-from pipesched.pipeline.floor import activation_floor
+from pipesched.pipeline.least_capacity import least_capacity
 from pipesched.pipeline.ops import parse_op, parse_slot, parse_transfer
 from pipesched.pipeline.plan import Plan, plan_from_slots
 from pipesched.pipeline.problem import Problem
@@ -162,7 +162,7 @@ def limited(draw: st.DrawFn, most_microbatches: int = 9) -> Problem:
     problem = prepare(free, family("zb-auto"))
     most = 2 * problem.devices * max(problem.grains.activation) + max(problem.grains.caught)
     split = replace(problem, costs=replace(problem.costs, split=True))
-    floors = [activation_floor(split, device) for device in range(problem.devices)]
+    floors = [least_capacity(split, device) for device in range(problem.devices)]
     return with_capacities(problem, [draw(st.integers(least, max(least, most))) for least in floors])
 
 

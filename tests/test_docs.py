@@ -14,7 +14,8 @@ import pytest
 
 import pipesched
 import pipesched.hls
-from pipesched.schedulers.registry import FAMILIES, family
+from pipesched.cli.app import COMMANDS
+from pipesched.schedulers.registry import ALIASES, FAMILIES, family
 
 pytestmark = pytest.mark.slow
 
@@ -45,8 +46,7 @@ def name_of(page: Path) -> str:
 @pytest.mark.parametrize("page", WITH_COMMANDS, ids=name_of)
 def test_every_example_prints_what_the_page_says(page: Path) -> None:
     """Running the commands of a page again gives the page."""
-    text = page.read_text(encoding="utf-8")
-    assert DOCS.refreshed(text) == text
+    assert DOCS.refreshed(page) == page.read_text(encoding="utf-8")
 
 
 @pytest.mark.parametrize("page", WITH_PYTHON, ids=name_of)
@@ -95,11 +95,46 @@ def test_the_tour_runs(tmp_path: Path) -> None:
     assert sorted(path.name for path in tmp_path.iterdir()) == ["front.json", "plan.csv", "plan.json", "plan.svg"]
 
 
-def test_the_readme_shows_commands() -> None:
-    """The test above has something to run: the README's examples include `run` and `compare`."""
-    text = (ROOT / "README.md").read_text(encoding="utf-8")
-    assert "$ pipesched run --algo 1f1b\n" in text
-    assert "$ pipesched compare naive 1f1b interleaved" in text
+README = (ROOT / "README.md").read_text(encoding="utf-8")
+
+
+def test_the_readme_is_short() -> None:
+    """At most 170 lines with one picture, and the examples of the three main commands fit a terminal of 80 columns."""
+    assert len(README.splitlines()) <= 170
+    assert README.count("![") == 1
+    examples = DOCS.BLOCK.findall(README)
+    commands = [example.splitlines()[0].split()[:3] for example in examples]
+    assert commands == [["$", "pipesched", name] for name in ("compare", "solve", "tune")]
+    assert max(len(line) for example in examples for line in example.splitlines()[1:]) <= 80
+
+
+def test_an_example_may_show_the_first_lines() -> None:
+    """`| head -2` behind a command leaves two lines of what it prints, and columns are those that are asked for."""
+    whole = DOCS.output_of("pipesched list 1f1b", 60).splitlines()
+    assert DOCS.output_of("pipesched list 1f1b | head -2", 60).splitlines() == whole[:2]
+    assert max(map(len, whole)) <= 60 < max(map(len, DOCS.output_of("pipesched list 1f1b").splitlines()))
+
+
+def test_the_table_of_commands_names_every_command() -> None:
+    """The hand-written table above the options of all commands has a row for each of them."""
+    head = (ROOT / "docs" / "reference" / "command-line.md").read_text(encoding="utf-8").partition("\n## ")[0]
+    assert set(re.findall(r"^\| `pipesched (\w+)", head, re.MULTILINE)) == set(COMMANDS)
+
+
+def test_the_start_page_leads_to_every_page() -> None:
+    """Links lead from docs/index.md to every page of docs/, and the site lists each."""
+    docs = ROOT / "docs"
+    reached, pages = set[Path](), [docs / "index.md"]
+    while pages:
+        page = pages.pop()
+        if page not in reached and page.suffix == ".md" and docs in page.parents:
+            reached.add(page)
+            links = re.findall(r"\]\(([^)#:\s]+)", page.read_text(encoding="utf-8"))
+            pages += [(page.parent / link).resolve() for link in links]
+    assert reached == set(docs.rglob("*.md"))
+    site = (ROOT / "mkdocs.yml").read_text(encoding="utf-8")
+    listed = re.findall(r"^ +- (?:\w+: )?([\w/-]+\.md)$", site, re.MULTILINE)
+    assert sorted(listed) == sorted(["contributing.md", *(page.relative_to(docs).as_posix() for page in reached)])
 
 
 def test_python_examples_of_the_package() -> None:
@@ -123,6 +158,12 @@ def test_the_schedules_stand_in_the_order_of_the_list() -> None:
     """Every registered family has a section, and no other name has one."""
     headings = re.findall(r"^## ([a-z0-9-]+)$", SCHEDULES, re.MULTILINE)
     assert headings == list(FAMILIES)
+
+
+def test_the_table_of_schedules_names_them_all() -> None:
+    """The table at the top of the page has every family once, with its other names in brackets."""
+    rows = SCHEDULES.partition("| --- | --- |\n")[2].partition("\n\n")[0]
+    assert sorted(re.findall(r"`([^`]+)`", rows)) == sorted([*FAMILIES, *ALIASES])
 
 
 @pytest.mark.parametrize("name", FAMILIES)

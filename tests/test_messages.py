@@ -13,17 +13,18 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
 import pipesched
 from pipesched.checks import (
     cut,
     joined,
+    look_up,
     require_callable,
     require_flag,
     require_label,
     require_mapping,
+    require_name,
     require_number,
     require_sequence,
     require_text,
@@ -31,9 +32,8 @@ from pipesched.checks import (
     require_whole,
     shown,
 )
-from pipesched.errors import ConfigError, Deadlock, InvalidSchedule, NoSchedule, NotApplicable, PipeschedError
-from pipesched.names import look_up, require_name
-from pipesched.words import Status, StoppedBy
+from pipesched.errors import ConfigError, Deadlock, InvalidSchedule, NoSchedule, NotApplicable, PipeschedError, Remedy
+from pipesched.results.status import Status, StoppedBy
 
 
 @pytest.mark.parametrize(
@@ -70,7 +70,7 @@ def test_the_same_error_somewhere_else() -> None:
 ERRORS = [
     ConfigError("must be 1", "devices", entry=2, where="a.yaml:3: devices"),
     NotApplicable("needs 2", "stages"),
-    NoSchedule("too little", device=1, floor=2.5, budget=2, would_fit=["more"]),
+    NoSchedule("too little", device=1, floor=2.5, budget=2, would_fit=[Remedy("more", "budget")]),
     InvalidSchedule("breaks rules", ["one", "two"]),
     Deadlock("deadlock", [(1, 0), (2, 1)], [3, 4]),
 ]
@@ -83,6 +83,9 @@ def test_errors_survive_processes(error: PipeschedError) -> None:
         assert type(again) is type(error)
         assert str(again) == str(error)
         assert vars(again) == vars(error)
+        assert [one.key for one in getattr(again, "would_fit", ())] == [
+            one.key for one in getattr(error, "would_fit", ())
+        ]
 
 
 @pytest.mark.parametrize(

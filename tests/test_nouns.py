@@ -11,22 +11,21 @@ from math import inf, nan
 from typing import Any
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
 import pipesched
 from pipesched import hls
+from pipesched.documents.comparison import comparison_document, sweep_document
+from pipesched.documents.frontier import frontier_document
+from pipesched.documents.json_text import dump
+from pipesched.documents.schedule import document
 from pipesched.errors import ConfigError
-from pipesched.file_formats.comparison_json import comparison_document, sweep_document
-from pipesched.file_formats.frontier_json import frontier_document
-from pipesched.file_formats.json_text import dump
-from pipesched.file_formats.schedule_json import document
 from pipesched.pipeline.ops import OpIndex
 from pipesched.pipeline.plan import LanePair
 from pipesched.render.view import View
+from pipesched.results.status import Status, StoppedBy
+from pipesched.results.sweep import SweepPoint
 from pipesched.schedulers.registry import FAMILIES, Catalogue, family
-from pipesched.sweeping import SweepPoint
-from pipesched.words import Status, StoppedBy
 from tests.strategies import ALL_PLACEMENTS, SETTLED, plan_of, problems, random_plan
 
 PROBLEM = pipesched.make_problem(
@@ -49,6 +48,8 @@ COMPARISON = pipesched.compare(PROBLEM, ["1f1b", "interleaved", "list"])
 SWEEP = pipesched.sweep(None, "microbatches", [4, 6], ["1f1b", "interleaved"])
 FRONTIER = pipesched.frontier(pipesched.make_problem(devices=2, microbatches=3, placement="linear"), time_limit=10)
 
+LAYOUT = pipesched.Layout(2, 4, 1, 1, 1, 1, 2, "none")
+
 NOUNS: dict[str, Any] = {
     "problem": PROBLEM,
     "costs": PROBLEM.costs,
@@ -70,6 +71,13 @@ NOUNS: dict[str, Any] = {
     "frontier": FRONTIER,
     "point": FRONTIER[0],
     "event": pipesched.Event("bounds", 0.5, 3, "list", 2),
+    "advice": pipesched.Advice("offload", 20, -4, {"offload": True}, {"offload": 1}),
+    "heuristic": pipesched.BestHeuristic("list", 24),
+    "repetition": pipesched.Repetition("v", 34, 1, 33.5),
+    "layout": LAYOUT,
+    "space point": pipesched.SpacePoint(LAYOUT, "1f1b"),
+    "trial": pipesched.Trial(pipesched.SpacePoint(LAYOUT, "1f1b"), reason="does not apply"),
+    "progress": pipesched.Progress(3, 5, None, {"memory": 2}),
     "catalogue": pipesched.algorithms(),
     "family": family("interleaved"),
     "varied": SWEEP.points[0],
@@ -153,12 +161,13 @@ WRONG: dict[tuple[str, str], list[Any]] = {
     **{("family", key): [None, 1, "two\nlines"] for key in ("name", "needs", "bubble", "memory", "paper", "elsewhere")},
     ("family", "plan"): [None, "plan", 5],
     ("family", "placement"): [None, "somewhere", 5, ["loop"]],
-    ("family", "stages"): [None, "3P", 5],
+    ("family", "chunks"): [None, 0, "2P", 1.5],
     ("family", "options"): [None, 5, "lifo", [1], [None]],
     ("family", "required"): [None, 5, "lifo", [1], ["lifo"]],
     ("family", "requires"): [5, "x"],
-    ("family", "obeys_budget"): [None, 1, "yes"],
-    ("family", "splits_backward"): [None, 1, "yes"],
+    **{("family", key): [None, 1, "yes"] for key in ("is_multiple", "obeys_budget", "settled_order", "is_slow")},
+    ("family", "splits_backward"): [1, "yes"],
+    ("family", "same_with_one_stage"): [None, 1, "two\nlines"],
     ("bound", "ticks"): [None, -1, 1.5, "x", True],
     ("bound", "reason"): [None, 1, "two\nlines"],
     ("bound", "per_unit"): [None, 0, 1.5],

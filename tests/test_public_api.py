@@ -6,6 +6,8 @@ import dataclasses
 import inspect
 import math
 import re
+import subprocess
+import sys
 from collections.abc import Callable
 from decimal import Decimal
 from fractions import Fraction
@@ -26,6 +28,37 @@ API = ROOT / "docs" / "reference" / "api"
 MODULES = [pipesched, pipesched.hls]
 NAMES = [(module, name) for module in MODULES for name in module.__all__ if name != "__version__"]
 FUNCTIONS = [(module, name) for module, name in NAMES if inspect.isfunction(getattr(module, name))]
+
+
+WITHOUT_EXTRAS = """
+import importlib.util, sys
+extras = ("matplotlib", "textual", "distributed", "dask", "torch", "IPython")
+find_spec = importlib.util.find_spec
+importlib.util.find_spec = lambda name, *others: None if name in extras else find_spec(name, *others)
+class Nothing:
+    def find_spec(name, path=None, target=None):
+        if name.partition(".")[0] in extras:
+            raise ModuleNotFoundError(name)
+sys.meta_path.insert(0, Nothing)
+import inspect, pipesched
+from pipesched import *
+assert hasattr(pipesched, "figure") and callable(figure), "figure"
+assert {name for name, _ in inspect.getmembers(pipesched)} >= {*pipesched.__all__}, "members"
+assert dir(pipesched) == sorted(pipesched.__all__), "dir"
+assert callable(compare) and callable(pipesched.compare), "a folder hides a function"
+try:
+    figure(run(load(), "1f1b"))
+except ConfigError as error:
+    assert "pip install 'pipesched[plot]'" in str(error), error
+else:
+    raise AssertionError("a figure without matplotlib")
+"""
+
+
+def test_every_name_loads_without_extras() -> None:
+    """All names can be had, listed and inspected where no extra is installed; only drawing a figure asks for one."""
+    result = subprocess.run([sys.executable, "-c", WITHOUT_EXTRAS], capture_output=True, text=True, check=False)
+    assert (result.returncode, result.stderr) == (0, "")
 
 
 def entries() -> list[str]:

@@ -1,1 +1,1 @@
-"""The command line: a module for each command, which reads options, calls the library and prints the answer."""
+"""The command line: one file a command, which reads options, calls one function and prints. No arithmetic."""

@@ -8,10 +8,10 @@ from typing import Annotated, Any
 
 import typer
 
-from pipesched import __version__
 from pipesched.cli.exits import guarded
-from pipesched.cli.lean import LeanCommand, LeanGroup
-from pipesched.cli.options import with_options
+from pipesched.cli.fast_typer import FastCommand, FastGroup
+from pipesched.cli.groups import with_options
+from pipesched.version import __version__
 
 COMMANDS = {  # name -> module of this package, whose function `command` it is
     "run": "run",
@@ -45,7 +45,7 @@ class LazyCommands(MutableMapping[str, Any]):
                 raise KeyError(name)
             function = import_module(f"pipesched.cli.{COMMANDS[name]}").command
             single = typer.Typer(add_completion=False)
-            single.command(name, cls=LeanCommand)(guarded(with_options(function)))
+            single.command(name, cls=FastCommand)(guarded(with_options(function)))
             self._built[name] = typer.main.get_command(single)
         return self._built[name]
 
@@ -62,7 +62,7 @@ class LazyCommands(MutableMapping[str, Any]):
         return len(COMMANDS)
 
 
-class LazyGroup(LeanGroup):
+class LazyGroup(FastGroup):
     """A group that knows only the names of its commands until it looks one up."""
 
     def __init__(self, **attributes: Any) -> None:

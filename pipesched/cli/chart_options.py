@@ -2,36 +2,45 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from pipesched.cli.typed import number_of, whole_number
+from pipesched.cli.option import option
+from pipesched.cli.parse import number_of, whole_numbers
 
 if TYPE_CHECKING:
     from pipesched.pipeline.schedule import Schedule
     from pipesched.render.view import View
 
+LABEL = option("--label NAME", "label of a slot: auto, microbatch, op, stage, none")
+
+
+def _rows(flag: str, text: str) -> list[int] | str:
+    """Return the devices of a list such as 0,31,63, or all."""
+    return text if text == "all" else whole_numbers(flag, text, least=0)
+
 
 class ChartOptions(NamedTuple):
     """What part of a chart to draw, and how; None where nothing is said."""
 
-    zoom: float | None
-    start: float | None
-    end: float | None
-    label: str | None
-    memory: bool | None
-    rows: str | None
-    fold: bool | None
-    inches: float | None
+    zoom: float | None = option("--zoom ZOOM", "draw 1/ZOOM of the timeline, that much closer", number_of)
+    start: float | None = option("--from TIME", "draw from this time on", number_of)
+    end: float | None = option("--to TIME", "draw up to this time", number_of)
+    label: str | None = LABEL
+    memory: bool | None = option("--memory/--no-memory", "the strip of memory over time; default: with a budget")
+    rows: list[int] | str | None = option(
+        "--rows D,D..", "devices to draw: all, or 0,31,63; default: all, of many some in compare", _rows
+    )
+    fold: bool | None = option(
+        "--fold/--no-fold",
+        "draw of what repeats one period only; default: where slots are narrow and it helps, not in compare",
+    )
+    inches: float | None = option(
+        "--inches INCHES", "width of the figure that -o writes; default 7, a page's text", number_of
+    )
 
     def view(self, **more: Any) -> View:
         """Return these options as renderers take them, with `more` fields of a View. Raises ConfigError."""
-        from pipesched.render.view import PAGE, View
-
-        rows = None if self.rows in (None, "all") else _devices(str(self.rows))
-        zoom, label = 1 if self.zoom is None else self.zoom, "auto" if self.label is None else self.label
-        inches = PAGE if self.inches is None else self.inches
-        return View(self.start, self.end, zoom, label, self.memory, inches, rows, self.fold, **more)
+        return figure_view(**{**self._asdict(), "rows": None if self.rows == "all" else self.rows, **more})
 
     def require_drawable(self, schedule: Schedule, until: int | None = None) -> None:
         """Raise ConfigError for a window or devices that a chart of `schedule`, up to the tick `until`, has not."""
@@ -41,40 +50,28 @@ class ChartOptions(NamedTuple):
 
     def given(self) -> list[str]:
         """Return the flags that were given and are about a chart."""
-        flags = ("--zoom", "--from", "--to", "--label", "--memory", "--rows", "--fold")
-        return [flag for flag, value in zip(flags, self[: len(flags)], strict=True) if value is not None]
+        options = self._field_defaults
+        values = self._replace(inches=None)._asdict()
+        return [options[name].flag for name, value in values.items() if value is not None]
 
 
-def chart_values(values: Mapping[str, Any]) -> ChartOptions:
-    """Read the options of a chart."""
-    start, end = (number_of(option, values[name]) for option, name in (("--from", "from_time"), ("--to", "to_time")))
-    options = ChartOptions(
-        number_of("--zoom", values["zoom"]),
-        start,
-        end,
-        values["label"],
-        values["memory"],
-        values["rows"],
-        values["fold"],
-        number_of("--inches", values["inches"]),
-    )
+def chart_options(**values: Any) -> ChartOptions:
+    """Return the options of a chart. Raises ConfigError for bad ones, before anything takes long."""
+    options = ChartOptions(**values)
     if options.given() or options.inches is not None:
-        options.view()  # raises for bad options before anything takes long
+        options.view()
     return options
 
 
-def figure_values(values: Mapping[str, Any]) -> View:
-    """Read the options of a figure."""
-    from pipesched.render.view import PAGE, View
-
-    inches = number_of("--inches", values["inches"])
-    return View(
-        label="auto" if values["label"] is None else values["label"],
-        memory=values["memory"],
-        inches=PAGE if inches is None else inches,
-    )
+FIGURE = {
+    "inches": option("--inches INCHES", "width of a figure; default 7, a page's text (3.5: a column)", number_of),
+    "label": LABEL,
+    "memory": option("--memory/--no-memory", "memory over time; default: with a budget"),
+}
 
 
-def _devices(text: str) -> list[int]:
-    """Read a list of devices such as 0,31,63."""
-    return [whole_number("--rows", part, least=0) for part in text.split(",")]
+def figure_view(**values: Any) -> View:
+    """Return the options of a figure as renderers take them; None is not given. Raises ConfigError."""
+    from pipesched.render.view import View
+
+    return View(**{name: value for name, value in values.items() if value is not None})

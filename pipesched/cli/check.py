@@ -11,7 +11,7 @@ from pipesched.cli.options import ProblemSource, Screen
 from pipesched.cli.traces import are_traces, read_timeline
 
 if TYPE_CHECKING:
-    from pipesched.outcome import Outcome
+    from pipesched.results.outcome import Outcome
 
 MOST_SHOWN = 20  # sentences; --json has all
 
@@ -35,7 +35,7 @@ def command(
     Exit code 0 if it keeps every rule, 1 with what it breaks if not.
     """
     from pipesched.cli.output import console_for, print_json
-    from pipesched.file_formats.comparison_json import check_document
+    from pipesched.documents.comparison import check_document
 
     outcome, violations = _checked(files, problem)
     if screen.as_json:
@@ -55,8 +55,8 @@ def command(
 def _checked(files: Sequence[str], problem: ProblemSource) -> tuple[Outcome | None, Sequence[str]]:
     """Return the schedule, None where its operations cannot run, and a sentence for each rule that it breaks."""
     from pipesched.cli.reading import read_schedule
+    from pipesched.documents.schedule import wrong_claims
     from pipesched.errors import InvalidSchedule
-    from pipesched.file_formats.schedule_json import wrong_claims
     from pipesched.pipeline.check import check
 
     try:

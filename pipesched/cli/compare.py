@@ -3,32 +3,24 @@
 from __future__ import annotations
 
 import sys
-from typing import TYPE_CHECKING, Annotated, Any
-
-import typer
+from typing import TYPE_CHECKING, Any
 
 from pipesched.cli.chart_options import ChartOptions
-from pipesched.cli.contest import Contest, located, own_options, read_plans
+from pipesched.cli.contestants import NamedContestants, located, own_options, read_plans
 from pipesched.cli.options import EVERY_CORE, ComparisonOptions, ProblemSource, Screen, Target
+from pipesched.cli.positionals import ToCompare
 from pipesched.errors import ConfigError
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
-    from pipesched.comparison import Comparison
     from pipesched.config.load import Config
-    from pipesched.sweeping import Sweep
+    from pipesched.results.comparison import Comparison
+    from pipesched.results.sweep import Sweep
 
 
 def command(
-    words: Annotated[
-        list[str] | None,
-        typer.Argument(
-            help="Algorithms of `pipesched list`, schedules (FILE.json, FILE.csv) and building blocks (NAME=FILE.yaml),"
-            " and the YAML file of the problem; default: naive 1f1b interleaved.",
-            metavar="NAME|FILE|NAME=FILE",
-        ),
-    ] = None,
+    words: ToCompare = None,
     *,
     comparison: ComparisonOptions,
     executor: str | None,
@@ -44,18 +36,18 @@ def command(
     """
     from pipesched.cli.comparing import print_comparison, require_drawable, wanted_charts
     from pipesched.cli.output import print_json, save, target_format
+    from pipesched.cli.positionals import split_files, split_positionals
     from pipesched.cli.reading import given_config, note_halves
-    from pipesched.cli.words import split_files, split_words
-    from pipesched.file_formats.comparison_json import comparison_document
+    from pipesched.documents.comparison import comparison_document
     from pipesched.file_formats.registry import COMPARISON, SWEEP
 
     files, others = split_files(words)
-    names, problem = split_words(others, problem)
+    names, problem = split_positionals(others, problem)
     comparison, problem = _chunks_swept(comparison, problem)
     _require_effect(comparison, names, chart)
     wanted = wanted_charts(comparison.charts)
     target_format(target, COMPARISON if comparison.sweep is None else SWEEP)
-    contest = Contest(names, read_plans(files))
+    contest = NamedContestants(names, read_plans(files))
     _note_costs([file for _, file in files], problem)
     if comparison.sweep is not None:
         swept = _swept(comparison, contest, problem, algorithm, executor or EVERY_CORE)
@@ -111,10 +103,10 @@ def _require_effect(comparison: ComparisonOptions, names: Sequence[str], chart: 
 
 
 def _compared(
-    comparison: ComparisonOptions, contest: Contest, config: Config, options: Mapping[str, Any], executor: str
+    comparison: ComparisonOptions, contest: NamedContestants, config: Config, options: Mapping[str, Any], executor: str
 ) -> Comparison:
     from pipesched.cli.output import working
-    from pipesched.comparison import compare
+    from pipesched.comparing.compare import compare
 
     chosen = contest.algorithms(config.algorithm, everything=comparison.everything, plotted=comparison.pareto)
     own = own_options(config.algorithm, chosen)
@@ -129,7 +121,11 @@ def _compared(
 
 
 def _swept(
-    comparison: ComparisonOptions, contest: Contest, source: ProblemSource, options: Mapping[str, Any], executor: str
+    comparison: ComparisonOptions,
+    contest: NamedContestants,
+    source: ProblemSource,
+    options: Mapping[str, Any],
+    executor: str,
 ) -> Sweep:
     """Return the comparison at each value of a field, given as FIELD=VALUES."""
     from pipesched.cli.comparing import read_sweep, require_unvaried
@@ -166,7 +162,7 @@ def _note_left_out(trainer: str, chosen: str | Sequence[str], every: Sequence[st
 
     Raises ConfigError where it can run none.
     """
-    from pipesched.comparison import ALL
+    from pipesched.comparing.compare import ALL
 
     out = [name for name in every if name not in left]
     if out and not left:
@@ -178,7 +174,7 @@ def _note_left_out(trainer: str, chosen: str | Sequence[str], every: Sequence[st
 def _answer_sweep(sweep: Sweep, show: str | None, chart: ChartOptions, target: Target, screen: Screen) -> None:
     """Write a sweep to the target file, if there is one, and print its document, or a plot and a table of a measure."""
     from pipesched.cli.output import console_for, print_json, save
-    from pipesched.file_formats.comparison_json import sweep_document
+    from pipesched.documents.comparison import sweep_document
     from pipesched.file_formats.registry import SWEEP
     from pipesched.render.measures import BUBBLE
     from pipesched.render.sweep import sweep_view
@@ -194,18 +190,18 @@ def _answer_sweep(sweep: Sweep, show: str | None, chart: ChartOptions, target: T
 def _answer_pareto(comparison: Comparison, chart: ChartOptions, target: Target, screen: Screen) -> None:
     """Write the schedules by makespan and peak memory, and print their document, or a plot and a table."""
     from pipesched.cli.output import console_for, print_json, save, target_format, write_target
-    from pipesched.file_formats.comparison_json import pareto_document
-    from pipesched.file_formats.json_text import dump
+    from pipesched.documents.comparison import pareto_document
+    from pipesched.documents.json_text import dump
     from pipesched.file_formats.registry import COMPARISON, FIGURES
-    from pipesched.pareto import standings
     from pipesched.render.pareto import pareto
+    from pipesched.results.pareto import pareto_points
 
-    ranked = standings(comparison)
+    ranked = pareto_points(comparison)
     content = pareto_document(comparison, ranked)
     form = target_format(target, COMPARISON)
     if form is not None and form.name in FIGURES:
+        from pipesched.render.figure.frontier import pareto_figure
         from pipesched.render.figure.page import image
-        from pipesched.render.figure.pareto import pareto_figure
 
         write_target(image(pareto_figure(ranked, chart.view().inches), form.name), target)
     elif form is not None and form.name == "html":

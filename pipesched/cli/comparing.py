@@ -9,17 +9,17 @@ from pipesched.cli.chart_options import ChartOptions
 from pipesched.cli.flags import PROBLEM_FLAGS
 from pipesched.cli.options import Screen
 from pipesched.cli.output import chart_of
-from pipesched.cli.typed import typed
+from pipesched.cli.parse import parse_value
 from pipesched.errors import ConfigError
 
 if TYPE_CHECKING:
     from rich.console import Console
 
-    from pipesched.comparison import Comparison
     from pipesched.config.values import Values
-    from pipesched.outcome import Outcome
     from pipesched.pipeline.problem import Problem
-    from pipesched.sweeping import Sweep
+    from pipesched.results.comparison import Comparison
+    from pipesched.results.outcome import Outcome
+    from pipesched.results.sweep import Sweep
 
 MOST_VALUES, MOST_DIGITS = 1_000, 12  # of a range
 ALTERNATIVES = {"chunks": ("chunks", "stages"), "stages": ("stages", "chunks")}  # that replace each other
@@ -31,7 +31,7 @@ def wanted_charts(text: str | None) -> Charts:
     """Read the number of charts to draw. Raises ConfigError."""
     if text is None or text == "all":
         return text
-    number = 0 if text == "none" else typed(text)
+    number = 0 if text == "none" else parse_value(text)
     if not isinstance(number, int) or number < 0:
         raise ConfigError(f"--charts: must be a number, all or none, not {text!r}")
     return number
@@ -101,25 +101,26 @@ def _print_charts(
 def read_sweep(text: str, values: Values, algorithms: str | Sequence[str], **settings: Any) -> Sweep:
     """Return the sweep of FIELD=VALUES over the values of a config. Raises ConfigError."""
     from pipesched.cli.reading import flags_of_problem
+    from pipesched.comparing.sweep import compared_points, numeric_field, sweep_points
     from pipesched.pipeline.units_of_measure import has_unit
-    from pipesched.sweeping import Sweep, compared_points, numeric_field, sweep_points
+    from pipesched.results.sweep import Sweep
 
     name, _, listed = text.partition("=")
     field = numeric_field(_parameter(name.strip()))
     parts = [value for part in listed.split(",") if part.strip() for value in _range(part.strip())]
     for part in parts:
-        if isinstance(typed(part), str) and not has_unit(part):
+        if isinstance(parse_value(part), str) and not has_unit(part):
             raise ConfigError(f"--sweep: {part!r} is no number; write for instance microbatches=4,8,16,32")
     if not parts:
         raise ConfigError("--sweep: no values; write for instance microbatches=4,8,16,32")
     with flags_of_problem():
-        points = sweep_points(values, field, [typed(part) for part in parts])
+        points = sweep_points(values, field, [parse_value(part) for part in parts])
     return Sweep(field.key, compared_points(points, algorithms, **settings))
 
 
 def require_unvaried(text: str, overrides: Collection[str]) -> None:
     """Raise ConfigError for an option of the problem that each value of the sweep would replace."""
-    from pipesched.sweeping import numeric_field
+    from pipesched.comparing.sweep import numeric_field
 
     name = numeric_field(_parameter(text.partition("=")[0].strip())).name
     for replaced in ALTERNATIVES.get(name, (name,)):

@@ -6,8 +6,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from pipesched.cli.option import option
 from pipesched.cli.options import ProblemSource, Screen, Target
-from pipesched.cli.words import Algo
+from pipesched.cli.positionals import Algo
 
 if TYPE_CHECKING:
     from pipesched.estimation.result import Estimate
@@ -20,26 +21,19 @@ def command(
     ] = None,
     *,
     algo: Algo = None,
-    layout: Annotated[
-        bool, typer.Option("--layout", help="Print the stages as Megatron-LM and torchtitan take them.", metavar="")
-    ] = False,
+    layout: Annotated[bool, option("--layout", "Print the stages as Megatron-LM and torchtitan take them.")] = False,
     trace: Annotated[
         str | None,
-        typer.Option(
-            "--trace",
-            help="Print where a number comes from: stage.3.forward, layer.0.activation, device.0.fixed, step.mfu.",
-            metavar="ADDRESS",
+        option(
+            "--trace ADDRESS",
+            "Print where a number comes from: stage.3.forward, layer.0.activation, device.0.fixed, step.mfu.",
         ),
     ] = None,
     count: Annotated[
         str,
-        typer.Option(
-            "--count",
-            help="Operations of attention: causal (half of the scores), or full, as in older papers.",
-            metavar="NAME",
-        ),
+        option("--count NAME", "Operations of attention: causal (half of the scores), or full, as in older papers."),
     ] = "causal",
-    with_chart: Annotated[bool, typer.Option("--chart", help="Draw the schedule of the step too.", metavar="")] = False,
+    with_chart: Annotated[bool, option("--chart", "Draw the schedule of the step too.")] = False,
     estimation: ProblemSource,
     family_options: dict[str, Any],
     target: Target,
@@ -49,16 +43,16 @@ def command(
 
     The YAML file says model, hardware, parallel, batch and training; options replace its values.
     """
+    from pipesched.checks import require_name
     from pipesched.cli.output import console_for, print_json, save, target_format, working
+    from pipesched.cli.positionals import only_name, split_positionals
     from pipesched.cli.reading import given_config
-    from pipesched.cli.words import only_name, split_words
-    from pipesched.estimation.document import estimate_document
-    from pipesched.estimation.estimate import estimate_of
-    from pipesched.names import require_name
+    from pipesched.config.estimate import estimate_of
+    from pipesched.documents.estimate import estimate_document
 
     require_name(("causal", "full"), count, "way to count", "count")
     target_format(target, "estimate")
-    names, source = split_words(words, estimation)
+    names, source = split_positionals(words, estimation)
     name = only_name(names, algo)
     config = given_config(source, notes=False)
     with working(config.problem):
@@ -79,7 +73,7 @@ def command(
 
 def _print_estimate(found: Estimate, console: Any, screen: Screen, *, chart: bool) -> None:
     from pipesched.cli.output import waiting
-    from pipesched.estimation.table import estimate_parts, fit_lines
+    from pipesched.render.estimate import estimate_parts, fit_lines
     from pipesched.render.gantt import Gantt
 
     for part in estimate_parts(found):
@@ -97,8 +91,8 @@ def _print_estimate(found: Estimate, console: Any, screen: Screen, *, chart: boo
 
 def _print_trace(found: Estimate, address: str, screen: Screen) -> None:
     from pipesched.cli.output import console_for, print_json
-    from pipesched.estimation.table import trace_table
     from pipesched.estimation.trace import trace, trace_document
+    from pipesched.render.estimate import trace_table
 
     traced = trace(found, address)
     if screen.as_json:

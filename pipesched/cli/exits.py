@@ -35,12 +35,12 @@ def guarded(command: Callable[..., None]) -> Callable[..., None]:
         except ConfigError as error:
             raise _stop(spelled(error), ExitStatus.BAD_INPUT) from None
         except NoSchedule as error:
-            if values.get("as_json"):
+            if values.get("screen_as_json"):
                 print_infeasible(error)
             would_fit = f" (would fit: {', '.join(error.would_fit)})" if error.would_fit else ""
             raise _stop(spell(f"{error}{would_fit}"), ExitStatus.ANSWER_IS_NO) from None
         except (InvalidSchedule, Inexpressible, RankFailed, WorkerDied) as error:
-            if values.get("as_json"):
+            if values.get("screen_as_json"):
                 print_infeasible(NoSchedule(str(error)))
             raise _stop(spell(str(error)), ExitStatus.ANSWER_IS_NO) from None
         except BrokenPipeError:

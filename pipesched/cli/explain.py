@@ -4,19 +4,18 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Annotated, Any
 
-import typer
-
 from pipesched.cli.chart_options import ChartOptions
+from pipesched.cli.option import option
 from pipesched.cli.options import ProblemSource, Screen, Target
+from pipesched.cli.positionals import Algo, ToExplain
 from pipesched.cli.traces import TIMELINE, Plan, all_traces, print_charts, read_timeline, refuse_plan
-from pipesched.cli.words import Algo
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from pipesched.outcome import Outcome
-    from pipesched.reasons.explanation import Explanation
-    from pipesched.reasons.what_if import Planner
+    from pipesched.analysis.reasons.explanation import Explanation
+    from pipesched.analysis.reasons.what_costs_do import Planner
+    from pipesched.results.outcome import Outcome
 
 
 EXPLANATION = "explanation"  # the kind of result that is written
@@ -24,28 +23,14 @@ LARGE = 30_000  # operations from which an explanation may take a second
 
 
 def command(
-    words: Annotated[
-        list[str] | None,
-        typer.Argument(
-            help="An algorithm of `pipesched list` and the YAML file of the problem, a schedule's file, or traces.",
-            metavar="NAME|FILE..",
-        ),
-    ] = None,
+    words: ToExplain = None,
     *,
     algo: Algo = None,
-    measured: Annotated[
-        bool,
-        typer.Option("--measured", help="Explain what the traces of a run show, one a rank.", metavar=""),
-    ] = False,
+    measured: Annotated[bool, option("--measured", "Explain what the traces of a run show, one a rank.")] = False,
     plan: Plan = None,
     why: Annotated[
         str | None,
-        typer.Option(
-            "--why",
-            help="One operation alone, by its text: what it waited for, its slack, the chain to time 0.",
-            metavar="OP",
-            show_default=False,
-        ),
+        option("--why OP", "One operation alone, by its text: what it waited for, its slack, the chain to time 0."),
     ] = None,
     problem: ProblemSource,
     algorithm: dict[str, Any],
@@ -75,8 +60,8 @@ def command(
     if why is not None:
         _explain_one(outcome, why, screen)
         return
-    from pipesched.reasons.document import explanation_document
-    from pipesched.reasons.explain import explain
+    from pipesched.analysis.reasons.explain import explain
+    from pipesched.documents.explanation import explanation_document
 
     with working(outcome.problem, what="explaining", large=LARGE):
         explanation = explain(outcome)
@@ -100,11 +85,11 @@ def _explain_measured(
 ) -> None:
     """Explain what the traces of a run show."""
     from pipesched.cli.output import console_for, print_json, save, target_format
+    from pipesched.documents.explanation import timeline_document
     from pipesched.errors import ConfigError
-    from pipesched.measured.document import timeline_document
-    from pipesched.measured.table import costs_table, remarks
     from pipesched.render.explanation import explanation_parts
     from pipesched.render.marks import MarkLines
+    from pipesched.render.timeline import costs_table, remarks
 
     if not files:
         raise ConfigError("--measured: give the traces of the run, one a rank")
@@ -151,11 +136,11 @@ def _subject(
     words: Sequence[str], algo: str | None, source: ProblemSource, options: dict[str, Any]
 ) -> tuple[Outcome, Planner | None]:
     """Return the schedule to explain, and what plans again a problem with other costs; None for one of a file."""
+    from pipesched.cli.positionals import only_name, split_positionals
     from pipesched.cli.reading import given_config, made_schedule, read_schedule
-    from pipesched.cli.words import only_name, split_words
     from pipesched.errors import ConfigError
 
-    names, source = split_words(words, source)
+    names, source = split_positionals(words, source)
     files = [name for name in names if name.lower().endswith((".json", ".csv")) or name == "-"]
     if files:
         if len(names) > 1 or algo is not None or options:
@@ -176,9 +161,9 @@ def _subject(
 
 def _explain_one(outcome: Outcome, op: str, screen: Screen) -> None:
     """Print why one operation starts when it does."""
+    from pipesched.analysis.reasons.why import why
     from pipesched.cli.output import console_for, print_json
-    from pipesched.reasons.document import why_document
-    from pipesched.reasons.why import why
+    from pipesched.documents.explanation import why_document
     from pipesched.render.explanation import why_lines
 
     found = why(outcome, op)

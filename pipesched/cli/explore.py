@@ -8,9 +8,10 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from pipesched.cli.option import option
 from pipesched.cli.options import ProblemSource, Screen
+from pipesched.cli.positionals import Algo, ToExplain
 from pipesched.cli.traces import Plan, all_traces
-from pipesched.cli.words import Algo
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -18,28 +19,19 @@ if TYPE_CHECKING:
     from pipesched.config.load import Config
     from pipesched.config.values import Source
     from pipesched.explore.planning import PipelinePlanner
-    from pipesched.explore.pool import Pool
     from pipesched.explore.state import State
-    from pipesched.outcome import Outcome
+    from pipesched.explore.unplaced import Unplaced
+    from pipesched.results.outcome import Outcome
 
 EMPTY_ALGO = "list"  # whose operations are placed, where no algorithm is named: linear, unfused
 
 
 def command(
-    words: Annotated[
-        list[str] | None,
-        typer.Argument(
-            help="An algorithm of `pipesched list` and the YAML file of the problem, a schedule's file, or traces.",
-            metavar="NAME|FILE..",
-        ),
-    ] = None,
+    words: ToExplain = None,
     *,
     algo: Algo = None,
     plan: Plan = None,
-    empty: Annotated[
-        bool,
-        typer.Option("--empty", help="Begin with empty devices, and place operation by operation.", metavar=""),
-    ] = False,
+    empty: Annotated[bool, option("--empty", "Begin with empty devices, and place operation by operation.")] = False,
     problem: ProblemSource,
     algorithm: dict[str, Any],
     screen: Screen,
@@ -77,7 +69,7 @@ def require_terminal() -> None:
         raise ConfigError("explore needs a terminal that can be drawn on, and TERM is dumb; `pipesched explain` prints")
 
 
-def run(state: State, pool: Pool | None, screen: Screen) -> None:
+def run(state: State, pool: Unplaced | None, screen: Screen) -> None:
     """Run the app. Raises typer.Exit with the code 1 where it broke."""
     from pipesched.explore.app.app import run_app
 
@@ -87,16 +79,16 @@ def run(state: State, pool: Pool | None, screen: Screen) -> None:
 
 def _begin(
     words: list[str], algo: str | None, source: ProblemSource, options: dict[str, Any], *, empty: bool
-) -> tuple[State, Pool | None]:
+) -> tuple[State, Unplaced | None]:
     """Return what is edited at first, and the pool, if it begins empty."""
-    from pipesched.cli.words import is_file, only_name, split_words
+    from pipesched.cli.positionals import is_file, only_name, split_positionals
     from pipesched.errors import ConfigError
     from pipesched.explore.pipeline_board import board_of
-    from pipesched.explore.pool import Pool
     from pipesched.explore.sheet import loaded
     from pipesched.explore.state import State
+    from pipesched.explore.unplaced import Unplaced
 
-    names, source = split_words(words, source)
+    names, source = split_positionals(words, source)
     files = [name for name in names if is_file(name)]
     if files and (len(names) > 1 or algo is not None or options or empty):
         raise ConfigError(f"{files[0]}: a schedule of a file is edited alone; give no algorithm, and not --empty")
@@ -116,18 +108,18 @@ def _begin(
     if outcome.schedule.plan.lanes:
         raise ConfigError("--empty: places what devices run; leave out --offload")
     state = State(loaded(board_of(outcome).emptied(), outcome.algorithm), planner)
-    return state, Pool(state)
+    return state, Unplaced(state)
 
 
 def _of_traces(files: list[str], plan: str | None, source: ProblemSource) -> State:
     """Return what was measured, with what was planned as a second schedule."""
+    from pipesched.analysis.measured.config_text import config_text
     from pipesched.cli.traces import read_timeline
     from pipesched.config.values import Source
     from pipesched.errors import ConfigError
     from pipesched.explore.pipeline_board import board_of
-    from pipesched.explore.sheet import Sheet, loaded
+    from pipesched.explore.sheet import EditHistory, loaded
     from pipesched.explore.state import State
-    from pipesched.measured.config_text import config_text
     from pipesched.pipeline.check import checked
 
     if not files:
@@ -137,7 +129,7 @@ def _of_traces(files: list[str], plan: str | None, source: ProblemSource) -> Sta
     planner = _planner(Source(config_text(timeline), files[0]), {}, "", {})
     state = State(loaded(board_of(timeline.outcome), timeline.outcome.algorithm), planner)
     if timeline.plan is not None:
-        planned = Sheet(loaded(board_of(timeline.plan), timeline.plan.algorithm), "planned")
+        planned = EditHistory(loaded(board_of(timeline.plan), timeline.plan.algorithm), "planned")
         planned.settle("0F0")
         state.sheets.append(planned)
         state.message = "measured; Tab shows what was planned"
@@ -148,8 +140,8 @@ def _of_file(name: str, source: ProblemSource) -> tuple[Outcome, PipelinePlanner
     """Return the schedule of a file, checked, and what plans its problem anew."""
     from pipesched.cli.reading import read_schedule
     from pipesched.config.values import Source
-    from pipesched.file_formats.json_text import dump
-    from pipesched.file_formats.schedule_json import problem_document
+    from pipesched.documents.json_text import dump
+    from pipesched.documents.schedule import problem_document
     from pipesched.pipeline.check import checked
 
     outcome = read_schedule(name, source).outcome
@@ -165,14 +157,14 @@ def _planner(
 
     `options` are those of `algorithm` alone.
     """
+    from pipesched.cli.parse import parse_value
     from pipesched.cli.reading import DEFAULT, made_schedule
-    from pipesched.cli.typed import typed
     from pipesched.config.load import load_config
     from pipesched.explore.planning import PipelinePlanner
     from pipesched.schedulers.registry import FAMILIES
 
     def given_config(parameters: Mapping[str, str]) -> Config:
-        given = {key: None if text in ("", "none") else typed(text) for key, text in parameters.items()}
+        given = {key: None if text in ("", "none") else parse_value(text) for key, text in parameters.items()}
         return load_config(source, {**overrides, **given})
 
     def make(name: str | None, parameters: Mapping[str, str]) -> Outcome:

@@ -9,12 +9,13 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from pipesched.cli.option import option
 from pipesched.cli.options import ProblemSource, Target
 from pipesched.file_formats.registry import SCHEDULE, formats_that_hold
 
 if TYPE_CHECKING:
     from pipesched.file_formats.registry import Content, Format
-    from pipesched.outcome import Outcome
+    from pipesched.results.outcome import Outcome
 
 
 def command(
@@ -23,28 +24,23 @@ def command(
         typer.Argument(help="A schedule (our JSON, or PyTorch's CSV); - reads standard input.", metavar="FILE"),
     ] = None,
     *,
-    algo: Annotated[
-        str | None, typer.Option("--algo", "-a", help="Instead of FILE: one of `pipesched list`.", metavar="NAME")
-    ] = None,
+    algo: Annotated[str | None, option("--algo/-a NAME", "Instead of FILE: one of `pipesched list`.")] = None,
     to: Annotated[
-        str | None,
-        typer.Option(help=f"{', '.join(formats_that_hold(SCHEDULE))}; default: as -o ends.", metavar="FORMAT"),
+        str | None, option("--to FORMAT", f"{', '.join(formats_that_hold(SCHEDULE))}; default: as -o ends.")
     ] = None,
     framework: Annotated[
         str | None,
-        typer.Option(
-            "--for",
-            help="Instead of a format: the options that make a framework train by it: megatron, torchtitan, deepspeed,"
+        option(
+            "--for FRAMEWORK",
+            "Instead of a format: the options that make a framework train by it: megatron, torchtitan, deepspeed,"
             " primus, zero-bubble.",
-            metavar="FRAMEWORK",
         ),
     ] = None,
     layers: Annotated[
         str | None,
-        typer.Option(
-            "--layers",
-            help="With --for: the decoder layers of each stage; default: those of the config, if it has them.",
-            metavar="N,N..",
+        option(
+            "--layers N,N..",
+            "With --for: the decoder layers of each stage; default: those of the config, if it has them.",
         ),
     ] = None,
     problem: ProblemSource,
@@ -74,18 +70,18 @@ def command(
 
 def _hand_over(framework: str, layers: str | None, to: str | None, made: Callable[[], Outcome], target: Target) -> None:
     """Print, or write, the options that make a framework train by a schedule."""
-    from pipesched.cli.typed import whole_number
+    from pipesched.checks import require_name
+    from pipesched.cli.parse import whole_numbers
     from pipesched.errors import ConfigError
     from pipesched.file_formats.files import refuse_existing
-    from pipesched.handover.hand_over import FRAMEWORKS, hand_over
-    from pipesched.names import require_name
+    from pipesched.file_formats.handover.hand_over import FRAMEWORKS, hand_over
 
     if to is not None:
         raise ConfigError("--to: a format; give either it or --for, which prints options")
     require_name(FRAMEWORKS, framework, "framework", "--for")
     if target.path not in (None, "-"):
         refuse_existing(Path(str(target.path)), target.force)
-    counts = None if layers is None else [whole_number("--layers", part, least=0) for part in layers.split(",")]
+    counts = None if layers is None else whole_numbers("--layers", layers, least=0)
     outcome = made()
     try:
         text = hand_over(outcome, framework, layers=counts)

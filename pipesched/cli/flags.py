@@ -1,68 +1,44 @@
 """The flags of the command line, by the parameters that they set.
 
 Messages of the library name parameters, in backticks: `group_size`, `costs.offload`. The functions here put flags in
-their stead. A flag is the parameter with hyphens, but for those listed here.
+their stead. Options stand under the parameters that they set; parameters of other names are listed here.
 """
 
 from __future__ import annotations
 
 import re
 
-from pipesched.config.fields import ALGORITHM, FIELDS, LANES, PART, TEXT
+from pipesched.cli.groups import GROUPS
+from pipesched.cli.options import ALGORITHM
+from pipesched.cli.problem_options import ESTIMATE_OPTIONS, FIELD_OPTIONS, SETUP_OPTIONS
 from pipesched.errors import ConfigError
-from pipesched.schedulers.options import OPTIONS
+from pipesched.text.fields import FIELDS
 
-IN_FILE_ONLY = ("reload", "static")  # of the numbers of a config
-PROBLEM_FLAGS = {  # parameter of make_problem -> its flag
-    field.name: f"--{field.name.replace('_', '-')}"
-    for field in FIELDS
-    if field.shape not in (TEXT, LANES, ALGORITHM, PART) and field.name not in IN_FILE_ONLY
-} | {"budget": "--mem-budget", "recompute": "--recompute-cost", "offload": "--offload-cost"}
-ALGORITHM_FLAGS = {key: f"--{key.replace('_', '-')}" for key, option in OPTIONS.items() if not option.in_config}
-SETUP_FLAGS = {  # dotted key of a training run -> its flag
-    "model": "--model",
-    "hardware": "--hardware",
-    **{
-        f"parallel.{key}": f"--{key.replace('_', '-')}"
-        for key in ("gpus", "tensor", "pipeline", "context", "expert", "expert_tensor")
-    },
-    "batch.sequence": "--sequence",
-    "batch.micro": "--micro",
-    "batch.global": "--global-batch",
-    "training.precision": "--precision",
-}
-ESTIMATE_FLAGS = {  # of `estimate` alone, beside those above
-    "parallel.chunks": "--chunks",
-    "training.recompute": "--recompute",
-}
+PROBLEM_FLAGS = {name: one.flag for name, one in FIELD_OPTIONS.items()}  # by the parameter of make_problem
+ALGORITHM_FLAGS = {key: one.flag for key, one in ALGORITHM.items()}
+SETUP_FLAGS = {key: one.flag for key, one in SETUP_OPTIONS.items()}  # by the dotted key of a training run
+ESTIMATE_FLAGS = {key: one.flag for key, one in ESTIMATE_OPTIONS.items()}
 KEY_FLAGS = {
     **{field.key: PROBLEM_FLAGS[field.name] for field in FIELDS if field.name in PROBLEM_FLAGS},
     **SETUP_FLAGS,
     "parallel.chunks": "--chunks",
 }
 COMMAND_FLAGS = {  # parameter of any other function -> its flag
-    **ALGORITHM_FLAGS,
     **{
-        name: f"--{name.replace('_', '-')}"
-        for name in (
-            "advice", "charts", "executor", "fold", "gap", "hint", "inches", "jobs", "label", "latency", "memory",
-            "method", "offload", "pipeline", "pipelined", "placement", "recompute", "rows", "split_backward",
-            "time_limit", "workers", "zoom", "force", "frontier", "show", "sweep", "noise", "device_noise", "straggler",
-            "samples", "top", "resume", "count", "trace",
-        )
+        name: one.flag
+        for key, group in GROUPS.items()
+        for name, one in group.options.items()
+        if key not in ("problem", "estimation", "space", "screen")
     },
+    **{name: f"--{name}" for name in ("count", "latency", "pipeline", "pipelined", "placement", "trace")},
     "algorithm": "--algo",
-    "end": "--to",
     "field": "--sweep",
     "format": "--to",
     "op": "--why",
-    "path": "--output",
-    "polish": "--no-polish",
-    "start": "--from",
     "trainer": "--only",
     "units": "--unit",
     "values": "--sweep",
-}  # fmt: skip
+}
 ARGUMENTS = ("algorithms", "plans")  # parameters that are no flags: what is wrong with them says so itself
 _PARAMETER = re.compile(r"`([a-z][a-z_0-9]*(?:\.[a-z_0-9]+)?)`")
 

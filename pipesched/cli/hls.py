@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from pipesched.cli.option import option
 from pipesched.cli.options import Rules, Screen, Target
 
 if TYPE_CHECKING:
@@ -23,7 +24,7 @@ Texts = list[str] | None
 
 def _short(name: str) -> Any:
     """Return the option that says how many units of one class there are."""
-    return typer.Option(f"--{name}", help=f"Short for --unit {name}=N.", metavar="N")
+    return option(f"--{name} N", f"Short for --unit {name}=N.")
 
 
 def command(
@@ -36,49 +37,33 @@ def command(
         ),
     ],
     *,
-    unit: Annotated[
-        Texts, typer.Option("--unit", help="Units of a class; default: mul=1 and add=2.", metavar="CLASS=N")
-    ] = None,
+    unit: Annotated[Texts, option("--unit CLASS=N", "Units of a class; default: mul=1 and add=2.")] = None,
     mul: Annotated[str | None, _short("mul")] = None,
     add: Annotated[str | None, _short("add")] = None,
     sub: Annotated[str | None, _short("sub")] = None,
     div: Annotated[str | None, _short("div")] = None,
     cmp: Annotated[str | None, _short("cmp")] = None,
-    latency: Annotated[
-        Texts, typer.Option("--latency", help="Cycles until its results are usable; default 1.", metavar="CLASS=N")
-    ] = None,
-    pipelined: Annotated[
-        Texts, typer.Option("--pipelined", help="A class that starts an operation every cycle.", metavar="CLASS")
-    ] = None,
-    solve: Annotated[bool, typer.Option("--solve", help="The shortest schedule, with a proof.", metavar="")] = False,
-    compare: Annotated[
-        bool, typer.Option("--compare", help="Every priority with every tie, beside the optimum.", metavar="")
-    ] = False,
+    latency: Annotated[Texts, option("--latency CLASS=N", "Cycles until its results are usable; default 1.")] = None,
+    pipelined: Annotated[Texts, option("--pipelined CLASS", "A class that starts an operation every cycle.")] = None,
+    solve: Annotated[bool, option("--solve", "The shortest schedule, with a proof.")] = False,
+    compare: Annotated[bool, option("--compare", "Every priority with every tie, beside the optimum.")] = False,
     pipeline: Annotated[
         bool,
-        typer.Option(
+        option(
             "--pipeline",
-            help="As the body of a loop, where x@1 is x one iteration earlier: the smallest initiation interval.",
-            metavar="",
+            "As the body of a loop, where x@1 is x one iteration earlier: the smallest initiation interval.",
         ),
     ] = False,
     explain: Annotated[
-        bool,
-        typer.Option("--explain", help="Why it takes so long: idle time, critical path, what would help.", metavar=""),
+        bool, option("--explain", "Why it takes so long: idle time, critical path, what would help.")
     ] = False,
     explore: Annotated[
-        bool, typer.Option("--explore", help="Edit the schedule in the terminal; needs the extra explore.", metavar="")
+        bool, option("--explore", "Edit the schedule in the terminal; needs the extra explore.")
     ] = False,
     empty: Annotated[
-        bool,
-        typer.Option(
-            "--empty", help="With --explore: begin with empty units, and place operation by operation.", metavar=""
-        ),
+        bool, option("--empty", "With --explore: begin with empty units, and place operation by operation.")
     ] = False,
-    why: Annotated[
-        str | None,
-        typer.Option("--why", help="With --explain: why one operation starts when it does.", metavar="OP"),
-    ] = None,
+    why: Annotated[str | None, option("--why OP", "With --explain: why one operation starts when it does.")] = None,
     rules: Rules,
     target: Target,
     screen: Screen,
@@ -175,10 +160,10 @@ def _explore(
     from pipesched.cli.explore import run
     from pipesched.config.hardware import load_hardware
     from pipesched.errors import ConfigError
-    from pipesched.explore.pool import Pool
     from pipesched.explore.sheet import loaded
     from pipesched.explore.state import State
     from pipesched.explore.unit_board import UnitPlanner, unit_board
+    from pipesched.explore.unplaced import Unplaced
 
     if source == "-":
         raise ConfigError("-: standard input is the keyboard here; give a file")
@@ -188,7 +173,7 @@ def _explore(
 
     board = unit_board(outcome)
     state = State(loaded(board.emptied() if empty else board, name), UnitPlanner(load, units))
-    run(state, Pool(state) if empty else None, screen)
+    run(state, Unplaced(state) if empty else None, screen)
 
 
 def _require_json(target: Target) -> None:
@@ -207,7 +192,7 @@ def _save(content: Mapping[str, Any], target: Target) -> None:
     """Write a document to the target file, if there is one."""
     if target.path is not None:
         from pipesched.cli.output import write_target
-        from pipesched.file_formats.json_text import dump
+        from pipesched.documents.json_text import dump
 
         write_target(dump(content), target)
 
@@ -223,7 +208,7 @@ def _source(source: str) -> str | Source:
 
 def _counts(short: Mapping[str, str | None], texts: Sequence[str]) -> dict[str, int]:
     """Read how many units each class has, in options of their own and in those of --unit. Raises ConfigError."""
-    from pipesched.cli.typed import whole_number
+    from pipesched.cli.parse import whole_number
     from pipesched.errors import ConfigError
     from pipesched.hls.units import MOST_UNITS
 
@@ -253,7 +238,7 @@ def _pairs(option: str, texts: Sequence[str]) -> dict[str, int]:
 
 def _limits(rules: Rules) -> dict[str, Any]:
     """Return how long a search may take, and its seed, as arguments of the searches."""
-    return {"time_limit": rules.seconds, "seed": rules.seed}
+    return {"time_limit": rules.time_limit, "seed": rules.seed}
 
 
 def _body(graph: DataflowGraph, units: Units, rules: Rules, *, solve: bool) -> HardwareOutcome:
@@ -269,7 +254,7 @@ def _body(graph: DataflowGraph, units: Units, rules: Rules, *, solve: bool) -> H
 def _answer_rules(graph: DataflowGraph, units: Units, rules: Rules, target: Target, screen: Screen) -> None:
     """Compare every rule with the optimum, save that, and print a document, or a chart and a table."""
     from pipesched.cli.output import print_json
-    from pipesched.file_formats.hardware_json import rules_document
+    from pipesched.documents.hardware import rules_document
     from pipesched.hls.search import compare_rules
 
     table = compare_rules(graph, units, **_limits(rules))
@@ -281,7 +266,7 @@ def _answer_rules(graph: DataflowGraph, units: Units, rules: Rules, target: Targ
 def _answer_outcome(outcome: HardwareOutcome, bounds: Intervals | None, target: Target, screen: Screen) -> None:
     """Save a schedule, and print its document, or a chart and a summary."""
     from pipesched.cli.output import print_json
-    from pipesched.file_formats.hardware_json import hardware_document
+    from pipesched.documents.hardware import hardware_document
 
     content = hardware_document(outcome, bounds)
     _save(content, target)
@@ -291,9 +276,9 @@ def _answer_outcome(outcome: HardwareOutcome, bounds: Intervals | None, target: 
 def _answer_explanation(outcome: HardwareOutcome, why: str | None, target: Target, screen: Screen) -> None:
     """Save an explanation, and print its document, or the chart and what explains it; or one operation's reasons."""
     from pipesched.cli.output import console_for, print_json
+    from pipesched.documents.hardware import hardware_explanation_document
     from pipesched.errors import ConfigError
-    from pipesched.file_formats.hardware_json import hardware_explanation_document
-    from pipesched.reasons.hardware import explain_hardware
+    from pipesched.hls.explain import explain_hardware
     from pipesched.render.hardware import hardware_heading
     from pipesched.render.hardware_reasons import explanation_parts, why_parts
 

@@ -6,31 +6,25 @@ from typing import Annotated
 
 import typer
 
+from pipesched.cli.option import option
+
 
 def command(
     file: Annotated[
         str | None, typer.Argument(help="Where to write; default: standard output.", metavar="FILE")
     ] = None,
     *,
-    schema: Annotated[bool, typer.Option("--schema", help="The JSON Schema of a config instead.", metavar="")] = False,
+    schema: Annotated[bool, option("--schema", "The JSON Schema of a config instead.")] = False,
     from_model: Annotated[
         str | None,
-        typer.Option(
-            "--from-model",
-            help="A config of this model on GPUs instead: a preset of `pipesched list --models`, or a config.json.",
-            metavar="NAME|FILE",
-            show_default=False,
+        option(
+            "--from-model NAME|FILE",
+            "A config of this model on GPUs instead: a preset of `pipesched list --models`, or a config.json.",
         ),
     ] = None,
-    hardware: Annotated[
-        str | None,
-        typer.Option("--hardware", help="With --from-model: the GPUs.", metavar="NAME", show_default=False),
-    ] = None,
-    gpus: Annotated[
-        str | None,
-        typer.Option("--gpus", help="With --from-model: how many; default: enough.", metavar="N", show_default=False),
-    ] = None,
-    force: Annotated[bool, typer.Option("--force", help="Overwrite an existing file.", metavar="")] = False,
+    hardware: Annotated[str | None, option("--hardware NAME", "With --from-model: the GPUs.")] = None,
+    gpus: Annotated[str | None, option("--gpus N", "With --from-model: how many; default: enough.")] = None,
+    force: Annotated[bool, option("--force", "Overwrite an existing file.")] = False,
 ) -> None:
     """Write a starter config that explains every value."""
     import json
@@ -66,8 +60,8 @@ def _from_folder(model: str, file: str | None) -> str:
 
 def _of_model(model: str, hardware: str | None, gpus: str | None) -> str:
     """Return a starter config of a model on GPUs."""
+    from pipesched.cli.parse import whole_number
     from pipesched.cli.reading import flags_of_problem
-    from pipesched.cli.typed import whole_number
     from pipesched.config.setup_starter import setup_starter
     from pipesched.errors import ConfigError
 

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from pipesched.cli.option import option
 from pipesched.cli.options import ProblemSource, Screen
 
 if TYPE_CHECKING:
@@ -24,12 +25,8 @@ def command(
         list[str] | None, typer.Argument(help="Tell all about these; default: a line each.", metavar="NAME")
     ] = None,
     *,
-    models: Annotated[
-        bool, typer.Option("--models", help="List the models that are known by name instead.", metavar="")
-    ] = False,
-    hardware: Annotated[
-        bool, typer.Option("--hardware", help="List the GPUs that are known by name instead.", metavar="")
-    ] = False,
+    models: Annotated[bool, option("--models", "List the models that are known by name instead.")] = False,
+    hardware: Annotated[bool, option("--hardware", "List the GPUs that are known by name instead.")] = False,
     problem: ProblemSource,
     screen: Screen,
 ) -> None:
@@ -44,22 +41,22 @@ def command(
     from pipesched.cli.flags import spell
     from pipesched.cli.output import console_for, print_json
     from pipesched.cli.reading import given_config
-    from pipesched.file_formats.comparison_json import rows_document
+    from pipesched.documents.comparison import rows_document
     from pipesched.render.catalogue import CatalogueTable, catalogue_details, catalogue_rows
     from pipesched.schedulers.registry import algorithms as all_algorithms
 
     families = _named(algorithms) if algorithms else all_algorithms()
     asked = problem.config is not None or bool(problem.overrides)
-    applies = _applicable(given_config(problem).problem, families) if asked else None
+    refusals = _refusals(given_config(problem).problem, families) if asked else None
     if screen.as_json:
-        print_json(rows_document("list", catalogue_rows(families, applies)))
+        print_json(rows_document("list", catalogue_rows(families, refusals)))
         return
     console = console_for(screen)
     if algorithms:
         console.print(catalogue_details(families, spell))
-    if not algorithms or applies is not None:
-        console.print(CatalogueTable(families, applies, ascii_only=screen.ascii_only))
-    if not algorithms and applies is None:
+    if not algorithms or refusals is not None:
+        console.print(CatalogueTable(families, refusals, ascii_only=screen.ascii_only))
+    if not algorithms and refusals is None:
         console.print("pipesched list NAME.. tells all about some, -c CONFIG which of them apply", style="dim")
 
 
@@ -76,9 +73,9 @@ def _require_alone(both: bool, algorithms: Sequence[str] | None, problem: Proble
 def _print_presets(kind: str, screen: Screen) -> None:
     """Print the models, or the GPUs, that are known by name."""
     from pipesched.cli.output import console_for, print_json
+    from pipesched.documents.comparison import rows_document
     from pipesched.estimation.hardware_reader import hardware_rows
     from pipesched.estimation.presets import model_rows
-    from pipesched.file_formats.comparison_json import rows_document
     from pipesched.render.presets import PresetTable
 
     rows = list(model_rows() if kind == "model" else hardware_rows())
@@ -101,16 +98,16 @@ def _named(names: Sequence[str]) -> list[Family]:
         raise ConfigError(error.message) from None
 
 
-def _applicable(problem: Problem, families: Sequence[Family]) -> dict[str, str]:
-    """Return for each family "yes", or why it does not suit the problem."""
+def _refusals(problem: Problem, families: Sequence[Family]) -> dict[str, str]:
+    """Return for each family why it does not suit the problem; empty where it does."""
     from pipesched.errors import NotApplicable
     from pipesched.schedulers.family import prepare
 
-    applies = {}
+    refusals = {}
     for family in families:
         try:
             prepare(problem, family)
-            applies[family.name] = "yes"
+            refusals[family.name] = ""
         except NotApplicable as error:
-            applies[family.name] = str(error)
-    return applies
+            refusals[family.name] = str(error)
+    return refusals

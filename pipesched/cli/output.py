@@ -17,10 +17,10 @@ if TYPE_CHECKING:
     from rich.console import Console
 
     from pipesched.file_formats.registry import Content, Format
-    from pipesched.outcome import Outcome
     from pipesched.pipeline.problem import Problem
     from pipesched.render.gantt import Gantt
     from pipesched.render.view import View
+    from pipesched.results.outcome import Outcome
 
 MOST_CLASSIFIED = 50_000  # operations: of more, only `pipesched explain` classifies idle time
 LARGE = 200_000  # operations from which scheduling may take a second
@@ -75,7 +75,7 @@ def waiting(what: str) -> AbstractContextManager[object]:
 
 def print_json(content: Mapping[str, Any]) -> None:
     """Print a document on stdout."""
-    from pipesched.file_formats.json_text import dump
+    from pipesched.documents.json_text import dump
 
     sys.stdout.write(dump(content))
 
@@ -103,7 +103,7 @@ def print_schedule(
     operations idle time is not classified.
     """
     if screen.as_json:
-        from pipesched.file_formats.schedule_json import document
+        from pipesched.documents.schedule import document
 
         print_json(document(outcome))
         return
@@ -133,7 +133,7 @@ def print_where_idle(
     if schedule.plan.index.size > most_classified:
         console.print("`pipesched explain` says where idle time goes, and why.")
         return
-    from pipesched.reasons.idle import idle_by_class
+    from pipesched.analysis.reasons.idle import idle_by_class
     from pipesched.render.explanation import idle_sentence
 
     whose = f"{name}: idle" if name else "Idle"
@@ -170,12 +170,14 @@ def target_format(target: Target, kind: str) -> Format | None:
     """
     if target.path is None:
         return None
-    from pipesched.file_formats.files import refuse_existing, require_matplotlib
+    from pipesched.file_formats.files import refuse_existing
     from pipesched.file_formats.registry import FIGURES, format_of, formats_that_hold
 
     form = format_of(target.path, formats_that_hold(kind))
     refuse_existing(Path(target.path), target.force)
     if form.name in FIGURES:
+        from pipesched.render.figure.draw import require_matplotlib
+
         require_matplotlib()
     return form
 

@@ -7,6 +7,7 @@ from typing import Annotated
 
 import typer
 
+from pipesched.cli.option import option
 from pipesched.cli.options import Screen, Target
 
 
@@ -19,37 +20,20 @@ def command(
         ),
     ],
     *,
-    shape: Annotated[
-        str, typer.Option("--shape", help="The sizes of a microbatch of the input, as in 8,64.", metavar="N,N,..")
-    ] = "",
-    dtype: Annotated[
-        str, typer.Option("--dtype", help="The type of the input, as in float32 or int64.", metavar="NAME")
-    ] = "float32",
-    devices: Annotated[
-        str | None,
-        typer.Option("--devices", help="Pipeline ranks; default: one for each stage.", metavar="N", show_default=False),
-    ] = None,
-    microbatches: Annotated[
-        str | None,
-        typer.Option("--microbatches", help="Of a step; default: twice the devices.", metavar="N", show_default=False),
-    ] = None,
-    repeats: Annotated[
-        str, typer.Option("--repeats", help="How often each operation is measured.", metavar="N")
-    ] = "20",
+    shape: Annotated[str, option("--shape N,N,..", "The sizes of a microbatch of the input, as in 8,64.")] = "",
+    dtype: Annotated[str, option("--dtype NAME", "The type of the input, as in float32 or int64.")] = "float32",
+    devices: Annotated[str | None, option("--devices N", "Pipeline ranks; default: one for each stage.")] = None,
+    microbatches: Annotated[str | None, option("--microbatches N", "Of a step; default: twice the devices.")] = None,
+    repeats: Annotated[str, option("--repeats N", "How often each operation is measured.")] = "20",
     loss: Annotated[
         str | None,
-        typer.Option(
-            "--loss",
-            help="A function of the output and a target; default: the mean squared error.",
-            metavar="MODULE:FUNCTION",
-            show_default=False,
-        ),
+        option("--loss MODULE:FUNCTION", "A function of the output and a target; default: the mean squared error."),
     ] = None,
     split_backward: Annotated[
         bool,
-        typer.Option(
+        option(
             "--split-backward/--no-split-backward",
-            help="Give the backward by its halves I and W, or whole, which takes less; the other way is a comment.",
+            "Give the backward by its halves I and W, or whole, which takes less; the other way is a comment.",
         ),
     ] = True,
     target: Target,
@@ -62,7 +46,7 @@ def command(
     from pathlib import Path
 
     from pipesched.cli.output import print_json
-    from pipesched.cli.typed import whole_number
+    from pipesched.cli.parse import whole_number
     from pipesched.errors import ConfigError
     from pipesched.file_formats.files import refuse_existing, write_file
     from pipesched.runtime import require_torch
@@ -72,7 +56,7 @@ def command(
         raise ConfigError("--shape: is missing: the sizes of a microbatch, as in 8,64")
     if target.path is not None:
         refuse_existing(Path(target.path), target.force)
-    from pipesched.runtime.pieces import named_function, pieces_of
+    from pipesched.runtime.model_source import named_function, pieces_of
     from pipesched.runtime.profile_text import config_text, profile_document
     from pipesched.runtime.profiling import profile
 
@@ -98,6 +82,6 @@ def command(
 
 def sizes(text: str) -> list[int]:
     """Return the sizes that a text lists. Raises ConfigError."""
-    from pipesched.cli.typed import whole_number
+    from pipesched.cli.parse import whole_numbers
 
-    return [whole_number("--shape", part, least=1) for part in text.split(",")]
+    return whole_numbers("--shape", text, least=1)

@@ -12,16 +12,16 @@ from pipesched.cli.options import ProblemSource
 from pipesched.errors import ConfigError
 
 if TYPE_CHECKING:
-    from pipesched.comparison import Comparison
-    from pipesched.config.given import Given
     from pipesched.config.load import Config
     from pipesched.config.values import Source
     from pipesched.display import Displayable
     from pipesched.file_formats.files import ReadSchedule, Text
-    from pipesched.outcome import Outcome
     from pipesched.pipeline.schedule import Schedule
-    from pipesched.solver.frontier import Frontier
-    from pipesched.sweeping import Sweep
+    from pipesched.results.comparison import Comparison
+    from pipesched.results.frontier import Frontier
+    from pipesched.results.outcome import Outcome
+    from pipesched.results.sweep import Sweep
+    from pipesched.text.given import Given
 
 DEFAULT = "1f1b"
 
@@ -41,13 +41,13 @@ def given_config(source: ProblemSource, *, notes: bool = True) -> Config:
     `notes`: what to know of a derived problem goes to stderr.
     """
     from pipesched.config.load import load_config
-    from pipesched.pipeline.doubts import doubts
+    from pipesched.pipeline.suspicions import suspicions
 
     with flags_of_problem():
         config = load_config(config_source(source.config), source.overrides)
     for note in config.notes if notes else ():
         print(f"pipesched: note: {note}", file=sys.stderr)
-    for doubt in doubts(config.problem):
+    for doubt in suspicions(config.problem):
         print(f"pipesched: warning: {spell(doubt) if source.config is None else doubt}", file=sys.stderr)
     return config
 
@@ -69,7 +69,7 @@ def note_halves(source: ProblemSource, *, assumed: bool, outcomes: Iterable[Outc
     """Say once on stderr that halves of the backward are `assumed`, where a schedule runs them."""
     if not assumed:
         return
-    from pipesched.pipeline.doubts import assumed_halves
+    from pipesched.pipeline.suspicions import assumed_halves
 
     note = assumed_halves((outcome.algorithm, outcome.schedule) for outcome in outcomes if outcome is not None)
     if note is not None:
@@ -83,7 +83,7 @@ def note_on_stderr(note: str) -> None:
 
 def note_other_models(sweep: Sweep) -> None:
     """Say on stderr that the values of a sweep train models of other sizes, where they do."""
-    from pipesched.pipeline.doubts import other_models
+    from pipesched.pipeline.suspicions import other_models
 
     outcomes = (entry.outcome for point in sweep for entry in point.comparison)
     note = other_models(sweep.field, [outcome.problem for outcome in outcomes if outcome is not None])
@@ -97,8 +97,8 @@ def config_source(config: str | None) -> Source | None:
         return None
     from pathlib import Path
 
-    from pipesched.config.text_files import MOST_BYTES, decode, read_text
     from pipesched.config.values import Source
+    from pipesched.text.text_files import MOST_BYTES, decode, read_text
 
     if config == "-":
         return Source(decode(read_stdin(MOST_BYTES + 1), "<stdin>"), "<stdin>")
@@ -117,7 +117,7 @@ def made_schedule(config: Config, name: str | None, options: Mapping[str, Any]) 
 
     `options` come on top of the config's own, which count for the config's algorithm only.
     """
-    from pipesched.outcome import run
+    from pipesched.results.outcome import run
 
     if config.algorithm is None:
         return run(config.problem, _default(config) if name is None else name, **options)
@@ -130,7 +130,7 @@ def _default(config: Config) -> str:
     """Return what schedules a config that names no algorithm: for a model on GPUs the same as `estimate` takes."""
     if config.setup is None:
         return DEFAULT
-    from pipesched.estimation.estimate import default_algorithm
+    from pipesched.config.estimate import default_algorithm
 
     return default_algorithm(config.setup)
 
@@ -140,10 +140,10 @@ def read_file(name: str, source: ProblemSource) -> ReadSchedule | Comparison | S
 
     Raises ConfigError, and InvalidSchedule for a CSV that cannot run.
     """
-    from pipesched.file_formats.files import lacks_costs, parse, timing_by
+    from pipesched.file_formats.files import is_csv, parse, timing_by
 
     text = _text(name, source.config)
-    if lacks_costs(text):
+    if is_csv(text):
         with flags_of_problem():
             return parse(text, _timing(source))
     if source.config is not None or source.overrides:
@@ -178,8 +178,8 @@ def _timing(source: ProblemSource) -> Any:
 
 
 def _text(name: str, config: str | None) -> Text:
-    from pipesched.config.text_files import decode
     from pipesched.file_formats.files import MOST_BYTES, Text, read_file
+    from pipesched.text.text_files import decode
 
     if name != "-":
         return read_file(name)

@@ -2,28 +2,20 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Annotated, Any
-
-import typer
+from typing import TYPE_CHECKING, Any
 
 from pipesched.cli.options import EVERY_CORE, ProblemSource, Screen, Target
+from pipesched.cli.positionals import ToCompare
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from pipesched.comparison import Comparison
     from pipesched.config.load import Config
+    from pipesched.results.comparison import Comparison
 
 
 def command(
-    words: Annotated[
-        list[str] | None,
-        typer.Argument(
-            help="Algorithms of `pipesched list`, schedules (FILE.json, FILE.csv) and building blocks (NAME=FILE.yaml),"
-            " and the YAML file of the problem; default: naive 1f1b interleaved.",
-            metavar="NAME|FILE|NAME=FILE",
-        ),
-    ] = None,
+    words: ToCompare = None,
     *,
     variation: dict[str, Any],
     executor: str | None,
@@ -36,17 +28,17 @@ def command(
 
     Orders stay as they are. The same operation has the same random factor in every schedule.
     """
+    from pipesched.analysis.robust.robustness import robustness
+    from pipesched.analysis.robust.variation import Variation
     from pipesched.cli.output import console_for, print_json, save, target_format
+    from pipesched.cli.positionals import split_files, split_positionals
     from pipesched.cli.reading import given_config, note_halves
-    from pipesched.cli.words import split_files, split_words
+    from pipesched.documents.robustness import robustness_document
     from pipesched.render.table import display_parts
-    from pipesched.robust.document import robustness_document
-    from pipesched.robust.robustness import robustness
-    from pipesched.robust.variation import Variation
 
     Variation(**variation)  # bad numbers are said before anything takes long
     files, others = split_files(words)
-    names, problem = split_words(others, problem)
+    names, problem = split_positionals(others, problem)
     target_format(target, "robustness")
     config = given_config(problem)
     runs = executor or EVERY_CORE
@@ -70,11 +62,11 @@ def _compared(
     executor: str,
 ) -> Comparison:
     """Return the schedules of algorithms and files, as `pipesched compare` makes them."""
-    from pipesched.cli.contest import Contest, located, own_options, read_plans
+    from pipesched.cli.contestants import NamedContestants, located, own_options, read_plans
     from pipesched.cli.output import working
-    from pipesched.comparison import compare
+    from pipesched.comparing.compare import compare
 
-    contest = Contest(names, read_plans(files))
+    contest = NamedContestants(names, read_plans(files))
     chosen = contest.algorithms(config.algorithm)
     own = own_options(config.algorithm, chosen)
     with working(config.problem, len(chosen) + len(files)), located(config.algorithm, options):

@@ -11,8 +11,8 @@ from pipesched.cli.options import ProblemSource, Screen, Target
 from pipesched.cli.traces import TIMELINE, Plan, are_traces, print_timeline, read_timeline, refuse_plan
 
 if TYPE_CHECKING:
+    from pipesched.analysis.measured.timeline import Timeline
     from pipesched.display import Displayable
-    from pipesched.measured.timeline import Timeline
 
 
 def command(
@@ -75,14 +75,14 @@ def _show_timeline(timeline: Timeline, chart: ChartOptions, target: Target, scre
 
 def _show_rows(result: Displayable, screen: Screen) -> None:
     """Print a result of rows as its table, or as its JSON document."""
-    from pipesched.capabilities import capability_of
     from pipesched.cli.output import console_for, print_json
-    from pipesched.comparison import Comparison
-    from pipesched.file_formats.comparison_json import comparison_document, sweep_document
-    from pipesched.file_formats.frontier_json import frontier_document
+    from pipesched.documents.comparison import comparison_document, sweep_document
+    from pipesched.documents.frontier import frontier_document
     from pipesched.render.table import display_parts
-    from pipesched.solver.frontier import Frontier
-    from pipesched.sweeping import Sweep
+    from pipesched.results.capabilities import capability_of
+    from pipesched.results.comparison import Comparison
+    from pipesched.results.frontier import Frontier
+    from pipesched.results.sweep import Sweep
 
     if not screen.as_json:
         console = console_for(screen)

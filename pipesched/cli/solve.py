@@ -11,9 +11,8 @@ from pipesched.cli.options import MOST_SECONDS, ProblemSource, Screen, SearchOpt
 
 if TYPE_CHECKING:
     from pipesched.config.load import Config
-    from pipesched.outcome import Outcome
     from pipesched.pipeline.problem import Problem
-    from pipesched.solver.frontier import Frontier
+    from pipesched.results.frontier import Frontier
 
 SECONDS = 60.0  # of a solve, by default
 
@@ -36,8 +35,8 @@ def command(
     which keeps two copies of the weights. Ctrl-C ends the search with the best schedule so far.
     """
     from pipesched.cli.output import answer_schedule, refuse_chart_options
+    from pipesched.cli.positionals import with_config
     from pipesched.cli.reading import note_halves, note_on_stderr
-    from pipesched.cli.words import with_config
 
     problem = with_config(problem, file)
     _check_target(target, search)  # before anything takes long
@@ -84,9 +83,8 @@ def _limited(
         chart=shown,
         classes=shown and operations <= classified,
     )
-    if search.frontier:
-        return {**settings, "time_limit": left}, classified
-    return {**settings, "time_limit": limit, "reserved": max(limit - left, 0.0)}, classified
+    whole = {} if search.frontier else {"whole_limit": limit}
+    return {**settings, "time_limit": left, **whole}, classified
 
 
 def _searched(given: Problem, settings: dict[str, Any], search: SearchOptions) -> Any:
@@ -95,18 +93,18 @@ def _searched(given: Problem, settings: dict[str, Any], search: SearchOptions) -
     from pipesched.cli.progress import progress_on_stderr
     from pipesched.errors import NoSchedule
     from pipesched.solver.frontier import frontier
-    from pipesched.solver.solve import solve
+    from pipesched.solver.request import SolveRequest
+    from pipesched.solver.solve import solve_request
 
     with stop_on_interrupt() as stop, progress_on_stderr(search.quiet) as listener:
         try:
-            answer: Outcome | Frontier = (frontier if search.frontier else solve)(
-                given, listener=listener, stop=stop, **settings
-            )
+            if search.frontier:
+                return frontier(given, listener=listener, stop=stop, **settings)
+            return solve_request(SolveRequest(given, listener=listener, stop=stop, **settings))
         except NoSchedule:
             if stop.is_set():
                 raise KeyboardInterrupt from None
             raise
-    return answer
 
 
 def _check_target(target: Target, search: SearchOptions) -> None:
@@ -154,7 +152,7 @@ def _show_frontier(frontier: Frontier, chart: ChartOptions, target: Target, scre
 
     save(frontier, FRONTIER, target, chart.view() if target.path else None)
     if screen.as_json:
-        from pipesched.file_formats.frontier_json import frontier_document
+        from pipesched.documents.frontier import frontier_document
 
         print_json(frontier_document(frontier))
     else:

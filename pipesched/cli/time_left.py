@@ -8,12 +8,6 @@ from __future__ import annotations
 
 from time import monotonic, process_time
 
-FIRST_LINE = 0.2  # seconds to load what draws and prints
-CHART, DOCUMENT = 4e-6, 8e-6  # seconds an operation: to draw it, to write it into a document
-CLASSES = 2e-5  # seconds an operation to classify idle time
-CLASSES_PART, CLASSES_LEAST = 0.05, 0.1  # of the time limit, and in seconds, for that
-LEAST = 1e-3  # seconds for a search, since a limit must be more than 0: then its first schedule is the answer
-
 _began: list[float] = []
 
 
@@ -29,7 +23,10 @@ def elapsed() -> float:
 
 def most_classified(limit: float) -> int:
     """Return of how many operations idle time is classified under a time limit in seconds."""
-    return int((CLASSES_LEAST + CLASSES_PART * limit) / CLASSES)
+    from pipesched.solver.policy import DEFAULT
+
+    policy = DEFAULT.command
+    return int((policy.classes_least + policy.classes_part * limit) / policy.classes)
 
 
 def left_for_search(limit: float, operations: int, *, documents: int, chart: bool, classes: bool) -> float:
@@ -37,5 +34,8 @@ def left_for_search(limit: float, operations: int, *, documents: int, chart: boo
 
     After it so many documents are written, a chart is drawn, and the classes of idle time are looked for.
     """
-    each = documents * DOCUMENT + chart * CHART + classes * CLASSES
-    return max(limit - elapsed() - FIRST_LINE - operations * each, LEAST)
+    from pipesched.solver.policy import DEFAULT
+
+    policy = DEFAULT.command
+    each = documents * policy.document + chart * policy.chart + classes * policy.classes
+    return max(limit - elapsed() - policy.first_line - operations * each, min(policy.least, limit))

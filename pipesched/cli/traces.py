@@ -5,41 +5,38 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Annotated, Any
 
-import typer
-
 from pipesched.cli.chart_options import ChartOptions
+from pipesched.cli.option import option
 from pipesched.cli.options import ProblemSource, Screen
 from pipesched.errors import ConfigError
 
 if TYPE_CHECKING:
     from rich.console import Console
 
-    from pipesched.measured.timeline import Timeline
-    from pipesched.outcome import Outcome
+    from pipesched.analysis.measured.timeline import Timeline
     from pipesched.render.marks import MarkLines
+    from pipesched.results.outcome import Outcome
 
 TIMELINE = "timeline"  # the kind of result that is written
 Plan = Annotated[
     str | None,
-    typer.Option(
-        "--plan",
-        help="With traces: the schedule that was planned (JSON, or PyTorch's CSV), to draw above what was measured.",
-        metavar="FILE",
-        show_default=False,
+    option(
+        "--plan FILE",
+        "With traces: the schedule that was planned (JSON, or PyTorch's CSV), to draw above what was measured.",
     ),
 ]
 
 
 def are_traces(files: Sequence[str]) -> bool:
     """Return whether files are meant as the traces of a run: several, or one that looks like a trace."""
-    from pipesched.measured.files import is_trace
+    from pipesched.analysis.measured.files import is_trace
 
     return len(files) > 1 or (len(files) == 1 and files[0] != "-" and is_trace(files[0]))
 
 
 def all_traces(words: Sequence[str]) -> bool:
     """Return whether words, which may be algorithms and configs too, are all files that look like traces."""
-    from pipesched.measured.files import is_trace
+    from pipesched.analysis.measured.files import is_trace
 
     return bool(words) and all(map(is_trace, words))
 
@@ -58,9 +55,9 @@ def read_timeline(files: Sequence[str], plan: str | None, source: ProblemSource)
     """
     import sys
 
+    from pipesched.analysis.measured.files import is_primus_file
+    from pipesched.analysis.measured.timeline import read_traces
     from pipesched.cli.output import waiting
-    from pipesched.measured.files import is_primus_file
-    from pipesched.measured.timeline import read_traces
 
     planned = None if plan is None else _planned(plan, source)
     placement = None
@@ -87,9 +84,9 @@ def _planned(plan: str, source: ProblemSource) -> Outcome:
 
 def _lacks_costs(plan: str) -> bool:
     """Return whether a plan is a CSV."""
-    from pipesched.file_formats.files import lacks_costs, read_file
+    from pipesched.file_formats.files import is_csv, read_file
 
-    return plan != "-" and lacks_costs(read_file(plan))
+    return plan != "-" and is_csv(read_file(plan))
 
 
 def _placement(source: ProblemSource) -> Any:
@@ -131,11 +128,11 @@ def print_charts(
 def print_timeline(timeline: Timeline, chart: ChartOptions, screen: Screen) -> None:
     """Print the JSON document of the measured schedule, or charts, summary and measured costs."""
     from pipesched.cli.output import console_for, print_json, print_where_idle
-    from pipesched.measured.table import costs_table, remarks
     from pipesched.render.summary import summary
+    from pipesched.render.timeline import costs_table, remarks
 
     if screen.as_json:
-        from pipesched.file_formats.schedule_json import document
+        from pipesched.documents.schedule import document
 
         print_json(document(timeline.outcome))
         return

@@ -54,12 +54,12 @@ def command(
     stands in pipesched/runtime/training.py. Needs `pip install 'pipesched[torch]'`.
     """
     from pipesched.cli.output import print_json
+    from pipesched.cli.parse import number_of, whole_number
     from pipesched.cli.profile import sizes
-    from pipesched.cli.typed import number_of, whole_number
     from pipesched.runtime import require_torch
 
     require_torch()
-    from pipesched.runtime.pieces import SMALL
+    from pipesched.runtime.model_source import SMALL
     from pipesched.runtime.training import train
 
     result = train(

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from pipesched.cli.option import option
 from pipesched.cli.options import EVERY_CORE, ProblemSource, Screen, Target, TuningOptions
 
 if TYPE_CHECKING:
@@ -23,14 +24,9 @@ def command(
         ),
     ] = None,
     *,
-    pareto: Annotated[
-        bool, typer.Option("--pareto", help="Print speed against memory instead: a plot, and its points.", metavar="")
-    ] = False,
+    pareto: Annotated[bool, option("--pareto", "Print speed against memory instead: a plot, and its points.")] = False,
     layout: Annotated[
-        bool,
-        typer.Option(
-            "--layout", help="Print the stages of the best as Megatron-LM and torchtitan take them.", metavar=""
-        ),
+        bool, option("--layout", "Print the stages of the best as Megatron-LM and torchtitan take them.")
     ] = False,
     space: ProblemSource,
     tuning: TuningOptions,
@@ -47,13 +43,13 @@ def command(
     from pipesched.cli.estimate import print_layout
     from pipesched.cli.exits import ExitStatus
     from pipesched.cli.output import target_format
-    from pipesched.cli.words import split_words
+    from pipesched.cli.positionals import split_positionals
     from pipesched.errors import ConfigError
 
     if pareto and (layout or screen.as_json):
         beside = "--layout, which prints the best alone" if layout else "--json, which holds those points too"
         raise ConfigError(f"--pareto: has no effect with {beside}")
-    names, source = split_words(words, space)
+    names, source = split_positionals(words, space)
     form = target_format(target, "tuning")
     found = _tuned(source, [*names, *tuning.names], tuning, executor)
     _save(found, target, holds_all=form is not None and form.name == "json")
@@ -95,12 +91,12 @@ def _print(found: Tuning, screen: Screen, *, pareto: bool) -> None:
     from pipesched.cli.output import console_for, print_json
 
     if screen.as_json:
-        from pipesched.tuning.document import tuning_document
+        from pipesched.documents.tuning import tuning_document
 
         print_json(tuning_document(found))
     else:
-        from pipesched.tuning.scatter import pareto_view
-        from pipesched.tuning.table import tuning_view
+        from pipesched.render.tuning import tuning_view
+        from pipesched.render.tuning_scatter import pareto_view
 
         console = console_for(screen)
         view = pareto_view if pareto else tuning_view

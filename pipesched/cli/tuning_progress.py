@@ -28,7 +28,7 @@ def tuning_on_stderr(quiet: bool) -> Iterator[Listener | None]:
         from rich.console import Console
         from rich.live import Live
 
-        shown = Bar()
+        shown = TuningBar()
         with Live(shown, console=Console(stderr=True), refresh_per_second=5, transient=True):
             yield shown.hear
 
@@ -48,12 +48,11 @@ class Lines:
             print("  ".join(filter(None, parts)), file=sys.stderr, flush=True)
 
 
-class Bar:
+class TuningBar:
     """A bar of the points that are done since the search began, of those to do, and the best so far below it."""
 
     def __init__(self) -> None:
-        from rich.progress import BarColumn, TextColumn, TimeElapsedColumn
-        from rich.progress import Progress as RichProgress
+        from rich.progress import BarColumn, Progress as RichProgress, TextColumn, TimeElapsedColumn
         from rich.table import Column
 
         columns = (

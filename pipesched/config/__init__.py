@@ -1,1 +1,1 @@
-"""From YAML and command-line overrides to a Problem, with errors that say where."""
+"""A config becomes a Problem or an Estimate; starters and the schema of configs."""

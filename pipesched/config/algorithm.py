@@ -8,14 +8,14 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from pipesched.checks import shown
-from pipesched.config.text_numbers import only_numbers
 from pipesched.errors import ConfigError
 from pipesched.schedulers.family import Family
 from pipesched.schedulers.options import COUNT, FULL, OPTIONS, PERIOD, STAGES, STARTS, WHOLE, checked_option
 from pipesched.schedulers.registry import family
+from pipesched.text.text_numbers import only_numbers
 
 if TYPE_CHECKING:
-    from pipesched.config.yaml_reader import Value
+    from pipesched.text.yaml_reader import Value
 
 NONE: Mapping[str, Any] = MappingProxyType({})
 

@@ -5,15 +5,14 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import NamedTuple
 
-from pipesched.config.fields import SETUP_NAMES
-from pipesched.config.given import Given, located
 from pipesched.errors import ConfigError
 from pipesched.estimation.derived import derive
-from pipesched.estimation.sections import Section, Sections, merged
-from pipesched.estimation.sections import located as located_in_sections
 from pipesched.estimation.setup import Setup
 from pipesched.estimation.setup_reader import ReadSetup, read_setup
 from pipesched.pipeline.problem import Problem
+from pipesched.text.fields import SETUP_NAMES
+from pipesched.text.given import Given, located
+from pipesched.text.sections import Section, Sections, located as located_in_sections, merged
 
 UNITS = {"time_unit": "ms", "unit": "GB"}
 INSTEAD = {  # parameter of make_problem -> what to give where its value is derived
@@ -85,8 +84,8 @@ def require_place(values: Mapping[str, Given]) -> None:
 def _estimated(setup: Setup) -> str:
     """Return a line that says that the problem is derived."""
     parallel, batch = setup.parallel, setup.batch
-    ways = [f"{key} {getattr(parallel, key)}" for key in ("tensor", "pipeline", "context", "expert", "data")]
-    layout = ", ".join(way for way in ways if not way.endswith(" 1"))
+    ways = {key: getattr(parallel, key) for key in ("tensor", "pipeline", "context", "expert", "data")}
+    layout = ", ".join(f"{key} {size}" for key, size in ways.items() if size > 1)
     what = f"{setup.model.name} on {parallel.gpus} {setup.hardware.name} ({layout or 'no parallelism'})"
     return (
         f"costs and memory are estimated: {what}, {batch.size} sequences of {batch.sequence} a step;"

@@ -11,22 +11,21 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Any, NamedTuple
 
-from pipesched.checks import shown
-from pipesched.config.text_files import read_text
+from pipesched.checks import require_name, shown
 from pipesched.config.values import Source
-from pipesched.config.yaml_reader import parse_yaml
 from pipesched.errors import ConfigError
-from pipesched.hls.graph import DataflowGraph, Dependence, Mark, Operation
+from pipesched.hls.graph import DataflowGraph, Dependence, Operation, SourcePosition
 from pipesched.hls.program import parse_program
 from pipesched.hls.units import Units, make_units
-from pipesched.names import require_name
+from pipesched.text.text_files import read_text
+from pipesched.text.yaml_reader import parse_yaml
 
 KEYS = ("name", "source", "program", "ops", "edges", "units", "latency", "pipelined")
 JSON, YAML = (".json",), (".yaml", ".yml")
 FILE_NAME = re.compile(r"\.(txt|json|ya?ml)$")
 
 
-class Hardware(NamedTuple):
+class HardwareTask(NamedTuple):
     """What `pipesched hls` schedules, and on what."""
 
     graph: DataflowGraph
@@ -40,7 +39,7 @@ def load_hardware(
     latency: Mapping[str, int] = MappingProxyType({}),
     pipelined: Sequence[str] = (),
     loop: bool = False,
-) -> Hardware:
+) -> HardwareTask:
     """Return the dataflow graph and the units of a program, a graph (JSON) or a YAML file.
 
     `source` is the name of a file, or else an expression. `units` (how many), `latency` (in cycles) and `pipelined` are
@@ -56,7 +55,7 @@ def load_hardware(
     classes = [*_names(content, "pipelined", name), *pipelined]
     graph = _graph(content, name, loop)
     try:
-        return Hardware(graph, make_units(counts, latencies, classes))
+        return HardwareTask(graph, make_units(counts, latencies, classes))
     except ConfigError as error:
         parameter = {"counts": "units", "latencies": "latency"}.get(str(error.key), error.key)
         raise ConfigError(error.message, parameter) from None
@@ -106,7 +105,7 @@ def _parse_json(text: str, name: str) -> Any:
         return json.loads(text, object_pairs_hook=lambda pairs: _once(pairs, name))
     except json.JSONDecodeError as error:
         lines = text.split("\n")
-        raise Mark(name, error.lineno, error.colno - 1, lines[error.lineno - 1]).error(error.msg) from None
+        raise SourcePosition(name, error.lineno, error.colno - 1, lines[error.lineno - 1]).error(error.msg) from None
     except (RecursionError, ValueError):  # the latter: numbers of thousands of digits
         raise ConfigError(f"{name}: no graph: nested too deeply, or a number of thousands of digits") from None
 

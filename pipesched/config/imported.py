@@ -7,7 +7,6 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from pipesched.checks import shown
-from pipesched.config.given import Given, located
 from pipesched.config.load import load_values
 from pipesched.config.values import Source, Values, default_values, has_setup, override, problem_of
 from pipesched.errors import ConfigError
@@ -15,6 +14,7 @@ from pipesched.pipeline.placement import Placement
 from pipesched.pipeline.plan import Plan
 from pipesched.pipeline.problem import Problem
 from pipesched.pipeline.recut import can_be_cut, fitted_to
+from pipesched.text.given import Given, located
 
 SIZES = ("devices", "stages", "microbatches")
 

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from typing import Any
 
-from pipesched.config.fields import SETUP
 from pipesched.estimation.hardware_reader import COUNTS, GEMM, KEYS, NUMBERS
 from pipesched.estimation.huggingface import MODEL_TYPES
 from pipesched.estimation.model import BIASES, MLPS, NORMS, POSITIONS
 from pipesched.estimation.presets import HARDWARE, preset_names
 from pipesched.estimation.setup import AUTO, BF16, FP32, FULL, PRECISIONS, RECOMPUTES, SIZES
+from pipesched.text.fields import SETUP
 
 Schema = dict[str, Any]
 

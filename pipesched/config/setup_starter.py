@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import json
-import re
 from collections.abc import Iterator
+from importlib.resources import files
 from typing import NamedTuple
 
 from pipesched.checks import require_whole
@@ -12,9 +11,10 @@ from pipesched.estimation.derived import derive
 from pipesched.estimation.model import ModelShape
 from pipesched.estimation.model_reader import read_model_section
 from pipesched.estimation.parameters import parameters
-from pipesched.estimation.sections import merged
 from pipesched.estimation.setup import Setup
 from pipesched.estimation.setup_reader import setup_of
+from pipesched.text.sections import merged
+from pipesched.text.writer import fill, spelled
 
 USUAL_HARDWARE = "h100-sxm"
 USUAL_SEQUENCE = 4096
@@ -22,47 +22,8 @@ ROUNDS = 4  # microbatches a device of the pipeline
 STATES = 18  # bytes of a parameter: 16-bit weights, 32-bit gradients, Adam
 MOST_GPUS = 1_000_000
 RANKS = (1, 2, 4, 8)
-PLAIN = re.compile(r"[A-Za-z][\w ./-]*[\w]", re.ASCII)  # a text that YAML takes for one
 
-STARTER = """\
-# A training run for pipesched: {title}. Try it:
-#   pipesched estimate -c THIS_FILE
-#   pipesched run -c THIS_FILE
-#   pipesched compare 1f1b interleaved zb-h1 -c THIS_FILE
-# Costs and memory are derived, in ms and GB; keys of costs and memory would replace them.
-{warning}
-name: {name}
-model: {model}
-hardware: {hardware}
-
-parallel:
-  gpus: {gpus}
-  tensor: {tensor:<21}# splits each layer; within a node
-  pipeline: {pipeline:<19}# devices of the pipeline
-  chunks: 1                    # stages a device; more for interleaved schedules
-  # context: 1                 # splits the sequence
-  expert: {expert:<21}# spreads experts; divides tensor x context x data
-  # expert_tensor: 1           # splits each expert
-  # sequence: true             # sequence parallelism; default: with tensor parallelism
-  # data: {data:<21}# derived: gpus / (tensor x pipeline x context)
-
-batch:
-  sequence: {sequence:<19}# tokens of a sequence
-  micro: 1                     # sequences of a microbatch
-  global: {size:<21}# sequences of a step; microbatches = global / (micro x data) = {microbatches}
-
-training:
-  precision: bf16              # or fp16, fp32
-  # gradients: fp32            # the main gradients; or bf16
-  # distributed_optimizer: true  # its numbers are spread over data-parallel ranks
-  recompute: {recompute:<18}# none, selective, full, or {{full: 2}}: of so many layers of each stage
-  # flash_attention: true
-  # tensor_overlap: false      # tensor-parallel communication runs beside its products
-  # fused_loss: false          # the loss never forms 32-bit logits
-  # layout: auto               # or the layers of each stage
-  # efficiency: {{gemm: 0.7}}    # your own measurements instead of the fitted shares of the GPU's numbers
-"""
-WARNING = "# No layout was found that fits their memory; `pipesched estimate` says by how much.\n"
+WARNING = "\n# No layout was found that fits their memory; `pipesched estimate` says by how much."
 
 
 def setup_starter(model: str, hardware: str | None = None, gpus: int | None = None) -> str:
@@ -74,28 +35,19 @@ def setup_starter(model: str, hardware: str | None = None, gpus: int | None = No
         require_whole(gpus, "parallel.gpus", least=1, most=MOST_GPUS)
     gpu = USUAL_HARDWARE if hardware is None else hardware
     setup, fits = _laid_out(_Asked(model, gpu), gpus)
-    parallel = setup.parallel
-    return STARTER.format(
-        title=setup.name,
-        warning="" if fits else WARNING,
-        name=_spelled(setup.name),
-        model=_spelled(model),
-        hardware=_spelled(gpu),
-        gpus=parallel.gpus,
-        tensor=parallel.tensor,
-        pipeline=parallel.pipeline,
-        expert=parallel.expert,
-        data=parallel.data,
-        sequence=setup.batch.sequence,
-        size=setup.batch.size,
-        microbatches=setup.microbatches,
-        recompute=setup.training.recompute,
-    )
-
-
-def _spelled(text: str) -> str:
-    """Return a text as YAML has it: in quotes where it needs them."""
-    return text if PLAIN.fullmatch(text) else json.dumps(text, ensure_ascii=False)
+    parallel, batch = setup.parallel, setup.batch
+    starter = files("pipesched.config").joinpath("setup_starter.yaml").read_text(encoding="utf-8")
+    values = {
+        "name": spelled(setup.name),
+        "model": spelled(model),
+        "hardware": spelled(gpu),
+        **{f"parallel.{key}": getattr(parallel, key) for key in ("gpus", "tensor", "pipeline", "expert", "data")},
+        "batch.sequence": batch.sequence,
+        "batch.global": batch.size,
+        "training.recompute": setup.training.recompute,
+    }
+    remarks = {"title": setup.name, "microbatches": str(setup.microbatches), "warning": "" if fits else WARNING}
+    return fill(starter, values, remarks)
 
 
 class _Asked(NamedTuple):
@@ -165,6 +117,6 @@ def _divides(model: ModelShape, tensor: int) -> bool:
 
 def _fits(setup: Setup) -> bool:
     """Return whether a setup fits its memory under 1F1B."""
-    from pipesched.outcome import run
+    from pipesched.results.outcome import run
 
     return run(derive(setup, {}), "1f1b").schedule.fits

@@ -2,22 +2,9 @@
 
 from __future__ import annotations
 
+from importlib.resources import files
 from typing import Any
 
-from pipesched.config.fields import (
-    ALGORITHM,
-    COUNT,
-    FIELDS,
-    FRACTION,
-    LANES,
-    LAYOUT,
-    PART,
-    PER_DEVICE,
-    PLACEMENT,
-    SECTIONS,
-    TEXT,
-    Field,
-)
 from pipesched.config.setup_schema import setup_schemas
 from pipesched.pipeline.layer_arguments import KEYS
 from pipesched.pipeline.layers import BALANCED, EQUAL, SIZES
@@ -37,54 +24,25 @@ from pipesched.schedulers.options import (
     options_of,
 )
 from pipesched.schedulers.registry import ALIASES, FAMILIES, family
-
-STARTER = """\
-# A problem for pipesched. Try it:
-#   pipesched run -c THIS_FILE
-#   pipesched compare naive 1f1b interleaved -c THIS_FILE
-# Only `devices` is required; lines that are commented out show what else there is.
-# With `layers`, the costs stand in `layer`, and pipesched cuts the layers into stages: see the end.
-
-name: my-model
-devices: 4                     # pipeline ranks, P
-stages: 8                      # contiguous parts of the model, S; two a device here
-microbatches: 8                # M
-placement: auto                # the algorithm's own, or linear, loop, v, wave, bidirectional, [0, 1, 2, 3, 0, 1, 2, 3]
-algorithm: 1f1b                # what `pipesched run` runs; with options: {interleaved: {group_size: 8}}
-time_unit: ms                  # a label; values may have units of their own, for instance 250us
-
-costs:
-  forward: 5                   # a number, or a list with one for each stage
-  backward: 10                 # or its two halves:
-  # backward_input: 5
-  # backward_weight: 5
-  p2p: 0                       # latency between two devices; a number, or one for each boundary between stages
-  # recompute: 5               # default: forward
-  # overlap: 15                # an overlapped forward and backward; default: the sum of both
-  # offload: 5                 # one way, for each activation
-  # reload: 5                  # default: offload
-
-memory:
-  unit: microbatch             # a label: microbatch, GB, ...; with GB values may have units of their own, 500MB
-  activation: 0.5              # of one stage and microbatch; default P/S
-  # retain: 1                  # held from the end of the input gradient to that of the weight gradient, in activations
-  # checkpoint: 0.1            # fraction that a recomputed microbatch keeps
-  # static: 0                  # weights, gradients, optimizer, for each stage
-  # budget: 4                  # limit of a device; a number, or one for each device
-
-# Instead of stages, and of costs one a stage, the model by its layers:
-# layers: 32
-# chunks: 1                    # stages a device, V
-# layer: {forward: 1.25, backward: 2.5, activation: 0.125, static: 0}
-# first: {static: 0}           # what the first stage has beside its layers: the embedding
-# last: {forward: 2, backward: 4}  # what the last stage has beside them: the head and the loss
-# layout: balanced             # or equal, or the layers of each stage: [8, 8, 9, 7]
-"""
+from pipesched.text.fields import (
+    ALGORITHM,
+    COUNT,
+    FIELDS,
+    FRACTION,
+    LANES,
+    LAYOUT,
+    PART,
+    PER_DEVICE,
+    PLACEMENT,
+    SECTIONS,
+    TEXT,
+    Field,
+)
 
 
 def starter() -> str:
     """Return a commented config that works as it stands, and shows every key."""
-    return STARTER
+    return files("pipesched.config").joinpath("starter.yaml").read_text(encoding="utf-8")
 
 
 def json_schema() -> dict[str, Any]:
@@ -140,6 +98,7 @@ def _shapes(field: Field | Option) -> list[dict[str, Any]]:
     dimension = TIME if field.shape in (PERIOD, STARTS) else field.dimension if isinstance(field, Field) else None
     value = number if dimension is None else {"anyOf": [number, _measured(dimension)]}
     devices = {"type": "array", "items": {"type": "integer", "minimum": 0}}
+    of_layer = {key: _measured(MEMORY if key in SIZES else TIME) for key in KEYS}
     shapes: dict[str, list[dict[str, Any]]] = {
         COUNT: [{"type": "integer", "minimum": 1}],
         WHOLE: [{"type": "integer", "minimum": 0}],
@@ -152,14 +111,9 @@ def _shapes(field: Field | Option) -> list[dict[str, Any]]:
         LANES: [{"enum": list(LANE_KINDS)}],
         PLACEMENT: [{"enum": ["auto", *PLACEMENTS]}, devices],
         LAYOUT: [{"enum": [BALANCED, EQUAL]}, devices],
-        PART: [_object({key: {"anyOf": [number, _measured(_of_part(key)), {"type": "null"}]} for key in KEYS})],
+        PART: [_object({key: {"anyOf": [number, of_layer[key], {"type": "null"}]} for key in KEYS})],
     }
     return shapes.get(field.shape, [value, {"type": "array", "items": value}])
-
-
-def _of_part(key: str) -> Dimension:
-    """Return what a number of a layer measures."""
-    return MEMORY if key in SIZES else TIME
 
 
 def _measured(dimension: Dimension) -> dict[str, Any]:

@@ -7,8 +7,13 @@ from difflib import get_close_matches
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from pipesched.checks import shown
-from pipesched.config.fields import (
+from pipesched.checks import look_up, shown
+from pipesched.errors import ConfigError
+from pipesched.pipeline.arguments import make_problem
+from pipesched.pipeline.layer_arguments import PARTS
+from pipesched.pipeline.problem import Problem
+from pipesched.pipeline.quantities import exact
+from pipesched.text.fields import (
     ALGORITHM,
     BY_KEY,
     BY_NAME,
@@ -25,14 +30,8 @@ from pipesched.config.fields import (
     keys_of,
     top_keys,
 )
-from pipesched.config.given import Given, located
-from pipesched.config.text_numbers import only_numbers
-from pipesched.errors import ConfigError
-from pipesched.names import look_up
-from pipesched.pipeline.arguments import make_problem
-from pipesched.pipeline.layer_arguments import PARTS
-from pipesched.pipeline.problem import Problem
-from pipesched.pipeline.quantities import exact
+from pipesched.text.given import Given, located
+from pipesched.text.text_numbers import only_numbers
 
 TWO_A_DEVICE = object()  # the built-in default's stages, until the devices are known
 
@@ -53,7 +52,7 @@ def source_of(config: str | Path) -> Source:
     A text with a line break, a brace or a `key: value` is YAML, everything else names a file. Raises ConfigError for a
     file that is none, or cannot be read.
     """
-    from pipesched.config.text_files import read_text
+    from pipesched.text.text_files import read_text
 
     if isinstance(config, str) and ("\n" in config or config.lstrip().startswith("{") or ": " in config):
         return Source(config, "<text>")
@@ -77,7 +76,7 @@ def values_of(source: Source | None) -> Values:
     """Return the values of a config (None: the built-in default). Raises ConfigError."""
     if source is None:
         return default_values()
-    from pipesched.config.yaml_reader import parse_yaml
+    from pipesched.text.yaml_reader import parse_yaml
 
     name = source.name
     root = parse_yaml(source.text, name)
@@ -98,7 +97,7 @@ def read_fields(root: Any, name: str) -> Values:
     values = {field.name: given for field, given in _fields(root, name)}
     sections = [key for key in SETUP_NAMES if key in root.data and root.data[key].data is not None]
     if sections:
-        from pipesched.estimation.sections import Section
+        from pipesched.text.sections import Section
 
         values |= {
             key: Given(Section(root.data[key], name), f"{name}:{root.data[key].line}: {key}") for key in sections
@@ -187,7 +186,7 @@ def override(values: Values, overrides: Mapping[str, Any]) -> None:
 
 def _put_section(values: Values, name: str, above: Any) -> None:
     """Put a section of a setup on top of what there is; the built-in default does not stand beside it."""
-    from pipesched.estimation.sections import merged
+    from pipesched.text.sections import merged
 
     for other in [key for key, given in values.items() if given.built_in]:
         del values[other]

@@ -1,1 +1,1 @@
-"""The scheduling core: tasks, resources, precedences and memory. It knows nothing of pipelines or of hardware."""
+"""Tasks, resources and time: timing, list scheduling, bounds, check, CP-SAT. Nothing of pipelines or hardware."""

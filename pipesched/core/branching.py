@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from pipesched.core.check import violations
-from pipesched.core.lists import Listing, backwards_in_time, by_middles
+from pipesched.core.list_schedules import Listing, backwards_in_time, by_middles
 from pipesched.core.relaxation import Impossible, OutOfTime
 from pipesched.core.shaving import Bounds, Windows
 from pipesched.core.tasks import TaskGraph

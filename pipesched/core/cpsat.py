@@ -30,7 +30,7 @@ class Limits(NamedTuple):
     stop: Event | None = None  # ends a search from any thread
 
 
-class Answer(NamedTuple):
+class SearchAnswer(NamedTuple):
     """The result of a search. `status` is optimal, feasible, infeasible or unknown; times are in ticks."""
 
     status: str
@@ -41,7 +41,7 @@ class Answer(NamedTuple):
     interrupted: bool = False  # by Ctrl-C or `stop`; the answer is what was known by then
 
 
-class Model:
+class TaskModel:
     """Tasks on a time axis of integer ticks. Each method adds one rule and may be called many times."""
 
     def __init__(self) -> None:
@@ -77,6 +77,14 @@ class Model:
         """Let the demands of those of `tasks` that run at any time sum up to `capacity` at most."""
         self.model.add_cumulative([self.intervals[task] for task in tasks], list(demands), capacity)
 
+    def between(self, start: Any, end: Any, longest: int, present: Any = None) -> Any:
+        """Return an interval from `start` to `end`; with `present` one that is there if this literal holds."""
+        look()
+        length = self.model.new_int_var(0, longest, "")
+        if present is None:
+            return self.model.new_interval_var(start, length, end, "")
+        return self.model.new_optional_interval_var(start, length, end, present, "")
+
     def hold(self, intervals: Sequence[Any], sizes: Sequence[int], capacity: int) -> None:
         """Let the sizes of those of `intervals` that overlap at any time sum up to `capacity` at most.
 
@@ -102,7 +110,7 @@ class Model:
 
     def solve(
         self, limits: Limits, progress: Progress | None = None, on_bound: Callable[[int], None] | None = None
-    ) -> Answer:
+    ) -> SearchAnswer:
         """Search until the optimum is proved, a limit is reached, `limits.stop` is set, or Ctrl-C.
 
         `progress` is called with every better schedule, `on_bound` with every better bound: from other threads, but
@@ -118,7 +126,7 @@ class Model:
         status, interrupted = _in_thread(solver, self.model, reporter, limits.stop)
         callbacks.raise_failure()
         is_solved = status in {"OPTIMAL", "FEASIBLE"}
-        return Answer(
+        return SearchAnswer(
             WORDS.get(status, "unknown"),
             [solver.value(start) for start in self.starts] if is_solved else [],
             round(solver.objective_value) if is_solved else None,

@@ -12,8 +12,8 @@ from time import monotonic
 from typing import NamedTuple
 
 from pipesched.core.branching import Branching
-from pipesched.core.cpsat import Limits, Model
-from pipesched.core.lists import Listing
+from pipesched.core.cpsat import Limits, TaskModel
+from pipesched.core.list_schedules import Listing
 from pipesched.core.shaving import Bounds
 from pipesched.core.tasks import TaskGraph
 from pipesched.core.timeindexed import TimeIndexed, terms
@@ -90,7 +90,7 @@ def terms_of(graph: TaskGraph, bounds: Bounds) -> int:
     return sum(terms(last - first + 1, time) for first, last, time in needs)
 
 
-def state(model: Model, graph: TaskGraph, bounds: Bounds) -> None:
+def state(model: TaskModel, graph: TaskGraph, bounds: Bounds) -> None:
     """Add `graph` to a model: each task in its window, its precedences, the units of its resource."""
     for first, duration, last in zip(bounds.earliest, graph.durations, bounds.latest, strict=True):
         model.task(duration, first, last)

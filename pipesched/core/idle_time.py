@@ -79,7 +79,7 @@ def _gaps_of(tasks: TimedTasks, device: int, order: Sequence[int], takes: Sequen
         yield Gap(device, piece.start, piece.end, piece.idle or Idle.DRAIN, piece.culprit, NOTHING)
 
 
-class Candidate(NamedTuple):
+class GapCandidate(NamedTuple):
     """A task that might run in a gap: when its inputs are there, where it stands, and whether it takes memory."""
 
     ready: int
@@ -88,18 +88,18 @@ class Candidate(NamedTuple):
     takes: bool
 
 
-Candidates = tuple["Candidate | None", "Candidate | None"]  # one that takes memory, one that takes none
+Candidates = tuple["GapCandidate | None", "GapCandidate | None"]  # one that takes memory, one that takes none
 
 
 def _candidates(tasks: TimedTasks, order: Sequence[int], takes: Sequence[int]) -> list[Candidates]:
     """Return for each position the candidates from there on: of each sort the least ready, of several the earliest."""
-    best: list[Candidate | None] = [None, None]
+    best: list[GapCandidate | None] = [None, None]
     found: list[Candidates] = [(None, None)] * (len(order) + 2)
     for position in reversed(range(len(order))):
         task = order[position]
         ready = max((tasks.ends[arc.before] + arc.lag for arc in tasks.inputs[task]), default=0)
         sort = 0 if takes[task] else 1
-        here = Candidate(max(ready, 0), position, task, bool(takes[task]))
+        here = GapCandidate(max(ready, 0), position, task, bool(takes[task]))
         other = best[sort]
         best[sort] = here if other is None else min(here, other)
         found[position] = (best[0], best[1])

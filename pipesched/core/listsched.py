@@ -13,6 +13,7 @@ from heapq import heappop, heappush
 from random import Random
 from typing import NamedTuple
 
+from pipesched.checks import look_up
 from pipesched.core.clock import EVERY, look
 from pipesched.core.memory import MemoryPools, SafePools, UnlimitedPools
 from pipesched.core.paths import topological_order
@@ -20,7 +21,6 @@ from pipesched.core.priorities import PRIORITIES
 from pipesched.core.tasks import NOWHERE, TaskGraph
 from pipesched.core.ties import TIES, Tie
 from pipesched.errors import NoSchedule
-from pipesched.names import look_up
 
 UNSTARTED = -1
 SELDOM = 0x1F  # a mask, as EVERY: what is safe takes as long to find as many steps of others

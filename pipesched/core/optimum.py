@@ -14,9 +14,9 @@ from operator import itemgetter
 from time import monotonic
 
 from pipesched.core.bounds import critical_path, energy, sharpened
-from pipesched.core.cpsat import Limits, Model
+from pipesched.core.cpsat import Limits, TaskModel
 from pipesched.core.horizon import HorizonSearch, Margins, columns_of, state
-from pipesched.core.lists import Listing, back_and_forth, by_rules, by_tails, length_of
+from pipesched.core.list_schedules import Listing, back_and_forth, by_rules, by_tails, length_of
 from pipesched.core.paths import heads, tails
 from pipesched.core.tasks import TaskGraph
 
@@ -146,7 +146,7 @@ def _within(margins: Margins, best: Optimum, horizon: int, limits: Limits) -> Op
 
 def _by_intervals(margins: Margins, best: Optimum, limits: Limits) -> Optimum:
     """Look for a shorter schedule, from the best one, and for a higher bound."""
-    model = Model()
+    model = TaskModel()
     state(model, margins.graph, margins.within(best.length))
     model.shortest(margins.after, best.bound, best.length)
     model.hint(best.starts)

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     Counts = NDArray[np.int32]
 
 
-class Range(NamedTuple):
+class CostRange(NamedTuple):
     """How often a cost stands on a longest path: at least, and at most."""
 
     least: int
@@ -32,7 +32,7 @@ class _Bounds(NamedTuple):
     most: Counts
 
 
-def path_counts(tasks: TimedTasks, columns: Callable[[int], Sequence[int]], count: int) -> list[Range]:
+def path_counts(tasks: TimedTasks, columns: Callable[[int], Sequence[int]], count: int) -> list[CostRange]:
     """Return for each of `count` columns how often it stands on a longest path.
 
     `columns` gives the columns in which a task counts; an arc and a delivery count in that of their tag. Tasks of no
@@ -61,10 +61,10 @@ def path_counts(tasks: TimedTasks, columns: Callable[[int], Sequence[int]], coun
             if not held[arc.before]:
                 del known[arc.before]
     if not ending:
-        return [Range(0, 0)] * count
+        return [CostRange(0, 0)] * count
     least = np.minimum.reduce([bounds.least for bounds in ending])
     most = np.maximum.reduce([bounds.most for bounds in ending])
-    return [Range(int(low), int(high)) for low, high in zip(least, most, strict=True)]
+    return [CostRange(int(low), int(high)) for low, high in zip(least, most, strict=True)]
 
 
 def _tight_arcs(tasks: TimedTasks, task: int, critical: Sequence[bool]) -> list[Arc]:

@@ -9,11 +9,11 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
-from pipesched.core.cpsat import Model
+from pipesched.core.cpsat import TaskModel
 
 
-class TimeIndexed(Model):
-    """The rules of Model over the ticks of each task's window."""
+class TimeIndexed(TaskModel):
+    """The rules of TaskModel over the ticks of each task's window."""
 
     def __init__(self) -> None:
         super().__init__()

@@ -1,1 +1,1 @@
-"""From a model and a GPU to the costs and the memory of a problem."""
+"""A model, GPUs and a layout become a Problem: times, bytes and cuts."""

@@ -2,140 +2,117 @@
 
 from __future__ import annotations
 
-import json
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from fractions import Fraction
-from typing import NamedTuple
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 
 from pipesched.estimation.derived import budget_of
 from pipesched.estimation.result import Estimate
 from pipesched.pipeline.quantities import Exact, to_fraction
 from pipesched.schedulers.family import ANY
 from pipesched.schedulers.registry import family
+from pipesched.text.writer import ConfigWriter, flow, in_list, one_or_list, quoted, trimmed
 
 DECIMALS = 3  # of ms and of GB
 PART_DECIMALS = 4
 DEVICE = "device"  # lanes that need no word
 GIVEN = "as given"
-COLUMN = 60
+WIDTH = 118
 
 
 def config_text(estimate: Estimate) -> str:
     """Return a config of the problem of an estimate: times to 0.001 ms, memory to 0.001 GB."""
-    return "\n".join(_lines(estimate)) + "\n"
+    config = ConfigWriter(WIDTH)
+    _write_heading(config, estimate)
+    _write_pipeline(config, estimate)
+    entries = _Entries(config, estimate.cutter.replaced)
+    config.gap()
+    with config.section("costs"):
+        _write_costs(entries, estimate)
+    config.gap()
+    with config.section("memory"):
+        config.put("unit", "GB")
+        _write_memory(entries, estimate)
+    return config.text
 
 
-def _lines(estimate: Estimate) -> Iterator[str]:
-    setup, problem = estimate.setup, estimate.problem
-    parallel = setup.parallel
+def _write_heading(config: ConfigWriter, estimate: Estimate) -> None:
+    setup, parallel = estimate.setup, estimate.setup.parallel
     ways = ", ".join(
         f"{key} {getattr(parallel, key)}" for key in ("tensor", "pipeline", "chunks", "context", "expert", "data")
     )
-    yield f"# Costs and memory of {setup.model.name} on {parallel.gpus} {setup.hardware.name}, estimated by pipesched."
-    yield f"# {ways}; microbatches of {setup.batch.micro} x {setup.batch.sequence} tokens."
-    yield f"# Stages, as Megatron-LM writes them: {estimate.layout}"
-    yield from (f"# {note}" for note in estimate.notes)
-    yield ""
-    yield f"name: {_quoted(problem.name or setup.model.name)}"
-    yield f"devices: {problem.devices}"
-    yield f"stages: {problem.stages}"
-    yield f"microbatches: {problem.microbatches}  # of a step of {estimate.sequences} sequences"
+    config.remark(
+        f"Costs and memory of {setup.model.name} on {parallel.gpus} {setup.hardware.name}, estimated by pipesched.",
+        f"{ways}; microbatches of {setup.batch.micro} x {setup.batch.sequence} tokens.",
+        f"Stages, as Megatron-LM writes them: {estimate.layout}",
+        *estimate.notes,
+    )
+    config.gap()
+
+
+def _write_pipeline(config: ConfigWriter, estimate: Estimate) -> None:
+    problem = estimate.problem
+    config.put("name", quoted(problem.name or estimate.setup.model.name))
+    config.put("devices", problem.devices)
+    config.put("stages", problem.stages)
+    config.put("microbatches", problem.microbatches, f"of a step of {estimate.sequences} sequences")
     placement = problem.settled_placement
     if placement.mirrored:
-        yield "placement: bidirectional"
+        config.put("placement", "bidirectional")
     elif family(estimate.outcome.algorithm).placement == ANY:
-        yield from _wrapped(f"placement: [{', '.join(map(str, placement.devices))}]")
-    yield f"algorithm: {_algorithm(estimate)}"
-    yield "time_unit: ms"
+        config.put("placement", in_list(map(str, placement.devices)))
+    config.put("algorithm", _algorithm(estimate))
+    config.put("time_unit", "ms")
     if problem.lanes != DEVICE:
-        yield f"lanes: {problem.lanes}"
-    written = _Entries(estimate.cutter.replaced)
-    yield from ("", "costs:", *_costs(estimate, written))
-    yield from ("", "memory:", "  unit: GB", *_memory(estimate, written))
+        config.put("lanes", problem.lanes)
 
 
-def _costs(estimate: Estimate, written: _Entries) -> Iterator[str]:
+def _write_costs(entries: _Entries, estimate: Estimate) -> None:
     costs = estimate.problem.costs
-    yield from written.entry(
-        "forward", costs.forward, "products, attention, elementwise work, exposed communication, kernels"
-    )
+    entries.put("forward", costs.forward, "products, attention, elementwise work, exposed communication, kernels")
     if costs.split:
-        yield from written.entry("backward_input", costs.backward_input, "the same of the input gradient")
-        yield from written.entry("backward_weight", costs.backward_weight, "products of the weight gradient")
+        entries.put("backward_input", costs.backward_input, "the same of the input gradient")
+        entries.put("backward_weight", costs.backward_weight, "products of the weight gradient")
     else:
         halves = zip(costs.backward_input, costs.backward_weight, strict=True)
-        yield from written.entry("backward", [to_fraction(one) + to_fraction(other) for one, other in halves])
-    yield from written.entry("recompute", costs.recompute, "a forward again")
+        entries.put("backward", [to_fraction(one) + to_fraction(other) for one, other in halves])
+    entries.put("recompute", costs.recompute, "a forward again")
     if costs.overlap is not None:
-        yield from written.entry("overlap", costs.overlap)
-    yield from written.entry("p2p", costs.p2p or (0,), "a microbatch's activations on their way to the next stage")
+        entries.put("overlap", costs.overlap)
+    entries.put("p2p", costs.p2p or (0,), "a microbatch's activations on their way to the next stage")
     if costs.offload is not None:
-        yield from written.entry(
-            "offload", costs.offload, f"an activation over PCIe at {estimate.setup.hardware.pcie:g} GB/s"
-        )
+        entries.put("offload", costs.offload, f"an activation over PCIe at {estimate.setup.hardware.pcie:g} GB/s")
     if costs.reload is not None and costs.reload != costs.offload:
-        yield from written.entry("reload", costs.reload)
+        entries.put("reload", costs.reload)
 
 
-def _memory(estimate: Estimate, written: _Entries) -> Iterator[str]:
+def _write_memory(entries: _Entries, estimate: Estimate) -> None:
     setup, memory = estimate.setup, estimate.problem.memory
-    yield from written.entry("activation", memory.activation, "what a microbatch leaves from forward to backward")
+    entries.put("activation", memory.activation, "what a microbatch leaves from forward to backward")
     if any(share != 1 for share in memory.retain):
-        yield from written.entry("retain", memory.retain, decimals=PART_DECIMALS)
-    yield from written.entry(
-        "checkpoint", memory.checkpoint, "the inputs of layers, as a part of that", decimals=PART_DECIMALS
-    )
-    yield from written.entry("static", memory.static, "weights, gradients, optimizer, and logits at the last stage")
+        entries.put("retain", memory.retain, decimals=PART_DECIMALS)
+    entries.put("checkpoint", memory.checkpoint, "the inputs of layers, as a part of that", decimals=PART_DECIMALS)
+    entries.put("static", memory.static, "weights, gradients, optimizer, and logits at the last stage")
     if memory.budget is not None:
         is_own = {*memory.budget} == {budget_of(setup)}
         text = f"of {setup.hardware.memory:g} GB, less the GPU's context and 4 % that fragments"
-        yield from written.entry("budget", memory.budget, text if is_own else GIVEN)
+        entries.put("budget", memory.budget, text if is_own else GIVEN)
 
 
 def _algorithm(estimate: Estimate) -> str:
     """Return what `algorithm` is: a name, or one name with its options."""
     name = estimate.outcome.algorithm
-    options = ", ".join(f"{key}: {_plain(value)}" for key, value in estimate.options.items() if value is not None)
+    options = ", ".join(f"{key}: {flow(value)}" for key, value in estimate.options.items() if value is not None)
     return f"{{{name}: {{{options}}}}}" if options else name
 
 
-def _plain(value: object) -> str:
-    """Return the value of an option as YAML has it: JSON is a part of that."""
-    return json.dumps(value, default=list)
+@dataclass(frozen=True)
+class _Entries:
+    """Writes entries of costs and memory, of which the `replaced` ones are not derived."""
 
-
-class _Entries(NamedTuple):
-    """The entries of costs and memory, of which the `replaced` ones are not derived."""
-
+    config: ConfigWriter
     replaced: Mapping[str, object]
 
-    def entry(
-        self, key: str, values: Sequence[Exact], comment: str = GIVEN, *, decimals: int = DECIMALS
-    ) -> Iterator[str]:
-        """Yield a key with its numbers, one for all where they are equal, and a comment above it."""
-        numbers = [_rounded(value, decimals) for value in values]
-        text = numbers[0] if len({*numbers}) == 1 else f"[{', '.join(numbers)}]"
-        yield f"  # {GIVEN if key in self.replaced else comment}"
-        yield from _wrapped(f"  {key}: {text}")
-
-
-def _rounded(value: Exact, decimals: int) -> str:
-    number = round(to_fraction(value), decimals)
-    text = f"{float(Fraction(number)):.{decimals}f}".rstrip("0").rstrip(".")
-    return text or "0"
-
-
-def _wrapped(line: str, width: int = 118) -> Iterable[str]:
-    """Return a line of a list cut behind commas."""
-    lines = []
-    while len(line) > width:
-        cut = line.rfind(", ", 0, width) + 1
-        if cut <= 0:
-            break
-        lines.append(line[:cut])
-        line = "    " + line[cut:].lstrip()
-    return [*lines, line]
-
-
-def _quoted(text: str) -> str:
-    return '"' + text.replace("\\", "\\\\").replace('"', '\\"') + '"'
+    def put(self, key: str, values: Sequence[Exact], remark: str = GIVEN, *, decimals: int = DECIMALS) -> None:
+        """Write a key with its numbers, one for all where they are equal, and a comment above it."""
+        self.config.remark(GIVEN if key in self.replaced else remark)
+        self.config.put(key, one_or_list([trimmed(value, decimals) for value in values]))

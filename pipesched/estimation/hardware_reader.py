@@ -14,13 +14,13 @@ from decimal import Decimal
 from typing import Any
 
 from pipesched.checks import require_number
-from pipesched.config.yaml_reader import Value
 from pipesched.errors import ConfigError
 from pipesched.estimation.hardware import Efficiency, GpuModel
 from pipesched.estimation.presets import HARDWARE, preset, presets
-from pipesched.estimation.sections import Entries
 from pipesched.pipeline.quantities import plain
 from pipesched.pipeline.units_of_measure import MEMORY, Unit, has_unit, read_number
+from pipesched.text.sections import Entries
+from pipesched.text.yaml_reader import Value
 
 NEEDED = {
     "tflops": "the peak of dense 16-bit products, in TFLOP/s",

@@ -9,11 +9,10 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
-from pipesched.checks import require_flag, require_mapping, require_number, require_whole, shown
+from pipesched.checks import look_up, require_flag, require_mapping, require_name, require_number, require_whole, shown
 from pipesched.errors import ConfigError
 from pipesched.estimation.model import BIASES, MLPS, NORMS, POSITIONS, Experts, Latent, ModelShape
 from pipesched.estimation.shapes import nearest_divisors
-from pipesched.names import look_up, require_name
 
 OURS = ("mlp", "norm", "bias", "positions", "tie_word_embeddings", "dropout")
 EXPERTS = ("num_local_experts", "num_experts", "n_routed_experts")  # how many there are

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from pipesched.checks import require_flag, require_label, require_whole
-from pipesched.names import require_name
+from pipesched.checks import require_flag, require_label, require_name, require_whole
 
 MLPS, NORMS, BIASES, POSITIONS = ("gated", "plain"), ("rms", "layer"), ("none", "qkv", "all"), ("rope", "learned")
 

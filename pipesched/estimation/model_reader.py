@@ -9,12 +9,12 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from pipesched.checks import shown
-from pipesched.config.text_files import LONGEST, read_text
 from pipesched.errors import ConfigError
 from pipesched.estimation.huggingface import model_notes, read_model
 from pipesched.estimation.model import ModelShape
 from pipesched.estimation.presets import MODELS, preset, preset_names
-from pipesched.estimation.sections import Section
+from pipesched.text.sections import Section
+from pipesched.text.text_files import read_text
 
 CONFIG = "config.json"
 OTHERWISE = "; or the path of a config.json, or a mapping of its keys"
@@ -77,8 +77,8 @@ def _of_file(path: Path) -> ReadModel:
     except ConfigError as error:
         key = (error.key or "").removeprefix("model").removeprefix(".")
         about = f"{key}: " if key else ""
-        is_told = not error.key or error.message.startswith(shown(str(path), LONGEST))
-        raise ConfigError(f"{'' if is_told else f'{path}: '}{about}{error.message}", "model") from None
+        place = f"{path}: " if error.key else ""  # an error about no key names the file
+        raise ConfigError(f"{place}{about}{error.message}", "model") from None
 
 
 def _title(file: Path) -> str:

@@ -8,13 +8,12 @@ from functools import cache
 from importlib.resources import files
 from typing import Any, NamedTuple
 
-from pipesched.checks import shown
-from pipesched.config.yaml_reader import Value, parse_yaml
+from pipesched.checks import require_name, shown
 from pipesched.errors import ConfigError
 from pipesched.estimation.huggingface import read_model
 from pipesched.estimation.model import ModelShape
 from pipesched.estimation.parameters import parameters
-from pipesched.names import require_name
+from pipesched.text.yaml_reader import Value, parse_yaml
 
 MODELS, HARDWARE = KINDS = ("models", "hardware")
 SUFFIX = ".yaml"

@@ -19,9 +19,9 @@ from pipesched.estimation.parameters import ParameterCounts, parameters
 from pipesched.estimation.setup import FULL, SELECTIVE, Setup
 from pipesched.estimation.terms import Terms, total
 from pipesched.estimation.times import optimizer_terms
-from pipesched.outcome import Outcome
 from pipesched.pipeline.problem import Problem
 from pipesched.pipeline.quantities import to_fraction
+from pipesched.results.outcome import Outcome
 
 MS = 1000  # a second
 HOUR = 3600

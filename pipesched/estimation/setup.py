@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from pipesched.checks import require_flag, require_sequence, require_whole, shown
+from pipesched.checks import require_flag, require_name, require_sequence, require_whole, shown
 from pipesched.errors import ConfigError
 from pipesched.estimation.hardware import GpuModel
 from pipesched.estimation.model import ModelShape
@@ -15,7 +15,6 @@ from pipesched.estimation.shapes import (
     require_stages,
     require_tensor,
 )
-from pipesched.names import require_name
 
 BF16, FP16, FP32 = PRECISIONS = ("bf16", "fp16", "fp32")
 NONE, SELECTIVE, FULL = RECOMPUTES = ("none", "selective", "full")

@@ -6,16 +6,26 @@ from dataclasses import replace
 from typing import Any, NamedTuple
 
 from pipesched.checks import require_whole, shown
-from pipesched.config.text_files import read_text
-from pipesched.config.yaml_reader import Value, parse_yaml
 from pipesched.errors import ConfigError
 from pipesched.estimation.hardware import GpuModel
 from pipesched.estimation.hardware_reader import read_efficiency, read_hardware
 from pipesched.estimation.model import ModelShape
 from pipesched.estimation.model_reader import read_model_section
-from pipesched.estimation.sections import Entries, Section, Sections, located, merged
-from pipesched.estimation.setup import AUTO, FP32, FULL, MOST, SIZES, Parallel, Setup, TokenBatch, TrainingSetup
+from pipesched.estimation.setup import (
+    AUTO,
+    FP32,
+    FULL,
+    MOST,
+    SIZES,
+    Parallel,
+    Setup,
+    TokenBatch,
+    TrainingSetup,
+)
 from pipesched.estimation.shapes import require_experts, require_stages, require_tensor
+from pipesched.text.sections import Entries, Section, Sections, located, merged
+from pipesched.text.text_files import read_text
+from pipesched.text.yaml_reader import Value, parse_yaml
 
 PARALLEL_KEYS = ("gpus", *SIZES, "sequence", "data")
 BATCH_KEYS = ("sequence", "micro", "global")

@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from fractions import Fraction
 from typing import Any, NamedTuple
 
+from pipesched.checks import require_name
 from pipesched.errors import ConfigError
 from pipesched.estimation.activations import logits
 from pipesched.estimation.communication import boundary_time, is_across
@@ -15,7 +16,6 @@ from pipesched.estimation.memory import fixed
 from pipesched.estimation.result import Estimate
 from pipesched.estimation.terms import PER_MS, Term, Terms, total
 from pipesched.estimation.times import OPERATIONS
-from pipesched.names import require_name
 
 TIMES, SIZES = (*OPERATIONS, "recompute"), (*STATES, "activation", "checkpoint", "parameters")
 MS, BYTES, COUNT = "ms", "GB", ""

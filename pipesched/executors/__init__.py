@@ -1,1 +1,1 @@
-"""Executors: where independent calls run - in this process, in processes of this machine, or on a Dask cluster."""
+"""Where independent calls run: in this process, in processes of this machine, or on a cluster."""

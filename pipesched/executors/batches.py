@@ -6,8 +6,8 @@ A batch brings back how long it took, and the next ones are as large as fits BAT
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Generator, Iterable, Iterator, Sequence, Sized
-from concurrent.futures import FIRST_COMPLETED, CancelledError, Executor, Future, wait
+from collections.abc import Callable, Generator, Iterable, Sequence, Sized
+from concurrent.futures import CancelledError, Executor, Future, wait
 from dataclasses import dataclass
 from functools import partial
 from itertools import islice
@@ -16,37 +16,37 @@ from time import perf_counter
 from traceback import format_exc
 from typing import Any, Generic, TypeVar
 
-import pipesched
 from pipesched.core.clock import Clock, TimeIsUp, under
-from pipesched.errors import ConfigError, PipeschedError, WorkerDied
+from pipesched.errors import ConfigError, PipeschedError, WorkerDied, WorkerTraceback
 from pipesched.executors.here import InThisProcess
 from pipesched.executors.opening import workers_of
+from pipesched.version import __version__
 
 Call = TypeVar("Call")
 Result = TypeVar("Result")
 BATCH_SECONDS = 0.1  # what a batch should take: a Dask task costs some 2 ms, one in a process of this machine 0.2 ms
 LARGEST = 10_000  # calls of a batch
-OFTEN = 0.2  # seconds between two looks at a clock that may be stopped
+OFTEN = 0.1  # seconds between two looks at a clock that may be stopped
 AHEAD = 2  # batches that each worker has: the one it runs, and the next
 FEWEST = 8  # batches under way, at least: a cluster that grows by need begins without workers
 PARTS = 8  # batches for each place, at least, into which what is left is cut
 GROWTH = 4  # times as many calls as in the batch before, at most: first calls may be the quickest
 
 
-class Batch(Generic[Call, Result]):
+class CallBatch(Generic[Call, Result]):
     """Calls of one function, which a worker runs one after another. It runs only in the pipesched that made it.
 
     They are pickled here and now: executors do it later, in a thread, while objects may change.
     """
 
     def __init__(self, function: Callable[[Call], Result], calls: Sequence[Call]) -> None:
-        self.version, self.size = pipesched.__version__, len(calls)
+        self.version, self.size = __version__, len(calls)
         self._pickled = dumps((function, calls))
 
-    def __call__(self) -> Answers[Result]:
+    def __call__(self) -> BatchResult[Result]:
         """Return the results, up to a call that raises something."""
-        if self.version != pipesched.__version__:
-            versions = f"a worker has pipesched {pipesched.__version__}, and this process {self.version}"
+        if self.version != __version__:
+            versions = f"a worker has pipesched {__version__}, and this process {self.version}"
             raise ConfigError(f"{versions}; install the same one everywhere", "executor")
         began, results = perf_counter(), []
         function, calls = loads(self._pickled)
@@ -54,12 +54,12 @@ class Batch(Generic[Call, Result]):
             try:
                 results.append(function(call))
             except Exception as error:
-                return Answers(results, perf_counter() - began, error, format_exc())
-        return Answers(results, perf_counter() - began)
+                return BatchResult(results, perf_counter() - began, error, format_exc())
+        return BatchResult(results, perf_counter() - began)
 
 
 @dataclass(frozen=True)
-class Answers(Generic[Result]):
+class BatchResult(Generic[Result]):
     """The results of a batch, the seconds that it took, and what the call after the last result raised."""
 
     results: list[Result]
@@ -72,14 +72,7 @@ class Answers(Generic[Result]):
         if isinstance(self.error, PipeschedError):
             raise self.error
         if self.error is not None:
-            raise self.error from _InWorker(self.traceback)
-
-
-class _InWorker(Exception):
-    """The traceback of an exception in a worker."""
-
-    def __str__(self) -> str:
-        return f"\n\n{self.args[0]}"
+            raise self.error from WorkerTraceback(self.traceback)
 
 
 def map_batches(
@@ -102,136 +95,96 @@ def map_batches(
                 result = function(call)
             yield result
         return
-    batches, left, sent = _Batches(executor, function, name), iter(calls), 0
+    left, sent, size = iter(calls), 0, 1
     total = len(calls) if isinstance(calls, Sized) else None
     flying: deque[_Flying[Call, Result]] = deque()
     try:
         while True:
-            while len(flying) < batches.most:
-                size = batches.size if total is None else batches.part_of(total - sent)
-                part = [*islice(left, size)]
+            while len(flying) < (most := _most(executor)):
+                few = size if total is None else max(min(size, (total - sent) // (most * PARTS)), 1)
+                part = [*islice(left, few)]
                 if not part:
                     break
-                flying.append(batches.send(part))
+                flying.append(_Flying(executor, function, part, name))
                 sent += len(part)
             if not flying:
                 return
-            answers = batches.landed(flying.popleft(), clock)
+            batch = flying.popleft()
+            answers = batch.landed(clock)
+            size = _next_size(answers, len(batch.calls))
             yield from answers.results
             answers.raise_error()
     finally:
-        _cancel(flying)
+        for batch in flying:
+            batch.future.cancel()
 
 
-class Begun(Generic[Result]):
+def _most(executor: Executor) -> int:
+    """Return how many batches may be under way; one where they run while they are sent."""
+    return 1 if isinstance(executor, InThisProcess) else max(workers_of(executor) * AHEAD, FEWEST)
+
+
+def _next_size(answers: BatchResult[Any], calls: int) -> int:
+    """Return how many calls a batch should hold, by how long one of so many calls took."""
+    each = answers.seconds / max(len(answers.results), 1)
+    fitting = int(BATCH_SECONDS / each) if each else LARGEST
+    return max(min(fitting, calls * GROWTH, LARGEST), 1)
+
+
+class _Flying(Generic[Call, Result]):
+    """A batch that was sent."""
+
+    def __init__(
+        self,
+        executor: Executor,
+        function: Callable[[Call], Result],
+        calls: Sequence[Call],
+        name: Callable[[Call], str],
+    ) -> None:
+        self.calls, self._name = calls, name
+        self.future: Future[BatchResult[Result]] = executor.submit(CallBatch(function, calls))
+
+    def landed(self, clock: Clock | None) -> BatchResult[Result]:
+        """Wait for the batch, and return what it brings.
+
+        Raises WorkerDied, TimeIsUp once a clock is over, and ConfigError for workers of no use.
+        """
+        while clock is not None and not wait([self.future], min(clock.left, OFTEN)).done:
+            if clock.is_over:
+                raise TimeIsUp
+        try:
+            return self.future.result()
+        except WorkerDied as error:
+            names = [self._name(call) for call in self.calls]
+            which = names[0] if len(names) == 1 else f"one of {names[0]} to {names[-1]}"
+            raise WorkerDied(f"{which}: {error}") from None
+        except CancelledError:
+            raise WorkerDied("the executor was shut down before the work was done") from None
+
+
+class PendingCall(Generic[Result]):
     """One call, which an executor has begun; without one it begins when its result is asked for."""
 
     def __init__(
         self, executor: Executor | None, function: Callable[[Call], Result], call: Call, name: str, clock: Clock
     ) -> None:
         self._clock, self._here = clock, partial(function, call)
-        self._batches = None if executor is None else _Batches(executor, function, lambda _: name)
-        self._sent = None if self._batches is None else self._batches.send([call])
+        self._sent = None if executor is None else _Flying(executor, function, [call], lambda _: name)
 
     def result(self) -> Result:
         """Return the result. Raises as `map_batches` does."""
-        if self._batches is None or self._sent is None:
+        if self._sent is None:
             with under(self._clock):
                 return self._here()
-        answers = self._batches.landed(self._sent, self._clock)
+        answers = self._sent.landed(self._clock)
         answers.raise_error()
         return answers.results[0]
 
-    def cancel(self) -> None:
-        """Cancel the call, if no worker runs it yet."""
-        if self._sent is not None:
-            self._sent.future.cancel()
-
-
-def map_as_done(
-    executor: Executor | None,
-    function: Callable[[Call], Result],
-    take: Callable[[int], Sequence[Call]],
-    name: Callable[[Call], str] = str,
-) -> Iterator[tuple[Call, Result]]:
-    """Yield calls with their results, whichever come first; `take(most)` gives the next calls, at most so many.
-
-    It is asked whenever a worker is free, so it may look at the results so far: leave out what is of no use any more,
-    or add calls. What it does not give now it may give after the next result; none when nothing runs is the end.
-    Otherwise as `map_batches`.
-    """
-    if executor is None:
-        while part := take(1):
-            yield from ((call, function(call)) for call in part)
-        return
-    batches = _Batches(executor, function, name)
-    flying: dict[Future[Answers[Result]], _Flying[Call, Result]] = {}
-    try:
-        while True:
-            while len(flying) < batches.most and (part := take(batches.size)):
-                sent = batches.send([*part])
-                flying[sent.future] = sent
-            if not flying:
-                return
-            for future in wait(flying, return_when=FIRST_COMPLETED).done:
-                landed = flying.pop(future)
-                answers = batches.landed(landed)
-                yield from zip(landed.calls, answers.results, strict=False)
-                answers.raise_error()
-    finally:
-        _cancel(flying.values())
-
-
-@dataclass(frozen=True)
-class _Flying(Generic[Call, Result]):
-    """A batch that was sent."""
-
-    calls: Sequence[Call]
-    future: Future[Answers[Result]]
-
-
-def _cancel(flying: Iterable[_Flying[Any, Any]]) -> None:
-    for sent in flying:
-        sent.future.cancel()
-
-
-class _Batches(Generic[Call, Result]):
-    """Sends batches, and learns from those that come back how many calls one should hold."""
-
-    def __init__(self, executor: Executor, function: Callable[[Call], Result], name: Callable[[Call], str]) -> None:
-        self.executor, self.function, self.name = executor, function, name
-        self.size = 1
-
     @property
-    def most(self) -> int:
-        """How many batches may be under way; one where they run while they are sent."""
-        return 1 if isinstance(self.executor, InThisProcess) else max(workers_of(self.executor) * AHEAD, FEWEST)
+    def is_done(self) -> bool:
+        """Whether the call has ended, or will not begin."""
+        return self._sent is None or self._sent.future.done()
 
-    def part_of(self, left: int) -> int:
-        """Return how many of so many calls the next batch may hold: few of the last ones, which may be long ones."""
-        return max(min(self.size, left // (self.most * PARTS)), 1)
-
-    def send(self, calls: Sequence[Call]) -> _Flying[Call, Result]:
-        """Send calls as a batch."""
-        return _Flying(calls, self.executor.submit(Batch(self.function, calls)))
-
-    def landed(self, sent: _Flying[Call, Result], clock: Clock | None = None) -> Answers[Result]:
-        """Wait for a batch, and return what it brings.
-
-        Raises WorkerDied, TimeIsUp, and ConfigError for workers of no use.
-        """
-        while clock is not None and not wait([sent.future], min(clock.left, OFTEN)).done:
-            if clock.is_over:
-                raise TimeIsUp
-        try:
-            answers = sent.future.result()
-        except WorkerDied as error:
-            names = [self.name(call) for call in sent.calls]
-            which = names[0] if len(names) == 1 else f"one of {names[0]} to {names[-1]}"
-            raise WorkerDied(f"{which}: {error}") from None
-        except CancelledError:
-            raise WorkerDied("the executor was shut down before the work was done") from None
-        each = answers.seconds / max(len(answers.results), 1)
-        fitting = int(BATCH_SECONDS / each) if each else LARGEST
-        self.size = max(min(fitting, len(sent.calls) * GROWTH, LARGEST), 1)
-        return answers
+    def cancel(self) -> bool:
+        """Cancel the call, if no worker runs it yet; return whether none does."""
+        return self.is_done or (self._sent is not None and self._sent.future.cancel())

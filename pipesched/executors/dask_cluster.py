@@ -5,8 +5,7 @@ from __future__ import annotations
 import logging
 import socket
 from collections.abc import Callable
-from concurrent.futures import Executor, Future
-from concurrent.futures import wait as wait_for
+from concurrent.futures import Executor, Future, wait as wait_for
 from functools import partial
 from threading import Event, RLock, Thread
 from time import monotonic, sleep

@@ -1,87 +1,153 @@
-"""Processes of this machine as an executor that outlives the death of its workers."""
+"""Processes of this machine as an executor that outlives the death of its workers.
+
+Each process has a thread here that hands it one call at a time. So when one dies, it is known of which call, and no
+other call is lost.
+"""
 
 from __future__ import annotations
 
 import signal
 from collections.abc import Callable
-from concurrent.futures import Executor, Future
+from concurrent.futures import CancelledError, Future, ThreadPoolExecutor
+from contextlib import suppress
 from functools import partial
-from queue import SimpleQueue
-from threading import Lock, Thread
+from multiprocessing import get_context
+from multiprocessing.connection import Connection
+from multiprocessing.context import SpawnProcess
+from pickle import dumps, loads
+from threading import Lock, Semaphore, local
+from traceback import format_exc
 from typing import Any
 
-from pipesched.errors import WorkerDied
-from pipesched.executors.lane import Events, Lane, Task
+from pipesched.errors import PipeschedError, WorkerDied, WorkerTraceback
 from pipesched.executors.spec import cores
 
 LONGEST_END = 5.0  # seconds to wait for processes that were told to end
-KILLED = 9  # the signal that nothing survives
+KILLED, OUT_OF_MEMORY = 9, ", as happens when memory runs out"  # the signal that nothing survives
 
 
-class LocalExecutor(Executor):
+class LocalExecutor(ThreadPoolExecutor):
     """Runs calls in `workers` processes, which start with the first calls.
 
-    When a worker dies, the calls that were running are run again, one at a time in a process of their own. A call whose
-    process dies then too has WorkerDied as its exception. Leaving a `with` block by an exception ends what runs.
+    A call whose process dies is run again, in a new one and with no other call beside it, because mostly memory ran
+    out. If that one dies too, the call has WorkerDied as its exception. Leaving a `with` block by an exception ends
+    what runs.
     """
 
     shares_cores = True  # with this process
+    is_started = False  # whether there are processes, or were
 
     def __init__(self, workers: int) -> None:
+        super().__init__(workers, "pipesched-executor", _leave_interrupts_to_the_parent)
         self.workers, self.cores_each = workers, max(cores() // workers, 1)
-        self._events: Events = SimpleQueue()
-        self._alone = Lane(1, self._events, _give_up)
-        self._together = Lane(workers, self._events, lambda task, _: self._alone.add(task))
-        self._thread: Thread | None = None
-        self._is_open, self._is_ending = True, False
-        self._lock = Lock()
-
-    @property
-    def is_started(self) -> bool:
-        """Whether there are processes, or were."""
-        return self._thread is not None
+        self._mine, self._processes = local(), list[SpawnProcess]()
+        self._lock, self._is_closed = Lock(), False
+        self._places, self._again = Semaphore(workers), Lock()
 
     def submit(self, fn: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Future[Any]:
-        task = Task(fn, args, kwargs)
+        future = super().submit(self._run, partial(fn, *args, **kwargs))
+        self.is_started = True
+        return future
+
+    def _run(self, call: Callable[[], Any]) -> Any:
+        """Return the result of a call, or raise what it raises, in the process of this thread; again in a new one."""
+        pickled = dumps(call)
+        try:
+            with self._places:
+                return self._worker().result(pickled)
+        except _Died:
+            pass
+        with self._again:
+            for _ in range(self.workers):
+                self._places.acquire()
+            try:
+                return self._worker().result(pickled)
+            except _Died as died:
+                raise CancelledError if self._is_closed else WorkerDied(str(died)) from None
+            finally:
+                self._places.release(self.workers)
+
+    def _worker(self) -> _Worker:
+        """Return the process of this thread, a new one where there is none, or none any more."""
         with self._lock:
-            if not self._is_open:
-                raise RuntimeError("cannot schedule new futures after shutdown")
-            if self._thread is None:
-                self._thread = Thread(target=self._serve, name="pipesched-executor", daemon=True)
-                self._thread.start()
-            self._events.put(partial(self._together.add, task))
-        return task.future
+            if self._is_closed:
+                raise CancelledError
+            found: _Worker | None = getattr(self._mine, "worker", None)
+            if found is None or not found.process.is_alive():
+                found = self._mine.worker = _Worker()
+                self._processes.append(found.process)
+        return found
 
     def shutdown(self, wait: bool = True, *, cancel_futures: bool = False) -> None:
         """End the processes, after what was submitted; with `cancel_futures` at once, with what runs in them."""
+        super().shutdown(wait and not cancel_futures, cancel_futures=cancel_futures)
         with self._lock:
-            self._is_open = False
-            self._events.put(self._close if cancel_futures else self._end_when_idle)
-        if wait and self._thread is not None:
-            self._thread.join(LONGEST_END if cancel_futures else None)
+            self._is_closed |= cancel_futures
+        if wait or cancel_futures:
+            for process in self._processes:
+                process.terminate()
+        if wait:
+            for process in self._processes:
+                process.join(LONGEST_END)
 
     def __exit__(self, kind: object, error: object, traceback: object) -> None:
         self.shutdown(cancel_futures=kind is not None)
 
-    def _serve(self) -> None:
-        """Do in this one thread all that happens to tasks and pools: so nothing happens at once."""
-        if hasattr(signal, "pthread_sigmask"):  # the processes that this thread starts are born deaf to Ctrl-C
-            signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
-        while not (self._is_ending and self._together.is_idle and self._alone.is_idle):
-            self._events.get()()
-        self._together.close()
-        self._alone.close()
 
-    def _end_when_idle(self) -> None:
-        self._is_ending = True
-
-    def _close(self) -> None:
-        self._end_when_idle()
-        self._together.close()
-        self._alone.close()
+class _Died(Exception):
+    """The process of a call has died; the text says how."""
 
 
-def _give_up(task: Task, exit_code: int) -> None:
-    how = f"was killed by signal {-exit_code}" if exit_code < 0 else "ended"
-    often = ", as happens when memory runs out" if exit_code == -KILLED else ""
-    task.future.set_exception(WorkerDied(f"its process {how} twice{often}"))
+class _Worker:
+    """A process that runs calls one after another, until its connection is closed, as it is when its thread ends.
+
+    It starts afresh, without a copy of this process's threads and locks.
+    """
+
+    def __init__(self) -> None:
+        context = get_context("spawn")
+        self._connection, theirs = context.Pipe()
+        self.process = context.Process(target=_serve, args=(theirs,))
+        self.process.start()
+        theirs.close()
+
+    def result(self, pickled: bytes) -> Any:
+        """Return the result of a pickled call, or raise what it raises. Raises _Died."""
+        try:
+            self._connection.send_bytes(pickled)
+            answer = self._connection.recv_bytes()
+        except (EOFError, OSError):
+            self.process.join()
+            code = self.process.exitcode or 0
+            how = f"was killed by signal {-code}" if code < 0 else "ended"
+            raise _Died(f"its process {how} twice{OUT_OF_MEMORY if code == -KILLED else ''}") from None
+        result, error, traceback = loads(answer)
+        if error is not None:
+            raise error from WorkerTraceback(traceback)
+        return result
+
+
+def _serve(connection: Connection) -> None:
+    """Run the calls that come, in a process of its own, until the other end of the connection is gone."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    with suppress(EOFError, OSError):
+        while True:
+            connection.send_bytes(_answer(connection.recv_bytes()))
+
+
+def _answer(call: bytes) -> bytes:
+    """Return the result of a call, what it has raised, and its traceback."""
+    try:
+        return dumps((loads(call)(), None, ""))
+    except BaseException as error:
+        traceback = format_exc()
+        try:
+            return dumps((None, error, traceback))
+        except Exception as refused:  # by what pickles it
+            return dumps((None, PipeschedError(f"{type(error).__name__} cannot be sent: {refused}"), traceback))
+
+
+def _leave_interrupts_to_the_parent() -> None:
+    """Let the processes that this thread starts be born deaf to Ctrl-C."""
+    if hasattr(signal, "pthread_sigmask"):
+        signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})

@@ -1,1 +1,1 @@
-"""Schedules that a person edits: the model of `pipesched explore`, without a terminal, and its app in `app/`."""
+"""The editor in the terminal: a model without a terminal, and the app around it in `app/`."""

@@ -7,7 +7,7 @@ from typing import NamedTuple, Protocol
 
 from pipesched.core.idle_time import Gap
 from pipesched.core.reasons import NOTHING, TimedTasks
-from pipesched.explore.places import Limits, by_data, limits_of
+from pipesched.explore.places import PlaceLimits, by_data, limits_of
 
 LIVE = 20_000  # tasks up to which everything is timed again at every key
 
@@ -26,8 +26,13 @@ class Amounts(NamedTuple):
 class Board(Protocol):
     """Tasks in the orders of machines: a pipeline's operations on devices, or operations on functional units.
 
-    Boards never change: an edit makes another one.
+    Boards never change: an edit makes another one. What has a body here is so on most boards.
     """
+
+    @property
+    def first(self) -> int:
+        """The tick of the schedule that is time 0 of the tasks."""
+        return 0
 
     @property
     def tasks(self) -> TimedTasks:
@@ -64,9 +69,11 @@ class Board(Protocol):
 
     def drawn_with(self, row: int) -> int:
         """Return the device or unit below which a row is drawn: of a lane the last of its devices."""
+        return row
 
     def why_fixed(self, task: int) -> str:
         """Say why a task cannot be moved at all; empty if it can."""
+        return ""
 
     def reordered(self, row: int, order: Sequence[int]) -> Board:
         """Return the board with another order of one row, at its earliest times. Raises Deadlock."""
@@ -78,7 +85,8 @@ class Board(Protocol):
         """Say how the first of a chain reaches its last."""
 
     def what_costs_do(self, task: int) -> str:
-        """Say what a change of the cost of a task does to the makespan."""
+        """Say what a change of the cost of a task does to the makespan; empty where that is not known."""
+        return ""
 
     def number(self, ticks: int) -> str:
         """Return a time for people, in the user's unit."""
@@ -97,6 +105,7 @@ class Board(Protocol):
 
     def likely_after(self, task: int) -> int:
         """Return what is often placed behind a task: the same of the next microbatch; NOTHING if nothing is."""
+        return NOTHING
 
     def code(self) -> str:
         """Return what is placed as a line of Python."""
@@ -126,12 +135,12 @@ def rows_of(board: Board) -> Sequence[Sequence[int]]:
     return board.tasks.orders[: board.tasks.devices]
 
 
-def legal(board: Board, task: int) -> Limits:
+def legal(board: Board, task: int) -> PlaceLimits:
     """Return where a task may stand."""
     return limits_of(board.tasks, board.users, task)
 
 
-def refusal(board: Board, task: int, position: int, known: Limits | None = None) -> str:
+def refusal(board: Board, task: int, position: int, known: PlaceLimits | None = None) -> str:
     """Say why a task may not stand at a position; empty if it may. `known` are its limits, if they are known."""
     fixed = board.why_fixed(task)
     if fixed:

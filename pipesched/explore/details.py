@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator
 from typing import NamedTuple
 
@@ -10,14 +11,14 @@ from pipesched.core.order_moves import moved
 from pipesched.core.reasons import NOTHING, Arc, TimedTasks
 from pipesched.errors import Deadlock
 from pipesched.explore.board import LIVE, Board, legal, place_of
+from pipesched.explore.selection_moves import Pause
 from pipesched.explore.sheet import Version
-from pipesched.explore.walks import Pause
 from pipesched.render.marks import IDLE_MARKS
 
 MOST_INPUTS = 4
 
 
-class Line(NamedTuple):
+class DetailLine(NamedTuple):
     """A line of details: what it is about, and what it says."""
 
     about: str
@@ -50,10 +51,10 @@ def title(version: Version, *, unsaved: bool) -> list[str]:
     return parts
 
 
-def details(board: Board, task: int) -> Iterator[Line]:
+def details(board: Board, task: int) -> Iterator[DetailLine]:
     """Yield what is known of the selected task: its place, what it waits for, where it may stand, the gap before it."""
     if task == NOTHING:
-        yield Line("", "nothing is placed yet")
+        yield DetailLine("", "nothing is placed yet")
         return
     tasks = board.tasks
     row, position = place_of(board, task)
@@ -64,13 +65,13 @@ def details(board: Board, task: int) -> Iterator[Line]:
     if len(tasks.durations) <= LIVE:
         critical = "critical" if not tasks.slack[task] else f"slack {board.number(tasks.slack[task])}"
     more = f"  late by {board.number(late)}" if late else ""
-    yield Line(board.name(task), f"{board.row_name(row)} position {position}  {when}  {critical}{more}")
-    yield Line("waits for", _inputs(board, task))
-    yield Line("may stand at", _moves(board, task))
-    yield Line("gap before", gap_before(board, task))
+    yield DetailLine(board.name(task), f"{board.row_name(row)} position {position}  {when}  {critical}{more}")
+    yield DetailLine("waits for", _inputs(board, task))
+    yield DetailLine("may stand at", _moves(board, task))
+    yield DetailLine("gap before", gap_before(board, task))
     costs = board.what_costs_do(task)
     if costs:
-        yield Line("cost", costs)
+        yield DetailLine("cost", costs)
 
 
 def _inputs(board: Board, task: int) -> str:
@@ -152,10 +153,9 @@ def _if_first(board: Board, task: int, other: int) -> str:
 def pause_reasons(board: Board, pause: Pause) -> tuple[str, str]:
     """Return how much of a pause is of which class, most first: `wait 10, order 5`; and why, for its longest part."""
     parts = [gap for gap in board.gaps if gap.device == pause.row and pause.start <= gap.start < pause.end]
-    totals: dict[Idle, int] = {}
+    totals = Counter[Idle]()
     for gap in parts:
-        totals[gap.idle] = totals.get(gap.idle, 0) + gap.end - gap.start
-    classes = sorted(totals.items(), key=lambda item: -item[1])
-    text = ", ".join(f"{IDLE_MARKS[idle].meaning} {board.number(ticks)}" for idle, ticks in classes)
+        totals[gap.idle] += gap.end - gap.start
+    text = ", ".join(f"{IDLE_MARKS[idle].meaning} {board.number(ticks)}" for idle, ticks in totals.most_common())
     longest = max(parts, key=lambda gap: gap.end - gap.start, default=None)
     return text, "" if longest is None else board.gap_words(longest)

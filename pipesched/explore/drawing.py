@@ -3,21 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from itertools import zip_longest
+from dataclasses import dataclass, field
+from itertools import groupby, zip_longest
 from typing import NamedTuple
 
 from rich.segment import Segment
 from rich.style import Style
 
 from pipesched.core.reasons import NOTHING
-from pipesched.explore.board import Board, place_of
+from pipesched.explore.board import place_of
 from pipesched.explore.details import held_back_by
 from pipesched.explore.painters import Extra, Painter, PipelinePainter, painter_of
-from pipesched.explore.pipeline_board import PipelineBoard
 from pipesched.explore.state import State
 from pipesched.explore.viewport import Viewport
 from pipesched.render.cells import Line
-from pipesched.render.frame import WIDE, Layout, axis
+from pipesched.render.frame import WIDE, LineFrame, axis
 from pipesched.render.legend import Look, wrap
 from pipesched.render.palette import DIM, OVER
 from pipesched.render.rows import Run
@@ -44,7 +44,7 @@ SPACED = 3  # lines of a row with its marks and its memory
 LEAST_USED = 0.8  # of the width by equal columns for equal times; else time is spread over all of it
 
 
-class Screen(NamedTuple):
+class BoardScreen(NamedTuple):
     """What there is room for, and how it is drawn."""
 
     width: int
@@ -61,7 +61,7 @@ class Drop(NamedTuple):
     is_legal: bool
 
 
-class Drawing(NamedTuple):
+class BoardDrawing(NamedTuple):
     """Lines of cells; `rows` says of each line which row it shows (NOTHING: none)."""
 
     lines: Sequence[Line]
@@ -85,41 +85,31 @@ class Drawing(NamedTuple):
         return 0 <= column - self.gutter < self.scale.columns
 
 
-def first_tick(board: Board) -> int:
-    """Return the tick of the schedule that is time 0 of its tasks."""
-    return board.first if isinstance(board, PipelineBoard) else 0
-
-
-def draw(state: State, view: Viewport, screen: Screen, drop: Drop | None = None) -> Drawing:
+def draw(state: State, view: Viewport, screen: BoardScreen, drop: Drop | None = None) -> BoardDrawing:
     """Return the chart of the schedule under edit; the viewport follows the row that is selected.
 
     Kept schedules share its scale, which is that of the longest.
     """
     painter = painter_of(state.board)
-    first = first_tick(state.board)
-    view.resize(max(sheet.board.tasks.makespan + first_tick(sheet.board) for sheet in state.sheets))
+    first = state.board.first
+    view.resize(max(sheet.board.tasks.makespan + sheet.board.first for sheet in state.sheets))
     names = painter.names(long=screen.width >= WIDE)
     gutter = max(4, *(len(name) + 1 for name in names))
     roomy = screen.strips and SPACED * len(names) + AXIS <= screen.height
     memory = ("memory" in state.shown) != roomy
     tail = len(" idle") if screen.width >= WIDE else 0
-    ends = [extra.end for row in range(len(names)) for extra in _ends(painter, row, memory)]
-    tail = max([tail, *(len(end) + 1 for end in ends)])
+    if memory and isinstance(painter, PipelinePainter):
+        tail = max([tail, *(len(peak_text(painter.schedule, row)) + 1 for row in range(len(names)))])
     columns = max(screen.width - gutter - tail, 2)
     scale = fit(view.window, painter.quantum(), columns)
     if scale.columns < LEAST_USED * columns:
         scale = TimeScale(view.window, columns)
-    layout = Layout(gutter, [scale], tail, screen.colour, screen.ascii_only)
+    layout = LineFrame(gutter, [scale], tail, screen.colour, screen.ascii_only)
     critical = frozenset(state.board.tasks.critical_path) if "critical" in state.shown else frozenset()
     painter.prepare(layout, critical if screen.colour else frozenset())
     marks = _Marks(state, scale, first, drop, columns=scale.columns)
     pen = _Pen(state, painter, layout, marks, names, screen, memory=memory)
     return pen.drawn(view, first)
-
-
-def _ends(painter: Painter, row: int, memory: bool) -> Iterator[Extra]:
-    if memory and isinstance(painter, PipelinePainter):
-        yield Extra("", [], peak_text(painter.schedule, row))
 
 
 class Drawn(NamedTuple):
@@ -185,34 +175,24 @@ class _Marks:
 
     def segments(self, row: int, *, colour: bool) -> Line:
         """Return the line of a row; empty if it has no mark."""
-        found: Line = []
-        for mark in self.of_row.get(row, ()):
-            if found and found[-1].text[0] == mark:
-                found[-1] = Segment(found[-1].text + mark, found[-1].style)
-            else:
-                found.append(Segment(mark, MARKS.get(mark) if colour else None))
-        return found
+        marks = groupby(self.of_row.get(row, ()))
+        return [Segment("".join(same), MARKS.get(mark) if colour else None) for mark, same in marks]
 
 
+@dataclass
 class _Pen:
     """Draws the rows that are seen, from the top one on, until the screen is full."""
 
-    def __init__(
-        self,
-        state: State,
-        painter: Painter,
-        layout: Layout,
-        marks: _Marks,
-        names: Sequence[str],
-        screen: Screen,
-        *,
-        memory: bool,
-    ) -> None:
-        self.state, self.painter, self.layout, self.marks = state, painter, layout, marks
-        self.names, self.screen, self.memory = names, screen, memory
-        self.look = Look()
+    state: State
+    painter: Painter
+    layout: LineFrame
+    marks: _Marks
+    names: Sequence[str]
+    screen: BoardScreen
+    memory: bool
+    look: Look = field(default_factory=Look)
 
-    def drawn(self, view: Viewport, first: int) -> Drawing:
+    def drawn(self, view: Viewport, first: int) -> BoardDrawing:
         """Return the drawing."""
         selected = self.state.selected
         row = self.state.board.drawn_with(self.marks.tasks.machine[selected]) if selected != NOTHING else 0
@@ -235,7 +215,7 @@ class _Pen:
                 break
             is_far = row > last + 1
             view.top = row - max(last - view.top, 0) // 2 if is_far else view.top + 1
-        lines: list[Line] = [*_lines_of([*axis(self.layout, self.painter.per_unit())])]
+        lines: list[Line] = [*Segment.split_lines(axis(self.layout, self.painter.per_unit()))]
         rows = [NOTHING] * len(lines)
         for _, block in blocks:
             lines += [drawn.line for drawn in block]
@@ -245,7 +225,7 @@ class _Pen:
         lines += self._legend(self.screen.height - len(lines))
         del lines[self.screen.height :]
         wanted = AXIS + whole + len(bottom) + LEGEND
-        return Drawing(lines, rows, self.layout.gutter, self.layout.scale, first, wanted)
+        return BoardDrawing(lines, rows, self.layout.gutter, self.layout.scale, first, wanted)
 
     def _row(self, number: int, *, spaced: bool) -> list[Drawn]:
         layout, painter = self.layout, self.painter
@@ -309,7 +289,3 @@ class _Pen:
         lines = [*wrap(iter(items), self.screen.width)]
         room = left - len(lines)
         return [[] for _ in range(min(max(room, 0), 1))] + lines
-
-
-def _lines_of(segments: Sequence[Segment]) -> Iterator[Line]:
-    yield from ([*line] for line in Segment.split_lines(segments))

@@ -37,48 +37,31 @@ KEYS = (
     Key("slash", "/", "jump", "jump to an operation: 3B7, then Enter", "/ find"),
     Key("w", "w", "why", "why the operation starts when it does, the idle time and the largest gaps", "w why"),
     Key("p", "p", "mark('critical')", "mark the critical path", "p path"),
-    Key(
-        "d",
-        "d",
-        "mark('inputs')",
-        "mark what the operation waits for (i, I binds), and what waits for it (o)",
-        "d deps",
-    ),
+    Key("d", "d", "mark('inputs')", "mark what the operation waits for (i, I binds), and what waits for it (o)",
+        "d deps"),
     Key("m", "m", "mark('memory')", "memory over time", "m mem"),
     Key("plus,equals_sign", "+", "zoom(2)", "zoom in at the selected operation", "+-0 zoom"),
     Key("minus", "-", "zoom(0.5)", "zoom out"),
     Key("0", "0", "zoom_all", "all of the schedule"),
     Key("f", "f", "zoom_selected", "zoom to the selected operation"),
     Key("a", "a", "algorithm", "another algorithm: type to filter, Enter", "a algo"),
-    Key(
-        "e",
-        "e",
-        "parameters",
-        "parameters: microbatches, stages, budget, p2p, costs; the chart follows at every key",
-        "e params",
-    ),
+    Key("e", "e", "parameters", "parameters: microbatches, stages, budget, p2p, costs; the chart follows at every key",
+        "e params"),
     Key("c", "c", "keep", "keep the schedule for comparison", "c keep"),
     Key("tab", "Tab", "switch(1)", "the next kept schedule; with a pool, from chart to pool and back", "Tab next"),
     Key("S", "S", "solve", "solve: search for a better schedule; Esc stops with the best so far", "S solve"),
     Key("s", "s", "save", "save to a file, in the format of its suffix; then it is checked", "s save"),
-    Key(
-        "enter",
-        "Enter",
-        "place",
-        "place the chosen operation behind the last one of its device",
-        "Enter place",
-        "empty",
-    ),
-    Key(
-        "backspace", "Backspace", "take_back", "take the last operation of the selected device out", "Bksp out", "empty"
-    ),
+    Key("enter", "Enter", "place", "place the chosen operation behind the last one of its device",
+        "Enter place", "empty"),
+    Key("backspace", "Backspace", "take_back", "take the last operation of the selected device out",
+        "Bksp out", "empty"),
     Key("1", "1", "preset(0)", "the whole schedule: naive; of hardware none/input", "123 presets", "empty"),
     Key("2", "2", "preset(1)", "the whole schedule: 1f1b; of hardware asap/fifo", "", "empty"),
     Key("3", "3", "preset(2)", "the whole schedule: interleaved; of hardware alap/pairing", "", "empty"),
     Key("question_mark", "?", "keys", "these keys", "? keys"),
     Key("escape", "Esc", "stop", "close a dialog; stop a search; cancel a drag"),
     Key("q", "q", "leave", "leave; asks if something is not saved (y leaves)", "q quit"),
-)
+)  # fmt: skip
 MOUSE = (
     ("click", "select an operation"),
     ("drag", "move it: it lands before the first other operation whose middle is right of the pointer; legal positions"
@@ -87,14 +70,3 @@ MOUSE = (
     ("Ctrl-wheel", "zoom at the pointer"),
     ("drag from the pool", "place an operation on its device (empty mode)"),
 )  # fmt: skip
-
-
-def keys_table() -> str:
-    """Return the table of keys and mouse actions of the docs, in Markdown."""
-    rows = [f"| {_code(key.shown)} | {key.text}{' (empty mode)' if key.mode == 'empty' else ''} |" for key in KEYS]
-    mouse = [f"| {name} | {text} |" for name, text in MOUSE]
-    return "\n".join(["| key | what it does |", "| --- | --- |", *rows, *mouse])
-
-
-def _code(shown: str) -> str:
-    return " ".join(f"`{part}`" for part in shown.split())

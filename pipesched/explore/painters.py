@@ -12,13 +12,11 @@ from pipesched.explore.board import Board
 from pipesched.explore.pipeline_board import PipelineBoard
 from pipesched.explore.unit_board import UnitBoard
 from pipesched.pipeline.kinds import Resource
-from pipesched.pipeline.schedule import Schedule
 from pipesched.render.cells import Cells, ColourCells, LetterCells, Line
 from pipesched.render.fold import is_narrow
-from pipesched.render.frame import Layout
-from pipesched.render.legend import Item, Key, Look
-from pipesched.render.rows import Row, Run
-from pipesched.render.schedule_rows import device_row, lane_rows
+from pipesched.render.frame import LineFrame
+from pipesched.render.legend import Item, LegendKey, Look
+from pipesched.render.rows import Row, Run, device_row, lane_rows
 from pipesched.render.strip import full_scale, memory_strip, peak_text
 from pipesched.render.timescale import operation_times, quantum
 from pipesched.render.units_chart import UnitChart
@@ -35,18 +33,20 @@ class Extra(NamedTuple):
 
 
 class Painter(Protocol):
-    """What draws the rows of one board."""
+    """What draws the rows of one board. What has a body here is so of units in cycles, without budgets."""
 
     def names(self, *, long: bool) -> list[str]:
         """Return the names of all rows."""
 
     def quantum(self) -> int:
         """Return what divides all times."""
+        return 1
 
     def per_unit(self) -> int:
         """Return the ticks of a unit of time."""
+        return 1
 
-    def prepare(self, layout: Layout, critical: Set[int]) -> None:
+    def prepare(self, layout: LineFrame, critical: Set[int]) -> None:
         """Take the scale, and what stands on the critical path, before rows are drawn."""
 
     def row(self, number: int) -> Row:
@@ -57,38 +57,36 @@ class Painter(Protocol):
 
     def is_over(self, number: int) -> bool:
         """Return whether a row holds more than its budget."""
+        return False
 
     def below(self, number: int, *, memory: bool) -> Iterator[Extra]:
         """Yield what stands below a row: memory, transfers."""
+        yield from ()
 
     def bottom(self) -> Iterator[Extra]:
         """Yield what stands below all rows: registers."""
+        yield from ()
 
     def legend(self, look: Look, *, memory: bool) -> Iterator[Item]:
         """Yield the items of the legend."""
 
 
-class PipelinePainter:
+class PipelinePainter(Painter):
     """Draws devices."""
 
-    def __init__(self, board: PipelineBoard, kept: Sequence[Schedule] = ()) -> None:
+    def __init__(self, board: PipelineBoard) -> None:
         self.schedule = board.schedule
-        self.drawn = [board.schedule, *kept]
 
     def names(self, *, long: bool) -> list[str]:
-        """Return the names of the devices."""
         return [f"device {device}" if long else f"d{device}" for device in range(self.schedule.problem.devices)]
 
     def quantum(self) -> int:
-        """Return what divides all times."""
         return quantum([self.schedule])
 
     def per_unit(self) -> int:
-        """Return the ticks of a unit of time."""
         return self.schedule.problem.ticks.per_unit
 
-    def prepare(self, layout: Layout, critical: Set[int]) -> None:
-        """Take the scale, and what stands on the critical path, before rows are drawn."""
+    def prepare(self, layout: LineFrame, critical: Set[int]) -> None:
         self.layout = layout
         self.by_kind = is_narrow([self.schedule], layout.scales) and any(self.schedule.busy_ticks)
         self.cells: Cells
@@ -102,22 +100,18 @@ class PipelinePainter:
             self.cells = LetterCells(self.schedule, "auto", layout.ascii_only)
 
     def row(self, number: int) -> Row:
-        """Return the row of a device."""
         return device_row(self.schedule, number)
 
     def lines(self, runs: Sequence[Run]) -> list[Line]:
-        """Return the lines of a device."""
         return self.cells.lines(runs)
 
     def is_over(self, number: int) -> bool:
-        """Return whether a device holds more than its budget."""
         return number in self.schedule.over_budget
 
     def below(self, number: int, *, memory: bool) -> Iterator[Extra]:
-        """Yield the memory of a device, and its transfer lanes."""
         layout = self.layout
         if memory:
-            full = full_scale(self.drawn)
+            full = full_scale([self.schedule])
             colours = {"colour": layout.colour, "ascii_only": layout.ascii_only}
             strip = memory_strip(self.schedule, number, layout.scales, full, **colours)
             yield Extra("mem", strip, peak_text(self.schedule, number))
@@ -128,18 +122,13 @@ class PipelinePainter:
             for count, line in enumerate(self.cells.lines(runs, of_two=of_two)):
                 yield Extra("" if count else name, line, "", row, runs)
 
-    def bottom(self) -> Iterator[Extra]:
-        """Yield nothing: all stands below devices."""
-        return iter(())
-
     def legend(self, look: Look, *, memory: bool) -> Iterator[Item]:
-        """Yield the items of the legend."""
         if not any(self.schedule.busy_ticks):
             return iter(())
-        return Key([self.schedule], self.layout, memory=memory, by_kind=self.by_kind).items(look)
+        return LegendKey([self.schedule], self.layout, memory=memory, by_kind=self.by_kind).items(look)
 
 
-class UnitPainter:
+class UnitPainter(Painter):
     """Draws functional units."""
 
     def __init__(self, board: UnitBoard) -> None:
@@ -147,19 +136,9 @@ class UnitPainter:
         self.chart = self.measured = UnitChart(board.schedule)  # of all operations, and of those that are placed
 
     def names(self, *, long: bool) -> list[str]:
-        """Return the names of the units."""
         return [self.board.row_name(row) for row in range(self.board.tasks.devices)]
 
-    def quantum(self) -> int:
-        """Return one cycle."""
-        return 1
-
-    def per_unit(self) -> int:
-        """Return one: times are cycles."""
-        return 1
-
-    def prepare(self, layout: Layout, critical: Set[int]) -> None:
-        """Take the scale, and what stands on the critical path, before rows are drawn."""
+    def prepare(self, layout: LineFrame, critical: Set[int]) -> None:
         self.layout = layout
         self.chart = UnitChart(self.board.schedule, ascii_only=layout.ascii_only, marked=critical)
         running = self.board.running
@@ -180,31 +159,16 @@ class UnitPainter:
         return Row(order, [tasks.starts[task] for task in order], [tasks.ends[task] for task in order])
 
     def lines(self, runs: Sequence[Run]) -> list[Line]:
-        """Return the lines of a unit."""
         return self.chart.lines(runs, self.layout)
 
-    def is_over(self, number: int) -> bool:
-        """Return false: units have no budget."""
-        return False
-
-    def below(self, number: int, *, memory: bool) -> Iterator[Extra]:
-        """Yield nothing: registers are of all units."""
-        return iter(())
-
     def bottom(self) -> Iterator[Extra]:
-        """Yield the registers in use."""
         running = self.board.running
         if running is not None:
-            first, *_ = _split([*self.measured.registers(self.layout)])
-            yield Extra("regs", first[1:-1], str(running.registers))
+            first, *_ = Segment.split_lines(self.measured.registers(self.layout))
+            yield Extra("regs", [*first[1:-1]], str(running.registers))
 
     def legend(self, look: Look, *, memory: bool) -> Iterator[Item]:
-        """Yield the items of the legend."""
         return self.measured.legend(look, self.layout)
-
-
-def _split(segments: Sequence[Segment]) -> list[Line]:
-    return [[*line] for line in Segment.split_lines(segments)]
 
 
 def painter_of(board: Board) -> Painter:

@@ -5,27 +5,31 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
+from pathlib import Path
 
+from pipesched.analysis.reasons.explanation import IdleGap, Sensitivity
+from pipesched.analysis.reasons.idle import gaps_of
+from pipesched.analysis.reasons.timed import timed_tasks
+from pipesched.analysis.reasons.what_costs_do import sensitivities
 from pipesched.core.idle_time import Gap
 from pipesched.core.reasons import NOTHING, Arc, TimedTasks
-from pipesched.errors import ConfigError
-from pipesched.explore.board import Amounts
+from pipesched.errors import ConfigError, InvalidSchedule
+from pipesched.explore.board import Amounts, Board
 from pipesched.explore.places import users_of
-from pipesched.outcome import Outcome
+from pipesched.file_formats.files import content_of, read, refuse_existing, write_file
+from pipesched.file_formats.registry import SCHEDULE, format_of, formats_that_hold
 from pipesched.pipeline.bounds import lower_bound
+from pipesched.pipeline.check import check, checked
 from pipesched.pipeline.kinds import KINDS
 from pipesched.pipeline.ops import Slot, parse_op
 from pipesched.pipeline.plan import Plan
 from pipesched.pipeline.problem import Problem
 from pipesched.pipeline.quantities import in_units
 from pipesched.pipeline.schedule import Schedule, schedule_plan
-from pipesched.reasons.cost_counts import sensitivities
-from pipesched.reasons.explanation import IdleGap, Sensitivity
-from pipesched.reasons.idle import gaps_of
-from pipesched.reasons.timed import timed_tasks
 from pipesched.render.explanation import gap_words
 from pipesched.render.strip import peak_text
 from pipesched.render.timescale import number
+from pipesched.results.outcome import Outcome
 
 MOST_SENSITIVE = 5_000  # operations up to which sensitivities are counted at every key
 MOST_THROUGH = 4  # names between two ends of a chain
@@ -56,7 +60,7 @@ class Fixed:
 
 
 @dataclass(frozen=True, eq=False)
-class PipelineBoard:
+class PipelineBoard(Board):
     """A plan of a problem; `given` is a schedule with times of its own, else every slot is as early as it can be."""
 
     problem: Problem
@@ -71,7 +75,6 @@ class PipelineBoard:
 
     @cached_property
     def tasks(self) -> TimedTasks:
-        """The slots and transfers with their times from the first start on."""
         schedule, plan = self.schedule, self.plan
         starts, ends = ([time - self.first for time in times] for times in (schedule.start_ticks, schedule.end_ticks))
         durations = schedule.graph.durations
@@ -79,18 +82,15 @@ class PipelineBoard:
 
     @cached_property
     def first(self) -> int:
-        """The tick of the first start, which is time 0 of the tasks."""
         starts = (times[0] for times in self.schedule.slot_start_ticks if times)
         return min(starts, default=0)
 
     @property
     def users(self) -> Sequence[Sequence[int]]:
-        """What waits for each task, but for the orders of machines."""
         return self.fixed.users
 
     @cached_property
     def amounts(self) -> Amounts:
-        """The measures."""
         schedule, problem = self.schedule, self.problem
         sizes = f"P{problem.devices} S{problem.stages} M{problem.microbatches}"
         held = schedule.memory_grains
@@ -101,12 +101,10 @@ class PipelineBoard:
 
     @cached_property
     def gaps(self) -> Sequence[Gap]:
-        """All idle time of the devices by class and culprit."""
         return gaps_of(self.schedule, self.tasks) if self.plan.machines and any(self.plan.orders) else []
 
     @cached_property
     def is_late(self) -> bool:
-        """Whether some task starts later than it could."""
         tasks = self.tasks
         return self.given is not None and any(
             tasks.starts[task] != tasks.allowed[task] for order in tasks.orders for task in order
@@ -114,7 +112,6 @@ class PipelineBoard:
 
     @property
     def missing(self) -> int:
-        """How many slots are still in no order."""
         return sum(map(len, self.fixed.orders)) - sum(map(len, self.plan.orders))
 
     def slot(self, task: int) -> Slot:
@@ -122,7 +119,6 @@ class PipelineBoard:
         return self.plan.slot(task)
 
     def name(self, task: int) -> str:
-        """Return the text of a task; of a pair `0F3&3B1`."""
         paired = self.plan.paired(task)
         return f"{self.plan.index.op(task)}" + (f"&{paired}" if paired is not None else "")
 
@@ -152,7 +148,6 @@ class PipelineBoard:
         return {backward: forward for forward, backward in self.plan.pairs.items()}
 
     def row_name(self, row: int) -> str:
-        """Name a device, or a lane."""
         devices = self.problem.devices
         if row < devices:
             return f"device {row}"
@@ -161,18 +156,15 @@ class PipelineBoard:
         return f"the lane of device {of} {'from' if back else 'to'} host memory"
 
     def drawn_with(self, row: int) -> int:
-        """Return the device below which a row is drawn: of a lane the last of its devices."""
         devices = self.problem.devices
         return row if row < devices else self.problem.devices_of_lanes((row - devices) // 2)[-1]
 
     def why_fixed(self, task: int) -> str:
-        """Say why a task cannot be moved at all: transfers have lanes of their own."""
         if KINDS[self.plan.index.op(task).kind].is_transfer:
             return f"{self.name(task)} is a transfer; only what devices run can be moved"
         return ""
 
     def reordered(self, row: int, order: Sequence[int]) -> PipelineBoard:
-        """Return the board with another order of one device, at its earliest times. Raises Deadlock."""
         orders = [*self.plan.orders]
         orders[row] = order
         plan = replace(self.plan, orders=orders)
@@ -181,7 +173,6 @@ class PipelineBoard:
         return board
 
     def gap_words(self, gap: Gap) -> str:
-        """Say why a device idles."""
         waiting = None if gap.waiting == NOTHING else self.slot(gap.waiting)
         return gap_words(IdleGap(gap.device, gap.start, gap.end, gap.idle, self.slot(gap.culprit), waiting))
 
@@ -219,11 +210,9 @@ class PipelineBoard:
         return rows
 
     def number(self, ticks: int) -> str:
-        """Return a time for people, in the user's unit."""
         return number(in_units(ticks, self.problem.ticks.per_unit))
 
     def emptied(self) -> PipelineBoard:
-        """Return the board of the same slots with none in an order."""
         bare = replace(self.plan, orders=[[] for _ in self.plan.orders], note="", waits=(), lanes=())
         return PipelineBoard(self.problem, bare, self.fixed)
 
@@ -233,15 +222,12 @@ class PipelineBoard:
         return [] if home is None else [home]
 
     def home_name(self, task: int) -> str:
-        """Name the device: `d3`."""
         return f"d{self.fixed.home[task]}"
 
     def why_not_on(self, task: int, row: int) -> str:
-        """Say which device the stage of a slot is on."""
         return f"{self.name(task)} runs on device {self.fixed.home[task]}, where its stage is"
 
     def likely_after(self, task: int) -> int:
-        """Return the same operation of the next microbatch; NOTHING if there is none."""
         index = self.plan.index
         op = index.op(task)
         return NOTHING if op.microbatch + 1 >= index.microbatches else index.row(op.kind, op.stage)[op.microbatch + 1]
@@ -253,14 +239,21 @@ class PipelineBoard:
         return f"plan(problem, [{rows}])"
 
     def light(self) -> PipelineBoard:
-        """Return the same board without what was computed from it."""
         return PipelineBoard(self.problem, self.plan, self.fixed, self.given)
 
     def save(self, path: str, name: str, *, force: bool) -> str:
-        """Write a file in the format of its suffix, check it, and say so. Raises ConfigError and InvalidSchedule."""
-        from pipesched.explore.saving import save_schedule
-
-        return save_schedule(Outcome(name, self.schedule), path, force=force)
+        form = format_of(path, formats_that_hold(SCHEDULE))
+        target = Path(path).expanduser()
+        refuse_existing(target, force)
+        content = content_of(Outcome(name, checked(self.schedule)), form, SCHEDULE)
+        write_file(target, [content], force)
+        if form.name != "json":
+            return f"saved {path}: checked, every rule holds"
+        back = read(target)
+        wrong = check(back)
+        if not isinstance(back, Outcome) or wrong or back.schedule.makespan != self.schedule.makespan:
+            raise InvalidSchedule(f"{path} does not hold what was written: {(wrong or ['another makespan'])[0]}")
+        return f"saved {path}: read back and checked, every rule holds"
 
 
 def _parts(text: str) -> list[str]:

@@ -6,19 +6,20 @@ from collections.abc import Callable, Mapping, Sequence
 from threading import Event
 from typing import NamedTuple, Protocol
 
+from pipesched.analysis.reasons.timed_moves import best_moves
 from pipesched.core.clock import Clock, under
 from pipesched.errors import ConfigError
 from pipesched.explore.board import Board
 from pipesched.explore.pipeline_board import PipelineBoard, board_of
-from pipesched.outcome import Outcome
 from pipesched.pipeline.problem import Problem
 from pipesched.pipeline.quantities import plain, to_fraction
-from pipesched.reasons.timed_moves import best_moves
+from pipesched.results.outcome import Outcome
+from pipesched.results.status import Status
 from pipesched.schedulers.registry import algorithms
 from pipesched.solver.search import Event as Found
 from pipesched.solver.solve import solve
-from pipesched.words import Status
 
+DEFAULTS = ("naive", "1f1b", "interleaved")  # a key of the empty mode each
 SECONDS = 60.0  # of a solve, unless it is stopped
 
 
@@ -29,7 +30,7 @@ class Choice(NamedTuple):
     note: str
 
 
-class Field(NamedTuple):
+class FormField(NamedTuple):
     """A parameter: its name, its label, and its value as text."""
 
     name: str
@@ -65,7 +66,7 @@ class Planner(Protocol):
     def choices(self) -> Sequence[Choice]:
         """Return the algorithms."""
 
-    def fields(self, board: Board, parameters: Mapping[str, str]) -> Sequence[Field]:
+    def fields(self, board: Board, parameters: Mapping[str, str]) -> Sequence[FormField]:
         """Return the parameters of a board, which texts of `parameters` led to."""
 
     def plan(self, algorithm: str | None, parameters: Mapping[str, str]) -> Planned:
@@ -81,20 +82,19 @@ class Planner(Protocol):
 Make = Callable[[str | None, Mapping[str, str]], Outcome]
 
 
-class PipelinePlanner:
+class PipelinePlanner(Planner):
     """Plans pipelines; `make` makes a schedule by the name of an algorithm, with texts of parameters.
 
     `state` is the problem that these texts change: algorithms of one stage a device run it fused.
     """
 
-    presets = ("naive", "1f1b", "interleaved")
+    presets = DEFAULTS
 
     def __init__(self, make: Make, state: Callable[[Mapping[str, str]], Problem] | None = None) -> None:
         self._make, self._state = make, state
         self._stated: tuple[Mapping[str, str], Problem] | None = None
 
     def choices(self) -> Sequence[Choice]:
-        """Return the families, by name."""
         return [Choice(family.name, family.needs) for family in algorithms()]
 
     def _problem(self, board: Board, parameters: Mapping[str, str]) -> Problem:
@@ -105,26 +105,24 @@ class PipelinePlanner:
             self._stated = ({**parameters}, self._state(parameters))
         return self._stated[1]
 
-    def fields(self, board: Board, parameters: Mapping[str, str]) -> Sequence[Field]:
-        """Return sizes, budget and costs of the problem."""
+    def fields(self, board: Board, parameters: Mapping[str, str]) -> Sequence[FormField]:
         problem = self._problem(board, parameters)
         costs, memory = problem.costs, problem.memory
         halves = [("backward_input", "backward for input"), ("backward_weight", "backward for weights")]
         fields = [
-            Field("microbatches", "microbatches", str(problem.microbatches)),
-            Field("stages", "stages", str(problem.stages)),
-            Field("budget", "memory budget", "" if memory.budget is None else _text(memory.budget)),
-            Field("p2p", "p2p", _text(costs.p2p) or "0"),
-            Field("forward", "forward", _text(costs.forward)),
+            FormField("microbatches", "microbatches", str(problem.microbatches)),
+            FormField("stages", "stages", str(problem.stages)),
+            FormField("budget", "memory budget", "" if memory.budget is None else _text(memory.budget)),
+            FormField("p2p", "p2p", _text(costs.p2p) or "0"),
+            FormField("forward", "forward", _text(costs.forward)),
         ]
         if costs.split:
-            fields += [Field(key, label, _text(getattr(costs, key))) for key, label in halves]
+            fields += [FormField(key, label, _text(getattr(costs, key))) for key, label in halves]
         else:
-            fields.append(Field("backward", "backward", _text(costs.backward)))
+            fields.append(FormField("backward", "backward", _text(costs.backward)))
         return fields
 
     def plan(self, algorithm: str | None, parameters: Mapping[str, str]) -> Planned:
-        """Plan anew. Raises ConfigError and NoSchedule."""
         outcome = self._make(algorithm, parameters)
         return Planned(board_of(outcome), outcome.algorithm)
 
@@ -146,7 +144,6 @@ class PipelinePlanner:
         return Planned(found, "solve", f", {proved}" + (", by splitting the backward" if splits else ""))
 
     def best_move(self, board: Board, stop: Event) -> Move | None:
-        """Return the move that shortens a schedule most."""
         pipeline = _pipeline(board)
         with under(Clock(stop=stop)):
             moves, _ = best_moves(pipeline.schedule, pipeline.tasks)

@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 from pipesched.core.reasons import NOTHING
 from pipesched.explore.board import Board, first_task
-from pipesched.explore.walks import Pause
+from pipesched.explore.selection_moves import Pause
 
 MOST_STEPS = 1_000  # that can be undone
 
@@ -27,7 +27,7 @@ class Version(NamedTuple):
     number: int
 
 
-class Step(NamedTuple):
+class EditStep(NamedTuple):
     """A version to go back to, what was selected in it, and what left it: `3B2 to position 4`."""
 
     version: Version
@@ -36,7 +36,7 @@ class Step(NamedTuple):
 
 
 @dataclass
-class Sheet:
+class EditHistory:
     """A schedule with its history. `saved` is the number of the version that a file holds, or that was loaded."""
 
     version: Version
@@ -44,8 +44,8 @@ class Sheet:
     selected: int = NOTHING
     pause: Pause | None = None
     saved: int = 0
-    undone: list[Step] = field(default_factory=list)
-    done: list[Step] = field(default_factory=list)
+    undone: list[EditStep] = field(default_factory=list)
+    done: list[EditStep] = field(default_factory=list)
     last_number: int = 0
 
     @property
@@ -73,7 +73,7 @@ class Sheet:
         """Take a version as the present one, which `said` led to; `in_place` of the one before, as the same step."""
         self.last_number += 1
         if not in_place:
-            self.done.append(Step(_light(self.version), self.selected_name, said))
+            self.done.append(EditStep(_light(self.version), self.selected_name, said))
             del self.done[:-MOST_STEPS]
         self.undone.clear()
         self.version = version._replace(number=self.last_number)
@@ -87,18 +87,18 @@ class Sheet:
         """Do again what was undone; return what, None if there is nothing."""
         return self._go(self.undone, self.done)
 
-    def _go(self, back: list[Step], forth: list[Step]) -> str | None:
+    def _go(self, back: list[EditStep], forth: list[EditStep]) -> str | None:
         if not back:
             return None
         step = back.pop()
-        forth.append(Step(_light(self.version), self.selected_name, step.said))
+        forth.append(EditStep(_light(self.version), self.selected_name, step.said))
         self.version = step.version
         self.settle(step.selected)
         return step.said
 
-    def copy(self, name: str) -> Sheet:
+    def copy(self, name: str) -> EditHistory:
         """Return a sheet of the same version, without its history."""
-        kept = Sheet(_light(self.version), name, saved=self.saved, last_number=self.last_number)
+        kept = EditHistory(_light(self.version), name, saved=self.saved, last_number=self.last_number)
         kept.settle(self.selected_name)
         return kept
 

@@ -7,17 +7,16 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from difflib import get_close_matches
-from threading import Event
 
 from pipesched.core.order_moves import moved
 from pipesched.core.reasons import NOTHING
 from pipesched.errors import ConfigError, Deadlock, InvalidSchedule, NoSchedule
 from pipesched.explore.board import LIVE, Board, legal, place_of, refusal
 from pipesched.explore.details import change, pause_reasons
-from pipesched.explore.places import Limits
-from pipesched.explore.planning import Field, Move, Planned, Planner
-from pipesched.explore.sheet import Sheet, Version, edited, loaded
-from pipesched.explore.walks import Pause, across, along, next_pause, pause_by_size
+from pipesched.explore.places import PlaceLimits
+from pipesched.explore.planning import FormField, Move, Planned, Planner
+from pipesched.explore.selection_moves import Pause, across, along, next_pause, pause_by_size
+from pipesched.explore.sheet import EditHistory, Version, edited, loaded
 
 ALGORITHM = "algorithm"  # the name of the line beside the chart that is no parameter
 MOST_NAMED = 4  # algorithms, where a name is not known
@@ -30,15 +29,15 @@ class State:
 
     def __init__(self, version: Version, planner: Planner) -> None:
         self.planner = planner
-        self.sheets = [Sheet(version)]
+        self.sheets = [EditHistory(version)]
         self.sheets[0].settle("0F0")
         self.current = 0
         self.shown: set[str] = set()
         self.message = "late times of the file stay until the first edit" if version.board.is_late else ""
-        self._limits: tuple[Board, int, Limits] | None = None
+        self._limits: tuple[Board, int, PlaceLimits] | None = None
 
     @property
-    def sheet(self) -> Sheet:
+    def sheet(self) -> EditHistory:
         """The schedule that keys act on."""
         return self.sheets[self.current]
 
@@ -63,7 +62,7 @@ class State:
         return any(sheet.is_unsaved for sheet in self.sheets)
 
     @property
-    def limits(self) -> Limits | None:
+    def limits(self) -> PlaceLimits | None:
         """Where the selected task may stand; None for none, and for one that cannot be moved."""
         task = self.selected
         if task == NOTHING or self.board.why_fixed(task):
@@ -73,7 +72,7 @@ class State:
         return self._limits[2]
 
     @property
-    def fields(self) -> Sequence[Field]:
+    def fields(self) -> Sequence[FormField]:
         """The parameters of the schedule."""
         return self.planner.fields(self.board, dict(self.sheet.version.parameters))
 
@@ -97,14 +96,12 @@ class State:
         """Select the task of a text; return whether there is one."""
         found = self.board.find(text)
         if found is None:
-            self.message = f"{text.strip() or 'nothing'} does not run here; one looks like {self._example()}"
+            example = self.sheet.selected_name or "3B7"
+            self.message = f"{text.strip() or 'nothing'} does not run here; one looks like {example}"
             return False
         self.select(found)
         self.message = ""
         return True
-
-    def _example(self) -> str:
-        return self.sheet.selected_name or "3B7"
 
     def go_to_gap(self, steps: int, *, by_size: bool = False) -> None:
         """Select what stands behind the next idle time, or the previous, of all rows; `by_size` the next smaller."""
@@ -252,10 +249,6 @@ class State:
         found = planned.board.amounts.makespan - before.board.amounts.makespan
         gain = f" ({change(planned.board, found)})" if parameters is None and not before.board.missing else ""
         self.message = f"{planned.algorithm}: makespan {makespan}{gain}{planned.note}{dropped}"
-
-    def best_move(self, stop: Event) -> Move | None:
-        """Return the best single move."""
-        return self.planner.best_move(self.board, stop)
 
     # Kept schedules, files
 

@@ -15,24 +15,23 @@ from pipesched.core.priorities import PRIORITIES
 from pipesched.core.reasons import NOTHING, TimedTasks
 from pipesched.core.ties import TIES
 from pipesched.core.timing import earliest_times
+from pipesched.documents.hardware import hardware_document
+from pipesched.documents.json_text import dump
 from pipesched.errors import ConfigError
 from pipesched.explore.board import Amounts, Board, names_by_text
 from pipesched.explore.places import users_of
-from pipesched.explore.planning import SECONDS, Choice, Field, Move, Planned, Tell
+from pipesched.explore.planning import SECONDS, Choice, FormField, Move, Planned, Planner, Tell
 from pipesched.file_formats.files import refuse_existing, write_file
-from pipesched.file_formats.hardware_json import hardware_document
-from pipesched.file_formats.json_text import dump
 from pipesched.file_formats.registry import format_of
+from pipesched.hls.explain import timed_units
 from pipesched.hls.graph import DataflowGraph, Dependence
-from pipesched.hls.lowering import bind
 from pipesched.hls.outcome import PRIORITY, TIE, HardwareOutcome, list_outcome, solve
 from pipesched.hls.schedule import HardwareSchedule, checked
-from pipesched.hls.units import Units
-from pipesched.reasons.hardware import timed_units
+from pipesched.hls.units import Units, bind
 
 
 @dataclass(frozen=True, eq=False)
-class UnitBoard:
+class UnitBoard(Board):
     """A schedule of operations on units; `bound` is that on its latency.
 
     Where only some operations are placed, `placed` holds them in the orders of units, and those of `schedule` that are
@@ -45,7 +44,6 @@ class UnitBoard:
 
     @cached_property
     def tasks(self) -> TimedTasks:
-        """The operations with their times, by units."""
         tasks = timed_units(self.schedule)
         return tasks if self.placed is None else replace(tasks, orders=self.placed)
 
@@ -73,12 +71,10 @@ class UnitBoard:
 
     @cached_property
     def users(self) -> Sequence[Sequence[int]]:
-        """What waits for each operation, but for the orders of units."""
         return users_of(self.tasks)
 
     @cached_property
     def amounts(self) -> Amounts:
-        """The measures."""
         schedule, tasks = self.schedule, self.tasks
         units = ", ".join(f"{unit.count} {unit.name}" for unit in schedule.units)
         busy = sum(tasks.durations[task] for order in tasks.orders for task in order)
@@ -89,26 +85,21 @@ class UnitBoard:
 
     @cached_property
     def gaps(self) -> Sequence[Gap]:
-        """All idle time of the units by class and culprit."""
         return [*idle_gaps(self.tasks, [0] * len(self.tasks.durations), lambda _task, _time: True)]
 
     @cached_property
     def is_late(self) -> bool:
-        """Whether some operation starts later than it could."""
         tasks = self.tasks
         return any(tasks.starts[task] != tasks.allowed[task] for task in tasks.topological)
 
     @property
     def missing(self) -> int:
-        """How many operations are still on no unit."""
         return 0 if self.placed is None else len(self.schedule.graph) - sum(map(len, self.placed))
 
     def name(self, task: int) -> str:
-        """Return the name of an operation."""
         return self.schedule.graph.operations[task].name
 
     def find(self, text: str) -> int | None:
-        """Return the operation of that name, if it is placed."""
         found = names_by_text(self._names, text)
         return None if found is None or self.tasks.machine[found] == NOTHING else found
 
@@ -117,23 +108,13 @@ class UnitBoard:
         return {operation.name: task for task, operation in enumerate(self.schedule.graph.operations)}
 
     def row_name(self, row: int) -> str:
-        """Name a unit."""
         for unit in self.schedule.units:
             if row < unit.count:
                 return f"{unit.name} {row}"
             row -= unit.count
         return ""
 
-    def drawn_with(self, row: int) -> int:
-        """Return the row itself: units have no lanes."""
-        return row
-
-    def why_fixed(self, task: int) -> str:
-        """Return nothing: every operation may move in the order of its unit."""
-        return ""
-
     def reordered(self, row: int, order: Sequence[int]) -> UnitBoard:
-        """Return the board with another order of one unit, at its earliest times. Raises Deadlock."""
         orders = [*self.tasks.orders]
         orders[row] = order
         return self._ordered(orders)
@@ -156,24 +137,16 @@ class UnitBoard:
         return [(number, instance) for number, unit in enumerate(units) for instance in range(unit.count)]
 
     def emptied(self) -> UnitBoard:
-        """Return the board of the same operations with none on a unit."""
         return self._ordered([[] for _ in self._rows])
 
     def homes(self, task: int) -> Sequence[int]:
-        """Return the units of the class of an operation."""
         return [row for row, (number, _) in enumerate(self._rows) if number == self.schedule.classes[task]]
 
     def home_name(self, task: int) -> str:
-        """Name the class."""
         return self.schedule.unit(task).name
 
     def why_not_on(self, task: int, row: int) -> str:
-        """Say which units run an operation."""
         return f"{self.name(task)} runs on {self.home_name(task)}, not on {self.row_name(row)}"
-
-    def likely_after(self, task: int) -> int:
-        """Return nothing: operations do not repeat."""
-        return NOTHING
 
     def code(self) -> str:
         """Return classes, starts and units as code; what is not placed has the start -1."""
@@ -182,27 +155,19 @@ class UnitBoard:
         return f"hls.HardwareSchedule(graph, units, {lists})"
 
     def gap_words(self, gap: Gap) -> str:
-        """Say why a unit idles."""
         culprit = self.name(gap.culprit)
         if gap.waiting == NOTHING:
             return f"all done here; {culprit} still runs"
         return f"{self.name(gap.waiting)} waits for {culprit}"
 
     def through(self, chain: Sequence[int]) -> str:
-        """Say which operations lie between two."""
         between = [self.name(task) for task in chain[1:-1]]
         return f" through {', '.join(between)}" if between else ""
 
-    def what_costs_do(self, task: int) -> str:
-        """Return nothing: latencies are of classes."""
-        return ""
-
     def number(self, ticks: int) -> str:
-        """Return cycles for people."""
         return str(ticks)
 
     def light(self) -> UnitBoard:
-        """Return the same board without what was computed from it."""
         return UnitBoard(self.schedule, self.bound, self.placed)
 
     def save(self, path: str, name: str, *, force: bool) -> str:
@@ -232,7 +197,7 @@ def rule_name(priority: str | None, tie: str | None) -> str:
 Loader = Callable[[Mapping[str, int]], tuple[DataflowGraph, Units]]  # takes how many units some classes have
 
 
-class UnitPlanner:
+class UnitPlanner(Planner):
     """Plans operations on units: rules of the list scheduler, named `alap/pairing`, and the search."""
 
     presets = ("none/input", "asap/fifo", rule_name(None, None))
@@ -242,13 +207,11 @@ class UnitPlanner:
         self._counts = {unit.name: unit.count for unit in units}
 
     def choices(self) -> Sequence[Choice]:
-        """Return every priority with every tie."""
         return [Choice(f"{priority}/{tie}", "list scheduler") for priority in PRIORITIES for tie in TIES]
 
-    def fields(self, board: Board, parameters: Mapping[str, str]) -> Sequence[Field]:
-        """Return how many units each class has."""
+    def fields(self, board: Board, parameters: Mapping[str, str]) -> Sequence[FormField]:
         assert isinstance(board, UnitBoard)
-        return [Field(unit.name, f"{unit.name} units", str(unit.count)) for unit in board.schedule.units]
+        return [FormField(unit.name, f"{unit.name} units", str(unit.count)) for unit in board.schedule.units]
 
     def plan(self, algorithm: str | None, parameters: Mapping[str, str]) -> Planned:
         """Plan anew. Raises ConfigError."""
@@ -272,7 +235,6 @@ class UnitPlanner:
         return Planned(unit_board(outcome), "solve", ", optimal" if outcome.status == "optimal" else "")
 
     def best_move(self, board: Board, stop: Event) -> Move | None:
-        """Return the move that shortens a schedule most."""
         tasks, best, least = board.tasks, None, board.amounts.makespan
         for task, start, to in candidate_moves(tasks):
             if stop.is_set():

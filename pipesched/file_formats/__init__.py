@@ -1,1 +1,1 @@
-"""Schedules as files that other programs read and write."""
+"""Bytes: what is read and written, for us, for PyTorch, for browsers and for training frameworks."""

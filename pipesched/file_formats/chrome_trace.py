@@ -13,12 +13,12 @@ from collections.abc import Iterator, Sequence
 from fractions import Fraction
 from typing import Any, NamedTuple
 
-from pipesched.outcome import Outcome
 from pipesched.pipeline.kinds import GRADIENT_LETTERS, KINDS, LANES, Kind, Resource
 from pipesched.pipeline.ops import Op, Pair, Slot
 from pipesched.pipeline.quantities import in_units
 from pipesched.pipeline.schedule import Schedule
 from pipesched.pipeline.units_of_measure import TIME
+from pipesched.results.outcome import Outcome
 
 PROCESS = 1  # viewers keep process and thread 0 for the idle task
 COLOURS = {  # a kind's name among the viewer's reserved colours; Perfetto colours by the name without its digits

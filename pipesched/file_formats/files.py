@@ -5,13 +5,10 @@ from __future__ import annotations
 import os
 import tempfile
 from collections.abc import Callable, Iterable
-from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple, TextIO
 
-from pipesched.capabilities import CAPABILITIES, kind_of_capability
-from pipesched.checks import require_flag, require_label, shown
-from pipesched.comparison import Comparison
+from pipesched.checks import require_flag, require_label, require_name, shown
 from pipesched.display import Displayable
 from pipesched.errors import ConfigError
 from pipesched.file_formats.registry import (
@@ -19,6 +16,7 @@ from pipesched.file_formats.registry import (
     FIGURES,
     FORMATS,
     FRONTIER,
+    READERS,
     SCHEDULE,
     SWEEP,
     Content,
@@ -26,18 +24,19 @@ from pipesched.file_formats.registry import (
     format_of,
     formats_that_hold,
 )
-from pipesched.names import require_name
-from pipesched.outcome import Outcome
 from pipesched.pipeline.placement import Placement
 from pipesched.pipeline.plan import Plan
 from pipesched.pipeline.problem import Problem, require_problem
 from pipesched.pipeline.schedule import Schedule, schedule_plan
+from pipesched.results.capabilities import kind_of_capability, load_place
+from pipesched.results.comparison import Comparison
+from pipesched.results.outcome import Outcome
 
 if TYPE_CHECKING:
     from pipesched.config.imported import ImportedProblem
     from pipesched.render.view import View
-    from pipesched.solver.frontier import Frontier
-    from pipesched.sweeping import Sweep
+    from pipesched.results.frontier import Frontier
+    from pipesched.results.sweep import Sweep
 
 MOST_BYTES = 200_000_000
 Timing = Callable[[Plan, Placement, str], "ImportedProblem"]  # the problem that gives a foreign plan its costs
@@ -80,7 +79,7 @@ def read(
         InvalidSchedule: For a CSV that PyTorch could not run. What a document claims is for `check` to judge.
     """
     text = _text_of(path_or_file)
-    if problem is not None and not lacks_costs(text):
+    if problem is not None and not is_csv(text):
         raise ConfigError(f"{text.name} is a document, which holds its own problem; costs go with a CSV", "problem")
     result = parse(text, timing_by(None if problem is None else require_problem(problem)))
     return result.outcome if isinstance(result, ReadSchedule) else result
@@ -97,42 +96,21 @@ def parse(text: Text, timing: Timing) -> ReadSchedule | Comparison | Sweep | Fro
     return ReadSchedule(result, text.content) if isinstance(result, Outcome) else result
 
 
-def lacks_costs(text: Text) -> bool:
-    """Return whether a text is of a format without costs, so that a problem must come from elsewhere."""
-    return is_csv(text)
-
-
 def read_document(text: Text) -> Outcome | Comparison | Sweep | Frontier | Displayable:
     """Return the result in a JSON document. Raises ConfigError."""
-    from pipesched.file_formats.comparison_json import comparison_of, sweep_of
-    from pipesched.file_formats.frontier_json import frontier_of
-    from pipesched.file_formats.json_text import VERSION, parse_document, require_version
-    from pipesched.file_formats.schedule_json import outcome_of
+    from pipesched.documents.json_text import VERSION, parse_document, require_version
+    from pipesched.documents.schedule import outcome_of
 
     content = parse_document(*text)
-    form = content.get("format")
-    rows: dict[Any, Callable[[dict[str, Any]], Displayable]] = {
-        "pipesched.comparison": comparison_of,
-        "pipesched.pareto": comparison_of,
-        "pipesched.sweep": sweep_of,
-        "pipesched.frontier": frontier_of,
-        **{
-            f"pipesched.{kind}": partial(_read_capability, kind)
-            for kind, capability in CAPABILITIES.items()
-            if capability.reader
-        },
-    }
-    if not isinstance(form, str) or form not in rows:
+    form = str(content.get("format"))
+    place = READERS.get(form.removeprefix("pipesched.")) if form.startswith("pipesched.") else None
+    if place is None:
         return outcome_of(content, text.name)
     try:
         require_version(content, form, f"document of version {VERSION}")
-        return rows[form](content)
+        result: Displayable = load_place(place)(content)
     except ConfigError as error:
         raise ConfigError(f"{text.name}: {error}") from None
-
-
-def _read_capability(kind: str, content: dict[str, Any]) -> Displayable:
-    result: Displayable = CAPABILITIES[kind].load("reader")(content)
     return result
 
 
@@ -156,7 +134,7 @@ def read_csv(text: Text, timing: Timing) -> ReadSchedule:
 
 
 def is_csv(text: Text) -> bool:
-    """Return whether a text is meant as a CSV.
+    """Return whether a text is meant as a CSV, a format without costs, so that a problem must come from elsewhere.
 
     Behind empty cells, such a text begins like an operation (0F0); or its file ends in .csv, and it does not begin like
     JSON.
@@ -167,13 +145,13 @@ def is_csv(text: Text) -> bool:
 
 def read_file(path: str | Path) -> Text:
     """Return the text of a file. Raises ConfigError for one that cannot be read, is no text, or is too large."""
-    from pipesched.config.text_files import read_text
+    from pipesched.text.text_files import read_text
 
     return Text(read_text(Path(path), MOST_BYTES), str(path))
 
 
 def _text_of(file: object) -> Text:
-    from pipesched.config.text_files import decode
+    from pipesched.text.text_files import decode
 
     if isinstance(file, (str, Path)):
         try:
@@ -220,8 +198,8 @@ def write(
 
 def kind_of(result: object) -> tuple[str, Any]:
     """Return the kind of a result, and the result itself (a Schedule as an Outcome). Raises ConfigError."""
-    from pipesched.solver.frontier import Frontier
-    from pipesched.sweeping import Sweep
+    from pipesched.results.frontier import Frontier
+    from pipesched.results.sweep import Sweep
 
     if isinstance(result, Schedule):
         return SCHEDULE, Outcome("plan", result)
@@ -250,15 +228,10 @@ def content_of(result: Any, form: Format, kind: str, view: View | None = None) -
     from pipesched.render.view import View
 
     if form.name in FIGURES:
+        from pipesched.render.figure.draw import require_matplotlib
+
         require_matplotlib()
     return form.writers[kind](result, view or View())
-
-
-def require_matplotlib() -> None:
-    """Raise ConfigError where figures cannot be drawn."""
-    from importlib import import_module
-
-    import_module("pipesched.render.figure")  # refuses to load without matplotlib
 
 
 def refuse_existing(path: Path, force: bool) -> None:

@@ -11,14 +11,13 @@ from typing import NamedTuple
 
 from pipesched.checks import shown
 from pipesched.errors import InvalidSchedule, NotApplicable
-from pipesched.file_formats.pytorch_cells import COMPUTATIONS, Cell, read_cells
+from pipesched.file_formats.pytorch_cells import COMPUTATIONS, Cell, Sheet, read_cells
 from pipesched.file_formats.pytorch_rules import mistakes, unscaled
-from pipesched.file_formats.pytorch_sheet import Sheet
 from pipesched.pipeline.ops import Op, Pair, Slot
 from pipesched.pipeline.placement import Placement
 from pipesched.pipeline.plan import Plan, plan_from_slots
 from pipesched.pipeline.schedule import Schedule
-from pipesched.runs_in import refused_by_pytorch
+from pipesched.results.trainers import refused_by_pytorch
 
 
 class Imported(NamedTuple):

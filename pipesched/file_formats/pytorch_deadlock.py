@@ -16,8 +16,7 @@ from collections.abc import Iterator
 from pipesched.core.tasks import NOWHERE, TaskGraph, arrow
 from pipesched.core.timing import earliest_times
 from pipesched.errors import Deadlock
-from pipesched.file_formats.pytorch_cells import COMPUTATIONS, TRANSFERS, Action, Cell
-from pipesched.file_formats.pytorch_sheet import Sheet
+from pipesched.file_formats.pytorch_cells import COMPUTATIONS, TRANSFERS, Action, Cell, Sheet
 
 _Queue = tuple[int, int | None]  # a rank, and the rank that it exchanges with; None: its computation
 
@@ -105,15 +104,16 @@ def _inputs(sheet: Sheet, action: Action) -> Iterator[Action]:
 def _chain(error: Deadlock, cells: list[Cell]) -> str:
     """Return the cycle as a sentence: A waits for B, which comes after C, which waits for A."""
     stuck = [cells[task] for task, _ in error.cycle]
-    links = []
+    links: list[tuple[str, Cell]] = []
     for waiting, task, following in zip(stuck, error.awaited, [*stuck[1:], stuck[0]], strict=True):
         awaited = cells[task]
         is_order = waiting.actions[0].kind in TRANSFERS and awaited.rank == waiting.rank
-        links.append(f"{'comes after' if is_order else 'waits for'} {_described(awaited)}")
+        links.append(("comes after" if is_order else "waits for", awaited))
         if awaited != following:
-            links.append(f"comes after {_described(following)}")
-    end = links.pop().removesuffix(_described(stuck[0]))
-    return f"deadlock: {_described(stuck[0])} {', which '.join([*links, end])}{stuck[0]}"
+            links.append(("comes after", following))
+    *others, (last, _) = links
+    said = [*(f"{how} {_described(cell)}" for how, cell in others), f"{last} {stuck[0]}"]
+    return f"deadlock: {_described(stuck[0])} {', which '.join(said)}"
 
 
 def _described(cell: Cell) -> str:

@@ -9,9 +9,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from itertools import product
 
-from pipesched.file_formats.pytorch_cells import COMPUTATIONS, TRANSFERS, Action, Cell
+from pipesched.file_formats.pytorch_cells import COMPUTATIONS, TRANSFERS, Action, Cell, Sheet
 from pipesched.file_formats.pytorch_deadlock import deadlock
-from pipesched.file_formats.pytorch_sheet import Sheet
 
 
 def mistakes(sheet: Sheet) -> Iterator[str]:

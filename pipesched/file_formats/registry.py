@@ -6,8 +6,8 @@ from collections.abc import Callable, Collection
 from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from pipesched.capabilities import CAPABILITIES
 from pipesched.errors import ConfigError
+from pipesched.results.capabilities import CAPABILITIES, load_place
 
 if TYPE_CHECKING:
     from pipesched.render.view import View
@@ -36,48 +36,32 @@ class Format(NamedTuple):
         return tuple(self.writers)
 
 
-def _schedule_json(outcome: Any, _view: View) -> str:
-    from pipesched.file_formats.json_text import dump
-    from pipesched.file_formats.schedule_json import document
-
-    return dump(document(outcome))
-
-
-def _comparison_json(comparison: Any, _view: View) -> str:
-    from pipesched.file_formats.comparison_json import comparison_document
-    from pipesched.file_formats.json_text import dump
-
-    return dump(comparison_document(comparison))
-
-
-def _sweep_json(sweep: Any, _view: View) -> str:
-    from pipesched.file_formats.comparison_json import sweep_document
-    from pipesched.file_formats.json_text import dump
-
-    return dump(sweep_document(sweep))
+DOCUMENTS = {  # what makes the JSON document of each result
+    SCHEDULE: "documents.schedule:document",
+    COMPARISON: "documents.comparison:comparison_document",
+    SWEEP: "documents.comparison:sweep_document",
+    FRONTIER: "documents.frontier:frontier_document",
+    **{kind: capability.document for kind, capability in CAPABILITIES.items()},
+}
+READERS = {  # and what makes a result of a document of rows; any other is that of a schedule
+    COMPARISON: "documents.comparison:comparison_of",
+    "pareto": "documents.comparison:comparison_of",
+    SWEEP: "documents.comparison:sweep_of",
+    FRONTIER: "documents.frontier:frontier_of",
+    **{kind: capability.reader for kind, capability in CAPABILITIES.items() if capability.reader},
+}
+CONFIGS = {kind: capability.config for kind, capability in CAPABILITIES.items() if capability.config}
 
 
-def _frontier_json(frontier: Any, _view: View) -> str:
-    from pipesched.file_formats.frontier_json import frontier_document
-    from pipesched.file_formats.json_text import dump
+def _json(place: str, result: Any, _view: View) -> str:
+    from pipesched.documents.json_text import dump
 
-    return dump(frontier_document(frontier))
-
-
-def _capability_json(kind: str, result: Any, _view: View) -> str:
-    from pipesched.file_formats.json_text import dump
-
-    return dump(CAPABILITIES[kind].load("document")(result))
+    return dump(load_place(place)(result))
 
 
-def _config(kind: str, result: Any, _view: View) -> str:
-    """Return a config of a result."""
-    text: str = CAPABILITIES[kind].load("config")(result)
+def _text(place: str, result: Any, _view: View) -> str:
+    text: str = load_place(place)(result)
     return text
-
-
-def _configs() -> dict[str, Writer]:
-    return {kind: partial(_config, kind) for kind, capability in CAPABILITIES.items() if capability.config}
 
 
 def _pytorch_csv(outcome: Any, _view: View) -> str:
@@ -86,26 +70,12 @@ def _pytorch_csv(outcome: Any, _view: View) -> str:
     return dump(outcome.schedule)
 
 
-def _chrome_trace(outcome: Any, _view: View) -> str:
-    from pipesched.file_formats.chrome_trace import document
-    from pipesched.file_formats.json_text import dump
-
-    return dump(document(outcome))
-
-
-def _page(result: Any, _view: View) -> str:
-    from pipesched.render.html.page import page
-
-    return page(result)
-
-
 def _pages() -> dict[str, Writer]:
     explained = (kind for kind, capability in CAPABILITIES.items() if capability.outcomes)
-    return dict.fromkeys((SCHEDULE, COMPARISON, *explained), _page)
+    return dict.fromkeys((SCHEDULE, COMPARISON, *explained), partial(_text, "render.html.page:page"))
 
 
 def _figure(kind: str, result: Any, view: View) -> Content:
-    """Return a figure of any result."""
     from pipesched.render.figure.draw import image_of
 
     content = image_of(result, view, kind)
@@ -120,21 +90,12 @@ def _figures(kind: str) -> dict[str, Writer]:
 FORMATS = {
     form.name: form
     for form in (
-        Format(
-            "json",
-            ".json",
-            {
-                SCHEDULE: _schedule_json,
-                COMPARISON: _comparison_json,
-                SWEEP: _sweep_json,
-                FRONTIER: _frontier_json,
-                **{kind: partial(_capability_json, kind) for kind in CAPABILITIES},
-            },
-            reads=True,
-        ),
+        Format("json", ".json", {kind: partial(_json, place) for kind, place in DOCUMENTS.items()}, reads=True),
         Format("pytorch-csv", ".csv", {SCHEDULE: _pytorch_csv}, reads=True),
-        Format("chrome-trace", ".trace.json", {SCHEDULE: _chrome_trace}),
-        Format("config", ".yaml", _configs()),
+        Format("chrome-trace", ".trace.json", {SCHEDULE: partial(_json, "file_formats.chrome_trace:document")}),
+        Format(
+            "config", ".yaml", {kind: partial(_text, one.config) for kind, one in CAPABILITIES.items() if one.config}
+        ),
         Format("html", ".html", _pages()),
         Format("svg", ".svg", _figures("svg")),
         Format("png", ".png", _figures("png"), binary=True),

@@ -1,4 +1,4 @@
-"""High-level synthesis on the same core: expressions and loops as dataflow graphs on adders and multipliers.
+"""High-level synthesis on the same core: programs as task graphs on functional units, and why they take so long.
 
 >>> from pipesched import hls
 >>> graph = hls.parse_program("(a+b)*(c+d) + (e+f)*(g+h)")
@@ -8,9 +8,9 @@
 (6, 3, 'optimal')
 """
 
-from typing import TYPE_CHECKING, Any
-
 from pipesched.hls.compare import RuleTable
+from pipesched.hls.explain import explain_hardware as explain
+from pipesched.hls.explanation import HardwareExplanation
 from pipesched.hls.graph import DataflowGraph, Delay, Dependence, Operation
 from pipesched.hls.modulo import interval_bounds
 from pipesched.hls.outcome import HardwareOutcome, list_outcome
@@ -18,10 +18,6 @@ from pipesched.hls.program import parse_program
 from pipesched.hls.schedule import HardwareSchedule
 from pipesched.hls.search import compare_rules, pipeline, solve
 from pipesched.hls.units import UnitClass, make_units
-
-if TYPE_CHECKING:
-    from pipesched.reasons.hardware import explain_hardware as explain
-    from pipesched.reasons.hardware_explanation import HardwareExplanation
 
 __all__ = [
     "DataflowGraph",
@@ -42,15 +38,3 @@ __all__ = [
     "pipeline",
     "solve",
 ]
-
-
-def __getattr__(name: str) -> Any:  # what stands above this package, and is loaded when first asked for
-    if name == "explain":
-        from pipesched.reasons.hardware import explain_hardware
-
-        return explain_hardware
-    if name == "HardwareExplanation":
-        from pipesched.reasons.hardware_explanation import HardwareExplanation
-
-        return HardwareExplanation
-    raise AttributeError(f"module 'pipesched.hls' has no attribute {name!r}")

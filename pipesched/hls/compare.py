@@ -8,15 +8,14 @@ from random import Random
 from typing import NamedTuple
 
 from pipesched.core.cpsat import Limits
-from pipesched.core.lists import length_of
+from pipesched.core.list_schedules import length_of
 from pipesched.core.listsched import list_schedule
 from pipesched.core.priorities import PRIORITIES
 from pipesched.core.tasks import TaskGraph, arrow
 from pipesched.core.ties import TIES
 from pipesched.hls.graph import DataflowGraph
-from pipesched.hls.lowering import lower
 from pipesched.hls.outcome import HardwareOutcome, list_outcome, solve
-from pipesched.hls.units import Units, assign_classes
+from pipesched.hls.units import Units, assign_classes, lower
 
 COMPARED = tuple(tie for tie in TIES if tie != "dfs")  # dfs is another name of lifo
 ORDERS = 20  # random orders of the operations

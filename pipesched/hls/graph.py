@@ -47,7 +47,7 @@ class Delay(NamedTuple):
     distance: int
 
 
-class Mark(NamedTuple):
+class SourcePosition(NamedTuple):
     """A position in a program: its name, the line (from 1) and the column (from 0), and the text of the line."""
 
     program: str
@@ -77,7 +77,7 @@ class DataflowGraph:
     operations: tuple[Operation, ...]
     dependences: tuple[Dependence, ...] = ()
     name: str = ""
-    marks: tuple[Mark, ...] = ()  # where a program has each operation
+    marks: tuple[SourcePosition, ...] = ()  # where a program has each operation
     delays: tuple[Delay, ...] = ()  # of inputs
 
     def __post_init__(self) -> None:
@@ -95,7 +95,8 @@ class DataflowGraph:
 
     def _require_types(self) -> None:
         require_text(self.name, "name")
-        for key, kind in (("operations", Operation), ("dependences", Dependence), ("marks", Mark), ("delays", Delay)):
+        kinds = {"operations": Operation, "dependences": Dependence, "marks": SourcePosition, "delays": Delay}
+        for key, kind in kinds.items():
             object.__setattr__(self, key, tuple(require_sequence(getattr(self, key), key)))
             for entry, value in enumerate(getattr(self, key)):
                 if not isinstance(value, kind):
@@ -123,25 +124,21 @@ class DataflowGraph:
 
     def inputs(self, task: int) -> Sequence[Dependence]:
         """Return the dependences that lead to an operation."""
-        return self._inputs[task]
+        return self._edges[0][task]
 
     def uses(self, task: int) -> Sequence[Dependence]:
         """Return the dependences that leave an operation."""
-        return self._uses[task]
+        return self._edges[1][task]
 
     @cached_property
-    def _inputs(self) -> list[list[Dependence]]:
-        table: list[list[Dependence]] = [[] for _ in self.operations]
+    def _edges(self) -> tuple[list[list[Dependence]], list[list[Dependence]]]:
+        """The dependences that lead to each operation, and those that leave it."""
+        leading: list[list[Dependence]] = [[] for _ in self.operations]
+        leaving: list[list[Dependence]] = [[] for _ in self.operations]
         for edge in self.dependences:
-            table[edge.after].append(edge)
-        return table
-
-    @cached_property
-    def _uses(self) -> list[list[Dependence]]:
-        table: list[list[Dependence]] = [[] for _ in self.operations]
-        for edge in self.dependences:
-            table[edge.before].append(edge)
-        return table
+            leading[edge.after].append(edge)
+            leaving[edge.before].append(edge)
+        return leading, leaving
 
     @property
     def is_loop(self) -> bool:

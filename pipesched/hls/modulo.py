@@ -16,7 +16,7 @@ from itertools import count
 from time import monotonic
 from typing import NamedTuple
 
-from pipesched.core.cpsat import Answer, Limits
+from pipesched.core.cpsat import Limits, SearchAnswer
 from pipesched.core.integers import ceil_div
 from pipesched.core.timeindexed import TimeIndexed, terms
 from pipesched.errors import NoSchedule
@@ -166,7 +166,7 @@ class _Loop:
         self.latencies = [units[number].latency for number in classes]
         self.waits = _waits(graph, self.latencies, period)
 
-    def solve(self, limits: Limits) -> Answer:
+    def solve(self, limits: Limits) -> SearchAnswer:
         """Return CP-SAT's answer to whether T is possible, with starts in cycles if it is. Raises NoSchedule."""
         windows: list[Window] = [(0, self.period - 1)] * len(self.graph)
         inside: list[Wait] = []

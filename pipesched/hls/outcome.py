@@ -4,17 +4,15 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from pipesched.checks import require_label, require_type, require_whole
+from pipesched.checks import require_label, require_name, require_type, require_whole
 from pipesched.core.cpsat import Limits
 from pipesched.core.listsched import list_schedule
 from pipesched.core.optimum import lower_bound, shortest
 from pipesched.core.priorities import PRIORITIES
 from pipesched.core.ties import TIES
 from pipesched.hls.graph import DataflowGraph
-from pipesched.hls.lowering import lower
 from pipesched.hls.schedule import HardwareSchedule, checked, place_on_units
-from pipesched.hls.units import Units, assign_classes
-from pipesched.names import require_name
+from pipesched.hls.units import Units, assign_classes, lower
 
 PRIORITY, TIE = "alap", "pairing"
 MOST_SEED = 2**31 - 1

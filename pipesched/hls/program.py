@@ -3,17 +3,21 @@
 Every operator is an operation; a name that nothing assigns is an input. Equal subexpressions stay apart. As the body of
 a loop, `x@k` is the value that x has at the end of the iteration k earlier, and a name that is read before its
 assignment is its `x@1`. So copies such as `x2 = x1` above `x1 = x` are a line of delays.
+
+To Python `@` is an operator of the rank of `*`, so that `c*x@1` would be `(c*x)@1`. So `x@1` becomes `x_1`, of as many
+letters, before the parser sees it, and its position says what it stands for: `x_1` elsewhere is a name of its own.
 """
 
 from __future__ import annotations
 
 import ast
+import re
 from collections.abc import Iterator
+from keyword import iskeyword
 from typing import NamedTuple, NoReturn
 
 from pipesched.checks import require_flag, require_text
-from pipesched.hls.earlier import MOST_ITERATIONS, Earlier, rewrite
-from pipesched.hls.graph import DataflowGraph, Delay, Dependence, GraphError, Mark, Operation
+from pipesched.hls.graph import DataflowGraph, Delay, Dependence, GraphError, Operation, SourcePosition
 
 TYPES: dict[type[ast.AST], tuple[str, str]] = {  # operator -> (type of the operation, its sign)
     ast.Add: ("add", "+"),
@@ -47,6 +51,9 @@ SPOKEN: dict[type[ast.AST], str] = {
     ast.NamedExpr: "an assignment inside an expression",
 }
 KNOWN = " ".join(dict.fromkeys(sign for _, sign in TYPES.values()))
+MOST_ITERATIONS = 1_000  # that a value may be old
+EARLIER = re.compile(r"(?<![\w.])([^\W\d]\w*)([ \t]*@[ \t]*([0-9]{1,9}))(?![\w.])")
+Position = tuple[int, int]  # the line (from 1) and the column in bytes (from 0), as nodes of Python's parser have them
 
 
 class Result(NamedTuple):
@@ -56,7 +63,7 @@ class Result(NamedTuple):
     distance: int = 0
 
 
-class Input(NamedTuple):
+class ProgramInput(NamedTuple):
     """What a name stands for: an input of the program, `distance` iterations ago."""
 
     name: str
@@ -70,7 +77,14 @@ class Fed(NamedTuple):
     distance: int = 1
 
 
-Value = Result | Input | Fed | None  # None: a constant
+class WrittenDelay(NamedTuple):
+    """What stands behind a name: that it is `distance` iterations back, in so many letters."""
+
+    distance: int
+    letters: int
+
+
+Value = Result | ProgramInput | Fed | None  # None: a constant
 
 
 def parse_program(text: str, name: str = "expression", *, loop: bool = False) -> DataflowGraph:
@@ -82,24 +96,24 @@ def parse_program(text: str, name: str = "expression", *, loop: bool = False) ->
     require_text(text, "text")
     require_text(name, "name")
     require_flag(loop, "loop")
-    reader = _Reader(text, name, loop)
+    reader = _ProgramReader(text, name, loop)
     for statement in reader.statements():
         reader.run(statement)
     return reader.graph()
 
 
-class _Reader:
+class _ProgramReader:
     """A program while it is read: the operations so far, and the value of each name."""
 
     def __init__(self, text: str, name: str, loop: bool) -> None:
         self.name, self.loop = name, loop
         self.lines = text.replace("\r\n", "\n").replace("\r", "\n").split("\n")  # as Python's parser counts them
-        self.earlier: dict[tuple[int, int], Earlier] = {}
+        self.earlier: dict[tuple[int, int], WrittenDelay] = {}
         self.values: dict[str, Value] = {}
         self.assigned: dict[str, ast.Name] = {}  # the first assignment of each name
         self.operations: list[Operation] = []
         self.operands: list[tuple[Value, ...]] = []
-        self.marks: list[Mark] = []
+        self.marks: list[SourcePosition] = []
         self.names: set[str] = set()
 
     def statements(self) -> list[ast.stmt]:
@@ -110,7 +124,7 @@ class _Reader:
         except SyntaxError as error:
             line, column = error.lineno or 1, max((error.offset or 1) - 1, 0)
             text = self.lines[line - 1] if line <= len(self.lines) else ""
-            raise Mark(self.name, line, min(column, len(text)), text).error(error.msg, "text") from None
+            raise SourcePosition(self.name, line, min(column, len(text)), text).error(error.msg, "text") from None
         except (ValueError, RecursionError, MemoryError):  # a NUL byte, or thousands of parentheses
             raise GraphError(f"{self.name}: cannot be parsed: binary, or nested too deeply", "text") from None
         for statement in body:
@@ -154,7 +168,7 @@ class _Reader:
                 values[node] = self._operation(node, operands, names if node is root else [])
         return values[root]
 
-    def _earlier(self, node: ast.Name) -> Earlier | None:
+    def _earlier(self, node: ast.Name) -> WrittenDelay | None:
         """Return how far back a name stands for its value; None for the name itself."""
         return self.earlier.get((node.lineno, node.col_offset))
 
@@ -165,7 +179,7 @@ class _Reader:
         if node.id in self.values:
             return self.values[node.id]
         if node.id not in self.assigned:
-            return Input(node.id)
+            return ProgramInput(node.id)
         if not self.loop:
             line = self.assigned[node.id].lineno
             self._refuse(
@@ -184,7 +198,7 @@ class _Reader:
             self._refuse(node, f"{text!r} must be a value of {limits} earlier; the nearest is {nearest!r}")
         if not self.loop:
             self._refuse(node, f"{text!r}, a value of an earlier iteration, needs a loop (`pipeline`)")
-        return Fed(name, distance) if name in self.assigned else Input(name, distance)
+        return Fed(name, distance) if name in self.assigned else ProgramInput(name, distance)
 
     def _operation(self, node: ast.AST, operands: tuple[Value, ...], names: list[str]) -> Result:
         operator, column = self._operator(node)
@@ -231,11 +245,11 @@ class _Reader:
         lines[0] = lines[0][_column(node) :]
         return " ".join(" ".join(line.decode().partition("#")[0] for line in lines).split())
 
-    def _mark(self, node: ast.AST, column: int | None = None) -> Mark:
+    def _mark(self, node: ast.AST, column: int | None = None) -> SourcePosition:
         line: int = getattr(node, "lineno", 1)
         text = self.lines[line - 1] if line <= len(self.lines) else ""
         offset = _column(node) if column is None else column
-        return Mark(self.name, line, len(text.encode()[:offset].decode(errors="ignore")), text)
+        return SourcePosition(self.name, line, len(text.encode()[:offset].decode(errors="ignore")), text)
 
     def _refuse(self, node: ast.AST, what: str, column: int | None = None) -> NoReturn:
         raise self._mark(node, column).error(what, "text")
@@ -259,7 +273,7 @@ class _Reader:
             tuple(self.operations), tuple(dependences), self.name, tuple(self.marks), delays=tuple(delays)
         )
 
-    def _settled(self, value: Value) -> Result | Input | None:
+    def _settled(self, value: Value) -> Result | ProgramInput | None:
         """Return the operation or the input behind a value; follow what is fed back through copies: `x1 = x`."""
         distance, seen = 0, set()
         while isinstance(value, Fed):
@@ -306,3 +320,20 @@ def _innermost_first(root: ast.expr) -> Iterator[ast.expr]:
 
 def _column(node: ast.AST) -> int:
     return int(getattr(node, "col_offset", 0))
+
+
+def rewrite(lines: list[str]) -> tuple[str, dict[Position, WrittenDelay]]:
+    """Return the text of a program for Python's parser, and where in it a name is that of an earlier iteration."""
+    found: dict[Position, WrittenDelay] = {}
+    rewritten = []
+    for number, line in enumerate(lines, 1):
+        parts, done = [], 0
+        for match in EARLIER.finditer(line):
+            name, suffix, digits = match.groups()
+            if iskeyword(name):
+                continue
+            found[number, len(line[: match.start()].encode())] = WrittenDelay(int(digits), len(suffix))
+            parts += [line[done : match.end(1)], "_" * (len(suffix) - len(digits)), digits]
+            done = match.end()
+        rewritten.append("".join([*parts, line[done:]]))
+    return "\n".join(rewritten), found

@@ -12,8 +12,7 @@ from pipesched.checks import require_sequence, require_type, require_whole
 from pipesched.core.check import violations
 from pipesched.errors import ConfigError, InvalidSchedule
 from pipesched.hls.graph import DataflowGraph
-from pipesched.hls.lowering import bind
-from pipesched.hls.units import UnitClass, Units
+from pipesched.hls.units import UnitClass, Units, bind
 
 
 @dataclass(frozen=True, eq=False, repr=False)

@@ -1,1 +1,1 @@
-"""Pipeline-parallel training: problems, placements, plans and schedules on top of the scheduling core."""
+"""Pipeline-parallel training: Problem, Placement, Plan, Schedule, metrics, check."""

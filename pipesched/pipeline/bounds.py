@@ -12,7 +12,7 @@ from functools import cached_property
 from math import gcd
 
 from pipesched.checks import require_label, require_whole
-from pipesched.core.bounds import Job, critical_path, jackson_preemptive, longest_stretch, memory_area
+from pipesched.core.bounds import Job, critical_path, jackson_preemptive, longest_stretch
 from pipesched.core.integers import round_up
 from pipesched.core.paths import heads, longest_path, tails
 from pipesched.core.tasks import TaskGraph
@@ -23,7 +23,7 @@ from pipesched.pipeline.problem import Problem
 from pipesched.pipeline.quantities import in_units
 from pipesched.pipeline.schedule import Schedule
 from pipesched.pipeline.shortest_stays import sharing_lanes, shortest
-from pipesched.pipeline.stays import Chunk, Window
+from pipesched.pipeline.stays import DeviceStays, StayChunk
 
 
 @dataclass(frozen=True)
@@ -107,7 +107,7 @@ def alone_bounds(problem: Problem, letters: str, *, paired: bool, least: int) ->
     return stay_bounds(single.windows(alone=True), problem, least, single.quantum)
 
 
-def windows(problem: Problem, letters: str, *, alone: bool) -> list[Window]:
+def windows(problem: Problem, letters: str, *, alone: bool) -> list[DeviceStays]:
     """Return what each device may keep, offload and recompute, for schedules of these kinds without pairs.
 
     With `alone` lengths are those of a device's own time (see Window).
@@ -115,7 +115,7 @@ def windows(problem: Problem, letters: str, *, alone: bool) -> list[Window]:
     return _Single(problem, letters, paired=False).windows(alone=alone)
 
 
-def stay_bounds(views: Sequence[Window], problem: Problem, least: int, quantum: int) -> Iterator[Bound]:
+def stay_bounds(views: Sequence[DeviceStays], problem: Problem, least: int, quantum: int) -> Iterator[Bound]:
     """Yield bounds above `least` ticks by the stays of activations on each device, in multiples of `quantum`."""
     for group in sharing_lanes(views, problem):
         least, known = shortest(group, least, quantum), least
@@ -123,7 +123,7 @@ def stay_bounds(views: Sequence[Window], problem: Problem, least: int, quantum: 
             yield Bound(least, _stays_in_words(group))
 
 
-def _stays_in_words(group: Sequence[Window]) -> str:
+def _stays_in_words(group: Sequence[DeviceStays]) -> str:
     """Say what bounds a group of devices."""
     names = " and ".join(str(window.device) for window in group)
     what = "residences and lanes" if group[0].allowed.offload else "residences"
@@ -132,24 +132,24 @@ def _stays_in_words(group: Sequence[Window]) -> str:
 
 def _bounds(single: _Single, *, within_budget: bool) -> Iterator[Bound]:
     """Yield every bound; those by stays begin where the others end."""
-    best = 0
-    for bound in _simple_bounds(single, within_budget=within_budget):
+    best, views = 0, list[DeviceStays]()
+    for bound in _simple_bounds(single):
         best = max(best, bound.ticks)
         yield bound
-    if within_budget:
-        yield from stay_bounds(single.windows(), single.problem, best, single.quantum)
+    for window in single.windows() if within_budget else ():
+        views.append(window)
+        bound = Bound(window.area_bound(), f"memory area of device {window.device}")
+        best = max(best, bound.ticks)
+        yield bound
+    yield from stay_bounds(views, single.problem, best, single.quantum)
 
 
-def _simple_bounds(single: _Single, *, within_budget: bool) -> Iterator[Bound]:
+def _simple_bounds(single: _Single) -> Iterator[Bound]:
     yield Bound(critical_path(single.path_graph), "critical path of one microbatch")
     for device, jobs in enumerate(single.jobs()):
         stretch = longest_stretch(jobs)
         yield Bound(sum(stretch), single.in_words(device, stretch))
         yield Bound(jackson_preemptive(jobs), f"Jackson's preemptive schedule of device {device}")
-    if within_budget:
-        for device, capacity in enumerate(single.problem.capacity_grains):
-            if capacity:
-                yield Bound(single.area_bound(device, capacity), f"memory area of device {device}")
 
 
 class _Single:
@@ -224,16 +224,16 @@ class _Single:
         """Return the devices of a stage, and how many microbatches run it there."""
         return self.placement.copies(stage, self.problem.microbatches)
 
-    def windows(self, *, alone: bool = False) -> list[Window]:
+    def windows(self, *, alone: bool = False) -> list[DeviceStays]:
         """Return what each device with a limit may keep, offload and recompute."""
         limits = self.problem.capacity_grains
         return [
-            Window(device, tuple(self._chunks(device)), limit, self.allowed, alone, self.paired)
+            DeviceStays(device, tuple(self._chunks(device)), limit, self.allowed, alone, self.paired)
             for device, limit in enumerate(limits)
             if limit
         ]
 
-    def _chunks(self, device: int) -> Iterator[Chunk]:
+    def _chunks(self, device: int) -> Iterator[StayChunk]:
         """Yield the stages of a device, with the least times that they take."""
         graph, index, grains, ticks = self.path_graph, self.index, self._grains, self.problem.ticks
         before, after = self._ends
@@ -242,7 +242,7 @@ class _Single:
             count = sum(count for copy, count in self._copies(stage) if copy == device)
             forward, gradient, last = (index.row(kind, stage)[0] for kind in ("F", index.gradient, index.last))
             is_split = last != gradient
-            yield Chunk(
+            yield StayChunk(
                 stage=stage,
                 microbatches=count,
                 head=before[forward],
@@ -263,37 +263,3 @@ class _Single:
     @cached_property
     def _ends(self) -> tuple[list[int], list[int]]:
         return heads(self.path_graph), tails(self.path_graph)
-
-    def area_bound(self, device: int, capacity: int) -> int:
-        """Return core.bounds.memory_area on a device.
-
-        A microbatch resides from the start of F to the end of B, or of I; what is retained then stays for W's own time
-        at the least, and what the start of I takes for I's own. Recompute and offload shorten that, where allowed.
-        """
-        memory, graph, index = self._grains, self.path_graph, self.index
-        before, after = heads(graph), tails(graph)
-        area, head, tail = 0, [], []
-        for stage in self.placement.stages_on(device):
-            first, freeing = index.row("F", stage)[0], index.row(index.gradient, stage)[0]
-            residence = self._residence(stage, first, freeing)
-            if index.last != index.gradient and memory.retained[stage]:
-                freeing = index.row(index.last, stage)[0]
-                residence += memory.caught[stage] * graph.durations[index.row(index.gradient, stage)[0]]
-                residence += memory.retained[stage] * graph.durations[freeing]
-            area += residence * sum(count for copy, count in self._copies(stage) if copy == device)
-            if memory.activation[stage]:
-                head.append(before[first])
-                tail.append(after[freeing])
-        return memory_area(area, capacity, min(head, default=0), min(tail, default=0))
-
-    def _residence(self, stage: int, forward: int, backward: int) -> int:
-        """Return the least memory x time of one activation up to the end of its B or I, whatever is done with it."""
-        ticks, memory, durations = self.problem.ticks, self.problem.grains, self.path_graph.durations
-        whole, kept = memory.activation[stage], memory.checkpointed[stage]
-        long, short = longest_path(self.path_graph, forward, backward), durations[forward] + durations[backward]
-        areas = [whole * long]
-        if self.allowed.recompute:
-            areas.append(kept * long + (whole - kept) * min(long, short + ticks.recompute[stage]))
-        if self.allowed.offload and ticks.offload is not None and ticks.reload is not None:
-            areas.append(whole * (short + ticks.offload[stage] + ticks.reload[stage]))
-        return min(areas)

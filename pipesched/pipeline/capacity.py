@@ -22,9 +22,9 @@ from collections.abc import Iterator
 from itertools import accumulate
 
 from pipesched.core.tasks import Edge
+from pipesched.pipeline.headroom import least_headroom
 from pipesched.pipeline.ops import OpIndex
 from pipesched.pipeline.problem import Problem
-from pipesched.pipeline.room import least_room
 
 
 def order_edges(problem: Problem, index: OpIndex) -> Iterator[Edge]:
@@ -50,7 +50,7 @@ def capacity_edges(problem: Problem, index: OpIndex) -> Iterator[Edge]:
             continue
         stages = problem.settled_placement.stages_on(device)
         held = list(accumulate(problem.grains.activation[stage] for stage in stages))
-        room = capacity - least_room(problem, device, index)
+        room = capacity - least_headroom(problem, device, index)
         for chunk, stage in enumerate(stages):
             if not _takes_time(problem, stage, index):
                 continue

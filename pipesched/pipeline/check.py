@@ -15,11 +15,12 @@ from pipesched.checks import shown
 from pipesched.core.clock import look
 from pipesched.display import Displayable
 from pipesched.errors import ConfigError, InvalidSchedule
+from pipesched.pipeline.metrics import picker
 from pipesched.pipeline.ops import OpIndex
 from pipesched.pipeline.plan import mismatch
 from pipesched.pipeline.problem import Problem
 from pipesched.pipeline.quantities import in_units, to_fraction
-from pipesched.pipeline.schedule import Schedule, picker
+from pipesched.pipeline.schedule import Schedule
 
 MOST_VIOLATIONS = 20
 

@@ -6,9 +6,8 @@ from collections.abc import Mapping
 from fractions import Fraction
 from typing import Any, NamedTuple
 
-from pipesched.checks import require_mapping, shown
+from pipesched.checks import require_mapping, require_name, shown
 from pipesched.errors import ConfigError
-from pipesched.names import require_name
 from pipesched.pipeline.given_numbers import count_of, exact_number, first_entries, is_several, length_text
 from pipesched.pipeline.layers import (
     BALANCED,

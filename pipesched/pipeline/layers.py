@@ -6,9 +6,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass, fields
 from fractions import Fraction
 
-from pipesched.checks import require_sequence, require_type, require_whole
+from pipesched.checks import require_name, require_sequence, require_type, require_whole
 from pipesched.errors import ConfigError
-from pipesched.names import require_name
 from pipesched.pipeline.costs import Costs, exact_tuple
 from pipesched.pipeline.memory import Memory
 from pipesched.pipeline.quantities import Exact, canonical, ticks_per_unit, to_fraction

@@ -5,9 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
-from pipesched.checks import MANY, require_flag, require_sequence, require_whole, shown
+from pipesched.checks import MANY, look_up, require_flag, require_sequence, require_whole, shown
 from pipesched.errors import ConfigError
-from pipesched.names import look_up
 
 
 @dataclass(frozen=True)

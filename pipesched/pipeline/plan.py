@@ -8,10 +8,9 @@ from itertools import chain
 from numbers import Integral
 from typing import Any, NamedTuple
 
-from pipesched.checks import require_label, require_sequence, require_type, require_whole, shown
+from pipesched.checks import require_label, require_name, require_sequence, require_type, require_whole, shown
 from pipesched.display import Displayable
-from pipesched.errors import ConfigError
-from pipesched.names import require_name
+from pipesched.errors import ConfigError, WrongOperation
 from pipesched.pipeline.kinds import KINDS, LANES, LETTERS, TRANSFER_LETTERS
 from pipesched.pipeline.ops import Op, OpIndex, Pair, Slot
 from pipesched.pipeline.problem import Problem
@@ -136,9 +135,9 @@ def plan_from_slots(
 ) -> Plan:
     """Return the plan that runs these slots and, on each pair of lanes, these transfers.
 
-    Each (before, after) of `waits` makes an operation wait for the end of another. Raises ConfigError for an operation
-    that is out of range or stands twice. Whether the plan is complete and runs on the right devices is for `check` to
-    say.
+    Each (before, after) of `waits` makes an operation wait for the end of another. Raises WrongOperation for an
+    operation that is out of range, stands twice, or waits and stands nowhere. Whether the plan is complete and runs on
+    the right devices is for `check` to say.
     """
     rows = [list(slots) for slots in devices]
     transfers = [list(moves) for moves in lanes]
@@ -163,15 +162,15 @@ def plan_from_slots(
 
 
 def require_each_once(planned: Iterable[Op], stages: int, microbatches: int) -> None:
-    """Raise ConfigError for an operation that is out of range, or stands twice."""
+    """Raise WrongOperation for an operation that is out of range, or stands twice."""
     seen: set[Op] = set()
     for op in planned:
         if op.stage >= stages or op.microbatch >= microbatches:
-            raise ConfigError(
+            raise WrongOperation(
                 f"{op} is out of range: stages are 0 to {stages - 1}, microbatches 0 to {microbatches - 1}"
             )
         if op in seen:
-            raise ConfigError(f"{op} stands twice in the plan")
+            raise WrongOperation(f"{op} stands twice in the plan")
         seen.add(op)
 
 
@@ -179,7 +178,7 @@ def _numbered(waits: Iterable[tuple[Op, Op]], index: OpIndex, planned: set[Op]) 
     for before, after in waits:
         missing = [op for op in (before, after) if op not in planned]
         if missing:
-            raise ConfigError(f"{missing[0]} has a wait edge, but does not stand in the plan", "waits")
+            raise WrongOperation(f"{missing[0]} has a wait edge, but does not stand in the plan", "waits")
         yield index.number(before), index.number(after)
 
 

@@ -1,18 +1,12 @@
-"""Schedules: a problem, a plan, and the times of its operations. Every measure is a property.
-
-Measures are in the user's units. Those that end in `_ticks` or `_grains` are the integers inside:
-`problem.ticks.per_unit` ticks are one of the user's time units, `problem.grains.per_unit` grains one of memory.
-"""
+"""Schedules: a problem, a plan, and the times of its operations. Their metrics are properties, in `metrics`."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
-from fractions import Fraction
 from functools import cached_property
-from itertools import accumulate, chain
+from itertools import chain
 from numbers import Integral
-from operator import add, itemgetter, sub
 from typing import Any, NamedTuple
 
 from pipesched.checks import require_flag, require_sequence, require_type, shown
@@ -21,13 +15,12 @@ from pipesched.core.timing import earliest_times
 from pipesched.display import HasPage
 from pipesched.errors import ConfigError, Deadlock
 from pipesched.pipeline.costs import fields_of
-from pipesched.pipeline.kinds import KINDS
 from pipesched.pipeline.lowering import lower_plan
+from pipesched.pipeline.metrics import ScheduleMetrics
 from pipesched.pipeline.ops import Slot
 from pipesched.pipeline.plan import Plan, mismatch, require_device
 from pipesched.pipeline.plan_placement import settled
 from pipesched.pipeline.problem import Problem, require_problem
-from pipesched.pipeline.quantities import in_units, plain
 
 
 class TimedSlot(NamedTuple):
@@ -39,7 +32,7 @@ class TimedSlot(NamedTuple):
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class Schedule(HasPage):
+class Schedule(ScheduleMetrics, HasPage):
     """A plan of a problem with times: `start_ticks` and `end_ticks` are by operation number (-1: it does not run).
 
     The backward of a pair has the times of the pair. `schedule_plan` makes a schedule whose operations run as early as
@@ -100,229 +93,6 @@ class Schedule(HasPage):
             TimedSlot(slot, self._time(start), self._time(end))
             for slot, (start, end) in zip(self.plan.slots(device), times, strict=True)
         ]
-
-    def _time(self, ticks: int) -> int | float:
-        return in_units(ticks, self.problem.ticks.per_unit)
-
-    @cached_property
-    def slot_start_ticks(self) -> list[tuple[int, ...]]:
-        """The starts of the slots of each device, in order."""
-        return [pick(self.start_ticks) for pick in self._pickers]
-
-    @cached_property
-    def slot_end_ticks(self) -> list[tuple[int, ...]]:
-        """The ends of the slots of each device, in order."""
-        return [pick(self.end_ticks) for pick in self._pickers]
-
-    @cached_property
-    def _pickers(self) -> list[Callable[[Sequence[int]], tuple[int, ...]]]:
-        return [picker(order) for order in self.plan.orders]
-
-    @cached_property
-    def first_start_ticks(self) -> list[int]:
-        """The start of each device's first slot (0 for a device without work)."""
-        return [starts[0] if starts else 0 for starts in self.slot_start_ticks]
-
-    @cached_property
-    def last_end_ticks(self) -> list[int]:
-        """The end of each device's last slot (0 for a device without work)."""
-        return [ends[-1] if ends else 0 for ends in self.slot_end_ticks]
-
-    @cached_property
-    def makespan_ticks(self) -> int:
-        """Last end minus first start, over all devices."""
-        return max(self.last_end_ticks) - min(self.first_start_ticks)
-
-    @property
-    def makespan(self) -> int | float:
-        """Last end minus first start, over all devices, in the user's time unit."""
-        return self._time(self.makespan_ticks)
-
-    @cached_property
-    def span_ticks(self) -> int:
-        """The largest over devices of (last end - own first start)."""
-        return max(end - start for end, start in zip(self.last_end_ticks, self.first_start_ticks, strict=True))
-
-    @property
-    def span(self) -> int | float:
-        """The largest over devices of (last end - own first start): an iteration's time when iterations tile."""
-        return self._time(self.span_ticks)
-
-    @cached_property
-    def busy_ticks(self) -> list[int]:
-        """The time that each device works."""
-        times = zip(self.slot_start_ticks, self.slot_end_ticks, strict=True)
-        return [sum(ends) - sum(starts) for starts, ends in times]
-
-    @property
-    def busy(self) -> list[int | float]:
-        """The time that each device works, in the user's time unit."""
-        return [*map(self._time, self.busy_ticks)]
-
-    @cached_property
-    def idle_ticks(self) -> list[int]:
-        """The time within the makespan that each device does not work."""
-        return [self.makespan_ticks - busy for busy in self.busy_ticks]
-
-    @property
-    def idle(self) -> list[int | float]:
-        """The time within the makespan that each device does not work, in the user's time unit."""
-        return [*map(self._time, self.idle_ticks)]
-
-    @cached_property
-    def useful_ticks(self) -> list[int]:
-        """The useful work of each device: its busy time without what it recomputes."""
-        extra, durations = self._extra, self.graph.durations
-        if not extra:
-            return self.busy_ticks
-        pairs = zip(self.busy_ticks, self.plan.orders, strict=True)
-        return [busy - sum(durations[task] for task in order if task in extra) for busy, order in pairs]
-
-    @property
-    def useful(self) -> list[int | float]:
-        """The useful work of each device: its busy time without what it recomputes, in the user's time unit."""
-        return [*map(self._time, self.useful_ticks)]
-
-    @property
-    def ideal_ticks(self) -> int:
-        """The largest useful work of a device."""
-        return max(self.useful_ticks)
-
-    @property
-    def ideal(self) -> int | float:
-        """The largest useful work of a device (its busy time without what it recomputes), in the user's time unit."""
-        return self._time(self.ideal_ticks)
-
-    @property
-    def bottleneck(self) -> int:
-        """The device with the most useful work, the first of several."""
-        return self.useful_ticks.index(self.ideal_ticks)
-
-    @property
-    def balanced_ticks(self) -> Fraction:
-        """The mean useful work of a device: the time of a step in which no device ever waits for another."""
-        return Fraction(sum(self.useful_ticks), self.problem.devices)
-
-    @property
-    def balanced(self) -> int | float:
-        """The mean useful work of a device: the time of a step in which no device ever waits, in the user's unit."""
-        return plain(self.balanced_ticks / self.problem.ticks.per_unit)
-
-    @cached_property
-    def _extra(self) -> set[int]:
-        """The operations of the plan that are no part of the ideal: every R."""
-        letters = [letter for letter in self.plan.index.letters if not KINDS[letter].in_ideal]
-        extra = set(chain(*map(self.plan.index.of_kind, letters)))
-        return extra.intersection(chain(*self.plan.orders)) if extra else extra
-
-    @property
-    def recomputed(self) -> int:
-        """The number of activations that are recomputed."""
-        return len(self._extra)
-
-    @property
-    def offloaded(self) -> int:
-        """The number of activations that are offloaded."""
-        return sum(len(pair.offloads) for pair in self.plan.lanes)
-
-    @property
-    def bubble(self) -> float:
-        """Idle device-time / (devices x makespan). 1F1B with equal stages: (P-1)/(M+P-1)."""
-        return _ratio(sum(self.idle_ticks), self.problem.devices * self.makespan_ticks)
-
-    @property
-    def imbalance(self) -> float:
-        """The part of the bubble that uneven work makes: (P x largest useful work - its sum) / (P x makespan)."""
-        uneven = self.problem.devices * self.ideal_ticks - sum(self.useful_ticks)
-        return _ratio(uneven, self.problem.devices * self.makespan_ticks)
-
-    @property
-    def utilization(self) -> float:
-        """Useful work / (devices x makespan): 1 - bubble, less what is recomputed."""
-        return _ratio(sum(self.useful_ticks), self.problem.devices * self.makespan_ticks)
-
-    @property
-    def bubble_over_ideal(self) -> float:
-        """(makespan - ideal) / ideal: Megatron's figure."""
-        return _ratio(self.makespan_ticks - self.ideal_ticks, self.ideal_ticks)
-
-    @property
-    def bubble_span(self) -> float:
-        """1 - ideal / span: Zero Bubble's figure."""
-        return _ratio(self.span_ticks - self.ideal_ticks, self.span_ticks)
-
-    @cached_property
-    def peak_grains(self) -> list[int]:
-        """The largest activation memory of each device over time, in grains.
-
-        What is freed at a time counts before what is taken then.
-        """
-        devices = range(self.problem.devices)
-        # Transfers take and free at any time, and slots of no length several times at one instant.
-        if self.plan.lanes or 0 in self.graph.durations:
-            return [max(level for _, level in self.memory_steps(device)) for device in devices]
-        return [self._highest_at_starts(device) for device in devices]
-
-    @property
-    def peak_memory(self) -> list[int | float]:
-        """The largest activation memory of each device over time, in the user's memory unit."""
-        return [in_units(peak, self.problem.grains.per_unit) for peak in self.peak_grains]
-
-    @property
-    def memory_grains(self) -> list[int]:
-        """What each device holds at most: its peak of activations and its static memory, in grains."""
-        return [peak + self.problem.static_grains(device) for device, peak in enumerate(self.peak_grains)]
-
-    @property
-    def memory(self) -> list[int | float]:
-        """What each device holds at most: its peak of activations and its static memory, in the user's memory unit."""
-        return [in_units(held, self.problem.grains.per_unit) for held in self.memory_grains]
-
-    def _highest_at_starts(self, device: int) -> int:
-        """Return the largest level as slots start, which is the peak where every slot takes time."""
-        pick = self._pickers[device]
-        takes, gives = pick(self.graph.takes), pick(self.graph.gives)
-        return max(map(add, accumulate(map(sub, takes, gives)), gives), default=0)
-
-    def memory_steps(self, device: int) -> Iterator[tuple[int, int]]:
-        """Return the activation memory of a device over time: (tick, grains from then on), ticks rising.
-
-        Raises ConfigError for a device that the problem does not have.
-        """
-        return self._steps(require_device(device, self.problem.devices))
-
-    def _steps(self, device: int) -> Iterator[tuple[int, int]]:
-        level, now = 0, 0
-        changes = []
-        for task in chain(self.plan.orders[device], self._transfers[device]):
-            changes += [
-                (self.start_ticks[task], self.graph.takes[task]),
-                (self.end_ticks[task], -self.graph.gives[task]),
-            ]
-        for time, change in sorted(changes):
-            if time != now:
-                yield now, level
-            now, level = time, level + change
-        yield now, level
-
-    @cached_property
-    def _transfers(self) -> list[list[int]]:
-        """The offloads and loads of each device."""
-        tasks: list[list[int]] = [[] for _ in range(self.problem.devices)]
-        for task in chain.from_iterable(chain.from_iterable(self.plan.lanes)):
-            tasks[self.graph.pools[task]].append(task)
-        return tasks
-
-    @property
-    def fits(self) -> bool:
-        """Whether every device's peak and static memory stay within its budget (true without one)."""
-        return not self.over_budget
-
-    @property
-    def over_budget(self) -> list[int]:
-        """The devices whose peak and static memory exceed their budget."""
-        pairs = zip(self.peak_grains, self.problem.capacity_grains, strict=True)
-        return [device for device, (peak, capacity) in enumerate(pairs) if capacity is not None and peak > capacity]
 
 
 def schedule_plan(problem: Problem, plan: Plan, lengths: Sequence[int] | None = None) -> Schedule:
@@ -397,14 +167,3 @@ def _explain(error: Deadlock, plan: Plan) -> str:
         for here, before, there in zip(stuck, error.awaited, [*stuck[1:], stuck[0]], strict=True)
     ]
     return "deadlock: " + "; ".join(links)
-
-
-def picker(positions: Sequence[int]) -> Callable[[Sequence[int]], tuple[int, ...]]:
-    """Return a function that picks these positions out of a sequence, at twice the speed of a loop."""
-    if len(positions) > 1:
-        return itemgetter(*positions)
-    return lambda values: tuple(values[position] for position in positions)
-
-
-def _ratio(part: int, whole: int) -> float:
-    return part / whole if whole else 0.0

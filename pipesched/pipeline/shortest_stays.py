@@ -11,24 +11,24 @@ from collections.abc import Iterator, Sequence
 from pipesched.core.integer_points import may_hold
 from pipesched.core.integers import round_up
 from pipesched.pipeline.problem import Problem
-from pipesched.pipeline.stays import Costs, Row, Window, lane_back, lane_out
+from pipesched.pipeline.stays import DeviceStays, StayCosts, StayInequality, lane_back, lane_out
 
 MOST_DOUBLINGS = 60
 
 System = tuple[list[list[int]], list[int]]  # rows and limits
 
 
-def sharing_lanes(windows: Sequence[Window], problem: Problem) -> list[tuple[Window, ...]]:
+def sharing_lanes(windows: Sequence[DeviceStays], problem: Problem) -> list[tuple[DeviceStays, ...]]:
     """Return the windows in groups: devices that share their lanes together, where the times of both are known."""
     if problem.lanes != "pair" or not any(window.allowed.offload and not window.alone for window in windows):
         return [(window,) for window in windows]
-    pairs: dict[int, list[Window]] = {}
+    pairs: dict[int, list[DeviceStays]] = {}
     for window in windows:
         pairs.setdefault(problem.lane_pair(window.device), []).append(window)
     return [tuple(group) for group in pairs.values()]
 
 
-def shortest(group: Sequence[Window], least: int, quantum: int) -> int:
+def shortest(group: Sequence[DeviceStays], least: int, quantum: int) -> int:
     """Return the least length in ticks, a multiple of `quantum` from `least` on, that is not refuted for these devices.
 
     No schedule is shorter than that, if none is shorter than `least`.
@@ -53,7 +53,7 @@ def shortest(group: Sequence[Window], least: int, quantum: int) -> int:
 class _Counts:
     """The inequalities on the numbers of actions on some devices."""
 
-    def __init__(self, group: Sequence[Window]) -> None:
+    def __init__(self, group: Sequence[DeviceStays]) -> None:
         self.chunks = [chunk for window in group for chunk in window.chunks]
         self.actions = [
             (number, action)
@@ -61,7 +61,7 @@ class _Counts:
             for action in ("offload", "recompute")
             if getattr(group[0].allowed, action)
         ]
-        self.rows: list[Row] = []
+        self.rows: list[StayInequality] = []
         self.slots = []
         first = 0
         for window in group:
@@ -83,7 +83,7 @@ class _Counts:
                 return False
         return not self.actions or may_hold(*_without_needless(rows, limits))
 
-    def _inequalities(self, length: int) -> Iterator[tuple[tuple[Costs, ...], int]]:
+    def _inequalities(self, length: int) -> Iterator[tuple[tuple[StayCosts, ...], int]]:
         for row in self.rows:
             if length >= row.least:
                 yield row.costs, row.slope * length + row.offset
@@ -98,9 +98,9 @@ class _Counts:
         return rows, [self.chunks[number].microbatches for number in numbers]
 
 
-def _padded(costs: tuple[Costs, ...], before: int, after: int) -> tuple[Costs, ...]:
+def _padded(costs: tuple[StayCosts, ...], before: int, after: int) -> tuple[StayCosts, ...]:
     """Return costs of one device among those of several."""
-    nothing = Costs(0, 0, 0)
+    nothing = StayCosts(0, 0, 0)
     return (*[nothing] * before, *costs, *[nothing] * after)
 
 

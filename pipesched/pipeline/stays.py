@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
+from pipesched.core.bounds import memory_area
 from pipesched.pipeline.kinds import Allowed
 
 FEW = 4  # chunks of a device, each of which is looked at alone too
@@ -17,7 +18,7 @@ FEW = 4  # chunks of a device, each of which is looked at alone too
 Pieces = tuple[int, ...]  # the least lengths of the times at which an activation is there
 
 
-class Costs(NamedTuple):
+class StayCosts(NamedTuple):
     """What each activation of a chunk adds to a row, by the action."""
 
     keep: int
@@ -25,19 +26,19 @@ class Costs(NamedTuple):
     recompute: int
 
 
-class Row(NamedTuple):
+class StayInequality(NamedTuple):
     """An inequality on counts, for a length: sum of count x cost <= slope x length + offset.
 
     It holds where the length is at least `least`.
     """
 
-    costs: tuple[Costs, ...]  # one a chunk
+    costs: tuple[StayCosts, ...]  # one a chunk
     slope: int
     offset: int
     least: int = 0
 
 
-class Chunk(NamedTuple):
+class StayChunk(NamedTuple):
     """A stage on a device, which runs so many `microbatches` there: durations, sizes, and its place in the step.
 
     `head` is the earliest start of F, `tail` and `last_tail` follow the end of B (or I) and that of W (or B again),
@@ -66,29 +67,29 @@ class Chunk(NamedTuple):
         return max(self.path, self.forward + self.recompute + self.gradient)
 
 
-class View(NamedTuple):
+class StayScope(NamedTuple):
     """What of a stay counts: up to the end of W (else of I), and between F and R too, where a checkpoint is left."""
 
     with_weight: bool
     with_checkpoint: bool
 
-    def ends_late(self, chunk: Chunk) -> bool:
+    def ends_late(self, chunk: StayChunk) -> bool:
         """Return whether a stay lasts to the end of W."""
         return self.with_weight and chunk.retained > 0
 
-    def weight(self, chunk: Chunk) -> int:
+    def weight(self, chunk: StayChunk) -> int:
         """Return the ticks that a stay lasts after B or I, at least."""
         return chunk.weight if self.ends_late(chunk) else 0
 
-    def tail(self, chunk: Chunk) -> int:
+    def tail(self, chunk: StayChunk) -> int:
         """Return the ticks after a stay."""
         return chunk.last_tail if self.ends_late(chunk) else chunk.tail
 
-    def last(self, chunk: Chunk) -> int:
+    def last(self, chunk: StayChunk) -> int:
         """Return the duration of the operation that ends a stay."""
         return chunk.weight if self.ends_late(chunk) else chunk.gradient
 
-    def least_held(self, chunk: Chunk, allowed: Allowed) -> int:
+    def least_held(self, chunk: StayChunk, allowed: Allowed) -> int:
         """Return the least that is held of an activation while it is there."""
         held = [chunk.size]
         if self.ends_late(chunk):
@@ -97,12 +98,12 @@ class View(NamedTuple):
             held.append(chunk.checkpointed)
         return min(held)
 
-    def arriving(self, chunk: Chunk, allowed: Allowed) -> int:
+    def arriving(self, chunk: StayChunk, allowed: Allowed) -> int:
         """Return what is held of an activation as it comes, by F, L or R: all of it, unless that is for an instant."""
         takes_time = chunk.forward and chunk.gradient
         return chunk.size if takes_time else self.least_held(chunk, allowed)
 
-    def pieces(self, chunk: Chunk) -> tuple[Pieces, Pieces, Pieces]:
+    def pieces(self, chunk: StayChunk) -> tuple[Pieces, Pieces, Pieces]:
         """Return the least lengths of what an activation is there for: kept, offloaded, recomputed."""
         end = chunk.gradient + self.weight(chunk)
         again: Pieces = (chunk.again + self.weight(chunk),)
@@ -112,7 +113,7 @@ class View(NamedTuple):
         return (chunk.path + self.weight(chunk),), away, again
 
 
-class Window(NamedTuple):
+class DeviceStays(NamedTuple):
     """The chunks of one device, its capacity (None: no limit), and what may be done with their activations.
 
     With `alone` the length is that from the first start of the device to its own last end, else that of the step. With
@@ -120,23 +121,37 @@ class Window(NamedTuple):
     """
 
     device: int
-    chunks: tuple[Chunk, ...]
+    chunks: tuple[StayChunk, ...]
     capacity: int | None
     allowed: Allowed
     alone: bool = False
     paired: bool = False
 
-    def views(self) -> list[View]:
+    def views(self) -> list[StayScope]:
         """Return every view of the stays that differs."""
         late = (False, True) if any(chunk.retained for chunk in self.chunks) else (False,)
         whole = (True, False) if self.allowed.recompute else (True,)
-        return [View(with_weight, with_checkpoint) for with_weight in late for with_checkpoint in whole]
+        return [StayScope(with_weight, with_checkpoint) for with_weight in late for with_checkpoint in whole]
 
     def rest(self, heads: Sequence[int], tails: Sequence[int]) -> int:
         """Return what is left of no length: less the least head and the least tail."""
         return 0 if self.alone else -min(heads) - min(tails)
 
-    def rows(self) -> Iterator[Row]:
+    def area_bound(self) -> int:
+        """Return core.bounds.memory_area: the least that activations take of memory x time, whatever is done to them.
+
+        Activations leave with B or I; what is retained then stays for W's own time at the least, and what the start of
+        I takes, for I's own.
+        """
+        view, held, area = StayScope(True, True), [chunk for chunk in self.chunks if chunk.size], 0
+        for chunk in self.chunks:
+            costs = _area_of(view, chunk)
+            saved = [getattr(costs, action) for action, is_allowed in self.allowed._asdict().items() if is_allowed]
+            area += chunk.microbatches * min([costs.keep, *saved])
+        heads, tails = [chunk.head for chunk in held], [view.tail(chunk) for chunk in held]
+        return memory_area(area, self.capacity or 1, min(heads, default=0), min(tails, default=0))
+
+    def rows(self) -> Iterator[StayInequality]:
         """Yield every row: areas, stays, lanes and work."""
         if self.capacity is not None:
             for view in self.views():
@@ -150,7 +165,7 @@ class Window(NamedTuple):
         if not self.paired:
             yield from self._work()
 
-    def slots(self, view: View) -> Iterator[Slots]:
+    def slots(self, view: StayScope) -> Iterator[Slots]:
         """Yield the slots for all chunks, and where there are a few, for each alone."""
         if self.capacity is None:
             return
@@ -163,12 +178,12 @@ class Window(NamedTuple):
             if 0 < most < sum(chunk.microbatches for chunk in chunks):
                 yield Slots(self, view, tuple(chunks), most)
 
-    def costs(self, chunks: Sequence[Chunk], costs: Sequence[Costs]) -> tuple[Costs, ...]:
+    def costs(self, chunks: Sequence[StayChunk], costs: Sequence[StayCosts]) -> tuple[StayCosts, ...]:
         """Return the costs of some chunks as those of all chunks: the others have none."""
         of = dict(zip((chunk.stage for chunk in chunks), costs, strict=True))
-        return tuple(of.get(chunk.stage, Costs(0, 0, 0)) for chunk in self.chunks)
+        return tuple(of.get(chunk.stage, StayCosts(0, 0, 0)) for chunk in self.chunks)
 
-    def ramps(self, view: View, chunks: Sequence[Chunk], most: int, each: int) -> tuple[int, int]:
+    def ramps(self, view: StayScope, chunks: Sequence[StayChunk], most: int, each: int) -> tuple[int, int]:
         """Return what the first and the last activations leave unused of `most`, in ticks, and how long that lasts.
 
         They come one F after another, with `each` at most, and go one backward after another.
@@ -178,11 +193,11 @@ class Window(NamedTuple):
         step = min(chunk.forward for chunk in chunks) + min(view.last(chunk) for chunk in chunks)
         return unused * step, steps * step
 
-    def between(self, view: View, chunks: Sequence[Chunk]) -> int:
+    def between(self, view: StayScope, chunks: Sequence[StayChunk]) -> int:
         """Return `rest` for the stays of some chunks."""
         return self.rest([chunk.head for chunk in chunks], [view.tail(chunk) for chunk in chunks])
 
-    def _area(self, view: View, capacity: int) -> Iterator[Row]:
+    def _area(self, view: StayScope, capacity: int) -> Iterator[StayInequality]:
         """Yield the area that activations take, which is at most capacity x time."""
         held = [chunk for chunk in self.chunks if chunk.size]
         if not held:
@@ -191,10 +206,10 @@ class Window(NamedTuple):
         each = max(max(chunk.size, chunk.retained) for chunk in held)
         unused, lasts = self.ramps(view, held, capacity, each)
         costs = self.costs(held, [_area_of(view, chunk) for chunk in held])
-        yield Row(costs, capacity, capacity * rest)
-        yield Row(costs, capacity, capacity * rest - unused, lasts - rest)
+        yield StayInequality(costs, capacity, capacity * rest)
+        yield StayInequality(costs, capacity, capacity * rest - unused, lasts - rest)
 
-    def _weighted(self, view: View, capacity: int) -> Iterator[Row]:
+    def _weighted(self, view: StayScope, capacity: int) -> Iterator[StayInequality]:
         """Yield the area of the least that each activation holds, where chunks differ.
 
         The activation that came last was there as a whole, beside the least of every other.
@@ -205,35 +220,35 @@ class Window(NamedTuple):
             return
         chunks = [chunk for chunk, _ in held]
         most = capacity - min(view.arriving(chunk, self.allowed) - least for chunk, least in held)
-        costs = [Costs(*(least * sum(pieces) for pieces in view.pieces(chunk))) for chunk, least in held]
-        yield Row(self.costs(chunks, costs), most, most * self.between(view, chunks))
+        costs = [StayCosts(*(least * sum(pieces) for pieces in view.pieces(chunk))) for chunk, least in held]
+        yield StayInequality(self.costs(chunks, costs), most, most * self.between(view, chunks))
 
-    def _lanes(self) -> Iterator[Row]:
+    def _lanes(self) -> Iterator[StayInequality]:
         """Yield what both lanes carry: from the end of an F on, and until a load, or the backward behind it, is due."""
         yield lane_out([self])
         yield lane_back([self])
 
-    def _work(self) -> Iterator[Row]:
+    def _work(self) -> Iterator[StayInequality]:
         """Yield the work of the device, recomputes among it; with and without the weight gradients."""
         heads = [chunk.head for chunk in self.chunks]
         for with_weight in {False, any(chunk.weight for chunk in self.chunks)}:
             work = [chunk.forward + chunk.gradient + (chunk.weight if with_weight else 0) for chunk in self.chunks]
             tails = [chunk.last_tail if with_weight else chunk.tail for chunk in self.chunks]
             again = zip(work, self.chunks, strict=True)
-            costs = tuple(Costs(time, time, time + chunk.recompute) for time, chunk in again)
-            yield Row(costs, 1, self.rest(heads, tails))
+            costs = tuple(StayCosts(time, time, time + chunk.recompute) for time, chunk in again)
+            yield StayInequality(costs, 1, self.rest(heads, tails))
 
 
 class Slots(NamedTuple):
     """Places for activations of some chunks: at no time more than `most` are there.
 
-    The activation that came last took its whole size, by F, L or R, beside at least `View.least_held` of every other.
-    So stays are jobs without interruption on `most` machines.
+    The activation that came last took its whole size, by F, L or R, beside at least `StayScope.least_held` of every
+    other. So stays are jobs without interruption on `most` machines.
     """
 
-    window: Window
-    view: View
-    chunks: tuple[Chunk, ...]
+    window: DeviceStays
+    view: StayScope
+    chunks: tuple[StayChunk, ...]
     most: int
 
     @property
@@ -241,14 +256,14 @@ class Slots(NamedTuple):
         """Whether no activation is there and gone within an instant."""
         return all(chunk.forward and chunk.gradient for chunk in self.chunks)
 
-    def area(self) -> Row:
+    def area(self) -> StayInequality:
         """Return the sum of all stays, which is at most `most` x time."""
-        costs = [Costs(*map(sum, self.view.pieces(chunk))) for chunk in self.chunks]
+        costs = [StayCosts(*map(sum, self.view.pieces(chunk))) for chunk in self.chunks]
         rest = self.window.between(self.view, self.chunks)
         unused, lasts = self.window.ramps(self.view, self.chunks, self.most, 1)
-        return Row(self.window.costs(self.chunks, costs), self.most, self.most * rest - unused, lasts - rest)
+        return StayInequality(self.window.costs(self.chunks, costs), self.most, self.most * rest - unused, lasts - rest)
 
-    def rows_at(self, length: int) -> Iterator[tuple[tuple[Costs, ...], int]]:
+    def rows_at(self, length: int) -> Iterator[tuple[tuple[StayCosts, ...], int]]:
         """Yield for each length of a stay how many that long fit: costs and limit of rows for one length of the step.
 
         Slot i, counted from 0, is used only where i others are, so i operations later than the first.
@@ -258,23 +273,23 @@ class Slots(NamedTuple):
         free = [time - number * step for number in range(self.most) if time >= number * step]
         pieces = [self.view.pieces(chunk) for chunk in self.chunks]
         for least in {piece for one in pieces for action in one for piece in action if piece}:
-            counts = [Costs(*(sum(piece >= least for piece in action) for action in one)) for one in pieces]
+            counts = [StayCosts(*(sum(piece >= least for piece in action) for action in one)) for one in pieces]
             yield self.window.costs(self.chunks, counts), sum(each // least for each in free)
 
 
-def _area_of(view: View, chunk: Chunk) -> Costs:
+def _area_of(view: StayScope, chunk: StayChunk) -> StayCosts:
     """Return memory x time of an activation by action, at least."""
     size, kept = chunk.size, chunk.checkpointed
     end = max(chunk.retained - size, 0) * chunk.gradient + (chunk.retained * chunk.weight if view.with_weight else 0)
     around = chunk.forward + chunk.gradient
-    return Costs(
+    return StayCosts(
         size * chunk.path + end,
         size * (around + chunk.offload + chunk.reload) + end,
         kept * chunk.again + (size - kept) * (around + chunk.recompute) + end,
     )
 
 
-def lane_out(windows: Sequence[Window]) -> Row:
+def lane_out(windows: Sequence[DeviceStays]) -> StayInequality:
     """Return what the lane to host memory carries, of one device or of several that share it."""
     chunks = [chunk for window in windows for chunk in window.chunks]
     heads = [chunk.head + chunk.forward for chunk in chunks]
@@ -282,7 +297,7 @@ def lane_out(windows: Sequence[Window]) -> Row:
     return _lane(windows, [chunk.offload for chunk in chunks], heads, tails)
 
 
-def lane_back(windows: Sequence[Window]) -> Row:
+def lane_back(windows: Sequence[DeviceStays]) -> StayInequality:
     """Return what the lane from host memory carries, of one device or of several that share it."""
     chunks = [chunk for window in windows for chunk in window.chunks]
     heads = [chunk.head + chunk.forward + chunk.offload for chunk in chunks]
@@ -290,10 +305,12 @@ def lane_back(windows: Sequence[Window]) -> Row:
     return _lane(windows, [chunk.reload for chunk in chunks], heads, tails)
 
 
-def _lane(windows: Sequence[Window], times: Sequence[int], heads: Sequence[int], tails: Sequence[int]) -> Row:
+def _lane(
+    windows: Sequence[DeviceStays], times: Sequence[int], heads: Sequence[int], tails: Sequence[int]
+) -> StayInequality:
     chunks = [chunk for window in windows for chunk in window.chunks]
     if windows[0].alone:
         heads = [head - chunk.head for head, chunk in zip(heads, chunks, strict=True)]
         tails = [tail - chunk.tail for tail, chunk in zip(tails, chunks, strict=True)]
     rest = -min(heads) - min(tails)
-    return Row(tuple(Costs(0, time, 0) for time in times), 1, rest, -rest)
+    return StayInequality(tuple(StayCosts(0, time, 0) for time in times), 1, rest, -rest)

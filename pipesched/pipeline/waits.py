@@ -21,7 +21,7 @@ from pipesched.pipeline.plan import LanePair, Plan
 from pipesched.pipeline.problem import Problem
 
 
-class Change(NamedTuple):
+class MemoryEvent(NamedTuple):
     """An operation that takes memory at its start, or gives some back at its end; on a lane, or else in a slot."""
 
     number: int
@@ -29,7 +29,7 @@ class Change(NamedTuple):
     on_lane: bool
 
 
-def memory_waits(changes: Iterable[Change]) -> Iterator[tuple[int, int]]:
+def memory_waits(changes: Iterable[MemoryEvent]) -> Iterator[tuple[int, int]]:
     """Yield the wait edges (before, after) for the memory of one device, whose changes come in a good order.
 
     Slots wait for each other by their order, and so do the offloads of a lane; the edges join the two.
@@ -95,9 +95,11 @@ def _in_order_of_time(graph: TaskGraph, starts: Sequence[int]) -> list[int]:
     return order
 
 
-def _changes(graph: TaskGraph, starts: Sequence[int], order: Sequence[int], devices: int) -> Iterator[list[Change]]:
+def _changes(
+    graph: TaskGraph, starts: Sequence[int], order: Sequence[int], devices: int
+) -> Iterator[list[MemoryEvent]]:
     """Yield the memory changes of each device in order of time; what is given at a time precedes what is taken then."""
-    events: list[list[tuple[int, int, Change]]] = [[] for _ in range(devices)]
+    events: list[list[tuple[int, int, MemoryEvent]]] = [[] for _ in range(devices)]
     for position, number in enumerate(order):
         start, end, on_lane = (
             starts[number],
@@ -105,9 +107,9 @@ def _changes(graph: TaskGraph, starts: Sequence[int], order: Sequence[int], devi
             graph.resources[number] >= devices,
         )
         if graph.takes[number]:
-            events[graph.pools[number]].append((start, position, Change(number, False, on_lane)))
+            events[graph.pools[number]].append((start, position, MemoryEvent(number, False, on_lane)))
         if graph.gives[number]:
             rank = position if start == end else -1
-            events[graph.pools[number]].append((end, rank, Change(number, True, on_lane)))
+            events[graph.pools[number]].append((end, rank, MemoryEvent(number, True, on_lane)))
     for happened in events:
         yield [change for _, _, change in sorted(happened, key=lambda event: event[:2])]

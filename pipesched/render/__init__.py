@@ -1,1 +1,1 @@
-"""Charts and tables for terminals, as Rich renderables, and figures. Nothing here prints."""
+"""Pictures: charts, tables, figures and the page, for a terminal, a file and a notebook. Nothing here prints."""

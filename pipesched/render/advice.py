@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
-from pipesched.config.fields import BY_NAME
-from pipesched.outcome import Advice, SolveReport
 from pipesched.render.labels import Spelling
+from pipesched.results.outcome import Advice, SolveReport
+from pipesched.text.fields import BY_NAME
 
 MOST_TYPED = 160  # letters of what is to be typed: of more, only the beginning is shown
 

@@ -6,30 +6,31 @@ from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 from rich.console import Console, ConsoleOptions, Group, OverflowMethod, RenderResult
-from rich.table import Table
+from rich.table import Column, Table
 from rich.text import Text
 
-from pipesched.render.comparison import GAP, grid
+from pipesched.render.grid import GAP, folded, grid
 from pipesched.render.labels import Spelling, as_parameters
 from pipesched.schedulers.family import Family
 from pipesched.schedulers.options import COMMON
 from pipesched.schedulers.registry import aliases
 
 WIDE = 120  # columns from which bubble and memory stand in columns of their own
+APPLIES = "yes"
 NARROW = 60  # columns from which anything but the names is shown
 
 
 class CatalogueTable:
     """A line for each family: name, aliases, placement, and the formulas of bubble and memory.
 
-    `applies` says of each family whether it suits a problem, "yes" or why not, and replaces the formulas. Names are
+    `refusals` say of each family why it does not suit a problem (empty: it does), and replace the formulas. Names are
     never cut.
     """
 
     def __init__(
-        self, families: Iterable[Family], applies: Mapping[str, str] | None = None, *, ascii_only: bool = False
+        self, families: Iterable[Family], refusals: Mapping[str, str] | None = None, *, ascii_only: bool = False
     ) -> None:
-        self.families, self.applies, self.ascii_only = list(families), applies, ascii_only
+        self.families, self.refusals, self.ascii_only = list(families), refusals, ascii_only
 
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
         """Yield the table."""
@@ -38,14 +39,14 @@ class CatalogueTable:
         table = grid()
         for heading, least in zip(names, longest, strict=True):
             table.add_column(heading, no_wrap=True, min_width=min(least, width))
-        if self.applies is None:
+        if self.refusals is None:
             formulas = self._formulas(width)
             left = width - sum(longest) - GAP * (len(longest) + len(formulas) - 1)
             cut: OverflowMethod = "crop" if self.ascii_only or options.ascii_only else "ellipsis"
             for heading in formulas:
                 table.add_column(heading, no_wrap=True, overflow=cut, width=left // len(formulas))
         else:
-            formulas = {"applies": [self.applies[family.name] for family in self.families]}
+            formulas = {"applies": [self.refusals[family.name] or APPLIES for family in self.families]}
             table.add_column("applies", overflow="fold")
         for row in zip(*names.values(), *formulas.values(), strict=True):
             table.add_row(*row)
@@ -76,9 +77,10 @@ def catalogue_details(families: Iterable[Family], spell: Spelling = as_parameter
     return Group(*(_paragraph(family, spell) for family in families), Text(common, style="dim"))
 
 
-def catalogue_rows(families: Iterable[Family], applies: Mapping[str, str] | None = None) -> Iterator[dict[str, Any]]:
+def catalogue_rows(families: Iterable[Family], refusals: Mapping[str, str] | None = None) -> Iterator[dict[str, Any]]:
     """Yield an object for each family, for JSON."""
     for family in families:
+        refusal = None if refusals is None else refusals[family.name]
         yield {
             "name": family.name,
             "aliases": aliases(family.name),
@@ -90,7 +92,7 @@ def catalogue_rows(families: Iterable[Family], applies: Mapping[str, str] | None
             "options": list(family.options),
             "elsewhere": family.elsewhere,
             "source": family.paper,
-            **({} if applies is None else {"applies": applies[family.name] == "yes", "reason": applies[family.name]}),
+            **({} if refusal is None else {"applies": not refusal, "reason": refusal or APPLIES}),
         }
 
 
@@ -101,10 +103,8 @@ def _title(family: Family) -> Text:
 
 
 def _paragraph(family: Family, spell: Spelling) -> Table:
-    table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), show_header=False, title_justify="left")
-    table.title, table.title_style = _title(family), ""
-    table.add_column(style="dim", min_width=9)
-    table.add_column(overflow="fold")
+    table = grid(Column(style="dim", min_width=9), folded(), header=False)
+    table.title, table.title_style, table.title_justify = _title(family), "", "left"
     options = ", ".join(spell(f"`{option}`") for option in family.options)
     if family.required:
         options = f"in a config: {', '.join(family.options)}"

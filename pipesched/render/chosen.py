@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from pipesched.comparison import Comparison, Entry
-from pipesched.outcome import Outcome
 from pipesched.pipeline.quantities import in_units
 from pipesched.pipeline.schedule import Schedule
 from pipesched.render.timescale import number
+from pipesched.results.comparison import Comparison, Entry
+from pipesched.results.outcome import Outcome
 
 FEW = 4  # algorithms that are all drawn; of more, the best ones
 BEST = 3

@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from itertools import groupby
 from typing import Any
 
 from rich.console import Console, ConsoleOptions, RenderResult
-from rich.table import Table
 from rich.text import Text
 
-from pipesched.comparison import Comparison, Entry, memory_of
+from pipesched.render.grid import FittedTable
 from pipesched.render.summary import BAD, GOOD, sentence
 from pipesched.render.timescale import number
-from pipesched.runs_in import PYTORCH
+from pipesched.results.comparison import Comparison, Entry, memory_of
+from pipesched.results.trainers import PYTORCH
 
 COLUMNS = ("\nmakespan", "vs\nbest", "\nbubble", "over\nideal", "of\nspan", "peak\nmemory", "vs\nbound", "runs\nin")
 KEPT_LONGEST = (
@@ -32,7 +32,6 @@ MEANINGS = {
     "of\nspan": "of span: Zero Bubble's",
 }
 NAMES = {PYTORCH: "PyTorch"}  # of trainers
-GAP = 2  # columns between those of a table
 
 
 class ComparisonTable:
@@ -52,28 +51,23 @@ class ComparisonTable:
         best, runnable = self.comparison.best, self.comparison.best_in(PYTORCH)
         star, second = "*+" if ascii_only else "★☆"
         is_apart = best is not None and runnable is not None and not _is_as_good(runnable, best)
-        rows = []
+        names, rows = [], []
         for entry, others in _folded(self.comparison, fold=self.fold):
             name, cells = _cells(entry, best, star)
             if others:
                 name.append(f" and {others} more")
             if is_apart and entry is runnable:
                 name.append(f" {second}")
-            rows.append((name, cells))
+            names.append(name)
+            rows.append(cells)
         if rows:
-            columns = _columns_that_fit(rows, options.max_width)
-            table = grid()
-            table.add_column("\nalgorithm", no_wrap=True)
-            for column in columns:
-                table.add_column(column, justify="right", no_wrap=True)
-            for name, cells in rows:
-                table.add_row(name, *(cells[column] for column in columns))
-            yield table
-            meaning = "; ".join(text for column, text in MEANINGS.items() if column in columns)
+            yield (table := FittedTable(names, rows, KEPT_LONGEST))
+            columns = table.columns(options.max_width)
+            meanings = [text for column, text in MEANINGS.items() if column in columns]
             if is_apart:
-                meaning = f"{meaning}; {second}: the best that PyTorch runs"
-            if meaning:
-                yield Text(meaning.removeprefix("; "), style="dim")
+                meanings.append(f"{second}: the best that PyTorch runs")
+            if meanings:
+                yield Text("; ".join(meanings), style="dim")
             if best is not None and best.metrics is not None and "utilization" in best.metrics:
                 said = sentence(best.metrics, self.comparison.time_unit).plain
                 yield Text("")
@@ -101,22 +95,6 @@ def _is_as_good(entry: Entry, best: Entry) -> bool:
 def refusals(comparison: Comparison) -> list[Text]:
     """Return a sentence for each algorithm that does not apply."""
     return [Text(f"{entry.algorithm} does not apply: {entry.reason}") for entry in comparison if not entry.applicable]
-
-
-def grid() -> Table:
-    """Return an empty table, without lines, in the style of all tables of this package."""
-    return Table(box=None, pad_edge=False, padding=(0, GAP, 0, 0), header_style="dim")
-
-
-def _columns_that_fit(rows: Sequence[tuple[Text, Mapping[str, Text]]], width: int) -> list[str]:
-    """Return the columns, in their order, that fit beside uncut names; the first of KEPT_LONGEST go last."""
-    left = width - max(len("algorithm"), *(name.cell_len for name, _ in rows))
-    chosen = []
-    for column in KEPT_LONGEST:
-        left -= GAP + max(*(len(part) for part in column.split("\n")), *(cells[column].cell_len for _, cells in rows))
-        if left >= 0:
-            chosen.append(column)
-    return [column for column in COLUMNS if column in chosen]
 
 
 def _cells(entry: Entry, best: Entry | None, star: str) -> tuple[Text, dict[str, Text]]:

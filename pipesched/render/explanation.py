@@ -6,20 +6,19 @@ from collections.abc import Iterator, Mapping, Sequence
 from fractions import Fraction
 
 from rich.console import Group, RenderableType
-from rich.table import Table
+from rich.table import Column, Table
 from rich.text import Text
 
+from pipesched.analysis.reasons.explanation import Explanation, IdleGap, Sensitivity
+from pipesched.analysis.reasons.timed_moves import moved_before
+from pipesched.analysis.reasons.what_costs_do import OVERLAP, Planner, what_if
+from pipesched.analysis.reasons.why import Why
 from pipesched.core.idle_time import Idle
 from pipesched.pipeline.kinds import KINDS
 from pipesched.pipeline.ops import Op, Slot
 from pipesched.pipeline.schedule import schedule_plan
-from pipesched.reasons.cost_counts import OVERLAP
-from pipesched.reasons.explanation import Explanation, IdleGap, Sensitivity
-from pipesched.reasons.timed_moves import moved_before
-from pipesched.reasons.what_if import Planner, what_if
-from pipesched.reasons.why import Why
-from pipesched.render.comparison import grid
 from pipesched.render.gantt import Gantt
+from pipesched.render.grid import grid, right, uncut
 from pipesched.render.marks import IDLE_MARKS, MarkLines
 from pipesched.render.timescale import number
 
@@ -52,10 +51,7 @@ def idle_table(explanation: Explanation) -> Table:
     rows, idle = explanation.devices, explanation.schedule.idle
     totals = explanation.totals
     used = [kind for kind in IDLE_MARKS if totals[kind]]
-    table = grid()
-    table.add_column("idle", no_wrap=True)
-    for name in (*(IDLE_MARKS[kind].meaning for kind in used), "all"):
-        table.add_column(name, justify="right", no_wrap=True)
+    table = grid(uncut("idle"), *map(right, (*(IDLE_MARKS[kind].meaning for kind in used), "all")))
     listed = list(range(len(rows)))
     if len(rows) > MOST_DEVICES:
         listed = sorted(sorted(listed, key=lambda device: -idle[device])[:WORST])
@@ -106,11 +102,7 @@ def gap_lines(explanation: Explanation) -> list[RenderableType]:
     longest = sorted(explanation.gaps, key=lambda gap: (-gap.length, gap.device, gap.start))[:MOST_GAPS]
     if not longest:
         return [Text("none: no device ever idles")]
-    table = grid()
-    table.show_header = False
-    for _ in range(3):
-        table.add_column(no_wrap=True)
-    table.add_column(style="dim")
+    table = grid(uncut(), uncut(), uncut(), Column(style="dim"), header=False)
     if_moved = _if_moved(explanation, longest)
     for gap in longest:
         times = f"{number(gap.start)} to {number(gap.end)}"
@@ -173,12 +165,8 @@ def _sensitivity_table(explanation: Explanation, plan_again: Planner | None) -> 
         return Text("no cost changes the makespan")
     schedule = explanation.schedule
     rows.sort(key=lambda row: (-row.faster * _cost(explanation, row), -row.slower, row.stage, row.kind))
-    table = grid()
-    table.add_column("cost of a stage", no_wrap=True)
-    for name in ("a unit less", "a unit more", "10% less"):
-        table.add_column(name, justify="right")
-    if plan_again is not None:
-        table.add_column("planned again", justify="right")
+    titles = ["a unit less", "a unit more", "10% less"] + ["planned again"] * (plan_again is not None)
+    table = grid(uncut("cost of a stage"), *(Column(title, justify="right") for title in titles))
     for row in rows[:MOST_COSTS]:
         after = what_if(schedule, row.stage, row.kind, TENTH, plan_again)
         again = "" if after.planned_again is None else number(after.planned_again)

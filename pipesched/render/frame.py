@@ -15,7 +15,7 @@ from pipesched.render.timescale import TimeScale, Window, axis_ticks, in_all, nu
 WIDE = 70  # columns from which names are written out and the idle share stands at the end
 
 
-class Layout(NamedTuple):
+class LineFrame(NamedTuple):
     """The parts of a line: the gutter with the names, the columns of time, the tail with idle shares and peaks.
 
     Where time is left out there are several scales, with a column for the break between two.
@@ -38,7 +38,7 @@ def has_colour(console: Console, ascii_only: bool) -> bool:
     return not (ascii_only or console.no_color or console.color_system is None)
 
 
-def axis(layout: Layout, ticks_a_unit: int, marked: Window | None = None) -> Iterator[Segment]:
+def axis(layout: LineFrame, ticks_a_unit: int, marked: Window | None = None) -> Iterator[Segment]:
     """Yield the line of round times above their columns, then a line of marks.
 
     The times on both sides of a break are given too; `marked` is a time that a double line shows.

@@ -7,12 +7,12 @@ from rich.table import Table
 from rich.text import Text
 
 from pipesched.pipeline.quantities import to_fraction
-from pipesched.render.comparison import grid
-from pipesched.render.scatter import Point, Scatter
+from pipesched.render.grid import folded, grid, right
+from pipesched.render.scatter import PlotPoint, Scatter
 from pipesched.render.summary import GOOD
 from pipesched.render.timescale import number
-from pipesched.solver.frontier import Frontier
-from pipesched.words import Status
+from pipesched.results.frontier import Frontier
+from pipesched.results.status import Status
 
 PROVED, OPEN = "*", "o"
 
@@ -27,7 +27,7 @@ def _plot(frontier: Frontier, ascii_only: bool) -> Scatter:
     time, memory = (f" ({unit})" if unit else "" for unit in (frontier.time_unit, frontier.memory_unit))
     corners = [(to_fraction(point.budget), to_fraction(point.value)) for point in frontier]
     drawn = [
-        Point(x, y, PROVED if point.status == Status.OPTIMAL else OPEN)
+        PlotPoint(x, y, PROVED if point.status == Status.OPTIMAL else OPEN)
         for point, (x, y) in zip(frontier, corners, strict=True)
     ]
     return Scatter(
@@ -41,10 +41,7 @@ def _plot(frontier: Frontier, ascii_only: bool) -> Scatter:
 
 def frontier_table(frontier: Frontier) -> Table:
     """Return a row for each point: budget, objective, bound, gap, placement."""
-    table = grid()
-    for title in ("budget", frontier.objective, "bound", "gap"):
-        table.add_column(title, justify="right", no_wrap=True)
-    table.add_column("placement", overflow="fold")
+    table = grid(*map(right, ("budget", frontier.objective, "bound", "gap")), folded("placement"))
     for point in frontier:
         gap = Text("optimal", style=GOOD) if point.status == Status.OPTIMAL else Text(f"{point.gap:.2%}")
         table.add_row(*map(number, (point.budget, point.value, point.bound)), gap, point.placement)

@@ -20,19 +20,18 @@ from rich.segment import Segment
 from pipesched.checks import require_flag, require_sequence, require_type, require_whole
 from pipesched.display import Displayable
 from pipesched.errors import ConfigError
-from pipesched.outcome import Outcome
 from pipesched.pipeline.quantities import Number
 from pipesched.pipeline.schedule import Schedule
 from pipesched.render.cells import Cells, ColourCells, LetterCells
 from pipesched.render.fold import NOTHING, Fold, fold_of, helps, is_narrow
-from pipesched.render.frame import WIDE, Layout, axis, has_colour, line
-from pipesched.render.legend import Item, Key, Look, wrap
+from pipesched.render.frame import WIDE, LineFrame, axis, has_colour, line
+from pipesched.render.legend import Item, LegendKey, Look, wrap
 from pipesched.render.palette import DIM, OVER, break_mark
-from pipesched.render.rows import Run
-from pipesched.render.schedule_rows import device_row, lane_rows, rows_of
+from pipesched.render.rows import Run, device_row, lane_rows, rows_of
 from pipesched.render.strip import full_scale, memory_strip, peak_text
 from pipesched.render.timescale import TimeScale, Window, fit, fit_parts, operation_times, quantum
 from pipesched.render.view import View
+from pipesched.results.outcome import Outcome
 
 AXIS_EVERY = 16  # devices between two axes
 
@@ -131,19 +130,19 @@ class Gantt(Displayable):
             yield from line(items)
         if self.show_legend:
             self._add_others(look, layout, _columns(layout, options))
-            key = Key(self.together, layout, memory=self.memory, by_kind=by_kind)
+            key = LegendKey(self.together, layout, memory=self.memory, by_kind=by_kind)
             marks = self.marks.legend(colour=layout.colour) if self.marks else ()
             for items in wrap(chain(key.items(look), marks), options.max_width):
                 yield from line(items)
 
-    def _add_others(self, look: Look, layout: Layout, columns: int) -> None:
+    def _add_others(self, look: Look, layout: LineFrame, columns: int) -> None:
         for other in self.together:
             if other is not self.schedule:
                 scales = self._folded(other, columns) if self.must_fold else layout.scales
                 for row in rows_of(other):
                     look.add(row, row.runs(*scales), *scales)
 
-    def _left_out(self, layout: Layout) -> Iterator[Item]:
+    def _left_out(self, layout: LineFrame) -> Iterator[Item]:
         """Yield what a fold leaves out, or that there is none though one was asked for."""
         if self._fold and len(layout.scales) > 1:
             yield [Segment("= one period" if layout.ascii_only else "═ one period", DIM)]
@@ -172,7 +171,7 @@ class Gantt(Displayable):
         breaks = max(map(len, self._parts.values())) - 1
         return fit_parts(self._parts[id(schedule)], gcd(quantum(self.together), *every), columns - breaks, most)
 
-    def _layout(self, console: Console, options: ConsoleOptions) -> Layout:
+    def _layout(self, console: Console, options: ConsoleOptions) -> LineFrame:
         width, devices = options.max_width, self.schedule.problem.devices
         ascii_only = self.ascii_only or options.ascii_only
         gutter = len(f"device {devices - 1} " if width >= WIDE else f"d{devices - 1} ")
@@ -183,7 +182,7 @@ class Gantt(Displayable):
             peaks = (peak_text(member, device) for member in self.together for device in range(member.problem.devices))
             tail = max(tail, max(map(len, peaks)) + 1)
         colour = has_colour(console, ascii_only)
-        layout = Layout(gutter, [], tail, colour, ascii_only)
+        layout = LineFrame(gutter, [], tail, colour, ascii_only)
         return layout._replace(scales=self._scales(_columns(layout, options)))
 
     def _scales(self, columns: int) -> Sequence[TimeScale]:
@@ -201,7 +200,7 @@ class Gantt(Displayable):
         times = [time for time in operation_times(self.schedule) if time]
         return min(times, default=0) * scale.columns // max(scale.window.end - scale.window.start, 1)
 
-    def _device(self, device: int, runs: list[Run], cells: Cells, layout: Layout) -> Iterator[Segment]:
+    def _device(self, device: int, runs: list[Run], cells: Cells, layout: LineFrame) -> Iterator[Segment]:
         """Yield the lines of a device, and the strip of its memory."""
         over = device in self.schedule.over_budget
         name = f"device {device}" if layout.gutter > len(f"device {device}") else f"d{device}"
@@ -227,7 +226,7 @@ class Gantt(Displayable):
             peak = Segment(peak_text(self.schedule, device).rjust(layout.tail), OVER if over else DIM)
             yield from line([Segment("mem".ljust(layout.gutter), DIM), *strip, peak])
 
-    def _lane(self, name: str, runs: list[Run], cells: Cells, layout: Layout) -> Iterator[Segment]:
+    def _lane(self, name: str, runs: list[Run], cells: Cells, layout: LineFrame) -> Iterator[Segment]:
         """Yield the lines of a transfer lane."""
         of_two = self.schedule.problem.lanes == "pair"
         for number, segments in enumerate(cells.lines(runs, of_two=of_two)):
@@ -239,7 +238,7 @@ class Gantt(Displayable):
         return f"{self.schedule.idle_ticks[device] / whole:.0%}" if whole else "0%"
 
 
-def _columns(layout: Layout, options: ConsoleOptions) -> int:
+def _columns(layout: LineFrame, options: ConsoleOptions) -> int:
     """Return the columns that a line has for time."""
     return max(options.max_width - layout.gutter - layout.tail, 2)
 

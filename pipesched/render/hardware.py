@@ -9,14 +9,14 @@ from rich.console import Group
 from rich.table import Table
 from rich.text import Text
 
-from pipesched.hls.compare import COMPARED, RuleTable
+from pipesched.hls.compare import COMPARED, RuleResult, RuleTable
 from pipesched.hls.modulo import Intervals
 from pipesched.hls.outcome import HardwareOutcome
 from pipesched.hls.units import UnitClass
+from pipesched.render.grid import fitting, folded, grid, uncut, width_of
 from pipesched.render.labels import counted
 from pipesched.render.summary import GOOD
 
-GAP = 2  # columns between those of a table
 STOPS = {"time": "the time limit", "interrupt": "an interrupt"}
 
 
@@ -32,10 +32,7 @@ def hardware_heading(outcome: HardwareOutcome) -> Text:
 
 def hardware_summary(outcome: HardwareOutcome, bounds: Intervals | None = None) -> Table:
     """Return a table of metrics, their values and where they come from; `bounds` are those of a loop."""
-    table = Table(box=None, show_header=False, padding=(0, 2, 0, 0), pad_edge=False)
-    table.add_column(no_wrap=True)
-    table.add_column(justify="right", overflow="fold")
-    table.add_column(style="dim", overflow="fold")
+    table = grid(uncut(), folded(justify="right"), folded(style="dim"), header=False)
     for row in _rows(outcome, bounds):
         table.add_row(*row)
     return table
@@ -89,39 +86,33 @@ def rule_table(table: RuleTable, width: int) -> Group:
     )
 
 
+def _cell(result: RuleResult) -> str:
+    return f"{result.latency}/{result.registers}"
+
+
 def _heading(tie: str) -> str:
     return tie.replace("-", "-\n")
 
 
 def _side_by_side(table: RuleTable, width: int) -> Iterator[list[str]]:
     """Yield the ties in groups that fit side by side, at least one in each."""
-    first = max(len(priority) for priority, _ in table.results)
-    ties: list[str] = []
-    left = width - first
-    for tie in COMPARED:
-        cells = (f"{cell.latency}/{cell.registers}" for rule, cell in table.results.items() if rule[1] == tie)
-        needed = GAP + max(map(len, (*_heading(tie).split("\n"), *cells)))
-        if ties and needed > left:
-            yield ties
-            ties, left = [], width - first
-        ties.append(tie)
-        left -= needed
-    yield ties
+    room, ties = width - max(len(priority) for priority, _ in table.results), list(COMPARED)
+    cells = {tie: [_cell(cell) for rule, cell in table.results.items() if rule[1] == tie] for tie in ties}
+    while ties:
+        count = max(fitting((width_of(_heading(tie), cells[tie]) for tie in ties), room), 1)
+        yield ties[:count]
+        ties = ties[count:]
 
 
 def _grid(table: RuleTable, ties: Sequence[str]) -> Table:
     """Return a table with a row for each priority and a column for each tie."""
-    grid = Table(box=None, pad_edge=False, padding=(0, GAP, 0, 0), header_style="dim")
-    grid.add_column("priority", overflow="fold")
-    for tie in ties:
-        grid.add_column(_heading(tie), justify="right", overflow="fold")
+    rows = grid(folded("priority"), *(folded(_heading(tie), justify="right") for tie in ties))
     least = table.optimum.schedule.latency
     for priority in dict.fromkeys(priority for priority, _ in table.results):
         cells = [table.results[priority, tie] for tie in ties]
         styles = [GOOD if cell.latency == least else "" for cell in cells]
-        texts = [f"{cell.latency}/{cell.registers}" for cell in cells]
-        grid.add_row(priority, *map(Text, texts, styles))
-    return grid
+        rows.add_row(priority, *map(Text, map(_cell, cells), styles))
+    return rows
 
 
 def _optimum_line(outcome: HardwareOutcome) -> str:

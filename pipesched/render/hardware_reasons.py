@@ -10,19 +10,19 @@ from rich.table import Table
 from rich.text import Text
 
 from pipesched.core.idle_time import Idle
-from pipesched.hls.graph import Operation
-from pipesched.reasons.hardware_explanation import (
+from pipesched.hls.explanation import (
     ClassSensitivity,
     HardwareExplanation,
     OperationReasons,
     Unit,
     UnitGap,
 )
+from pipesched.hls.graph import Operation
 from pipesched.render.frame import line
+from pipesched.render.grid import folded, grid, uncut
 from pipesched.render.labels import counted
-from pipesched.render.legend import wrap
+from pipesched.render.legend import explained, wrap
 from pipesched.render.units_chart import MOST_IDLE, UnitChart
-from pipesched.render.unnamed import explained
 
 MOST_GAPS = 10  # that are told
 MOST_LETTERS = 20  # of an expression that stands for an operation without a name
@@ -82,10 +82,8 @@ def why_parts(explanation: HardwareExplanation, op: str, *, ascii_only: bool = F
 def idle_table(rows: Sequence[IdleRow], all_rows: str = "all") -> Table:
     """Return idle time by class: a row each, the last of them with the name `all_rows` for the sum; no empty class."""
     classes = [idle for idle in Idle if any(row.idle[idle] for row in rows)]
-    table = _table()
-    table.add_column("idle time", overflow="fold")
-    for title in [*(CLASS_NAMES[idle] for idle in classes), "idle", "share"]:
-        table.add_column(title, justify="right", overflow="fold")
+    titles = [*(CLASS_NAMES[idle] for idle in classes), "idle", "share"]
+    table = grid(folded("idle time"), *(folded(title, justify="right") for title in titles))
     for row in rows:
         total = sum(row.idle.values())
         numbers = [*(row.idle[idle] for idle in classes), total]
@@ -96,10 +94,6 @@ def idle_table(rows: Sequence[IdleRow], all_rows: str = "all") -> Table:
             style="bold" if row.name == all_rows else "",
         )
     return table
-
-
-def _table() -> Table:
-    return Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style="dim")
 
 
 def _lengths(explanation: HardwareExplanation) -> Text:
@@ -149,10 +143,7 @@ def _unused(explanation: HardwareExplanation) -> Iterator[RenderableType]:
 def _sensitivities(explanation: HardwareExplanation) -> Table:
     """Return a line for each class, first what hurts most."""
     base = explanation.early_latency
-    table = _table()
-    table.show_header = False
-    table.add_column(no_wrap=True)
-    table.add_column(overflow="fold")
+    table = grid(uncut(), folded(), header=False)
     rows = sorted(explanation.sensitivity, key=lambda row: (-row.slower, -row.faster))
     for row in rows:
         table.add_row(Text(row.unit_class), Text(sensitivity_words(row, base)))
@@ -212,9 +203,7 @@ class _Words:
         largest = self._largest()
         if not largest:
             return
-        table = _table()
-        for title in ("largest gaps", "cycles", "class", "why"):
-            table.add_column(title, overflow="fold", no_wrap=title == "cycles")
+        table = grid(folded("largest gaps"), uncut("cycles"), folded("class"), folded("why"))
         for gap in largest:
             table.add_row(Text(_unit(gap.unit)), f"{gap.start}-{gap.end}", CLASS_NAMES[gap.idle], Text(self.gap(gap)))
         yield ""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING
 
 from rich.segment import Segment
 
@@ -10,11 +11,14 @@ from pipesched.pipeline.kinds import KINDS
 from pipesched.pipeline.quantities import in_units
 from pipesched.pipeline.schedule import Schedule
 from pipesched.render.cells import ASCII_SHADES, SHADES, Line, chunk_of_stage
-from pipesched.render.frame import Layout
+from pipesched.render.frame import LineFrame
 from pipesched.render.palette import DIM, HUES, OVER, PAIR_STYLE, fill, ink, mixed
 from pipesched.render.rows import Row, Run
 from pipesched.render.strip import full_scale
 from pipesched.render.timescale import TimeScale, describe, number
+
+if TYPE_CHECKING:
+    from pipesched.hls.graph import Operation
 
 Item = list[Segment]
 
@@ -37,10 +41,10 @@ class Look:
         self.hidden += row.hidden(runs, *scales)
 
 
-class Key:
+class LegendKey:
     """The legend of the charts of `schedules`, which are drawn on one scale."""
 
-    def __init__(self, schedules: Sequence[Schedule], layout: Layout, *, memory: bool, by_kind: bool) -> None:
+    def __init__(self, schedules: Sequence[Schedule], layout: LineFrame, *, memory: bool, by_kind: bool) -> None:
         self.schedules, self.scale, self.memory, self.by_kind = schedules, layout.scale, memory, by_kind
         self.colour, self.ascii_only = layout.colour, layout.ascii_only
         self.kinds = [kind for kind in KINDS if any(_occurs(kind, schedule) for schedule in schedules)]
@@ -131,3 +135,28 @@ def wrap(items: Iterator[Item], width: int) -> Iterator[Line]:
         used += length
     if line:
         yield line
+
+
+LONGEST = 36  # letters of an expression, of which a longer one shows the beginning and the end
+
+
+MOST = 12  # operations that are explained
+
+
+def explained(operations: Sequence[Operation], width: int, ascii_only: bool) -> Iterator[Item]:
+    """Yield an item for each of the first operations, none wider than `width`, and how many more there are."""
+    gap = " ... " if ascii_only else " … "
+    for operation in operations[:MOST]:
+        label = f"{operation.name} = "
+        text = shortened(operation.text, max(min(LONGEST, width - len(label)), len(gap)), gap)
+        yield [Segment(label + text)]
+    if len(operations) > MOST:
+        yield [Segment(f"and {len(operations) - MOST} more without a name", DIM)]
+
+
+def shortened(text: str, most: int, gap: str) -> str:
+    """Return a text of at most `most` letters: in a longer one, as many begin alike, `gap` stands for the middle."""
+    if len(text) <= most:
+        return text
+    end = (most - len(gap)) // 2
+    return text[: most - len(gap) - end].rstrip() + gap + text[len(text) - end :].lstrip()

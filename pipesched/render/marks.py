@@ -8,14 +8,14 @@ from typing import NamedTuple
 from rich.segment import Segment
 from rich.style import Style
 
+from pipesched.analysis.reasons.explanation import Explanation
 from pipesched.core.idle_time import Idle
-from pipesched.reasons.explanation import Explanation
 from pipesched.render.palette import DIM, break_mark
 from pipesched.render.rows import Row, Run
 from pipesched.render.timescale import TimeScale
 
 
-class Mark(NamedTuple):
+class ColumnMark(NamedTuple):
     """What a column of the line shows: a letter, its style in colour, and its meaning."""
 
     letter: str
@@ -23,15 +23,15 @@ class Mark(NamedTuple):
     meaning: str
 
 
-CRITICAL = Mark("*", Style(bold=True), "critical path")
-IDLE_MARKS: Mapping[Idle, Mark] = {
-    Idle.WARM_UP: Mark("u", Style(color="white", bgcolor="blue"), "warm-up"),
-    Idle.WAIT: Mark("w", Style(color="black", bgcolor="yellow"), "wait"),
-    Idle.TRANSFER: Mark("t", Style(color="black", bgcolor="cyan"), "transfer"),
-    Idle.ORDER: Mark("o", Style(color="white", bgcolor="magenta"), "order"),
-    Idle.MEMORY: Mark("m", Style(color="white", bgcolor="red"), "memory"),
-    Idle.DRAIN: Mark("d", Style(color="black", bgcolor="green"), "drain"),
-    Idle.LATE: Mark("l", Style(color="black", bgcolor="white"), "late"),
+CRITICAL = ColumnMark("*", Style(bold=True), "critical path")
+IDLE_MARKS: Mapping[Idle, ColumnMark] = {
+    Idle.WARM_UP: ColumnMark("u", Style(color="white", bgcolor="blue"), "warm-up"),
+    Idle.WAIT: ColumnMark("w", Style(color="black", bgcolor="yellow"), "wait"),
+    Idle.TRANSFER: ColumnMark("t", Style(color="black", bgcolor="cyan"), "transfer"),
+    Idle.ORDER: ColumnMark("o", Style(color="white", bgcolor="magenta"), "order"),
+    Idle.MEMORY: ColumnMark("m", Style(color="white", bgcolor="red"), "memory"),
+    Idle.DRAIN: ColumnMark("d", Style(color="black", bgcolor="green"), "drain"),
+    Idle.LATE: ColumnMark("l", Style(color="black", bgcolor="white"), "late"),
 }
 MARKS = (CRITICAL, *IDLE_MARKS.values())
 

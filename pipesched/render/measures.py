@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple
 
-from pipesched.comparison import Entry, memory_of
 from pipesched.render.timescale import number
-from pipesched.sweeping import Sweep, SweepPoint
+from pipesched.results.comparison import Entry, memory_of
+from pipesched.results.sweep import Sweep, SweepPoint
 
 BUBBLE = "bubble"
 MICROBATCHES = "microbatches"

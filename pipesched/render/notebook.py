@@ -10,7 +10,7 @@ from rich.console import Console
 from pipesched.display import HasPage
 from pipesched.errors import PipeschedError
 from pipesched.render.table import display_parts
-from pipesched.solver.frontier import Frontier
+from pipesched.results.frontier import Frontier
 
 COLUMNS = 110
 MOST_EMBEDDED = 300_000  # letters of picture and frame: a larger page is left to `to_html`

@@ -10,71 +10,74 @@ from rich.style import Style
 from rich.table import Table
 from rich.text import Text
 
-from pipesched.comparison import Comparison
-from pipesched.pareto import Standing
 from pipesched.pipeline.quantities import plain, to_fraction
 from pipesched.render.comparison import refusals
+from pipesched.render.grid import folded, grid, right, uncut
 from pipesched.render.palette import DIM, OVER
-from pipesched.render.scatter import Point, Scatter, Wall
+from pipesched.render.scatter import PlotPoint, Scatter, Wall
 from pipesched.render.summary import BAD
 from pipesched.render.timescale import number
+from pipesched.results.comparison import Comparison
+from pipesched.results.pareto import ParetoPoint
 
 BOLD = Style(bold=True)
 MEANING = "peak memory: {} of the device that holds most; dominated: another is no worse in both, better in one"
 
 
 def pareto(
-    standings: Sequence[Standing], comparison: Comparison, *, ascii_only: bool = False, narrow: bool = False
+    pareto_points: Sequence[ParetoPoint], comparison: Comparison, *, ascii_only: bool = False, narrow: bool = False
 ) -> Group:
     """Return the plot, a row for each schedule, and why others do not apply; a `narrow` table leaves the bubble out."""
     refused = refusals(comparison)
-    if not standings:
+    if not pareto_points:
         return Group(*refused)
-    parts: list[RenderableType] = [plot(standings, ascii_only=ascii_only), "", _table(standings, narrow=narrow)]
-    has_static = any(standings[0].outcome.problem.memory.static)
+    parts: list[RenderableType] = [plot(pareto_points, ascii_only=ascii_only), "", _table(pareto_points, narrow=narrow)]
+    has_static = any(pareto_points[0].outcome.problem.memory.static)
     held = "activations and static memory" if has_static else "activations"
     return Group(*parts, Text(MEANING.format(held), style="dim"), *refused)
 
 
-def plot(standings: Sequence[Standing], *, ascii_only: bool = False) -> Scatter:
+def plot(pareto_points: Sequence[ParetoPoint], *, ascii_only: bool = False) -> Scatter:
     """Return a plot of the schedules; in a cell that several share, one that none dominates is drawn.
 
     The line joins those of them that fit the budget. More than twice the least makespan is off the scale.
     """
-    problem = standings[0].outcome.schedule.problem
+    problem = pareto_points[0].outcome.schedule.problem
     time, memory = (f" ({unit})" if unit else "" for unit in (problem.time_unit, problem.memory.unit))
-    marked = sorted(zip(standings, marks(standings), strict=True), key=lambda pair: pair[0].dominated_by is not None)
-    undominated = [standing for standing in standings if standing.fits and standing.dominated_by is None]
+    marked = sorted(
+        zip(pareto_points, marks(pareto_points), strict=True), key=lambda pair: pair[0].dominated_by is not None
+    )
+    undominated = [point for point in pareto_points if point.fits and point.dominated_by is None]
     return Scatter(
-        [Point(standing.memory, standing.makespan, mark, _style(standing)) for standing, mark in marked],
+        [PlotPoint(point.memory, point.makespan, mark, _style(point)) for point, mark in marked],
         x_title=f"peak memory of the largest device{memory}",
         y_title=f"makespan{time}",
-        steps=sorted({(standing.memory, standing.makespan) for standing in undominated}),
-        walls=_walls(standings),
-        ceiling=2 * min(standing.makespan for standing in standings),
+        steps=sorted({(point.memory, point.makespan) for point in undominated}),
+        walls=_walls(pareto_points),
+        ceiling=2 * min(point.makespan for point in pareto_points),
         ascii_only=ascii_only,
     )
 
 
-def marks(standings: Sequence[Standing]) -> list[str]:
+def marks(pareto_points: Sequence[ParetoPoint]) -> list[str]:
     """Return a mark for each schedule: a letter, a capital if none dominates it; after z digits, and then #."""
     letters = [*ascii_lowercase, *digits]
-    letters += ["#"] * (len(standings) - len(letters))
+    letters += ["#"] * (len(pareto_points) - len(letters))
     return [
-        letter.upper() if standing.dominated_by is None else letter
-        for standing, letter in zip(standings, letters, strict=False)
+        letter.upper() if point.dominated_by is None else letter
+        for point, letter in zip(pareto_points, letters, strict=False)
     ]
 
 
-def _style(standing: Standing) -> Style:
-    if not standing.fits:
+def _style(point: ParetoPoint) -> Style:
+    if not point.fits:
         return OVER
-    return BOLD if standing.dominated_by is None else DIM
+    return BOLD if point.dominated_by is None else DIM
 
 
-def _walls(standings: Sequence[Standing]) -> list[Wall]:
+def _walls(pareto_points: Sequence[ParetoPoint]) -> list[Wall]:
     """Return the budget; where it differs by device, the least and the most of it."""
-    problem = standings[0].outcome.schedule.problem
+    problem = pareto_points[0].outcome.schedule.problem
     limits = problem.memory.budget
     if limits is None:
         return []
@@ -83,31 +86,27 @@ def _walls(standings: Sequence[Standing]) -> list[Wall]:
     return [Wall(to_fraction(limit), f"{which}budget {number(plain(limit))} {unit}".rstrip()) for which, limit in ends]
 
 
-def _table(standings: Sequence[Standing], *, narrow: bool) -> Table:
-    table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style="dim")
-    table.add_column("", no_wrap=True)
-    table.add_column("\nalgorithm", overflow="fold", min_width=11)
-    for title in ("\nmakespan", "peak\nmemory") if narrow else ("\nmakespan", "vs\nbest", "\nbubble", "peak\nmemory"):
-        table.add_column(title, justify="right", no_wrap=True)
-    table.add_column("", overflow="fold")
-    letters = marks(standings)
-    for standing, mark in zip(standings, letters, strict=True):
-        cells = _cells(standing, standings[0])
-        style = DIM if standing.dominated_by is not None else BOLD
+def _table(pareto_points: Sequence[ParetoPoint], *, narrow: bool) -> Table:
+    titles = ("\nmakespan", "peak\nmemory") if narrow else ("\nmakespan", "vs\nbest", "\nbubble", "peak\nmemory")
+    table = grid(uncut(), folded("\nalgorithm", min_width=11), *map(right, titles), folded())
+    letters = marks(pareto_points)
+    for point, mark in zip(pareto_points, letters, strict=True):
+        cells = _cells(point, pareto_points[0])
+        style = DIM if point.dominated_by is not None else BOLD
         middle = (cells[0], cells[-1]) if narrow else cells
-        table.add_row(mark, standing.label, *middle, _words(standing, letters), style=style)
+        table.add_row(mark, point.label, *middle, _words(point, letters), style=style)
     return table
 
 
-def _cells(standing: Standing, best: Standing) -> tuple[str, str, str, Text]:
-    apart = float(standing.makespan / best.makespan - 1) if best.makespan else 0.0
-    behind = "best" if standing.fits and standing.makespan == best.makespan else f"{apart:+.1%}"
-    peak = number(plain(standing.memory))
-    memory = Text(peak) if standing.fits else Text(f"{peak} over", style=BAD)
-    return number(plain(standing.makespan)), behind, f"{standing.outcome.schedule.bubble:.1%}", memory
+def _cells(point: ParetoPoint, best: ParetoPoint) -> tuple[str, str, str, Text]:
+    apart = float(point.makespan / best.makespan - 1) if best.makespan else 0.0
+    behind = "best" if point.fits and point.makespan == best.makespan else f"{apart:+.1%}"
+    peak = number(plain(point.memory))
+    memory = Text(peak) if point.fits else Text(f"{peak} over", style=BAD)
+    return number(plain(point.makespan)), behind, f"{point.outcome.schedule.bubble:.1%}", memory
 
 
-def _words(standing: Standing, letters: Sequence[str]) -> str:
-    if standing.dominated_by is not None:
-        return f"dominated by {letters[standing.dominated_by]}"
-    return "frontier" if standing.fits else "over budget"
+def _words(point: ParetoPoint, letters: Sequence[str]) -> str:
+    if point.dominated_by is not None:
+        return f"dominated by {letters[point.dominated_by]}"
+    return "frontier" if point.fits else "over budget"

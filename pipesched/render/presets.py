@@ -9,7 +9,7 @@ from rich.console import Console, ConsoleOptions, RenderResult
 from rich.table import Table
 from rich.text import Text
 
-from pipesched.render.comparison import GAP, grid
+from pipesched.render.grid import fitting, folded, grid, right, uncut, width_of
 
 Row = Mapping[str, Any]
 LEAST = 40  # columns of a source; with fewer there is none
@@ -24,29 +24,17 @@ class PresetTable:
 
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
         """Yield the table."""
-        widths = {key: max(len(key), *(len(line[key]) for line in self.lines)) for key in self.lines[0]}
-        source = widths.pop("source")
-        left = options.max_width - widths.pop(self.kind)
-        shown = [self.kind]
-        for key, width in widths.items():
-            if left >= width + GAP:
-                shown.append(key)
-            left -= width + GAP
-        if left - GAP >= min(LEAST, source):
-            yield self._table([*shown, "source"])
-            return
-        yield self._table(shown)
-        yield Text()
-        yield self._table([self.kind, "source"])
+        name, *numbers, source = ((key, width_of(key, (line[key] for line in self.lines))) for key in self.lines[0])
+        widths = [width for _, width in numbers] + [min(LEAST, source[1])]
+        keys = [key for key, _ in (*numbers, source)][: fitting(widths, options.max_width - name[1])]
+        yield self._table([self.kind, *keys])
+        if "source" not in keys:
+            yield Text()
+            yield self._table([self.kind, "source"])
 
     def _table(self, keys: Sequence[str]) -> Table:
-        table = grid()
-        for key in keys:
-            if key == "source":
-                table.add_column(key, overflow="fold")
-            else:
-                is_text = key in (self.kind, "more", "fitted on")
-                table.add_column(key, no_wrap=True, justify="left" if is_text else "right")
+        looks = {key: uncut if key in (self.kind, "more", "fitted on") else right for key in keys} | {"source": folded}
+        table = grid(*(looks[key](key) for key in keys))
         for line in self.lines:
             table.add_row(*(Text(line[key], style="bold" if key == self.kind else "") for key in keys))
         return table

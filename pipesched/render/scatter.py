@@ -29,7 +29,7 @@ PLAIN = Style.null()
 FEWEST_ROWS, MOST_ROWS = 6, 18
 
 
-class Point(NamedTuple):
+class PlotPoint(NamedTuple):
     """A point and the one character that stands for it."""
 
     x: Amount
@@ -101,7 +101,7 @@ class Scatter:
     what marks stand for, `note` what is missing. `counts` says that x counts something: its axis has whole numbers.
     """
 
-    points: Sequence[Point]
+    points: Sequence[PlotPoint]
     x_title: str
     y_title: str
     steps: Sequence[tuple[Amount, Amount]] = ()
@@ -151,7 +151,7 @@ class _Plot:
         self.x = _ruler([*across, *near], max((width - self.gutter - 1) // 2, 2))
         blank = Segment(" ")
         self.grid: list[Line] = [[blank] * (2 * self.x.cells) for _ in range(self.rows)]
-        self.shared: dict[tuple[int, int], list[Point]] = {}
+        self.shared: dict[tuple[int, int], list[PlotPoint]] = {}
         for point in scatter.points:
             self.shared.setdefault((self._row(point.y), self.x.cell(point.x)), []).append(point)
 

@@ -9,7 +9,6 @@ from typing import Any, NamedTuple
 from rich.table import Table
 from rich.text import Text
 
-from pipesched.outcome import Outcome, Repetition, SolveReport
 from pipesched.pipeline.balance import balance, saved_by_moving
 from pipesched.pipeline.kinds import KEEP_ONLY, Allowed
 from pipesched.pipeline.layers import BALANCED, GIVEN
@@ -17,9 +16,11 @@ from pipesched.pipeline.problem import Problem
 from pipesched.pipeline.quantities import plain, to_fraction
 from pipesched.pipeline.schedule import Schedule
 from pipesched.render.advice import advice_rows
+from pipesched.render.grid import folded, grid, uncut
 from pipesched.render.labels import Spelling, as_parameters, counted
 from pipesched.render.timescale import number
-from pipesched.words import Status, StoppedBy
+from pipesched.results.outcome import Outcome, Repetition, SolveReport
+from pipesched.results.status import Status, StoppedBy
 
 GOOD, BAD = "bold green", "bold red"
 LEAST_SHOWN = 0.0005  # of the makespan: less imbalance is not mentioned
@@ -68,10 +69,7 @@ def summary(
     `brief` leaves the formulas out, `timing` says how long a solve took, `memory` lists the peak of every device even
     where there are many. `spell` turns the parameters in a text (in backticks) into what the reader types.
     """
-    table = Table(box=None, show_header=False, padding=(0, 2, 0, 0), pad_edge=False)
-    table.add_column(no_wrap=True)
-    table.add_column(justify="right", overflow="fold")
-    table.add_column(style="dim", overflow="fold")
+    table = grid(uncut(), folded(justify="right"), folded(style="dim"), header=False)
     for name, value, note in _rows(outcome, timing, memory, spell):
         table.add_row(name, value, "" if brief and name in FORMULAS else note or FORMULAS.get(name, ""))
     return table

@@ -6,17 +6,17 @@ from collections.abc import Iterator, Sequence
 from itertools import pairwise
 
 from rich.console import Group
-from rich.table import Table
+from rich.table import Column, Table
 from rich.text import Text
 
-from pipesched.comparison import Entry
-from pipesched.names import look_up
-from pipesched.render.comparison import grid
+from pipesched.checks import look_up
+from pipesched.render.grid import grid, right, uncut
 from pipesched.render.measures import BUBBLE, MEASURES, MICROBATCHES, Measure, fits, value_of
 from pipesched.render.summary import GOOD
 from pipesched.render.sweep_plot import sweep_plot
 from pipesched.render.timescale import number
-from pipesched.sweeping import Sweep, SweepPoint
+from pipesched.results.comparison import Entry
+from pipesched.results.sweep import Sweep, SweepPoint
 
 LITTLE = 0.01  # of the time a microbatch: what one more microbatch gains beyond the elbow
 MOST_COLUMNS = 8  # of algorithms; more of them are rows
@@ -52,17 +52,12 @@ def _oriented(sweep: Sweep, rows: Sequence[Sequence[Text]]) -> Table:
     """Return the cells as a table: a column for each algorithm, or a row, where they are many and the values fewer."""
     names = [entry.label for entry in sweep.points[0].comparison] if sweep.points else []
     values = [number(point.value) for point in sweep.points]
-    table = grid()
     if len(names) <= max(MOST_COLUMNS, len(values)):
-        table.add_column(sweep.field, justify="right", no_wrap=True)
-        for name in names:
-            table.add_column(name, justify="right")
+        table = grid(right(sweep.field), *(Column(name, justify="right") for name in names))
         for value, cells in zip(values, rows, strict=True):
             table.add_row(value, *cells)
         return table
-    table.add_column(f"{sweep.field}:", no_wrap=True)
-    for value in values:
-        table.add_column(value, justify="right")
+    table = grid(uncut(f"{sweep.field}:"), *(Column(value, justify="right") for value in values))
     for name, across in zip(names, zip(*rows, strict=True), strict=True):
         table.add_row(name, *across)
     return table

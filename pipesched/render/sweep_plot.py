@@ -5,17 +5,17 @@ from __future__ import annotations
 from string import ascii_lowercase, ascii_uppercase
 from typing import NamedTuple
 
-from pipesched.names import look_up
+from pipesched.checks import look_up
 from pipesched.render.measures import BUBBLE, MEASURES, fits, value_of
 from pipesched.render.palette import OVER, ink
-from pipesched.render.scatter import Path, Point, Scatter
-from pipesched.sweeping import Sweep
+from pipesched.render.scatter import Path, PlotPoint, Scatter
+from pipesched.results.sweep import Sweep
 
 FEWEST = 3  # values of a field that make a line
 MOST_LINES = 8  # of a plot
 
 
-class Mark(NamedTuple):
+class PlotMark(NamedTuple):
     """A value of a measure, at a value of the field; `fits` says whether the schedule is within its budget."""
 
     x: int | float
@@ -23,23 +23,23 @@ class Mark(NamedTuple):
     fits: bool
 
 
-def sweep_lines(sweep: Sweep, show: str = BUBBLE) -> dict[str, list[Mark]]:
+def sweep_lines(sweep: Sweep, show: str = BUBBLE) -> dict[str, list[PlotMark]]:
     """Return the values of a measure by algorithm, by rising value of the field; shares in percent.
 
     `show` is one of MEASURES. Raises ConfigError for another.
     """
     measure = look_up(MEASURES, show, "measure", "show")
-    lines: dict[str, list[Mark]] = {}
+    lines: dict[str, list[PlotMark]] = {}
     for point in sorted(sweep.points, key=lambda point: point.value):
         for entry in point.comparison:
             value = value_of(entry, point, sweep, measure)
             if value is not None:
                 scaled = value * 100 if measure.is_share else value
-                lines.setdefault(entry.label, []).append(Mark(point.value, scaled, fits(entry)))
+                lines.setdefault(entry.label, []).append(PlotMark(point.value, scaled, fits(entry)))
     return lines
 
 
-def best_lines(sweep: Sweep, show: str = BUBBLE) -> tuple[dict[str, list[Mark]], str]:
+def best_lines(sweep: Sweep, show: str = BUBBLE) -> tuple[dict[str, list[PlotMark]], str]:
     """Return the lines that a plot shows, and in words that they are not all ("" where they are).
 
     Of more than MOST_LINES these are the best, by the value of the measure at the largest value of the field.
@@ -81,7 +81,11 @@ def sweep_plot(sweep: Sweep, show: str = BUBBLE, *, ascii_only: bool = False) ->
         for number, (name, line) in enumerate(lines.items())
     }
     return Scatter(
-        [Point(x, y, mark, style if within else OVER) for mark, style, line in looks.values() for x, y, within in line],
+        [
+            PlotPoint(x, y, mark, style if within else OVER)
+            for mark, style, line in looks.values()
+            for x, y, within in line
+        ],
         x_title=sweep.field,
         y_title=title_of(sweep, show),
         paths=[Path([(x, y) for x, y, _ in line], style) for _, style, line in looks.values()],

@@ -8,27 +8,28 @@ from typing import Any
 from rich.console import Console, ConsoleOptions, RenderableType, RenderResult
 from rich.text import Text
 
-from pipesched.capabilities import capability_of
 from pipesched.checks import shown
-from pipesched.comparison import Comparison
 from pipesched.display import Displayable
 from pipesched.errors import ConfigError
-from pipesched.outcome import Outcome
 from pipesched.pipeline.costs import one_or_all
 from pipesched.pipeline.plan import Plan
 from pipesched.pipeline.problem import Problem
 from pipesched.pipeline.schedule import Schedule
 from pipesched.render.catalogue import CatalogueTable, catalogue_details
 from pipesched.render.chosen import drawn, edge, not_drawn, some_devices
-from pipesched.render.comparison import ComparisonTable, grid
+from pipesched.render.comparison import ComparisonTable
 from pipesched.render.frontier import frontier_table, frontier_view
 from pipesched.render.gantt import Gantt
+from pipesched.render.grid import folded, grid, uncut
 from pipesched.render.summary import heading, summary
 from pipesched.render.sweep import sweep_table, sweep_view
+from pipesched.results.capabilities import capability_of
+from pipesched.results.comparison import Comparison
+from pipesched.results.frontier import Frontier
+from pipesched.results.outcome import Outcome
+from pipesched.results.sweep import Sweep
 from pipesched.schedulers.family import Family
 from pipesched.schedulers.registry import Catalogue
-from pipesched.solver.frontier import Frontier
-from pipesched.sweeping import Sweep
 
 MOST_SLOTS = 24  # of a device that a plan's table shows
 
@@ -106,10 +107,7 @@ def _charts(comparison: Comparison, ascii_only: bool) -> Iterator[RenderableType
 
 def _problem_table(problem: Problem) -> RenderableType:
     """Return the values of a problem: sizes, costs and memory, one number where all stages are equal."""
-    table = grid()
-    table.show_header = False
-    table.add_column(style="dim", no_wrap=True)
-    table.add_column(overflow="fold")
+    table = grid(uncut(style="dim"), folded(), header=False)
     costs, memory = problem.costs, problem.memory
     halves = (("backward_input", costs.backward_input), ("backward_weight", costs.backward_weight))
     rows: list[tuple[str, object]] = [
@@ -137,10 +135,7 @@ def _problem_table(problem: Problem) -> RenderableType:
 
 def _plan_table(plan: Plan) -> RenderableType:
     """Return the orders of a plan: the first slots of each device."""
-    table = grid()
-    table.show_header = False
-    table.add_column(style="dim", no_wrap=True)
-    table.add_column(overflow="fold")
+    table = grid(uncut(style="dim"), folded(), header=False)
     for device, order in enumerate(plan.orders):
         texts = [str(plan.slot(number)) for number in order[:MOST_SLOTS]]
         more = f" .. {len(order) - MOST_SLOTS} more" if len(order) > MOST_SLOTS else ""

@@ -19,14 +19,13 @@ from pipesched.core.integers import ceil_div
 from pipesched.hls.graph import Operation
 from pipesched.hls.schedule import HardwareSchedule
 from pipesched.render.cells import ASCII_SHADES, SHADES, Line
-from pipesched.render.frame import WIDE, Layout, axis, has_colour, line
+from pipesched.render.frame import WIDE, LineFrame, axis, has_colour, line
 from pipesched.render.labels import counted
-from pipesched.render.legend import Item, Look, wrap
+from pipesched.render.legend import Item, Look, explained, wrap
 from pipesched.render.palette import DIM, HUES, fill, ink
 from pipesched.render.rows import FULL, Row, Run
 from pipesched.render.strip import column_levels, level_marks
 from pipesched.render.timescale import Window, describe, fit
-from pipesched.render.unnamed import explained
 
 MOST_ITERATIONS = 4  # of a loop
 MARK, MARKED = "*", Style(underline=True, bold=True)
@@ -86,14 +85,14 @@ class UnitChart:
         self.names = short_names(self.schedule.graph.operations, width)
         self.numbered = set(self.explained_too)
 
-    def _layout(self, console: Console, options: ConsoleOptions) -> Layout:
+    def _layout(self, console: Console, options: ConsoleOptions) -> LineFrame:
         ascii_only = self.ascii_only or options.ascii_only
         names = (f"{unit.name} {unit.count - 1}" for unit in self.schedule.units)
         gutter = max(len("regs"), *map(len, names)) + 1
         gutter = min(gutter, options.max_width // 4) if options.max_width < WIDE else min(gutter, 20)
         tail = len(" idle")
         scale = fit(Window(0, self.end), 1, max(options.max_width - gutter - tail, 1))
-        return Layout(gutter, [scale], tail, has_colour(console, ascii_only), ascii_only)
+        return LineFrame(gutter, [scale], tail, has_colour(console, ascii_only), ascii_only)
 
     def rows(self) -> Iterator[tuple[str, Row, int]]:
         """Yield for each unit its name, its operations in order, and the cycles for which they occupy it."""
@@ -112,7 +111,7 @@ class UnitChart:
                 end = [start + unit.interval for start in begin]
                 yield f"{unit.name} {instance}", Row(order, begin, end), len(order) * unit.interval
 
-    def lines(self, runs: Sequence[Run], layout: Layout) -> list[Line]:
+    def lines(self, runs: Sequence[Run], layout: LineFrame) -> list[Line]:
         """Return the lines of a unit, for its runs; `rows` says first where operations stand in their rows."""
         if layout.colour:
             return [[self._filled(run) for run in runs]]
@@ -166,7 +165,7 @@ class UnitChart:
     def _iteration(self, run: Run) -> str:
         return "" if run.slot is None or run.shared else str(run.slot // len(self.schedule.graph))
 
-    def registers(self, layout: Layout) -> Iterator[Segment]:
+    def registers(self, layout: LineFrame) -> Iterator[Segment]:
         """Yield the strip of registers in use at the boundary with which a cycle begins."""
         alive = self.schedule.alive
         if self.period:
@@ -178,7 +177,7 @@ class UnitChart:
         peak = Segment(str(self.schedule.registers).rjust(layout.tail), DIM)
         yield from line([Segment("regs".ljust(layout.gutter), DIM), *marks, peak])
 
-    def legend(self, look: Look, layout: Layout) -> Iterator[Item]:
+    def legend(self, look: Look, layout: LineFrame) -> Iterator[Item]:
         """Yield the items of the legend."""
         shades = ASCII_SHADES if layout.ascii_only else SHADES
         if layout.colour and self.period:

@@ -7,9 +7,8 @@ from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any
 
-from pipesched.checks import require_flag, require_number, require_whole, shown
+from pipesched.checks import require_flag, require_name, require_number, require_whole, shown
 from pipesched.errors import ConfigError
-from pipesched.names import require_name
 from pipesched.pipeline.given_numbers import first_entries, is_several
 from pipesched.pipeline.quantities import Number, in_units, to_fraction
 from pipesched.pipeline.schedule import Schedule

@@ -1,4 +1,4 @@
-"""Train by any schedule: a runtime that executes plans in PyTorch, recomputation, offload and two copies included.
+"""Training by any schedule in PyTorch, recomputation, offload and two copies included; and measuring a model.
 
 Its names load PyTorch when they are first asked for, and raise ConfigError where it is missing.
 """

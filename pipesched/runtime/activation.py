@@ -1,8 +1,8 @@
 """An activation: what autograd saved for one microbatch of one stage, in storages that can leave the device.
 
-`torch.autograd.graph.saved_tensors_hooks` hand each saved tensor to `Saving.pack`, which returns a `View` of a `Box`
-with the tensor's storage: autograd then holds the views, these the boxes, and the activation only looks on. So what
-autograd frees is free, and a box can be emptied and filled without autograd knowing of it.
+`torch.autograd.graph.saved_tensors_hooks` hand each saved tensor to `Saving.pack`, which returns a `SavedTensor` of a
+`HeldStorage` with the tensor's storage: autograd then holds the saved tensors, these the storages, and the activation
+only looks on. So what autograd frees is free, and a storage can be emptied and filled without autograd knowing of it.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ import torch
 GONE = "what autograd saved is not on the device: the plan does not bring it back in time"
 
 
-class Box:
+class HeldStorage:
     """A storage that autograd needs: on the device (`storage`), or in a buffer of the host."""
 
     __slots__ = ("__weakref__", "device", "host", "nbytes", "storage")
@@ -26,12 +26,12 @@ class Box:
         self.host: Any = None
 
 
-class View:
+class SavedTensor:
     """A saved tensor: where it lies in which box."""
 
     __slots__ = ("__weakref__", "box", "changed", "dtype", "offset", "size", "stride")
 
-    def __init__(self, box: Box, tensor: Any) -> None:
+    def __init__(self, box: HeldStorage, tensor: Any) -> None:
         self.box, self.dtype, self.changed = box, tensor.dtype, False
         self.size, self.stride, self.offset = tensor.size(), tensor.stride(), tensor.storage_offset()
 
@@ -47,7 +47,7 @@ class View:
 
 def unpack(saved: Any) -> Any:
     """Return the tensor that `Saving.pack` was given."""
-    return saved.tensor() if isinstance(saved, View) else saved
+    return saved.tensor() if isinstance(saved, SavedTensor) else saved
 
 
 class Saving:
@@ -59,8 +59,8 @@ class Saving:
 
     def __init__(self, device: Any, outside: Iterable[Mapping[int, Any] | set[int]]) -> None:
         self._device, self._outside = device, outside
-        self._boxes: dict[int, Box] = {}
-        self._views: list[tuple[View, Any, int]] = []
+        self._boxes: dict[int, HeldStorage] = {}
+        self._views: list[tuple[SavedTensor, Any, int]] = []
 
     def pack(self, tensor: Any) -> Any:
         """Return what autograd shall keep for a tensor."""
@@ -72,8 +72,8 @@ class Saving:
             return tensor
         box = self._boxes.get(address)
         if box is None:
-            box = self._boxes[address] = Box(storage, self._device)
-        view = View(box, tensor)
+            box = self._boxes[address] = HeldStorage(storage, self._device)
+        view = SavedTensor(box, tensor)
         self._views.append((view, tensor, tensor._version))
         return view
 
@@ -90,10 +90,10 @@ class Saving:
 class Activation:
     """The boxes of one forward that are still needed."""
 
-    def __init__(self, boxes: list[ref[Box]], views: list[ref[View]]) -> None:
+    def __init__(self, boxes: list[ref[HeldStorage]], views: list[ref[SavedTensor]]) -> None:
         self._boxes, self._views = boxes, views
 
-    def boxes(self) -> list[Box]:
+    def boxes(self) -> list[HeldStorage]:
         """Return the boxes that autograd still holds."""
         return [box for one in self._boxes if (box := one()) is not None]
 

@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 import torch
 import torch.distributed as dist
 
-from pipesched.runtime.activation import Activation, Box, Host
+from pipesched.runtime.activation import Activation, HeldStorage, Host
 from pipesched.runtime.headers import LENGTH, Shape, header_of, shapes_in
 from pipesched.runtime.team import PATIENCE, Team
 from pipesched.runtime.transfers import Transfers, buffer_for
@@ -101,7 +101,7 @@ class CudaTransfers(Transfers):
         self.before_operation()
 
 
-def _bytes_of(box: Box) -> Any:
+def _bytes_of(box: HeldStorage) -> Any:
     return torch.empty(0, dtype=torch.uint8, device=box.device).set_(box.storage, 0, (box.nbytes,), (1,))
 
 

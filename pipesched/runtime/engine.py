@@ -12,12 +12,12 @@ from pipesched.pipeline.ops import Op
 from pipesched.runtime.graph import has_gradient
 from pipesched.runtime.headers import Shape, shapes_of
 from pipesched.runtime.measured import Measured
-from pipesched.runtime.program import RECEIVE, RUN, Step, message_of
+from pipesched.runtime.program import RECEIVE, RUN, ProgramStep, message_of
 from pipesched.runtime.stage import StageRunner
 from pipesched.runtime.transfers import Transfers
 
 
-class Key(NamedTuple):
+class OperationKey(NamedTuple):
     """A message: the stage that takes it, whether it goes forwards, and its microbatch."""
 
     target: int
@@ -30,7 +30,7 @@ class Engine:
 
     def __init__(
         self,
-        program: Sequence[Step],
+        program: Sequence[ProgramStep],
         stages: int,
         runners: Mapping[int, StageRunner],
         channels: Any,
@@ -41,8 +41,8 @@ class Engine:
         self._transfers, self._on_op = transfers, on_op
         self._again = {op[::2] for action, op, _ in program if action == RUN and op.kind == "R"}
         self._from = {self._key(step.op): step.peer for step in program if step.action == RECEIVE}
-        self._here: dict[Key, Any] = {}  # messages that have been made, or posted, and not been taken
-        self._shapes: dict[Key, list[Shape]] = {}
+        self._here: dict[OperationKey, Any] = {}  # messages that have been made, or posted, and not been taken
+        self._shapes: dict[OperationKey, list[Shape]] = {}
         self._bytes_moved = 0
         self.doing = "the begin of the step"
         self.measured = Measured()
@@ -50,11 +50,11 @@ class Engine:
         self._targets: Any = None
         self._losses: dict[int, Any] = {}
 
-    def _key(self, op: Op) -> Key:
+    def _key(self, op: Op) -> OperationKey:
         message = message_of(op, self._stages)
         if message is None:
             raise AssertionError(f"{op} gives nothing to another stage")
-        return Key(message.target, message.target > op.stage, op.microbatch)
+        return OperationKey(message.target, message.target > op.stage, op.microbatch)
 
     def step(self, inputs: Any, targets: Any) -> dict[int, Any]:
         """Run the list once, and return the losses by microbatch."""
@@ -102,15 +102,15 @@ class Engine:
             self._here[key] = self._arrived(key)
         return perf_counter_ns() - begin
 
-    def _input_of(self, op: Op) -> Key | None:
+    def _input_of(self, op: Op) -> OperationKey | None:
         """Return the message that an operation takes."""
         if op.kind == "F":
-            return Key(op.stage, True, op.microbatch) if op.stage else None
+            return OperationKey(op.stage, True, op.microbatch) if op.stage else None
         if op.kind in ("B", "I"):
-            return Key(op.stage, False, op.microbatch) if op.stage + 1 < self._stages else None
+            return OperationKey(op.stage, False, op.microbatch) if op.stage + 1 < self._stages else None
         return None
 
-    def _arrived(self, key: Key) -> Any:
+    def _arrived(self, key: OperationKey) -> Any:
         """Return the tensors of a message from another rank."""
         peer, tag, device = self._from[key], self._tag(key), self._runners[key.target].device
         if key in self._here:  # posted
@@ -119,7 +119,7 @@ class Engine:
             self._shapes[key] = self._channels.receive_header(peer, tag + 1)
         return self._channels.receive(peer, tag, self._shapes[key], device)
 
-    def _post(self, step: Step) -> None:
+    def _post(self, step: ProgramStep) -> None:
         """Begin to receive, where a receive must be in the order of the list."""
         if self._channels.posts_early:
             key = self._key(step.op)
@@ -129,7 +129,7 @@ class Engine:
             device = self._runners[key.target].device
             self._here[key] = self._channels.post(step.peer, tag, self._shapes[key], device)
 
-    def _send(self, step: Step) -> None:
+    def _send(self, step: ProgramStep) -> None:
         key = self._key(step.op)
         tensors = self._here.pop(key)
         if key.forwards:
@@ -143,19 +143,21 @@ class Engine:
                 raise RuntimeError(f"its output is {now}; in the first step it was {before}, and must stay so")
         self._channels.send(step.peer, self._tag(key), tensors)
 
-    def _tag(self, key: Key) -> int:
+    def _tag(self, key: OperationKey) -> int:
         return 4 * (key.microbatch * self._stages + key.target) + 2 * key.forwards
 
     def _forward(self, runner: StageRunner, microbatch: int) -> None:
         stage = runner.role.stage
-        data = self._input(microbatch) if runner.role.is_first else self._here.pop(Key(stage, True, microbatch))
+        data = (
+            self._input(microbatch) if runner.role.is_first else self._here.pop(OperationKey(stage, True, microbatch))
+        )
         target = self._targets[microbatch] if runner.role.is_last else None
         outputs, loss = runner.forward(microbatch, data, target, again=(stage, microbatch) in self._again)
         if runner.role.is_last:
             self._losses[microbatch] = loss
             return
-        self._here[Key(stage + 1, True, microbatch)] = outputs
-        back = Key(stage, False, microbatch)
+        self._here[OperationKey(stage + 1, True, microbatch)] = outputs
+        back = OperationKey(stage, False, microbatch)
         if back in self._from:
             self._shapes[back] = shapes_of([output for output in outputs if has_gradient(output)])
 
@@ -169,10 +171,10 @@ class Engine:
     def _give_back(self, runner: StageRunner, microbatch: int, run: Callable[[int, list[Any]], list[Any]]) -> None:
         stage = runner.role.stage
         runner.before_backward(microbatch)
-        gradients = [] if runner.role.is_last else self._here.pop(Key(stage, False, microbatch))
+        gradients = [] if runner.role.is_last else self._here.pop(OperationKey(stage, False, microbatch))
         found = run(microbatch, gradients)
         if stage:
-            self._here[Key(stage - 1, False, microbatch)] = found
+            self._here[OperationKey(stage - 1, False, microbatch)] = found
 
     def _input_gradient(self, runner: StageRunner, microbatch: int) -> None:
         self._give_back(runner, microbatch, runner.input_gradient)

@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 
 import torch
 
-from pipesched.runtime.activation import View
+from pipesched.runtime.activation import SavedTensor
 
 _RAW_NAMES: dict[Any, tuple[str, ...]] = {}  # attributes with what a class of nodes saved
 
@@ -139,6 +139,6 @@ def saved_views(node: Any) -> list[int]:
         saved = getattr(node, name)
         for one in saved if isinstance(saved, (tuple, list)) else (saved,):
             packed = getattr(one, "data", None)
-            if isinstance(packed, View):
+            if isinstance(packed, SavedTensor):
                 found.append(id(packed))
     return found

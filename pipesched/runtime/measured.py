@@ -9,7 +9,7 @@ from pipesched.pipeline.kinds import KINDS
 from pipesched.pipeline.ops import Op
 
 
-class Entry(NamedTuple):
+class OperationRecord(NamedTuple):
     """One operation: nanoseconds, and the bytes of all activations of the rank behind it."""
 
     op: Op
@@ -24,7 +24,7 @@ class Measured:
     """The operations of one step."""
 
     def __init__(self) -> None:
-        self.entries: list[Entry] = []
+        self.entries: list[OperationRecord] = []
         self._held: dict[tuple[int, int], int] = {}
         self._live = 0
 
@@ -38,7 +38,7 @@ class Measured:
         owner = (op.stage, op.microbatch)
         self._live += held - self._held.get(owner, 0)
         self._held[owner] = held
-        self.entries.append(Entry(op, start, end, waited, self._live, moved))
+        self.entries.append(OperationRecord(op, start, end, waited, self._live, moved))
 
 
 def report_of(rank: int, step: int, measured: Measured) -> dict[str, Any]:

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence, Set
 from typing import Any
 
-from pipesched.runtime.profiling import TIMES, Profile, Spread
+from pipesched.runtime.profiling import TIMES, Profile, Spread, StageProfile
+from pipesched.text.writer import ConfigWriter, in_list, trimmed
 
 MEGABYTE = 10**6
+DECIMALS = 6
+BACKWARD = "the backward is given by its halves, for schedules that split it, or whole; I and W take longer than B:"
 
 
 def config_text(profile: Profile, *, split_backward: bool = True) -> str:
@@ -16,50 +19,48 @@ def config_text(profile: Profile, *, split_backward: bool = True) -> str:
     Of the backward it gives both halves, or the whole as it was measured; the other way stands there as a comment. I
     and W one after the other take longer than B, because what both need is done twice.
     """
-    stages = profile.stages
-    rows = {key: [stage.times[key] for stage in stages] for key in TIMES}
-    halves, whole = ("", "# ") if split_backward else ("# ", "")
-    return f"""\
-# Measured by pipesched profile: {profile.title}
-# Times are medians of {profile.repeats} rounds, and the quartiles stand behind them.
-# Stage 0 gives no gradient of its input, so its whole backward is done at W.
-devices: {profile.devices}
-stages: {len(stages)}
-microbatches: {profile.microbatches}
-time_unit: ms
-
-costs:
-{_row("forward", rows["forward"])}
-  # the backward is given by its halves, for schedules that split it, or whole; I and W take longer than B:
-{_row(halves + "backward_input", rows["backward_input"])}
-{_row(halves + "backward_weight", rows["backward_weight"])}
-{_row(whole + "backward", rows["backward"])}
-{_row("recompute", rows["recompute"])}
-{_row("offload", rows["offload"])}
-{_row("reload", rows["reload"])}
-{_row("p2p", profile.p2p)}
-
-memory:
-  unit: MB
-  activation: {_numbers([stage.activation / MEGABYTE for stage in stages])}
-  # of an activation, what stays from the end of I to the end of W, gradients caught at the weights included:
-  retain: {_numbers([stage.retain for stage in stages])}
-  # of an activation that is recomputed, its input:
-  checkpoint: {_numbers([min(stage.checkpoint, 1.0) for stage in stages])}
-  # weights and their gradients, without the state of an optimizer:
-  static: {_numbers([stage.static / MEGABYTE for stage in stages])}
-"""
+    config, stages = ConfigWriter(), profile.stages
+    config.remark(
+        f"Measured by pipesched profile: {profile.title}",
+        f"Times are medians of {profile.repeats} rounds, and the quartiles stand behind them.",
+        "Stage 0 gives no gradient of its input, so its whole backward is done at W.",
+    )
+    config.put("devices", profile.devices)
+    config.put("stages", len(stages))
+    config.put("microbatches", profile.microbatches)
+    config.put("time_unit", "ms")
+    config.gap()
+    with config.section("costs"):
+        _write_costs(config, profile, off={"backward"} if split_backward else {"backward_input", "backward_weight"})
+    config.gap()
+    with config.section("memory"):
+        _write_memory(config, stages)
+    return config.text
 
 
-def _row(key: str, spreads: Sequence[Spread]) -> str:
-    low, high = ([f"{value:.3g}" for value in column] for column in ([s.q1 for s in spreads], [s.q3 for s in spreads]))
-    between = ", ".join(f"{one}..{other}" for one, other in zip(low, high, strict=True))
-    medians = ", ".join(_time(spread.median) for spread in spreads)
-    return f"  {key}: [{medians}]" + (f"  # {between}" if between else "")
+def _write_costs(config: ConfigWriter, profile: Profile, off: Set[str]) -> None:
+    rows = {**{key: [stage.times[key] for stage in profile.stages] for key in TIMES}, "p2p": profile.p2p}
+    for key in ("forward", "backward_input", "backward_weight", "backward", "recompute", "offload", "reload", "p2p"):
+        if key == "backward_input":
+            config.remark(BACKWARD)
+        config.put(key, in_list(_time(spread.median) for spread in rows[key]), _quartiles(rows[key]), off=key in off)
 
 
-def _numbers(values: Sequence[float]) -> str:
-    return f"[{', '.join(_number(value) for value in values)}]"
+def _write_memory(config: ConfigWriter, stages: Sequence[StageProfile]) -> None:
+    config.put("unit", "MB")
+    config.put("activation", _numbers(stage.activation / MEGABYTE for stage in stages))
+    config.remark(
+        "of an activation, what stays from the end of I to the end of W, gradients caught at the weights included:"
+    )
+    config.put("retain", _numbers(stage.retain for stage in stages))
+    config.remark("of an activation that is recomputed, its input:")
+    config.put("checkpoint", _numbers(min(stage.checkpoint, 1.0) for stage in stages))
+    config.remark("weights and their gradients, without the state of an optimizer:")
+    config.put("static", _numbers(stage.static / MEGABYTE for stage in stages))
+
+
+def _quartiles(spreads: Sequence[Spread]) -> str:
+    return ", ".join(f"{spread.q1:.3g}..{spread.q3:.3g}" for spread in spreads)
 
 
 def _time(value: float) -> str:
@@ -67,10 +68,9 @@ def _time(value: float) -> str:
     return f"{value:.4g}" if value < 1e4 else f"{value:.0f}"
 
 
-def _number(value: float) -> str:
-    """Return a number to a millionth: a size in MB to a byte."""
-    text = f"{value:.6f}"
-    return text.rstrip("0").rstrip(".") if "." in text else text
+def _numbers(values: Iterable[float]) -> str:
+    """Return numbers to a millionth: sizes in MB to a byte."""
+    return in_list(trimmed(value, DECIMALS) for value in values)
 
 
 def profile_document(profile: Profile) -> dict[str, Any]:

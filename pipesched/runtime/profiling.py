@@ -16,7 +16,7 @@ import torch
 from pipesched.checks import require_whole
 from pipesched.errors import ConfigError
 from pipesched.runtime.headers import Shape, shapes_of
-from pipesched.runtime.pieces import default_loss, dtype_named, microbatch_shape, random_microbatches
+from pipesched.runtime.model_source import default_loss, dtype_named, microbatch_shape, random_microbatches
 from pipesched.runtime.stage import Role, StageRunner
 from pipesched.runtime.transfers import Transfers
 

@@ -24,7 +24,7 @@ from pipesched.pipeline.waits import waits_of_times
 RUN, SEND, RECEIVE = "run", "send", "receive"
 
 
-class Step(NamedTuple):
+class ProgramStep(NamedTuple):
     """One entry of a rank's list: run an operation, or send or receive what one gives to the neighbouring stage."""
 
     action: str
@@ -35,23 +35,23 @@ class Step(NamedTuple):
         return str(self.op) if self.action == RUN else f"{self.action} {self.op}"
 
 
-class Message(NamedTuple):
+class StageMessage(NamedTuple):
     """What an operation gives to a neighbouring stage, and the stage that takes it."""
 
     op: Op
     target: int
 
 
-def message_of(op: Op, stages: int) -> Message | None:
+def message_of(op: Op, stages: int) -> StageMessage | None:
     """Return the message of an operation: a forward's output to the next stage, a gradient to the one before."""
     for kind in KINDS.values():
         for need in kind.needs:
             if need.letter == op.kind and need.stage and 0 <= op.stage - need.stage < stages:
-                return Message(op, op.stage - need.stage)
+                return StageMessage(op, op.stage - need.stage)
     return None
 
 
-def programs(schedule: Schedule) -> list[list[Step]]:
+def programs(schedule: Schedule) -> list[list[ProgramStep]]:
     """Return the list of each device. Raises InvalidSchedule (Deadlock) for an order that cannot run.
 
     Where a plan has transfers and no wait edges, they follow from its times. Those between two devices are not waited
@@ -84,30 +84,30 @@ class _Row:
     """The list of one device under construction: transfers stand directly behind the last that they wait for."""
 
     def __init__(self) -> None:
-        self._entries: list[tuple[int, int, int, Step]] = []
+        self._entries: list[tuple[int, int, int, ProgramStep]] = []
         self._places: dict[int, int] = {}
         self._count = 0
 
-    def _append(self, step: Step) -> None:
+    def _append(self, step: ProgramStep) -> None:
         self._count += 1
         self._entries.append((self._count, 0, 0, step))
 
     def add(self, op: Op, number: int) -> None:
-        self._append(Step(RUN, op))
+        self._append(ProgramStep(RUN, op))
         self._places[number] = self._count
 
     def send(self, op: Op, peer: int) -> None:
-        self._entries.append((self._count, 1, 0, Step(SEND, op, peer)))
+        self._entries.append((self._count, 1, 0, ProgramStep(SEND, op, peer)))
 
     def receive(self, op: Op, peer: int) -> None:
-        self._append(Step(RECEIVE, op, peer))
+        self._append(ProgramStep(RECEIVE, op, peer))
 
     def add_transfer(self, op: Op, number: int, earlier: Sequence[int]) -> None:
         place = max((self._places[before] for before in earlier if before in self._places), default=0)
         self._places[number] = place
-        self._entries.append((place, 2, len(self._entries), Step(RUN, op)))
+        self._entries.append((place, 2, len(self._entries), ProgramStep(RUN, op)))
 
-    def steps(self) -> list[Step]:
+    def steps(self) -> list[ProgramStep]:
         return [entry[-1] for entry in sorted(self._entries, key=lambda entry: entry[:3])]
 
 

@@ -10,7 +10,7 @@ import torch
 from pipesched.checks import shown
 from pipesched.errors import ConfigError
 from pipesched.pipeline.ops import Op
-from pipesched.runtime.program import RUN, Step
+from pipesched.runtime.program import RUN, ProgramStep
 
 _NORMS = (torch.nn.BatchNorm1d, torch.nn.BatchNorm2d, torch.nn.BatchNorm3d, torch.nn.SyncBatchNorm)
 
@@ -36,7 +36,7 @@ class Norm(NamedTuple):
     op: Op
 
 
-def batch_norms(modules: Mapping[int, Any], program: Sequence[Step]) -> list[Norm]:
+def batch_norms(modules: Mapping[int, Any], program: Sequence[ProgramStep]) -> list[Norm]:
     """Return the batch normalizations that a list runs."""
     first: dict[int, Op] = {}
     for step in program:

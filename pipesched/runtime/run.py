@@ -13,13 +13,13 @@ from pipesched.errors import ConfigError, PipeschedError, RankFailed
 from pipesched.runtime.channels import Channels
 from pipesched.runtime.engine import Engine
 from pipesched.runtime.measured import report_of
-from pipesched.runtime.mirrors import Mirrors
 from pipesched.runtime.program import SEND, programs
 from pipesched.runtime.refusals import batch_norms, require_modules, require_none_in_training
 from pipesched.runtime.source import checked_schedule
 from pipesched.runtime.stage import Role, StageRunner
 from pipesched.runtime.team import LostRank, Team, described, is_lost
 from pipesched.runtime.transfers import Transfers
+from pipesched.runtime.weight_copies import WeightCopies
 
 
 class Runtime:
@@ -90,7 +90,7 @@ class Runtime:
         }
         with self._team.setting_up():
             self._channels = _channels_for(self._team, lists, self._runners)
-            self._mirrors = Mirrors(self._team, placement, self._modules)
+            self._mirrors = WeightCopies(self._team, placement, self._modules)
             self._team.meet()
         self._engine = Engine(self._program, problem.stages, self._runners, self._channels, transfers, on_op)
 

@@ -7,10 +7,10 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from pipesched.checks import shown
-from pipesched.errors import ConfigError, InvalidSchedule
-from pipesched.outcome import Outcome
+from pipesched.errors import ConfigError, InvalidSchedule, WrongOperation
 from pipesched.pipeline.check import checked
 from pipesched.pipeline.schedule import Schedule
+from pipesched.results.outcome import Outcome
 
 
 def checked_schedule(source: object, name: str = "source") -> Schedule:
@@ -22,9 +22,9 @@ def checked_schedule(source: object, name: str = "source") -> Schedule:
     """
     try:
         schedule = _schedule_of(source)
+    except WrongOperation as error:
+        raise InvalidSchedule(str(error)) from None
     except ConfigError as error:
-        if _names_an_operation(error):
-            raise InvalidSchedule(str(error)) from None
         raise ConfigError(error.message, name, entry=error.entry, where=error.where) from None
     return checked(schedule)
 
@@ -35,7 +35,7 @@ def _schedule_of(source: object) -> Schedule:
     if isinstance(source, Mapping):
         source = json.dumps(source)
     if isinstance(source, str) and source.lstrip().startswith("{"):
-        from pipesched.file_formats.schedule_json import parse
+        from pipesched.documents.schedule import parse
 
         return parse(source, "the document").schedule
     if isinstance(source, (str, Path)):
@@ -45,8 +45,3 @@ def _schedule_of(source: object) -> Schedule:
     if isinstance(source, Outcome) and isinstance(source.schedule, Schedule):
         return source.schedule
     raise ConfigError(f"must be a Schedule, or the document of one or its path, not {shown(source)}", "source")
-
-
-def _names_an_operation(error: ConfigError) -> bool:
-    """Return whether a document was refused for an operation of its plan: one that stands twice, or out of range."""
-    return any(sign in error.message for sign in ("stands twice", "is out of range: stages", "does not stand in"))

@@ -15,7 +15,7 @@ import torch.distributed as dist
 
 from pipesched.checks import require_number, require_whole
 from pipesched.errors import ConfigError, RankFailed
-from pipesched.runtime.pieces import (
+from pipesched.runtime.model_source import (
     SMALL,
     default_loss,
     dtype_named,
@@ -30,7 +30,7 @@ from pipesched.runtime.run import Runtime
 from pipesched.runtime.source import checked_schedule
 
 
-class Training(NamedTuple):
+class TrainRequest(NamedTuple):
     """What to train: see `train`."""
 
     schedule: str
@@ -89,7 +89,7 @@ def train(
     dtype_named(dtype)
     if loss is not None:
         named_function(loss, "loss")
-    job = Training(
+    job = TrainRequest(
         str(schedule),
         model,
         loss,
@@ -112,7 +112,7 @@ def train(
     return _start(job, checked.problem.devices)
 
 
-def train_rank(local_rank: int, job: Training) -> dict[str, Any] | None:
+def train_rank(local_rank: int, job: TrainRequest) -> dict[str, Any] | None:
     """Train the stages of this rank, and return the result on the first one."""
     device = torch.device("cuda", local_rank) if torch.cuda.is_available() else torch.device("cpu")
     if device.type == "cuda":
@@ -157,7 +157,7 @@ def _profiled(folder: Path, rank: int) -> Iterator[None]:
     profiler.export_chrome_trace(str(folder / f"rank{rank}.json"))
 
 
-def _start(job: Training, devices: int) -> dict[str, Any]:
+def _start(job: TrainRequest, devices: int) -> dict[str, Any]:
     """Run all ranks on this machine, and return the result of the first."""
     import torch.multiprocessing as mp
 
@@ -175,7 +175,7 @@ def _start(job: Training, devices: int) -> dict[str, Any]:
         return result
 
 
-def _rank_main(rank: int, folder: str, devices: int, job: Training) -> None:
+def _rank_main(rank: int, folder: str, devices: int, job: TrainRequest) -> None:
     if not torch.cuda.is_available():
         os.environ.setdefault("GLOO_SOCKET_IFNAME", "lo")
     dist.init_process_group(

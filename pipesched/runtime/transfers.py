@@ -9,7 +9,7 @@ from typing import Any
 
 import torch
 
-from pipesched.runtime.activation import Activation, Box, Host
+from pipesched.runtime.activation import Activation, HeldStorage, Host
 
 
 class Transfers:
@@ -50,7 +50,7 @@ class Transfers:
         """Wait for all that is under way."""
 
 
-def buffer_for(host: Host, box: Box) -> Any:
+def buffer_for(host: Host, box: HeldStorage) -> Any:
     """Return a buffer of the host for a box. Raises ValueError for one of another size or type."""
     buffer = host(box.nbytes)
     if buffer.dtype != torch.uint8 or buffer.numel() < box.nbytes:

@@ -1,1 +1,1 @@
-"""The schedule families of the literature, each in its own file; `registry` names them all."""
+"""The schedule families of the literature: one file a family, a function `Problem -> Plan`, and its facts."""

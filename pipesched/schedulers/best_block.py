@@ -17,9 +17,8 @@ from typing import NamedTuple
 from pipesched.pipeline.plan import Plan
 from pipesched.pipeline.problem import Problem
 from pipesched.pipeline.quantities import Exact, canonical
-from pipesched.schedulers.block import Block, in_chunks
+from pipesched.schedulers.block import Block, in_chunks, squeeze
 from pipesched.schedulers.dispatch import Policy, dispatch
-from pipesched.schedulers.squeeze import squeeze
 from pipesched.schedulers.trials import Effort, Orders, Trials, trials
 
 ALL = 1_000_000

@@ -37,10 +37,10 @@ FAMILY = Family(
     name="chimera",
     plan=chimera,
     placement="bidirectional",
-    stages="P",
     needs="even P, any M; two copies of the weights",
     bubble="(P-2)/(2M+P-2) at B = f and P dividing M",
     memory="P/2+1 .. P when M >= P",
     paper="Chimera (Li and Hoefler 2021, arXiv 2107.06925)",
     requires=_require_even_devices,
+    settled_order=True,
 )

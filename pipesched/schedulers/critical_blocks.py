@@ -40,7 +40,7 @@ class CriticalBlock(NamedTuple):
     last: int
 
 
-class Move(NamedTuple):
+class BlockMove(NamedTuple):
     """Take the operation at position `source` of a device's order out, and put it in at position `target`."""
 
     device: int
@@ -102,7 +102,7 @@ class CriticalBlockSearch:
         length = max(times.ends[order[-1]] - offset for order, offset in zip(orders, self.offsets, strict=True))
         return Incumbent(orders, times, length)
 
-    def _moved(self, incumbent: Incumbent, move: Move) -> Incumbent | None:
+    def _moved(self, incumbent: Incumbent, move: BlockMove) -> Incumbent | None:
         """Return the orders after a move, if they fit in memory and run."""
         order = incumbent.orders[move.device].copy()
         order.insert(move.target, order.pop(move.source))
@@ -113,7 +113,7 @@ class CriticalBlockSearch:
         except Deadlock:
             return None
 
-    def _moves(self, incumbent: Incumbent) -> list[Move]:
+    def _moves(self, incumbent: Incumbent) -> list[BlockMove]:
         """Return the moves at the inner ends of the blocks of a critical path, shuffled."""
         blocks = list(self._blocks(incumbent))
         moves = [move for block in blocks[1:] for move in self._to_end(incumbent.orders, block)]
@@ -150,17 +150,17 @@ class CriticalBlockSearch:
                 return before
         return None
 
-    def _to_end(self, orders: Orders, block: CriticalBlock) -> Iterator[Move]:
+    def _to_end(self, orders: Orders, block: CriticalBlock) -> Iterator[BlockMove]:
         """Yield moves by which the last operation runs earlier: the nearest one of each other kind goes behind it."""
         positions = range(block.last, block.first - 1, -1)
         for position in self._nearest(orders[block.device], positions, needed_by=1):
-            yield Move(block.device, position, block.last)
+            yield BlockMove(block.device, position, block.last)
 
-    def _to_start(self, orders: Orders, block: CriticalBlock) -> Iterator[Move]:
+    def _to_start(self, orders: Orders, block: CriticalBlock) -> Iterator[BlockMove]:
         """Yield moves that fill the time before the first operation: the nearest of each other kind goes before it."""
         positions = range(block.first, block.last + 1)
         for position in self._nearest(orders[block.device], positions, needed_by=-1):
-            yield Move(block.device, position, block.first)
+            yield BlockMove(block.device, position, block.first)
 
     def _nearest(self, order: Sequence[int], positions: range, needed_by: int) -> Iterator[int]:
         """Yield the nearest of `positions` of each kind but the first's, unless a dependency lies between.

@@ -17,9 +17,8 @@ from pipesched.pipeline.plan import Plan
 from pipesched.pipeline.problem import Problem
 from pipesched.pipeline.quantities import plain
 from pipesched.pipeline.units_of_measure import TIME, Unit, read_number
-from pipesched.schedulers.block import Block, Time, busiest, in_chunks, with_weights
+from pipesched.schedulers.block import Block, Time, busiest, in_chunks, squeeze as squeezed, with_weights
 from pipesched.schedulers.family import ANY, Family
-from pipesched.schedulers.squeeze import squeeze as squeezed
 
 EXAMPLE = (  # two stages, B = 2F
     "period=6, forward=[0, 1], backward=[4, 2]"
@@ -141,11 +140,11 @@ FAMILY = Family(
     name="block",
     plan=custom_block,
     placement=ANY,
-    stages=ANY,
     needs="a block of your own in the config; any placement but bidirectional",
     bubble="by simulation",
     memory="what the block holds by residence, or peak",
     paper="Pipeline Parallelism with Controllable Memory (Qi et al. 2024, arXiv 2405.15362)",
     options=("period", "forward", "backward", "backward_input", "backward_weight", "peak", "squeeze"),
     required=("period", "forward"),
+    splits_backward=None,
 )

@@ -124,12 +124,12 @@ FAMILY = Family(
     name="dualpipe",
     plan=dualpipe,
     placement="bidirectional",
-    stages="P",
     needs="even P, even M; two copies of the weights",
     bubble="(P/2-1)(F&B + B - 3w) idle at f = b = w and M >= 2P",
     memory="min(M, P+1)",
     paper="DeepSeek-V3 (2024, arXiv 2412.19437)",
     elsewhere="DeepSeek DualPipe (M >= 2P)",
     requires=_require_even,
+    settled_order=True,
     splits_backward=True,
 )

@@ -29,11 +29,12 @@ FAMILY = Family(
     name="dualpipe-v",
     plan=dualpipe_v,
     placement="v",
-    stages="2P",
+    chunks=2,
     needs="S = 2P, any M",
     bubble="(P-1)(F&B + B - 3w) idle at f = b = w a stage and M >= 2P",
     memory="min(2M, 2P+1) chunks",
     paper="Cut-in-half (Qi et al. 2025); DeepSeek DualPipeV",
     elsewhere="DeepSeek DualPipeV, PyTorch ScheduleDualPipeV (both M >= 2P)",
+    settled_order=True,
     splits_backward=True,
 )

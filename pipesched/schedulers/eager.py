@@ -17,10 +17,10 @@ FAMILY = Family(
     name="eager-1f1b",
     plan=eager_1f1b,
     placement="linear",
-    stages="P",
     needs="any M",
     bubble="(P-1)/(M+P-1), and p2p mostly hidden",
     memory="min(M, 2(P-d))",
     paper="Zhuang et al. 2023, arXiv 2211.05322",
     elsewhere="AlpaComm",
+    settled_order=True,
 )

@@ -5,37 +5,49 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from pipesched.checks import require_callable, require_flag, require_label, require_sequence, require_type, shown
+from pipesched.checks import (
+    require_callable,
+    require_flag,
+    require_label,
+    require_name,
+    require_sequence,
+    require_type,
+    require_whole,
+    shown,
+)
 from pipesched.display import Displayable
 from pipesched.errors import ConfigError, NotApplicable
-from pipesched.names import require_name
 from pipesched.pipeline.placement import PLACEMENTS, named_placement
 from pipesched.pipeline.plan import Plan
 from pipesched.pipeline.problem import Problem
 from pipesched.pipeline.recut import can_be_cut, fitted_to
 
 ANY = "any"
-STAGES = ("P", "2P", "kP", "2kP")
+BOTH_WAYS = "bidirectional"
 
 
 @dataclass(frozen=True, repr=False)
 class Family(Displayable):
     """An algorithm that makes a plan of a problem: `plan(problem, **options)`.
 
-    `stages` is how many it runs: "P" or "2P" (one or two stages a device: others are fused to that), "kP" or "2kP" (a
-    multiple) or "any"; `placement` names their placement ("any": as the config says, linear by default). `needs`,
-    `bubble` and `memory` describe it in words and formulas, `paper` is where it was published, `elsewhere` other
-    software that has it. `options` are the keys that `plan` takes; `required` those without a default: a family that
-    has any is left out of a comparison of all, unless they are given. `requires` raises NotApplicable for a problem
-    that does not suit it for other reasons than its stages. `obeys_budget` says that it makes another plan under a
-    budget, `splits_backward` that its plans run I and W even where the costs do not split the backward. Raises
-    ConfigError, about the field at fault, for what is none of these.
+    `placement` names the placement of its stages ("any": as the config says, linear by default). It runs `chunks` of
+    them a device, or with `is_multiple` any multiple of that: others are fused to it. `needs`, `bubble` and `memory`
+    describe it in words and formulas, `paper` is where it was published, `elsewhere` other software that has it.
+    `options` are the keys that `plan` takes; `required` those without a default: a family that has any is left out of
+    a comparison of all, unless they are given. `requires` raises NotApplicable for a problem that does not suit it for
+    other reasons than its stages.
+
+    What others may rely on: it makes another plan under a budget (`obeys_budget`); the order of its plan follows from
+    the numbers of devices, stages and microbatches alone (`settled_order`); plans run I and W always (`splits_backward`
+    is True), never (False), or where the costs split the backward (None); with one stage a device they are those of
+    another family (`same_with_one_stage`); it times many plans, for most of a second (`is_slow`).
+
+    Raises ConfigError, about the field at fault, for what is none of these.
     """
 
     name: str
     plan: Callable[..., Plan]
     placement: str
-    stages: str
     needs: str
     bubble: str
     memory: str
@@ -44,18 +56,25 @@ class Family(Displayable):
     options: tuple[str, ...] = ()
     required: tuple[str, ...] = ()
     requires: Callable[[Problem], None] | None = None
+    chunks: int = 1
+    is_multiple: bool = False
     obeys_budget: bool = False
-    splits_backward: bool = False
+    settled_order: bool = False
+    splits_backward: bool | None = False
+    same_with_one_stage: str = ""
+    is_slow: bool = False
 
     def __post_init__(self) -> None:
-        for key in ("name", "needs", "bubble", "memory", "paper", "elsewhere"):
+        for key in ("name", "needs", "bubble", "memory", "paper", "elsewhere", "same_with_one_stage"):
             require_label(getattr(self, key), key)
         require_type(self.plan, Callable, "a function", "plan")
         require_callable(self.requires, "requires")
-        require_flag(self.obeys_budget, "obeys_budget")
-        require_flag(self.splits_backward, "splits_backward")
+        for key in ("is_multiple", "obeys_budget", "settled_order", "is_slow"):
+            require_flag(getattr(self, key), key)
+        if self.splits_backward is not None:
+            require_flag(self.splits_backward, "splits_backward")
         require_name((ANY, *PLACEMENTS), self.placement, "placement", "placement")
-        require_name((ANY, *STAGES), self.stages, "stages", "stages")
+        require_whole(self.chunks, "chunks", least=1)
         for key in ("options", "required"):
             object.__setattr__(self, key, tuple(require_sequence(getattr(self, key), key)))
             for entry, option in enumerate(getattr(self, key)):
@@ -65,6 +84,24 @@ class Family(Displayable):
     def __repr__(self) -> str:
         head = f"Family({shown(self.name, 24)}, placement={self.placement}, needs="
         return f"{head}{shown(self.needs, 118 - len(head))})"
+
+    @property
+    def stages(self) -> str:
+        """How many stages it runs on P devices: "P", "2P", "kP" or "2kP" (a multiple), or "any"."""
+        if self.placement == ANY:
+            return ANY
+        return f"{self.chunks if self.chunks > 1 else ''}{'k' * self.is_multiple}P"
+
+    @property
+    def copies(self) -> int:
+        """How many copies of the weights there are, over all devices of a pipeline."""
+        return 2 if self.placement == BOTH_WAYS else 1
+
+    def chunks_run(self, wanted: int) -> int:
+        """Return how many stages a device it runs, where so many are wanted."""
+        if self.placement == ANY:
+            return wanted
+        return max(wanted // self.chunks, 1) * self.chunks if self.is_multiple else self.chunks
 
 
 def need_even(name: str, count: int, key: str) -> None:
@@ -89,11 +126,8 @@ def _fitted(problem: Problem, family: Family) -> Problem:
     """Return `problem` with the stages and the placement of a family."""
     if family.placement == ANY:
         return problem if problem.placement else _placed(problem, problem.stages, "linear", family)
-    unit = 2 * problem.devices if "2" in family.stages else problem.devices
-    if can_be_cut(problem):
-        stages = max(problem.stages // unit, 1) * unit if "k" in family.stages else unit
-        return _placed(problem, stages, family.placement, family)
-    if problem.stages % unit:
+    unit, is_open = family.chunks * problem.devices, can_be_cut(problem)
+    if problem.stages % unit and not is_open:
         low = problem.stages // unit * unit
         nearest = f"{low} or {low + unit}" if low else f"{unit}"
         raise NotApplicable(
@@ -101,8 +135,10 @@ def _fitted(problem: Problem, family: Family) -> Problem:
             f" the config has {problem.stages}",
             "stages",
         )
-    fitted = _placed(problem, problem.stages if "k" in family.stages else unit, family.placement, family)
-    _require_agreement(problem, fitted, family)
+    stages = family.chunks_run(problem.stages // problem.devices) * problem.devices
+    fitted = _placed(problem, stages, family.placement, family)
+    if not is_open:
+        _require_agreement(problem, fitted, family)
     return fitted
 
 

@@ -30,21 +30,25 @@ FAMILY = Family(
     name="grouped-interleaved",
     plan=grouped_interleaved,
     placement="loop",
-    stages="kP",
+    is_multiple=True,
     needs="S = VP, any M; g from P/2 to P, or others that run",
     bubble="by simulation",
     memory="min(VM, (V-1)g + P - d) chunks",
     paper="PipeOffload (Wan et al. 2025, arXiv 2503.01328)",
     options=("group_size",),
+    settled_order=True,
+    same_with_one_stage="1f1b",
 )
 
 HALF = Family(
     name="gis-h",
     plan=half_grouped_interleaved,
     placement="loop",
-    stages="kP",
+    is_multiple=True,
     needs="S = VP, any M; g = ceil(P/2), larger where that deadlocks",
     bubble="by simulation",
     memory="min(VM, (V-1)g + P - d) chunks",
     paper="PipeOffload (Wan et al. 2025, arXiv 2503.01328)",
+    settled_order=True,
+    same_with_one_stage="1f1b",
 )

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from pipesched.core.listsched import list_schedule
 from pipesched.errors import NoSchedule
-from pipesched.pipeline.floor import require_floor
+from pipesched.pipeline.headroom import forward_headrooms
+from pipesched.pipeline.least_capacity import require_least_capacity
 from pipesched.pipeline.lowering import lower
 from pipesched.pipeline.ops import OpIndex
 from pipesched.pipeline.plan import Plan
 from pipesched.pipeline.problem import Problem
-from pipesched.pipeline.room import forward_rooms
 from pipesched.schedulers.family import ANY, Family
 
 
@@ -19,7 +19,7 @@ def list_scheduler(problem: Problem, *, priority: str = "none", tie: str = "dfs"
     The backward is split when the config gives its halves. Under a budget of P-d activations on device d every rule
     gives 1F1B. Raises NoSchedule when the budget holds no microbatch.
     """
-    require_floor(problem)
+    require_least_capacity(problem)
     index = OpIndex(problem.letters, problem.stages, problem.microbatches)
     graph, capacities = lower(problem, index), problem.capacity_grains
     try:
@@ -29,7 +29,7 @@ def list_scheduler(problem: Problem, *, priority: str = "none", tie: str = "dfs"
             tie=tie,
             capacities=capacities,
             owners=index.owners,
-            rooms=forward_rooms(problem, index),
+            rooms=forward_headrooms(problem, index),
             seed=seed,
         )
     except NoSchedule as error:
@@ -41,11 +41,11 @@ FAMILY = Family(
     name="list",
     plan=list_scheduler,
     placement=ANY,
-    stages=ANY,
     needs="any placement; obeys the budget",
     bubble="by simulation",
     memory="at most the budget",
     paper="Graham 1969; as in high-level synthesis",
     options=("priority", "tie", "seed"),
     obeys_budget=True,
+    splits_backward=None,
 )

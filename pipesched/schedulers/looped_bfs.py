@@ -26,10 +26,12 @@ FAMILY = Family(
     name="looped-bfs",
     plan=looped_bfs,
     placement="loop",
-    stages="kP",
+    is_multiple=True,
     needs="S = VP, any M",
     bubble="(P-1)/(VM+P-1) when M >= P",
     memory="VM chunks",
     paper="Breadth-First Pipeline Parallelism (Lamy-Poirier 2023, arXiv 2211.05953)",
     elsewhere="PyTorch ScheduleLoopedBFS",
+    settled_order=True,
+    same_with_one_stage="naive",
 )

@@ -22,11 +22,11 @@ FAMILY = Family(
     name="naive",
     plan=naive,
     placement="linear",
-    stages="P",
     needs="any M",
     bubble="(P-1)/(M+P-1)",
     memory="M",
     paper="GPipe (Huang et al. 2019, arXiv 1811.06965)",
     elsewhere="PyTorch ScheduleGPipe",
     options=("lifo",),
+    settled_order=True,
 )

@@ -17,10 +17,10 @@ FAMILY = Family(
     name="1f1b",
     plan=one_f_one_b,
     placement="linear",
-    stages="P",
     needs="any M",
     bubble="(P-1)/(M+P-1)",
     memory="min(M, P-d)",
     paper="PipeDream-Flush (Narayanan et al. 2021, arXiv 2006.09503)",
     elsewhere="Megatron-LM, DeepSpeed, PyTorch Schedule1F1B (M >= P)",
+    settled_order=True,
 )

@@ -43,11 +43,12 @@ FAMILY = Family(
     name="1f1b-v",
     plan=one_f_one_b_v,
     placement="v",
-    stages="2P",
+    chunks=2,
     needs="S = 2P, any M",
     bubble="by simulation",
     memory="about 4P/3 chunks (4, 6, 12, 22 at P = 2, 4, 8, 16)",
     paper="Pipeline Parallelism with Controllable Memory (Qi et al. 2024, arXiv 2405.15362)",
     elsewhere="the authors' Megatron fork",
     options=("objective",),
+    is_slow=True,
 )

@@ -6,11 +6,10 @@ from collections.abc import Mapping
 from difflib import get_close_matches
 from typing import Any, NamedTuple
 
-from pipesched.checks import require_flag, shown
+from pipesched.checks import require_flag, require_name, shown
 from pipesched.core.priorities import PRIORITIES
 from pipesched.core.ties import TIES
 from pipesched.errors import ConfigError, NotApplicable
-from pipesched.names import require_name
 from pipesched.pipeline.quantities import exact
 from pipesched.schedulers.family import Family
 from pipesched.schedulers.objectives import OBJECTIVES

@@ -25,10 +25,10 @@ FAMILY = Family(
     name="1f1b-overlap",
     plan=one_f_one_b_overlap,
     placement="linear",
-    stages="P",
     needs="any M; costs.overlap says what a pair takes",
     bubble="by simulation",
     memory="min(M, 2(P-d))",
     paper="the case V = 1 of Megatron-LM's combined 1F1B",
     elsewhere="PPViz",
+    settled_order=True,
 )

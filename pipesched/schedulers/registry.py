@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from importlib import import_module
 
-from pipesched.checks import joined, require_type
+from pipesched.checks import joined, look_up, require_type
 from pipesched.display import Displayable
-from pipesched.names import look_up
 from pipesched.schedulers.family import Family
 
 FAMILIES = {  # name -> module of this package and the Family in it, in the order in which they are listed
@@ -44,6 +43,7 @@ ALIASES = {
     "gis": "grouped-interleaved",
     "zb-1p": "zb-h1",
 }
+KNOWN = {name: name for name in FAMILIES} | ALIASES
 
 
 class Catalogue(tuple[Family, ...], Displayable):
@@ -60,9 +60,8 @@ REST = "`algorithms()` has them all"
 
 def family(name: str) -> Family:
     """Return the family of that name or alias. Raises ConfigError with the nearest names for an unknown one."""
-    modules = FAMILIES | {alias: FAMILIES[target] for alias, target in ALIASES.items()}
-    known = require_type(name, str, "the name of an algorithm", "algorithm").lower()
-    module, _, attribute = look_up(modules, known, "algorithm", "algorithm", REST).partition(".")
+    lower = require_type(name, str, "the name of an algorithm", "algorithm").lower()
+    module, _, attribute = FAMILIES[look_up(KNOWN, lower, "algorithm", "algorithm", REST)].partition(".")
     loaded: Family = getattr(import_module(f"pipesched.schedulers.{module}"), attribute)
     return loaded
 
@@ -74,8 +73,7 @@ def algorithms() -> Catalogue:
 
 def own_name(name: str) -> str:
     """Return the name of the family that goes by `name`, in any case of letters; any other text as it is."""
-    lower = name.lower()
-    return ALIASES.get(lower, lower if lower in FAMILIES else name)
+    return KNOWN.get(name.lower(), name)
 
 
 def aliases(name: str) -> list[str]:

@@ -17,10 +17,10 @@ FAMILY = Family(
     name="sequential",
     plan=sequential,
     placement="linear",
-    stages="P",
     needs="any M",
     bubble="1 - 1/P",
     memory="1",
     paper="model parallelism without a pipeline",
     elsewhere="any framework",
+    settled_order=True,
 )

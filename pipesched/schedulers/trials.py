@@ -7,9 +7,9 @@ from dataclasses import dataclass
 from fractions import Fraction
 from typing import NamedTuple
 
+from pipesched.checks import look_up
 from pipesched.core.tasks import TaskGraph
 from pipesched.core.timing import earliest_times
-from pipesched.names import look_up
 from pipesched.pipeline.lowering import lower
 from pipesched.pipeline.ops import OpIndex
 from pipesched.pipeline.plan import Plan

@@ -25,7 +25,7 @@ FAMILY = Family(
     name="v-half",
     plan=v_half,
     placement="v",
-    stages="2P",
+    chunks=2,
     needs="S = 2P, any M; splits the backward",
     bubble="by simulation",
     memory="P+2 chunks (P+1 for odd P)",
@@ -33,4 +33,5 @@ FAMILY = Family(
     elsewhere="the authors' Megatron fork",
     options=("objective",),
     splits_backward=True,
+    is_slow=True,
 )

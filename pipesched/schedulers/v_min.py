@@ -22,7 +22,7 @@ FAMILY = Family(
     name="v-min",
     plan=v_min,
     placement="v",
-    stages="2P",
+    chunks=2,
     needs="S = 2P, any M; splits the backward",
     bubble="by simulation; grows where f, b and w differ",
     memory="about 2P/3 + 2 chunks",
@@ -30,4 +30,5 @@ FAMILY = Family(
     elsewhere="the authors' Megatron fork",
     options=("objective",),
     splits_backward=True,
+    is_slow=True,
 )

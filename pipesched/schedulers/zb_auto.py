@@ -12,7 +12,7 @@ from fractions import Fraction
 from itertools import islice, product
 
 from pipesched.core.integers import ceil_div
-from pipesched.pipeline.floor import require_floor
+from pipesched.pipeline.least_capacity import require_least_capacity
 from pipesched.pipeline.plan import Plan
 from pipesched.pipeline.problem import Problem
 from pipesched.pipeline.schedule import Schedule
@@ -31,7 +31,7 @@ def zb_auto(problem: Problem, *, objective: str = "span") -> Plan:
     The limit is the budget; without one, 2P activations of the largest stage, beside what an I takes. Raises NoSchedule
     when the budget holds no microbatch.
     """
-    require_floor(replace(problem, costs=replace(problem.costs, split=True)))
+    require_least_capacity(replace(problem, costs=replace(problem.costs, split=True)))
     enough = 2 * problem.devices * max(problem.grains.activation) + max(problem.grains.caught)
     capacities = [enough if capacity is None else capacity for capacity in problem.capacity_grains]
     case = trials(problem, KINDS, capacities, objective)
@@ -67,7 +67,6 @@ FAMILY = Family(
     name="zb-auto",
     plan=zb_auto,
     placement="linear",
-    stages="P",
     needs="any M; splits the backward; obeys the budget",
     bubble="by simulation; at 2P nearly none in span",
     memory="at most the budget; 2P without one",
@@ -76,4 +75,5 @@ FAMILY = Family(
     options=("objective",),
     obeys_budget=True,
     splits_backward=True,
+    is_slow=True,
 )

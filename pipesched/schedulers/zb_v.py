@@ -69,7 +69,7 @@ FAMILY = Family(
     name="zb-v",
     plan=zb_v,
     placement="v",
-    stages="2P",
+    chunks=2,
     needs="S = 2P, any M; splits the backward",
     bubble="none in span at f = b = w and M >= 2P; else by simulation",
     memory="min(2M, 2P) chunks",
@@ -77,4 +77,5 @@ FAMILY = Family(
     elsewhere="PyTorch ScheduleZBVZeroBubble, the authors' Megatron fork",
     options=("objective",),
     splits_backward=True,
+    is_slow=True,
 )

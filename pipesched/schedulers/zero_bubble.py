@@ -44,12 +44,12 @@ def _family(name: str, plan: Callable[[Problem], Plan], bubble: str, memory: str
         name=name,
         plan=plan,
         placement="linear",
-        stages="P",
         needs="any M; splits the backward",
         bubble=bubble,
         memory=memory,
         paper="Zero Bubble Pipeline Parallelism (Qi et al. 2024, arXiv 2401.10241)",
         elsewhere="the authors' Megatron fork",
+        settled_order=True,
         splits_backward=True,
     )
 

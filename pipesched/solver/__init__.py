@@ -1,1 +1,1 @@
-"""The best schedule under a memory budget, with proof where there is one: bounds, portfolio, CP-SAT, improvement."""
+"""The best schedule within a budget and a time, with proof where there is one."""

@@ -15,8 +15,6 @@ from pipesched.core.tasks import TaskGraph
 from pipesched.pipeline.bounds import Bound, alone_bounds, highest, problem_bounds, work_bounds
 from pipesched.solver.case import Case
 
-MOST_STEPS = 2_000_000  # operations x devices up to which the span of every device is bounded
-
 
 def keeping_bound(case: Case) -> Bound:
     """Return the best bound on the objective of a case whose activations are all kept.
@@ -79,7 +77,7 @@ def _budget_bounds(case: Case) -> Iterator[Bound]:
 def _span_bounds(case: Case) -> Iterator[Bound]:
     """Yield what a device must do after its first start; its last end counts, not the last end of all."""
     problem = case.problem
-    every = problem.devices * len(case.graph) <= MOST_STEPS
+    every = problem.devices * len(case.graph) <= case.policy.bounds.most_steps
     for device, origin in enumerate(case.origins):
         if origin.start is not None and (every or device == 0):
             suffix = "" if problem.memory.budget is None else " under the budget"

@@ -8,12 +8,12 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
-from typing import NamedTuple
+from typing import ClassVar, NamedTuple
 
 from pipesched.core.clock import Clock
-from pipesched.core.cpsat import Limits, Model
+from pipesched.core.cpsat import Limits, TaskModel
 from pipesched.core.paths import heads, topological_order
 from pipesched.core.tasks import TaskGraph
 from pipesched.pipeline.bounds import Bound
@@ -22,9 +22,16 @@ from pipesched.pipeline.ops import OpIndex
 from pipesched.pipeline.placement import placement_name
 from pipesched.pipeline.problem import Problem
 from pipesched.pipeline.schedule import Schedule
-from pipesched.solver.candidate import Candidate
+from pipesched.solver.policy import DEFAULT, SolvePolicy
 
-OBJECTIVES = ("makespan", "span")
+
+class Candidate(NamedTuple):
+    """A schedule, and what found it: in words, the family whose plan it is, if any, and the search that made it."""
+
+    source: str
+    schedule: Schedule
+    family: str | None = None
+    search: str = ""
 
 
 class Origin(NamedTuple):
@@ -49,11 +56,14 @@ class Improvement(NamedTuple):
 class Case(ABC):
     """One search: a problem with its placement settled, and an objective of OBJECTIVES.
 
-    `problem.costs.split` says whether the backward is split.
+    `problem.costs.split` says whether the backward is split, `policy` how much effort a search of it is worth.
     """
+
+    keeps_activations: ClassVar[bool]  # whether all of them stay on their devices
 
     problem: Problem
     objective: str = "makespan"
+    policy: SolvePolicy = field(default=DEFAULT, kw_only=True)
 
     @property
     def name(self) -> str:
@@ -108,8 +118,8 @@ class Case(ABC):
         """Yield list schedules by rules, among them one that fits the budget, if any order does."""
 
     @abstractmethod
-    def quick_candidate(self) -> Candidate | None:
-        """Return a list schedule that is made quickly, or None."""
+    def quick_ruled_candidates(self) -> Iterator[Candidate]:
+        """Yield a list schedule that is made quickly, if there is one."""
 
     @abstractmethod
     def quick_named_candidates(self) -> Iterator[Candidate]:
@@ -124,7 +134,7 @@ class Case(ABC):
         """Return the schedule of the order that `starts` (ticks) has on each device, with its own times."""
 
     @abstractmethod
-    def model(self, least: int, most: int) -> Model:
+    def model(self, least: int, most: int) -> TaskModel:
         """Return the exact model for an objective in [least, most] ticks."""
 
     @abstractmethod
@@ -181,7 +191,3 @@ class Case(ABC):
     def value(self, schedule: Schedule) -> int:
         """Return the objective of a schedule, in ticks."""
         return schedule.makespan_ticks if self.objective == "makespan" else schedule.span_ticks
-
-    def fits(self, schedule: Schedule) -> bool:
-        """Return whether a schedule fits the budget."""
-        return schedule.fits

@@ -14,9 +14,9 @@ from pipesched.core.integers import ceil_div
 from pipesched.core.paths import tails
 from pipesched.core.tasks import NOWHERE
 from pipesched.pipeline.capacity import capacity_edges, order_edges
+from pipesched.pipeline.residences import residences
 from pipesched.solver.case import Case
 from pipesched.solver.model import TunedModel, latest_starts
-from pipesched.solver.residence import residences
 
 
 class DeviceModel(TunedModel):
@@ -30,8 +30,8 @@ class DeviceModel(TunedModel):
     """
 
     def __init__(self, case: Case, device: int, least: int, most: int) -> None:
-        super().__init__()
-        self.case, self.device = case, device
+        super().__init__(case)
+        self.device = device
         self.own = [task for task, there in enumerate(case.graph.pools) if there == device]
         self.number = {task: number for number, task in enumerate(self.own)}
         quantum, graph, latest = case.quantum, case.graph, latest_starts(case, most)
@@ -78,13 +78,13 @@ class DeviceModel(TunedModel):
 
     def _memory(self) -> None:
         """Keep what the device holds at any time within its capacity."""
-        capacity, held = self.case.problem.capacity_grains[self.device], residences(self.case, self.device)
+        problem, index = self.case.problem, self.case.index
+        capacity, held = problem.capacity_grains[self.device], residences(problem, index, self.device)
         if capacity is None or not held:
             return
         intervals = []
         for stay in held:
             first, last = self.number[stay.first], self.end(self.number[stay.last])
-            length = self.model.new_int_var(0, self.horizon, "")
             start = self.end(first) if stay.from_end else self.starts[first]
-            intervals.append(self.model.new_interval_var(start, length, last, ""))
+            intervals.append(self.between(start, last, self.horizon))
         self.hold(intervals, [stay.size for stay in held], capacity)

@@ -4,22 +4,21 @@ from __future__ import annotations
 
 from pipesched.core.clock import Clock
 from pipesched.pipeline.bounds import Bound
-from pipesched.solver.candidate import Candidate
-from pipesched.solver.case import Case
+from pipesched.solver.case import Candidate, Case
 from pipesched.solver.search import Search
 
 SOURCE = "CP-SAT"
-BEFORE, AFTER = 4e-4, 5e-5  # seconds an operation, before CP-SAT first looks at its limit, and from then to its end
 
 
 def can_begin(case: Case, clock: Clock) -> bool:
     """Return whether the model of a case can be made, and CP-SAT begin to search, before `clock` is over."""
-    return clock.left > (BEFORE + AFTER) * case.most_operations
+    policy = case.policy.exact
+    return clock.left > (policy.before + policy.after) * case.most_operations
 
 
 def seconds_for(case: Case, clock: Clock) -> float:
     """Return the time limit of CP-SAT with which it ends before `clock` is over."""
-    return max(clock.left - AFTER * case.most_operations, 0.0)
+    return max(clock.left - case.policy.exact.after * case.most_operations, 0.0)
 
 
 def prove(search: Search, number: int, clock: Clock) -> None:

@@ -1,14 +1,36 @@
-"""The placements that a budget allows; and if it allows none, which changes would."""
+"""The cases of a solve, one for each placement that the budget allows; and if it allows none, which changes would."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 
-from pipesched.errors import NoSchedule
-from pipesched.pipeline.floor import activation_floor, require_floor
+from pipesched.errors import NoSchedule, Remedy
 from pipesched.pipeline.kinds import KEEP_ONLY, Allowed
+from pipesched.pipeline.least_capacity import least_capacity, require_least_capacity
 from pipesched.pipeline.problem import Problem
 from pipesched.pipeline.quantities import in_units
+from pipesched.solver.case import Case
+from pipesched.solver.keeping import KeepingCase
+from pipesched.solver.placements import placed
+from pipesched.solver.policy import DEFAULT, SolvePolicy
+from pipesched.solver.saving import SavingCase
+
+
+def cases_of(
+    problem: Problem,
+    placement: str | Sequence[str] | None,
+    objective: str,
+    allowed: Allowed,
+    policy: SolvePolicy = DEFAULT,
+) -> list[Case]:
+    """Return a case for each placement of `placed` on which one microbatch fits.
+
+    Raises NoSchedule where none does, and ConfigError as `placed` does.
+    """
+    fitting = feasible(placed(problem, placement), allowed)
+    if any(allowed):
+        return [SavingCase(settled, objective, allowed, policy=policy) for settled in fitting]
+    return [KeepingCase(settled, objective, policy=policy) for settled in fitting]
 
 
 def feasible(problems: Sequence[Problem], allowed: Allowed = KEEP_ONLY) -> list[Problem]:
@@ -20,7 +42,7 @@ def feasible(problems: Sequence[Problem], allowed: Allowed = KEEP_ONLY) -> list[
     fitting = []
     for number, problem in enumerate(problems):
         try:
-            require_floor(problem, allowed)
+            require_least_capacity(problem, allowed)
             fitting.append(problem)
         except NoSchedule as reason:
             reasons[number] = reason
@@ -36,15 +58,15 @@ def least_budget(problem: Problem, allowed: Allowed = KEEP_ONLY) -> int:
     List scheduling fits it.
     """
     return max(
-        activation_floor(problem, device, allowed) + problem.static_grains(device) for device in range(problem.devices)
+        least_capacity(problem, device, allowed) + problem.static_grains(device) for device in range(problem.devices)
     )
 
 
 def _with_alternatives(reason: NoSchedule, problem: Problem, allowed: Allowed) -> NoSchedule:
     """Return `reason` with what would fit: the smallest budget for all devices, and the other changes of `reason`."""
     least = in_units(least_budget(problem, allowed), problem.grains.per_unit)
-    would_fit = [f"a budget of {least} {problem.memory.unit} on every device, the smallest that any order can keep"]
-    would_fit += [change for change in reason.would_fit if not change.startswith("a budget")]
+    text = f"a budget of {least} {problem.memory.unit} on every device, the smallest that any order can keep"
+    would_fit = [Remedy(text, "budget"), *(one for one in reason.would_fit if one.key != "budget")]
     return NoSchedule(
         reason.reason, device=reason.device, floor=reason.floor, budget=reason.budget, would_fit=would_fit
     )

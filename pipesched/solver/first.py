@@ -1,7 +1,7 @@
-"""The first schedule of a large case: one that takes a single pass over its operations to make.
+"""What a solve tries first, so that there is an answer soon: a list schedule of each placement, then quick families.
 
-A list scheduler looks at every operation several times. Where the time limit is short, that may already be too long; an
-order that follows from the budget alone is there in a fraction of that time.
+A list scheduler looks at every operation several times. Where a case is large and the time limit short, that may
+already be too long; an order that follows from the budget alone takes a single pass over the operations.
 """
 
 from __future__ import annotations
@@ -15,11 +15,16 @@ from pipesched.core.clock import Clock, TimeIsUp, look, under
 from pipesched.pipeline.plan import Plan
 from pipesched.pipeline.schedule import schedule_plan, timed_schedule
 from pipesched.schedulers.orders import one_forward_one_backward
-from pipesched.solver.candidate import Candidate
-from pipesched.solver.case import Case
+from pipesched.solver.case import Candidate, Case
 from pipesched.solver.search import Search
 
 Orders = list[list[int]]
+
+
+def quick_rounds(cases: Sequence[Case], order: Sequence[int]) -> Iterator[tuple[int, Iterator[Candidate]]]:
+    """Yield the number of each case with a list schedule of it, then each again with the families that are quick."""
+    yield from ((number, cases[number].quick_ruled_candidates()) for number in order)
+    yield from ((number, cases[number].quick_named_candidates()) for number in order)
 
 
 def take_first(search: Search) -> None:
@@ -63,9 +68,7 @@ def first_candidates(case: Case) -> Iterator[Candidate]:
         source = "1f1b within the budget" if is_linear else f"groups of {together}"
         orders = _one_forward_one_backward(case, lines[0]) if is_linear else _in_groups(case, lines, together)
         yield Candidate(source, schedule_plan(case.problem, Plan(case.index, orders)))
-    quick = case.quick_candidate()
-    if quick is not None:
-        yield quick
+    yield from case.quick_ruled_candidates()
 
 
 class _Line(NamedTuple):

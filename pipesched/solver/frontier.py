@@ -6,102 +6,35 @@ below that peak. A schedule fits all larger budgets too, and a bound holds at al
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import closing
+from dataclasses import dataclass
+from functools import partial
 from threading import Event as StopEvent
-from typing import TYPE_CHECKING, Any, overload
+from typing import TYPE_CHECKING, Any
 
-from pipesched.checks import (
-    require_callable,
-    require_label,
-    require_number,
-    require_sequence,
-    require_type,
-    require_whole,
-)
-from pipesched.core.clock import Clock
-from pipesched.display import Displayable
+from pipesched.checks import require_callable, require_number, require_type, require_whole
+from pipesched.core.clock import Clock, TimeIsUp
 from pipesched.errors import NoSchedule
-from pipesched.executors.opening import FEWEST_OPERATIONS, chosen, lent
-from pipesched.names import require_name
-from pipesched.outcome import Outcome
+from pipesched.executors.opening import FEWEST_OPERATIONS, chosen, cores_of_each, lent, workers_of
 from pipesched.pipeline.bounds import Bound
 from pipesched.pipeline.kinds import Allowed
 from pipesched.pipeline.placement import placement_name
 from pipesched.pipeline.problem import Problem, require_problem
 from pipesched.pipeline.quantities import in_units
-from pipesched.solver.budgets import least_step
-from pipesched.solver.case import OBJECTIVES
+from pipesched.results.frontier import Frontier, FrontierPoint
+from pipesched.results.outcome import Outcome
+from pipesched.results.status import Status, StoppedBy
+from pipesched.solver.ahead import WorkAhead
+from pipesched.solver.budgets import least_step, within
 from pipesched.solver.feasible import least_budget
 from pipesched.solver.placements import placed
-from pipesched.solver.points import Points
-from pipesched.solver.search import Listener
-from pipesched.solver.solve import MOST_JOBS, MOST_SECONDS
-from pipesched.words import Status, StoppedBy
+from pipesched.solver.policy import DEFAULT
+from pipesched.solver.search import Event, Listener
+from pipesched.solver.solve import solve
 
 if TYPE_CHECKING:
     from concurrent.futures import Executor
-
-MOST_POINTS = 24
-
-
-@dataclass(frozen=True)
-class FrontierPoint:
-    """The best schedule at a budget (the same for every device, static memory included), up to the next point's.
-
-    `value` and `bound` are of the objective; numbers are in the user's units. A point that was read from a document has
-    its `row` and no outcome.
-    """
-
-    budget: int | float
-    value: int | float
-    bound: int | float
-    gap: float
-    status: Status
-    placement: str
-    source: str
-    outcome: Outcome | None = field(default=None, repr=False)
-    row: Mapping[str, Any] | None = field(default=None, repr=False)
-
-
-@dataclass(frozen=True, repr=False)
-class Frontier(Displayable, Sequence[FrontierPoint]):
-    """Points by rising budget, each better than all before it.
-
-    `objective` is "makespan" or "span"; the units are labels.
-    """
-
-    points: tuple[FrontierPoint, ...]
-    objective: str = "makespan"
-    time_unit: str = ""
-    memory_unit: str = ""
-
-    def __post_init__(self) -> None:
-        object.__setattr__(self, "points", tuple(require_sequence(self.points, "points")))
-        for point in self.points:
-            require_type(point, FrontierPoint, "a FrontierPoint", "points")
-        require_name(OBJECTIVES, self.objective, "objective", "objective")
-        for key in ("time_unit", "memory_unit"):
-            require_label(getattr(self, key), key)
-
-    def __repr__(self) -> str:
-        steps = ", ".join(f"{point.budget}: {point.value}" for point in self.points)
-        return f"Frontier({self.objective} by budget {steps})"
-
-    def __len__(self) -> int:
-        return len(self.points)
-
-    def __iter__(self) -> Iterator[FrontierPoint]:
-        return iter(self.points)
-
-    @overload
-    def __getitem__(self, key: int) -> FrontierPoint: ...
-
-    @overload
-    def __getitem__(self, key: slice) -> Sequence[FrontierPoint]: ...
-
-    def __getitem__(self, key: int | slice) -> FrontierPoint | Sequence[FrontierPoint]:
-        return self.points[key]
 
 
 def frontier(
@@ -147,37 +80,102 @@ def frontier(
     require_callable(listener, "listener")
     if stop is not None:
         require_type(stop, StopEvent, "a threading.Event or None", "stop")
-    clock = Clock(require_number(time_limit, "time_limit", most=MOST_SECONDS, above=True), stop)
+    ranges = DEFAULT.ranges
+    clock = Clock(require_number(time_limit, "time_limit", most=ranges.most_seconds, above=True), stop)
     settings: dict[str, Any] = {
         "objective": objective, "gap": gap, "workers": workers, "seed": seed, "placement": placement,
         "split_backward": split_backward, "offload": offload, "recompute": recompute, "method": method,
         "polish": polish,
     }  # fmt: skip
-    runs = chosen(executor, require_whole(jobs, "jobs", most=MOST_JOBS))
+    runs = chosen(executor, require_whole(jobs, "jobs", most=ranges.most_jobs))
     floor = min(least_budget(tried, allowed) for tried in placed(require_problem(problem), placement))
-    with lent(runs, FEWEST_OPERATIONS) as pool:
-        points = Points(problem, clock, listener, settings, pool)
-        try:
-            solved = _walk(points, floor, least_step(problem, allowed))
-        finally:
-            points.close()
+    with lent(runs, FEWEST_OPERATIONS) as pool, closing(WorkAhead[Outcome](pool)) as ahead:
+        budgets = _Budgets(problem, clock, listener, settings, ahead)
+        solved = _walk(budgets, floor, least_step(problem, allowed))
     return Frontier(_joined(solved, problem), objective, problem.time_unit, problem.memory.unit)
 
 
-def _walk(points: Points, floor: int, step: int) -> list[tuple[int, Outcome]]:
+@dataclass
+class _Budgets:
+    """Solves a problem at the budgets of its frontier, with the `settings` of `solve`; in a pool ahead of their turn.
+
+    Which budget comes next depends on the memory that the schedule of the last one uses. Mostly it is the next step
+    down, so workers that have nothing else to do solve the next steps; what turns out to be no budget of the frontier
+    is dropped.
+    """
+
+    problem: Problem
+    clock: Clock
+    listener: Listener | None
+    settings: Mapping[str, Any]
+    ahead: WorkAhead[Outcome]
+
+    def solved(self, budget: int | None, points: int, next_ones: Iterable[int]) -> Outcome:
+        """Return the outcome at a budget in grains; None is no budget, or the problem's own.
+
+        It has its share of the time that is left for so many `points`. Raises NoSchedule, and WorkerDied.
+        """
+        limited = self.problem if budget is None else within(self.problem, budget)
+        heard = _labelled(self.listener, limited)
+        if self.ahead.pool is None or budget is None:
+            return self._solve(limited, points, listener=heard, stop=self.clock.stop)()
+        for other in [other for other in self.ahead.sent if other > budget]:
+            self.ahead.drop(other)
+        self._send(budget, points)
+        for other in next_ones:
+            if self.ahead.under_way >= workers_of(self.ahead.pool):
+                break
+            self._send(other, points)
+        try:
+            outcome = self.ahead.result(budget)
+        except TimeIsUp:
+            raise NoSchedule("stopped before any schedule was found") from None
+        if heard is not None and outcome.report is not None:
+            report = outcome.report
+            heard(Event("solved", self.clock.seconds, report.value, report.source, report.bound.value))
+        return outcome
+
+    def _solve(self, problem: Problem, points: int, **more: Any) -> Callable[[], Outcome]:
+        """Return a solve that has its share when so many points, at most, divide the time that is left."""
+        share, policy = self.clock.left * min(workers_of(self.ahead.pool) / points, 1), DEFAULT.frontier
+        seconds = max(min(max(share, policy.shortest), self.clock.left), policy.least)
+        return partial(solve, problem, time_limit=seconds, advice=False, **{**self.settings, **more})
+
+    def _send(self, budget: int, points: int) -> None:
+        """Let a worker solve a budget, unless one does already."""
+        workers = self.settings["workers"] or (self.ahead.pool and cores_of_each(self.ahead.pool))
+        call = self._solve(within(self.problem, budget), points, workers=workers)
+        until = Clock(self.clock.left + DEFAULT.frontier.grace, self.clock.stop)
+        self.ahead.send(budget, call, "the solve of a budget", until)
+
+
+def _labelled(listener: Listener | None, problem: Problem) -> Listener | None:
+    """Return a listener whose events name the budget of the solve."""
+    if listener is None:
+        return None
+    tell, budget = listener, problem.memory.budget
+    label = "no budget" if budget is None else f"budget {float(budget[0]):.9g}"
+
+    def hear(event: Event) -> None:
+        tell(event._replace(step=f"{label}, {event.step}"))
+
+    return hear
+
+
+def _walk(budgets: _Budgets, floor: int, step: int) -> list[tuple[int, Outcome]]:
     """Solve falling budgets, and return what each has used, in grains, with its outcome.
 
     Raises NoSchedule, and KeyboardInterrupt, where nothing was found.
     """
-    problem, clock = points.problem, points.clock
+    problem, clock, most_points = budgets.problem, budgets.clock, DEFAULT.frontier.most_points
     budget, most = None, max(problem.grains.budget or (0,))
     solved: list[tuple[int, Outcome]] = []
     while (budget is None or budget >= floor) and not (solved and clock.is_over):
         left = max(((budget or most) - floor) // step + 1, 1)  # points, at most
-        left = min(left, MOST_POINTS) if budget is None else left
+        left = min(left, most_points) if budget is None else left
         lower = () if budget is None else (*range(budget - step, floor, -step), floor)
         try:
-            outcome = points.solved(budget, left, lower)
+            outcome = budgets.solved(budget, left, lower)
         except NoSchedule:
             if not solved:
                 raise
@@ -191,7 +189,7 @@ def _walk(points: Points, floor: int, step: int) -> list[tuple[int, Outcome]]:
         if outcome.report is not None and outcome.report.stopped_by == StoppedBy.INTERRUPT:
             break
         if budget is None:
-            step *= max((used - floor) // (step * MOST_POINTS), 1)
+            step *= max((used - floor) // (step * most_points), 1)
         budget = max(used - step, floor) if used > floor else floor - 1
     return solved
 

@@ -14,37 +14,29 @@ from concurrent.futures import ThreadPoolExecutor
 from random import Random
 
 from pipesched.core.clock import Clock
-from pipesched.core.cpsat import Answer, Limits
+from pipesched.core.cpsat import Limits, SearchAnswer
 from pipesched.pipeline.schedule import Schedule
-from pipesched.solver.candidate import Candidate
-from pipesched.solver.case import Case
+from pipesched.solver.case import Candidate, Case
 from pipesched.solver.neighbourhood import TimeWindow, WindowModel
 
 SOURCE = "improvement"
-FIRST_SIZE, LEAST_SIZE, MOST_SIZE = 120, 30, 1_000  # operations in a window
-FRUITLESS = 300  # windows without success after which the search ends
-PAUSE_PART = 0.5  # of the windows lie at pauses
-LOADING = 0.4  # seconds, about, to load OR-Tools
-EFFORT = 0.1  # of CP-SAT on a window, in its deterministic seconds
-WINDOWS = 2  # side by side for each worker, since some take longer than others
-TRIES = 8  # to draw a window that overlaps no other
 
 
 def improve(case: Case, schedule: Schedule, limits: Limits, clock: Clock) -> Iterator[Candidate]:
     """Yield ever better schedules of a case until many windows in turn gain nothing, or the time is up."""
-    search = _WindowSearch(case, schedule, limits.seed)
+    search, policy = _WindowSearch(case, schedule, limits.seed), case.policy.windows
     least, workers = case.value(schedule), limits.workers or os.cpu_count() or 1
-    longest = 0.0 if "ortools" in sys.modules else LOADING  # what comes before the search of a window takes, in seconds
+    longest = 0.0 if "ortools" in sys.modules else policy.loading  # seconds: what comes before the search of a window
     with ThreadPoolExecutor(workers) as pool:
-        while search.fruitless < FRUITLESS and clock.left > longest:
+        while search.fruitless < policy.fruitless and clock.left > longest:
             models, answers = [], []
-            for window in search.windows(WINDOWS * workers if workers > 1 else 1):
+            for window in search.windows(policy.each * workers if workers > 1 else 1):
                 began = clock.seconds
                 if clock.left <= longest:
                     break
                 models.append(WindowModel(case, search.current, window))
                 longest = max(longest, clock.seconds - began)
-                given = limits._replace(seconds=clock.left, gap=0.0, effort=EFFORT, workers=1)
+                given = limits._replace(seconds=clock.left, gap=0.0, effort=policy.effort, workers=1)
                 answers.append(pool.submit(models[-1].solve, given))
             found = [answer.result() for answer in answers]
             search.take(models, found)
@@ -57,7 +49,7 @@ def improve(case: Case, schedule: Schedule, limits: Limits, clock: Clock) -> Ite
                 return
 
 
-def _is_all(model: WindowModel, answer: Answer) -> bool:
+def _is_all(model: WindowModel, answer: SearchAnswer) -> bool:
     """Return whether the window was the whole schedule, and its best order is known."""
     return answer.status == "optimal" and len(model.free) == len(model.case.graph)
 
@@ -66,14 +58,14 @@ class _WindowSearch:
     """The state of the search: the `current` schedule, the size of windows, how many have been `fruitless` in turn."""
 
     def __init__(self, case: Case, schedule: Schedule, seed: int) -> None:
-        self.case, self.random = case, Random(seed)
+        self.case, self.policy, self.random = case, case.policy.windows, Random(seed)
         self.current = case.replay(schedule.start_ticks)
-        self.size, self.fruitless = float(FIRST_SIZE), 0
+        self.size, self.fruitless = float(self.policy.first_size), 0
 
     def windows(self, count: int) -> list[TimeWindow]:
         """Draw up to `count` windows of which no two overlap; at least one."""
         windows = [self._window()]
-        for _ in range(TRIES * (count - 1)):
+        for _ in range(self.policy.draws * (count - 1)):
             if len(windows) == count:
                 break
             window = self._window()
@@ -86,13 +78,13 @@ class _WindowSearch:
         size, starts = int(self.size), sorted(self.current.start_ticks)
         last_first = max(len(starts) - size, 0)
         first = self.random.randint(-size // 2, last_first + size // 2)
-        if self.random.random() < PAUSE_PART and (pauses := _pauses(self.current)):
+        if self.random.random() < self.policy.pause_part and (pauses := _pauses(self.current)):
             first = bisect_left(starts, self.random.choice(pauses)) - size // 2
         first = min(max(first, 0), last_first)
         end = starts[first + size] if first + size < len(starts) else starts[-1] + 1
         return TimeWindow(starts[first], max(end, starts[first] + 1))
 
-    def take(self, models: Sequence[WindowModel], answers: Sequence[Answer]) -> None:
+    def take(self, models: Sequence[WindowModel], answers: Sequence[SearchAnswer]) -> None:
         """Put the orders of windows that do not overlap into the current schedule, one after another.
 
         Each alone makes it no worse. Two may use the same slack, so an order that makes it worse is left out.
@@ -103,8 +95,10 @@ class _WindowSearch:
                 if self._rank(changed) <= self._rank(self.current):
                     self.current = changed
             self.fruitless += 1
-            is_solved = answer.status == "optimal"
-            self.size = min(self.size * 1.15, MOST_SIZE) if is_solved else max(self.size * 0.8, LEAST_SIZE)
+            if answer.status == "optimal":
+                self.size = min(self.size * self.policy.growth, self.policy.most_size)
+            else:
+                self.size = max(self.size * self.policy.shrinkage, self.policy.least_size)
 
     def _rank(self, schedule: Schedule) -> tuple[int, int]:
         """Return the objective, and the sum of the ends of all devices."""

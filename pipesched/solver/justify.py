@@ -16,21 +16,19 @@ from pipesched.core.listsched import list_schedule
 from pipesched.core.tasks import reversed_graph
 from pipesched.errors import NoSchedule
 from pipesched.pipeline.schedule import Schedule
-from pipesched.solver.candidate import Candidate
-from pipesched.solver.case import Case
+from pipesched.solver.case import Candidate, Case
 from pipesched.solver.portfolio import Pools, listed, pools
 
 SOURCE = "justification"
-FRUITLESS = 30  # rounds without success after which the search ends
 
 
 def justify(case: Case, schedule: Schedule, limits: Limits, clock: Clock) -> Iterator[Candidate]:
     """Yield ever better schedules of a case by passes back and forth, under each choice of memory pools in turn."""
-    random = Random(limits.seed)
+    random, policy = Random(limits.seed), case.policy.justification
     longest, every = max(case.graph.durations), pools(case)
     best, least, fruitless = list(schedule.start_ticks), case.value(schedule), 0
-    while fruitless < FRUITLESS and not clock.is_over:
-        noise = 0 if fruitless < len(every) else longest * random.randint(1, 8)
+    while fruitless < policy.fruitless and not clock.is_over:
+        noise = 0 if fruitless < len(every) else longest * random.randint(1, policy.noise)
         fruitless += 1
         for candidate in _round(case, every[fruitless % len(every)], best, noise, random):
             value = case.value(candidate.schedule)

@@ -5,25 +5,21 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
+from itertools import islice
 
-from pipesched.core.cpsat import Model
 from pipesched.core.tasks import TaskGraph
-from pipesched.pipeline.bounds import Bound
 from pipesched.pipeline.capacity import capacity_edges, order_edges
 from pipesched.pipeline.kinds import COMPUTATION_LETTERS
 from pipesched.pipeline.plan import Plan
 from pipesched.pipeline.schedule import Schedule, schedule_plan
 from pipesched.solver.bounds import keeping_bound
-from pipesched.solver.candidate import Candidate
-from pipesched.solver.case import Case, Improvement
+from pipesched.solver.case import Candidate, Case, Improvement
 from pipesched.solver.improve import improve
 from pipesched.solver.justify import justify
 from pipesched.solver.model import full_model
 from pipesched.solver.portfolio import named_candidates, quick_named_candidates, ruled_candidates
 from pipesched.solver.refine import refined
 from pipesched.solver.symmetry import sorted_rows, sorted_weights
-
-JUSTIFY_PART, IMPROVE_PART = 0.1, 0.6  # of the time of a case; the second, of what the first leaves
 
 
 @dataclass(frozen=True, eq=False)
@@ -33,6 +29,13 @@ class KeepingCase(Case):
     Its microbatches are alike, so each row of equal operations runs them in order, and from the budget follow further
     precedences.
     """
+
+    keeps_activations = True
+    bound = keeping_bound
+    named_candidates = named_candidates
+    ruled_candidates = ruled_candidates
+    quick_named_candidates = quick_named_candidates
+    model = full_model
 
     @cached_property
     def ordered(self) -> TaskGraph:
@@ -49,24 +52,12 @@ class KeepingCase(Case):
     def improvements(self) -> Sequence[Improvement]:
         """Justification, then large neighbourhood search."""
         return (
-            Improvement("justification", JUSTIFY_PART, justify),
-            Improvement("improvement", IMPROVE_PART, improve),
+            Improvement("justification", self.policy.cases.justification_part, justify),
+            Improvement("improvement", self.policy.cases.windows_part, improve),
         )
 
-    def bound(self) -> Bound:
-        return keeping_bound(self)
-
-    def named_candidates(self) -> Iterator[Candidate]:
-        return named_candidates(self)
-
-    def ruled_candidates(self) -> Iterator[Candidate]:
-        return ruled_candidates(self)
-
-    def quick_candidate(self) -> Candidate | None:
-        return next(ruled_candidates(self), None)
-
-    def quick_named_candidates(self) -> Iterator[Candidate]:
-        return quick_named_candidates(self)
+    def quick_ruled_candidates(self) -> Iterator[Candidate]:
+        return islice(ruled_candidates(self), 1)
 
     def adopted(self, schedule: Schedule) -> Schedule | None:
         if not set(schedule.plan.index.letters) <= set(COMPUTATION_LETTERS):
@@ -81,9 +72,6 @@ class KeepingCase(Case):
             range(len(times)), key=lambda task: (times[task], times[task] + durations[task], self.rank[task])
         )
         return schedule_plan(self.problem, Plan(self.index, self.graph.by_resource(order)))
-
-    def model(self, least: int, most: int) -> Model:
-        return full_model(self, least, most)
 
     def hint(self, schedule: Schedule) -> list[int]:
         return sorted_weights(self, sorted_rows(self, schedule.start_ticks))

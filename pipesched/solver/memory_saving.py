@@ -17,9 +17,10 @@ from pipesched.pipeline.ops import Op, OpIndex
 from pipesched.pipeline.plan import LanePair, Plan
 from pipesched.pipeline.problem import Problem
 from pipesched.pipeline.schedule import Schedule
-from pipesched.pipeline.waits import Change, memory_waits
+from pipesched.pipeline.waits import MemoryEvent, memory_waits
 
 RECOMPUTE, OFFLOAD, MIXED = "recompute", "offload", "offload or recompute"
+BRINGS_BACK = {"R": "R", "O": "L"}  # by what was done with an activation
 Activation = tuple[int, int]  # stage, microbatch
 
 
@@ -58,85 +59,85 @@ def with_savings(base: Schedule, allowed: Allowed, rule: SavingRule) -> Plan | N
     index = plan.index.with_letters(allowed.letters)
     devices = []
     for device in range(problem.devices):
-        walk = _Walk(base, device, index, rule)
-        if not (walk.choose() and walk.run()):
+        memory = _MemorySimulation(base, device, index, rule)
+        if not (memory.choose() and memory.run()):
             return None
-        devices.append(walk)
+        devices.append(memory)
     return replace(
         plan,
         index=index,
-        orders=[walk.order for walk in devices],
+        orders=[memory.order for memory in devices],
         lanes=_lanes(problem, index, devices) if allowed.offload else (),
-        waits=[wait for walk in devices for wait in memory_waits(walk.changes)],
+        waits=[wait for memory in devices for wait in memory_waits(memory.changes)],
     )
 
 
-def _lanes(problem: Problem, index: OpIndex, devices: Sequence[_Walk]) -> list[LanePair]:
+def _lanes(problem: Problem, index: OpIndex, devices: Sequence[_MemorySimulation]) -> list[LanePair]:
     """Return the transfers of each pair of lanes, by the times at which the base schedule would start them."""
     pairs: list[tuple[list[tuple[int, int]], list[tuple[int, int]]]] = [([], []) for _ in range(problem.lane_pairs)]
-    for walk in devices:
-        for moves, kind in zip(pairs[problem.lane_pair(walk.device)], "OL", strict=True):
-            moves += [(time, index.number(Op(a[0], kind, a[1]))) for time, a in walk.moves[kind]]
+    for memory in devices:
+        for moves, kind in zip(pairs[problem.lane_pair(memory.device)], "OL", strict=True):
+            moves += [(time, index.number(Op(a[0], kind, a[1]))) for time, a in memory.moves[kind]]
     return [LanePair(*([number for _, number in sorted(moves)] for moves in pair)) for pair in pairs]
 
 
-class _Walk:
-    """The walk along one device: first it chooses actions, then it makes the order and the changes of memory."""
+class _MemorySimulation:
+    """The memory of one device: `choose` says what is evicted, `run` makes the order and the changes of memory."""
 
     def __init__(self, base: Schedule, device: int, index: OpIndex, rule: SavingRule) -> None:
         self.base, self.device, self.index, self.rule = base, device, index, rule
         grains, capacity = base.problem.grains, base.problem.capacity_grains[device]
-        self.sizes, self.checkpoints, self.caught = grains.activation, grains.checkpointed, grains.caught
-        self.ops = [base.plan.index.op(number) for number in base.plan.orders[device]]
-        enough = sum(self.sizes[op.stage] + self.caught[op.stage] for op in self.ops)
+        self.takes = {letter: grains.of(kind.takes) for letter, kind in KINDS.items()}
+        self.gives = {letter: grains.of(kind.gives) for letter, kind in KINDS.items()}
+        ops = map(base.plan.index.op, base.plan.orders[device])
+        self.slots = [(op.kind, (op.stage, op.microbatch)) for op in ops]
+        enough = sum(self.takes["F"][stage] + self.takes["I"][stage] for _, (stage, _) in self.slots)
         self.capacity = enough if capacity is None else capacity
-        self.backward = {
-            (op.stage, op.microbatch): position for position, op in enumerate(self.ops) if _uses_activation(op)
-        }
+        self.forward = {own: position for position, (kind, own) in enumerate(self.slots) if kind == "F"}
+        self.backward = {own: position for position, (kind, own) in enumerate(self.slots) if kind in GRADIENT_LETTERS}
         self.actions: dict[Activation, str] = {}  # of those that are not kept: "R" or "O"
-        self.order: list[int] = []
-        self.changes: list[Change] = []
+        self.levels: list[int] = []  # during each slot, if offloads take no time and loads come as late as possible
+        self.lane_free = 0  # when the last offload so far is over
+        self.level, self.pending = 0, list[Activation]()  # offloads that nothing had to wait for so far, in order
+        self.order, self.changes = list[int](), list[MemoryEvent]()
         self.moves: dict[str, list[tuple[int, Activation]]] = {"O": [], "L": []}
-        self.level = 0
 
     def choose(self) -> bool:
         """Choose activations to evict until all that is held at any slot fits; return whether that is possible."""
-        held = set[Activation]()
-        spare = self.rule.spare * max((self.sizes[op.stage] for op in self.ops), default=0)
-        level = lane_free = 0
-        for position, op in enumerate(self.ops):
-            own = op.stage, op.microbatch
-            need = self._taken(op, own)
+        held, level = set[Activation](), 0
+        spare = self.rule.spare * max((self.takes["F"][stage] for _, (stage, _) in self.slots), default=0)
+        for position, (kind, own) in enumerate(self.slots):
+            need = self.takes[kind][own[0]] + (self._evicted(own) if kind in GRADIENT_LETTERS else 0)
             while held - {own} and (level + need > self.capacity - spare):
                 evicted = max(held - {own}, key=lambda activation: self.backward[activation])
                 held.remove(evicted)
-                lane_free = self._evict(evicted, position, lane_free)
-                level -= self._freed_by_eviction(evicted)
-            if level + need > self.capacity:
-                return False
+                level -= self._evict(evicted, position)
             level += need
-            if op.kind == "F":
-                held.add(own)
-            else:
+            if level > self.capacity:
+                return False
+            self.levels.append(level)
+            if kind != "F":
                 held.discard(own)
-                level -= self._freed(op)
-            if self.rule.every and op.kind == "F":
-                held.remove(own)
-                lane_free = self._evict(own, position, lane_free)
-                level -= self._freed_by_eviction(own)
+                level -= self.gives[kind][own[0]]
+            elif self.rule.every:
+                level -= self._evict(own, position + 1)
+            else:
+                held.add(own)
         return True
 
-    def _evict(self, activation: Activation, position: int, lane_free: int) -> int:
-        """Choose the action for an activation whose memory a slot needs; return when the lane is free after it."""
-        offload, stage = self.base.problem.ticks.offload, activation[0]
-        if self.rule.action != RECOMPUTE and offload is not None:
-            begins = max(lane_free, self.base.end_ticks[self._number("F", activation)])
-            over = begins + offload[stage]
-            if self.rule.action == OFFLOAD or over <= self._time(position):
-                self.actions[activation] = "O"
-                return over
+    def _evict(self, activation: Activation, position: int) -> int:
+        """Choose the action for an activation whose memory a slot needs; return what it frees, since its forward."""
+        offload, first = self.base.problem.ticks.offload, self.forward[activation]
         self.actions[activation] = "R"
-        return lane_free
+        if self.rule.action != RECOMPUTE and offload is not None:
+            begins = max(self.lane_free, self.base.slot_end_ticks[self.device][first])
+            over = begins + offload[activation[0]]
+            if self.rule.action == OFFLOAD or over <= self._time(position):
+                self.actions[activation], self.lane_free = "O", over
+        freed = self._evicted(activation)
+        for between in range(first + 1, position):
+            self.levels[between] -= freed
+        return freed
 
     def _number(self, kind: str, activation: Activation) -> int:
         return self.index.number(Op(activation[0], kind, activation[1]))
@@ -145,118 +146,77 @@ class _Walk:
         """Return when the slot at `position` starts in the base schedule."""
         return self.base.slot_start_ticks[self.device][position]
 
-    def _kept(self, activation: Activation) -> int:
-        """Return what stays of an evicted activation, in grains: a checkpoint if it is recomputed."""
-        return self.checkpoints[activation[0]] if self.actions.get(activation) == "R" else 0
-
-    def _freed_by_eviction(self, activation: Activation) -> int:
-        return self.sizes[activation[0]] - self._kept(activation)
-
-    def _taken(self, op: Op, own: Activation) -> int:
-        """Return what a slot takes, in grains: a forward its activation, a backward what was evicted of it, and an I
-        what it catches beside it."""
-        if op.kind == "F":
-            return self.sizes[op.stage]
-        brought_back = self._freed_by_eviction(own) if _uses_activation(op) and own in self.actions else 0
-        return brought_back + (self.caught[op.stage] if op.kind == "I" else 0)
-
-    def _freed(self, op: Op) -> int:
-        """Return what the end of a backward, or of a part of it, frees, in grains."""
-        return self.base.problem.grains.of(KINDS[op.kind].gives)[op.stage]
+    def _evicted(self, activation: Activation) -> int:
+        """Return what is away of an activation between its forward and its backward, in grains."""
+        action = self.actions.get(activation)
+        return 0 if action is None else self.takes[BRINGS_BACK[action]][activation[0]]
 
     def run(self) -> bool:
         """Make the order with its recomputes, the transfers, and all changes of memory; return whether all fits."""
         loads = self._loads()
-        pending: list[Activation] = []  # offloads that nothing has had to wait for so far, in order
-        for position, op in enumerate(self.ops):
-            own = op.stage, op.microbatch
-            for loaded in loads.get(position, ()):
-                if loaded in pending:
-                    self._end_offloads(pending, pending.index(loaded) + 1)
-                if not self._take(pending, self.sizes[loaded[0]], "L", loaded):
+        for position, (kind, own) in enumerate(self.slots):
+            loaded = loads.get(position, [])
+            kinds = "R" * (kind in GRADIENT_LETTERS and self.actions.get(own) == "R") + kind
+            takers = [one for one in kinds if one in "FR" or self.takes[one][own[0]]]
+            for taker, activation in [*(("L", one) for one in loaded), *((one, own) for one in takers)]:
+                if not self._take(taker, activation):
                     return False
-                self.moves["L"].append((self._time(position), loaded))
-            if _uses_activation(op) and self.actions.get(own) == "R":
-                if not self._take(pending, self._freed_by_eviction(own), "R", own):
-                    return False
-                self.order.append(self._number("R", own))
-            if op.kind == "F" and not self._take(pending, self._taken(op, own), "F", own):
-                return False
-            if op.kind == "I" and self.caught[op.stage] and not self._take(pending, self.caught[op.stage], "I", own):
-                return False
-            self.order.append(self._number(op.kind, own))
-            self._give(op, own, pending)
+            self.moves["L"] += [(self._time(position), one) for one in loaded]
+            self.order += [self._number(one, own) for one in kinds]
+            self._give(kind, own)
         return True
 
-    def _take(self, pending: list[Activation], size: int, kind: str, activation: Activation) -> bool:
+    def _take(self, kind: str, activation: Activation) -> bool:
         """Take memory, after as many offloads as that needs; return whether there is enough."""
-        while pending and self.level + size > self.capacity:
-            self._end_offloads(pending, 1)
+        if kind == "L" and activation in self.pending:
+            self._end_offloads(self.pending.index(activation) + 1)
+        size = self.takes[kind][activation[0]]
+        while self.pending and self.level + size > self.capacity:
+            self._end_offloads(1)
         self.level += size
-        self.changes.append(Change(self._number(kind, activation), False, KINDS[kind].is_transfer))
+        self.changes.append(MemoryEvent(self._number(kind, activation), False, KINDS[kind].is_transfer))
         return self.level <= self.capacity
 
-    def _end_offloads(self, pending: list[Activation], count: int) -> None:
+    def _end_offloads(self, count: int) -> None:
         """Count the first offloads as over."""
-        for activation in pending[:count]:
-            self.level -= self.sizes[activation[0]]
-            self.changes.append(Change(self._number("O", activation), True, True))
-        del pending[:count]
+        for activation in self.pending[:count]:
+            self.level -= self.gives["O"][activation[0]]
+            self.changes.append(MemoryEvent(self._number("O", activation), True, True))
+        del self.pending[:count]
 
-    def _give(self, op: Op, own: Activation, pending: list[Activation]) -> None:
+    def _give(self, kind: str, own: Activation) -> None:
         """Count what the end of a slot gives back, and the offload that it starts."""
-        number, action = self._number(op.kind, own), self.actions.get(own)
-        given = self._freed(op) if op.kind != "F" else 0
-        if op.kind == "F" and action == "R":
-            given = self._freed_by_eviction(own)
-        if op.kind == "F" and action == "O":
-            pending.append(own)
+        number, given = self._number(kind, own), self.gives[kind][own[0]]
+        if kind == "F" and self.actions.get(own) == "R":
+            given = self._evicted(own)
+        elif kind == "F" and own in self.actions:
+            self.pending.append(own)
             self.moves["O"].append((self.base.end_ticks[number], own))
         if given:
             self.level -= given
-            self.changes.append(Change(number, True, False))
+            self.changes.append(MemoryEvent(number, True, False))
 
     def _loads(self) -> dict[int, list[Activation]]:
         """Return the loads that start before each slot: the last from which they are in time, or later for memory."""
-        free = [self.capacity - level for level in self._levels()]
-        loads: dict[int, list[Activation]] = {}
+        free = [self.capacity - level for level in self.levels]
+        ends, loads = self.base.slot_end_ticks[self.device], dict[int, list[Activation]]()
         earliest = 0
-        for activation, begin in sorted(self._load_starts(), key=lambda load: self.backward[load[0]]):
-            needed, size = self.backward[activation], self.sizes[activation[0]]
-            ends = self.base.slot_end_ticks[self.device]
+        for activation, begin in reversed([*self._load_starts()]):
+            needed, size = self.backward[activation], self.takes["L"][activation[0]]
             position = needed
             while position > earliest and ends[position - 1] > begin:
                 position -= 1
             tight = [number for number in range(position, needed) if free[number] < size]
-            position = tight[-1] + 1 if tight else position
+            earliest = position = tight[-1] + 1 if tight else position
             for number in range(position, needed):
                 free[number] -= size
             loads.setdefault(position, []).append(activation)
-            earliest = position
         return loads
 
     def _load_starts(self) -> Iterator[tuple[Activation, int]]:
-        """Yield the latest start of each load for its backward and for the loads after it, by the base schedule."""
+        """Yield the latest start of each load for its backward and for the loads after it, the last ones first."""
         reload, latest = self.base.problem.ticks.reload or (), max(self.base.last_end_ticks)
         offloaded = [activation for activation, action in self.actions.items() if action == "O"]
         for activation in sorted(offloaded, key=lambda activation: self.backward[activation], reverse=True):
             latest = min(latest, self._time(self.backward[activation])) - reload[activation[0]]
             yield activation, latest
-
-    def _levels(self) -> list[int]:
-        """Return the grains held during each slot if offloads take no time and loads come as late as possible."""
-        levels, level = [], 0
-        for op in self.ops:
-            own = op.stage, op.microbatch
-            level += self._taken(op, own)
-            levels.append(level)
-            if op.kind != "F":
-                level -= self._freed(op)
-            elif own in self.actions:
-                level -= self._freed_by_eviction(own)
-        return levels
-
-
-def _uses_activation(op: Op) -> bool:
-    """Return whether an operation needs the whole activation of its forward: B or I."""
-    return op.kind in GRADIENT_LETTERS

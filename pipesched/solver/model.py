@@ -14,17 +14,15 @@ from operator import add
 from typing import Any
 
 from pipesched.core.clock import look
-from pipesched.core.cpsat import Limits, Model
+from pipesched.core.cpsat import Limits, TaskModel
 from pipesched.core.integers import ceil_div
 from pipesched.core.paths import topological_order
 from pipesched.core.tasks import NOWHERE, Edge
 from pipesched.pipeline.capacity import capacity_edges, order_edges, says_all
+from pipesched.pipeline.residences import Residence, residences
 from pipesched.solver.case import Case
-from pipesched.solver.residence import Residence, residences
 from pipesched.solver.symmetry import alike_weights
 
-SMALL = 300  # tasks
-RELAXED = 1_000  # tasks up to which there are linear relaxations
 PROVING, REFUTING, REFUTING_LARGE = "no_lp", "objective_lb_search", "objective_lb_search_no_lp"
 WITH_RELAXATIONS = (
     "default_lp", "max_lp", "reduced_costs", "pseudo_costs", "lb_tree_search", "objective_lb_search",
@@ -48,7 +46,7 @@ def latest_starts(case: Case, most: int) -> list[int]:
     return latest
 
 
-class TunedModel(Model):
+class TunedModel(TaskModel):
     """A model with the search strategies that measure best on pipelines.
 
     Of two workers CP-SAT gives one to a full search and one to neighbourhoods. On small models the full search is best
@@ -56,23 +54,31 @@ class TunedModel(Model):
     models have none: CP-SAT derives that of NoOverlap from all paths between operations before it looks at its limit.
     """
 
+    def __init__(self, case: Case) -> None:
+        super().__init__()
+        self.case = case
+
+    @property
+    def is_small(self) -> bool:
+        """Whether the full search may do without linear relaxations."""
+        return len(self.starts) <= self.case.policy.exact.small
+
     def tune(self, parameters: Any, limits: Limits) -> None:
-        workers, size = limits.workers or os.cpu_count() or 1, len(self.starts)
-        if size <= SMALL:
+        workers, is_large = limits.workers or os.cpu_count() or 1, len(self.starts) > self.case.policy.exact.relaxed
+        if self.is_small or is_large:
             parameters.linearization_level = 0
-        if size > RELAXED:
-            parameters.linearization_level = 0
+        if is_large:
             parameters.ignore_subsolvers.extend(WITH_RELAXATIONS)
         if workers == 2:
-            parameters.subsolvers.append(PROVING if size <= SMALL else REFUTING if size <= RELAXED else REFUTING_LARGE)
+            parameters.subsolvers.append(PROVING if self.is_small else REFUTING_LARGE if is_large else REFUTING)
 
 
 class PipelineModel(TunedModel):
     """The model of a case whose objective lies in [least, most] ticks."""
 
     def __init__(self, case: Case, least: int, most: int) -> None:
-        super().__init__()
-        self.case, self.quantum = case, case.quantum
+        super().__init__(case)
+        self.quantum = case.quantum
         self.least, self.most = ceil_div(least, self.quantum), most // self.quantum
         latest = latest_starts(case, most)
         self.horizon = max(map(add, latest, case.graph.durations)) // self.quantum  # no task ends later
@@ -82,7 +88,7 @@ class PipelineModel(TunedModel):
     def tune(self, parameters: Any, limits: Limits) -> None:
         """Leave precedences out of the reasons of NoOverlap on small models: they take more time than they save."""
         super().tune(parameters, limits)
-        if len(self.starts) <= SMALL:
+        if self.is_small:
             parameters.use_precedences_in_disjunctive_constraint = False
 
     def edges(self, edges: Sequence[Edge]) -> None:
@@ -128,14 +134,12 @@ class PipelineModel(TunedModel):
         problem, index = self.case.problem, self.case.index
         for device, capacity in enumerate(problem.capacity_grains):
             if capacity is not None and not (beside_capacity and says_all(problem, device, index)):
-                held = residences(self.case, device)
+                held = residences(problem, index, device)
                 self.hold([*map(self._interval, held)], [residence.size for residence in held], capacity)
 
     def _interval(self, residence: Residence) -> Any:
-        look()
         start = self.end(residence.first) if residence.from_end else self.starts[residence.first]
-        length = self.model.new_int_var(0, self.horizon, "")
-        return self.model.new_interval_var(start, length, self.end(residence.last), "")
+        return self.between(start, self.end(residence.last), self.horizon)
 
     def objective(self) -> None:
         """Minimize the makespan, or the span: the largest, over devices, of last end less first start."""
@@ -164,7 +168,7 @@ def full_model(case: Case, least: int, most: int) -> PipelineModel:
     model.order()
     model.capacity()
     model.memory()
-    if len(model.starts) <= SMALL:
+    if model.is_small:
         model.weights()
     model.objective()
     return model

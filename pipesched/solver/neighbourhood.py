@@ -13,10 +13,10 @@ from typing import Any, NamedTuple
 from pipesched.core.clock import look, watched
 from pipesched.pipeline.capacity import says_all
 from pipesched.pipeline.plan import Plan
+from pipesched.pipeline.residences import Residence, residences
 from pipesched.pipeline.schedule import Schedule, schedule_plan
 from pipesched.solver.case import Case
 from pipesched.solver.model import TunedModel
-from pipesched.solver.residence import Residence, residences
 
 
 class TimeWindow(NamedTuple):
@@ -34,8 +34,8 @@ class WindowModel(TunedModel):
     """The model of the free operations, which are its tasks in the order of `free`; times are in quanta."""
 
     def __init__(self, case: Case, schedule: Schedule, window: TimeWindow) -> None:
-        super().__init__()
-        self.case, self.old, self.quantum = case, schedule, case.quantum
+        super().__init__(case)
+        self.old, self.quantum = schedule, case.quantum
         self.side = [window.side(start) for start in schedule.start_ticks]
         self.orders = [[task for task in order if not self.side[task]] for order in schedule.plan.orders]
         self.free = [task for order in self.orders for task in order]
@@ -121,7 +121,7 @@ class WindowModel(TunedModel):
         """Keep residences that reach into the window within the capacity that those around all of it leave."""
         forever = self.value // self.quantum * 2
         intervals, sizes = [], []
-        for residence in residences(self.case, device):
+        for residence in residences(self.case.problem, self.case.index, device):
             first, last = self.side[residence.first], self.side[residence.last]
             if last < 0 or first > 0:
                 continue
@@ -130,8 +130,7 @@ class WindowModel(TunedModel):
                 continue
             begin = 0 if first else self._begin(residence)
             end = forever if last else self.end(self.number[residence.last])
-            length = self.model.new_int_var(0, forever, "")
-            intervals.append(self.model.new_interval_var(begin, length, end, ""))
+            intervals.append(self.between(begin, end, forever))
             sizes.append(residence.size)
         self.hold(intervals, sizes, capacity)
 

@@ -11,10 +11,6 @@ from pipesched.solver.case import Case
 from pipesched.solver.device_model import DeviceModel
 from pipesched.solver.search import Search
 
-# operations on a device: CP-SAT proves the whole of smaller cases, and not even a device of larger ones
-LEAST, MOST = 48, 120
-EFFORT = 12.0  # of CP-SAT on a device, in its deterministic seconds
-
 
 def raise_by_device(search: Search, number: int, clock: Clock) -> None:
     """Raise the bound on the makespan of a case by what the device with the highest bound needs alone.
@@ -28,7 +24,7 @@ def raise_by_device(search: Search, number: int, clock: Clock) -> None:
         return
     search.at(f"one device, {case.name}")
     device = most_promising(case)
-    limits = search.limits._replace(seconds=clock.left, effort=EFFORT, gap=0.0, workers=1)
+    limits = search.limits._replace(seconds=clock.left, effort=case.policy.exact.device_effort, gap=0.0, workers=1)
     answer = DeviceModel(case, device, least, most).solve(limits)
     quanta = most // case.quantum + 1 if answer.status == "infeasible" else answer.bound
     search.raise_bound(number, Bound(quanta * case.quantum, f"CP-SAT on device {device} alone"))
@@ -38,12 +34,13 @@ def raise_by_device(search: Search, number: int, clock: Clock) -> None:
 
 def suits(case: Case) -> bool:
     """Return whether the devices of a case have models that are right, and neither too small nor too large."""
-    problem = case.problem
-    if case.objective != "makespan" or not case.improvements or problem.costs.overlap is not None:
+    problem, policy = case.problem, case.policy.exact
+    if case.objective != "makespan" or not case.keeps_activations or problem.costs.overlap is not None:
         return False
     pools = case.graph.pools
     sizes = [pools.count(device) for device in range(problem.devices)]
-    return problem.devices > 1 and LEAST <= max(sizes) <= MOST and any(c is not None for c in problem.capacity_grains)
+    is_limited = any(capacity is not None for capacity in problem.capacity_grains)
+    return problem.devices > 1 and policy.least_on_device <= max(sizes) <= policy.most_on_device and is_limited
 
 
 def most_promising(case: Case) -> int:

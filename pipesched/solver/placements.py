@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from pipesched.checks import require_sequence, shown
+from pipesched.checks import require_name, require_sequence, shown
 from pipesched.errors import ConfigError, NotApplicable
-from pipesched.names import require_name
 from pipesched.pipeline.placement import PLACEMENTS, Placement, named_placement
 from pipesched.pipeline.problem import Problem
 from pipesched.pipeline.recut import settled

@@ -10,16 +10,12 @@ from pipesched.errors import NoSchedule
 from pipesched.pipeline.kinds import Allowed
 from pipesched.pipeline.schedule import Schedule
 from pipesched.solver.budgets import least_step, within
-from pipesched.solver.candidate import Candidate
-from pipesched.solver.case import Case
+from pipesched.solver.case import Candidate, Case
 from pipesched.solver.exact import can_begin, seconds_for
 from pipesched.solver.search import Search
 
 SOURCE = "polishing"
 RECOMPUTED = Allowed(recompute=True)  # peaks may differ by as little as a checkpoint
-LARGE = 3_500  # operations from which CP-SAT finds no other schedule of the same objective in time
-MOST_ROUNDS = 24
-PART = 0.34  # of the time left that one round may take
 
 
 def polish(search: Search, number: int, clock: Clock) -> None:
@@ -32,13 +28,14 @@ def polish(search: Search, number: int, clock: Clock) -> None:
     if best is None:
         return
     case, most = search.cases[number], max(best.schedule.memory_grains)
+    policy = search.policy.polish
     step = least_step(case.problem, RECOMPUTED)
     least = max(1, *map(case.problem.static_grains, range(case.problem.devices)))
-    for _ in range(MOST_ROUNDS):
+    for _ in range(policy.rounds):
         middle = most - max((most - least) // (2 * step), 1) * step
         if middle < least or clock.is_over:
             return
-        found = _within(search, case, middle, clock.part(PART * clock.left))
+        found = _within(search, case, middle, clock.part(policy.round_part * clock.left))
         if found is None:
             least = middle + step
             continue
@@ -64,7 +61,7 @@ def _tries(search: Search, case: Case, clock: Clock) -> Iterator[Schedule]:
     """Yield schedules within the budget of the case."""
     for candidate in case.ruled_candidates():
         yield candidate.schedule
-    if case.index.size <= LARGE and can_begin(case, clock):
+    if case.index.size <= case.policy.polish.large and can_begin(case, clock):
         model = case.model(min(search.bound.ticks, search.value), search.value)
         answer = model.solve(search.limits._replace(seconds=seconds_for(case, clock), gap=1.0))
         if answer.starts:

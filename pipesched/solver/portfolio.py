@@ -12,25 +12,20 @@ from typing import NamedTuple
 from pipesched.core.listsched import list_schedule
 from pipesched.core.tasks import TaskGraph
 from pipesched.errors import ConfigError, InvalidSchedule, NoSchedule, PipeschedWarning
+from pipesched.pipeline.headroom import forward_headrooms
 from pipesched.pipeline.plan import Plan
 from pipesched.pipeline.problem import Problem
 from pipesched.pipeline.recut import opened
-from pipesched.pipeline.room import forward_rooms
 from pipesched.pipeline.schedule import Schedule, schedule_plan
 from pipesched.schedulers.family import ANY, Family, prepare
 from pipesched.schedulers.registry import algorithms
-from pipesched.solver.candidate import Candidate
-from pipesched.solver.case import Case
+from pipesched.solver.case import Candidate, Case
 from pipesched.solver.refine import refined
 from pipesched.solver.rules import RULES
 from pipesched.solver.shares import shared_out
 
-LARGE = 10_000  # operations from which one limit for several stages, which may end in a deadlock, takes too long
-SMALL = 1_000  # operations up to which every rule of list scheduling is tried with every tie
 TIES = ("dfs", "bfs", "fifo")
 PLAIN_RULES = ("none", "mobility", "descendants")
-PAUSES = (0, 2, 10)  # in durations of the longest operation
-COMPARING = ("zb-auto", "1f1b-v", "zb-v", "v-half", "v-min")  # families that time many plans, for most of a second
 
 
 class Pools(NamedTuple):
@@ -50,18 +45,18 @@ def named_candidates(case: Case) -> Iterator[Candidate]:
     for family in algorithms():
         schedule = None if family.placement == ANY else family_schedule(case, family)
         if schedule is not None:
-            yield Candidate(family.name, schedule)
-    if case.problem.stages == case.problem.devices or len(case.graph) <= LARGE:
+            yield Candidate(family.name, schedule, family.name)
+    if case.problem.stages == case.problem.devices or len(case.graph) <= case.policy.portfolio.one_limit:
         yield from listed(case, "list (none, dfs)", pools(case)[-1], "none", "dfs")
 
 
 def quick_named_candidates(case: Case) -> Iterator[Candidate]:
     """Yield, unless a case is large, the schedules of families that make one plan each, within the budget or not."""
-    for family in algorithms() if len(case.graph) <= LARGE else ():
-        if family.placement != ANY and family.name not in COMPARING:
+    for family in algorithms() if len(case.graph) <= case.policy.portfolio.one_limit else ():
+        if family.placement != ANY and not family.is_slow:
             schedule = family_schedule(case, family)
             if schedule is not None:
-                yield Candidate(family.name, schedule)
+                yield Candidate(family.name, schedule, family.name)
 
 
 def ruled_candidates(case: Case) -> Iterator[Candidate]:
@@ -71,7 +66,7 @@ def ruled_candidates(case: Case) -> Iterator[Candidate]:
         keys = rule(case)
         for choice in every:
             yield from listed(case, f"list ({name}{choice.name})", choice, keys)
-    if len(case.graph) <= SMALL:
+    if len(case.graph) <= case.policy.portfolio.all_ties:
         for plain in PLAIN_RULES:
             for tie in TIES:
                 yield from listed(case, f"list ({plain}, {tie})", every[-1], plain, tie)
@@ -116,13 +111,13 @@ def warn_of_bug(source: str, error: InvalidSchedule) -> None:
 def pools(case: Case) -> list[Pools]:
     """Return the choices of memory pools: shares for each stage, where devices hold several, then whole devices."""
     problem = case.problem
-    whole = Pools("", case.graph, problem.capacity_grains, forward_rooms(problem, case.index))
+    whole = Pools("", case.graph, problem.capacity_grains, forward_headrooms(problem, case.index))
     several = problem.stages > problem.devices and not problem.settled_placement.mirrored
     if problem.memory.budget is None or not several:
         return [whole]
-    longest = max(case.graph.durations)
-    shares = [Pools(f", shares {pause}", *shared_out(case, pause * longest)) for pause in PAUSES]
-    return [*shares, whole] if len(case.graph) <= LARGE else shares
+    longest, policy = max(case.graph.durations), case.policy.portfolio
+    shares = [Pools(f", shares {pause}", *shared_out(case, pause * longest)) for pause in policy.pauses]
+    return [*shares, whole] if len(case.graph) <= policy.one_limit else shares
 
 
 def listed(

@@ -5,28 +5,25 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from itertools import chain
+from itertools import chain, islice
 
-from pipesched.core.cpsat import Model
+from pipesched.core.cpsat import TaskModel
 from pipesched.core.tasks import TaskGraph
 from pipesched.core.timing import UNTIMED
 from pipesched.pipeline.bounds import Bound
-from pipesched.pipeline.floor import activation_floor
 from pipesched.pipeline.kinds import KEEP_ONLY, Allowed
+from pipesched.pipeline.least_capacity import least_capacity
 from pipesched.pipeline.lowering import lower
 from pipesched.pipeline.ops import OpIndex
 from pipesched.pipeline.plan import Plan
 from pipesched.pipeline.schedule import Schedule, schedule_plan
 from pipesched.pipeline.waits import plan_of_times
 from pipesched.solver.bounds import saving_bound
-from pipesched.solver.candidate import Candidate
-from pipesched.solver.case import Case, Improvement
+from pipesched.solver.case import Candidate, Case, Improvement
 from pipesched.solver.portfolio import named_candidates, quick_named_candidates, ruled_candidates
 from pipesched.solver.refine import refined
 from pipesched.solver.saving_model import numbering_row, saving_model
 from pipesched.solver.saving_portfolio import of_case, quick_candidates, saving_candidates, with_rules
-
-NEAR = 1.1  # times the bound: nearer to it, a proof or one better schedule comes sooner than a series of them
 
 
 @dataclass(frozen=True, eq=False)
@@ -35,6 +32,8 @@ class SavingCase(Case):
 
     `index` and `graph` are those of the plain operations, F to W, which have the same numbers in `full`.
     """
+
+    keeps_activations = False
 
     allowed: Allowed = KEEP_ONLY
 
@@ -72,25 +71,25 @@ class SavingCase(Case):
     def ruled_candidates(self) -> Iterator[Candidate]:
         return saving_candidates(self, self.allowed, self._taken_over)
 
-    def quick_candidate(self) -> Candidate | None:
+    def quick_ruled_candidates(self) -> Iterator[Candidate]:
         limits = enumerate(self.problem.capacity_grains)
-        keeps = all(most is None or activation_floor(self.problem, device) <= most for device, most in limits)
-        first = next(ruled_candidates(self) if keeps else quick_candidates(self, self.allowed), None)
-        return None if first is None else of_case(first, self._taken_over)
+        keeps = all(most is None or least_capacity(self.problem, device) <= most for device, most in limits)
+        found = ruled_candidates(self) if keeps else quick_candidates(self, self.allowed)
+        return (of_case(first, self._taken_over) for first in islice(found, 1))
 
     def quick_named_candidates(self) -> Iterator[Candidate]:
         for base in quick_named_candidates(self):
             yield of_case(base, self._taken_over)
             yield from with_rules(self, base, self.allowed)
 
-    def model(self, least: int, most: int) -> Model:
+    def model(self, least: int, most: int) -> TaskModel:
         return saving_model(self, self.full, least, most)
 
     def hint(self, schedule: Schedule) -> list[int]:
         return self._sorted_rows(schedule.start_ticks)
 
     def most_sought(self, value: int, bound: int, *, is_own: bool) -> int:
-        return value if is_own and value > NEAR * bound else value - self.quantum
+        return value if is_own and value > self.policy.exact.near * bound else value - self.quantum
 
     def replay(self, starts: Sequence[int]) -> Schedule:
         """Return the schedule of the order that `starts` (ticks; UNTIMED: does not run) has on each device."""

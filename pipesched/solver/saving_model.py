@@ -13,8 +13,7 @@ from dataclasses import replace
 from itertools import chain, islice, pairwise
 from typing import Any, NamedTuple
 
-from pipesched.core.clock import look
-from pipesched.core.cpsat import Limits, Model
+from pipesched.core.cpsat import Limits, TaskModel
 from pipesched.core.integers import ceil_div
 from pipesched.core.paths import heads, tails
 from pipesched.core.tasks import Edge, TaskGraph
@@ -22,9 +21,8 @@ from pipesched.core.timing import UNTIMED
 from pipesched.pipeline.bounds import windows
 from pipesched.pipeline.lowering import lower
 from pipesched.pipeline.ops import OpIndex
+from pipesched.pipeline.residences import late_residences
 from pipesched.solver.case import Case
-
-LARGE = 2_000  # tasks, from which a round of probing takes seconds, and all precedences do in every neighbourhood
 
 
 def numbering_row(index: OpIndex) -> range:
@@ -48,7 +46,7 @@ class ActivationChoice(NamedTuple):
     reload_task: int  # L
 
 
-class SavingModel(Model):
+class SavingModel(TaskModel):
     """The model of a case whose objective lies in [least, most] ticks.
 
     Task numbers are those of `full`, the index of all operations that may run.
@@ -72,9 +70,10 @@ class SavingModel(Model):
 
     def tune(self, parameters: Any, limits: Limits) -> None:
         """Propagate precedences among residences that exclude each other: proofs take a fifth of the time."""
+        is_large = len(self.starts) > self.case.policy.exact.probed
         parameters.use_hard_precedences_in_cumulative = True
-        parameters.exploit_all_precedences = len(self.starts) <= LARGE
-        if len(self.starts) > LARGE:
+        parameters.exploit_all_precedences = not is_large
+        if is_large:
             parameters.cp_model_probing_level = 0
 
     def optional(self, duration: int) -> int:
@@ -149,17 +148,13 @@ class SavingModel(Model):
 
     def _residences(self, choice: ActivationChoice) -> Iterator[tuple[Any, int]]:
         """Yield the intervals in which an activation, or a part of it, is on its device, with their sizes in grains."""
-        memory = self.case.problem.grains
-        size, kept, held = (sizes[choice.stage] for sizes in (memory.activation, memory.checkpointed, memory.retained))
+        problem = self.case.problem
+        size, kept = problem.grains.activation[choice.stage], problem.grains.checkpointed[choice.stage]
         ran, needed = self.end(choice.forward), self.starts[choice.backward]
         yield self.intervals[choice.forward], size
-        if choice.weight == choice.backward:
-            yield self.intervals[choice.backward], size
-        elif held >= size:
-            yield self._interval(needed, self.end(choice.weight), None), held
-        else:
-            yield self.intervals[choice.backward], size
-            yield self._interval(self.end(choice.backward), self.end(choice.weight), None), held
+        for stay in late_residences(problem, choice.stage, choice.backward, choice.weight):
+            start, is_alone = self.end(stay.first) if stay.from_end else needed, stay.first == stay.last
+            yield self.intervals[stay.last] if is_alone else self._interval(start, self.end(stay.last), None), stay.size
         if choice.offload is not None:
             yield self._interval(ran, self.end(choice.offload_task), choice.offload), size
             yield self._interval(self.starts[choice.reload_task], needed, choice.offload), size
@@ -171,11 +166,7 @@ class SavingModel(Model):
             yield self._interval(ran, needed, choice.keep), size
 
     def _interval(self, start: Any, end: Any, present: Any) -> Any:
-        look()
-        length = self.model.new_int_var(0, self.horizon, "")
-        if present is None:
-            return self.model.new_interval_var(start, length, end, "")
-        return self.model.new_optional_interval_var(start, length, end, present, "")
+        return self.between(start, end, self.horizon, present)
 
     def slots(self) -> None:
         """Let activations be on a device one after another where two never find room beside each other.

@@ -13,21 +13,17 @@ from typing import NamedTuple
 
 from pipesched.checks import shown
 from pipesched.errors import Deadlock
+from pipesched.pipeline.headroom import forward_headrooms
 from pipesched.pipeline.kinds import Allowed
 from pipesched.pipeline.plan import Plan
-from pipesched.pipeline.room import forward_rooms
 from pipesched.pipeline.schedule import Schedule, schedule_plan
 from pipesched.schedulers.family import ANY
 from pipesched.schedulers.orders import one_forward_one_backward, split_one_forward_one_backward
 from pipesched.schedulers.registry import algorithms
-from pipesched.solver.candidate import Candidate
-from pipesched.solver.case import Case
+from pipesched.solver.case import Candidate, Case
 from pipesched.solver.memory_saving import SavingRule, saving_rules, with_savings
 from pipesched.solver.portfolio import Pools, family_schedule, listed, ruled_candidates
 from pipesched.solver.rules import RULES
-
-LOOSER = (1.5, 2, 3, None)  # limits of list scheduling, in budgets
-MOST_TRIES = 16  # warm-ups of a device
 
 Adopt = Callable[[Schedule], Schedule | None]
 
@@ -82,11 +78,11 @@ def _bases(case: Case) -> Iterator[Candidate]:
     for family in algorithms():
         schedule = None if family.placement == ANY else family_schedule(case, family)
         if schedule is not None and not schedule.plan.pairs:
-            yield Candidate(family.name, schedule)
-    rooms = forward_rooms(case.problem, case.index)
+            yield Candidate(family.name, schedule, family.name)
+    rooms = forward_headrooms(case.problem, case.index)
     for name, rule in RULES.items():
         keys = rule(case)
-        for factor in LOOSER:
+        for factor in case.policy.portfolio.looser:
             limits = [
                 None if capacity is None or factor is None else int(factor * capacity)
                 for capacity in case.problem.capacity_grains
@@ -122,15 +118,16 @@ def _further_ahead(case: Case, allowed: Allowed, tries: dict[_WarmUps, int]) -> 
 
 def _device_by_device(case: Case, allowed: Allowed, tries: dict[_WarmUps, int]) -> Iterator[Candidate]:
     """Yield the best of `tries` with another warm-up of a device, device by device."""
-    for device, warm_up in product(range(case.problem.devices if tries else 0), _spread(case.index.microbatches)):
+    for device, warm_up in product(range(case.problem.devices if tries else 0), _spread(case)):
         counts, rule = min(tries, key=lambda warm_ups: tries[warm_ups])
         changed = (*counts[:device], warm_up, *counts[device + 1 :])
         yield from _try(case, allowed, _WarmUps(changed, rule), tries)
 
 
-def _spread(count: int) -> range:
-    """Return about MOST_TRIES numbers from `count` down to 1."""
-    return range(count, 0, -max(count // MOST_TRIES, 1))
+def _spread(case: Case) -> range:
+    """Return the warm-ups of a device to try: from the number of microbatches down to 1."""
+    count = case.index.microbatches
+    return range(count, 0, -max(count // case.policy.portfolio.warm_ups, 1))
 
 
 def _try(case: Case, allowed: Allowed, warm_ups: _WarmUps, tries: dict[_WarmUps, int]) -> Iterator[Candidate]:

@@ -11,13 +11,11 @@ from typing import NamedTuple
 from pipesched.core.clock import Clock, TimeIsUp, under
 from pipesched.core.cpsat import Limits
 from pipesched.errors import InvalidSchedule
-from pipesched.outcome import BestHeuristic
 from pipesched.pipeline.bounds import Bound
 from pipesched.pipeline.check import checked
 from pipesched.pipeline.quantities import in_units, plain
-from pipesched.schedulers.registry import FAMILIES
-from pipesched.solver.candidate import Candidate
-from pipesched.solver.case import Case
+from pipesched.results.outcome import BestHeuristic
+from pipesched.solver.case import Candidate, Case
 from pipesched.solver.portfolio import warn_of_bug
 
 
@@ -69,6 +67,7 @@ class Search:
 
     def __init__(self, cases: Sequence[Case], limits: Limits, clock: Clock, listener: Listener | None = None) -> None:
         self.cases, self.limits, self.clock, self.listener = cases, limits, clock, listener
+        self.policy = cases[0].policy
         self.per_unit = cases[0].problem.ticks.per_unit
         self.bounds = [Bound(0, "", self.per_unit) for _ in cases]
         self.candidates: list[Candidate | None] = [None for _ in cases]  # the best of each case
@@ -152,8 +151,8 @@ class Search:
             self.candidates[number] = candidate
         if is_better:
             self._take(rank, candidate)
-        if rank.is_named and rank.value == self.value:
-            self.named[candidate.source] = min(rank.memory, self.named.get(candidate.source, rank.memory))
+        if candidate.family is not None and rank.value == self.value:
+            self.named[candidate.family] = min(rank.memory, self.named.get(candidate.family, rank.memory))
         return is_best_of_case
 
     def _take(self, rank: Rank, candidate: Candidate) -> None:
@@ -168,7 +167,7 @@ class Search:
         return Rank(
             self.cases[number].value(schedule),
             Fraction(max(schedule.memory_grains), schedule.problem.grains.per_unit),
-            candidate.source not in FAMILIES,
+            candidate.family is None,
             number,
         )
 
@@ -176,7 +175,7 @@ class Search:
     def equal(self) -> dict[str, int | float]:
         """The named schedules with the value of the best, but for itself: what their largest device holds."""
         names = sorted(self.named, key=lambda name: (self.named[name], name))
-        best = self.best.source if self.best else ""
+        best = self.best.family if self.best else None
         return {name: plain(self.named[name]) for name in names if name != best}
 
     def add_named(self, named: Mapping[str, Fraction], value: int) -> None:

@@ -10,10 +10,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
-from pipesched.core.paths import longest_path
 from pipesched.core.tasks import TaskGraph
-from pipesched.pipeline.lowering import lower
-from pipesched.pipeline.ops import OpIndex
+from pipesched.pipeline.bounds import windows
 from pipesched.solver.case import Case
 
 
@@ -25,29 +23,20 @@ def shared_out(case: Case, pause: int) -> tuple[TaskGraph, list[int | None], lis
     """
     index, problem = case.index, case.problem
     caught = problem.grains.caught if problem.costs.split else (0,) * problem.stages
-    weights = [residence + pause for residence in _shortest_residences(case)]
+    chunks = [chunk for window in windows(problem, index.letters, alone=False) for chunk in window.chunks]
+    weights = {chunk.stage: chunk.path + chunk.weight + pause for chunk in chunks}
     limits: list[int | None] = [None] * problem.stages
     for device, capacity in enumerate(problem.capacity_grains):
         if capacity is not None:
             stages = problem.settled_placement.stages_on(device)
             sizes = [problem.grains.activation[stage] for stage in stages]
             left = capacity - sum(caught[stage] for stage in stages)
-            counts = _divide(left, sizes, [weights[stage] for stage in stages], index.microbatches)
+            counts = _divide(left, sizes, [weights.get(stage, pause) for stage in stages], index.microbatches)
             for stage, count, size in zip(stages, counts, sizes, strict=True):
                 limits[stage] = count * size + caught[stage]
     pools = index.spread(lambda _, stage: [stage] * index.microbatches)
     rooms = index.spread(lambda kind, stage: [caught[stage] if kind == "F" else 0] * index.microbatches)
     return replace(case.graph, pools=pools), limits, rooms if any(caught) else []
-
-
-def _shortest_residences(case: Case) -> list[int]:
-    """Return for each stage the ticks from the start of F to the end of B or W when nothing else is in the way."""
-    index = OpIndex(case.index.letters, case.problem.stages, 1)
-    placement = replace(case.problem.settled_placement, mirrored=False)
-    graph = lower(replace(case.problem, microbatches=1, placement=placement), index)
-    return [
-        longest_path(graph, index.row("F", stage)[0], index.row(index.last, stage)[0]) for stage in range(index.stages)
-    ]
 
 
 def _divide(capacity: int, sizes: Sequence[int], weights: Sequence[int], most: int) -> list[int]:

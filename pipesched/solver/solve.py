@@ -6,49 +6,32 @@ Every step reports what it finds; a stop event, Ctrl-C and the time limit end it
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import replace
+from contextlib import closing
 from threading import Event as StopEvent
 from typing import TYPE_CHECKING
 
-from pipesched.checks import require_callable, require_flag, require_number, require_type, require_whole
 from pipesched.core.clock import Clock, TimeIsUp, under
-from pipesched.core.cpsat import Limits
 from pipesched.errors import ConfigError, NoSchedule
-from pipesched.executors.opening import FEWEST_OPERATIONS, chosen, lent
-from pipesched.names import require_name
-from pipesched.outcome import Outcome, SolveReport
+from pipesched.executors.opening import FEWEST_OPERATIONS, lent
 from pipesched.pipeline.bounds import Bound
-from pipesched.pipeline.kinds import Allowed
-from pipesched.pipeline.problem import Problem, require_offload, require_problem, require_recompute
+from pipesched.pipeline.problem import Problem
 from pipesched.pipeline.schedule import Schedule
+from pipesched.results.outcome import Outcome, SolveReport
+from pipesched.results.status import Status, StoppedBy
 from pipesched.solver.advice.advise import advised
-from pipesched.solver.advice.asked import Asked, require_advice
-from pipesched.solver.candidate import Candidate
-from pipesched.solver.case import OBJECTIVES
-from pipesched.solver.cases import cases_of
-from pipesched.solver.first import take_first
+from pipesched.solver.advice.allowance import kept_seconds
+from pipesched.solver.ahead import PortfoliosAhead
+from pipesched.solver.case import Candidate
+from pipesched.solver.case_search import search_in_turn
+from pipesched.solver.feasible import cases_of
+from pipesched.solver.first import quick_rounds, take_first
 from pipesched.solver.periodic.phase import PeriodicPhase, can_repeat
-from pipesched.solver.polish import SOURCE as POLISHING
-from pipesched.solver.polish import polish as lower_memory
-from pipesched.solver.portfolios_ahead import PortfoliosAhead
-from pipesched.solver.quick import quick_rounds
+from pipesched.solver.polish import SOURCE as POLISHING, polish as lower_memory
+from pipesched.solver.request import SolveRequest
 from pipesched.solver.search import Listener, Search
-from pipesched.solver.turns import END_OF_TIME, LARGE, search_in_turn
-from pipesched.words import Status, StoppedBy
 
 if TYPE_CHECKING:
     from concurrent.futures import Executor
-
-MOST_SECONDS = 1_000_000
-CLOSING = 0.3  # seconds to end processes
-MOST_WORKERS, MOST_JOBS, MOST_SEED = 1_000, 1_000, 2**31 - 1
-BOUND_PART = 0.3  # of the time limit, at most
-BOUND_LEAST = 0.05  # seconds of each case, even when the time is up: enough for bounds of a single microbatch
-PORTFOLIO_PART = 0.15  # of the time limit, at most
-TIES_PART, POLISH_PART = 0.1, 0.1  # of the time limit, at most, once the best value is known
-TIES_LEAST = 2.0  # seconds that ties may take, or as long as the search took
-SLOW = 1_000  # operations from which some algorithms take seconds
-METHODS = ("auto", "portfolio", "periodic", "cpsat", "improve")
 
 
 def solve(
@@ -56,7 +39,6 @@ def solve(
     *,
     objective: str = "makespan",
     time_limit: float = 60.0,
-    reserved: float = 0.0,
     gap: float = 0.0,
     workers: int = 0,
     seed: int = 0,
@@ -80,7 +62,6 @@ def solve(
         objective: "makespan", or "span" (Zero Bubble's cost: an iteration's time when iterations tile).
         time_limit: Seconds until the best so far is returned, checked. Only a first schedule may take longer, one of
             hundreds of thousands of operations: then the plan's `note` says so.
-        reserved: Seconds of `time_limit` that the caller needs before and after this call. The search takes the others.
         gap: Relative gap to the bound that is good enough.
         workers: Threads of CP-SAT; 0: one a core. One worker and one job repeat the answer of a seed, unless the time
             ends the search.
@@ -112,97 +93,40 @@ def solve(
         NoSchedule: Nothing fits the budget, or nothing was found before it was stopped.
         ConfigError: A bad argument, or two that do not go together; its `key` is the parameter.
     """
-    require_problem(problem)
-    limits = _limits(time_limit, reserved, gap, workers, seed, stop)
-    clock = Clock(limits.seconds, stop)
-    require_name(OBJECTIVES, objective, "objective", "objective")
-    require_name(METHODS, method, "method", "method")
-    require_callable(listener, "listener")
-    given, wanted = problem, require_advice(advice, objective)
-    if split_backward is not None:
-        require_flag(split_backward, "split_backward")
-        problem = replace(problem, costs=replace(problem.costs, split=split_backward))
-    allowed = Allowed(require_flag(offload, "offload"), require_flag(recompute, "recompute"))
-    _require_effect(problem, allowed, method)
-    if method == "portfolio" and (workers or seed):
-        raise ConfigError(
-            "has no effect with `method` portfolio, which searches nothing", "workers" if workers else "seed"
-        )
-    start, runs = _schedule_of(hint), chosen(executor, require_whole(jobs, "jobs", most=MOST_JOBS))
-    cases = cases_of(problem, placement, objective, allowed)
-    if method == "periodic" and not any(map(can_repeat, cases)):
+    return solve_request(SolveRequest(**locals()))
+
+
+def solve_request(request: SolveRequest) -> Outcome:
+    """Return the answer to a request. Raises what `solve` does."""
+    clock = Clock(request.limits.seconds, request.stop)
+    cases = cases_of(
+        request.split_problem, request.placement, request.objective, request.allowed, policy=request.policy
+    )
+    if request.method == "periodic" and not any(map(can_repeat, cases)):
         raise ConfigError("repeats blocks in one direction, not in both as `placement` bidirectional does", "method")
-    asked = Asked(given, problem.costs.split, placement, allowed, method, start is not None, limits, time_limit, wanted)
-    clock.limit -= asked.seconds
-    search = Search(cases, limits._replace(seconds=clock.limit), clock, listener)
-    is_polished = require_flag(polish, "polish")
-    periods = PeriodicPhase(search, method)
-    with lent(runs, FEWEST_OPERATIONS) as pool:
-        if pool is not None and isinstance(runs, str):
-            clock.limit = max(clock.limit - CLOSING, clock.limit / 2)
-        stopped_by = _run(search, method, start, pool, periods, is_polished=is_polished)
+    clock.limit -= kept_seconds(request)
+    search = Search(cases, request.limits._replace(seconds=clock.limit), clock, request.listener)
+    periods = PeriodicPhase(search, request.method)
+    with lent(request.runs, FEWEST_OPERATIONS) as pool:
+        if pool is not None and isinstance(request.runs, str):
+            clock.limit = max(clock.limit - request.policy.ahead.closing, clock.limit / 2)
+        stopped_by = _run(search, request, pool, periods)
     if search.best is None:
         raise NoSchedule("stopped before any schedule was found")
-    return advised(_outcome(search, stopped_by, periods), asked, search.at)
+    return advised(_outcome(search, stopped_by, periods), request, search.at)
 
 
-def _limits(time_limit: float, reserved: float, gap: float, workers: int, seed: int, stop: StopEvent | None) -> Limits:
-    """Return the limits of the search. Raises ConfigError."""
-    if stop is not None:
-        require_type(stop, StopEvent, "a threading.Event or None", "stop")
-    seconds = require_number(time_limit, "time_limit", most=MOST_SECONDS, above=True)
-    if require_number(reserved, "reserved") >= seconds:
-        raise ConfigError(f"must be less than `time_limit`, {seconds:g}, not {reserved:g}", "reserved")
-    return Limits(
-        seconds=seconds - reserved,
-        gap=require_number(gap, "gap"),
-        workers=require_whole(workers, "workers", most=MOST_WORKERS),
-        seed=require_whole(seed, "seed", most=MOST_SEED),
-        stop=stop,
-    )
-
-
-def _require_effect(problem: Problem, allowed: Allowed, method: str) -> None:
-    """Raise ConfigError for an argument that has no effect beside another, and for an offload without its cost."""
-    if allowed.offload:
-        require_offload(problem)
-    if allowed.recompute:
-        require_recompute(problem)
-    saving = next((name for name, given in allowed._asdict().items() if given), None)
-    if saving and method in {"improve", "periodic"}:
-        what = "local search knows" if method == "improve" else "blocks that repeat know"
-        raise ConfigError(f"has no effect with `{saving}`: {what} only activations that are kept", "method")
-
-
-def _schedule_of(hint: object) -> Schedule | None:
-    schedule = hint.schedule if isinstance(hint, Outcome) else hint
-    if schedule is not None and not isinstance(schedule, Schedule):
-        raise ConfigError("must be a Schedule or an Outcome", "hint")
-    return schedule
-
-
-def _run(
-    search: Search,
-    method: str,
-    hint: Schedule | None,
-    pool: Executor | None,
-    periods: PeriodicPhase,
-    *,
-    is_polished: bool,
-) -> StoppedBy:
+def _run(search: Search, request: SolveRequest, pool: Executor | None, periods: PeriodicPhase) -> StoppedBy:
     """Go through all steps until one of them closes the gap, then lower the memory; return what ended them."""
     try:
-        portfolios = PortfoliosAhead(pool, _try_portfolio)
-        try:
-            left = _heuristics(search, hint, periods, portfolios)
-        finally:
-            portfolios.close()
+        with closing(PortfoliosAhead(pool, _try_portfolio)) as portfolios:
+            left = _heuristics(search, request.start, periods, portfolios)
         periods.go_on()
-        if method not in {"portfolio", "periodic"}:
-            search_in_turn(search, method, pool)
+        if request.method not in {"portfolio", "periodic"}:
+            search_in_turn(search, request.method, pool)
         stopped_by = _stopped_by(search)
         _break_ties(search, left)
-        if is_polished and method != "portfolio":
+        if request.polish and request.method != "portfolio":
             _polish(search)
     except KeyboardInterrupt:
         if search.best is None or search.clock.is_stopped:
@@ -217,7 +141,7 @@ def _stopped_by(search: Search) -> StoppedBy:
     if search.clock.is_stopped:
         return StoppedBy.INTERRUPT
     is_cut_off = any(number in search.cut_off for number in search.open)
-    is_over = is_cut_off or search.clock.left <= END_OF_TIME * search.limits.seconds
+    is_over = is_cut_off or search.clock.left <= search.policy.cases.end_part * search.limits.seconds
     return StoppedBy.TIME_LIMIT if is_over else StoppedBy.SEARCH
 
 
@@ -231,16 +155,16 @@ def _heuristics(
     the named candidates that were not tried, each with the number of its case.
     """
     left: list[tuple[int, Iterator[Candidate]]] = []
-    if hint is None and _size(search) > SLOW:
+    if hint is None and _size(search) > search.policy.portfolio.slow:
         take_first(search)
     search.at("bounds")
     _raise_bounds(search)
     if hint is not None:
         _take_hint(search, hint)
-    order = _heuristic_order(search)
-    ahead.send(search, [number for number in order if number in search.open][1:])
+    order = _try_quick_schedules(search)
+    ahead.try_large(search, [number for number in order if number in search.open][1:])
     order = ahead.last(order)
-    if _size(search) > LARGE:
+    if _size(search) > search.policy.cases.large:
         periods.begin()
     for number in order:
         case = search.cases[number]
@@ -260,7 +184,7 @@ def _try_portfolio(search: Search, number: int, named: Iterator[Candidate] | Non
     case = search.cases[number]
     search.at(f"portfolio, {case.name}")
     search.try_all(number, case.named_candidates() if named is None else named, search.clock, heuristic=True)
-    seconds = PORTFOLIO_PART * search.limits.seconds - search.clock.seconds
+    seconds = search.policy.portfolio.part * search.limits.seconds - search.clock.seconds
     if search.best is None:
         seconds = search.clock.left
     search.try_all(number, case.ruled_candidates(), search.clock.part(seconds), heuristic=True)
@@ -276,7 +200,9 @@ def _break_ties(search: Search, left: list[tuple[int, Iterator[Candidate]]]) -> 
 
     Of schedules of the same value, the one whose largest device holds least is taken.
     """
-    clock = search.clock.part(min(TIES_PART * search.limits.seconds, max(TIES_LEAST, search.clock.seconds)))
+    policy = search.policy.portfolio
+    least = max(policy.ties_least, search.clock.seconds)
+    clock = search.clock.part(min(policy.ties_part * search.limits.seconds, least))
     for number, candidates in left:
         if search.best is None or clock.is_over:
             return
@@ -291,14 +217,15 @@ def _polish(search: Search) -> None:
         return
     number = search.candidates.index(search.best)
     search.at(f"{POLISHING}, {search.cases[number].name}")
-    lower_memory(search, number, search.clock.part(POLISH_PART * search.limits.seconds))
+    lower_memory(search, number, search.clock.part(search.policy.polish.part * search.limits.seconds))
 
 
 def _raise_bounds(search: Search) -> None:
     """Bound every case, within a part of the time, of which each has an equal share of what is left."""
-    clock = search.clock.part(BOUND_PART * search.limits.seconds)
+    policy = search.policy.bounds
+    clock = search.clock.part(policy.part * search.limits.seconds)
     for number, case in enumerate(search.cases):
-        seconds = max(clock.left / (len(search.cases) - number), BOUND_LEAST)
+        seconds = max(clock.left / (len(search.cases) - number), policy.least)
         try:
             with under(Clock(seconds, search.clock.stop)):
                 bound = case.bound()
@@ -307,13 +234,13 @@ def _raise_bounds(search: Search) -> None:
         search.raise_bound(number, bound)
 
 
-def _heuristic_order(search: Search) -> list[int]:
-    """Return the cases, the least bound first; of large ones linear and loop first, since families for v take long.
+def _try_quick_schedules(search: Search) -> list[int]:
+    """Offer what is made quickly for each case, so that there is an answer soon; return the order of the cases.
 
-    What is made quickly for each is offered first, so that there is an answer soon.
+    The least bound comes first; of large cases linear and loop, since families for v take long.
     """
-    order, is_large = list(range(len(search.cases))), _size(search) > SLOW
-    if not is_large:
+    order = list(range(len(search.cases)))
+    if _size(search) <= search.policy.portfolio.slow:
         order.sort(key=lambda number: search.bounds[number].ticks)
     for number, candidates in quick_rounds(search.cases, order):
         if search.clock.is_over:

@@ -6,24 +6,26 @@ from collections.abc import Iterator, Sequence
 from math import inf
 from typing import Any
 
+from pipesched.config.estimate import changes
 from pipesched.core.clock import Clock, TimeIsUp, look, under
 from pipesched.errors import PipeschedError
-from pipesched.estimation.estimate import changes
 from pipesched.estimation.result import Estimate
 from pipesched.tuning.finalists import FACTORS, SHARES, Finished
 from pipesched.tuning.gpu_time import gpu_time
-from pipesched.tuning.point import Layout, Point
-from pipesched.tuning.result import Doubt, Miss, Tuning, Wish
-from pipesched.tuning.search import Search
+from pipesched.tuning.point import Layout, SpacePoint
+from pipesched.tuning.result import Doubt, NearMiss, OverMemory, Tuning
+from pipesched.tuning.search import SpaceSearch
 from pipesched.tuning.space import Space
-from pipesched.tuning.trial import Task, Trial, estimate_of_point
+from pipesched.tuning.trial import Trial, TrialTask, estimate_of_point
 from pipesched.tuning.winner import winner_config
 
-MOST_WISHES = 3
+MOST_OVER_MEMORY = 3
 HELPED = 2  # points that miss their memory for which changes are looked for
 
 
-def answer(space: Space, search: Search, finished: Sequence[tuple[Trial, Finished]], top: int, clock: Clock) -> Tuning:
+def answer(
+    space: Space, search: SpaceSearch, finished: Sequence[tuple[Trial, Finished]], top: int, clock: Clock
+) -> Tuning:
     """Return what a search found, with what the decision rests on."""
     solved = [done.solved for _, done in finished if done.solved is not None]
     rows = sorted([*search.fitting(), *solved], key=lambda trial: trial.rank)
@@ -43,7 +45,7 @@ def answer(space: Space, search: Search, finished: Sequence[tuple[Trial, Finishe
         tuple(rows[:top]),
         pareto=tuple(_pareto(rows)),
         parts=next((done.parts for _, done in finished if done.solved is rows[0]), ()) or gpu_time(estimate),
-        wishes=_wishes(search, rows[0]),
+        wishes=_over_memory(search, rows[0]),
         doubts=tuple(_doubts(finished)),
         estimate=estimate,
         config=winner_config(space, rows[0], estimate),
@@ -51,13 +53,13 @@ def answer(space: Space, search: Search, finished: Sequence[tuple[Trial, Finishe
     )
 
 
-def _estimate(space: Space, search: Search, best: Trial, finished: Sequence[tuple[Trial, Finished]]) -> Estimate:
+def _estimate(space: Space, search: SpaceSearch, best: Trial, finished: Sequence[tuple[Trial, Finished]]) -> Estimate:
     """Return the estimate of the best point; of one that `solve` found that of the same layout's best algorithm."""
     same = next(trial for trial in search.fitting() if trial.point.layout == best.point.layout)
     if same is search.best and search.estimate is not None:
         return search.estimate
     known = (done.estimate for trial, done in finished if trial.point == same.point)
-    return next(known, None) or estimate_of_point(Task(same.point, space.setup(same.point.layout), space.given))
+    return next(known, None) or estimate_of_point(TrialTask(same.point, space.setup(same.point.layout), space.given))
 
 
 def _pareto(rows: Sequence[Trial]) -> Iterator[Trial]:
@@ -69,20 +71,22 @@ def _pareto(rows: Sequence[Trial]) -> Iterator[Trial]:
             yield row
 
 
-def _wishes(search: Search, best: Trial) -> tuple[Wish, ...]:
+def _over_memory(search: SpaceSearch, best: Trial) -> tuple[OverMemory, ...]:
     """Return the points that may be faster than the best and do not fit, those that miss least first, one a layout."""
     found = [
-        Wish(trial.point.layout, trial.point.algorithm, -trial.spare, trial.rate)
+        OverMemory(trial.point.layout, trial.point.algorithm, -trial.spare, trial.rate)
         for trial in search.trials
         if not trial.fits and trial.rate > best.rate
     ]
     found += [
-        Wish(one.layout, "", one.over, one.most) for one in search.forbidden if one.over > 0 and one.most > best.rate
+        OverMemory(one.layout, "", one.over, one.most)
+        for one in search.forbidden
+        if one.over > 0 and one.most > best.rate
     ]
-    first: dict[Layout, Wish] = {}
-    for wish in sorted(found, key=lambda wish: (wish.over, -wish.most)):
-        first.setdefault(wish.layout.in_one_chunk, wish)
-    return tuple([*first.values()][:MOST_WISHES])
+    first: dict[Layout, OverMemory] = {}
+    for one in sorted(found, key=lambda one: (one.over, -one.most)):
+        first.setdefault(one.layout.in_one_chunk, one)
+    return tuple([*first.values()][:MOST_OVER_MEMORY])
 
 
 def _doubts(finished: Sequence[tuple[Trial, Finished]]) -> Iterator[Doubt]:
@@ -97,12 +101,12 @@ def _doubts(finished: Sequence[tuple[Trial, Finished]]) -> Iterator[Doubt]:
         yield Doubt(share, factor, finished[first if gain else 0][0], gain)
 
 
-def _nearest(space: Space, search: Search, clock: Clock) -> tuple[Miss, ...]:
+def _nearest(space: Space, search: SpaceSearch, clock: Clock) -> tuple[NearMiss, ...]:
     """Return what misses its memory by least, the first ones with changes that make them fit."""
     misses = []
     for number, (layout, algorithm, over) in enumerate(search.nearest()):
         helped = _help(space, layout, algorithm, clock) if number < HELPED else ()
-        misses.append(Miss(layout, algorithm, over, helped))
+        misses.append(NearMiss(layout, algorithm, over, helped))
     return tuple(misses)
 
 
@@ -111,7 +115,7 @@ def _help(space: Space, layout: Layout, algorithm: str, clock: Clock) -> tuple[s
     try:
         with under(clock):
             look()
-            found = estimate_of_point(Task(Point(layout, algorithm), space.setup(layout), space.given))
+            found = estimate_of_point(TrialTask(SpacePoint(layout, algorithm), space.setup(layout), space.given))
             return tuple(f"{change.text}: {change.rate:,.1f} tokens/s/GPU" for change in changes(found))
     except (PipeschedError, TimeIsUp):
         return ()

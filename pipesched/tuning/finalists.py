@@ -10,11 +10,11 @@ from pipesched.core.clock import Clock, TimeIsUp, under
 from pipesched.errors import PipeschedError
 from pipesched.estimation.hardware import GpuModel
 from pipesched.estimation.result import Estimate
-from pipesched.outcome import Outcome
 from pipesched.pipeline.schedule import schedule_plan
+from pipesched.results.outcome import Outcome
 from pipesched.tuning.gpu_time import gpu_time
-from pipesched.tuning.result import Part
-from pipesched.tuning.trial import Task, Trial, estimate_of_point, trial_of
+from pipesched.tuning.result import TimeShare
+from pipesched.tuning.trial import Trial, TrialTask, estimate_of_point, trial_of
 
 SOLVE = "solve"
 SHARES = {  # what may be off -> the fields of Efficiency that are it
@@ -29,7 +29,7 @@ FACTORS = (0.9, 1.1)
 class Finalist(NamedTuple):
     """One of the best points, and how many seconds `solve` may take for it; 0: it does not run."""
 
-    task: Task
+    task: TrialTask
     seconds: float
 
 
@@ -42,7 +42,7 @@ class Finished(NamedTuple):
     estimate: Estimate
     solved: Trial | None
     rates: tuple[float, ...]
-    parts: tuple[Part, ...] = ()
+    parts: tuple[TimeShare, ...] = ()
 
 
 def finish(finalist: Finalist) -> Finished | None:

@@ -7,21 +7,21 @@ from itertools import chain
 from pipesched.estimation.result import Estimate
 from pipesched.estimation.terms import COMMUNICATION, MESSAGES, PER_MS, RECOMPUTE
 from pipesched.estimation.times import OPERATIONS
-from pipesched.tuning.result import Part
+from pipesched.tuning.result import TimeShare
 
 GIVEN = {"forward", "backward", "backward_input", "backward_weight", "recompute", "overlap"}  # of make_problem
 
 
-def gpu_time(estimate: Estimate) -> tuple[Part, ...]:
-    """Return the parts of the GPU time of a step, the largest first; they sum up to 1."""
+def gpu_time(estimate: Estimate) -> tuple[TimeShare, ...]:
+    """Return the shares of the GPU time of a step, the largest first; they sum up to 1."""
     step = estimate.step
     whole = step.time * estimate.problem.devices
     sums = _given(estimate) if GIVEN & {*estimate.cutter.replaced} else _derived(estimate)
     sums["gradients and parameters"] = step.communication * estimate.problem.devices
     sums["optimizer"] = step.optimizer * estimate.problem.devices
     sums["idle"] = max(whole - sum(sums.values()), 0.0)
-    parts = [Part(name, value / whole) for name, value in sums.items() if value > 0]
-    return tuple(sorted(parts, key=lambda part: -part.share))
+    shares = [TimeShare(name, value / whole) for name, value in sums.items() if value > 0]
+    return tuple(sorted(shares, key=lambda one: -one.share))
 
 
 def _given(estimate: Estimate) -> dict[str, float]:

@@ -1,4 +1,4 @@
-"""The journal of a search: a line of JSON for each trial and each dropped layout, written at once."""
+"""The journal of a search: a line of JSON for each trial and each pruned layout, written at once."""
 
 from __future__ import annotations
 
@@ -8,14 +8,14 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import IO, Any
 
-import pipesched
 from pipesched.checks import shown
 from pipesched.errors import ConfigError
 from pipesched.estimation.result import TrainingStep
-from pipesched.tuning.point import Layout, Point
-from pipesched.tuning.prune import Dropped
+from pipesched.tuning.point import Layout, SpacePoint
+from pipesched.tuning.prune import PrunedPoints
 from pipesched.tuning.space import Space
 from pipesched.tuning.trial import Trial
+from pipesched.version import __version__
 
 FORMAT, VERSION = "pipesched.journal", 1
 TRIAL_KEYS = ("memory", "spare", "bubble", "layout", "reason", "is_short")
@@ -24,22 +24,22 @@ TRIAL_KEYS = ("memory", "spare", "bubble", "layout", "reason", "is_short")
 class Journal:
     """Writes what becomes of points to a file, and knows the trials that it held before."""
 
-    def __init__(self, file: IO[str] | None, known: dict[str, Trial], dropped: set[str]) -> None:
+    def __init__(self, file: IO[str] | None, known: dict[str, Trial], pruned: set[str]) -> None:
         self.known = known
-        self._file, self._dropped = file, dropped
+        self._file, self._pruned = file, pruned
 
-    def note(self, one: Trial | Dropped) -> None:
-        """Write a trial, or points that were dropped, unless that stands there already."""
+    def note(self, one: Trial | PrunedPoints) -> None:
+        """Write a trial, or points that were pruned, unless that stands there already."""
         if self._file is None:
             return
         if isinstance(one, Trial):
             if one.point.key not in self.known:
                 self._write(_trial_entry(one))
             return
-        entry = _dropped_entry(one)
+        entry = _pruned_entry(one)
         key = _key(entry)
-        if key not in self._dropped:
-            self._dropped.add(key)
+        if key not in self._pruned:
+            self._pruned.add(key)
             self._write(entry)
 
     def _write(self, entry: dict[str, Any]) -> None:
@@ -58,7 +58,7 @@ def open_journal(path: str | Path | None, space: Space) -> Iterator[Journal]:
     if path is None:
         yield Journal(None, {}, set())
         return
-    known, dropped, whole = _read(Path(path), space)
+    known, pruned, whole = _read(Path(path), space)
     try:
         with Path(path).open("r+" if whole else "w", encoding="utf-8", newline="\n") as file:
             file.seek(whole)
@@ -66,7 +66,7 @@ def open_journal(path: str | Path | None, space: Space) -> Iterator[Journal]:
             if not whole:
                 file.write(json.dumps(_head(space)) + "\n")
                 file.flush()
-            yield Journal(file, known, dropped)
+            yield Journal(file, known, pruned)
     except OSError as error:
         raise ConfigError(f"cannot write {shown(str(path))}: {error.strerror}", "resume") from None
 
@@ -74,13 +74,13 @@ def open_journal(path: str | Path | None, space: Space) -> Iterator[Journal]:
 def _head(space: Space) -> dict[str, Any]:
     """Return the first line."""
     return {
-        "format": FORMAT, "version": VERSION, "pipesched": pipesched.__version__, "space": space.digest,
+        "format": FORMAT, "version": VERSION, "pipesched": __version__, "space": space.digest,
         "points": space.points,
     }  # fmt: skip
 
 
 def _read(path: Path, space: Space) -> tuple[dict[str, Trial], set[str], int]:
-    """Return the trials of a journal, what was dropped, and the bytes of its whole lines; nothing without a file."""
+    """Return the trials of a journal, what was pruned, and the bytes of its whole lines; nothing without a file."""
     try:
         data = path.read_bytes()
     except FileNotFoundError:
@@ -93,18 +93,18 @@ def _read(path: Path, space: Space) -> tuple[dict[str, Trial], set[str], int]:
     lines = data[:whole].splitlines()
     _require_head(_entry(lines[0] if lines else data, path, 1), path, space)
     known: dict[str, Trial] = {}
-    dropped: set[str] = set()
+    pruned: set[str] = set()
     for number, line in enumerate(lines[1:], 2):
         entry = _entry(line, path, number)
         if "dropped" in entry:
-            dropped.add(_key(entry))
+            pruned.add(_key(entry))
             continue
         try:
             trial = _trial(entry)
         except (KeyError, TypeError, ValueError):
             raise ConfigError(f"{path}:{number}: is no trial of a journal", "resume") from None
         known[trial.point.key] = trial
-    return known, dropped, whole
+    return known, pruned, whole
 
 
 def _entry(line: bytes, path: Path, number: int) -> dict[str, Any]:
@@ -146,17 +146,17 @@ def _trial_entry(trial: Trial) -> dict[str, Any]:
 
 
 def _trial(entry: dict[str, Any]) -> Trial:
-    point = Point(Layout(*entry["point"]), entry["algorithm"])
+    point = SpacePoint(Layout(*entry["point"]), entry["algorithm"])
     step = None if entry["step"] is None else TrainingStep(*entry["step"])
     return Trial(point, step, **{key: entry[key] for key in TRIAL_KEYS})
 
 
-def _dropped_entry(dropped: Dropped) -> dict[str, Any]:
+def _pruned_entry(points: PrunedPoints) -> dict[str, Any]:
     return {
-        "point": [*dropped.layout],
-        "algorithms": [*dropped.algorithms],
-        "dropped": dropped.reason,
-        "why": dropped.text,
+        "point": [*points.layout],
+        "algorithms": [*points.algorithms],
+        "dropped": points.reason,
+        "why": points.text,
     }
 
 

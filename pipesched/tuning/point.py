@@ -54,7 +54,7 @@ class Layout(NamedTuple):
         return ", ".join([*ways, *more])
 
 
-class Point(NamedTuple):
+class SpacePoint(NamedTuple):
     """A layout and the algorithm that schedules it."""
 
     layout: Layout

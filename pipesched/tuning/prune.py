@@ -11,27 +11,16 @@ from typing import NamedTuple
 from pipesched.errors import ConfigError
 from pipesched.estimation.setup import NONE, SELECTIVE, Setup
 from pipesched.estimation.shapes import items_of
-from pipesched.schedulers.family import ANY, Family
 from pipesched.schedulers.registry import family
-from pipesched.tuning.outlook import Outlook, misses, most_tokens_a_second, outlook
-from pipesched.tuning.point import Layout, Point
-from pipesched.tuning.reach import Reach
+from pipesched.tuning.family_bounds import FamilyBounds
+from pipesched.tuning.point import Layout, SpacePoint
+from pipesched.tuning.setup_bounds import SetupBounds, misses, most_tokens_a_second, setup_bounds
 from pipesched.tuning.space import Space
-from pipesched.tuning.traits import WHOLE, copies_of
 
 DIVISIBILITY, MEMORY, BOUND, DOMINANCE = REASONS = ("divisibility", "memory", "bound", "dominance")
-# Algorithms that with one stage a device have the order of another.
-SAME_WITH_ONE_STAGE = {
-    "interleaved": "1f1b",
-    "grouped-interleaved": "1f1b",
-    "gis-h": "1f1b",
-    "interleaved-overlap": "1f1b-overlap",
-    "interleaved-zb": "zb-h1",
-    "looped-bfs": "naive",
-}
 
 
-class Dropped(NamedTuple):
+class PrunedPoints(NamedTuple):
     """Points of a layout that are not simulated: how many, why, and in a sentence.
 
     `over` are GB that memory misses at least, `most` tokens/s/GPU that they do not exceed where they would fit.
@@ -45,71 +34,77 @@ class Dropped(NamedTuple):
     most: float = 0.0
 
 
-class Hope(NamedTuple):
+class OpenPoint(NamedTuple):
     """A point that may be the best: its setup, and a rate that it does not exceed; `close`: by its own bound."""
 
-    point: Point
+    point: SpacePoint
     setup: Setup
     most: float
     close: bool = False
 
 
-def sift(space: Space) -> Iterator[Dropped | Hope]:
-    """Yield every point of a space, as one that is dropped (with others of its layout) or one that may be the best."""
+def sift(space: Space) -> Iterator[PrunedPoints | OpenPoint]:
+    """Yield every point of a space, as one that is pruned (with others of its layout) or one that may be the best."""
     recomputes, seen = space.candidates["training.recompute"], dict[object, Layout]()
     for layout in space.layouts():
         try:
             setup = space.setup(layout)
         except ConfigError as error:
-            yield Dropped(layout, space.algorithms, DIVISIBILITY, str(error))
+            yield PrunedPoints(layout, space.algorithms, DIVISIBILITY, str(error))
             continue
         if layout.recompute == SELECTIVE and NONE in recomputes and setup.training.flash_attention:
-            yield Dropped(layout, space.algorithms, DOMINANCE, "flash attention computes scores again anyway: as none")
+            yield PrunedPoints(
+                layout, space.algorithms, DOMINANCE, "flash attention computes scores again anyway: as none"
+            )
             continue
         yield from _of_layout(space, layout, setup, seen)
 
 
-def _of_layout(space: Space, layout: Layout, setup: Setup, seen: dict[object, Layout]) -> Iterator[Dropped | Hope]:
+def _of_layout(
+    space: Space, layout: Layout, setup: Setup, seen: dict[object, Layout]
+) -> Iterator[PrunedPoints | OpenPoint]:
     """Yield the points of a layout that divides."""
     twins, too_many, left = _by_stages(
         space.algorithms, space.candidates["parallel.chunks"], layout.chunks, items_of(space.model) // layout.pipeline
     )
     if twins:
-        yield Dropped(layout, twins, DOMINANCE, "the same schedule as with other chunks, or of another algorithm")
+        yield PrunedPoints(layout, twins, DOMINANCE, "the same schedule as with other chunks, or of another algorithm")
     if too_many:
-        yield Dropped(layout, too_many, DIVISIBILITY, "more stages than the model has layers")
+        yield PrunedPoints(layout, too_many, DIVISIBILITY, "more stages than the model has layers")
     if not left:
         return
     if space.replaces:  # numbers that replace ours: nothing is known of them here
-        yield from (Hope(Point(layout, name), setup, inf, close=True) for name in left)
+        yield from (OpenPoint(SpacePoint(layout, name), setup, inf, close=True) for name in left)
         return
-    known = outlook(space.bounded(setup))
+    known = setup_bounds(space.bounded(setup))
     over = misses(known.setup, known.floor)
     if over > 0:
         text = f"weights, optimizer and one microbatch are {over:.1f} GB too much"
-        yield Dropped(layout, left, MEMORY, text, over, _rate(known, min(known.ideal)))
+        yield PrunedPoints(layout, left, MEMORY, text, over, _rate(known, min(known.ideal)))
         return
     twin = seen.setdefault((layout.chunks, known.signature), layout)
     if twin is not layout:
-        yield Dropped(layout, left, DOMINANCE, f"the same times and memory as {twin}")
+        yield PrunedPoints(layout, left, DOMINANCE, f"the same times and memory as {twin}")
         return
     rates = {key: _rate(known, known.least(whole=key[0], copies=key[1])) for key in product((False, True), (1, 2))}
-    yield from (Hope(Point(layout, name), setup, rates[name in WHOLE, copies_of(family(name))]) for name in left)
+    for chosen in map(family, left):
+        most = rates[chosen.splits_backward is False, chosen.copies]
+        yield OpenPoint(SpacePoint(layout, chosen.name), setup, most)
 
 
-def looked_at(space: Space, hope: Hope) -> Hope | Dropped:
+def looked_at(space: Space, open_point: OpenPoint) -> OpenPoint | PrunedPoints:
     """Return a point with a closer bound on its rate, or as one that no memory holds."""
-    point, known = hope.point, outlook(space.bounded(hope.setup))
+    point, known = open_point.point, setup_bounds(space.bounded(open_point.setup))
     chosen = family(point.algorithm)
-    stages = chunks_run(chosen, point.layout.chunks) * hope.setup.parallel.pipeline
-    least = Reach(known, chosen, stages).least
+    stages = chosen.chunks_run(point.layout.chunks) * open_point.setup.parallel.pipeline
+    least = FamilyBounds(known, chosen, stages).least
     if least == inf:
         text = "weights, optimizer and the microbatches that are under way at once are too much"
-        return Dropped(point.layout, (point.algorithm,), MEMORY, text, most=hope.most)
-    return hope._replace(most=min(hope.most, _rate(known, least)), close=True)
+        return PrunedPoints(point.layout, (point.algorithm,), MEMORY, text, most=open_point.most)
+    return open_point._replace(most=min(open_point.most, _rate(known, least)), close=True)
 
 
-def _rate(known: Outlook, least: float) -> float:
+def _rate(known: SetupBounds, least: float) -> float:
     """Return a rate that no pipeline exceeds that takes so many microseconds at least; not less by rounding."""
     return most_tokens_a_second(known.setup, least + known.once) * (1 + 1e-9)
 
@@ -120,27 +115,14 @@ def _by_stages(
 ) -> tuple[tuple[str, ...], tuple[str, ...], tuple[str, ...]]:
     """Return the algorithms that do the same elsewhere, those with more than `most` stages a device, and all others."""
     twins, too_many, left = [], [], []
-    for name in algorithms:
-        wanted = chunks_run(family(name), chunks)
-        alike = [size for size in candidates if chunks_run(family(name), size) == wanted]
+    for chosen in map(family, algorithms):
+        wanted = chosen.chunks_run(chunks)
+        alike = [size for size in candidates if chosen.chunks_run(size) == wanted]
+        is_same = wanted == 1 and chosen.same_with_one_stage in algorithms
         if wanted > most:
-            too_many.append(name)
-        elif chunks != (wanted if wanted in alike else min(alike)) or _is_twin(name, wanted, algorithms):
-            twins.append(name)
+            too_many.append(chosen.name)
+        elif is_same or chunks != (wanted if wanted in alike else min(alike)):
+            twins.append(chosen.name)
         else:
-            left.append(name)
+            left.append(chosen.name)
     return tuple(twins), tuple(too_many), tuple(left)
-
-
-def _is_twin(name: str, stages: int, algorithms: Sequence[str]) -> bool:
-    """Return whether another algorithm that is tried has the same order, with so many stages a device."""
-    return stages == 1 and SAME_WITH_ONE_STAGE.get(name) in algorithms
-
-
-@cache
-def chunks_run(family: Family, chunks: int) -> int:
-    """Return how many stages a device an algorithm runs of a setup with so many."""
-    if family.placement == ANY:
-        return chunks
-    unit = 2 if "2" in family.stages else 1
-    return max(chunks // unit, 1) * unit if "k" in family.stages else unit

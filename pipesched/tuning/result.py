@@ -12,7 +12,7 @@ from pipesched.tuning.point import Layout
 from pipesched.tuning.trial import Trial
 
 
-class Miss(NamedTuple):
+class NearMiss(NamedTuple):
     """A point whose fullest device has `over` GB too much, at least; `help`: changes with which it fits, in words."""
 
     layout: Layout
@@ -34,14 +34,14 @@ class Doubt(NamedTuple):
     gain: float
 
 
-class Part(NamedTuple):
+class TimeShare(NamedTuple):
     """A part of the GPU time of the best step: `share` of it, 0 to 1."""
 
     name: str
     share: float
 
 
-class Wish(NamedTuple):
+class OverMemory(NamedTuple):
     """A point that may be faster than the best and does not fit: by how many GB, and a rate that it does not exceed."""
 
     layout: Layout
@@ -69,10 +69,10 @@ class Tuning(Displayable, Sequence[Trial]):
     left: int = 0
     legal: int = 0
     pareto: tuple[Trial, ...] = ()
-    parts: tuple[Part, ...] = ()
-    wishes: tuple[Wish, ...] = ()
+    parts: tuple[TimeShare, ...] = ()
+    wishes: tuple[OverMemory, ...] = ()
     doubts: tuple[Doubt, ...] = ()
-    nearest: tuple[Miss, ...] = ()
+    nearest: tuple[NearMiss, ...] = ()
     capacity: float = 0.0
     name: str = ""
     seconds: float = 0.0

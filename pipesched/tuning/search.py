@@ -15,22 +15,22 @@ from math import inf
 from time import time
 from typing import NamedTuple
 
+from pipesched.config.estimate import DEFAULTS
 from pipesched.core.clock import Clock, TimeIsUp
 from pipesched.estimation.result import Estimate
-from pipesched.executors.batches import Begun
+from pipesched.executors.batches import PendingCall
+from pipesched.schedulers.registry import family
 from pipesched.tuning.point import Layout
-from pipesched.tuning.prune import BOUND, DIVISIBILITY, MEMORY, REASONS, Dropped, Hope, looked_at, sift
+from pipesched.tuning.prune import BOUND, DIVISIBILITY, MEMORY, REASONS, OpenPoint, PrunedPoints, looked_at, sift
 from pipesched.tuning.space import Space
-from pipesched.tuning.traits import SETTLED
-from pipesched.tuning.trial import Simulated, Task, Trial, simulate
+from pipesched.tuning.trial import Simulated, Trial, TrialTask, simulate
 
 AHEAD = 16  # simulations that are under way at once
 NEAREST = 5
-USUAL = ("1f1b", "interleaved")
 
 
 class Progress(NamedTuple):
-    """How far a search is: points simulated and left, the best so far, what was dropped by reason, and what is done."""
+    """How far a search is: points simulated and left, the best so far, what was pruned by reason, and what is done."""
 
     simulated: int
     left: int
@@ -40,7 +40,7 @@ class Progress(NamedTuple):
 
 
 Told = Callable[[Progress], None]
-Noted = Callable[[Trial | Dropped], None]
+Noted = Callable[[Trial | PrunedPoints], None]
 
 
 class Runs:
@@ -49,25 +49,25 @@ class Runs:
     def __init__(self, executor: Executor | None, clock: Clock, space: Space, known: Mapping[str, Trial]) -> None:
         self._executor, self._clock, self._space, self._known = executor, clock, space, known
         self._until = time() + clock.left if clock.limit < inf else inf
-        self._begun: deque[Simulated | Begun[Simulated | None]] = deque()
+        self._begun: deque[Simulated | PendingCall[Simulated | None]] = deque()
 
     def __len__(self) -> int:
         return len(self._begun)
 
-    def begin(self, hope: Hope, bar: float) -> None:
+    def begin(self, open_point: OpenPoint, bar: float) -> None:
         """Simulate a point, in the executor if there is one; `bar` is the best rate so far."""
-        known = self._known.get(hope.point.key)
+        known = self._known.get(open_point.point.key)
         if known is not None:
             self._begun.append(Simulated(known))
             return
-        task = Task(hope.point, hope.setup, self._space.given, self._until, bar)
-        name = f"{hope.point.layout}, {hope.point.algorithm}"
-        self._begun.append(Begun(self._executor, simulate, task, name, self._clock))
+        task = TrialTask(open_point.point, open_point.setup, self._space.given, self._until, bar)
+        name = f"{open_point.point.layout}, {open_point.point.algorithm}"
+        self._begun.append(PendingCall(self._executor, simulate, task, name, self._clock))
 
     def first(self) -> Simulated:
         """Return the trial of the first one that was begun and not yet taken. Raises TimeIsUp, WorkerDied."""
         run = self._begun.popleft()
-        found = run.result() if isinstance(run, Begun) else run
+        found = run.result() if isinstance(run, PendingCall) else run
         if found is None:
             raise TimeIsUp
         return found
@@ -75,11 +75,11 @@ class Runs:
     def cancel(self) -> None:
         """Drop what was not taken."""
         for run in self._begun:
-            if isinstance(run, Begun):
+            if isinstance(run, PendingCall):
                 run.cancel()
 
 
-class Search:
+class SpaceSearch:
     """The state of a search. `known` are trials of an earlier run, by the keys of their points."""
 
     def __init__(self, space: Space, known: Mapping[str, Trial], note: Noted, tell: Told) -> None:
@@ -88,10 +88,10 @@ class Search:
         self.trials: list[Trial] = []
         self.best: Trial | None = None
         self.estimate: Estimate | None = None  # of the best one, where it was simulated now
-        self.forbidden: list[Dropped] = []
+        self.forbidden: list[PrunedPoints] = []
         self.legal = 0
-        self._quick: list[tuple[float, int, Hope]] = []
-        self._slow: list[tuple[float, int, Hope]] = []
+        self._quick: list[tuple[float, int, OpenPoint]] = []
+        self._slow: list[tuple[float, int, OpenPoint]] = []
 
     @property
     def left(self) -> int:
@@ -108,26 +108,26 @@ class Search:
         self._sift(clock)
         runs = Runs(executor, clock, self.space, self.known)
         try:
-            while len(runs) < AHEAD and (hope := self._next(clock)):
-                runs.begin(hope, self.bar)
+            while len(runs) < AHEAD and (open_point := self._next(clock)):
+                runs.begin(open_point, self.bar)
             while runs:
                 self._take(*runs.first())
-                if hope := self._next(clock):
-                    runs.begin(hope, self.bar)
+                if open_point := self._next(clock):
+                    runs.begin(open_point, self.bar)
         except TimeIsUp:
             pass
         finally:
             runs.cancel()
         if not clock.is_over:
-            self._drop_rest()
+            self._prune_rest()
 
     def _sift(self, clock: Clock) -> None:
         """Fill the queues with the points that may be the best."""
         for number, one in enumerate(sift(self.space)):
-            if isinstance(one, Dropped):
-                self._drop(one)
+            if isinstance(one, PrunedPoints):
+                self._prune(one)
             else:
-                queue = self._quick if one.point.algorithm in SETTLED else self._slow
+                queue = self._quick if family(one.point.algorithm).settled_order else self._slow
                 queue.append((-one.most, number, one))
                 self.legal += 1
             if not number % 1000:
@@ -137,28 +137,28 @@ class Search:
         heapify(self._quick)
         heapify(self._slow)
 
-    def _drop(self, dropped: Dropped) -> None:
-        self.pruned[dropped.reason] += len(dropped.algorithms)
-        self.note(dropped)
-        if dropped.reason == MEMORY:
-            self.forbidden.append(dropped)
-            self.legal += len(dropped.algorithms)
+    def _prune(self, points: PrunedPoints) -> None:
+        self.pruned[points.reason] += len(points.algorithms)
+        self.note(points)
+        if points.reason == MEMORY:
+            self.forbidden.append(points)
+            self.legal += len(points.algorithms)
 
-    def _next(self, clock: Clock) -> Hope | None:
+    def _next(self, clock: Clock) -> OpenPoint | None:
         """Return the next point to simulate; None where none can reach the bar. Raises TimeIsUp."""
         for queue in (self._quick, self._slow):
             while queue:
                 if clock.is_over:
                     raise TimeIsUp
-                _, number, hope = heappop(queue)
-                if hope.most < self.bar:
-                    heappush(queue, (-hope.most, number, hope))
+                _, number, open_point = heappop(queue)
+                if open_point.most < self.bar:
+                    heappush(queue, (-open_point.most, number, open_point))
                     break  # they stand in the order of what they may reach
-                if hope.close:
-                    return hope
-                closer = looked_at(self.space, hope)
-                if isinstance(closer, Dropped):
-                    self._drop(closer)
+                if open_point.close:
+                    return open_point
+                closer = looked_at(self.space, open_point)
+                if isinstance(closer, PrunedPoints):
+                    self._prune(closer)
                 else:
                     heappush(queue, (-closer.most, number, closer))
         return None
@@ -175,16 +175,16 @@ class Search:
             self.note(trial)
         self.report()
 
-    def _drop_rest(self) -> None:
-        """Drop all points that cannot reach the best, one for each layout."""
-        rest: dict[object, list[Hope]] = {}
-        for _, _, hope in sorted((*self._quick, *self._slow), key=lambda entry: entry[1]):
-            rest.setdefault(hope.point.layout, []).append(hope)
-        for hopes in rest.values():
-            most = max(hope.most for hope in hopes)
-            names = tuple(hope.point.algorithm for hope in hopes)
+    def _prune_rest(self) -> None:
+        """Prune all points that cannot reach the best, one for each layout."""
+        rest: dict[object, list[OpenPoint]] = {}
+        for _, _, open_point in sorted((*self._quick, *self._slow), key=lambda entry: entry[1]):
+            rest.setdefault(open_point.point.layout, []).append(open_point)
+        for here in rest.values():
+            most = max(one.most for one in here)
+            names = tuple(one.point.algorithm for one in here)
             text = f"at most {most:.1f} tokens/s/GPU"
-            self._drop(Dropped(hopes[0].point.layout, names, BOUND, text, most=most))
+            self._prune(PrunedPoints(here[0].point.layout, names, BOUND, text, most=most))
         self.report()
 
     def report(self, step: str = "search") -> None:
@@ -199,8 +199,8 @@ class Search:
         """Return the points that miss their memory by least, and GB: those simulated, then others, at least."""
         over = sorted((trial for trial in self.trials if not trial.fits), key=lambda trial: -trial.spare)
         known = [(trial.point.layout, trial.point.algorithm, -trial.spare) for trial in over]
-        dropped = sorted((one for one in self.forbidden if one.over > 0), key=lambda one: one.over)
-        known += [(one.layout, usual_of(one.algorithms), one.over) for one in dropped]
+        pruned = sorted((one for one in self.forbidden if one.over > 0), key=lambda one: one.over)
+        known += [(one.layout, usual_of(one.algorithms), one.over) for one in pruned]
         first: dict[Layout, tuple[Layout, str, float]] = {}
         for one in known:
             first.setdefault(one[0].in_one_chunk, one)
@@ -209,4 +209,4 @@ class Search:
 
 def usual_of(algorithms: Sequence[str]) -> str:
     """Return the algorithm that stands for several: the most usual one of them."""
-    return next((name for name in USUAL if name in algorithms), algorithms[0])
+    return next((name for name in DEFAULTS if name in algorithms), algorithms[0])

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from hashlib import sha256
@@ -115,10 +115,3 @@ def automatic(field: str, model: ModelShape, hardware: GpuModel, gpus: int, toke
         "training.recompute": (NONE, SELECTIVE, FULL),
     }
     return found[field]
-
-
-def usual_algorithms(names: Sequence[str]) -> tuple[str, ...]:
-    """Return the algorithms that are tried where none are named: all that need no options."""
-    from pipesched.schedulers.registry import family
-
-    return tuple(name for name in names if not family(name).required)

@@ -6,26 +6,25 @@ from collections.abc import Mapping, Sequence
 from fractions import Fraction
 from typing import Any
 
-from pipesched.checks import require_sequence, require_whole, shown
+from pipesched.checks import require_name, require_sequence, require_whole, shown
 from pipesched.config.derived import INSTEAD, require_place
-from pipesched.config.given import located as located_value
 from pipesched.config.load import load_values
-from pipesched.config.text_numbers import only_numbers
 from pipesched.config.values import Values
-from pipesched.config.yaml_reader import Value
 from pipesched.errors import ConfigError
 from pipesched.estimation.derived import derive
 from pipesched.estimation.presets import MODELS, preset_names
-from pipesched.estimation.sections import Section, located
 from pipesched.estimation.setup import AUTO, FULL, NONE, RECOMPUTES
 from pipesched.estimation.setup_reader import read_unsized
-from pipesched.names import require_name
 from pipesched.pipeline.given_numbers import exact_number, is_several
 from pipesched.pipeline.quantities import to_fraction
 from pipesched.pipeline.units_of_measure import MEMORY, Unit
 from pipesched.schedulers.registry import FAMILIES, family
+from pipesched.text.given import located as located_value
+from pipesched.text.sections import Section, located
+from pipesched.text.text_numbers import only_numbers
+from pipesched.text.yaml_reader import Value
 from pipesched.tuning.point import FIELDS
-from pipesched.tuning.space import Space, automatic, usual_algorithms
+from pipesched.tuning.space import Space, automatic
 
 ABSENT = {"batch.micro": 1, "training.recompute": NONE, "parallel.expert_tensor": 1}  # other fields are searched
 EMPTY = Section(Value({}, 0))
@@ -84,7 +83,7 @@ def _space(values: Values, sections: Mapping[str, Section], algorithms: Sequence
         or automatic(field, model, hardware, unsized.gpus, unsized.tokens)
         for field in FIELDS
     }
-    names = usual_algorithms(tuple(FAMILIES)) if algorithms is None else _named(algorithms)
+    tried = [name for name in FAMILIES if not family(name).required] if algorithms is None else _named(algorithms)
     others = (*SECTIONS, *INSTEAD, "algorithm", "name")
     given = {key: one.value for key, one in values.items() if key not in others and one.value is not None}
     return Space(
@@ -96,7 +95,7 @@ def _space(values: Values, sections: Mapping[str, Section], algorithms: Sequence
         size=unsized.size,
         training=unsized.training,
         candidates=candidates,
-        algorithms=tuple(dict.fromkeys(names)),
+        algorithms=tuple(dict.fromkeys(tried)),
         given=given,
         name=str(values["name"].value) if "name" in values else "",
         data=unsized.data,

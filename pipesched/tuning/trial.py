@@ -14,17 +14,17 @@ from pipesched.estimation.derived import outline
 from pipesched.estimation.items import GB
 from pipesched.estimation.result import Estimate, TrainingStep
 from pipesched.estimation.setup import Setup
-from pipesched.outcome import run
-from pipesched.tuning.point import Point
+from pipesched.results.outcome import run
+from pipesched.tuning.point import SpacePoint
 
 
-class Task(NamedTuple):
+class TrialTask(NamedTuple):
     """What a worker needs to simulate a point.
 
     `given` are parameters of make_problem, `until` is a time of day, `bar` the best rate that is known.
     """
 
-    point: Point
+    point: SpacePoint
     setup: Setup
     given: Mapping[str, Any]
     until: float = inf
@@ -39,7 +39,7 @@ class Trial:
     there is no step. So it is where an algorithm that obeys the memory finds no schedule: then it `is_short`.
     """
 
-    point: Point
+    point: SpacePoint
     step: TrainingStep | None = None
     memory: float = 0.0
     spare: float = 0.0
@@ -71,7 +71,7 @@ class Simulated(NamedTuple):
     estimate: Estimate | None = None
 
 
-def simulate(task: Task) -> Simulated | None:
+def simulate(task: TrialTask) -> Simulated | None:
     """Return the trial of a point, None once it is `until`. It is what `estimate` says of its setup and algorithm."""
     try:
         with under(Clock(max(task.until - time(), 0.0))):
@@ -86,12 +86,12 @@ def simulate(task: Task) -> Simulated | None:
     return Simulated(trial, found if trial.fits and trial.rate >= task.bar else None)
 
 
-def estimate_of_point(task: Task) -> Estimate:
+def estimate_of_point(task: TrialTask) -> Estimate:
     """Return the estimate of a point. Raises PipeschedError where its algorithm does not apply."""
     return Estimate(run(outline(task.setup, task.given), task.point.algorithm))
 
 
-def trial_of(point: Point, found: Estimate) -> Trial:
+def trial_of(point: SpacePoint, found: Estimate) -> Trial:
     """Return an estimate as a trial."""
     totals = [float(device.total) / GB for device in found.devices]
     spare = min(float(device.budget - device.total) / GB for device in found.devices)

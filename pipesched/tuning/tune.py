@@ -21,10 +21,10 @@ from pipesched.tuning.finalists import SOLVE, Finalist, Finished, finish
 from pipesched.tuning.journal import open_journal
 from pipesched.tuning.point import Layout
 from pipesched.tuning.result import Tuning
-from pipesched.tuning.search import Progress, Search
+from pipesched.tuning.search import Progress, SpaceSearch
 from pipesched.tuning.space import Space
 from pipesched.tuning.space_reader import read_space
-from pipesched.tuning.trial import Task, Trial
+from pipesched.tuning.trial import Trial, TrialTask
 
 MOST_SECONDS, MOST_ROWS, MOST_JOBS = 1_000_000, 1_000, 1_000
 FINALISTS = 5  # layouts that are solved, and retimed on other hardware
@@ -90,7 +90,7 @@ def tune(
     solves = algorithms is None or SOLVE in algorithms
     work = FEWEST_OPERATIONS if space.points >= FEWEST_POINTS else 0
     with open_journal(resume, space) as journal, lent(runs, work) as pool:
-        search = Search(space, journal.known, journal.note, listener or _nobody)
+        search = SpaceSearch(space, journal.known, journal.note, listener or _nobody)
         try:
             search.run(pool, clock)
             finished = _finished(space, search, pool, clock, SOLVE_SECONDS if solves else 0.0)
@@ -104,13 +104,13 @@ def _nobody(progress: Progress) -> None:
 
 
 def _finished(
-    space: Space, search: Search, pool: Executor | None, clock: Clock, seconds: float
+    space: Space, search: SpaceSearch, pool: Executor | None, clock: Clock, seconds: float
 ) -> list[tuple[Trial, Finished]]:
     """Return the best layouts with what became of them; none where time is up."""
     best = _best_layouts(search.fitting())
     until = time() + clock.left if clock.limit < inf else inf
     calls = [
-        Finalist(Task(trial.point, space.setup(trial.point.layout), space.given, until), seconds) for trial in best
+        Finalist(TrialTask(trial.point, space.setup(trial.point.layout), space.given, until), seconds) for trial in best
     ]
     found: list[tuple[Trial, Finished]] = []
     if clock.is_over:

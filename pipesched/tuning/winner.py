@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from decimal import Decimal
 from typing import Any
 
-import yaml
-
-from pipesched.config.fields import BY_NAME
 from pipesched.estimation.result import Estimate
 from pipesched.pipeline.quantities import to_fraction
+from pipesched.text.fields import BY_NAME
+from pipesched.text.writer import dump
 from pipesched.tuning.space import Space
 from pipesched.tuning.trial import Trial
 
@@ -31,7 +29,7 @@ def winner_config(space: Space, best: Trial, estimate: Estimate) -> str:
     for name, value in space.given.items():
         _put(content, BY_NAME[name].key, value)
     content["algorithm"] = estimate.outcome.algorithm
-    return f"{_heading(space, best, estimate)}\n{_dump(content)}"
+    return f"{_heading(space, best, estimate)}\n{dump(content)}"
 
 
 def _heading(space: Space, best: Trial, estimate: Estimate) -> str:
@@ -67,8 +65,3 @@ def _spelled(text: str) -> Any:
     except ValueError:
         return text
     return int(number) if number.denominator == 1 else float(number)
-
-
-def _dump(content: Mapping[str, Any]) -> str:
-    text = yaml.safe_dump(dict(content), sort_keys=False, default_flow_style=None, width=110, allow_unicode=True)
-    return str(text)

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 from jsonschema import Draft202012Validator
 
-from pipesched.comparison import every_name
+from pipesched.comparing.compare import every_name
 
 Cli = Callable[..., subprocess.CompletedProcess[str]]
 

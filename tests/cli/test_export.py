@@ -217,7 +217,7 @@ def test_run_loads_none_of_this(process: Callable[..., subprocess.CompletedProce
     """`run` and its JSON load no writer that is not asked for."""
     for options in ([], ["--json"]):
         loaded = process("run", *options, env={"PYTHONPROFILEIMPORTTIME": "1"}).stderr
-        assert "pipesched.outcome" in loaded
+        assert "pipesched.results.outcome" in loaded
         for module in (
             "matplotlib",
             "numpy",
@@ -225,7 +225,8 @@ def test_run_loads_none_of_this(process: Callable[..., subprocess.CompletedProce
             "file_formats.files",
             "chrome_trace",
             "pytorch_csv",
-            "comparison_json",
-            "frontier_json",
+            "documents.comparison",
+            "documents.frontier",
+            "pipesched.hls",
         ):
             assert module not in loaded

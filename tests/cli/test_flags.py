@@ -23,11 +23,11 @@ from pipesched.cli.flags import (
     spell,
     spelled,
 )
-from pipesched.config.fields import BY_KEY
 from pipesched.config.hardware import load_hardware
 from pipesched.errors import ConfigError, NotApplicable
 from pipesched.render.view import View
 from pipesched.schedulers.options import OPTIONS
+from pipesched.text.fields import BY_KEY
 
 SOURCE = Path(pipesched.__file__).parent
 FLAG = re.compile(r"(?<![\w-])--[a-z]")
@@ -35,7 +35,7 @@ BACKTICKED = re.compile(r"`([a-z][a-z_0-9]*(?:\.[a-z_]+)?)`")
 # Of these messages speak that are about the problem, where `about_problem` has the flags, or about a block, which
 # stands in a config, as the last two do.
 OF_OTHERS = {SOURCE / "estimation" / name for name in ("frameworks.py", "layout_text.py", "layout_reader.py")} | set(
-    (SOURCE / "handover").glob("*.py")
+    (SOURCE / "file_formats" / "handover").glob("*.py")
 )  # flags
 WITHOUT_FLAG = {"backward", "backward_input", "backward_weight", "layer", "first", "last"} | {
     "training.layout",
@@ -132,7 +132,7 @@ def test_every_flag_is_an_option() -> None:
 @pytest.mark.parametrize(
     ("function", "command", "untold"),
     [
-        ("solve", "solve", {"listener", "stop", "reserved"}),
+        ("solve", "solve", {"listener", "stop"}),
         ("frontier", "solve", {"listener", "stop"}),
         ("compare", "compare", {"algorithms", "plans", "each", "options"}),
         ("sweep", "compare", {"algorithms", "plans", "overrides", "each", "options"}),

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from pipesched.config.starter import STARTER, json_schema
+from pipesched.config.starter import json_schema, starter
 
 Cli = Callable[..., subprocess.CompletedProcess[str]]
 
@@ -18,7 +18,7 @@ Cli = Callable[..., subprocess.CompletedProcess[str]]
 def test_prints_without_a_file(cli: Cli, tmp_path: Path, file: list[str]) -> None:
     """Without a file, or with -, the starter goes to stdout and nowhere else."""
     result = cli("init", *file)
-    assert (result.returncode, result.stdout, result.stderr) == (0, STARTER, "")
+    assert (result.returncode, result.stdout, result.stderr) == (0, starter(), "")
     assert not list(tmp_path.iterdir())
 
 
@@ -26,9 +26,9 @@ def test_writes_a_file_that_runs(cli: Cli) -> None:
     """The file holds the starter, and the commands that its comment names run on it."""
     result = cli("init", "my.yaml")
     assert (result.returncode, result.stdout) == (0, "")
-    assert Path("my.yaml").read_text() == STARTER
-    assert "THIS_FILE" in STARTER
-    commands = [line.strip("# ") for line in STARTER.splitlines() if "THIS_FILE" in line]
+    assert Path("my.yaml").read_text() == starter()
+    assert "THIS_FILE" in starter()
+    commands = [line.strip("# ") for line in starter().splitlines() if "THIS_FILE" in line]
     for command in commands:
         name, *args = command.replace("THIS_FILE", "my.yaml").split()
         assert (name, cli(*args).returncode) == ("pipesched", 0)
@@ -42,7 +42,7 @@ def test_existing_file_needs_force(cli: Cli) -> None:
     assert "my.yaml exists; --force overwrites it" in result.stderr
     assert Path("my.yaml").read_text() == "precious"
     assert cli("init", "my.yaml", "--force").returncode == 0
-    assert Path("my.yaml").read_text() == STARTER
+    assert Path("my.yaml").read_text() == starter()
 
 
 def test_schema(cli: Cli) -> None:

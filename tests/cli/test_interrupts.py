@@ -16,7 +16,7 @@ import pytest
 
 from pipesched.cli.interrupts import stop_on_interrupt
 from pipesched.errors import NoSchedule
-from pipesched.solver import frontier, solve, turns
+from pipesched.solver import case_search, frontier, solve
 
 Cli = Callable[..., subprocess.CompletedProcess[str]]
 
@@ -51,7 +51,7 @@ def test_behind_the_block_all_is_as_before() -> None:
 
 
 @pytest.mark.parametrize(
-    ("module", "function", "options"), [(solve, "solve", []), (frontier, "frontier", ["--frontier"])]
+    ("module", "function", "options"), [(solve, "solve_request", []), (frontier, "frontier", ["--frontier"])]
 )
 def test_a_search_that_does_not_stop_is_ended_by_the_second(
     cli: Cli, monkeypatch: pytest.MonkeyPatch, module: ModuleType, function: str, options: list[str]
@@ -59,9 +59,9 @@ def test_a_search_that_does_not_stop_is_ended_by_the_second(
     """A search that looks away goes on after one Ctrl-C; after two there is no output, and exit code 130."""
     seen = []
 
-    def stubborn(problem: object, *, stop: Event, **settings: Any) -> None:
+    def stubborn(asked: Any, *, stop: Event | None = None, **settings: Any) -> None:
         ctrl_c()
-        seen.append(stop.is_set())
+        seen.append((stop or asked.stop).is_set())
         ctrl_c()
         seen.append(False)
 
@@ -75,12 +75,12 @@ def test_a_search_that_does_not_stop_is_ended_by_the_second(
 def test_nothing_found_yet(cli: Cli, monkeypatch: pytest.MonkeyPatch, interrupted: bool) -> None:
     """A search that was asked to end before it had a schedule ends with 130, not with an answer that is no."""
 
-    def fruitless(problem: object, **settings: Any) -> None:
+    def fruitless(request: object) -> None:
         if interrupted:
             ctrl_c()
         raise NoSchedule("nothing was found")
 
-    monkeypatch.setattr(solve, "solve", fruitless)
+    monkeypatch.setattr(solve, "solve_request", fruitless)
     result = cli("solve", "--json")
     if interrupted:
         assert (result.returncode, result.stdout, result.stderr) == (130, "", "")
@@ -116,7 +116,7 @@ def test_ctrl_c_while_cp_sat_runs(cli: Cli, monkeypatch: pytest.MonkeyPatch, opt
         for _ in range(times):
             ctrl_c()
 
-    monkeypatch.setattr(turns, "prove", interrupted)
+    monkeypatch.setattr(case_search, "prove", interrupted)
     problem = ("--stages", "4", "--backward-input", "5", "--backward-weight", "4", "--mem-budget", "3")
     result = cli("solve", *problem, *options, "--method", "cpsat", "--quiet", "--json")
     if times == 2:

@@ -8,13 +8,12 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
 from pipesched.errors import InvalidSchedule
 from pipesched.file_formats.pytorch_csv import dump, parse
-from pipesched.outcome import run
 from pipesched.pipeline.arguments import make_problem
+from pipesched.results.outcome import run
 
 Cli = Callable[..., subprocess.CompletedProcess[str]]
 FILE = dump(run(make_problem(devices=4, microbatches=8), "1f1b").schedule)

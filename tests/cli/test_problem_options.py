@@ -9,13 +9,12 @@ from subprocess import CompletedProcess
 from typing import Any
 
 import pytest
-from hypothesis import example, given
-from hypothesis import strategies as st
+from hypothesis import example, given, strategies as st
 
 from pipesched.cli.flags import PROBLEM_FLAGS
-from pipesched.cli.options import problem_values
+from pipesched.cli.groups import GROUPS
+from pipesched.cli.parse import parse_value
 from pipesched.cli.reading import given_config
-from pipesched.cli.typed import typed
 from pipesched.errors import ConfigError
 from pipesched.pipeline.arguments import make_problem
 from pipesched.pipeline.problem import Problem
@@ -49,9 +48,9 @@ HALVES = {"--backward-input": "1", "--backward-weight": "2"}
 
 def problem_of(options: dict[str, str], config: str | None = None) -> Problem:
     """The problem of a config with these options on top, read as a command reads them."""
-    by_flag = {flag: f"problem_{name}" for name, flag in PROBLEM_FLAGS.items()}
-    texts = {**dict.fromkeys(by_flag.values()), **{by_flag[flag]: text for flag, text in options.items()}}
-    return given_config(problem_values({"config": config, **texts})).problem
+    by_flag = {flag: name for name, flag in PROBLEM_FLAGS.items()}
+    texts = {by_flag[flag]: text for flag, text in options.items()}
+    return given_config(GROUPS["problem"].read({"config": config, **texts})).problem
 
 
 @pytest.mark.parametrize(("option", "text", "change"), OVERRIDES)
@@ -155,4 +154,4 @@ def test_random_options(overrides: dict[str, str]) -> None:
 def test_option_list_round_trips(numbers: list[int]) -> None:
     """A list of numbers joined by commas is read back as it was."""
     text = ",".join(map(str, numbers))
-    assert typed(text) == (numbers if len(numbers) > 1 else numbers[0])
+    assert parse_value(text) == (numbers if len(numbers) > 1 else numbers[0])

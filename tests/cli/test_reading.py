@@ -9,9 +9,9 @@ import pytest
 
 from pipesched.cli.options import ProblemSource
 from pipesched.cli.reading import given_config
-from pipesched.config.text_files import MOST_BYTES
 from pipesched.errors import ConfigError
 from pipesched.pipeline.arguments import make_problem
+from pipesched.text.text_files import MOST_BYTES
 
 
 def given_on_stdin(monkeypatch: pytest.MonkeyPatch, content: bytes) -> None:

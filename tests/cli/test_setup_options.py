@@ -11,7 +11,7 @@ import pytest
 
 from pipesched.cli.app import COMMANDS, LazyCommands
 from pipesched.cli.flags import ESTIMATE_FLAGS, SETUP_FLAGS
-from pipesched.cli.setup_options import ESTIMATE_OPTIONS, SETUP_OPTIONS, setup_overrides
+from pipesched.cli.groups import GROUPS
 from pipesched.estimation.presets import preset_names
 
 Cli = Callable[..., subprocess.CompletedProcess[str]]
@@ -82,17 +82,18 @@ def test_options_on_top_of_a_file(cli: Cli) -> None:
 
 def test_every_option_sets_its_key() -> None:
     """Each option stands for a key of a section; what spells a number is one, but for names."""
-    given = {option.parameter: "7" for option in (*SETUP_OPTIONS, *ESTIMATE_OPTIONS)}
+    estimation = GROUPS["estimation"]
+    given = dict.fromkeys([*SETUP_FLAGS, *ESTIMATE_FLAGS], "7")
     sizes = ("gpus", "tensor", "pipeline", "context", "expert", "expert_tensor", "chunks")
-    assert setup_overrides(given) == {
+    assert estimation.read(given).overrides == {
         "model": "7",
         "hardware": "7",
         "parallel": dict.fromkeys(sizes, 7),
         "batch": {"sequence": 7, "micro": 7, "global": 7},
         "training": {"precision": "7", "recompute": {"full": 7}},
     }
-    assert setup_overrides({"setup_training_recompute": "full"}) == {"training": {"recompute": "full"}}
-    assert {option.key for option in (*SETUP_OPTIONS, *ESTIMATE_OPTIONS)} == {*SETUP_FLAGS, *ESTIMATE_FLAGS}
+    assert estimation.read({"training.recompute": "full"}).overrides == {"training": {"recompute": "full"}}
+    assert {*SETUP_FLAGS, *ESTIMATE_FLAGS} <= set(estimation.options)
 
 
 def test_commands_that_take_a_problem_take_them_hidden() -> None:

@@ -149,7 +149,7 @@ def test_a_file_that_cannot_be_written_ends_it_before_the_search(
     cli: Callable[..., Completed], monkeypatch: pytest.MonkeyPatch, arguments: list[str], message: str
 ) -> None:
     """Nobody waits for an answer that has no place to go."""
-    monkeypatch.setattr("pipesched.solver.solve.solve", None)
+    monkeypatch.setattr("pipesched.solver.solve.solve_request", None)
     monkeypatch.setattr("pipesched.solver.frontier.frontier", None)
     Path("there.json").write_text("precious", encoding="utf-8")
     result = cli("solve", *arguments)
@@ -162,10 +162,8 @@ def test_a_figure_without_matplotlib_ends_it_before_the_search(
     cli: Callable[..., Completed], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """What is missing is said at once, with how to install it."""
-    monkeypatch.setattr("pipesched.solver.solve.solve", None)
-    monkeypatch.setattr("importlib.util.find_spec", lambda _name: None)
-    for name in [name for name in sys.modules if name.startswith("pipesched.render.figure")]:
-        monkeypatch.delitem(sys.modules, name)
+    monkeypatch.setattr("pipesched.solver.solve.solve_request", None)
+    monkeypatch.setattr("pipesched.render.figure.draw.find_spec", lambda _name: None)
     result = cli("solve", "-o", "best.svg")
     assert result.returncode == 2
     assert "pip install 'pipesched[plot]'" in result.stderr

@@ -10,9 +10,9 @@ import pytest
 
 from pipesched.cli.comparing import read_sweep
 from pipesched.cli.flags import PROBLEM_FLAGS
-from pipesched.comparison import compare
-from pipesched.config.fields import BY_NAME, LAYOUT, PLACEMENT
+from pipesched.comparing.compare import compare
 from pipesched.config.load import load, load_values
+from pipesched.text.fields import BY_NAME, LAYOUT, PLACEMENT
 
 Cli = Callable[..., "CompletedProcess[str]"]
 

@@ -12,6 +12,7 @@ import pytest
 from pipesched.cli import time_left
 from pipesched.cli.time_left import elapsed, left_for_search, most_classified
 from pipesched.core.cpsat import Limits
+from pipesched.solver.policy import DEFAULT
 
 Cli = Callable[..., subprocess.CompletedProcess[str]]
 GIVEN = ("--devices", "4", "--microbatches", "6", "--placement", "linear", "--mem-budget", "3")
@@ -33,7 +34,7 @@ def test_what_comes_before_and_after(begun: None) -> None:
         left_for_search(10, 100_000, documents=documents, chart=not documents, classes=False) for documents in (0, 1)
     )
     assert 0 < written < drawn < nothing
-    assert left_for_search(1, 100_000, documents=1, chart=True, classes=True) == time_left.LEAST
+    assert left_for_search(1, 100_000, documents=1, chart=True, classes=True) == DEFAULT.command.least
 
 
 def test_in_another_process_nothing_has_passed(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -55,7 +56,7 @@ def test_a_search_has_less_than_the_command(flags: list[str], cli: Cli, monkeypa
         given.append(values["seconds"])
         return Limits(**values)
 
-    monkeypatch.setattr("pipesched.solver.solve.Limits", noted)
+    monkeypatch.setattr("pipesched.solver.request.Limits", noted)
     assert cli("solve", *GIVEN, "--time-limit", "20", "--quiet", *flags).returncode == 0
     assert cli("solve", *GIVEN, "--quiet", *flags).returncode == 0
     assert max(given[0], given[-1]) > 15

@@ -16,10 +16,10 @@ import pytest
 
 import pipesched
 from pipesched.cli import tuning_progress
-from pipesched.cli.tuning_progress import Bar, Lines, tuning_on_stderr
+from pipesched.cli.tuning_progress import Lines, TuningBar, tuning_on_stderr
 from pipesched.config.values import Source
+from pipesched.documents.tuning import tuning_document
 from pipesched.errors import ConfigError
-from pipesched.tuning.document import tuning_document
 from pipesched.tuning.result import Tuning
 from pipesched.tuning.search import Progress
 from tests.tuning.made import MADE, NOTHING, PRUNED, ROWS, SETUP
@@ -221,7 +221,7 @@ def test_no_progress() -> None:
 
 def test_the_bar(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
     """What is done since the search began, of what there is to do; the best so far in a line of its own."""
-    bar = Bar()
+    bar = TuningBar()
     bar.hear(PROGRESS._replace(simulated=0, left=1000, best=None))
     assert (bar.bar.tasks[0].completed, bar.bar.tasks[0].total) == (0, 1000)
     bar.hear(PROGRESS)

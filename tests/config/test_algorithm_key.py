@@ -9,12 +9,12 @@ from typing import Any
 
 import pytest
 
+from pipesched.comparing.sweep import numeric_field, sweep_points
 from pipesched.config.algorithm import Algorithm
 from pipesched.config.load import algorithm_of, load, load_config, load_values
 from pipesched.errors import ConfigError, NotApplicable
 from pipesched.schedulers.options import OPTIONS, options_of
 from pipesched.schedulers.registry import algorithms
-from pipesched.sweeping import numeric_field, sweep_points
 
 
 @pytest.fixture(autouse=True)

@@ -7,12 +7,12 @@ from typing import Any
 
 import pytest
 
+from pipesched.comparing.sweep import sweep
 from pipesched.config.load import load as load_problem
 from pipesched.errors import ConfigError
-from pipesched.outcome import Outcome, run
 from pipesched.pipeline.arguments import make_problem
 from pipesched.pipeline.problem import Problem
-from pipesched.sweeping import sweep
+from pipesched.results.outcome import Outcome, run
 
 Load = Callable[..., Problem]
 FILE = """\

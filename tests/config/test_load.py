@@ -8,11 +8,11 @@ from typing import Any
 
 import pytest
 
-from pipesched.config.fields import BY_KEY
 from pipesched.errors import ConfigError
 from pipesched.pipeline.arguments import make_problem
 from pipesched.pipeline.problem import Problem
 from pipesched.pipeline.quantities import Exact, canonical, to_fraction
+from pipesched.text.fields import BY_KEY
 
 Load = Callable[..., Problem]
 

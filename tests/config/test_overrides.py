@@ -10,11 +10,11 @@ from typing import Any
 
 import pytest
 
-from pipesched.config.fields import ALGORITHM, BY_NAME
 from pipesched.config.load import load as load_problem
 from pipesched.errors import ConfigError
 from pipesched.pipeline.arguments import make_problem
 from pipesched.pipeline.problem import Problem
+from pipesched.text.fields import ALGORITHM, BY_NAME
 from tests.every_number import FILE, GIVEN
 
 Load = Callable[..., Problem]

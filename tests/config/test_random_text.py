@@ -6,16 +6,15 @@ from contextlib import suppress
 from decimal import Decimal
 from typing import Any
 
-from hypothesis import example, given
-from hypothesis import strategies as st
+from hypothesis import example, given, strategies as st
 
-from pipesched.config.fields import BY_KEY, BY_NAME
 from pipesched.config.load import load_config
-from pipesched.config.text_files import decode
 from pipesched.config.values import Source
-from pipesched.config.yaml_reader import parse_yaml
 from pipesched.errors import ConfigError
 from pipesched.pipeline.problem import Problem
+from pipesched.text.fields import BY_KEY, BY_NAME
+from pipesched.text.text_files import decode
+from pipesched.text.yaml_reader import parse_yaml
 
 PIECES = [
     *(key.rpartition(".")[2] for key in BY_KEY),

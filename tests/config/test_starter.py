@@ -13,13 +13,12 @@ from jsonschema import Draft202012Validator
 
 import pipesched
 from pipesched.config.algorithm import Algorithm
-from pipesched.config.fields import FIELDS, SETUP, keys_of, top_keys
-from pipesched.config.load import load as load_problem
-from pipesched.config.load import load_config
-from pipesched.config.starter import STARTER, json_schema
+from pipesched.config.load import load as load_problem, load_config
+from pipesched.config.starter import json_schema, starter
 from pipesched.errors import ConfigError
 from pipesched.pipeline.arguments import make_problem
 from pipesched.pipeline.problem import Problem
+from pipesched.text.fields import FIELDS, SETUP, keys_of, top_keys
 
 Load = Callable[..., Problem]
 
@@ -33,22 +32,22 @@ def is_valid(text: str) -> bool:
 
 def test_starter_is_the_built_in_default(load: Load) -> None:
     """The starter config is the built-in default with labels: each value it spells out is what its comment says."""
-    starter, built_in = load(STARTER), load_problem()
-    assert (starter.name, starter.time_unit) == ("my-model", "ms")
-    assert (starter.costs, starter.memory) == (built_in.costs, built_in.memory)
-    sizes = (starter.devices, starter.stages, starter.microbatches, starter.placement, starter.lanes)
+    given, built_in = load(starter()), load_problem()
+    assert (given.name, given.time_unit) == ("my-model", "ms")
+    assert (given.costs, given.memory) == (built_in.costs, built_in.memory)
+    sizes = (given.devices, given.stages, given.microbatches, given.placement, given.lanes)
     assert sizes == (built_in.devices, built_in.stages, built_in.microbatches, built_in.placement, built_in.lanes)
 
 
 @pytest.mark.parametrize("algorithm", ["1f1b", "naive", "interleaved"])
 def test_starter_runs(load: Load, algorithm: str) -> None:
     """The commands in the starter's first lines work."""
-    assert pipesched.run(load(STARTER), algorithm).schedule.fits
+    assert pipesched.run(load(starter()), algorithm).schedule.fits
 
 
 def test_commented_lines_of_the_starter_work(load: Load) -> None:
     """The lines that are commented out hold real keys with sensible values (but the halves, next to a backward)."""
-    problem = load(re.sub(r"(?m)^  # (?!backward_)", "  ", STARTER))
+    problem = load(re.sub(r"(?m)^  # (?!backward_)", "  ", starter()))
     assert problem.grains.budget is not None
     assert problem.ticks.overlap is not None
     assert problem.ticks.offload is not None
@@ -56,7 +55,7 @@ def test_commented_lines_of_the_starter_work(load: Load) -> None:
 
 def test_starter_mentions_every_key() -> None:
     """The starter shows each key that a config may hold, but for `lanes`, which only offloading needs."""
-    missing = [field.key for field in FIELDS if f"{field.key.rpartition('.')[2]}:" not in STARTER]
+    missing = [field.key for field in FIELDS if f"{field.key.rpartition('.')[2]}:" not in starter()]
     assert missing in ([], ["lanes"])
 
 
@@ -80,7 +79,7 @@ def test_schema_has_every_key_with_a_description() -> None:
 
 def test_schema_accepts_the_starter() -> None:
     """The schema accepts the starter."""
-    assert is_valid(STARTER)
+    assert is_valid(starter())
 
 
 @pytest.mark.parametrize("path", CONFIGS, ids=lambda path: str(path.name))

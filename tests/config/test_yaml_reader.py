@@ -10,13 +10,13 @@ from pathlib import Path
 
 import pytest
 
-from pipesched.config import yaml_reader
 from pipesched.config.load import load as load_config
-from pipesched.config.text_files import MOST_BYTES
-from pipesched.config.yaml_reader import parse_yaml
 from pipesched.errors import ConfigError
 from pipesched.pipeline.arguments import make_problem
 from pipesched.pipeline.problem import Problem
+from pipesched.text import yaml_reader
+from pipesched.text.text_files import MOST_BYTES
+from pipesched.text.yaml_reader import parse_yaml
 
 Load = Callable[..., Problem]
 

@@ -5,12 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable
 from time import monotonic
 
-from hypothesis import assume, given, settings
-from hypothesis import strategies as st
+from hypothesis import assume, given, settings, strategies as st
 
 from pipesched.core.branching import Branching
 from pipesched.core.check import violations
-from pipesched.core.lists import length_of
+from pipesched.core.list_schedules import length_of
 from pipesched.core.shaving import Bounds
 from pipesched.core.tasks import TaskGraph
 from tests.core.windows import THREE_ON_TWO, draw_small, schedules, within

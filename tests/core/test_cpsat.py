@@ -11,7 +11,7 @@ from time import monotonic, sleep
 
 import pytest
 
-from pipesched.core.cpsat import Limits, Model, _Callbacks, _in_thread
+from pipesched.core.cpsat import Limits, TaskModel, _Callbacks, _in_thread
 
 
 class _Searching:
@@ -34,9 +34,9 @@ class _Searching:
         return {2: "FEASIBLE"}[status]
 
 
-def job_shop(jobs: int, machines: int) -> Model:
+def job_shop(jobs: int, machines: int) -> TaskModel:
     """A random job shop, in the manner of Taillard's: 20 jobs on 15 machines take hours to prove."""
-    model, random = Model(), Random(0)
+    model, random = TaskModel(), Random(0)
     horizon = 100 * jobs * machines
     visits: list[list[int]] = [[] for _ in range(machines)]
     for _ in range(jobs):

@@ -6,9 +6,9 @@ import pytest
 
 from pipesched.core import horizon
 from pipesched.core.check import violations
-from pipesched.core.cpsat import Answer, Limits
+from pipesched.core.cpsat import Limits, SearchAnswer
 from pipesched.core.horizon import HorizonSearch, columns_of, terms_of
-from pipesched.core.lists import length_of
+from pipesched.core.list_schedules import length_of
 from pipesched.core.shaving import Bounds
 from pipesched.core.tasks import TaskGraph
 from pipesched.core.timeindexed import TimeIndexed
@@ -44,8 +44,8 @@ def test_cp_sat_finds_what_fits(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_who_gives_up_refutes_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
     """CP-SAT's turn ends without an answer: branch and bound goes on, and it alone may say no."""
 
-    def no_answer(model: TimeIndexed, limits: Limits) -> Answer:
-        return Answer("unknown", [], None, 0, limits.seconds)
+    def no_answer(model: TimeIndexed, limits: Limits) -> SearchAnswer:
+        return SearchAnswer("unknown", [], None, 0, limits.seconds)
 
     monkeypatch.setattr(horizon, "FIRST_TURN", 0)
     monkeypatch.setattr(TimeIndexed, "solve", no_answer)

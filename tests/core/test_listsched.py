@@ -6,8 +6,7 @@ from collections.abc import Callable, Sequence
 from itertools import pairwise
 
 import pytest
-from hypothesis import assume, given, settings
-from hypothesis import strategies as st
+from hypothesis import assume, given, settings, strategies as st
 
 from pipesched.core.check import memory_changes, violations
 from pipesched.core.listsched import Dispatch, list_schedule

@@ -6,15 +6,14 @@ from collections.abc import Callable
 from itertools import product
 
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
+from hypothesis import given, settings, strategies as st
 
 from pipesched.core import optimum
 from pipesched.core.bounds import sharpened
 from pipesched.core.check import violations
-from pipesched.core.cpsat import Limits, Model
+from pipesched.core.cpsat import Limits, TaskModel
 from pipesched.core.horizon import Margins, state
-from pipesched.core.lists import length_of
+from pipesched.core.list_schedules import length_of
 from pipesched.core.optimum import lower_bound, shortest
 from pipesched.core.shaving import Windows
 from pipesched.core.tasks import NOWHERE, TaskGraph, arrow
@@ -53,7 +52,7 @@ def test_every_bound_holds_and_every_model_agrees(graphs: Graphs, data: st.DataO
     found = shortest(graph, Limits(seconds=10))
     assert lower_bound(graph)[0] <= found.bound == found.length
     margins = Margins(graph, *sharpened(graph))
-    model = Model()
+    model = TaskModel()
     state(model, graph, margins.within(found.length + 1))
     model.shortest(margins.after, 0, found.length + 1)
     assert model.solve(Limits(seconds=10)).objective == found.length

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator
 import pytest
 
 from pipesched.core.bounds import sharpened
-from pipesched.core.lists import (
+from pipesched.core.list_schedules import (
     Listing,
     back_and_forth,
     backwards_in_time,

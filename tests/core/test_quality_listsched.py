@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from pipesched.core.lists import length_of
+from pipesched.core.list_schedules import length_of
 from pipesched.core.listsched import list_schedule
 from pipesched.core.optimum import lower_bound
 from pipesched.core.priorities import PRIORITIES

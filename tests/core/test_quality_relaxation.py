@@ -6,7 +6,7 @@ import pytest
 
 from pipesched.core.bounds import critical_path, energy, sharpened
 from pipesched.core.horizon import Margins
-from pipesched.core.lists import back_and_forth, length_of
+from pipesched.core.list_schedules import back_and_forth, length_of
 from pipesched.core.paths import heads, tails
 from pipesched.core.relaxation import Impossible, Relaxation
 from tests.quality_cases import DEADLINE, graph_of

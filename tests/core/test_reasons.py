@@ -6,15 +6,13 @@ from collections.abc import Sequence
 from random import Random
 
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
+from hypothesis import given, settings, strategies as st
 
 from pipesched.core.idle_time import Idle, idle_gaps
 from pipesched.core.order_moves import candidate_moves, legal_places, moved
 from pipesched.core.reasons import NOTHING, Arc, TimedTasks
 from pipesched.core.sensitivity import path_counts
-from tests.plain_reasons import Arc as PlainArc
-from tests.plain_reasons import Plain, retimed
+from tests.plain_reasons import Arc as PlainArc, Plain, retimed
 
 COLUMNS = 3  # costs; the tags of arcs are the first two
 SCALE = 1000

@@ -7,8 +7,7 @@ from time import monotonic
 from typing import NamedTuple
 
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
+from hypothesis import given, settings, strategies as st
 
 from pipesched.core.relaxation import SCALE, Impossible, OutOfTime, Relaxation
 from pipesched.core.shaving import Bounds

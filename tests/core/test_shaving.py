@@ -6,8 +6,7 @@ from collections.abc import Callable
 from time import monotonic
 
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
+from hypothesis import given, settings, strategies as st
 
 from pipesched.core.relaxation import Impossible
 from pipesched.core.shaving import Bounds, Windows

@@ -6,8 +6,7 @@ from collections.abc import Callable, Sequence
 from itertools import pairwise
 
 import pytest
-from hypothesis import assume, given
-from hypothesis import strategies as st
+from hypothesis import assume, given, strategies as st
 
 from pipesched.core.tasks import Edge, TaskGraph, arrow
 from pipesched.core.timing import UNTIMED, earliest_times

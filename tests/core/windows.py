@@ -6,8 +6,7 @@ from collections.abc import Callable
 from itertools import product
 from math import prod
 
-from hypothesis import assume
-from hypothesis import strategies as st
+from hypothesis import assume, strategies as st
 
 from pipesched.core.bounds import critical_path
 from pipesched.core.check import violations

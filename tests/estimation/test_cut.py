@@ -8,8 +8,7 @@ from subprocess import run
 from time import perf_counter
 
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
+from hypothesis import given, settings, strategies as st
 
 from pipesched.errors import ConfigError
 from pipesched.estimation.cutting.any_items import cut_any_items, smallest_chunks

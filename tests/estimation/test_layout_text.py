@@ -5,8 +5,7 @@ from __future__ import annotations
 import re
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
 from pipesched.errors import ConfigError, NotApplicable
 from pipesched.estimation.layout_reader import MOST, read_megatron_text

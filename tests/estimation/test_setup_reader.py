@@ -9,13 +9,13 @@ from typing import Any
 import pytest
 
 from pipesched.config.values import read_fields
-from pipesched.config.yaml_reader import parse_yaml
 from pipesched.errors import ConfigError
 from pipesched.estimation.hardware import Efficiency
 from pipesched.estimation.hardware_reader import preset_hardware
 from pipesched.estimation.presets import preset_model
 from pipesched.estimation.setup import Parallel, Setup, TokenBatch, TrainingSetup
 from pipesched.estimation.setup_reader import ReadSetup, read_setup, setup_of
+from pipesched.text.yaml_reader import parse_yaml
 
 MODELS = Path(__file__).parents[1] / "data" / "models"
 SMALL = "{num_hidden_layers: 2, hidden_size: 64, num_attention_heads: 4, intermediate_size: 128, vocab_size: 256}"

@@ -8,16 +8,16 @@ from pathlib import Path
 import pytest
 
 import pipesched
+from pipesched.config.estimate import changes
 from pipesched.config.load import load_config
+from pipesched.documents.estimate import estimate_document
 from pipesched.errors import ConfigError
 from pipesched.estimation.config_text import config_text
 from pipesched.estimation.derived import derive
-from pipesched.estimation.document import estimate_document
-from pipesched.estimation.estimate import changes
 from pipesched.estimation.result import Estimate
 from pipesched.estimation.setup import Setup
-from pipesched.estimation.table import sentence, stage_table
 from pipesched.estimation.trace import trace
+from pipesched.render.estimate import sentence, stage_table
 from tests.estimation.setups import setup
 
 
@@ -201,5 +201,5 @@ def test_a_change_of_several_keys_says_each_once(memory: int) -> None:
 def test_changes_that_cannot_fit_are_not_cut_into_stages(monkeypatch: pytest.MonkeyPatch) -> None:
     """Where weights and states alone are many times the memory, every answer is known without a cut of the model."""
     found = estimate(setup(memory=1))
-    monkeypatch.setattr("pipesched.estimation.estimate.outline", lambda *_: pytest.fail("the model is cut"))
+    monkeypatch.setattr("pipesched.config.estimate.outline", lambda *_: pytest.fail("the model is cut"))
     assert changes(found) == []

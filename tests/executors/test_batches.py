@@ -1,17 +1,16 @@
-"""Many calls: their order, how many are under way, what they raise, and calls that depend on earlier results."""
+"""Many calls: their order, how many are under way, and what they raise."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from concurrent.futures import Executor, ThreadPoolExecutor
 from itertools import count
 
 import pytest
 
-import pipesched
 from pipesched import ConfigError, open_executor
 from pipesched.errors import NotApplicable
-from pipesched.executors.batches import FEWEST, GROWTH, Batch, map_as_done, map_batches
+from pipesched.executors.batches import FEWEST, GROWTH, CallBatch, map_batches
 from pipesched.executors.here import InThisProcess
 from tests.executors.work import broken, failing, slowly, squared
 
@@ -83,41 +82,9 @@ def test_short_calls_are_sent_in_batches_and_long_ones_alone() -> None:
     assert max(some.sizes) <= 3  # of a few, any may be long
 
 
-def test_as_they_are_done(pool: Executor | None) -> None:
-    """Each call has its own result, in whatever order."""
-    left = list(range(100))
-
-    def take(most: int) -> Sequence[int]:
-        taken = left[:most]
-        del left[:most]
-        return taken
-
-    assert sorted(map_as_done(pool, squared, take)) == [(number, number * number) for number in range(100)]
-
-
-def test_results_may_add_calls_and_leave_some_out(pool: Executor | None) -> None:
-    """A search of a tree: a node's children come to be known with its result, and a good result prunes."""
-    heap, results, best = [1], {}, 10**9
-
-    def take(most: int) -> Sequence[int]:
-        heap[:] = [node for node in heap if node < best]
-        taken = heap[:most]
-        del heap[:most]
-        return taken
-
-    for node, value in map_as_done(pool, squared, take):
-        results[node] = value
-        if value >= 400:
-            best = min(best, value)
-        heap += [2 * node, 2 * node + 1] if node < 64 else []
-    assert {1, 2, 3, 4, 5, 6, 7, 20, 40} <= results.keys()
-    assert best == 400
-    assert all(value == node * node for node, value in results.items())
-
-
 def test_another_pipesched_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
-    batch = Batch(squared, [1, 2])
+    batch = CallBatch(squared, [1, 2])
     assert batch().results == [1, 4]
-    monkeypatch.setattr(pipesched, "__version__", "99.1")
+    monkeypatch.setattr("pipesched.executors.batches.__version__", "99.1")
     with pytest.raises(ConfigError, match=r"a worker has pipesched 99.1, and this process \d"):
         batch()

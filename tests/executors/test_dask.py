@@ -16,7 +16,7 @@ import pytest
 from pipesched import ConfigError, WorkerDied, open_executor
 from pipesched.errors import NotApplicable
 from pipesched.executors import dask_cluster
-from pipesched.executors.batches import map_as_done, map_batches
+from pipesched.executors.batches import map_batches
 from tests.executors.conftest import started_cluster
 from tests.executors.work import DeadlyOnce, Noting, deadly, failing, slowly, squared, where
 
@@ -30,13 +30,6 @@ def test_results_in_order(dask: str) -> None:
         pids = set(map_batches(executor, where, range(6)))
     assert len(pids) == 2
     assert os.getpid() not in pids
-
-
-def test_as_they_are_done(dask: str) -> None:
-    left = list(range(40))
-    with open_executor(dask) as executor:
-        found = sorted(map_as_done(executor, slowly, lambda most: [left.pop() for _ in range(min(most, len(left)))]))
-    assert found == [(number, number * number) for number in range(40)]
 
 
 def test_an_exception_is_raised_where_its_result_is_due(dask: str) -> None:

@@ -11,8 +11,21 @@ from pathlib import Path
 import pytest
 
 from pipesched import WorkerDied, open_executor
+from pipesched.errors import PipeschedError
 from pipesched.executors.batches import map_batches
-from tests.executors.work import DeadlyOnce, Noting, deadly, interrupting, slowly, squared, workers_left
+from tests.executors.work import (
+    DeadlyOnce,
+    DeadlyWithOthers,
+    Noting,
+    broken,
+    deadly,
+    hiding,
+    interrupting,
+    refusing,
+    slowly,
+    squared,
+    workers_left,
+)
 
 
 @pytest.mark.parametrize("calls", [[0], [5], [0, 3, 9]], ids=str)
@@ -37,6 +50,14 @@ def test_a_call_that_always_kills_its_worker_is_named() -> None:
     assert not workers_left()
 
 
+def test_a_call_is_repeated_with_nothing_beside_it(tmp_path: Path) -> None:
+    """So that all the memory is there for it."""
+    with open_executor("local:3") as executor:
+        found = list(map_batches(executor, DeadlyWithOthers(tmp_path), range(12)))
+    assert found == [0] * 12
+    assert (tmp_path / "died").exists()
+
+
 def test_a_worker_that_dies_idle_is_replaced() -> None:
     with open_executor("local:2") as executor:
         assert executor.submit(squared, 2).result() == 4
@@ -48,9 +69,19 @@ def test_a_worker_that_dies_idle_is_replaced() -> None:
 
 def test_what_cannot_be_sent_is_an_error_of_its_call() -> None:
     with open_executor("local:2") as executor:
-        with pytest.raises(Exception, match=r"[Pp]ickle|local object"):
-            executor.submit(lambda: 1).result()
+        for submitted in (executor.submit(lambda: 1), executor.submit(hiding, 1)):
+            with pytest.raises(Exception, match=r"[Pp]ickle|local object"):
+                submitted.result()
+        with pytest.raises(PipeschedError, match="Unsendable cannot be sent: no way"):
+            executor.submit(refusing, 1).result()
         assert executor.submit(squared, 3).result() == 9
+
+
+def test_a_defect_says_where_it_was() -> None:
+    """The traceback in the worker is the cause."""
+    with open_executor("local:2") as executor, pytest.raises(ZeroDivisionError) as caught:
+        executor.submit(broken, 0).result()
+    assert "return 1 / number" in str(caught.value.__cause__)
 
 
 def test_workers_leave_interrupts_to_the_parent() -> None:

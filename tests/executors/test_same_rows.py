@@ -9,10 +9,10 @@ from typing import Any
 import pytest
 
 import pipesched
+from pipesched.analysis.robust.result import Robustness
 from pipesched.executors import opening
 from pipesched.executors.here import InThisProcess
 from pipesched.executors.opening import open_executor
-from pipesched.robust.result import Robustness
 from pipesched.schedulers.registry import FAMILIES
 from tests.executors.work import workers_left
 

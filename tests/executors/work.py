@@ -9,6 +9,7 @@ from collections.abc import Sequence
 from multiprocessing import active_children
 from multiprocessing.process import BaseProcess
 from pathlib import Path
+from typing import Any
 
 from pipesched.errors import NotApplicable
 
@@ -69,6 +70,47 @@ class DeadlyOnce:
             mark.touch()
             os.kill(os.getpid(), signal.SIGKILL)
         return number * number
+
+
+class DeadlyWithOthers:
+    """Work whose first call dies beside others, as where memory runs out; when repeated it tells how many there are."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+
+    def __call__(self, number: int) -> int:
+        """Be seen by the first call for a while."""
+        if number:
+            mark = self.folder / str(number)
+            mark.touch()
+            time.sleep(0.1)
+            mark.unlink()
+            return 0
+        died = self.folder / "died"
+        if not died.exists():
+            while not any(self.folder.iterdir()):
+                time.sleep(0.01)
+            died.touch()
+            os.kill(os.getpid(), signal.SIGKILL)
+        time.sleep(0.15)
+        return len([*self.folder.iterdir()]) - 1
+
+
+def hiding(_number: int) -> Any:
+    """Work whose result cannot be sent."""
+    return lambda: 1
+
+
+class Unsendable(Exception):
+    """An exception that cannot be sent, nor be made again."""
+
+    def __reduce__(self) -> Any:
+        raise TypeError("no way")
+
+
+def refusing(_number: int) -> Any:
+    """Work that raises it."""
+    raise Unsendable
 
 
 class Noting:

@@ -11,14 +11,14 @@ from typing import Any, TypeVar
 import pytest
 
 from pipesched import Outcome, make_problem, run
-from pipesched.cli.typed import typed
+from pipesched.cli.parse import parse_value
 from pipesched.config.load import load_config
 from pipesched.explore.app.app import ExploreApp
 from pipesched.explore.pipeline_board import board_of
 from pipesched.explore.planning import PipelinePlanner
-from pipesched.explore.pool import Pool
 from pipesched.explore.sheet import loaded
 from pipesched.explore.state import State
+from pipesched.explore.unplaced import Unplaced
 from pipesched.pipeline.problem import Problem
 
 Result = TypeVar("Result")
@@ -57,17 +57,17 @@ def planner_of(algorithm: str, **arguments: Any) -> PipelinePlanner:
 
 
 def given(arguments: Mapping[str, Any], parameters: Mapping[str, str]) -> dict[str, Any]:
-    numbers = {key: typed(text) for key, text in parameters.items()}
+    numbers = {key: parse_value(text) for key, text in parameters.items()}
     return {"devices": 4, "stages": 8, "microbatches": 8, "forward": 5, "backward": 10, **arguments, **numbers}
 
 
-def pool_of(algorithm: str = "list", **arguments: Any) -> Pool:
+def pool_of(algorithm: str = "list", **arguments: Any) -> Unplaced:
     outcome = outcome_of(algorithm, **arguments)
     planner = planner_of(algorithm, **arguments)
-    return Pool(State(loaded(board_of(outcome).emptied(), outcome.algorithm), planner))
+    return Unplaced(State(loaded(board_of(outcome).emptied(), outcome.algorithm), planner))
 
 
-def app_of(state: State, pool: Pool | None = None, **look: bool) -> ExploreApp:
+def app_of(state: State, pool: Unplaced | None = None, **look: bool) -> ExploreApp:
     return ExploreApp(state, pool, **look)
 
 

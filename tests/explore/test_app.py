@@ -12,8 +12,8 @@ from textual.widgets import Input, Static
 from pipesched import check, make_problem, read, run
 from pipesched.core.reasons import NOTHING
 from pipesched.explore.app.app import ExploreApp
-from pipesched.explore.app.desk import Desk
 from pipesched.explore.app.dialogs import Confirm, Parameters, Pick, Read
+from pipesched.explore.app.main_screen import MainScreen
 from pipesched.explore.keys import KEYS
 from pipesched.explore.pipeline_board import board_of
 from pipesched.explore.planning import PipelinePlanner
@@ -21,7 +21,7 @@ from pipesched.explore.sheet import loaded
 from pipesched.explore.state import State
 from tests.explore.conftest import app_of, maker, pool_of, ran, state_of
 
-Script = Callable[[Pilot[None], Desk], Awaitable[None]]
+Script = Callable[[Pilot[None], MainScreen], Awaitable[None]]
 
 
 def play(app: ExploreApp, script: Script, size: tuple[int, int] = (80, 24)) -> ExploreApp:
@@ -30,25 +30,25 @@ def play(app: ExploreApp, script: Script, size: tuple[int, int] = (80, 24)) -> E
     async def run() -> None:
         async with app.run_test(size=size) as pilot:
             await pilot.pause()
-            await script(pilot, app.desk)
+            await script(pilot, app.main_screen)
 
     ran(run())
     return app
 
 
-def press(state: State, *keys: str, size: tuple[int, int] = (80, 24)) -> Desk:
+def press(state: State, *keys: str, size: tuple[int, int] = (80, 24)) -> MainScreen:
     """Press keys, and return the screen as it was at the end."""
 
-    async def script(pilot: Pilot[None], desk: Desk) -> None:
+    async def script(pilot: Pilot[None], screen: MainScreen) -> None:
         await pilot.press(*keys)
-        await settled(pilot, desk)
+        await settled(pilot, screen)
 
-    return play(app_of(state), script, size).desk
+    return play(app_of(state), script, size).main_screen
 
 
-async def settled(pilot: Pilot[None], desk: Desk) -> None:
+async def settled(pilot: Pilot[None], screen: MainScreen) -> None:
     """Wait until no search runs."""
-    await until(pilot, lambda: desk.work is None)
+    await until(pilot, lambda: screen.work is None)
 
 
 async def until(pilot: Pilot[None], holds: Callable[[], bool]) -> None:
@@ -60,9 +60,9 @@ async def until(pilot: Pilot[None], holds: Callable[[], bool]) -> None:
     raise AssertionError("what is awaited does not come")
 
 
-def said(desk: Desk, name: str) -> str:
+def said(screen: MainScreen, name: str) -> str:
     """The text of a part of the screen."""
-    return str(desk.query_one(f"#{name}", Static).render())
+    return str(screen.query_one(f"#{name}", Static).render())
 
 
 def shown_now(pilot: Pilot[None]) -> object:
@@ -70,8 +70,8 @@ def shown_now(pilot: Pilot[None]) -> object:
     return pilot.app.screen
 
 
-def chart(desk: Desk) -> str:
-    return "\n".join("".join(segment.text for segment in line) for line in desk.chart.drawing.lines)
+def chart(screen: MainScreen) -> str:
+    return "\n".join("".join(segment.text for segment in line) for line in screen.chart.drawing.lines)
 
 
 @pytest.mark.parametrize(
@@ -88,13 +88,13 @@ def test_arrows_and_letters_select(keys: str, name: str) -> None:
 def test_a_key_moves_undoes_and_redoes() -> None:
     state = state_of()
 
-    async def script(pilot: Pilot[None], desk: Desk) -> None:
+    async def script(pilot: Pilot[None], screen: MainScreen) -> None:
         await pilot.press("right", ">")
-        assert "(+" in said(desk, "title") or "edited" in said(desk, "title")
+        assert "(+" in said(screen, "title") or "edited" in said(screen, "title")
         after = state.board.amounts.makespan
         await pilot.press("u")
         assert state.message.startswith("undone: 0F1 from position 1 to 2")
-        assert "edited" not in said(desk, "title")
+        assert "edited" not in said(screen, "title")
         await pilot.press("ctrl+r")
         assert state.message.startswith("done again")
         assert state.board.amounts.makespan == after
@@ -107,7 +107,7 @@ def test_a_key_moves_undoes_and_redoes() -> None:
 def test_gaps_zoom_and_marks() -> None:
     state = state_of()
 
-    async def script(pilot: Pilot[None], desk: Desk) -> None:
+    async def script(pilot: Pilot[None], screen: MainScreen) -> None:
         await pilot.press("]")
         first = state.sheet.pause
         await pilot.press("]", "[")
@@ -117,19 +117,19 @@ def test_gaps_zoom_and_marks() -> None:
         await pilot.press("}", "{")
         assert state.sheet.pause == largest
         await pilot.press("plus")
-        assert not desk.chart.view.is_all
+        assert not screen.chart.view.is_all
         await pilot.press("minus")
-        assert desk.chart.view.is_all
+        assert screen.chart.view.is_all
         await pilot.press("f")
-        close = desk.chart.view.window
+        close = screen.chart.view.window
         assert close.end - close.start < 285 / 2
         await pilot.press("0")
-        assert desk.chart.view.is_all
+        assert screen.chart.view.is_all
         await pilot.press("p")
-        assert "*" in chart(desk)
+        assert "*" in chart(screen)
         await pilot.press("d", "m")
-        assert "I" in chart(desk)
-        assert "mem " in chart(desk)
+        assert "I" in chart(screen)
+        assert "mem " in chart(screen)
         await pilot.press("p", "d", "m")
         assert not state.shown
 
@@ -139,18 +139,18 @@ def test_gaps_zoom_and_marks() -> None:
 def test_jump_why_and_help() -> None:
     state = state_of()
 
-    async def script(pilot: Pilot[None], desk: Desk) -> None:
+    async def script(pilot: Pilot[None], screen: MainScreen) -> None:
         await pilot.press("slash", *"3B7", "enter")
         assert state.sheet.selected_name == "3B7"
         await pilot.press("slash", *"99F9", "enter")
-        assert "99F9 does not run here" in said(desk, "message")
+        assert "99F9 does not run here" in said(screen, "message")
         await pilot.press("slash", "escape")
         assert state.sheet.selected_name == "3B7"
         for key in ("w", "question_mark"):
             await pilot.press(key)
             assert isinstance(pilot.app.screen, Read)
             await pilot.press("escape")
-            assert shown_now(pilot) is desk
+            assert shown_now(pilot) is screen
 
     play(app_of(state), script)
 
@@ -158,7 +158,7 @@ def test_jump_why_and_help() -> None:
 def test_the_list_of_algorithms_is_filtered_and_the_exact_name_comes_first() -> None:
     state = state_of()
 
-    async def script(pilot: Pilot[None], desk: Desk) -> None:
+    async def script(pilot: Pilot[None], screen: MainScreen) -> None:
         await pilot.press("a")
         assert isinstance(pilot.app.screen, Pick)
         await pilot.press(*"zb-v", "enter")
@@ -174,19 +174,19 @@ def test_the_list_of_algorithms_is_filtered_and_the_exact_name_comes_first() -> 
 def test_parameters_are_live_and_one_step() -> None:
     state = state_of()
 
-    async def script(pilot: Pilot[None], desk: Desk) -> None:
+    async def script(pilot: Pilot[None], screen: MainScreen) -> None:
         await pilot.press("e")
         dialog = pilot.app.screen
         assert isinstance(dialog, Parameters)
         dialog.query_one("#microbatches", Input).value = "12"
         await pilot.pause()
-        assert "M12" in said(desk, "title")
+        assert "M12" in said(screen, "title")
         dialog.query_one("#forward", Input).value = "none of it"
         await pilot.pause()
         assert "forward" in str(dialog.query_one("#wrong", Static).render())
         await pilot.press("down", "up", "enter")
         await pilot.press("u")
-        assert "M8" in said(desk, "title")
+        assert "M8" in said(screen, "title")
 
     play(app_of(state), script)
 
@@ -194,9 +194,9 @@ def test_parameters_are_live_and_one_step() -> None:
 def test_keep_and_switch() -> None:
     state = state_of()
 
-    async def script(pilot: Pilot[None], desk: Desk) -> None:
+    async def script(pilot: Pilot[None], screen: MainScreen) -> None:
         await pilot.press("c", "right", ">", "tab")
-        assert "[2/2]" in said(desk, "title")
+        assert "[2/2]" in said(screen, "title")
         assert state.board.amounts.makespan == 285
 
     play(app_of(state), script)
@@ -205,13 +205,13 @@ def test_keep_and_switch() -> None:
 def test_kept_schedules_are_drawn_where_there_is_room() -> None:
     state = state_of()
 
-    async def script(pilot: Pilot[None], desk: Desk) -> None:
+    async def script(pilot: Pilot[None], screen: MainScreen) -> None:
         await pilot.press("c", "a", *"1f1b", "enter")
         await pilot.pause()
-        assert desk.kept.size.height > 4
-        assert "2 interleaved" in "".join(segment.text for segment in desk.kept.lines[0])
-        assert [line.about for line in desk.parameters.lines][:3] == ["algorithm", "microbatches", "stages"]
-        assert "idle time" in said(desk, "reasons-text")
+        assert screen.kept.size.height > 4
+        assert "2 interleaved" in "".join(segment.text for segment in screen.kept.lines[0])
+        assert [line.about for line in screen.parameters.lines][:3] == ["algorithm", "microbatches", "stages"]
+        assert "idle time" in said(screen, "reasons-text")
 
     play(app_of(state), script, (200, 50))
 
@@ -219,16 +219,16 @@ def test_kept_schedules_are_drawn_where_there_is_room() -> None:
 def test_best_move_and_solve_run_beside_the_app() -> None:
     state = state_of()
 
-    async def script(pilot: Pilot[None], desk: Desk) -> None:
+    async def script(pilot: Pilot[None], screen: MainScreen) -> None:
         await pilot.press("slash", *"4F0", "enter", ">")
         assert state.board.amounts.makespan == 295
         await pilot.press("x")
-        await settled(pilot, desk)
+        await settled(pilot, screen)
         assert state.board.amounts.makespan == 285
         await pilot.press("S")
-        await settled(pilot, desk)
+        await settled(pilot, screen)
         assert state.sheet.version.algorithm == "solve"
-        assert "optimal" in said(desk, "message")
+        assert "optimal" in said(screen, "message")
 
     play(app_of(state), script)
 
@@ -236,17 +236,17 @@ def test_best_move_and_solve_run_beside_the_app() -> None:
 def test_escape_stops_a_solve_and_nothing_is_edited_meanwhile() -> None:
     state = state_of("zb-h1", stages=4, microbatches=24, forward=7, backward=13, p2p=3)
 
-    async def script(pilot: Pilot[None], desk: Desk) -> None:
+    async def script(pilot: Pilot[None], screen: MainScreen) -> None:
         await pilot.press("S")
         await pilot.pause(0.3)
-        if desk.work is not None:
+        if screen.work is not None:
             before = state.sheet.version
             await pilot.press(">", "u", "x")
             assert state.sheet.version is before
-            assert "Esc stop" in said(desk, "footer")
+            assert "Esc stop" in said(screen, "footer")
             await pilot.press("escape")
-        await settled(pilot, desk)
-        assert desk.work is None
+        await settled(pilot, screen)
+        assert screen.work is None
 
     play(app_of(state), script)
 
@@ -254,9 +254,9 @@ def test_escape_stops_a_solve_and_nothing_is_edited_meanwhile() -> None:
 def test_saving_asks_for_a_path_and_before_it_overwrites(tmp_path: Path) -> None:
     state = state_of()
 
-    async def script(pilot: Pilot[None], desk: Desk) -> None:
+    async def script(pilot: Pilot[None], screen: MainScreen) -> None:
         await pilot.press("right", ">", "s", *"x.json", "enter")
-        assert "saved x.json: read back and checked" in said(desk, "message")
+        assert "saved x.json: read back and checked" in said(screen, "message")
         assert check(read(tmp_path / "x.json")) == []
         stamp = (tmp_path / "x.json").stat().st_mtime_ns
         await pilot.press("s", *"x.json", "enter")
@@ -266,57 +266,57 @@ def test_saving_asks_for_a_path_and_before_it_overwrites(tmp_path: Path) -> None
         await pilot.press("s", *"x.json", "enter", "y")
         assert (tmp_path / "x.json").stat().st_mtime_ns != stamp
         await pilot.press("s", *"x.what", "enter")
-        assert "must end in" in said(desk, "message")
+        assert "must end in" in said(screen, "message")
         await pilot.press("s", "escape")
 
     play(app_of(state), script)
 
 
 def test_leaving_asks_only_where_something_is_not_saved() -> None:
-    async def at_once(pilot: Pilot[None], desk: Desk) -> None:
+    async def at_once(pilot: Pilot[None], screen: MainScreen) -> None:
         await pilot.press("q")
         assert not pilot.app.is_running or pilot.app._exit
 
     play(app_of(state_of()), at_once)
 
-    async def asks(pilot: Pilot[None], desk: Desk) -> None:
+    async def asks(pilot: Pilot[None], screen: MainScreen) -> None:
         await pilot.press("right", ">", "q")
         assert isinstance(pilot.app.screen, Confirm)
         await pilot.press("n")
-        assert shown_now(pilot) is desk
+        assert shown_now(pilot) is screen
         await pilot.press("q", "escape")
-        assert shown_now(pilot) is desk
+        assert shown_now(pilot) is screen
         await pilot.press("ctrl+c", "y")
         assert pilot.app._exit
 
     play(app_of(state_of()), asks)
 
 
-def place(desk: Desk, name: str) -> tuple[int, int]:
+def place(screen: MainScreen, name: str) -> tuple[int, int]:
     """The cell in which an operation begins."""
-    task = desk.state.board.find(name)
+    task = screen.state.board.find(name)
     assert task is not None
-    row = desk.state.board.tasks.machine[task]
-    drawing = desk.chart.drawing
-    return drawing.gutter + drawing.scale.column(desk.state.board.tasks.starts[task]), drawing.rows.index(row)
+    row = screen.state.board.tasks.machine[task]
+    drawing = screen.chart.drawing
+    return drawing.gutter + drawing.scale.column(screen.state.board.tasks.starts[task]), drawing.rows.index(row)
 
 
 def test_a_click_selects_and_a_drag_moves() -> None:
     state = state_of()
 
-    async def script(pilot: Pilot[None], desk: Desk) -> None:
-        await pilot.click("#chart", offset=place(desk, "2F2"))
+    async def script(pilot: Pilot[None], screen: MainScreen) -> None:
+        await pilot.click("#chart", offset=place(screen, "2F2"))
         assert state.sheet.selected_name == "2F2"
-        x, y = place(desk, "0F1")
-        far, _ = place(desk, "4F0")
+        x, y = place(screen, "0F1")
+        far, _ = place(screen, "4F0")
         await pilot.mouse_down("#chart", offset=(x, y))
         await pilot.hover("#chart", offset=(far, y))
-        assert "0F1 to position" in said(desk, "message")
-        assert "|" in chart(desk)
+        assert "0F1 to position" in said(screen, "message")
+        assert "|" in chart(screen)
         await pilot.mouse_up("#chart", offset=(far, y))
         assert state.sheet.version.edits == 1
         assert state.message.startswith("0F1 from position 1 to")
-        assert "|" not in chart(desk)
+        assert "|" not in chart(screen)
 
     play(app_of(state), script)
 
@@ -324,17 +324,17 @@ def test_a_click_selects_and_a_drag_moves() -> None:
 def test_a_refused_drop_says_why_and_escape_cancels() -> None:
     state = state_of()
 
-    async def script(pilot: Pilot[None], desk: Desk) -> None:
-        x, y = place(desk, "7B3")
-        start, _ = place(desk, "3F0")
+    async def script(pilot: Pilot[None], screen: MainScreen) -> None:
+        x, y = place(screen, "7B3")
+        start, _ = place(screen, "3F0")
         await pilot.mouse_down("#chart", offset=(x, y))
         await pilot.hover("#chart", offset=(start, y))
-        assert "7B3 waits for 7F3" in said(desk, "message")
-        assert "!" in chart(desk)
+        assert "7B3 waits for 7F3" in said(screen, "message")
+        assert "!" in chart(screen)
         await pilot.mouse_up("#chart", offset=(start, y))
         assert state.sheet.version.edits == 0
         assert state.message == "7B3 waits for 7F3"
-        x, y = place(desk, "0F1")
+        x, y = place(screen, "0F1")
         await pilot.mouse_down("#chart", offset=(x, y))
         await pilot.hover("#chart", offset=(x + 6, y))
         await pilot.press("escape")
@@ -349,11 +349,11 @@ def test_a_transfer_is_selected_by_a_click_and_not_moved(colour: bool) -> None:
     plan = run(make_problem(devices=4, microbatches=8, offload=5), "1f1b", offload=1)
     state = State(loaded(board_of(plan), plan.algorithm), PipelinePlanner(maker("1f1b")))
 
-    async def script(pilot: Pilot[None], desk: Desk) -> None:
-        x, y = place(desk, "0O1")
+    async def script(pilot: Pilot[None], screen: MainScreen) -> None:
+        x, y = place(screen, "0O1")
         await pilot.click("#chart", offset=(x, y))
         assert state.sheet.selected_name == "0O1"
-        assert "^" in chart(desk).splitlines()[desk.chart.drawing.rows.index(4) + (1 if colour else 2)]
+        assert "^" in chart(screen).splitlines()[screen.chart.drawing.rows.index(4) + (1 if colour else 2)]
         await pilot.mouse_down("#chart", offset=(x, y))
         await pilot.hover("#chart", offset=(x + 20, y))
         await pilot.mouse_up("#chart", offset=(x + 20, y))
@@ -370,26 +370,26 @@ def test_the_wheel_pans_and_zooms_at_the_pointer() -> None:
 
     state = state_of()
 
-    async def script(pilot: Pilot[None], desk: Desk) -> None:
+    async def script(pilot: Pilot[None], screen: MainScreen) -> None:
         def wheel(kind: type[events.MouseEvent], *, ctrl: bool = False, shift: bool = False) -> None:
-            desk.chart.post_message(kind(desk.chart, 40, 5, 0, 1, 0, shift, False, ctrl, 40, 6))
+            screen.chart.post_message(kind(screen.chart, 40, 5, 0, 1, 0, shift, False, ctrl, 40, 6))
 
         wheel(events.MouseScrollUp, ctrl=True)
         await pilot.pause()
-        close = desk.chart.view.window
+        close = screen.chart.view.window
         assert close.end - close.start < 285
         wheel(events.MouseScrollDown)
         await pilot.pause()
-        assert desk.chart.view.window.start > close.start
+        assert screen.chart.view.window.start > close.start
         wheel(events.MouseScrollUp)
         await pilot.pause()
-        assert desk.chart.view.window == close
+        assert screen.chart.view.window == close
         wheel(events.MouseScrollDown, shift=True)
         await pilot.pause()
         assert state.board.tasks.machine[state.selected] == 1
         wheel(events.MouseScrollDown, ctrl=True)
         await pilot.pause()
-        assert desk.chart.view.is_all
+        assert screen.chart.view.is_all
 
     play(app_of(state), script)
 
@@ -397,27 +397,27 @@ def test_the_wheel_pans_and_zooms_at_the_pointer() -> None:
 def test_the_empty_mode() -> None:
     pool = pool_of(devices=2, stages=2, microbatches=2)
 
-    async def script(pilot: Pilot[None], desk: Desk) -> None:
+    async def script(pilot: Pilot[None], screen: MainScreen) -> None:
         await pilot.press("enter", "enter")
-        assert 'plan(problem, [["0F0", "0F1"], []])' in said(desk, "code")
-        assert "6 to place" in said(desk, "title")
+        assert 'plan(problem, [["0F0", "0F1"], []])' in said(screen, "code")
+        assert "6 to place" in said(screen, "title")
         await pilot.press("backspace")
-        assert "7 to place" in said(desk, "title")
+        assert "7 to place" in said(screen, "title")
         await pilot.press("down", "up", "tab")
-        assert desk.chart.has_focus
+        assert screen.chart.has_focus
         await pilot.press("tab")
-        assert desk.pool_list is not None
-        assert desk.pool_list.has_focus
-        row = desk.pool_list.rows.index(pool.waiting[0])
+        assert screen.pool_list is not None
+        assert screen.pool_list.has_focus
+        row = screen.pool_list.rows.index(pool.waiting[0])
         name = pool.board.name(pool.waiting[0])
         device = pool.board.homes(pool.waiting[0])[0]
-        line = desk.chart.drawing.rows.index(device)
+        line = screen.chart.drawing.rows.index(device)
         await pilot.mouse_down("#pool", offset=(4, row))
         await pilot.mouse_up("#chart", offset=(20, line))
         assert pool.board.find(name) is not None
         await pilot.press("2")
         assert not pool.waiting
-        assert "all placed" in str(desk.pool_list.render())
+        assert "all placed" in str(screen.pool_list.render())
         await pilot.press("u", "1", "3")
         assert pool.state.sheet.version.algorithm == "interleaved"
 
@@ -426,13 +426,13 @@ def test_the_empty_mode() -> None:
 
 @pytest.mark.parametrize("size", [(20, 24), (80, 5)])
 def test_a_small_terminal_gets_a_sentence(size: tuple[int, int]) -> None:
-    async def script(pilot: Pilot[None], desk: Desk) -> None:
-        assert desk.query_one("#small").display
-        assert not desk.query_one("#all").display
+    async def script(pilot: Pilot[None], screen: MainScreen) -> None:
+        assert screen.query_one("#small").display
+        assert not screen.query_one("#all").display
         await pilot.press("right", ">")
         await pilot.resize_terminal(80, 24)
         await pilot.pause()
-        assert desk.query_one("#all").display
+        assert screen.query_one("#all").display
 
     play(app_of(state_of()), script, size)
 
@@ -440,14 +440,14 @@ def test_a_small_terminal_gets_a_sentence(size: tuple[int, int]) -> None:
 @pytest.mark.parametrize("width", [30, 41, 69, 80, 139, 140, 200])
 @pytest.mark.parametrize("height", [8, 15, 24, 29, 30, 50])
 def test_no_line_of_the_chart_is_wider_or_higher_than_there_is_room(width: int, height: int) -> None:
-    from pipesched.explore.drawing import Screen, draw
+    from pipesched.explore.drawing import BoardScreen, draw
     from pipesched.explore.viewport import Viewport
 
     for colour in (True, False):
         state = state_of(devices=16, stages=32, microbatches=16)
         state.shown |= {"critical", "inputs", "memory"}
         state.jump("20B3")
-        drawing = draw(state, Viewport(1), Screen(width, height, colour))
+        drawing = draw(state, Viewport(1), BoardScreen(width, height, colour))
         assert len(drawing.lines) == len(drawing.rows) or len(drawing.lines) >= len(drawing.rows)
         assert len(drawing.lines) <= height
         assert all(sum(segment.cell_length for segment in line) <= width for line in drawing.lines)
@@ -456,23 +456,23 @@ def test_no_line_of_the_chart_is_wider_or_higher_than_there_is_room(width: int, 
 
 def test_every_key_of_the_table_has_an_action() -> None:
     for key in KEYS:
-        assert hasattr(Desk, f"action_{key.action.partition('(')[0]}")
+        assert hasattr(MainScreen, f"action_{key.action.partition('(')[0]}")
     assert NOTHING == -1
 
 
 def test_many_operations_are_moved_once_the_keys_rest(monkeypatch: pytest.MonkeyPatch) -> None:
     from pipesched.explore import state as model
-    from pipesched.explore.app import desk as screen
+    from pipesched.explore.app import main_screen as screen
 
     monkeypatch.setattr(model, "LIVE", 10)
     state = state_of()
 
-    async def pressed(pilot: Pilot[None], desk: Desk) -> None:
+    async def pressed(pilot: Pilot[None], screen: MainScreen) -> None:
         await pilot.press("right", ">", ">")
         assert state.sheet.version.edits == 0
-        assert "+2" in said(desk, "message")
+        assert "+2" in said(screen, "message")
 
-    async def rested(pilot: Pilot[None], desk: Desk) -> None:
+    async def rested(pilot: Pilot[None], screen: MainScreen) -> None:
         await pilot.press(">")
         await until(pilot, lambda: state.sheet.version.edits == 1)
         assert state.board.tasks.orders[0].index(state.selected) == 2

@@ -4,9 +4,20 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from pipesched.explore.keys import KEYS, keys_table
+from pipesched.explore.keys import KEYS, MOUSE
 
 PAGE = Path(__file__).parents[2] / "docs" / "how-to" / "edit-a-schedule.md"
+
+
+def keys_table() -> str:
+    """Return the table of keys and mouse actions, in Markdown."""
+    rows = [f"| {_code(key.shown)} | {key.text}{' (empty mode)' if key.mode == 'empty' else ''} |" for key in KEYS]
+    mouse = [f"| {name} | {text} |" for name, text in MOUSE]
+    return "\n".join(["| key | what it does |", "| --- | --- |", *rows, *mouse])
+
+
+def _code(shown: str) -> str:
+    return " ".join(f"`{part}`" for part in shown.split())
 
 
 def test_the_docs_hold_the_table() -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from textual.pilot import Pilot
 
-from pipesched.explore.app.desk import Desk
+from pipesched.explore.app.main_screen import MainScreen
 from pipesched.explore.state import State
 from tests.explore.conftest import app_of, state_of
 from tests.explore.test_app import play, said, until
@@ -13,8 +13,8 @@ from tests.explore.test_app import play, said, until
 WIDE = (200, 50)
 
 
-def values(desk: Desk) -> dict[str, str]:
-    return {line.about: line.value for line in desk.parameters.lines}
+def values(screen: MainScreen) -> dict[str, str]:
+    return {line.about: line.value for line in screen.parameters.lines}
 
 
 async def typed(pilot: Pilot[None], text: str) -> None:
@@ -25,23 +25,23 @@ async def typed(pilot: Pilot[None], text: str) -> None:
 def test_each_key_plans_anew_and_a_line_is_one_step() -> None:
     state = state_of()
 
-    async def script(pilot: Pilot[None], desk: Desk) -> None:
+    async def script(pilot: Pilot[None], screen: MainScreen) -> None:
         await pilot.press("right", ">", "e")
         await typed(pilot, "1")
-        assert "M1 " in said(desk, "title")
+        assert "M1 " in said(screen, "title")
         await typed(pilot, "2")
-        assert "M12" in said(desk, "title")
-        assert "your edits are dropped" in said(desk, "message")
+        assert "M12" in said(screen, "title")
+        assert "your edits are dropped" in said(screen, "message")
         await pilot.press("down", "down", "down")
         await typed(pilot, "2")
-        assert values(desk)["p2p"] == "2"
+        assert values(screen)["p2p"] == "2"
         await pilot.press("enter", "u")
-        assert (values(desk)["p2p"], values(desk)["microbatches"]) == ("0", "12")
+        assert (values(screen)["p2p"], values(screen)["microbatches"]) == ("0", "12")
         await pilot.press("u")
-        assert values(desk)["microbatches"] == "8"
-        assert "edited" in said(desk, "title")
+        assert values(screen)["microbatches"] == "8"
+        assert "edited" in said(screen, "title")
         await pilot.press("u")
-        assert "edited" not in said(desk, "title")
+        assert "edited" not in said(screen, "title")
 
     play(app_of(state), script, WIDE)
 
@@ -49,21 +49,21 @@ def test_each_key_plans_anew_and_a_line_is_one_step() -> None:
 def test_a_cost_a_stage_and_a_bad_value() -> None:
     state = state_of()
 
-    async def script(pilot: Pilot[None], desk: Desk) -> None:
+    async def script(pilot: Pilot[None], screen: MainScreen) -> None:
         await pilot.press("e", "up", "up")
-        assert desk.parameters.lines[-1].has_focus
+        assert screen.parameters.lines[-1].has_focus
         await pilot.press("up")
         await typed(pilot, "5,5")
-        assert "forward" in said(desk, "message")
+        assert "forward" in said(screen, "message")
         await typed(pilot, ",5,5,5,5,5,9")
         assert state.board.amounts.makespan > 285
         made = state.board.amounts.makespan
         await typed(pilot, "x")
-        assert "unknown unit" in said(desk, "message")
+        assert "unknown unit" in said(screen, "message")
         assert state.board.amounts.makespan == made
         await pilot.press("escape")
-        assert desk.chart.has_focus
-        assert values(desk)["forward"] == "5,5,5,5,5,5,5,9"
+        assert screen.chart.has_focus
+        assert values(screen)["forward"] == "5,5,5,5,5,5,5,9"
 
     play(app_of(state), script, WIDE)
 
@@ -71,13 +71,13 @@ def test_a_cost_a_stage_and_a_bad_value() -> None:
 def test_the_algorithm_is_typed_too() -> None:
     state = state_of()
 
-    async def script(pilot: Pilot[None], desk: Desk) -> None:
+    async def script(pilot: Pilot[None], screen: MainScreen) -> None:
         await pilot.press("e", "up")
         await typed(pilot, "zb")
-        assert "no algorithm 'zb' yet: zb-h1, zb-h2, zb-auto, zb-v" in said(desk, "message")
+        assert "no algorithm 'zb' yet: zb-h1, zb-h2, zb-auto, zb-v" in said(screen, "message")
         assert state.sheet.version.algorithm == "interleaved"
         await typed(pilot, "-v")
-        assert said(desk, "title").startswith("zb-v")
+        assert said(screen, "title").startswith("zb-v")
         await pilot.press("enter", "right")
         assert state.sheet.selected_name == "0F1"
 
@@ -87,14 +87,14 @@ def test_the_algorithm_is_typed_too() -> None:
 def test_a_click_opens_a_line_and_a_smaller_terminal_closes_it() -> None:
     state = state_of()
 
-    async def script(pilot: Pilot[None], desk: Desk) -> None:
+    async def script(pilot: Pilot[None], screen: MainScreen) -> None:
         await pilot.click("#budget")
-        assert desk.parameters.is_open
+        assert screen.parameters.is_open
         await typed(pilot, "4")
-        assert "over" in said(desk, "title")
+        assert "over" in said(screen, "title")
         await pilot.resize_terminal(80, 24)
         await pilot.pause()
-        assert not desk.parameters.is_open
+        assert not screen.parameters.is_open
         await pilot.press("right")
         assert state.sheet.selected_name == "0F1"
 
@@ -118,35 +118,35 @@ def test_an_algorithm_of_one_stage_a_device_leaves_the_parameters_as_given() -> 
     """It runs the stages fused, which is no parameter: what is typed next is about the stages as given."""
     state = state_of()
 
-    async def script(pilot: Pilot[None], desk: Desk) -> None:
+    async def script(pilot: Pilot[None], screen: MainScreen) -> None:
         await pilot.press("a", *"1f1b", "enter")
-        assert "S4" in said(desk, "title")
-        assert (values(desk)["stages"], values(desk)["forward"]) == ("8", "5")
+        assert "S4" in said(screen, "title")
+        assert (values(screen)["stages"], values(screen)["forward"]) == ("8", "5")
         await pilot.press("e", "up", "up")
-        assert values(desk)["forward"] == "5"
+        assert values(screen)["forward"] == "5"
         await pilot.press("up")
         await typed(pilot, "6")
         await pilot.press("enter")
-        assert values(desk)["forward"] == "6"
+        assert values(screen)["forward"] == "6"
 
     play(app_of(state), script, WIDE)
 
 
 def test_a_large_schedule_is_planned_when_the_keys_rest(monkeypatch: pytest.MonkeyPatch) -> None:
     from pipesched.explore import state as model
-    from pipesched.explore.app import desk as screen
+    from pipesched.explore.app import main_screen as screen
 
     monkeypatch.setattr(model, "LIVE", 10)
 
-    async def pressed(pilot: Pilot[None], desk: Desk) -> None:
+    async def pressed(pilot: Pilot[None], screen: MainScreen) -> None:
         await pilot.press("e")
         await typed(pilot, "12")
-        assert "M8" in said(desk, "title")
+        assert "M8" in said(screen, "title")
 
-    async def rested(pilot: Pilot[None], desk: Desk) -> None:
+    async def rested(pilot: Pilot[None], screen: MainScreen) -> None:
         await pilot.press("e")
         await typed(pilot, "12")
-        await until(pilot, lambda: "M12" in said(desk, "title"))
+        await until(pilot, lambda: "M12" in said(screen, "title"))
 
     monkeypatch.setattr(screen, "REST", 3600)
     play(app_of(state_of()), pressed, WIDE)

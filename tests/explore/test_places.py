@@ -6,8 +6,7 @@ from dataclasses import replace
 from itertools import pairwise
 from random import Random
 
-from hypothesis import given, settings
-from hypothesis import strategies as st
+from hypothesis import given, settings, strategies as st
 
 from pipesched import Deadlock, Outcome, Problem, schedule_plan
 from pipesched.core.order_moves import legal_places, moved

@@ -7,17 +7,16 @@ from random import Random
 from threading import Event
 
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
+from hypothesis import given, settings, strategies as st
 
 from pipesched import Outcome, Problem, Schedule, check, read, run, schedule_plan
 from pipesched.explore.board import place_of
 from pipesched.explore.details import details, title
 from pipesched.explore.pipeline_board import PipelineBoard, board_of
 from pipesched.explore.planning import PipelinePlanner
+from pipesched.explore.selection_moves import pauses
 from pipesched.explore.sheet import loaded
 from pipesched.explore.state import State
-from pipesched.explore.walks import pauses
 from tests.explore.conftest import maker, outcome_of, state_of
 from tests.explore.test_places import random_board
 from tests.strategies import SETTLED, problems
@@ -215,9 +214,9 @@ def test_the_best_move_is_the_best_of_explain() -> None:
     state = state_of()
     state.jump("4F0")
     state.move_by(1)
-    assert state.make_move(state.best_move(Event()))
+    assert state.make_move(state.planner.best_move(state.board, Event()))
     assert state.board.amounts.makespan == 285
-    assert not state.make_move(state.best_move(Event()))
+    assert not state.make_move(state.planner.best_move(state.board, Event()))
     assert state.message == "no single move shortens it"
 
 

@@ -6,18 +6,17 @@ from pathlib import Path
 from random import Random
 from threading import Event
 
-from hypothesis import given, settings
-from hypothesis import strategies as st
+from hypothesis import given, settings, strategies as st
 
 from pipesched import hls
 from pipesched.config.hardware import load_hardware
 from pipesched.core.order_moves import moved
 from pipesched.errors import Deadlock
 from pipesched.explore.board import legal
-from pipesched.explore.pool import Pool
 from pipesched.explore.sheet import loaded
 from pipesched.explore.state import State
 from pipesched.explore.unit_board import UnitBoard, UnitPlanner, unit_board
+from pipesched.explore.unplaced import Unplaced
 from pipesched.hls.schedule import checked
 from pipesched.hls.units import Units
 from tests.strategies import dataflows, unit_sets
@@ -68,7 +67,7 @@ def test_placing_whatever_is_ready_ends_in_a_legal_schedule(
 ) -> None:
     """On any unit of the class; registers are those of what is placed, and the line of code makes the same schedule."""
     board = unit_board(hls.list_outcome(graph, units))
-    pool = Pool(State(loaded(board.emptied(), "alap/pairing"), UnitPlanner(lambda _counts: (graph, units), units)))
+    pool = Unplaced(State(loaded(board.emptied(), "alap/pairing"), UnitPlanner(lambda _counts: (graph, units), units)))
     while pool.waiting:
         assert pool.board.missing == len(pool.waiting)
         pool.chosen = random.choice([task for task in pool.waiting if pool.is_ready(task)])
@@ -84,7 +83,7 @@ def test_placing_whatever_is_ready_ends_in_a_legal_schedule(
 
 def test_the_empty_units_say_what_cannot_be_placed() -> None:
     state = state_of()
-    pool = Pool(State(loaded(state.board.emptied(), "alap/pairing"), state.planner))
+    pool = Unplaced(State(loaded(state.board.emptied(), "alap/pairing"), state.planner))
     by_name = {pool.board.name(task): task for task in pool.waiting}
     pool.chosen = by_name["*3"]
     assert not pool.place()

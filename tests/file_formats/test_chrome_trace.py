@@ -11,12 +11,11 @@ from random import Random
 from typing import Any
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
 import pipesched
+from pipesched.documents.json_text import dump
 from pipesched.file_formats.chrome_trace import COLOURS, document
-from pipesched.file_formats.json_text import dump
 from pipesched.pipeline.kinds import KINDS
 from pipesched.pipeline.schedule import Schedule
 from tests.replay import device_of, inputs, parts, replay

@@ -11,17 +11,16 @@ from random import Random
 from typing import Any
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
 import pipesched
+from pipesched.documents.comparison import comparison_document, pareto_document, sweep_document
+from pipesched.documents.frontier import frontier_document
+from pipesched.documents.json_text import dump
+from pipesched.documents.schedule import document, parse
 from pipesched.errors import ConfigError, InvalidSchedule, NotApplicable
-from pipesched.file_formats.comparison_json import comparison_document, pareto_document, sweep_document
-from pipesched.file_formats.frontier_json import frontier_document
-from pipesched.file_formats.json_text import dump
-from pipesched.file_formats.schedule_json import document, parse
-from pipesched.pareto import standings
 from pipesched.pipeline.problem import Problem
+from pipesched.results.pareto import pareto_points
 from tests.strategies import SETTLED, problems, random_saving_plan, saving_plan_of
 
 PROBLEM = pipesched.make_problem(
@@ -82,7 +81,7 @@ def test_a_comparison_comes_back_without_schedules() -> None:
 def test_a_pareto_document_is_a_comparison(tmp_path: Path) -> None:
     """What `compare --pareto` writes is read as the comparison of its rows, ranked."""
     path = tmp_path / "pareto.json"
-    path.write_text(dump(pareto_document(COMPARISON, standings(COMPARISON))))
+    path.write_text(dump(pareto_document(COMPARISON, pareto_points(COMPARISON))))
     again = pipesched.read(path)
     assert isinstance(again, pipesched.Comparison)
     assert [entry.algorithm for entry in again] == [entry.algorithm for entry in COMPARISON.ranked()]
@@ -157,7 +156,10 @@ def test_a_csv_that_cannot_run() -> None:
         ('{"format": "pipesched.comparison", "version": 2}', "has version 2 of pipesched.comparison"),
         ('{"format": "pipesched.comparison", "version": 1}', "'rows' is missing"),
         ('{"format": "pipesched.comparison", "version": 1, "rows": [5]}', r"rows\[0\]: 'algorithm' is missing"),
-        ('{"format": "pipesched.comparison", "version": 1, "rows": [{"algorithm": "x"}]}', "'applicable' is missing"),
+        (
+            '{"format": "pipesched.comparison", "version": 1, "rows": [{"algorithm": "x"}]}',
+            "'applicable' is missing",
+        ),
         (
             '{"format": "pipesched.comparison", "version": 1, "rows": [{"algorithm": "x", "applicable": false}]}',
             "'reason' is missing",
@@ -174,6 +176,7 @@ def test_a_csv_that_cannot_run() -> None:
             r"rows\[0\]: 'budget' is missing",
         ),
         ('{"format": "pipesched.frontier", "version": 1, "objective": "x", "rows": []}', "'objective' must be one of"),
+        ('{"format": "pipesched.frontier", "version": 1, "objective": [], "rows": []}', "'objective' must be one of"),
         ('{"format": "pipesched.schedule", "format": "x"}', "a key stands twice"),
         ('{"format": "pipesched.hls", "version": 1}', "is no schedule"),
     ],

@@ -10,19 +10,17 @@ from functools import cache
 from random import Random
 from typing import Any
 
-from hypothesis import assume, example, given
-from hypothesis import strategies as st
+from hypothesis import assume, example, given, strategies as st
 
 import pipesched
+from pipesched.documents.json_text import dump
+from pipesched.documents.schedule import document, parse
 from pipesched.errors import ConfigError, NoSchedule
-from pipesched.file_formats.json_text import dump
-from pipesched.file_formats.schedule_json import document, parse
 from pipesched.pipeline.check import violations
 from pipesched.pipeline.problem import Problem
 from pipesched.pipeline.quantities import Exact, to_fraction
 from pipesched.pipeline.schedule import schedule_plan
-from tests.strategies import SETTLED, random_saving_plan, saving_plan_of
-from tests.strategies import problems as saving_problems
+from tests.strategies import SETTLED, problems as saving_problems, random_saving_plan, saving_plan_of
 
 FAMILIES = ("sequential", "naive", "1f1b", "eager-1f1b", "interleaved", "looped-bfs", "list")
 

@@ -7,13 +7,13 @@ from typing import Any
 
 import pytest
 
+from pipesched.documents.json_text import dump
+from pipesched.documents.schedule import document, parse, wrong_claims
 from pipesched.errors import ConfigError
-from pipesched.file_formats.json_text import dump
-from pipesched.file_formats.schedule_json import document, parse, wrong_claims
-from pipesched.outcome import Outcome
 from pipesched.pipeline.arguments import make_problem
 from pipesched.pipeline.check import violations
 from pipesched.pipeline.schedule import schedule_plan
+from pipesched.results.outcome import Outcome
 from tests.strategies import Texts, saving_plan_of
 
 DEVICES = [["0F0", "0F1", "0R1", "0B1", "0B0"], ["1F0", "1F1", "1B1", "1B0"]]

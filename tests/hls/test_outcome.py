@@ -8,18 +8,16 @@ from pathlib import Path
 from random import Random
 
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
+from hypothesis import given, settings, strategies as st
 
 from pipesched.core.cpsat import Limits
 from pipesched.core.optimum import lower_bound
 from pipesched.core.priorities import PRIORITIES
 from pipesched.core.ties import TIES
 from pipesched.hls.graph import DataflowGraph
-from pipesched.hls.lowering import lower
 from pipesched.hls.outcome import list_outcome, solve
 from pipesched.hls.program import parse_program
-from pipesched.hls.units import Units, assign_classes, make_units
+from pipesched.hls.units import Units, assign_classes, lower, make_units
 from tests.hls.conftest import Classic, UnitsOf, broken_rules, least_latency
 from tests.strategies import dataflows, unit_sets
 

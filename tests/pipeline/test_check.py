@@ -8,8 +8,7 @@ from dataclasses import replace
 from random import Random
 
 import pytest
-from hypothesis import assume, given
-from hypothesis import strategies as st
+from hypothesis import assume, given, strategies as st
 
 from pipesched.errors import ConfigError, InvalidSchedule
 from pipesched.pipeline.arguments import make_problem

@@ -8,8 +8,7 @@ from fractions import Fraction
 from random import Random
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
 from pipesched.errors import NotApplicable
 from pipesched.pipeline.arguments import make_problem

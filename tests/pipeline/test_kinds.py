@@ -6,8 +6,7 @@ from collections.abc import Iterator
 from random import Random
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
 from pipesched.pipeline.arguments import make_problem
 from pipesched.pipeline.check import replayed_peaks, violations

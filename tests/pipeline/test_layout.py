@@ -7,16 +7,15 @@ from fractions import Fraction
 from typing import Any
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
 from pipesched.errors import ConfigError, NotApplicable
-from pipesched.outcome import run
 from pipesched.pipeline.arguments import make_problem
 from pipesched.pipeline.layers import BALANCED
 from pipesched.pipeline.placement import Placement, named_placement
 from pipesched.pipeline.problem import Problem
 from pipesched.pipeline.quantities import to_fraction
+from pipesched.results.outcome import run
 from tests.strategies import amounts
 
 TIMES = ("forward", "backward_input", "backward_weight")

@@ -9,8 +9,7 @@ from random import Random
 from typing import Any
 
 import pytest
-from hypothesis import assume, given
-from hypothesis import strategies as st
+from hypothesis import assume, given, strategies as st
 
 from pipesched.errors import ConfigError, Deadlock
 from pipesched.pipeline.arguments import make_problem

@@ -8,12 +8,11 @@ from random import Random
 from typing import Any
 
 import pytest
-from hypothesis import assume, given, settings
-from hypothesis import strategies as st
+from hypothesis import assume, given, settings, strategies as st
 
 import pipesched
+from pipesched.documents.schedule import document
 from pipesched.errors import ConfigError
-from pipesched.file_formats.schedule_json import document
 from pipesched.pipeline.ops import Op, Pair
 from pipesched.pipeline.problem import Problem
 from tests.replay import device_of, parts

@@ -8,14 +8,13 @@ from fractions import Fraction
 from itertools import product
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
 import pipesched
+from pipesched.documents.json_text import dump
+from pipesched.documents.schedule import document
 from pipesched.errors import ConfigError
 from pipesched.file_formats.files import Text, read_document
-from pipesched.file_formats.json_text import dump
-from pipesched.file_formats.schedule_json import document
 from pipesched.pipeline.quantities import to_fraction
 from pipesched.pipeline.units_of_measure import MEMORY, TIME, Unit, has_unit, read_number
 

@@ -6,9 +6,9 @@ from dataclasses import replace
 
 import pipesched
 from pipesched.cli.flags import spell
-from pipesched.outcome import Advice, SolveReport
 from pipesched.render.advice import advice_rows
 from pipesched.render.labels import as_parameters
+from pipesched.results.outcome import Advice, SolveReport
 
 OUTCOME = pipesched.solve(
     pipesched.make_problem(devices=2, microbatches=3, forward=1, backward=2), method="portfolio", advice=False

@@ -8,12 +8,12 @@ from typing import Any
 
 import pytest
 
-from pipesched.comparison import compare
+from pipesched.comparing.compare import compare
 from pipesched.pipeline.arguments import make_problem
 from pipesched.render.comparison import ComparisonTable
 from pipesched.render.gantt import Gantt
 from pipesched.render.sweep import sweep_table
-from pipesched.sweeping import Sweep, SweepPoint
+from pipesched.results.sweep import Sweep, SweepPoint
 
 Renderer = Callable[..., str]
 NAMES = ["naive", "1f1b", "interleaved"]

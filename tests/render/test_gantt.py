@@ -7,17 +7,16 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
+from hypothesis import given, settings, strategies as st
 from rich.cells import cell_len
 from rich.text import Text
 
-from pipesched.outcome import run
 from pipesched.pipeline.arguments import make_problem
 from pipesched.pipeline.ops import Op, Pair, Slot
 from pipesched.pipeline.plan import plan_from_slots
 from pipesched.pipeline.schedule import Schedule, schedule_plan
 from pipesched.render.gantt import AXIS_EVERY, Gantt
+from pipesched.results.outcome import run
 
 Renderer = Callable[..., str]
 Golden = Callable[[str, str], None]

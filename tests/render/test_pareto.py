@@ -7,10 +7,11 @@ from typing import Any
 
 import pytest
 
-from pipesched.comparison import Comparison, compare
-from pipesched.pareto import standings
+from pipesched.comparing.compare import compare
 from pipesched.pipeline.arguments import make_problem
 from pipesched.render.pareto import marks, pareto
+from pipesched.results.comparison import Comparison
+from pipesched.results.pareto import pareto_points
 
 Renderer = Callable[..., str]
 Golden = Callable[[str, str], None]
@@ -22,17 +23,17 @@ ENTRIES = compare(make_problem(**AUTOPIPE, budget=5), NAMES)
 @pytest.mark.parametrize("width", [60, 80, 120])
 def test_without_colour(draw: Renderer, golden: Golden, width: int) -> None:
     """Eight families under a budget look as in tests/golden."""
-    golden(f"pareto-plain-{width}.txt", draw(pareto(standings(ENTRIES), ENTRIES, narrow=width < 80), width))
+    golden(f"pareto-plain-{width}.txt", draw(pareto(pareto_points(ENTRIES), ENTRIES, narrow=width < 80), width))
 
 
 def test_in_colour(draw: Renderer, golden: Golden) -> None:
     """The frontier is bold, what is dominated dim, what is over the budget red."""
-    golden("pareto-colour-80.txt", draw(pareto(standings(ENTRIES), ENTRIES), 80, colour=True))
+    golden("pareto-colour-80.txt", draw(pareto(pareto_points(ENTRIES), ENTRIES), 80, colour=True))
 
 
 def test_ascii(draw: Renderer, golden: Golden) -> None:
     """The ASCII twin has no other letters."""
-    text = draw(pareto(standings(ENTRIES), ENTRIES, ascii_only=True), 80)
+    text = draw(pareto(pareto_points(ENTRIES), ENTRIES, ascii_only=True), 80)
     assert text.isascii()
     golden("pareto-ascii-80.txt", text)
 
@@ -41,11 +42,11 @@ def test_marks_say_what_is_dominated() -> None:
     """A large letter is on the frontier; after the letters come digits, then #."""
     first, other = compare(make_problem(**AUTOPIPE), ["1f1b", "naive"])
     entries = Comparison((first, *[other] * 40))
-    found = marks(standings(entries))
+    found = marks(pareto_points(entries))
     assert "".join(found) == "Abcdefghijklmnopqrstuvwxyz0123456789#####"
 
 
 def test_nothing_takes_time(draw: Renderer) -> None:
     """All costs zero: one point for all, and no failure."""
     entries = compare(make_problem(devices=2, forward=0, backward=0), ["naive", "1f1b"])
-    assert "A+ = A B" in draw(pareto(standings(entries), entries), 80)
+    assert "A+ = A B" in draw(pareto(pareto_points(entries), entries), 80)

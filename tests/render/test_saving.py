@@ -8,11 +8,11 @@ from typing import Any
 
 import pytest
 
-from pipesched.outcome import Outcome
 from pipesched.pipeline.arguments import make_problem
 from pipesched.pipeline.schedule import Schedule, schedule_plan
 from pipesched.render.gantt import Gantt
 from pipesched.render.summary import summary
+from pipesched.results.outcome import Outcome
 from tests.strategies import Texts, saving_plan_of
 
 Renderer = Callable[..., str]

@@ -8,24 +8,23 @@ from collections.abc import Callable
 from fractions import Fraction
 
 import pytest
-from hypothesis import example, given
-from hypothesis import strategies as st
+from hypothesis import example, given, strategies as st
 from rich.cells import cell_len
 from rich.console import Console
 from rich.measure import Measurement
 
-from pipesched.render.scatter import PLAIN, Amount, Point, Scatter, Wall, round_step
+from pipesched.render.scatter import PLAIN, Amount, PlotPoint, Scatter, Wall, round_step
 
 Renderer = Callable[..., str]
 Golden = Callable[[str, str], None]
 
 STAIRS: list[tuple[Amount, Amount]] = [(1, 90), (3, 70), (4, Fraction(129, 2)), (8, 50)]
 POINTS = [
-    *(Point(x, y, mark) for (x, y), mark in zip(STAIRS, "ABCD", strict=True)),
-    Point(2, 180, "e"),
-    Point(5, 80, "f"),
-    Point(5, 80, "g"),
-    Point(Fraction(13, 3), 70, "h"),
+    *(PlotPoint(x, y, mark) for (x, y), mark in zip(STAIRS, "ABCD", strict=True)),
+    PlotPoint(2, 180, "e"),
+    PlotPoint(5, 80, "f"),
+    PlotPoint(5, 80, "g"),
+    PlotPoint(Fraction(13, 3), 70, "h"),
 ]
 EXAMPLE = Scatter(POINTS, "memory (GB)", "makespan (ms)", STAIRS, walls=[Wall(6, "budget 6 GB")], ceiling=100)
 
@@ -65,7 +64,7 @@ def cells_of(text: str) -> dict[str, tuple[int, int]]:
 def test_order_of_the_values_is_the_order_of_the_marks(values: list[tuple[int, int]], width: int) -> None:
     """A larger x never stands further left, a larger y never lower, and every mark is in the plot or in the legend."""
     marks = "abcdefghijklmnopqrstuvwxyz"
-    points = [Point(x, y, mark) for (x, y), mark in zip(values, marks, strict=False)]
+    points = [PlotPoint(x, y, mark) for (x, y), mark in zip(values, marks, strict=False)]
     text = rendered(Scatter(points, "", ""), width)
     found = cells_of(text)
     listed = {mark for group in re.findall(r"= ((?:[a-z] ?)+)", text) for mark in group.split()}
@@ -84,7 +83,7 @@ amounts = st.one_of(
 
 
 @given(
-    points=st.lists(st.builds(Point, amounts, amounts, st.sampled_from("aBc#"), st.just(PLAIN)), max_size=12),
+    points=st.lists(st.builds(PlotPoint, amounts, amounts, st.sampled_from("aBc#"), st.just(PLAIN)), max_size=12),
     corners=st.integers(0, 4),
     walls=st.lists(st.builds(Wall, amounts, st.text(max_size=30)), max_size=2),
     ceiling=st.one_of(st.none(), amounts),
@@ -93,9 +92,9 @@ amounts = st.one_of(
     ascii_only=st.booleans(),
 )
 @example([], 0, [], None, ("", ""), 20, False)
-@example([Point(0, 0, "a")], 1, [Wall(0, "x")], None, ("", ""), 20, True)
+@example([PlotPoint(0, 0, "a")], 1, [Wall(0, "x")], None, ("", ""), 20, True)
 def test_no_line_is_wider_than_the_terminal(
-    points: list[Point], corners: int, walls: list[Wall], ceiling: int | None, titles: tuple[str, str],
+    points: list[PlotPoint], corners: int, walls: list[Wall], ceiling: int | None, titles: tuple[str, str],
     width: int, ascii_only: bool,
 ) -> None:  # fmt: skip
     """Whatever the values, titles and the width: nothing wraps."""
@@ -116,7 +115,7 @@ def rendered(plot: Scatter, width: int) -> str:
 
 def test_far_wall_does_not_squeeze_the_points(draw: Renderer) -> None:
     """A limit far beyond all points stands in the legend, with its side."""
-    points = [Point(1, 1, "a"), Point(2, 2, "b")]
+    points = [PlotPoint(1, 1, "a"), PlotPoint(2, 2, "b")]
     near, far = (draw(Scatter(points, "x", "y", walls=[Wall(x, "limit")]), 60) for x in (3, 30))
     assert "right of the plot" not in near
     assert "┊ limit (right of the plot)" in far
@@ -143,7 +142,7 @@ def test_what_is_off_the_scale_is_said(draw: Renderer) -> None:
 
 def test_a_crowded_cell_is_listed_whole_on_a_narrow_terminal(draw: Renderer) -> None:
     """Twelve equal points at 20 columns: the list goes on in a second line."""
-    points = [Point(1, 1, mark) for mark in "abcdefghijkl"]
+    points = [PlotPoint(1, 1, mark) for mark in "abcdefghijkl"]
     assert draw(Scatter(points, "x", "y"), 20).endswith("a+ = a b c d e f g h\na+ = i j k l\n")
 
 

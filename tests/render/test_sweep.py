@@ -10,14 +10,14 @@ import numpy as np
 import pytest
 
 import pipesched
-from pipesched.comparison import Comparison
 from pipesched.errors import ConfigError
 from pipesched.render.measures import MEASURES
-from pipesched.render.scatter import Point, Scatter
+from pipesched.render.scatter import PlotPoint, Scatter
 from pipesched.render.sweep import sweep_view
-from pipesched.render.sweep_plot import MOST_LINES, Mark, best_lines, sweep_lines, sweep_plot
+from pipesched.render.sweep_plot import MOST_LINES, PlotMark, best_lines, sweep_lines, sweep_plot
 from pipesched.render.table import display_parts
-from pipesched.sweeping import Sweep, SweepPoint
+from pipesched.results.comparison import Comparison
+from pipesched.results.sweep import Sweep, SweepPoint
 
 Renderer = Callable[..., str]
 Golden = Callable[[str, str], None]
@@ -67,7 +67,7 @@ def test_lines_rise_in_the_field_whatever_the_order() -> None:
     """Values in any order, and one twice, are one line from left to right; shares are in percent."""
     lines = sweep_lines(swept(values=(16, 4, 8, 4)))
     assert [mark.x for mark in lines["1f1b"]] == [4, 4, 8, 16]
-    assert lines["1f1b"][0] == Mark(4, 300 / 7, True)
+    assert lines["1f1b"][0] == PlotMark(4, 300 / 7, True)
 
 
 @pytest.mark.parametrize(
@@ -161,7 +161,7 @@ def test_of_many_algorithms_the_best_are_plotted(draw: Renderer) -> None:
 def test_a_mark_that_is_shared_otherwise_elsewhere(draw: Renderer) -> None:
     """Where a line meets one line at one value and two at another, the legend says `a+` once, with both meanings."""
     lines = {"x": (1, 1, 1), "y": (1, 1, 5), "z": (9, 1, 9)}
-    points = [Point(x, y, mark) for mark, ys in lines.items() for x, y in enumerate(ys)]
+    points = [PlotPoint(x, y, mark) for mark, ys in lines.items() for x, y in enumerate(ys)]
     drawn = draw(Scatter(points, "value", "measure"), 60)
     assert "x+ = x y  or x y z" in drawn
     assert drawn.count("x+ =") == 1

@@ -9,8 +9,8 @@ import pytest
 
 import pipesched
 from pipesched.errors import NotApplicable
-from pipesched.outcome import Outcome
 from pipesched.pipeline.schedule import Schedule
+from pipesched.results.outcome import Outcome
 from tests.strategies import random_saving_plan, saving_plan_of
 
 

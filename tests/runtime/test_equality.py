@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 import pipesched
-from pipesched.file_formats.schedule_json import document
+from pipesched.documents.schedule import document
 from pipesched.pipeline.kinds import KINDS
 from pipesched.pipeline.schedule import Schedule
 from pipesched.schedulers.registry import FAMILIES

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 import pipesched
-from pipesched.file_formats.schedule_json import document
+from pipesched.documents.schedule import document
 from tests.runtime_ranks import Pool
 from tests.torch_ranks import needs_torch
 

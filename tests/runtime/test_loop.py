@@ -16,7 +16,7 @@ from tests.torch_ranks import needs_torch
 
 pytestmark = needs_torch
 SECONDS = 300
-MODEL = "pipesched.runtime.pieces:small_model"
+MODEL = "pipesched.runtime.model_source:small_model"
 
 
 def pipesched(folder: Path, *words: str, status: int = 0) -> subprocess.CompletedProcess[str]:

@@ -9,12 +9,12 @@ import pytest
 import pipesched
 from pipesched.pipeline.kinds import KINDS
 from pipesched.pipeline.schedule import Schedule
-from pipesched.runtime.program import RECEIVE, RUN, SEND, Step, programs
+from pipesched.runtime.program import RECEIVE, RUN, SEND, ProgramStep, programs
 from pipesched.schedulers.registry import FAMILIES
 from tests.runtime.random_plans import made, random_schedule
 
 
-def hangs(lists: Sequence[Sequence[Step]]) -> list[Step]:
+def hangs(lists: Sequence[Sequence[ProgramStep]]) -> list[ProgramStep]:
     """Where each rank stops for ever if a send and its receive happen together or not at all; empty if none does."""
     place = [0] * len(lists)
     is_moving = True
@@ -51,7 +51,7 @@ def assert_runs(schedule: Schedule) -> None:
     assert sum(step.action == RUN for steps in lists for step in steps) == len(schedule.plan)
 
 
-def assert_inputs_are_there(steps: Sequence[Step], schedule: Schedule) -> None:
+def assert_inputs_are_there(steps: Sequence[ProgramStep], schedule: Schedule) -> None:
     """What a rank uses or sends it has made or received before."""
     index = schedule.plan.index
     there = {step.op: place for place, step in enumerate(steps) if step.action != SEND}
@@ -86,10 +86,10 @@ def test_receives_just_before_their_use_hang() -> None:
     assert hanging > 20
 
 
-def _late(steps: Sequence[Step]) -> list[Step]:
+def _late(steps: Sequence[ProgramStep]) -> list[ProgramStep]:
     """The list with its receives moved to the operation that needs them."""
     waiting = {step.op: step for step in steps if step.action == RECEIVE}
-    late: list[Step] = []
+    late: list[ProgramStep] = []
     for step in steps:
         if step.action == RUN:
             for need in KINDS[step.op.kind].needs:

@@ -6,8 +6,7 @@ from fractions import Fraction
 from unittest import mock
 
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
+from hypothesis import given, settings, strategies as st
 
 from pipesched import Problem, make_problem
 from pipesched.pipeline.ops import OpIndex
@@ -15,8 +14,7 @@ from pipesched.pipeline.plan import Plan
 from pipesched.pipeline.schedule import schedule_plan
 from pipesched.schedulers import best_block
 from pipesched.schedulers.best_block import best_of, costing
-from pipesched.schedulers.block import in_chunks
-from pipesched.schedulers.squeeze import squeeze
+from pipesched.schedulers.block import in_chunks, squeeze
 from pipesched.schedulers.v_block import Waits, v_blocks
 from pipesched.schedulers.zb_v import published_order
 from tests.strategies import problems

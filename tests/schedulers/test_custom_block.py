@@ -7,11 +7,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
 from pipesched import ConfigError, NotApplicable, Problem, compare, make_problem, run
-from pipesched.comparison import every_name
+from pipesched.comparing.compare import every_name
 from pipesched.config.load import load_config
 from pipesched.pipeline.check import violations
 from pipesched.schedulers.registry import FAMILIES

@@ -48,6 +48,17 @@ def test_what_people_need_to_know(name: str) -> None:
     assert set(one.options) == set(list(signature(one.plan).parameters)[1:])
 
 
+@pytest.mark.parametrize(
+    ("name", "text", "run_of"),
+    [("1f1b", "P", [1, 1, 1, 1, 1]), ("zb-v", "2P", [2, 2, 2, 2, 2]), ("interleaved", "kP", [1, 2, 3, 4, 5]),
+     ("hanayo", "2kP", [2, 2, 2, 4, 4]), ("list", "any", [1, 2, 3, 4, 5])],
+)  # fmt: skip
+def test_how_many_stages_a_family_runs(name: str, text: str, run_of: list[int]) -> None:
+    """Its stages as text, and what it runs of one to five stages a device: those, or what they are fused to."""
+    assert family(name).stages == text
+    assert [family(name).chunks_run(wanted) for wanted in range(1, 6)] == run_of
+
+
 @pytest.mark.parametrize(("alias", "name"), ALIASES.items())
 def test_aliases(alias: str, name: str) -> None:
     """An alias, in any case, is the family itself."""

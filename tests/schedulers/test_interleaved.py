@@ -6,8 +6,7 @@ from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
 from pipesched import NotApplicable, PipeschedError, Plan, Problem, make_problem, run
 from pipesched.schedulers.interleaved import interleaved, visit_order

@@ -6,8 +6,7 @@ from decimal import Decimal
 from typing import Any
 
 import pytest
-from hypothesis import assume, given, settings
-from hypothesis import strategies as st
+from hypothesis import assume, given, settings, strategies as st
 
 from pipesched import ConfigError, NoSchedule, Plan, Problem, make_problem, run
 from pipesched.core.priorities import PRIORITIES

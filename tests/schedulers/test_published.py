@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 
 from pipesched.errors import NotApplicable
-from pipesched.outcome import Outcome, run
 from pipesched.pipeline.arguments import make_problem
+from pipesched.results.outcome import Outcome, run
 
 
 def unit(algorithm: str, devices: int, microbatches: int, stages: int | None = None, **values: Any) -> Outcome:

@@ -6,8 +6,8 @@ import pytest
 
 from pipesched.core.integers import ceil_div
 from pipesched.errors import NotApplicable
-from pipesched.outcome import run
 from pipesched.pipeline.bounds import lower_bound
+from pipesched.results.outcome import run
 from pipesched.schedulers.registry import algorithms
 from tests.quality_cases import free
 from tests.quality_problems import FREE

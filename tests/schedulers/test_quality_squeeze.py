@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from pipesched.schedulers.squeeze import squeeze
+from pipesched.schedulers.block import squeeze
 from tests.quality_cases import DRAWN_BLOCKS, on_v, v_trial, work_of
 from tests.quality_problems import ON_V
 from tests.quality_table import Table

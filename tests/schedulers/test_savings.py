@@ -8,16 +8,15 @@ from itertools import pairwise
 from typing import Any
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
 from pipesched import ConfigError, NotApplicable, Outcome, Problem, Schedule, make_problem, run, solve
-from pipesched.comparison import every_name
+from pipesched.comparing.compare import every_name
 from pipesched.pipeline.check import violations
 from pipesched.pipeline.costs import Costs
 from pipesched.pipeline.ops import Op, Pair, parse_op
 from pipesched.pipeline.schedule import schedule_plan
-from pipesched.runs_in import refused_by_pytorch, runs_in
+from pipesched.results.trainers import refused_by_pytorch, runs_in
 from pipesched.schedulers.registry import family
 from tests.replay import replay
 from tests.strategies import ALL_PLACEMENTS, LINEAR, LOOP, problems, texts_of

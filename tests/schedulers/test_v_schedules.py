@@ -7,14 +7,13 @@ from functools import cache
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
+from hypothesis import given, settings, strategies as st
 
 from pipesched import ConfigError, Problem, make_problem, run
-from pipesched.outcome import Outcome
 from pipesched.pipeline.ops import OpIndex
 from pipesched.pipeline.plan import Plan
 from pipesched.pipeline.schedule import schedule_plan
+from pipesched.results.outcome import Outcome
 from pipesched.schedulers.zb_v import published_order
 from tests.strategies import problems, texts_of
 

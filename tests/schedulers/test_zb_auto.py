@@ -5,14 +5,13 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
+from hypothesis import given, settings, strategies as st
 
 from pipesched import ConfigError, NoSchedule, Plan, Problem, make_problem, run
-from pipesched.outcome import Outcome
 from pipesched.pipeline.check import violations
 from pipesched.pipeline.ops import OpIndex
 from pipesched.pipeline.schedule import schedule_plan
+from pipesched.results.outcome import Outcome
 from pipesched.schedulers.zb_greedy import Switches, greedy_orders
 from tests.replay import replay
 from tests.strategies import limited, texts_of

@@ -80,20 +80,6 @@ def test_bad_arguments(call: Callable[..., Any], given: dict[str, Any], key: str
     assert caught.value.key == key
 
 
-@pytest.mark.parametrize(
-    ("given", "message"),
-    [
-        ({"reserved": -1}, "must be a number of at least 0"),
-        ({"reserved": 60}, "must be less than `time_limit`, 60, not 60"),
-        ({"time_limit": 1, "reserved": 2.5}, "must be less than `time_limit`, 1, not 2.5"),
-    ],
-)
-def test_what_cannot_be_reserved(given: dict[str, Any], message: str) -> None:
-    """The search needs some of the time limit."""
-    with pytest.raises(ConfigError, match=f"reserved: {message}"):
-        pipesched.solve(LINEAR, **given)
-
-
 @pytest.mark.parametrize("hint", [5, "schedule.json", LINEAR, [[0]]])
 def test_what_is_no_hint(hint: Any) -> None:
     """A hint is a Schedule or an Outcome."""

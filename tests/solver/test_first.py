@@ -6,8 +6,7 @@ from threading import Event as StopEvent
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
+from hypothesis import given, settings, strategies as st
 
 import pipesched
 from pipesched.core.clock import Clock
@@ -15,6 +14,7 @@ from pipesched.core.cpsat import Limits
 from pipesched.errors import NoSchedule
 from pipesched.pipeline.check import violations
 from pipesched.pipeline.kinds import KEEP_ONLY, Allowed
+from pipesched.results.status import StoppedBy
 from pipesched.solver.case import Case
 from pipesched.solver.feasible import feasible
 from pipesched.solver.first import first_candidates, take_first
@@ -22,7 +22,6 @@ from pipesched.solver.keeping import KeepingCase
 from pipesched.solver.placements import placed
 from pipesched.solver.saving import SavingCase
 from pipesched.solver.search import Search
-from pipesched.words import StoppedBy
 
 CHUNKS = {"linear": 1, "loop": 2, "v": 2, "wave": 4, "bidirectional": 1}
 

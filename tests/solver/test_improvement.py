@@ -10,7 +10,7 @@ from hypothesis import given, settings
 
 from pipesched import run
 from pipesched.core.clock import Clock
-from pipesched.core.cpsat import Answer, Limits
+from pipesched.core.cpsat import Limits, SearchAnswer
 from pipesched.core.paths import heads, tails
 from pipesched.core.tasks import reversed_graph
 from pipesched.pipeline.arguments import make_problem
@@ -135,7 +135,7 @@ def test_an_order_that_makes_it_worse_is_left_out() -> None:
     before = search.current
     model = WindowModel(case, before, TimeWindow(0, before.makespan_ticks + 1))
     one_by_one = [task % 4 for task in model.free]  # the microbatches of a stage follow each other, each to its end
-    search.take([model], [Answer("feasible", one_by_one, None, 0, 0.0)])
+    search.take([model], [SearchAnswer("feasible", one_by_one, None, 0, 0.0)])
     assert case.value(model.schedule(one_by_one, before)) > case.value(before)
     assert search.current is before
     assert search.fruitless == 1

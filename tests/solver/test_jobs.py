@@ -9,18 +9,18 @@ from typing import Any
 import pytest
 
 import pipesched
-from pipesched.cli.options import executor_values
+from pipesched.cli.groups import GROUPS
 from pipesched.core.clock import Clock
 from pipesched.core.cpsat import Limits
 from pipesched.errors import ConfigError
 from pipesched.executors.opening import chosen, others_at_a_time
 from pipesched.pipeline.kinds import KEEP_ONLY
-from pipesched.solver import cases_ahead, portfolios_ahead
-from pipesched.solver.cases_ahead import CasesAhead
+from pipesched.solver import ahead as ahead_module
+from pipesched.solver.ahead import CasesAhead, PortfoliosAhead
 from pipesched.solver.feasible import feasible
 from pipesched.solver.keeping import KeepingCase
 from pipesched.solver.placements import placed
-from pipesched.solver.portfolios_ahead import PortfoliosAhead
+from pipesched.solver.policy import DEFAULT, AheadPolicy, SolvePolicy
 from pipesched.solver.search import Event, Search
 from pipesched.solver.solve import _try_portfolio
 from tests.executors.work import workers_left
@@ -43,8 +43,9 @@ class Workers(Executor):
         return future
 
 
-def search_of(**values: Any) -> Search:
-    cases = [KeepingCase(problem) for problem in feasible(placed(pipesched.make_problem(**values), None), KEEP_ONLY)]
+def search_of(policy: SolvePolicy = DEFAULT, **values: Any) -> Search:
+    problems = feasible(placed(pipesched.make_problem(**values), None), KEEP_ONLY)
+    cases = [KeepingCase(problem, policy=policy) for problem in problems]
     return Search(cases, Limits(seconds=60), Clock(60))
 
 
@@ -61,7 +62,7 @@ def test_processes_of_this_machine_are_one_less() -> None:
 @pytest.mark.parametrize(("given", "cases", "threads"), [(0, 5, 3), (0, 2, 3), (0, 1, 6), (4, 5, 4)])
 def test_threads_share_the_cores(given: int, cases: int, threads: int, monkeypatch: pytest.MonkeyPatch) -> None:
     """Of six cores each of two searches at a time has three, a search alone all; a number that is given stays."""
-    monkeypatch.setattr(cases_ahead, "cores", lambda: 6)
+    monkeypatch.setattr(ahead_module, "cores", lambda: 6)
     ahead = CasesAhead(Workers(), lambda *_: None)
     assert ahead.limits(Limits(workers=given), cases).workers == threads
 
@@ -71,13 +72,13 @@ def test_alone_all_threads_are_used() -> None:
     assert CasesAhead(None, lambda *_: None).limits(Limits(), 3).workers == 0
 
 
-def test_a_portfolio_elsewhere_is_a_portfolio_here(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_portfolio_elsewhere_is_a_portfolio_here() -> None:
     """What a worker brings back counts as what this process finds: the best, its heuristic, and its equals."""
-    monkeypatch.setattr(portfolios_ahead, "LARGE", 0)
-    here, there, pool = search_of(**SEVERAL), search_of(**SEVERAL), Workers()
+    policy = SolvePolicy(ahead=AheadPolicy(portfolio_least=0))
+    here, there, pool = search_of(**SEVERAL), search_of(policy, **SEVERAL), Workers()
     ahead = PortfoliosAhead(pool, _try_portfolio)
     _try_portfolio(here, 0)
-    ahead.send(there, [0, 1])
+    ahead.try_large(there, [0, 1])
     assert pool.calls == 1
     assert ahead.last([0, 1]) == [1, 0]
     assert ahead.took(there, 0)
@@ -93,7 +94,7 @@ def test_a_portfolio_elsewhere_is_a_portfolio_here(monkeypatch: pytest.MonkeyPat
 def test_a_small_portfolio_is_not_sent() -> None:
     """It is done before a process has started."""
     pool = Workers()
-    PortfoliosAhead(pool, _try_portfolio).send(search_of(**SEVERAL), [0, 1])
+    PortfoliosAhead(pool, _try_portfolio).try_large(search_of(**SEVERAL), [0, 1])
     assert pool.calls == 0
 
 
@@ -145,5 +146,5 @@ def test_jobs_beside_an_executor() -> None:
 def test_the_command_line_asks_for_the_same() -> None:
     """`--jobs` is the `jobs` of the library, as an executor; without it both search in this process."""
     for text, jobs in (("1", 1), ("2", 2), (None, 1)):
-        executor = executor_values({"jobs": text, "executor": None})
+        executor = GROUPS["executor"].read({"jobs": text})
         assert (executor or "local:1") == (chosen(None, jobs) or "local:1")

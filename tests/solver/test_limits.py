@@ -13,11 +13,12 @@ from pipesched.core import clock
 from pipesched.core.clock import EVERY, Clock, TimeIsUp, under, watched
 from pipesched.core.cpsat import Limits
 from pipesched.pipeline.kinds import Allowed
-from pipesched.solver.exact import BEFORE, can_begin, prove, seconds_for
+from pipesched.results.status import StoppedBy
+from pipesched.solver.exact import can_begin, prove, seconds_for
 from pipesched.solver.keeping import KeepingCase
+from pipesched.solver.policy import DEFAULT
 from pipesched.solver.saving import SavingCase
 from pipesched.solver.search import Search
-from pipesched.words import StoppedBy
 
 UNEVEN: dict[str, Any] = {
     "devices": 4, "stages": 8, "microbatches": 80, "forward": [3, 2, 2, 2, 2, 2, 2, 4], "backward": 5, "p2p": 0.5,
@@ -73,9 +74,7 @@ def test_watched_looks_again_and_again() -> None:
 
 def search_of(case: KeepingCase | SavingCase, seconds: float) -> Search:
     search = Search([case], Limits(seconds=seconds, workers=1), Clock(seconds))
-    candidate = case.quick_candidate()
-    assert candidate is not None
-    search.offer(0, candidate)
+    search.offer(0, next(case.quick_ruled_candidates()))
     return search
 
 
@@ -83,7 +82,7 @@ def test_no_model_is_made_that_cannot_be_searched(monkeypatch: pytest.MonkeyPatc
     """With less time than presolve takes, no model is begun, and it is noted that time was short."""
     case = KeepingCase(pipesched.make_problem(**UNEVEN, placement="v"))
     monkeypatch.setattr(KeepingCase, "model", lambda *_: pytest.fail("a model was made"))
-    search = search_of(case, 0.9 * BEFORE * case.index.size)
+    search = search_of(case, 0.9 * DEFAULT.exact.before * case.index.size)
     prove(search, 0, search.clock)
     assert search.cut_off == {0}
 
@@ -93,7 +92,7 @@ def test_a_model_with_recompute_counts_all_operations() -> None:
     problem = pipesched.make_problem(**UNEVEN, placement="v")
     keeping, saving = KeepingCase(problem), SavingCase(problem, allowed=Allowed(recompute=True))
     assert saving.most_operations == 3 * keeping.most_operations // 2
-    between = Clock(1.2 * BEFORE * keeping.most_operations)
+    between = Clock(1.2 * DEFAULT.exact.before * keeping.most_operations)
     assert can_begin(keeping, between)
     assert not can_begin(saving, between)
     assert seconds_for(saving, between) < seconds_for(keeping, between) < between.limit

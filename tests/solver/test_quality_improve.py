@@ -5,32 +5,31 @@ Its windows are small here, so that CP-SAT solves them to optimality: the clock 
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from pipesched.core.clock import Clock
 from pipesched.core.cpsat import Limits
 from pipesched.solver.improve import improve
+from pipesched.solver.policy import SolvePolicy, WindowPolicy
 from tests.quality_cases import keeping
 from tests.quality_table import Table
 
 pytestmark = pytest.mark.slow
 
-SETTINGS = {"FIRST_SIZE": 24, "LEAST_SIZE": 10, "MOST_SIZE": 40, "FRUITLESS": 12}
+POLICY = SolvePolicy(windows=WindowPolicy(first_size=24, least_size=10, most_size=40, fruitless=12))
 SEEDS = (0, 1)
 
 
 def improved(objective: str, case: str, seed: int) -> int:
     """Return the objective of the last schedule that the search yields."""
-    known = keeping(case, objective)
-    quick = known.quick_candidate()
-    assert quick is not None
+    known = replace(keeping(case, objective), policy=POLICY)
+    quick = next(known.quick_ruled_candidates())
     best = known.value(quick.schedule)
-    with pytest.MonkeyPatch.context() as patch:
-        for name, value in SETTINGS.items():
-            patch.setattr(f"pipesched.solver.improve.{name}", value)
-        for candidate in improve(known, quick.schedule, Limits(600, workers=1, seed=seed), Clock()):
-            assert candidate.schedule.fits
-            best = known.value(candidate.schedule)
+    for candidate in improve(known, quick.schedule, Limits(600, workers=1, seed=seed), Clock()):
+        assert candidate.schedule.fits
+        best = known.value(candidate.schedule)
     return best
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from itertools import chain
 
 import pytest
@@ -9,6 +10,7 @@ import pytest
 from pipesched.core.clock import Clock
 from pipesched.core.cpsat import Limits
 from pipesched.solver.justify import justify
+from pipesched.solver.policy import JustificationPolicy, SolvePolicy
 from pipesched.solver.portfolio import pools
 from tests.quality_cases import best_value, bound_of, keeping
 from tests.quality_problems import PROBLEMS
@@ -18,13 +20,11 @@ from tests.quality_table import Table
 def reached(seed: str, case: str) -> int | None:
     """Return the makespan after justification of the quick list schedule."""
     known = keeping(case)
-    quick = known.quick_candidate()
-    assert quick is not None
-    with pytest.MonkeyPatch.context() as patch:
-        if seed == "without noise":
-            patch.setattr("pipesched.solver.justify.FRUITLESS", len(pools(known)))
-        better = justify(known, quick.schedule, Limits(seed=int(seed == "seed 1")), Clock())
-        return best_value(known, chain([quick], better))
+    if seed == "without noise":
+        known = replace(known, policy=SolvePolicy(justification=JustificationPolicy(fruitless=len(pools(known)))))
+    quick = next(known.quick_ruled_candidates())
+    better = justify(known, quick.schedule, Limits(seed=int(seed == "seed 1")), Clock())
+    return best_value(known, chain([quick], better))
 
 
 JUSTIFIED = Table(

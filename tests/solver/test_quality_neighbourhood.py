@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from pipesched.core.cpsat import Limits
-from pipesched.solver.candidate import Candidate
+from pipesched.solver.case import Candidate
 from pipesched.solver.neighbourhood import TimeWindow, WindowModel
 from tests.quality_cases import best_value, keeping
 from tests.quality_problems import PROBLEMS
@@ -17,9 +17,7 @@ PARTS = {"first quarter": (0, 1), "second quarter": (1, 2), "third quarter": (2,
 def solved(objective: str, part: str, case: str) -> int | None:
     """Return the objective of the whole schedule with that window in its best order."""
     known = keeping(case, objective)
-    quick = known.quick_candidate()
-    assert quick is not None
-    old = known.replay(quick.schedule.start_ticks)
+    old = known.replay(next(known.quick_ruled_candidates()).schedule.start_ticks)
     first, last = (old.makespan_ticks * quarter // 4 for quarter in PARTS[part])
     model = WindowModel(known, old, TimeWindow(first, last))
     answer = model.solve(Limits(600, workers=1))

@@ -16,7 +16,7 @@ def reached(part: str, case: str) -> int | None:
     if part == "named":
         return best_value(known, named_candidates(known))
     if part == "quick":
-        return best_value(known, filter(None, [known.quick_candidate()]))
+        return best_value(known, known.quick_ruled_candidates())
     sources = tuple(f"list ({rule}," for rule in PLAIN_RULES) if part == "plain" else ("list",)
     return best_value(known, (found for found in ruled_candidates(known) if found.source.startswith(sources)))
 

@@ -6,7 +6,7 @@ from functools import cache
 
 import pytest
 
-from pipesched.solver.candidate import Candidate
+from pipesched.solver.case import Candidate
 from pipesched.solver.saving_portfolio import saving_candidates
 from tests.quality_cases import best_value, limit_of_saving, saving
 from tests.quality_table import Table

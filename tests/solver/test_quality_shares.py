@@ -6,8 +6,9 @@ from collections.abc import Iterator
 
 import pytest
 
-from pipesched.solver.candidate import Candidate
-from pipesched.solver.portfolio import PAUSES, listed, pools
+from pipesched.solver.case import Candidate
+from pipesched.solver.policy import DEFAULT
+from pipesched.solver.portfolio import listed, pools
 from pipesched.solver.rules import RULES
 from tests.quality_cases import best_value, bound_of, keeping
 from tests.quality_table import Table
@@ -30,7 +31,7 @@ def reached(pause: str, case: str) -> int | None:
 SHARED = Table(
     reached,
     bound_of,
-    variants=[f"shares {pause}" for pause in PAUSES],
+    variants=[f"shares {pause}" for pause in DEFAULT.portfolio.pauses],
     cases=SEVERAL_STAGES,
     golden={
         "shares 0": (58, 226, 69, 329, 206, 1940),

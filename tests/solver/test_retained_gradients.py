@@ -6,16 +6,15 @@ from fractions import Fraction
 from typing import Any
 
 import pytest
-from hypothesis import assume, given, settings
-from hypothesis import strategies as st
+from hypothesis import assume, given, settings, strategies as st
 
 from pipesched.errors import NoSchedule
-from pipesched.outcome import run
 from pipesched.pipeline.arguments import make_problem
 from pipesched.pipeline.bounds import lower_bound
 from pipesched.pipeline.capacity import capacity_edges
 from pipesched.pipeline.check import check
 from pipesched.pipeline.ops import OpIndex
+from pipesched.results.outcome import run
 from pipesched.solver.solve import solve
 from tests.pipeline.optimum import optimum
 from tests.replay import replay

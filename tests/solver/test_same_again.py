@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 import pipesched
-from pipesched.words import StoppedBy
+from pipesched.results.status import StoppedBy
 
 pytestmark = pytest.mark.slow
 

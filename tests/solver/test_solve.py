@@ -8,15 +8,14 @@ from random import Random
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
+from hypothesis import given, settings, strategies as st
 
 from pipesched.errors import ConfigError, NoSchedule, NotApplicable
-from pipesched.outcome import Outcome, SolveReport, run
 from pipesched.pipeline.arguments import make_problem
 from pipesched.pipeline.check import violations
-from pipesched.pipeline.floor import activation_floor
+from pipesched.pipeline.least_capacity import least_capacity
 from pipesched.pipeline.problem import Problem
+from pipesched.results.outcome import Outcome, SolveReport, run
 from pipesched.schedulers.registry import FAMILIES
 from pipesched.solver.keeping import KeepingCase
 from pipesched.solver.model import plain_model
@@ -99,7 +98,7 @@ def tight(draw: st.DrawFn, least: int = 0, most: int = 12) -> Problem:
     problem = draw(problems(PLACEMENTS, most_devices=3, most_microbatches=3, most_chunks=2, least=least))
     while problem.stages * problem.microbatches > most and problem.microbatches > 1:
         problem = replace(problem, microbatches=problem.microbatches - 1)
-    capacities = [activation_floor(problem, device) for device in range(problem.devices)]
+    capacities = [least_capacity(problem, device) for device in range(problem.devices)]
     return with_capacities(problem, [capacity + draw(st.integers(0, capacity)) for capacity in capacities])
 
 
@@ -142,7 +141,7 @@ def test_never_worse_than_a_heuristic_that_fits(problem: Problem, random: Random
     Where an I takes memory, a whole backward fits where its halves may not.
     """
     problem = _settled(problem)
-    capacity = activation_floor(problem, 0)
+    capacity = least_capacity(problem, 0)
     problem = with_capacities(problem, [capacity * random.randint(2, 4) + 1] * problem.devices)
     try:
         found = solve(problem, method="portfolio", split_backward=True)

@@ -8,17 +8,16 @@ from itertools import product
 from typing import Any
 
 import pytest
-from hypothesis import assume, given, settings
-from hypothesis import strategies as st
+from hypothesis import assume, given, settings, strategies as st
 
 from pipesched.core.cpsat import Limits
 from pipesched.core.integer_points import may_hold
-from pipesched.outcome import Outcome
 from pipesched.pipeline.arguments import make_problem
 from pipesched.pipeline.bounds import lower_bound
-from pipesched.pipeline.floor import activation_floor
 from pipesched.pipeline.kinds import Allowed
+from pipesched.pipeline.least_capacity import least_capacity
 from pipesched.pipeline.problem import Problem
+from pipesched.results.outcome import Outcome
 from pipesched.solver.saving import SavingCase
 from pipesched.solver.saving_model import SavingModel
 from pipesched.solver.solve import solve
@@ -105,7 +104,7 @@ def tight(draw: st.DrawFn) -> tuple[Problem, Allowed]:
         lanes=draw(st.sampled_from(["device", "pair"])),
         **given,
     )
-    floors = [activation_floor(problem, device, allowed) for device in range(devices)]
+    floors = [least_capacity(problem, device, allowed) for device in range(devices)]
     least = Fraction(max(floors), problem.grains.per_unit)
     budget = least * draw(st.sampled_from([Fraction(part, 4) for part in (4, 4, 5, 6, 7, 8, 10)]))
     return replace(problem, memory=replace(problem.memory, budget=(budget,) * devices)), allowed

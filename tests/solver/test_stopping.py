@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from itertools import pairwise
-from threading import Event as StopEvent
-from threading import Thread, Timer, current_thread, main_thread
+from threading import Event as StopEvent, Thread, Timer, current_thread, main_thread
 from time import monotonic
 from typing import Any
 
@@ -14,8 +13,8 @@ import pytest
 import pipesched
 from pipesched.core.clock import look
 from pipesched.errors import NoSchedule
+from pipesched.results.status import StoppedBy
 from pipesched.solver.search import Event
-from pipesched.words import StoppedBy
 
 pytestmark = pytest.mark.slow
 

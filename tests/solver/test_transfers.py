@@ -6,23 +6,21 @@ from random import Random
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
+from hypothesis import given, settings, strategies as st
 
 from pipesched.core.cpsat import Limits
 from pipesched.core.timing import UNTIMED
 from pipesched.errors import ConfigError, NoSchedule
-from pipesched.outcome import run
 from pipesched.pipeline.arguments import make_problem
 from pipesched.pipeline.capacity import order_edges
 from pipesched.pipeline.check import checked
-from pipesched.pipeline.floor import activation_floor
 from pipesched.pipeline.kinds import Allowed
+from pipesched.pipeline.least_capacity import least_capacity
 from pipesched.pipeline.problem import Problem
 from pipesched.pipeline.schedule import schedule_plan
 from pipesched.pipeline.waits import plan_of_times
-from pipesched.solver.memory_saving import RECOMPUTE as RECOMPUTE_RULE
-from pipesched.solver.memory_saving import SavingRule, saving_rules, with_savings
+from pipesched.results.outcome import run
+from pipesched.solver.memory_saving import RECOMPUTE as RECOMPUTE_RULE, SavingRule, saving_rules, with_savings
 from pipesched.solver.saving import SavingCase
 from pipesched.solver.saving_model import SavingModel, saving_model
 from pipesched.solver.saving_portfolio import one_by_one
@@ -162,7 +160,7 @@ def test_span() -> None:
 @given(problems(SETTLED, saving=True, most_devices=3, most_microbatches=3, most_chunks=2, least=1), actions)
 def test_at_the_floor_something_is_found(problem: Problem, allowed: Allowed) -> None:
     """At the smallest budget that any order can keep, the portfolio has a schedule; all it has is legal and fits."""
-    capacities = [activation_floor(problem, device, allowed) for device in range(problem.devices)]
+    capacities = [least_capacity(problem, device, allowed) for device in range(problem.devices)]
     case = SavingCase(with_capacities(problem, capacities), "makespan", allowed)
     candidates = list(case.ruled_candidates())
     assert any(candidate.schedule.fits for candidate in candidates)
@@ -179,7 +177,7 @@ def test_below_the_floor_the_model_has_no_schedule(allowed: Allowed, device: int
     problem = make_problem(
         devices=2, stages=4, microbatches=2, placement="loop", activation=[2, 3, 2, 1], checkpoint=0.5, offload=1
     )
-    capacities = [activation_floor(problem, there, allowed) for there in range(2)]
+    capacities = [least_capacity(problem, there, allowed) for there in range(2)]
     assert exact(with_capacities(problem, capacities), allowed) is not None
     capacities[device] -= 1
     assert exact(with_capacities(problem, capacities), allowed) is None

@@ -6,8 +6,8 @@ from typing import Any
 
 import pipesched
 from pipesched.estimation.result import TrainingStep
-from pipesched.tuning.point import Layout, Point
-from pipesched.tuning.result import Doubt, Miss, Part, Tuning, Wish
+from pipesched.tuning.point import Layout, SpacePoint
+from pipesched.tuning.result import Doubt, NearMiss, OverMemory, TimeShare, Tuning
 from pipesched.tuning.trial import Trial
 
 SETUP = """\
@@ -27,7 +27,7 @@ def layout(tensor: int = 1, pipeline: int = 1, chunks: int = 1, micro: int = 1, 
 def trial(place: Layout, algorithm: str, rate: float, memory: float, bubble: float = 0.1) -> Trial:
     """A point that was simulated, on GPUs of 80 GB."""
     step = TrainingStep(algorithm, 900.0, 890.0, 20.0, 10.0, 930.0, rate, rate / 20, rate / 20_000, rate / 19_000)
-    return Trial(Point(place, algorithm), step, memory, 80 - memory, bubble, "Et*8|t*8|t*8|t*8L")
+    return Trial(SpacePoint(place, algorithm), step, memory, 80 - memory, bubble, "Et*8|t*8|t*8|t*8L")
 
 
 ROWS = (
@@ -46,12 +46,12 @@ MADE = Tuning(
     legal=10_000,
     pareto=PARETO,
     parts=(
-        Part("matrix products", 0.552),
-        Part("bubble", 0.051),
-        Part("optimizer", 0.0108),
-        Part("p2p", 0.0001),
+        TimeShare("matrix products", 0.552),
+        TimeShare("bubble", 0.051),
+        TimeShare("optimizer", 0.0108),
+        TimeShare("p2p", 0.0001),
     ),
-    wishes=(Wish(layout(1, 4), "zb-h1", 3.21, 10_950.0),),
+    wishes=(OverMemory(layout(1, 4), "zb-h1", 3.21, 10_950.0),),
     doubts=(Doubt("gemm", 0.9, ROWS[1], 0.0123), Doubt("network", 0.9, ROWS[0], 0.0)),
     capacity=80.0,
     estimate=pipesched.estimate(SETUP, "zb-h1"),
@@ -63,8 +63,8 @@ NOTHING = Tuning(
     simulated=0,
     pruned={"divisibility": 60, "memory": 36, "bound": 0, "dominance": 0},
     nearest=(
-        Miss(layout(8, 1), "1f1b", 12.34, ("recompute full", "16 GPUs")),
-        Miss(layout(4, 2, expert=2), "1f1b", 0.0123),
+        NearMiss(layout(8, 1), "1f1b", 12.34, ("recompute full", "16 GPUs")),
+        NearMiss(layout(4, 2, expert=2), "1f1b", 0.0123),
     ),
     capacity=24.0,
     name="mine",

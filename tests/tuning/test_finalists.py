@@ -11,12 +11,12 @@ import pipesched
 from pipesched.estimation.derived import outline
 from pipesched.estimation.result import Estimate
 from pipesched.estimation.setup import Setup
-from pipesched.outcome import run
+from pipesched.results.outcome import run
 from pipesched.tuning import tune as tuning_module
 from pipesched.tuning.finalists import FACTORS, SHARES, Finalist, Finished, finish, others
 from pipesched.tuning.gpu_time import gpu_time
-from pipesched.tuning.point import Layout, Point
-from pipesched.tuning.trial import Task
+from pipesched.tuning.point import Layout, SpacePoint
+from pipesched.tuning.trial import TrialTask
 from tests.estimation.setups import setup
 from tests.tuning.spaces import GPU, LLAMA, SPACE, Config
 
@@ -27,7 +27,7 @@ def finished(made: Setup, algorithm: str, seconds: float) -> Finished:
     """What becomes of a setup under an algorithm as a finalist."""
     parallel = made.parallel
     layout = Layout(parallel.tensor, parallel.pipeline, parallel.chunks, 1, 1, 1, made.batch.micro, "none")
-    done = finish(Finalist(Task(Point(layout, algorithm), made, {}), seconds))
+    done = finish(Finalist(TrialTask(SpacePoint(layout, algorithm), made, {}), seconds))
     assert done is not None
     return done
 
@@ -48,7 +48,7 @@ def test_a_solved_schedule_is_faster_than_its_start_and_fits(algorithm: str, mem
     assert done.solved.step.pipeline < start.step.pipeline
     assert done.solved.step.algorithm == "solve"
     assert done.solved.layout == start.layout
-    assert done.solved.point == Point(done.solved.point.layout, "solve")
+    assert done.solved.point == SpacePoint(done.solved.point.layout, "solve")
     before, after = ({part.name: part.share for part in parts} for parts in (gpu_time(start), done.parts))
     assert after.get("idle", 0.0) < before["idle"]
 

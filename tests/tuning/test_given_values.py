@@ -57,7 +57,7 @@ def test_changes_keep_a_given_budget() -> None:
     found = pipesched.estimate(None, "1f1b", **config, budget=2.3)
     assert not found.fits
     assert pipesched.estimate(None, "1f1b", **config).fits
-    helping = pipesched.estimation.estimate.changes(found)
+    helping = pipesched.config.estimate.changes(found)
     assert helping
     assert all(change.estimate.fits and change.estimate.outcome.schedule.fits for change in helping)
     budgets = [limit for change in helping for limit in change.estimate.problem.memory.budget or ()]

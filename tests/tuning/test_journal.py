@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pipesched
 from pipesched.tuning.journal import open_journal
-from pipesched.tuning.prune import BOUND, Dropped
+from pipesched.tuning.prune import BOUND, PrunedPoints
 from pipesched.tuning.trial import Trial
 from tests.tuning.made import layout, trial
 from tests.tuning.spaces import ALGORITHMS, SPACE
@@ -19,13 +19,13 @@ OTHERS = (
     Trial(FITS.point._replace(algorithm="list"), reason="needs a budget", is_short=True),
     trial(layout(1, 4), "1f1b", 1 / 3, 90.0),
 )
-DROPPED = Dropped(layout(8, 1), ("1f1b", "zb-h1"), BOUND, "at most 3.0 tokens/s/GPU", most=3.0)
+PRUNED = PrunedPoints(layout(8, 1), ("1f1b", "zb-h1"), BOUND, "at most 3.0 tokens/s/GPU", most=3.0)
 
 
 def test_what_is_written_is_what_is_read(tmp_path: Path) -> None:
     """Trials that fit, that do not, that have no step: to the last bit. A line is there as soon as it is written."""
     path, mine = tmp_path / "journal", space()
-    written: tuple[Trial | Dropped, ...] = (FITS, *OTHERS, DROPPED)
+    written: tuple[Trial | PrunedPoints, ...] = (FITS, *OTHERS, PRUNED)
     with open_journal(path, mine) as journal:
         assert journal.known == {}
         for number, one in enumerate(written, 2):
@@ -36,19 +36,19 @@ def test_what_is_written_is_what_is_read(tmp_path: Path) -> None:
 
 
 def test_nothing_is_written_twice(tmp_path: Path) -> None:
-    """Neither a trial that was known, nor points that were dropped before; what is new is."""
+    """Neither a trial that was known, nor points that were pruned before; what is new is."""
     path, mine = tmp_path / "journal", space()
     with open_journal(path, mine) as journal:
         journal.note(FITS)
-        journal.note(DROPPED)
-        journal.note(DROPPED)
+        journal.note(PRUNED)
+        journal.note(PRUNED)
     before = path.read_bytes()
     with open_journal(path, mine) as journal:
         journal.note(FITS)
-        journal.note(DROPPED)
+        journal.note(PRUNED)
         assert path.read_bytes() == before
         journal.note(OTHERS[2])
-        journal.note(DROPPED._replace(algorithms=("1f1b",)))
+        journal.note(PRUNED._replace(algorithms=("1f1b",)))
     assert path.read_bytes().startswith(before)
     assert len(path.read_bytes().splitlines()) == 5
 
@@ -80,19 +80,19 @@ def test_an_empty_file_and_none(tmp_path: Path) -> None:
 
 
 def test_the_journal_of_a_search_tells_every_point(tmp_path: Path) -> None:
-    """Every point of the space is on one line, simulated or dropped with a reason, as many as the answer counts."""
+    """Every point of the space is on one line, simulated or pruned with a reason, as many as the answer counts."""
     path = tmp_path / "journal"
     tuning = pipesched.tune(None, ALGORITHMS, resume=path, **SPACE)
     head, *lines = map(json.loads, path.read_text("utf-8").splitlines())
     assert (head["format"], head["version"], head["points"]) == ("pipesched.journal", 1, tuning.space)
     trials = [line for line in lines if "algorithm" in line]
-    dropped = [line for line in lines if "dropped" in line]
-    assert len(trials) + len(dropped) == len(lines)
+    pruned = [line for line in lines if "dropped" in line]
+    assert len(trials) + len(pruned) == len(lines)
     points = [(*line["point"], line["algorithm"]) for line in trials]
-    points += [(*line["point"], name) for line in dropped for name in line["algorithms"]]
+    points += [(*line["point"], name) for line in pruned for name in line["algorithms"]]
     assert len(points) == len(set(points)) == tuning.space
     assert sum(line["step"] is not None for line in trials) == tuning.simulated
     for reason in ("bound", "dominance"):
-        assert sum(len(line["algorithms"]) for line in dropped if line["dropped"] == reason) == tuning.pruned[reason]
-    assert all(line["why"] for line in dropped)
+        assert sum(len(line["algorithms"]) for line in pruned if line["dropped"] == reason) == tuning.pruned[reason]
+    assert all(line["why"] for line in pruned)
     assert all(line["reason"] for line in trials if line["step"] is None)

@@ -9,8 +9,8 @@ import pytest
 from pipesched.errors import ConfigError
 from pipesched.estimation.shapes import divisors
 from pipesched.schedulers.registry import FAMILIES, family
-from pipesched.tuning.point import FIELDS, Layout, Point
-from pipesched.tuning.prune import REASONS, Dropped, sift
+from pipesched.tuning.point import FIELDS, Layout, SpacePoint
+from pipesched.tuning.prune import REASONS, PrunedPoints, sift
 from pipesched.tuning.space import Space
 from pipesched.tuning.space_reader import read_space
 from tests.tuning.spaces import DENSE_FIRST, EXPERTS, GPU, LLAMA, Config
@@ -88,16 +88,16 @@ def test_points_are_each_either_dropped_or_kept_once() -> None:
     for model in (LLAMA, EXPERTS, DENSE_FIRST):
         parallel = {"gpus": 8, "tensor": [1, 2, 3], "pipeline": [1, 2, 4], "chunks": [1, 2, 3, 7], "expert": [1, 2, 3]}
         found = space(["1f1b", "zb-v", "interleaved", "list", "hanayo", "gpipe"], model=model, parallel=parallel)
-        points: list[Point] = []
+        points: list[SpacePoint] = []
         for one in sift(found):
-            if isinstance(one, Dropped):
+            if isinstance(one, PrunedPoints):
                 assert one.reason in REASONS
                 assert one.text
-                points += [Point(one.layout, name) for name in one.algorithms]
+                points += [SpacePoint(one.layout, name) for name in one.algorithms]
             else:
                 points.append(one.point)
         assert len(points) == found.points
-        assert {*points} == {Point(layout, name) for layout in found.layouts() for name in found.algorithms}
+        assert {*points} == {SpacePoint(layout, name) for layout in found.layouts() for name in found.algorithms}
         assert len({point.key for point in points}) == len(points)
 
 
@@ -112,10 +112,10 @@ def test_sequence_parallelism_goes_with_tensor_parallelism() -> None:
 def test_given_data_parallel_ranks_leave_only_their_layouts() -> None:
     """The others do not divide."""
     found = space(["1f1b"], parallel={**SMALL["parallel"], "data": 2})
-    dropped = [one for one in sift(found) if isinstance(one, Dropped)]
-    assert [(one.layout.pipeline, one.reason) for one in dropped] == [(4, "divisibility")]
+    pruned = [one for one in sift(found) if isinstance(one, PrunedPoints)]
+    assert [(one.layout.pipeline, one.reason) for one in pruned] == [(4, "divisibility")]
     with pytest.raises(ConfigError, match="has 1 data-parallel ranks"):
-        found.setup(dropped[0].layout)
+        found.setup(pruned[0].layout)
 
 
 def test_spaces_are_the_same_only_where_all_counts_alike() -> None:

@@ -8,33 +8,33 @@ from dataclasses import replace
 from textual.app import App
 from textual.theme import BUILTIN_THEMES
 
-from pipesched.explore.app.desk import Desk
-from pipesched.explore.pool import Pool
+from pipesched.explore.app.main_screen import MainScreen
 from pipesched.explore.state import State
+from pipesched.explore.unplaced import Unplaced
 
 CSS = """
-Desk { layout: vertical; }
+MainScreen { layout: vertical; }
 #small { display: none; }
-Desk.small #small { display: block; }
-Desk.small #all { display: none; }
+MainScreen.small #small { display: block; }
+MainScreen.small #all { display: none; }
 #title, #message, #footer, #code { height: 1; }
 #title, #message, #footer, #code, #details { text-wrap: nowrap; text-overflow: ellipsis; }
 #title, #footer { text-style: reverse; }
 #details { height: 5; }
-Desk.low #details { height: 2; }
+MainScreen.low #details { height: 2; }
 #middle { height: 1fr; }
 #charts { width: 1fr; }
 #chart { height: 1fr; }
 #kept, #parameters, #reasons, #code { display: none; }
-Desk.wide.compared #kept { display: block; height: 1fr; }
-Desk.wide #parameters { display: block; width: 22; padding: 0 1; }
-Desk.wide #reasons { display: block; width: 46; padding: 0 1; scrollbar-size-vertical: 1; }
+MainScreen.wide.compared #kept { display: block; height: 1fr; }
+MainScreen.wide #parameters { display: block; width: 22; padding: 0 1; }
+MainScreen.wide #reasons { display: block; width: 46; padding: 0 1; scrollbar-size-vertical: 1; }
 ParameterLines { height: auto; overflow-y: auto; }
 #parameters { height: 100%; }
 ParameterLines Label { text-style: dim; }
 ParameterLines Line { text-style: bold; }
 ParameterLines Line:focus { text-style: underline; }
-Desk.empty #code { display: block; }
+MainScreen.empty #code { display: block; }
 #pool { width: 16; height: 100%; padding: 0 1; }
 .dialog { width: 60; max-width: 90%; height: auto; max-height: 90%; border: round ansi_default; padding: 0 1; }
 .list { width: 76; height: 18; }
@@ -74,7 +74,7 @@ class ExploreApp(App[None]):
     TITLE = "pipesched explore"
 
     def __init__(
-        self, state: State, pool: Pool | None = None, *, colour: bool = True, ascii_only: bool = False
+        self, state: State, pool: Unplaced | None = None, *, colour: bool = True, ascii_only: bool = False
     ) -> None:
         before = os.environ.get("NO_COLOR")
         if not colour or ascii_only:
@@ -84,14 +84,13 @@ class ExploreApp(App[None]):
             os.environ.pop("NO_COLOR", None)
         self.register_theme(THEME)
         self.theme = THEME.name
-        self.desk = Desk(state, pool, colour=not self.no_color, ascii_only=ascii_only)
+        self.main_screen = MainScreen(state, pool, colour=not self.no_color, ascii_only=ascii_only)
 
     def on_mount(self) -> None:
-        """Show the main screen."""
-        self.push_screen(self.desk)
+        self.push_screen(self.main_screen)
 
 
-def run_app(state: State, pool: Pool | None = None, *, colour: bool = True, ascii_only: bool = False) -> int:
+def run_app(state: State, pool: Unplaced | None = None, *, colour: bool = True, ascii_only: bool = False) -> int:
     """Run the app until it is left; return 0, or 1 where it broke."""
     for name in ("COLUMNS", "LINES"):  # where they are exported, Textual would believe them, whatever the size is now
         os.environ.pop(name, None)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from pathlib import Path
 
 from textual.screen import Screen
 from textual.widgets import Input
@@ -10,8 +11,8 @@ from textual.widgets import Input
 from pipesched.errors import ConfigError
 from pipesched.explore.app import panels
 from pipesched.explore.app.dialogs import Ask, Confirm, Dialog, Parameters, Pick, Read, keys_text
-from pipesched.explore.saving import exists
 from pipesched.explore.state import State
+from pipesched.file_formats.registry import SCHEDULE, format_of, formats_that_hold
 
 
 class Asking(Screen[None]):
@@ -37,8 +38,6 @@ class Asking(Screen[None]):
             break
 
     async def action_jump(self) -> None:
-        """Ask for an operation."""
-
         def go(text: str | None) -> None:
             if text:
                 self.state.jump(text)
@@ -47,16 +46,12 @@ class Asking(Screen[None]):
         await self._open(Ask("jump to (such as 3B7):"), go)
 
     async def action_why(self) -> None:
-        """Say why."""
         await self._open(Read(panels.why_text(self.state)))
 
     async def action_keys(self) -> None:
-        """Show the keys."""
         await self._open(Read(keys_text(empty=self.has_pool)))
 
     async def action_algorithm(self) -> None:
-        """Ask for another algorithm."""
-
         def plan(name: str | None) -> None:
             if name is not None:
                 self.state.plan(name)
@@ -84,7 +79,7 @@ class Asking(Screen[None]):
             if not path:
                 return
             try:
-                if not exists(path.strip()):
+                if not _exists(path.strip()):
                     self.state.save(path)
                     self.show()
                     return
@@ -105,8 +100,6 @@ class Asking(Screen[None]):
         await self._open(Ask("save to (.json, .csv, .svg, ..):"), save)
 
     async def action_leave(self) -> None:
-        """Leave, but ask where something is not saved."""
-
         def end(answer: str | None) -> None:
             if answer == "y":
                 self.leave()
@@ -115,3 +108,11 @@ class Asking(Screen[None]):
             await self._open(Confirm("leave without saving? (y/n)"), end)
         else:
             self.leave()
+
+
+def _exists(path: str) -> bool:
+    """Return whether a file would be replaced. Raises ConfigError for a path without a format."""
+    if not path:
+        raise ConfigError("give the path of a file, such as mine.json")
+    format_of(path, formats_that_hold(SCHEDULE))
+    return Path(path).expanduser().exists()

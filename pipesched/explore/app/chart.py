@@ -9,15 +9,15 @@ from textual.strip import Strip
 from textual.widget import Widget
 
 from pipesched.core.reasons import NOTHING
-from pipesched.explore.drawing import Drawing, Drop, Screen, draw
+from pipesched.explore.drawing import BoardDrawing, BoardScreen, Drop, draw
+from pipesched.explore.selection_moves import at_time, drop_position
 from pipesched.explore.state import State
 from pipesched.explore.viewport import Viewport
-from pipesched.explore.walks import at_time, drop_position
 
 PAN = 0.1  # of the window, a notch of the wheel
 
 
-class Chart(Widget, can_focus=True):
+class ChartWidget(Widget, can_focus=True):
     """The schedule under edit."""
 
     class Changed(Message):
@@ -31,14 +31,14 @@ class Chart(Widget, can_focus=True):
         self.has_room = False  # for what small terminals show only when asked
         self.is_pressed = self.is_dragging = False
         self._pressed_at = 0
-        self._drawing: Drawing | None = None
+        self._drawing: BoardDrawing | None = None
 
     @property
-    def drawing(self) -> Drawing:
+    def drawing(self) -> BoardDrawing:
         """The chart as it is drawn."""
         if self._drawing is None:
             width, height = max(self.size.width, 8), max(self.size.height, 3)
-            screen = Screen(width, height, self.colour, self.ascii_only, strips=self.has_room)
+            screen = BoardScreen(width, height, self.colour, self.ascii_only, strips=self.has_room)
             self._drawing = draw(self.state, self.view, screen, self.drop)
         return self._drawing
 
@@ -48,11 +48,9 @@ class Chart(Widget, can_focus=True):
         self.refresh()
 
     def on_resize(self) -> None:
-        """Draw for another size."""
         self.redraw()
 
     def render_line(self, y: int) -> Strip:
-        """Return a line of the chart."""
         lines = self.drawing.lines
         line = lines[y] if y < len(lines) else []
         return Strip([*line, Segment("")]).adjust_cell_length(self.size.width).apply_style(self.rich_style)
@@ -74,7 +72,6 @@ class Chart(Widget, can_focus=True):
         self.redraw()
 
     def zoom_selected(self) -> None:
-        """Zoom to the selected operation."""
         task, tasks, first = self.state.selected, self.state.board.tasks, self.drawing.first
         if task != NOTHING:
             self.view.around(tasks.starts[task] + first, tasks.ends[task] + first)
@@ -116,7 +113,6 @@ class Chart(Widget, can_focus=True):
         self.post_message(self.Changed())
 
     def on_mouse_up(self, event: events.MouseUp) -> None:
-        """Drop what is dragged."""
         was_dragging = self.is_dragging
         if not self.end_drag() or not was_dragging:
             return
@@ -139,27 +135,16 @@ class Chart(Widget, can_focus=True):
         if event.ctrl:
             self.zoom(1.25**-steps, self.drawing.tick_at(event.x))
         elif event.shift:
-            self._scroll_rows(steps)
+            self.state.step(rows=steps)
         else:
             self.view.pan(PAN * steps)
             self.redraw()
         self.post_message(self.Changed())
 
-    def _scroll_rows(self, steps: int) -> None:
-        self.state.step(rows=steps)
-
-    def on_mouse_scroll_down(self, event: events.MouseScrollDown) -> None:
-        """Pan later, or zoom out."""
+    def on_mouse_scroll_down(self, event: events.MouseEvent) -> None:
         self._wheel(event, 1)
 
-    def on_mouse_scroll_up(self, event: events.MouseScrollUp) -> None:
-        """Pan earlier, or zoom in."""
+    def on_mouse_scroll_up(self, event: events.MouseEvent) -> None:
         self._wheel(event, -1)
 
-    def on_mouse_scroll_right(self, event: events.MouseScrollRight) -> None:
-        """Pan later."""
-        self._wheel(event, 1)
-
-    def on_mouse_scroll_left(self, event: events.MouseScrollLeft) -> None:
-        """Pan earlier."""
-        self._wheel(event, -1)
+    on_mouse_scroll_right, on_mouse_scroll_left = on_mouse_scroll_down, on_mouse_scroll_up

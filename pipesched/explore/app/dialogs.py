@@ -17,7 +17,7 @@ from textual.widgets.option_list import Option
 
 from pipesched.explore.app.lines import ParameterLines
 from pipesched.explore.keys import KEYS, MOUSE
-from pipesched.explore.planning import Choice, Field
+from pipesched.explore.planning import Choice, FormField
 
 LONGEST = 66  # letters of a choice
 CLOSE = Binding("escape", "close", "close", show=False)
@@ -29,25 +29,22 @@ class Dialog(ModalScreen[str | None]):
     BINDINGS = [CLOSE]  # noqa: RUF012  Textual's way
 
     def action_close(self) -> None:
-        """Close without an answer."""
         self.dismiss(None)
 
 
 class Ask(Dialog):
     """A question that is answered by a line of text."""
 
-    def __init__(self, question: str, value: str = "") -> None:
+    def __init__(self, question: str) -> None:
         super().__init__()
-        self.question, self.value = question, value
+        self.question = question
 
     def compose(self) -> ComposeResult:
-        """Yield the question and the line."""
         with Vertical(classes="dialog"):
             yield Label(self.question, markup=False)
-            yield Input(self.value, select_on_focus=False, compact=True)
+            yield Input(select_on_focus=False, compact=True)
 
     def on_input_submitted(self, event: Input.Submitted) -> None:
-        """Hand the line back."""
         self.dismiss(event.value)
 
 
@@ -59,12 +56,10 @@ class Confirm(Dialog):
         self.question = question
 
     def compose(self) -> ComposeResult:
-        """Yield the question."""
         with Vertical(classes="dialog"):
             yield Label(self.question, markup=False)
 
     def on_key(self, event: events.Key) -> None:
-        """Hand back yes or no."""
         if event.key != "escape":
             self.dismiss("y" if event.key == "y" else None)
 
@@ -77,13 +72,11 @@ class Pick(Dialog):
         self.choices, self.current = choices, current
 
     def compose(self) -> ComposeResult:
-        """Yield the line and the list."""
         with Vertical(classes="dialog list"):
             yield Input(placeholder="type to filter", compact=True)
             yield OptionList(compact=True)
 
     def on_mount(self) -> None:
-        """Fill the list."""
         self._fill("")
 
     def _fill(self, text: str) -> None:
@@ -103,7 +96,6 @@ class Pick(Dialog):
             listed.highlighted = names.index(self.current) if not wanted and self.current in names else 0
 
     def on_input_changed(self, event: Input.Changed) -> None:
-        """Filter the list."""
         self._fill(event.value)
 
     def on_key(self, event: events.Key) -> None:
@@ -115,7 +107,6 @@ class Pick(Dialog):
             listed.action_cursor_up()
 
     def on_input_submitted(self) -> None:
-        """Take the marked one."""
         listed = self.query_one(OptionList)
         if listed.highlighted is not None:
             self.dismiss(listed.get_option_at_index(listed.highlighted).id)
@@ -128,23 +119,20 @@ class Pick(Dialog):
 class Parameters(Dialog):
     """The parameters, one line each; `change` takes name and text as they are typed, and says what is wrong."""
 
-    def __init__(self, fields: Sequence[Field], change: Callable[[str, str], str]) -> None:
+    def __init__(self, fields: Sequence[FormField], change: Callable[[str, str], str]) -> None:
         super().__init__()
         self.fields, self.change = fields, change
 
     def compose(self) -> ComposeResult:
-        """Yield a line for each parameter."""
         with Vertical(classes="dialog side"):
             yield Label("Up, Down; Enter closes")
             yield ParameterLines(self.fields)
             yield Label("", id="wrong", markup=False)
 
     def on_parameter_lines_typed(self, event: ParameterLines.Typed) -> None:
-        """Plan with what was typed."""
         self.query_one("#wrong", Label).update(self.change(event.name, event.text))
 
     def on_input_submitted(self) -> None:
-        """Close."""
         self.dismiss(None)
 
 
@@ -158,7 +146,6 @@ class Read(Dialog):
         self.text = text
 
     def compose(self) -> ComposeResult:
-        """Yield the text."""
         with VerticalScroll(classes="dialog page"):
             yield Static(self.text, markup=False)
 

@@ -12,7 +12,7 @@ from textual.suggester import SuggestFromList
 from textual.widget import Widget
 from textual.widgets import Input, Label
 
-from pipesched.explore.planning import Field
+from pipesched.explore.planning import FormField
 
 LONGEST_WAIT = 5.0  # seconds for a line to take its keys
 
@@ -30,12 +30,11 @@ class ParameterLines(Vertical):
     class Turned(Message):
         """Another line took the focus, or none."""
 
-    def __init__(self, fields: Sequence[Field], algorithms: Sequence[str] = (), *, id: str | None = None) -> None:  # noqa: A002  Textual's word
+    def __init__(self, fields: Sequence[FormField], algorithms: Sequence[str] = (), *, id: str | None = None) -> None:  # noqa: A002  Textual's word
         super().__init__(id=id)
         self._fields, self._algorithms = [*fields], [*algorithms]
 
     def compose(self) -> Iterator[Widget]:
-        """Yield a label and a line for each."""
         for field in self._fields:
             yield Label(field.label, markup=False)
             names = SuggestFromList(self._algorithms, case_sensitive=False) if field.name == "algorithm" else None
@@ -43,7 +42,6 @@ class ParameterLines(Vertical):
 
     @property
     def lines(self) -> list[Line]:
-        """The lines, from the top."""
         return [*self.query(Line)]
 
     @property
@@ -51,7 +49,7 @@ class ParameterLines(Vertical):
         """Whether one of the lines takes the keys."""
         return any(line.has_focus for line in self.lines)
 
-    def show(self, fields: Sequence[Field]) -> None:
+    def show(self, fields: Sequence[FormField]) -> None:
         """Show other values, but not in the line that is being typed."""
         same = [field.name for field in fields] == [field.name for field in self._fields]
         self._fields = [*fields]
@@ -63,7 +61,6 @@ class ParameterLines(Vertical):
                 line.put(field.value)
 
     def on_input_changed(self, event: Input.Changed) -> None:
-        """Tell what was typed."""
         event.stop()
         line = event.input
         if isinstance(line, Line) and event.value.strip() != line.told:
@@ -79,7 +76,6 @@ class ParameterLines(Vertical):
                 await wait_for(done.wait(), LONGEST_WAIT)
 
     def on_key(self, event: events.Key) -> None:
-        """Go from line to line."""
         lines = self.lines
         place = next((number for number, line in enumerate(lines) if line.has_focus), None)
         steps = {"up": -1, "down": 1}.get(event.key)
@@ -88,18 +84,16 @@ class ParameterLines(Vertical):
             lines[(place + steps) % len(lines)].focus()
 
     def on_descendant_focus(self) -> None:
-        """Tell that another line is typed into."""
         self.post_message(self.Turned())
 
     def on_descendant_blur(self) -> None:
-        """Tell that a line was left."""
         self.post_message(self.Turned())
 
 
 class Line(Input):
     """The line of one parameter; `told` is the text that was planned with, or tried."""
 
-    def __init__(self, field: Field, names: SuggestFromList | None) -> None:
+    def __init__(self, field: FormField, names: SuggestFromList | None) -> None:
         super().__init__(
             field.value,
             id=field.name.replace(" ", "_"),

@@ -12,19 +12,19 @@ from rich.text import Text
 
 from pipesched.core.idle_time import Idle
 from pipesched.core.reasons import NOTHING
-from pipesched.explore.board import LIVE, legal, rows_of
+from pipesched.explore.board import LIVE, legal, rows_of, waits_for
 from pipesched.explore.details import details, pause_reasons, title
-from pipesched.explore.drawing import Drawing
+from pipesched.explore.drawing import BoardDrawing
 from pipesched.explore.keys import KEYS
 from pipesched.explore.painters import painter_of
 from pipesched.explore.pipeline_board import MOST_SENSITIVE, PipelineBoard
-from pipesched.explore.planning import Field
-from pipesched.explore.pool import Pool
+from pipesched.explore.planning import FormField
+from pipesched.explore.selection_moves import by_size, pauses
 from pipesched.explore.state import ALGORITHM, State
-from pipesched.explore.walks import pauses
+from pipesched.explore.unplaced import Unplaced
 from pipesched.pipeline.kinds import KINDS
 from pipesched.render.cells import Line
-from pipesched.render.frame import Layout
+from pipesched.render.frame import LineFrame
 from pipesched.render.marks import IDLE_MARKS
 
 ABOUT = 13  # columns of what a line of details is about
@@ -92,9 +92,9 @@ def footer_text(state: State, width: int, *, empty: bool, searching: bool) -> Te
     return text
 
 
-def parameter_fields(state: State) -> list[Field]:
+def parameter_fields(state: State) -> list[FormField]:
     """Return the lines beside the chart: the algorithm, then the parameters."""
-    return [Field(ALGORITHM, ALGORITHM, state.sheet.version.algorithm), *state.fields]
+    return [FormField(ALGORITHM, ALGORITHM, state.sheet.version.algorithm), *state.fields]
 
 
 def reasons_text(state: State, *, asked: bool = False) -> Text:
@@ -120,7 +120,7 @@ def reasons_text(state: State, *, asked: bool = False) -> Text:
     for line in _sensitive(state):
         text.append(line)
     text.append("longest gaps\n", style="bold")
-    for pause in sorted(pauses(tasks), key=lambda pause: (-pause.length, pause.row, pause.start))[:MOST_ROWS]:
+    for pause in by_size(pauses(tasks))[:MOST_ROWS]:
         when = f"{board.row_name(pause.row)}  {board.number(pause.start)}-{board.number(pause.end)}"
         classes, words = pause_reasons(board, pause)
         text.append(f"{when}  {classes}\n").append(f"  {words}\n", style="dim")
@@ -142,7 +142,7 @@ def _sensitive(state: State) -> Iterator[Text]:
 
 
 def kept_lines(
-    state: State, drawing: Drawing, width: int, height: int, *, letters: bool, ascii_only: bool
+    state: State, drawing: BoardDrawing, width: int, height: int, *, letters: bool, ascii_only: bool
 ) -> list[Line]:
     """Return the kept schedules on the scale of the chart, each with its title, as many rows as there is room for."""
     others = [sheet for number, sheet in enumerate(state.sheets) if number != state.current]
@@ -150,7 +150,7 @@ def kept_lines(
     lines: list[Line] = []
     for sheet in others:
         painter = painter_of(sheet.board)
-        layout = Layout(drawing.gutter, [drawing.scale], 0, not letters, ascii_only)
+        layout = LineFrame(drawing.gutter, [drawing.scale], 0, not letters, ascii_only)
         painter.prepare(layout, frozenset())
         head = "  ".join(title(sheet.version, unsaved=sheet.is_unsaved))
         lines.append([Segment(f"{state.sheets.index(sheet) + 1} {head}"[:width], BOLD)])
@@ -163,7 +163,7 @@ def kept_lines(
     return lines[:height]
 
 
-def pool_lines(pool: Pool, height: int, *, focused: bool) -> tuple[list[Text], Sequence[int]]:
+def pool_lines(pool: Unplaced, height: int, *, focused: bool) -> tuple[list[Text], Sequence[int]]:
     """Return the operations of the pool that fit, the chosen one among them, and which stands on which line."""
     waiting = pool.waiting
     if not waiting:
@@ -197,6 +197,5 @@ def why_text(state: State) -> RenderableType:
     if limits is not None:
         for chained, word in ((limits.behind, "not earlier"), (limits.before, "not later")):
             if chained:
-                held.append(f"{word}: {board.name(chained[-1])} waits for {board.name(chained[0])}")
-                held.append(f"{board.through(chained)}\n")
+                held.append(f"{word}: {waits_for(board, chained)}\n")
     return Group(_details(state), held, reasons_text(state, asked=True))

@@ -14,14 +14,14 @@ from textual.widgets import Static
 
 from pipesched.core.reasons import NOTHING
 from pipesched.explore.app import panels
-from pipesched.explore.app.chart import Chart
-from pipesched.explore.pool import Pool
+from pipesched.explore.app.chart import ChartWidget
+from pipesched.explore.unplaced import Unplaced
 
 
 class Kept(Widget):
     """The kept schedules on one scale."""
 
-    def __init__(self, chart: Chart) -> None:
+    def __init__(self, chart: ChartWidget) -> None:
         super().__init__(id="kept")
         self.chart = chart
 
@@ -34,7 +34,6 @@ class Kept(Widget):
         return super().render_lines(crop)
 
     def render_line(self, y: int) -> Strip:
-        """Return a line of them."""
         line = self.lines[y] if y < len(self.lines) else []
         return Strip([*line, Segment("")]).adjust_cell_length(self.size.width).apply_style(self.rich_style)
 
@@ -51,12 +50,11 @@ class PoolList(Static):
             super().__init__()
             self.x, self.y = x, y
 
-    def __init__(self, pool: Pool) -> None:
+    def __init__(self, pool: Unplaced) -> None:
         super().__init__(id="pool", markup=False)
         self.pool, self.rows = pool, [NOTHING]
 
     def show(self) -> None:
-        """Show what is left."""
         lines, rows = panels.pool_lines(self.pool, self.size.height or 16, focused=self.has_focus)
         self.rows = [*rows]
         self.update(Text("\n").join(lines))
@@ -75,5 +73,4 @@ class PoolList(Static):
         self.post_message(self.Dropped(event.screen_x, event.screen_y))
 
     def on_resize(self) -> None:
-        """Show as much as there is room for."""
         self.show()

@@ -8,6 +8,7 @@ from typing import Generic, TypeVar
 
 from pipesched.core.clock import TimeIsUp
 from pipesched.errors import PipeschedError
+from pipesched.explore.planning import Tell
 
 Result = TypeVar("Result")
 
@@ -15,7 +16,7 @@ Result = TypeVar("Result")
 class Work(Generic[Result]):
     """A call in a thread. `said` is what it last told; `error` is why it ended without a result."""
 
-    def __init__(self, call: Callable[[Event, Callable[[str], None]], Result], done: Callable[[Result], None]) -> None:
+    def __init__(self, call: Callable[[Event, Tell], Result], done: Callable[[Result], object]) -> None:
         self.stop = Event()
         self.said, self.error = "", ""
         self._call, self._done = call, done

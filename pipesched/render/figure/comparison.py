@@ -12,16 +12,15 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.patches import Patch
 
-from pipesched.comparison import Comparison
 from pipesched.errors import ConfigError
-from pipesched.outcome import Outcome
 from pipesched.pipeline.schedule import Schedule
 from pipesched.render.chosen import SHOWN_DEVICES, drawn, edge, not_drawn, some_devices
-from pipesched.render.figure.chart import Chart, chart_inches, is_thin, key, unit_rgb
-from pipesched.render.figure.gantt import FRAME_INCHES, makespan
+from pipesched.render.figure.chart import FRAME_INCHES, Chart, chart_inches, is_thin, key, makespan, unit_rgb
 from pipesched.render.figure.page import FONT, RED, Drawing, Key, legend, settle, sheet, with_unit
 from pipesched.render.palette import HUES
 from pipesched.render.view import View
+from pipesched.results.comparison import Comparison
+from pipesched.results.outcome import Outcome
 
 TITLE_INCHES = 0.22  # of each chart
 SHAPES = (0.4, 0.95)  # the least and the most height over width that rows are made higher or lower for

@@ -3,25 +3,25 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from importlib.util import find_spec
+from typing import TYPE_CHECKING
 
-from matplotlib.figure import Figure
-
-from pipesched.capabilities import capability_of
 from pipesched.checks import shown
-from pipesched.comparison import Comparison
 from pipesched.display import Displayable
 from pipesched.errors import ConfigError
-from pipesched.outcome import Outcome
 from pipesched.pipeline.quantities import Number
 from pipesched.pipeline.schedule import Schedule
-from pipesched.render.figure.comparison import comparison_figure
-from pipesched.render.figure.gantt import gantt_figure
-from pipesched.render.figure.page import Drawing, image
-from pipesched.render.figure.solved import solved_figure
-from pipesched.render.figure.sweep import sweep_figure
 from pipesched.render.view import PAGE, View
-from pipesched.solver.frontier import Frontier
-from pipesched.sweeping import Sweep
+from pipesched.results.capabilities import capability_of
+from pipesched.results.comparison import Comparison
+from pipesched.results.frontier import Frontier
+from pipesched.results.outcome import Outcome
+from pipesched.results.sweep import Sweep
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+    from pipesched.render.figure.page import Drawing
 
 
 def figure(
@@ -55,6 +55,7 @@ def figure(
     Raises:
         ConfigError: For a bad argument, or where matplotlib is not installed.
     """
+    require_matplotlib()
     view = View(start, end, zoom, label, memory, inches, charts=charts, show=show)
     if isinstance(result, (Sweep, Frontier)) or capability_of(result) is not None:
         _require_default(view, ("start", "end", "zoom", "label", "memory"), result, "no timeline")
@@ -63,6 +64,12 @@ def figure(
     if not isinstance(result, Sweep):
         _require_default(view, ("show",), result, "no value that varies")
     return drawing_of(result, view)
+
+
+def require_matplotlib() -> None:
+    """Raise ConfigError where figures cannot be drawn."""
+    if find_spec("matplotlib") is None:
+        raise ConfigError("figures are drawn by matplotlib, which is not installed: pip install 'pipesched[plot]'")
 
 
 def _require_default(view: View, keys: Sequence[str], result: object, lacks: str) -> None:
@@ -74,6 +81,11 @@ def _require_default(view: View, keys: Sequence[str], result: object, lacks: str
 
 def drawing_of(result: object, view: View) -> Drawing:
     """Draw a result. Raises ConfigError for one that has no figure."""
+    from pipesched.render.figure.chart import gantt_figure
+    from pipesched.render.figure.comparison import comparison_figure
+    from pipesched.render.figure.frontier import solved_figure
+    from pipesched.render.figure.sweep import sweep_figure
+
     if isinstance(result, Schedule):
         result = Outcome("plan", result)
     if isinstance(result, Outcome):
@@ -94,4 +106,6 @@ def drawing_of(result: object, view: View) -> Drawing:
 
 def image_of(result: object, view: View, kind: str) -> bytes:
     """Return the figure of a result as the content of a file; `kind` is svg, png or pdf."""
+    from pipesched.render.figure.page import image
+
     return image(drawing_of(result, view), kind)

@@ -13,6 +13,8 @@ from matplotlib.lines import Line2D
 from matplotlib.text import Annotation
 from matplotlib.ticker import LogLocator, NullFormatter
 
+from pipesched.errors import ConfigError
+from pipesched.pipeline.quantities import plain
 from pipesched.render.figure.chart import unit_rgb
 from pipesched.render.figure.memory import DASHES
 from pipesched.render.figure.page import FONT, GREY, Drawing, Key, legend, settle, sheet, with_unit
@@ -20,6 +22,8 @@ from pipesched.render.figure.placing import Box, Spot, needs_line, place_names
 from pipesched.render.palette import HUES
 from pipesched.render.timescale import number
 from pipesched.render.view import PAGE
+from pipesched.results.frontier import Frontier
+from pipesched.results.pareto import ParetoPoint
 
 SHAPE = 0.62  # height over width
 MARK, PASSED = unit_rgb(HUES[0]), "0.6"
@@ -185,3 +189,57 @@ def _segments(corners: Sequence[Sequence[float]]) -> Iterator[Box]:
     """Yield the segments of a line as boxes."""
     for (x0, y0), (x1, y1) in pairwise(corners):
         yield Box(min(x0, x1), min(y0, y1), max(x0, x1), max(y0, y1)).padded(0.7)
+
+
+def solved_figure(frontier: Frontier, inches: float = PAGE) -> Drawing:
+    """Draw the points of a frontier.
+
+    Their names are placements, or what found them where all have the same one. Raises ConfigError if there is none.
+    """
+    if not frontier.points:
+        raise ConfigError("there is nothing to draw: the frontier has no points")
+    placements = len({point.placement for point in frontier}) > 1
+    drawn = [
+        Trade(
+            point.placement if placements else point.source,
+            point.value,
+            point.budget,
+            dominated=False,
+            bound=point.bound,
+        )
+        for point in frontier
+    ]
+    return frontier_figure(
+        drawn,
+        time_unit=frontier.time_unit,
+        memory_unit=frontier.memory_unit,
+        titles=("budget of a device", frontier.objective),
+        inches=inches,
+    )
+
+
+def pareto_figure(pareto_points: Sequence[ParetoPoint], inches: float = PAGE) -> Drawing:
+    """Draw the schedules of a comparison, with the budget of the devices where all have the same.
+
+    Raises ConfigError if there is none.
+    """
+    if not pareto_points:
+        raise ConfigError("there is nothing to draw: none of the algorithms applies")
+    points = [
+        Trade(
+            point.outcome.algorithm,
+            float(point.makespan),
+            float(point.memory),
+            dominated=point.dominated_by is not None,
+        )
+        for point in pareto_points
+    ]
+    problem = pareto_points[0].outcome.problem
+    limits = set(problem.memory.budget or ())
+    return frontier_figure(
+        points,
+        time_unit=problem.time_unit,
+        memory_unit=problem.memory.unit,
+        limit=float(plain(limits.pop())) if len(limits) == 1 else None,
+        inches=inches,
+    )

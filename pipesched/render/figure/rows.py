@@ -10,8 +10,7 @@ from typing import NamedTuple
 
 from pipesched.pipeline.ops import Op
 from pipesched.pipeline.schedule import Schedule
-from pipesched.render.rows import Row
-from pipesched.render.schedule_rows import device_row, lane_rows
+from pipesched.render.rows import Row, device_row, lane_rows
 from pipesched.render.timescale import Window
 from pipesched.render.view import View
 

@@ -13,10 +13,10 @@ from pipesched.errors import ConfigError
 from pipesched.render.figure.chart import unit_rgb
 from pipesched.render.figure.page import Drawing, Key, legend, settle, sheet
 from pipesched.render.palette import HUES
-from pipesched.render.sweep_plot import Mark, best_lines, title_of
+from pipesched.render.sweep_plot import PlotMark, best_lines, title_of
 from pipesched.render.timescale import number
 from pipesched.render.view import View
-from pipesched.sweeping import Sweep
+from pipesched.results.sweep import Sweep
 
 SHAPE = 0.55  # height over width
 MARKERS = "osD^vP*X<>"  # one after the other, so that lines differ without colours
@@ -47,7 +47,7 @@ def sweep_figure(sweep: Sweep, view: View) -> Drawing:
         return figure
 
 
-def _draw(axes: Axes, place: int, lines: int, name: str, line: Sequence[Mark]) -> Key:
+def _draw(axes: Axes, place: int, lines: int, name: str, line: Sequence[PlotMark]) -> Key:
     """Draw a line with its marks, hollow where a schedule is over its budget; return its entry of the legend.
 
     Each line is thinner than those before, so that equal ones are seen below it.

@@ -6,10 +6,9 @@ from dataclasses import replace
 from typing import Any
 
 from pipesched.core.idle_time import Idle
+from pipesched.documents.schedule import problem_document
+from pipesched.documents.solver import solver_document
 from pipesched.errors import Deadlock, NotApplicable
-from pipesched.file_formats.schedule_json import problem_document
-from pipesched.file_formats.solver_json import solver_document
-from pipesched.outcome import Outcome
 from pipesched.pipeline.bounds import lower_bound
 from pipesched.pipeline.kinds import KINDS, Resource
 from pipesched.pipeline.lowering import precedence_rows
@@ -19,6 +18,7 @@ from pipesched.pipeline.schedule import Schedule, schedule_plan, timed_schedule
 from pipesched.render.html.packing import packed
 from pipesched.render.marks import IDLE_MARKS
 from pipesched.render.palette import HUES, colour_of
+from pipesched.results.outcome import Outcome
 
 MOST_PLAIN = 5_000  # operations: of more, orders are packed
 MOST_EXACT = 2**53  # ticks: whole numbers that JavaScript holds exactly

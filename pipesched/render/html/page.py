@@ -4,19 +4,22 @@ from __future__ import annotations
 
 import html
 import json
+from collections.abc import Iterable, Iterator
 from typing import Any
 
-from pipesched.capabilities import capability_of
 from pipesched.checks import shown
-from pipesched.comparison import Comparison
 from pipesched.errors import ConfigError, NotApplicable
-from pipesched.outcome import Outcome
 from pipesched.pipeline.check import checked
+from pipesched.pipeline.kinds import KINDS
 from pipesched.pipeline.schedule import Schedule
 from pipesched.render.html.assets import asset, program, style
-from pipesched.render.html.data import Palette, looks_data, schedule_data
-from pipesched.render.html.legend import legend
+from pipesched.render.html.data import IDLE_LOOKS, STRIPES, Palette, looks_data, schedule_data
 from pipesched.render.html.still import still
+from pipesched.render.marks import IDLE_MARKS
+from pipesched.render.palette import colour_of
+from pipesched.results.capabilities import capability_of
+from pipesched.results.comparison import Comparison
+from pipesched.results.outcome import Outcome
 
 Titled = tuple[str, Outcome]  # the title of a schedule, and the schedule
 
@@ -91,3 +94,23 @@ def embedded(document: str, name: str, height: int) -> str:
     }
     pairs = " ".join(f'{key}="{html.escape(value)}"' for key, value in attributes.items())
     return f"<iframe {pairs}></iframe>"
+
+
+def legend(outcomes: Iterable[Outcome]) -> str:
+    """Return the entries: the kinds that run, then the classes of idle time and the critical path, shown on request."""
+    letters = {letter for outcome in outcomes for letter in outcome.schedule.plan.index.letters}
+    return "".join(_entries([letter for letter in KINDS if letter in letters]))
+
+
+def _entries(letters: Iterable[str]) -> Iterator[str]:
+    for letter in letters:
+        colour = f"rgb{colour_of(0, letter)}"
+        yield f"<li>{_box(colour, STRIPES.get(letter, ''))}{letter} {KINDS[letter].name}"
+    for idle, (colour, stripes) in IDLE_LOOKS.items():
+        mark = IDLE_MARKS[idle]
+        yield f'<li class="of-idle">{_box(f"rgba({colour},.35)", stripes)}{mark.letter} {mark.meaning}'
+    yield f'<li class="of-path">{_box("transparent")}critical path<li>hue: microbatch'
+
+
+def _box(colour: str, stripes: str = "") -> str:
+    return f'<i class="{stripes}" style="background-color:{colour}"></i>'

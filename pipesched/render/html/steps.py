@@ -7,8 +7,8 @@ from fractions import Fraction
 
 from pipesched.pipeline.quantities import to_fraction
 from pipesched.render.timescale import number
-from pipesched.solver.frontier import Frontier
-from pipesched.words import Status
+from pipesched.results.frontier import Frontier
+from pipesched.results.status import Status
 
 WIDTH, HEIGHT, LEFT, RIGHT, TOP, BOTTOM = 640, 300, 70, 20, 20, 44
 COLOUR = "#0072b2"

@@ -5,12 +5,12 @@ from __future__ import annotations
 import html
 from collections.abc import Iterator, Sequence
 
-from pipesched.outcome import Outcome
 from pipesched.pipeline.ops import Op, Pair
 from pipesched.pipeline.schedule import Schedule
 from pipesched.render.chosen import some_devices
 from pipesched.render.palette import Rgb, colour_of, text_on
 from pipesched.render.timescale import number
+from pipesched.results.outcome import Outcome
 
 WIDTH, LEFT, HEAD, FOOT = 1000, 70, 20, 26
 MOST_SLOTS = 5_000  # of more, a device is drawn by how busy it is

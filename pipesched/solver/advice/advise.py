@@ -15,72 +15,71 @@ from math import ceil, inf
 
 from pipesched.core.clock import Clock, TimeIsUp, under
 from pipesched.errors import PipeschedError
-from pipesched.outcome import Advice, Outcome
 from pipesched.pipeline.quantities import in_units, plain
-from pipesched.solver.advice.asked import A_SECOND, ROOM, Asked
-from pipesched.solver.advice.changes import Change, changes
-from pipesched.solver.candidate import Candidate
-from pipesched.solver.case import Case
-from pipesched.solver.cases import cases_of
-from pipesched.solver.portfolio import SMALL
-from pipesched.solver.quick import quick_rounds
+from pipesched.results.outcome import Advice, Outcome
+from pipesched.results.status import Status
+from pipesched.solver.advice.allowance import allowance, schedulable
+from pipesched.solver.advice.changes import AdvisedChange, changes
+from pipesched.solver.case import Candidate, Case
+from pipesched.solver.feasible import cases_of
+from pipesched.solver.first import quick_rounds
+from pipesched.solver.request import SolveRequest
 from pipesched.solver.search import Search
-from pipesched.words import Status
-
-WHOLE, WHOLE_SECONDS = 200, 4.0  # operations of a case whose whole portfolio takes so long at most; it grows squared
-REACHED = 0.25  # of the time limit, that a solve has for its portfolio
-SHARE = 0.5  # of the time that is left, for the whole portfolio of the next change
 
 Tell = Callable[[str], None]
 
 
-def advised(outcome: Outcome, asked: Asked, tell: Tell) -> Outcome:
+def advised(outcome: Outcome, request: SolveRequest, tell: Tell) -> Outcome:
     """Return the outcome of a solve with advice in its report, where there is any. `tell` is told of each step."""
     report = outcome.report
-    allowance = None if report is None else asked.allowance(report)
-    if report is None or allowance is None:
+    allowed = None if report is None else allowance(request, report)
+    if report is None or allowed is None:
         return outcome
-    clock, effort = Clock(allowance.seconds, asked.limits.stop), _Effort(allowance.operations)
+    clock, effort = Clock(allowed.seconds, request.stop), _Effort(allowed.operations)
     makespan = Fraction(report.value_ticks, report.bound.per_unit)
     trials: list[_Trial] = []
     with suppress(KeyboardInterrupt):  # what is known by then counts
-        for change in changes(asked):
-            if change.operations > min(effort.left, ROOM * A_SECOND * clock.left):
+        for change in changes(request):
+            if change.operations > min(effort.left, schedulable(request, clock.left)):
                 break
             if not (change.tightens and report.status == Status.OPTIMAL):
                 tell(f"advice, {change.name}")
-                trials += _quick_trial(change, asked, clock, effort, makespan)
+                trials += _quick_trial(change, request, clock, effort, makespan)
         if effort.left == inf:
-            _try_whole(trials, asked, clock, tell)
+            _try_whole(trials, request, clock, tell)
     found = [advice for trial in trials if (advice := trial.advice(makespan)) is not None]
     found.sort(key=lambda advice: advice.makespan_at_most)
     made = tuple(found) if trials else None
     return replace(outcome, report=replace(report, advice=made, seconds=report.seconds + clock.seconds))
 
 
-def _quick_trial(change: Change, asked: Asked, clock: Clock, effort: _Effort, makespan: Fraction) -> Iterator[_Trial]:
+def _quick_trial(
+    change: AdvisedChange, request: SolveRequest, clock: Clock, effort: _Effort, makespan: Fraction
+) -> Iterator[_Trial]:
     """Yield the trial of a change, with what is made quickly; none where no microbatch fits, or no placement suits."""
     with suppress(PipeschedError):
-        trial = _Trial(change, asked, clock)
-        if change.operations <= SMALL or effort.left == inf:
+        trial = _Trial(change, request, clock)
+        if change.operations <= request.policy.advice.bounded or effort.left == inf:
             trial.raise_bounds(effort)
         if trial.bound < makespan:
             trial.try_quickly(effort)
         yield trial
 
 
-def _try_whole(trials: list[_Trial], asked: Asked, clock: Clock, tell: Tell) -> None:
+def _try_whole(trials: list[_Trial], request: SolveRequest, clock: Clock, tell: Tell) -> None:
     """Try the whole portfolio for every change for which a solve has time for it."""
+    policy = request.policy.advice
     for trial in trials:
         seconds = sum(map(_seconds_whole, trial.search.cases))
-        if not clock.is_over and seconds <= REACHED * asked.limits.seconds:
+        if not clock.is_over and seconds <= policy.reached * request.limits.seconds:
             tell(f"advice, {trial.change.name}")
-            trial.try_whole(clock.part(SHARE * clock.left))
+            trial.try_whole(clock.part(policy.share * clock.left))
 
 
 def _seconds_whole(case: Case) -> float:
     """Return the seconds that the whole portfolio of a case takes, at most."""
-    return WHOLE_SECONDS * (len(case.graph) / WHOLE) ** 2
+    policy = case.policy.advice
+    return policy.whole_seconds * (len(case.graph) / policy.whole) ** 2
 
 
 class _Effort:
@@ -105,11 +104,12 @@ class _Effort:
 class _Trial:
     """A change under trial: a search of its own, which heuristics alone feed. Raises PipeschedError."""
 
-    def __init__(self, change: Change, asked: Asked, clock: Clock) -> None:
-        self.change, self.asked, self.clock = change, asked, clock
+    def __init__(self, change: AdvisedChange, request: SolveRequest, clock: Clock) -> None:
+        self.change, self.request, self.clock = change, request, clock
         costs = replace(change.problem.costs, split=change.split)
         problem = replace(change.problem, costs=costs)
-        self.search = Search(cases_of(problem, asked.placement, "makespan", change.allowed), asked.limits, clock)
+        cases = cases_of(problem, request.placement, "makespan", change.allowed, request.policy)
+        self.search = Search(cases, request.limits, clock)
 
     def raise_bounds(self, effort: _Effort) -> None:
         """Bound every placement."""
@@ -143,7 +143,7 @@ class _Trial:
         """Return what the change is worth, where it helps. A solve may stop at its gap above what was found."""
         if self.search.best is None:
             return None
-        ticks = ceil(self.search.value * (1 + Fraction(self.asked.limits.gap)))
+        ticks = ceil(self.search.value * (1 + Fraction(self.request.limits.gap)))
         value = Fraction(ticks, self.search.per_unit)
         if value >= makespan:
             return None

@@ -17,14 +17,14 @@ from pipesched.pipeline.problem import Problem, require_recompute
 from pipesched.pipeline.quantities import Exact, canonical, to_fraction
 from pipesched.pipeline.recut import balanced_for, can_be_cut, open_cut, recut
 from pipesched.solver.advice.arguments import changed_arguments, typed
-from pipesched.solver.advice.asked import Asked
 from pipesched.solver.advice.microbatches import with_microbatches
+from pipesched.solver.policy import AdvicePolicy
+from pipesched.solver.request import SolveRequest
 
-SIMPLE, DIGITS = 1_000, 6  # the largest denominator of a budget that stays a fraction; digits of one that does not
 KEEPS_ALL = ("improve", "periodic")  # methods that recompute and offload do not go with
 
 
-class Change(NamedTuple):
+class AdvisedChange(NamedTuple):
     """A change: its name, the problem and what is allowed then, and which arguments of `solve` and `make_problem`
     make it.
 
@@ -45,58 +45,58 @@ class Change(NamedTuple):
         return count_computations(self.split, self.problem.stages, self.problem.microbatches)
 
 
-def changes(asked: Asked) -> Iterator[Change]:
-    """Yield the changes that make sense for what was asked."""
+def changes(request: SolveRequest) -> Iterator[AdvisedChange]:
+    """Yield the changes that make sense for a request."""
     for make in CHANGES:
         try:
-            change = make(asked)
+            change = make(request)
         except PipeschedError:  # too large, or no such cut
             continue
         if change is not None:
             yield change
 
 
-def _split_backward(asked: Asked) -> Change | None:
-    if asked.split:
+def _split_backward(request: SolveRequest) -> AdvisedChange | None:
+    if request.splits_backward:
         return None
-    return Change("split backward", asked.problem, True, asked.allowed, {"split_backward": True})
+    return AdvisedChange("split backward", request.problem, True, request.allowed, {"split_backward": True})
 
 
-def _recompute(asked: Asked) -> Change | None:
-    if asked.allowed.recompute or not _saves(asked):
+def _recompute(request: SolveRequest) -> AdvisedChange | None:
+    if request.allowed.recompute or not _saves(request):
         return None
-    require_recompute(asked.problem)
-    allowed = asked.allowed._replace(recompute=True)
-    return Change("recompute", asked.problem, asked.split, allowed, {"recompute": True})
+    require_recompute(request.problem)
+    allowed = request.allowed._replace(recompute=True)
+    return AdvisedChange("recompute", request.problem, request.splits_backward, allowed, {"recompute": True})
 
 
-def _offload(asked: Asked) -> Change | None:
-    if asked.allowed.offload or asked.problem.costs.offload is None or not _saves(asked):
+def _offload(request: SolveRequest) -> AdvisedChange | None:
+    if request.allowed.offload or request.problem.costs.offload is None or not _saves(request):
         return None
-    allowed = asked.allowed._replace(offload=True)
-    return Change("offload", asked.problem, asked.split, allowed, {"offload": True})
+    allowed = request.allowed._replace(offload=True)
+    return AdvisedChange("offload", request.problem, request.splits_backward, allowed, {"offload": True})
 
 
-def _saves(asked: Asked) -> bool:
+def _saves(request: SolveRequest) -> bool:
     """Return whether saving memory may help, and goes with the method."""
-    return asked.problem.memory.budget is not None and asked.method not in KEEPS_ALL
+    return request.problem.memory.budget is not None and request.method not in KEEPS_ALL
 
 
-def _budget(name: str, sign: int, asked: Asked) -> Change | None:
-    memory = asked.problem.memory
+def _budget(name: str, sign: int, request: SolveRequest) -> AdvisedChange | None:
+    memory = request.problem.memory
     one = sign * max(map(to_fraction, memory.activation))
     if memory.budget is None or not one:
         return None
-    budget = tuple(_short(to_fraction(limit) + one) for limit in memory.budget)
-    changed = _cut_again(replace(asked.problem, memory=replace(memory, budget=budget)))
-    return _of_problem(name, asked, changed)._replace(tightens=sign < 0)
+    budget = tuple(_short(to_fraction(limit) + one, request.policy.advice) for limit in memory.budget)
+    changed = _cut_again(replace(request.problem, memory=replace(memory, budget=budget)))
+    return _of_problem(name, request, changed)._replace(tightens=sign < 0)
 
 
-def _short(amount: Fraction) -> Exact:
-    """Return an amount of memory as it is, or where it has many digits the next one of DIGITS: a budget is typed."""
-    if amount.denominator <= SIMPLE or not isinstance(typed(canonical(amount)), str):
+def _short(amount: Fraction, policy: AdvicePolicy) -> Exact:
+    """Return an amount of memory as it is, or where it has many digits the next one of a few: a budget is typed."""
+    if amount.denominator <= policy.simple or not isinstance(typed(canonical(amount)), str):
         return canonical(amount)
-    scale = 10 ** max(DIGITS - len(str(int(amount))), 0)
+    scale = 10 ** max(policy.digits - len(str(int(amount))), 0)
     return canonical(Fraction(ceil(amount * scale), scale))
 
 
@@ -107,12 +107,12 @@ def _cut_again(problem: Problem) -> Problem:
     return balanced_for(problem)
 
 
-def _chunks(word: str, count: int, asked: Asked) -> Change | None:
-    problem, stages = asked.problem, count * asked.problem.devices
-    if stages == problem.stages or asked.has_hint:
+def _chunks(word: str, count: int, request: SolveRequest) -> AdvisedChange | None:
+    problem, stages = request.problem, count * request.problem.devices
+    if stages == problem.stages or request.start is not None:
         return None
     changed = _with_stages(problem, stages)
-    return None if changed is None else _of_problem(f"{word} chunks a device", asked, changed)
+    return None if changed is None else _of_problem(f"{word} chunks a device", request, changed)
 
 
 def _with_stages(problem: Problem, stages: int) -> Problem | None:
@@ -138,23 +138,23 @@ def _with_stages(problem: Problem, stages: int) -> Problem | None:
     return None
 
 
-def _microbatches(factor: Fraction, asked: Asked) -> Change | None:
-    count = asked.problem.microbatches * factor
-    if count.denominator != 1 or asked.has_hint or asked.problem.cutter is not None:
+def _microbatches(factor: Fraction, request: SolveRequest) -> AdvisedChange | None:
+    count = request.problem.microbatches * factor
+    if count.denominator != 1 or request.start is not None or request.problem.cutter is not None:
         return None
-    changed = with_microbatches(asked.problem, int(count))
-    return _of_problem(f"{count} microbatch{'es' * (count != 1)}", asked, changed)
+    changed = with_microbatches(request.problem, int(count))
+    return _of_problem(f"{count} microbatch{'es' * (count != 1)}", request, changed)
 
 
-def _of_problem(name: str, asked: Asked, problem: Problem) -> Change:
-    arguments = changed_arguments(asked.problem, problem)
+def _of_problem(name: str, request: SolveRequest, problem: Problem) -> AdvisedChange:
+    arguments = changed_arguments(request.problem, problem)
     for saving, unused in (("recompute", ("recompute", "checkpoint")), ("offload", ("offload", "reload"))):
-        if not getattr(asked.allowed, saving):
+        if not getattr(request.allowed, saving):
             arguments = {key: value for key, value in arguments.items() if key not in unused}
-    return Change(name, problem, asked.split, asked.allowed, {}, arguments)
+    return AdvisedChange(name, problem, request.splits_backward, request.allowed, {}, arguments)
 
 
-CHANGES: tuple[Callable[[Asked], Change | None], ...] = (
+CHANGES: tuple[Callable[[SolveRequest], AdvisedChange | None], ...] = (
     _split_backward,
     partial(_budget, "one activation more", 1),
     partial(_chunks, "two", 2),

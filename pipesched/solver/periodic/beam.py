@@ -18,8 +18,6 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
-WIDTH, CHILDREN = 100, 12  # beginnings that are kept, and choices for each
-SECOND = (0.0, 0.05, 0.15)  # how often the second free place is taken, in turn
 NEVER = 2**62  # a wait that is longer than any
 
 
@@ -39,6 +37,7 @@ class Beam:
 
     def __init__(self, block: BlockOperations, period: int, random: np.random.Generator) -> None:
         self.block, self.period, self.random = block, period, random
+        self.policy = block.case.policy.periods
         self.after: list[list[int]] = [[] for _ in range(len(block))]
         for number, before in enumerate(block.before):
             if before != NO_HOP:
@@ -55,15 +54,16 @@ class Beam:
 
         weights = self.block.cover @ prices
         placed = [there not in devices for there in self.block.devices]
-        phases = np.zeros((WIDTH, len(self.block)), dtype=np.int64)
+        phases = np.zeros((self.policy.width, len(self.block)), dtype=np.int64)
         if rest is not None:
             phases += rest
-        costs = np.zeros(WIDTH)
+        costs = np.zeros(self.policy.width)
         for device in devices:
             look()
             numbers = self.block.on(device)
             anchors = {number: self._anchor(number, placed) for number in numbers}
-            phases, costs = np.repeat(phases, CHILDREN, axis=0), np.repeat(costs, CHILDREN)
+            children = self.policy.children
+            phases, costs = np.repeat(phases, children, axis=0), np.repeat(costs, children)
             fits = self._place(phases, numbers, anchors, second)
             for number in numbers:
                 placed[number] = True
@@ -169,12 +169,12 @@ class Beam:
         """Return the best rows; of those that are alike on the last device but for a shift, one."""
         import numpy as np
 
-        best = np.argsort(costs, kind="stable")[: 4 * WIDTH]
+        best = np.argsort(costs, kind="stable")[: 4 * self.policy.width]
         phases, costs = phases[best], costs[best]
         if not len(phases):
             return phases, costs
         shape = (phases[:, numbers] - phases[:, numbers[:1]]) % self.period
-        kept = np.sort(np.unique(shape, axis=0, return_index=True)[1])[:WIDTH]
+        kept = np.sort(np.unique(shape, axis=0, return_index=True)[1])[: self.policy.width]
         return phases[kept], costs[kept]
 
 

@@ -19,8 +19,6 @@ from pipesched.solver.periodic.operations import BlockOperations
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-MOST_STATES = 12_000  # choices of phases of a device: about 20 s on 16 devices
-COLUMNS = 256  # that are looked at together
 UNLIMITED, IMPOSSIBLE = 30_000, -1  # periods
 DOWN, UP, BACK_DOWN, BACK_UP = range(4)  # F of the first chunk, F of the second, their B in the order of time
 
@@ -171,12 +169,12 @@ class DownAndUp:
         """Return the levels of a device from those of the one before."""
         import numpy as np
 
-        tables = self._tables(place, period)
+        tables, columns = self._tables(place, period), self.block.case.policy.periods.columns
         alive = np.flatnonzero((levels >= 0).any(axis=1))
         result = np.full((len(choices[place]), levels.shape[1]), IMPOSSIBLE, dtype=np.int16)
-        for begin in range(0, len(choices[place]), COLUMNS):
+        for begin in range(0, len(choices[place]), columns):
             look()
-            there, here = choices[place - 1][alive], choices[place][begin : begin + COLUMNS]
+            there, here = choices[place - 1][alive], choices[place][begin : begin + columns]
             above, below = _hops(tables, there, here)
             for number in range(levels.shape[1]):
                 allowed = levels[alive, number]
@@ -186,7 +184,7 @@ class DownAndUp:
                     for more in range(int(turns.max()) + 1):
                         if number + more < levels.shape[1]:
                             best = np.where(turns == more, left, IMPOSSIBLE).max(axis=0)
-                            part = result[begin : begin + COLUMNS, number + more]
+                            part = result[begin : begin + columns, number + more]
                             np.maximum(part, best, out=part)
         return result
 

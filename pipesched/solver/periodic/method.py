@@ -6,48 +6,33 @@ from collections.abc import Iterator
 
 from pipesched.core.clock import Clock
 from pipesched.core.cpsat import Limits
-from pipesched.outcome import Repetition
 from pipesched.pipeline.quantities import in_units
-from pipesched.solver.candidate import Candidate
-from pipesched.solver.case import Case
-from pipesched.solver.periodic.down_and_up import MOST_STATES, DownAndUp
+from pipesched.results.outcome import Repetition
+from pipesched.solver.case import Candidate, Case
+from pipesched.solver.periodic.down_and_up import DownAndUp
 from pipesched.solver.periodic.model import PeriodModel
 from pipesched.solver.periodic.search import PeriodicSchedule, PeriodSearch
 from pipesched.solver.periodic.unroll import unrolled
 
 SOURCE = "periodic"
-PRESOLVE = 2e-3  # seconds an operation that CP-SAT takes before it looks at its limit: with less, it does not start
-LARGE = 20_000  # operations from which it takes seconds to unroll a block: then only the best of a round is
-SEARCH_PART = 0.4  # of the time of a round of a large case, after which its best block is unrolled
-FIRST_PART = 0.5  # of the time, to refute the period just below the best one
 
 
 class PeriodicMethod:
     """The search for periodic schedules of one case, which goes on where it stopped."""
 
     def __init__(self, case: Case, limits: Limits) -> None:
-        self.case, self.limits = case, limits
+        self.case, self.limits, self.policy = case, limits, case.policy.periods
         self.search = PeriodSearch(case, limits.seed)
-
-    @property
-    def is_over(self) -> bool:
-        """Whether another round is not worth it."""
-        return self.search.is_over
-
-    @property
-    def is_fruitless(self) -> bool:
-        """Whether the last round found nothing."""
-        return self.search.is_fruitless
 
     def candidates(self, clock: Clock) -> Iterator[Candidate]:
         """Yield the schedules of the next round of the search, which has the time of `clock`."""
-        if len(self.case.graph) <= LARGE:
+        if len(self.case.graph) <= self.policy.unrolled:
             for found in self.search.round():
                 yield from self._unrolled(found)
             return
         before = self.search.best
         for _ in self.search.round():
-            if clock.seconds > SEARCH_PART * clock.limit:
+            if clock.seconds > self.policy.search_part * clock.limit:
                 break
         if self.search.best is not None and self.search.best is not before:
             yield from self._unrolled(self.search.best)
@@ -56,7 +41,7 @@ class PeriodicMethod:
         block = self.search.seeker(found.microbatches).block
         words = "1 microbatch" if found.microbatches == 1 else f"{found.microbatches} microbatches"
         for schedule in unrolled(self.case, block, found):
-            yield Candidate(f"{SOURCE}, {words}", schedule)
+            yield Candidate(f"{SOURCE}, {words}", schedule, search=SOURCE)
 
     def refute(self, clock: Clock) -> Iterator[Candidate]:
         """Refute periods of one microbatch, and yield the schedules of shorter ones that are found instead.
@@ -66,8 +51,8 @@ class PeriodicMethod:
         """
         yield from self._exhausted()
         seeker = self.search.seeker(1)
-        most, part = self._longest_open(), FIRST_PART
-        while seeker.least_refuted < most and clock.left > PRESOLVE * len(seeker.block):
+        most, part = self._longest_open(), self.policy.refuted_part
+        while seeker.least_refuted < most and clock.left > self.policy.presolve * len(seeker.block):
             period = most if part < 1 else seeker.least_refuted + 1
             answer = PeriodModel(seeker.block, period).solve(self.limits._replace(seconds=part * clock.left, gap=0.0))
             if answer.interrupted and not clock.is_stopped:
@@ -91,7 +76,7 @@ class PeriodicMethod:
         decision = DownAndUp(seeker.block)
         while seeker.least_refuted < self._most_open():
             period = seeker.least_refuted + 1
-            if decision.states(period) > MOST_STATES:
+            if decision.states(period) > self.policy.most_states:
                 return
             phases = decision.phases(period)
             if phases is not None:

@@ -11,13 +11,13 @@ from __future__ import annotations
 from itertools import combinations
 from typing import Any
 
-from pipesched.core.cpsat import Model
+from pipesched.core.cpsat import TaskModel
 from pipesched.core.integers import ceil_div
+from pipesched.pipeline.residences import Residence
 from pipesched.solver.periodic.operations import NO_HOP, BlockOperations
-from pipesched.solver.residence import Residence
 
 
-class PeriodModel(Model):
+class PeriodModel(TaskModel):
     """The question whether a block can repeat with a period (in quanta). `starts` are phases."""
 
     def __init__(self, block: BlockOperations, period: int) -> None:

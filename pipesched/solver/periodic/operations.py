@@ -15,8 +15,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from pipesched.core.integers import ceil_div
 from pipesched.core.paths import topological_order
 from pipesched.pipeline.ops import OpIndex
+from pipesched.pipeline.residences import Residence, residences
 from pipesched.solver.case import Case
-from pipesched.solver.residence import Residence, residences
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -56,7 +56,7 @@ class BlockOperations:
         self.before = [before + copy * count if before >= 0 else NO_HOP for copy in each for before in hops.before]
         self.gaps = hops.gaps * microbatches
         self.residences = [
-            [_shifted(stay, copy * count) for copy in each for stay in residences(single, device)]
+            [_shifted(stay, copy * count) for copy in each for stay in residences(single.problem, single.index, device)]
             for device in range(case.problem.devices)
         ]
         self.capacities = case.problem.capacity_grains

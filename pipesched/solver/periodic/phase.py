@@ -6,19 +6,15 @@ Where the first round gains nothing over what is known of a case, that is all.
 from __future__ import annotations
 
 from pipesched.core.clock import Clock
-from pipesched.outcome import Repetition
+from pipesched.results.outcome import Repetition
 from pipesched.solver.case import Case
 from pipesched.solver.periodic.method import SOURCE, PeriodicMethod
 from pipesched.solver.search import Search
 
-PART, PART_ALONE = 0.4, 0.8  # of the time that is left, at most: beside other methods, and as the only one
-FIRST_PART, LARGE_PART = 0.2, 0.35  # of the time limit, at most, for the first rounds of all cases
-LEAST = 300  # operations from which blocks are tried beside other methods: CP-SAT finds the best of smaller cases
-
 
 def can_repeat(case: Case) -> bool:
     """Return whether blocks of the case can be repeated: in one direction, with activations that are kept."""
-    return bool(case.improvements) and not case.problem.settled_placement.mirrored
+    return case.keeps_activations and not case.problem.settled_placement.mirrored
 
 
 def pays(case: Case) -> bool:
@@ -30,7 +26,7 @@ def pays(case: Case) -> bool:
         and bool(limits)
         and problem.devices > 1
         and problem.microbatches >= 2 * problem.devices
-        and len(case.graph) > LEAST
+        and len(case.graph) > case.policy.periods.least
     )
 
 
@@ -39,18 +35,19 @@ class PeriodicPhase:
 
     def __init__(self, search: Search, method: str) -> None:
         suits = {"auto": pays, "periodic": can_repeat}.get(method)
-        self.search, self.alone = search, method == "periodic"
+        self.search, self.policy, self.alone = search, search.policy.periods, method == "periodic"
         self.numbers = [number for number, case in enumerate(search.cases) if suits and suits(case)]
         self.methods: dict[int, PeriodicMethod] = {}
 
     def begin(self) -> None:
         """Let every case have a round, on large cases before algorithms that take long there."""
-        self.first_rounds(self.search.clock.part(LARGE_PART * self.search.limits.seconds))
+        self.first_rounds(self.search.clock.part(self.policy.large_part * self.search.limits.seconds))
 
     def go_on(self) -> None:
         """Let every case have a round, then the best more; as the only method, also refute periods."""
-        clock = self.search.clock.part((PART_ALONE if self.alone else PART) * self.search.clock.left)
-        self.first_rounds(clock.part(FIRST_PART * self.search.limits.seconds))
+        part = self.policy.part_alone if self.alone else self.policy.part
+        clock = self.search.clock.part(part * self.search.clock.left)
+        self.first_rounds(clock.part(self.policy.first_part * self.search.limits.seconds))
         self.more_rounds(clock)
         if self.alone:
             self.refute(self.search.clock)
@@ -85,10 +82,10 @@ class PeriodicPhase:
 
     def _goes_on(self, number: int) -> bool:
         best, method = self.search.candidates[number], self.methods.get(number)
-        if method is None or method.is_over:
+        if method is None or method.search.is_over:
             return False
-        wins = best is not None and best is self.search.best and best.source.startswith(SOURCE)
-        return self.alone or (wins and not method.is_fruitless)
+        wins = best is not None and best is self.search.best and best.search == SOURCE
+        return self.alone or (wins and not method.search.is_fruitless)
 
     def _round(self, number: int, clock: Clock) -> None:
         self.search.at(f"{SOURCE}, {self.search.cases[number].name}")

@@ -11,19 +11,14 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from pipesched.core.integers import ceil_div
 from pipesched.solver.case import Case
-from pipesched.solver.periodic.beam import SECOND, Beam
+from pipesched.solver.periodic.beam import Beam
 from pipesched.solver.periodic.operations import BlockOperations
 
 if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
-MOST_MICROBATCHES = 3  # in a block
-MOST_ON_DEVICE = 24  # operations of a block on a device
-FIRST_RUNS, MOST_RUNS = 2, 64  # beam searches for a period
 NEVER_FULL = 2**62
-STEPS = 50  # the first periods to try are longer than the bound by 1, 3, 7, .. of so many parts of it
-PRESSURE = 1.0  # how fast the weight of a device rises that holds too much
 
 
 class PeriodicSchedule(NamedTuple):
@@ -41,6 +36,7 @@ class Seeker:
         import numpy as np
 
         self.block, self.random, self.runs = BlockOperations(case, microbatches), random, 0
+        self.policy = case.policy.periods
         self.least = self.block.least_period
         self.least_refuted = self.least - 1  # no period up to this one is possible
         self.prices = np.ones(case.problem.devices)  # of memory
@@ -49,11 +45,11 @@ class Seeker:
         """Return a schedule with the period that fits memory, if one is found in so many beam searches."""
         if period <= self.least_refuted:
             return None
-        beam = Beam(self.block, period, self.random)
+        beam, second = Beam(self.block, period, self.random), self.policy.second
         devices = range(len(self.prices))
         for _ in range(runs):
             order = devices if self.runs % 2 else devices[::-1]
-            phases = beam.run(self.prices, order, SECOND[self.runs % len(SECOND)])
+            phases = beam.run(self.prices, order, second[self.runs % len(second)])
             self.runs += 1
             if not len(phases):
                 continue
@@ -81,7 +77,7 @@ class Seeker:
             0.0 if most is None else (peak - most) / max(most, 1)
             for peak, most in zip(peaks.tolist(), self.block.capacities, strict=True)
         ]
-        self.prices *= np.exp(PRESSURE * np.clip(shares, -1, 1))
+        self.prices *= np.exp(self.policy.pressure * np.clip(shares, -1, 1))
         self.prices /= self.prices.mean()
 
 
@@ -91,12 +87,12 @@ class PeriodSearch:
     def __init__(self, case: Case, seed: int) -> None:
         import numpy as np
 
-        self.case, self.random = case, np.random.default_rng(seed)
+        self.case, self.policy, self.random = case, case.policy.periods, np.random.default_rng(seed)
         self.sizes = _block_sizes(case)
         self._seekers: dict[int, Seeker] = {}
         self.best: PeriodicSchedule | None = None
         self.shortest_of_one: int | None = None  # the shortest period of one microbatch that was found
-        self.runs = FIRST_RUNS
+        self.runs = self.policy.first_runs
         self.is_fruitless = False  # whether the last round came to its end and found nothing
 
     def take(self, found: PeriodicSchedule) -> None:
@@ -115,9 +111,9 @@ class PeriodSearch:
     @property
     def is_over(self) -> bool:
         """Whether another round is not worth it: the effort is spent, nothing was found, or no period is shorter."""
-        if self.runs == FIRST_RUNS:
+        if self.runs == self.policy.first_runs:
             return False
-        return self.runs > MOST_RUNS or self.best is None or not any(map(self._may_shorten, self.sizes))
+        return self.runs > self.policy.most_runs or self.best is None or not any(map(self._may_shorten, self.sizes))
 
     def round(self) -> Iterator[PeriodicSchedule]:
         """Yield ever fewer quanta for a microbatch, with twice the effort of the round before."""
@@ -145,12 +141,12 @@ class PeriodSearch:
         block = seeker.block
         most = 2 * (sum(block.gaps) + max(block.durations))  # of a microbatch alone, and once more
         while seeker.least + longer <= max(most, seeker.least):
-            found = seeker.seek(seeker.least + longer, FIRST_RUNS)
+            found = seeker.seek(seeker.least + longer, self.policy.first_runs)
             if found is not None:
                 self.take(found)
                 yield found
                 return
-            longer = 2 * longer + ceil_div(seeker.least, STEPS)
+            longer = 2 * longer + ceil_div(seeker.least, self.policy.steps)
 
     def _bisected(self, seeker: Seeker) -> Iterator[PeriodicSchedule]:
         """Yield shorter schedules of a block, by bisection between what is refuted and the best."""
@@ -168,7 +164,8 @@ class PeriodSearch:
 
 def _block_sizes(case: Case) -> list[int]:
     """Return how many microbatches the blocks have that are tried."""
-    problem = case.problem
+    problem, policy = case.problem, case.policy.periods
     widest = max(len(problem.settled_placement.stages_on(device)) for device in range(problem.devices))
-    most = min(MOST_MICROBATCHES, MOST_ON_DEVICE // (widest * len(case.index.letters)), problem.microbatches // 3)
+    fitting = policy.most_on_device // (widest * len(case.index.letters))
+    most = min(policy.most_microbatches, fitting, problem.microbatches // 3)
     return [*range(1, max(most, 1) + 1)]

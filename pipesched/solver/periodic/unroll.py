@@ -17,9 +17,6 @@ from pipesched.solver.periodic.operations import BlockOperations
 from pipesched.solver.periodic.search import PeriodicSchedule
 from pipesched.solver.symmetry import sorted_rows
 
-MOST_ROUNDS = 8
-LEAST_GAIN = 1 / 2_000  # of the value, that a round of justification must gain for another
-
 
 def unrolled(case: Case, block: BlockOperations, found: PeriodicSchedule) -> Iterator[Schedule]:
     """Yield schedules of all microbatches: the block as it repeats, then ever shorter ones."""
@@ -30,7 +27,7 @@ def unrolled(case: Case, block: BlockOperations, found: PeriodicSchedule) -> Ite
         return
     schedule = case.replay(moved)
     yield schedule
-    for _ in range(MOST_ROUNDS):
+    for _ in range(case.policy.periods.rounds):
         again = _moved_back(case, schedule.start_ticks)
         moved = None if again is None else _moved_up(case, again)
         if moved is None:
@@ -39,7 +36,7 @@ def unrolled(case: Case, block: BlockOperations, found: PeriodicSchedule) -> Ite
         gain = case.value(schedule) - case.value(shorter)
         schedule = shorter
         yield schedule
-        if gain <= LEAST_GAIN * case.value(schedule):
+        if gain <= case.policy.periods.least_gain * case.value(schedule):
             return
 
 

@@ -9,11 +9,11 @@ from typing import Any
 import pytest
 
 import pipesched
-from pipesched.comparison import Comparison
 from pipesched.errors import ConfigError
 from pipesched.render.figure.draw import image_of
 from pipesched.render.palette import HUES, colour_of
 from pipesched.render.view import View
+from pipesched.results.comparison import Comparison
 
 Texts = Callable[[bytes], list[str]]
 FIVE = ("naive", "1f1b", "interleaved", "sequential", "zb-v")

@@ -2,23 +2,24 @@
 
 from __future__ import annotations
 
-import importlib
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
 
+import pipesched
 from pipesched.errors import ConfigError
 
 
-def test_missing_matplotlib_is_one_clear_message(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_missing_matplotlib_is_one_clear_message(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     """Without matplotlib the message says what to install."""
-    for name in [name for name in sys.modules if name.startswith(("matplotlib", "pipesched.render.figure"))]:
-        monkeypatch.delitem(sys.modules, name)
-    monkeypatch.setattr(sys, "path", [place for place in sys.path if not (Path(place) / "matplotlib").exists()])
+    outcome = pipesched.run(pipesched.load(), "1f1b")
+    monkeypatch.setattr("pipesched.render.figure.draw.find_spec", lambda _name: None)
     with pytest.raises(ConfigError, match=r"pip install 'pipesched\[plot\]'"):
-        importlib.import_module("pipesched.render.figure.gantt")
+        pipesched.figure(outcome)
+    with pytest.raises(ConfigError, match=r"pip install 'pipesched\[plot\]'"):
+        pipesched.write(outcome, tmp_path / "chart.svg")
 
 
 def test_no_pyplot() -> None:

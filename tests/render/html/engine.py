@@ -10,9 +10,9 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from pipesched.outcome import Outcome
 from pipesched.render.html.assets import ENGINE, program
 from pipesched.render.html.data import schedule_data
+from pipesched.results.outcome import Outcome
 
 NODE = shutil.which("node")
 DRIVER = Path(__file__).parent / "engine_driver.js"

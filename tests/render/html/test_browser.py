@@ -12,12 +12,12 @@ from typing import Any
 import pytest
 
 import pipesched
+from pipesched.analysis.reasons.timed import timed_tasks
 from pipesched.core.order_moves import legal_places
-from pipesched.file_formats.json_text import dump
-from pipesched.file_formats.schedule_json import document, parse, wrong_claims
+from pipesched.documents.json_text import dump
+from pipesched.documents.schedule import document, parse, wrong_claims
 from pipesched.pipeline.check import checked
 from pipesched.pipeline.schedule import Schedule
-from pipesched.reasons.timed import timed_tasks
 from pipesched.render.html.page import page as page_of
 from tests.render.html.conftest import ROOT, Open, missing
 

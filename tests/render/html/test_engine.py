@@ -11,14 +11,14 @@ from typing import Any
 import pytest
 
 import pipesched
+from pipesched.analysis.reasons.explain import explain
+from pipesched.analysis.reasons.timed import timed_tasks
 from pipesched.core.order_moves import legal_places
+from pipesched.documents.json_text import dump
+from pipesched.documents.schedule import document, parse
 from pipesched.errors import Deadlock, NotApplicable, PipeschedError
-from pipesched.file_formats.json_text import dump
-from pipesched.file_formats.schedule_json import document, parse
-from pipesched.outcome import MEASURED, Outcome
 from pipesched.pipeline.schedule import Schedule, schedule_plan
-from pipesched.reasons.explain import explain
-from pipesched.reasons.timed import timed_tasks
+from pipesched.results.outcome import MEASURED, Outcome
 from tests.render.html.engine import NODE, answers, case
 from tests.strategies import random_plan, random_saving_plan, saving_plan_of
 

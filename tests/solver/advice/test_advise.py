@@ -2,19 +2,20 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from decimal import Decimal
 from fractions import Fraction
 from typing import Any
 
 import pytest
-from hypothesis import assume, given, settings
-from hypothesis import strategies as st
+from hypothesis import assume, given, settings, strategies as st
 
 import pipesched
-from pipesched.core.cpsat import Limits
-from pipesched.outcome import Advice, SolveReport
-from pipesched.pipeline.kinds import KEEP_ONLY
-from pipesched.solver.advice import asked
+from pipesched.results.outcome import Advice, SolveReport
+from pipesched.solver.advice.allowance import kept_seconds
+from pipesched.solver.policy import AdvicePolicy, SolvePolicy
+from pipesched.solver.request import SolveRequest
+from pipesched.solver.solve import solve_request
 from tests.strategies import amounts, one_or_list
 
 SMALL: dict[str, Any] = {"devices": 4, "stages": 4, "microbatches": 8, "forward": 5, "backward": 10, "budget": 2}
@@ -24,9 +25,13 @@ N4: dict[str, Any] = {
 
 
 def report_of(problem: dict[str, Any], **options: Any) -> SolveReport:
-    report = pipesched.solve(pipesched.make_problem(**problem), **options).report
+    report = solve_request(SolveRequest(pipesched.make_problem(**problem), **options)).report
     assert report is not None
     return report
+
+
+def policy(**values: Any) -> SolvePolicy:
+    return SolvePolicy(advice=AdvicePolicy(**values))
 
 
 def advice_of(problem: dict[str, Any], **options: Any) -> tuple[Advice, ...]:
@@ -127,10 +132,10 @@ def test_when_there_is_none(problem: dict[str, Any], options: dict[str, Any]) ->
     assert report_of(problem, **options).advice is None
 
 
-def test_the_limit_of_the_caller_counts() -> None:
-    """Also where the caller keeps so much of a limit of one second for itself that less is left for the solve."""
-    assert report_of(SMALL, time_limit=1.0, reserved=0.4, advice=True).advice
-    assert report_of(SMALL, time_limit=0.9, reserved=0.1, advice=True).advice is None
+def test_the_limit_of_the_command_counts() -> None:
+    """Also where so much of a limit of one second is kept for start and output that less is left for the solve."""
+    assert report_of(SMALL, whole_limit=1.0, time_limit=0.6, advice=True).advice
+    assert report_of(SMALL, whole_limit=0.9, time_limit=0.8, advice=True).advice is None
 
 
 def test_where_it_is_asked_for() -> None:
@@ -196,31 +201,26 @@ def test_the_gap_that_is_good_enough_counts() -> None:
     assert all(value >= 1.05 * exact[change] for change, value in loose.items())
 
 
-def test_the_same_on_every_machine(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_same_on_every_machine() -> None:
     """After a quick solve, advice is of a number of schedules, not of seconds: with fewer, there is less of it."""
-    monkeypatch.setattr(asked, "AT_ONCE", 0.0)
-    every = advice_of(SMALL)
-    assert every == advice_of(SMALL)
-    monkeypatch.setattr(asked, "BRIEF", 1_000)
-    assert 0 < len(advice_of(SMALL)) < len(every)
+    every = advice_of(SMALL, policy=policy(at_once=0.0))
+    assert every == advice_of(SMALL, policy=policy(at_once=0.0))
+    assert 0 < len(advice_of(SMALL, policy=policy(at_once=0.0, brief=1_000))) < len(every)
 
 
-def test_what_is_too_large_for_the_time_is_not_begun(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_what_is_too_large_for_the_time_is_not_begun() -> None:
     """Where not one schedule can be made in time, there is no advice, and not the claim that nothing helps."""
-    monkeypatch.setattr(asked, "A_SECOND", 10)
-    assert report_of(SMALL, advice=True).advice is None
+    assert report_of(SMALL, advice=True, policy=policy(a_second=10)).advice is None
 
 
-def test_no_time_is_kept_where_it_is_too_short(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_no_time_is_kept_where_it_is_too_short() -> None:
     """All of the limit is for the search where advice cannot make one schedule, unless it is asked for."""
-    problem = pipesched.make_problem(**SMALL)  # 64 operations
-    asked_for = asked.Asked(problem, False, None, KEEP_ONLY, "auto", False, Limits(20.0, 0.0, 1, 0), 20.0, None)
-    assert asked_for.seconds == 2
-    monkeypatch.setattr(asked, "A_SECOND", 63)
-    assert asked_for.seconds == 0
-    assert asked_for._replace(wanted=True).seconds == 2
-    monkeypatch.setattr(asked, "A_SECOND", 64)
-    assert asked_for.seconds == 2
+    request = SolveRequest(pipesched.make_problem(**SMALL), time_limit=20)  # 64 operations
+    assert kept_seconds(request) == 2
+    assert kept_seconds(replace(request, policy=policy(a_second=64))) == 2
+    request = replace(request, policy=policy(a_second=63))
+    assert kept_seconds(request) == 0
+    assert kept_seconds(replace(request, advice=True)) == 2
 
 
 @pytest.mark.slow

@@ -9,12 +9,10 @@ from typing import Any
 import pytest
 
 import pipesched
-from pipesched.core.cpsat import Limits
-from pipesched.pipeline.kinds import Allowed
 from pipesched.pipeline.problem import Problem
 from pipesched.solver.advice.arguments import typed
-from pipesched.solver.advice.asked import Asked
-from pipesched.solver.advice.changes import Change, changes
+from pipesched.solver.advice.changes import AdvisedChange, changes
+from pipesched.solver.request import SolveRequest
 
 CONFIGS = Path(__file__).parents[3] / "configs"
 STAGES: dict[str, Any] = {
@@ -27,12 +25,8 @@ LAYERS: dict[str, Any] = {
 }  # fmt: skip
 
 
-def changes_of(problem: Problem, **more: Any) -> dict[str, Change]:
-    asked: dict[str, Any] = {
-        "split": problem.costs.split, "placement": None, "allowed": Allowed(False, False), "method": "auto",
-        "has_hint": False, "limits": Limits(), "time_limit": 60.0, "wanted": None,
-    }  # fmt: skip
-    return {change.name: change for change in changes(Asked(problem, **{**asked, **more}))}
+def changes_of(problem: Problem, **more: Any) -> dict[str, AdvisedChange]:
+    return {change.name: change for change in changes(SolveRequest(problem, **more))}
 
 
 LAYERS_BY_BUDGET: dict[str, Any] = {  # with a budget of 14.5 they are cut otherwise
@@ -53,8 +47,7 @@ def test_the_arguments_make_the_changed_problem(given: dict[str, Any], halves: b
         halved = {key: value for key, value in costs.items() if key != "backward"}
         halved |= {"backward_input": 1, "backward_weight": 3}
         given = {**given, "layer": halved} if "layers" in given else halved
-    allowed = Allowed("offload" in given, True)
-    found = changes_of(pipesched.make_problem(**given), allowed=allowed)
+    found = changes_of(pipesched.make_problem(**given), offload="offload" in given, recompute=True)
     names = {"one activation more", "one activation less", "two chunks a device", "four chunks a device"}
     assert names | {"2 microbatches", "8 microbatches"} <= {*found}
     for change in found.values():

@@ -6,7 +6,7 @@ from typing import Any
 
 from hypothesis import strategies as st
 
-from pipesched.pipeline.floor import activation_floor
+from pipesched.pipeline.least_capacity import least_capacity
 from pipesched.pipeline.problem import Problem
 from tests.strategies import problems, with_capacities
 
@@ -17,5 +17,5 @@ PLACEMENTS = ("linear", "loop", "v", "wave", "explicit")
 def tight(draw: st.DrawFn, /, **sizes: Any) -> Problem:
     """A problem with a budget somewhere between its floor and three times that."""
     problem = draw(problems(PLACEMENTS, **sizes))
-    capacities = [activation_floor(problem, device) for device in range(problem.devices)]
+    capacities = [least_capacity(problem, device) for device in range(problem.devices)]
     return with_capacities(problem, [capacity + draw(st.integers(0, 2 * capacity)) for capacity in capacities])

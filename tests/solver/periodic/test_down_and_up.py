@@ -6,12 +6,11 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
+from hypothesis import given, settings, strategies as st
 
 import pipesched
 from pipesched.core.cpsat import Limits
-from pipesched.pipeline.floor import activation_floor
+from pipesched.pipeline.least_capacity import least_capacity
 from pipesched.pipeline.problem import Problem
 from pipesched.solver.keeping import KeepingCase
 from pipesched.solver.periodic.down_and_up import DownAndUp
@@ -34,7 +33,7 @@ def on_a_v(draw: st.DrawFn) -> Problem:
         devices=devices, stages=2 * devices, microbatches=8, placement="v", forward=draw(times), backward=draw(times),
         p2p=draw(st.integers(0, 2)), activation=draw(times),
     )  # fmt: skip
-    floors = [activation_floor(problem, device) for device in range(devices)]
+    floors = [least_capacity(problem, device) for device in range(devices)]
     return with_capacities(problem, [floor + draw(st.integers(0, floor)) for floor in floors])
 
 

@@ -6,14 +6,16 @@ import json
 from typing import Any
 
 import pytest
-from hypothesis import HealthCheck, given, settings
-from hypothesis import strategies as st
+from hypothesis import given, settings, strategies as st
 
 import pipesched
 from pipesched.errors import ConfigError, NoSchedule
-from pipesched.outcome import Repetition, SolveReport
 from pipesched.pipeline.check import violations
 from pipesched.pipeline.problem import Problem
+from pipesched.results.outcome import Outcome, Repetition, SolveReport
+from pipesched.solver.policy import PeriodPolicy, SolvePolicy
+from pipesched.solver.request import SolveRequest
+from pipesched.solver.solve import solve_request
 from tests.solver.periodic.problems import tight
 
 LATENT: dict[str, Any] = {
@@ -21,23 +23,24 @@ LATENT: dict[str, Any] = {
 }  # fmt: skip
 
 
-@pytest.fixture(autouse=True)
-def little_effort(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The search ends by itself, long before its time is up."""
-    monkeypatch.setattr("pipesched.solver.periodic.search.MOST_RUNS", 4)
+LITTLE = SolvePolicy(periods=PeriodPolicy(most_runs=4))  # the search ends by itself, long before its time is up
+
+
+def solve(problem: Problem, **settings: Any) -> Outcome:
+    return solve_request(SolveRequest(problem, policy=LITTLE, **settings))
 
 
 def report_of(problem: Problem, **settings: Any) -> SolveReport:
-    report = pipesched.solve(problem, **settings).report
+    report = solve(problem, **settings).report
     assert report is not None
     return report
 
 
 @given(tight(most_devices=4, most_microbatches=8, most_chunks=2), st.sampled_from(["makespan", "span"]))
-@settings(max_examples=12, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=12, deadline=None)
 def test_what_holds_on_every_answer(problem: Problem, objective: str) -> None:
     """Every rule is kept and the budget holds; no period of one microbatch is refuted that was found."""
-    outcome = pipesched.solve(problem, method="periodic", objective=objective, workers=1, time_limit=120, polish=False)
+    outcome = solve(problem, method="periodic", objective=objective, workers=1, time_limit=120, polish=False)
     assert not list(violations(outcome.schedule))
     assert outcome.schedule.fits
     assert outcome.report is not None
@@ -61,15 +64,13 @@ def test_the_report_says_how_it_repeats() -> None:
 def test_the_same_answer_again() -> None:
     """One worker and a seed repeat the answer."""
     problem = pipesched.make_problem(**{**LATENT, "microbatches": 12}, placement="v")
-    one, other = (
-        pipesched.solve(problem, method="periodic", workers=1, seed=3, time_limit=120).schedule for _ in range(2)
-    )
+    one, other = (solve(problem, method="periodic", workers=1, seed=3, time_limit=120).schedule for _ in range(2))
     assert one.start_ticks == other.start_ticks
 
 
 def test_a_document_keeps_what_is_known(tmp_path: Any) -> None:
     """What is known about periodic schedules is written and read."""
-    outcome = pipesched.solve(pipesched.make_problem(**LATENT, placement="v"), method="periodic", time_limit=120)
+    outcome = solve(pipesched.make_problem(**LATENT, placement="v"), method="periodic", time_limit=120)
     assert outcome.report is not None
     path = pipesched.write(outcome, tmp_path / "found.json")
     section = json.loads(path.read_text())["solver"]["repetition"]

@@ -9,13 +9,12 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import assume, given, settings
-from hypothesis import strategies as st
+from hypothesis import assume, given, settings, strategies as st
 
 from pipesched.core.cpsat import Limits
 from pipesched.pipeline.arguments import make_problem
 from pipesched.pipeline.check import violations
-from pipesched.pipeline.floor import activation_floor
+from pipesched.pipeline.least_capacity import least_capacity
 from pipesched.pipeline.problem import Problem
 from pipesched.solver.keeping import KeepingCase
 from pipesched.solver.periodic.model import PeriodModel
@@ -124,7 +123,7 @@ def test_equal_to_brute_force(problem: Problem, random: Any) -> None:
         p2p=random.randint(0, 1), activation=1,
     )  # fmt: skip
     assume(problem.stages <= 2)
-    capacities = [activation_floor(problem, device) + random.randint(0, 1) for device in range(problem.devices)]
+    capacities = [least_capacity(problem, device) + random.randint(0, 1) for device in range(problem.devices)]
     case = KeepingCase(with_capacities(problem, capacities))
     most = sum(durations) + 4
     least = least_period(case, most)

@@ -1,0 +1,305 @@
+"""One clock for all ranks: the differences of their clocks that every message allows, or two messages that contradict.
+
+A result cannot be used before it is there: sent, the end of the sender's range, is at most the start of the receiver's,
+where that begins behind the waiting. Where ranges hold the waiting it is at most their end, less what the operation
+takes at least; and what a kind takes at least, operations tell that did not wait whatever the clocks are. Of the clocks
+that are left then those are taken at which operations of a kind take most nearly equal times.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from itertools import chain
+from math import gcd, sqrt
+from statistics import median_low
+from typing import NamedTuple
+
+from pipesched.analysis.measured.differences import Bounds, Pair, negative_cycle, tightest, with_equality
+from pipesched.analysis.measured.equal_lengths import Direction, LateArrival, direction_of, with_equal_lengths
+from pipesched.analysis.measured.ranges import PER_UNIT, Range, ops_of, producers
+from pipesched.analysis.measured.steps import Steps
+from pipesched.core.integers import round_up
+from pipesched.errors import InvalidSchedule
+from pipesched.pipeline.ops import Pair as PairSlot, Slot
+from pipesched.pipeline.quantities import in_units
+
+ROUNDING = PER_UNIT // 500  # what the times of two ends of a range may be rounded by: 2 ns in us
+PASSES = 2  # where pairs have inputs of two ranks, of which the later one counts
+STEADY = 4  # messages of which half differ by less than this part of their room took so long on their way
+LITTLE = 20  # room of less than so many parts of an operation is what messages take
+Kind = tuple[str, int, int]  # of a slot: its letter and stage, and the stage of a pair's backward
+
+
+class RankMessage(NamedTuple):
+    """A result that goes from one rank to another, with the range that needs it; times are on their own clocks.
+
+    `idle` is how long the receiver did nothing before, None where the range is its first of the step.
+    """
+
+    step: str
+    sender: int
+    receiver: int
+    sent: int
+    before: Slot
+    after: Range
+    idle: int | None
+
+
+@dataclass(frozen=True)
+class Clocks:
+    """The clock of each rank less that of the first, in ticks, and the kinds of operations that may always have waited.
+
+    No least length of these is known, so their waiting is told by the clocks alone.
+    """
+
+    ahead: Sequence[int]
+    waited: frozenset[Kind]
+
+
+def kind_of(slot: Slot) -> Kind:
+    """Return what operations have in common that take the same time."""
+    if isinstance(slot, PairSlot):
+        return "overlap", slot.forward.stage, slot.backward.stage
+    return slot.kind, slot.stage, -1
+
+
+def messages(steps: Steps, numbers: Sequence[int] | None = None) -> list[RankMessage]:
+    """Return the messages of the steps, or of these by their numbers."""
+    found = []
+    for number in range(len(steps.names)) if numbers is None else numbers:
+        ranges = steps.ranges[number]
+        ends = {op: one for row in ranges for one in row for op in ops_of(one.slot)}
+        for receiver, row in enumerate(ranges):
+            for last, one in zip((None, *row), row, strict=False):
+                idle = None if last is None else one.start - last.end
+                for op in chain.from_iterable(producers(op, steps.letters, steps.stages) for op in ops_of(one.slot)):
+                    sender = steps.home.get(op, receiver)
+                    if sender != receiver:
+                        sent = ends[op]
+                        found.append(RankMessage(steps.names[number], sender, receiver, sent.end, sent.slot, one, idle))
+    return found
+
+
+def align(sent: Sequence[RankMessage], ranks: Sequence[int], unit: str, *, apart: bool) -> Clocks:
+    """Return the clocks with the least slack of the messages whose latest time is known.
+
+    `ranks` are the numbers of the ranks; `apart` says that ranges hold no waiting. Raises InvalidSchedule with messages
+    that contradict each other where no clocks meet them all.
+    """
+    slack = _feasible(sent, ranks, unit, apart=apart)
+    if apart:
+        least, bounds = dict[Kind, int](), _bounds(sent, {}, slack, apart=True)
+        waited = frozenset[Kind]()
+    else:
+        least, bounds = _with_lengths(sent, len(ranks), slack)
+        waited = frozenset(kind_of(one.after.slot) for one in sent) - least.keys()
+    fine = gcd(*(time for one in sent for time in (one.sent, one.after.start, one.after.end))) or 1
+    ahead: Sequence[int] = _least_slack(sent, len(ranks), bounds, least, apart=apart)
+    if not apart and sent:
+        ahead = _with_equal_lengths(sent, len(ranks), bounds, ahead)
+    return Clocks([one // fine * fine for one in ahead], waited)
+
+
+def _bounds(sent: Sequence[RankMessage], least: Mapping[Kind, int], slack: int, *, apart: bool) -> dict[Pair, int]:
+    """Return the bounds that messages put on each pair of clocks, `slack` ticks wider for rounded times."""
+    bounds: dict[Pair, int] = {}
+    for one in sent:
+        pair, most = (one.sender, one.receiver), _latest(one, least, apart=apart) - one.sent + slack
+        if pair not in bounds or most < bounds[pair]:
+            bounds[pair] = most
+    return bounds
+
+
+def _latest(one: RankMessage, least: Mapping[Kind, int], *, apart: bool) -> int:
+    """Return when the result was there at the latest, on the clock of the receiver."""
+    return one.after.start if apart else max(one.after.end - least.get(kind_of(one.after.slot), 0), one.after.start)
+
+
+def _feasible(sent: Sequence[RankMessage], ranks: Sequence[int], unit: str, *, apart: bool) -> int:
+    """Return by how much rounded times must be taken wider, usually 0. Raises InvalidSchedule."""
+    slack = 0
+    bounds = _bounds(sent, {}, slack, apart=apart)
+    while (cycle := negative_cycle(len(ranks), bounds)) is not None:
+        short = -sum(bounds[pair] for pair in cycle)
+        slack += round_up(short, len(cycle)) // len(cycle)
+        if slack > ROUNDING:
+            tight = _bounds(sent, {}, 0, apart=apart)
+            raise _contradiction(sent, tight, negative_cycle(len(ranks), tight) or cycle, ranks, unit, apart=apart)
+        bounds = _bounds(sent, {}, slack, apart=apart)
+    return slack
+
+
+def _with_lengths(sent: Sequence[RankMessage], count: int, slack: int) -> tuple[dict[Kind, int], dict[Pair, int]]:
+    """Return the least length of each kind that is known, and the bounds that follow with them."""
+    needed: dict[tuple[str, Slot], list[RankMessage]] = {}
+    for one in sent:
+        needed.setdefault((one.step, one.after.slot), []).append(one)
+    least: dict[Kind, int] = {}
+    most: dict[Kind, int] = {}
+    bounds = _bounds(sent, least, slack, apart=False)
+    while True:
+        free = tightest(count, bounds, range(count))
+        for key in [key for key, inputs in needed.items() if all(_is_there(one, free) for one in inputs)]:
+            after = needed.pop(key)[0].after
+            kind, length = kind_of(after.slot), after.end - after.start
+            most[kind] = min(most.get(kind, length), length)
+        if most == least:
+            return least, bounds
+        bounds = _lowered(sent, count, most, slack)
+        if most == least:
+            return least, bounds
+        least = {**most}
+
+
+def _is_there(one: RankMessage, free: Bounds) -> bool:
+    """Return whether a result was there before the start of the range that needs it, whatever the clocks are."""
+    pair = (one.sender, one.receiver)
+    return pair in free and free[pair] <= one.after.start - one.sent
+
+
+def _lowered(sent: Sequence[RankMessage], count: int, most: dict[Kind, int], slack: int) -> dict[Pair, int]:
+    """Return the bounds with these least lengths, which are lowered until some clocks meet all.
+
+    Operations of a kind take no equal times, so one that waited may have taken less than those that did not.
+    """
+    bounds = _bounds(sent, most, slack, apart=False)
+    while (cycle := negative_cycle(count, bounds)) is not None:
+        short = -sum(bounds[pair] for pair in cycle)
+        tight = [_tightest_message(sent, pair, most, apart=False) for pair in cycle]
+        kinds = {kind_of(one.after.slot) for one in tight if most.get(kind_of(one.after.slot))}
+        for kind in kinds:
+            most[kind] = max(most[kind] - (round_up(short, len(kinds)) // len(kinds)), 0)
+        bounds = _bounds(sent, most, slack, apart=False)
+    return bounds
+
+
+def _tightest_message(
+    sent: Sequence[RankMessage], pair: Pair, least: Mapping[Kind, int], *, apart: bool
+) -> RankMessage:
+    return min(
+        (one for one in sent if (one.sender, one.receiver) == pair),
+        key=lambda one: _latest(one, least, apart=apart) - one.sent,
+    )
+
+
+def _least_slack(
+    sent: Sequence[RankMessage], count: int, bounds: dict[Pair, int], least: Mapping[Kind, int], *, apart: bool
+) -> list[int]:
+    """Return the clocks that leave messages least slack, of those whose latest time is known.
+
+    Where messages of one direction are known, the tightest of them is there just in time. Where those of both are, what
+    one direction gains the other loses. A little room is what messages take on their way, and the middle is taken, also
+    where there is more of it and messages that were waited for take nearly the same time. Else much room means that the
+    results of one direction were never waited for, and the end is taken at which more messages are just in time: that
+    of the least sum of square roots of slack.
+    """
+    typical = median_low([one.after.end - one.after.start for one in sent] or [0])
+    known = _idle_before(sent, typical) if apart else [one for one in sent if kind_of(one.after.slot) in least]
+    spare: dict[Pair, list[int]] = {}
+    for one in known:
+        room = _latest(one, least, apart=apart) - one.sent
+        spare.setdefault((one.sender, one.receiver), []).append(room)
+    for i, j in sorted(spare):
+        is_both = (j, i) in spare
+        if is_both and j < i:
+            continue
+        most = tightest(count, bounds, [i])[i, j]
+        if not is_both:
+            bounds = with_equality(bounds, (i, j), most)
+        else:
+            behind = tightest(count, bounds, [j])[j, i]
+            if (wide := most + behind) * LITTLE <= typical:
+                continue
+            if apart and wide <= typical and _is_steady(spare[i, j], wide) and _is_steady(spare[j, i], wide):
+                continue
+            ends = {ahead: _roots(spare[i, j], -ahead) + _roots(spare[j, i], ahead) for ahead in (most, -behind)}
+            bounds = with_equality(bounds, (i, j), min(ends, key=ends.__getitem__))
+    return _middle(count, bounds)
+
+
+def _middle(count: int, bounds: Bounds) -> list[int]:
+    """Return clocks in the middle of what is left of the bounds between each and that of the first rank."""
+    ahead = tightest(count, bounds, range(count))
+    clocks = []
+    for rank in range(count):
+        most_of, behind_of = ahead.get((0, rank)), ahead.get((rank, 0))
+        if most_of is not None and behind_of is not None:
+            clocks.append((most_of - behind_of) // 2)
+        else:
+            clocks.append(most_of if most_of is not None else -behind_of if behind_of is not None else 0)
+    return clocks
+
+
+def _with_equal_lengths(sent: Sequence[RankMessage], count: int, bounds: Bounds, ahead: Sequence[int]) -> Sequence[int]:
+    """Return the clocks, within the bounds, at which operations of a kind take most nearly equal times."""
+    typical = median_low([one.after.end - one.after.start for one in sent])
+    for _ in range(PASSES if any(isinstance(one.after.slot, PairSlot) for one in sent) else 1):
+        directions = _directions(sent, ahead)
+        ahead = _middle(count, with_equal_lengths(directions, bounds, ahead, typical // 2))
+    return ahead
+
+
+def _directions(sent: Sequence[RankMessage], ahead: Sequence[int]) -> dict[Pair, Direction]:
+    """Return the arrivals from rank to rank; a pair starts no earlier than its other input is there at these clocks."""
+    inputs: dict[tuple[str, Slot], list[RankMessage]] = {}
+    for one in sent:
+        inputs.setdefault((one.step, one.after.slot), []).append(one)
+    found: dict[Pair, dict[Kind, list[LateArrival]]] = {}
+    for messages_to_it in inputs.values():
+        for one in messages_to_it:
+            others = [other for other in messages_to_it if other.sender != one.sender]
+            there = [other.sent + ahead[other.receiver] - ahead[other.sender] for other in others]
+            start = min(max([one.after.start, *there]), one.after.end)
+            kinds = found.setdefault((one.sender, one.receiver), {})
+            kinds.setdefault(kind_of(one.after.slot), []).append(
+                LateArrival(one.after.end - start, one.after.end - one.sent)
+            )
+    steps = len({one.step for one in sent})
+    return {pair: direction_of(kinds.values(), steps) for pair, kinds in found.items()}
+
+
+def _idle_before(sent: Sequence[RankMessage], typical: int) -> list[RankMessage]:
+    """Return the messages before which the receiver idled, and so may have waited; all of ranks that have none."""
+    idle = [one for one in sent if one.idle is None or one.idle * LITTLE > typical]
+    waiting = {frozenset((one.sender, one.receiver)) for one in idle}
+    return [*idle, *(one for one in sent if frozenset((one.sender, one.receiver)) not in waiting)]
+
+
+def _is_steady(rooms: Sequence[int], wide: int) -> bool:
+    """Return whether at least half of the messages of a direction differ little in their slack."""
+    return (median_low(rooms) - min(rooms)) * STEADY <= wide
+
+
+def _roots(rooms: Sequence[int], more: int) -> float:
+    return sum(sqrt(max(room + more, 0)) for room in rooms)
+
+
+def _contradiction(
+    sent: Sequence[RankMessage], bounds: Bounds, cycle: Sequence[Pair], ranks: Sequence[int], unit: str, *, apart: bool
+) -> InvalidSchedule:
+    said = [
+        _in_words(_tightest_message(sent, pair, {}, apart=apart), ranks, unit, bounds[pair], apart=apart)
+        for pair in cycle
+    ]
+    names = " and ".join(str(ranks[rank]) for rank in sorted({rank for pair in cycle for rank in pair}))
+    return InvalidSchedule(
+        f"no clocks fit the messages between ranks {names} (a clock that drifts, or files of two runs): "
+        + "; but ".join(said),
+        said,
+    )
+
+
+def _in_words(one: RankMessage, ranks: Sequence[int], unit: str, most: int, *, apart: bool) -> str:
+    """Return what a message says of two clocks."""
+    sender, receiver = ranks[one.sender], ranks[one.receiver]
+    what, there = ("starts", one.after.start) if apart else ("ends", one.after.end)
+    ahead = f"at most {_time(most, unit)} ahead of" if most >= 0 else f"at least {_time(-most, unit)} behind"
+    return (
+        f"step {one.step}: {one.before} ends on rank {sender} at {_time(one.sent, unit)} and {one.after.slot} {what}"
+        f" on rank {receiver} at {_time(there, unit)}, so the clock of rank {receiver} is {ahead} that of rank {sender}"
+    )
+
+
+def _time(ticks: int, unit: str) -> str:
+    return f"{in_units(ticks, PER_UNIT)} {unit}"

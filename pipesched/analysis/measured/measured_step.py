@@ -1,0 +1,143 @@
+"""The problem of a measured step, with the medians as costs and the memory of the plan, and its schedule.
+
+In the schedule operations stand at the times, and have the lengths, that they had.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from fractions import Fraction
+from itertools import chain
+from math import gcd
+from typing import NamedTuple
+
+from pipesched.analysis.measured.aligned import AlignedStep, is_transfer
+from pipesched.analysis.measured.ranges import PER_UNIT, ops_of
+from pipesched.analysis.measured.steps import Steps
+from pipesched.core.timing import UNTIMED
+from pipesched.pipeline.arguments import make_problem
+from pipesched.pipeline.kinds import KINDS
+from pipesched.pipeline.ops import Op
+from pipesched.pipeline.placement import Placement
+from pipesched.pipeline.plan import plan_from_slots
+from pipesched.pipeline.problem import Problem
+from pipesched.pipeline.quantities import Exact, plain, ticks_per_unit, to_fraction
+from pipesched.pipeline.schedule import Schedule
+
+LETTER_OF = {kind.cost: letter for letter, kind in KINDS.items()}
+TRANSFERS = ("offload", "reload")
+Cost = list[Fraction | None]  # of each stage; None where nothing was measured
+
+
+class Quartiles(NamedTuple):
+    """How many lengths there are (`samples`), and their quartiles in units."""
+
+    samples: int
+    q1: int | float
+    median: int | float
+    q3: int | float
+
+
+def quartiles(lengths: Sequence[int], per_unit: int) -> Quartiles:
+    """Return the quartiles of lengths in ticks: between two of them linearly, the ends included (numpy's default)."""
+    ordered = sorted(lengths)
+    return Quartiles(len(ordered), *(plain(_quantile(ordered, Fraction(part, 4)) / per_unit) for part in (1, 2, 3)))
+
+
+def _quantile(ordered: Sequence[int], part: Fraction) -> Fraction:
+    place = part * (len(ordered) - 1)
+    low = int(place)
+    high = min(low + 1, len(ordered) - 1)
+    return ordered[low] + (place - low) * (ordered[high] - ordered[low])
+
+
+def measured_problem(
+    lengths: Mapping[tuple[str, int], Quartiles], steps: Steps, placement: Placement, unit: str, plan: Problem | None
+) -> Problem:
+    """Return the problem. What was not measured is that of the plan, else nothing.
+
+    A stage that ran its backward whole has half of it as each half.
+    """
+    medians = {kind: to_fraction(values.median) for kind, values in lengths.items()}
+    stages = steps.stages
+
+    def measured(cost: str) -> Cost:
+        return [medians.get((LETTER_OF.get(cost, cost), stage)) for stage in range(stages)]
+
+    def planned(key: str) -> Sequence[Exact] | None:
+        return None if plan is None else getattr(plan.costs, key)
+
+    forward, whole = measured("forward"), measured("backward")
+    inputs, weights = measured("backward_input"), measured("backward_weight")
+    pairs = measured("overlap")
+    forwards = _filled(forward, planned("forward"), _halves(pairs))
+    given = {
+        "forward": forwards,
+        "recompute": _filled(measured("recompute"), planned("recompute"), forwards),
+        "p2p": [Fraction(0)] * (stages - 1),
+    }
+    if any(one is not None for one in (*inputs, *weights)):
+        halves = [None if one is None else one / 2 for one in whole]
+        given["backward_input"] = _filled(inputs, None, _filled(halves, planned("backward_input"), []))
+        given["backward_weight"] = _filled(weights, None, _filled(halves, planned("backward_weight"), []))
+        backwards = [sum(both, Fraction(0)) for both in zip(*[*given.values()][-2:], strict=True)]
+    else:
+        given["backward"] = backwards = _filled(whole, planned("backward"), _halves(pairs))
+    if any(one is not None for one in pairs):
+        given["overlap"] = _filled(pairs, None, [f + b for f, b in zip(forwards, backwards, strict=True)])
+    if any(one is not None for key in TRANSFERS for one in measured(key)):
+        given |= {key: _filled(measured(key), planned(key), []) for key in TRANSFERS}
+    problem = make_problem(
+        devices=placement.last + 1,
+        stages=stages,
+        microbatches=steps.microbatches,
+        placement=placement,
+        name="" if plan is None else plan.name,
+        time_unit=unit,
+        **given,  # type: ignore[arg-type]
+    )
+    if plan is None or plan.stages != stages or plan.devices != problem.devices:
+        return problem
+    return replace(problem, memory=plan.memory, lanes=plan.lanes)
+
+
+def _filled(
+    values: Sequence[Fraction | None], plan: Sequence[Exact] | None, others: Sequence[Fraction]
+) -> list[Fraction]:
+    """Return values, where there is none the plan's, else the other one, else nothing."""
+    spare = [*map(to_fraction, plan)] if plan and len(plan) == len(values) else others or [Fraction(0)] * len(values)
+    return [other if value is None else value for value, other in zip(values, spare, strict=True)]
+
+
+def _halves(pairs: Cost) -> list[Fraction]:
+    """Return half of what pairs took, for stages that run nothing alone."""
+    return [Fraction(0) if one is None else one / 2 for one in pairs]
+
+
+def measured_schedule(problem: Problem, step: AlignedStep, resolution: int = 1) -> Schedule:
+    """Return the schedule, from time 0 on, in ticks that are as fine as its times and the problem's costs need.
+
+    At least `resolution` of them are a unit.
+    """
+    ranges = [*chain(*step.ranges)]
+    first = min(one.start for one in ranges)
+    coarsest = gcd(PER_UNIT, *chain.from_iterable((one.start - first, one.end - first) for one in ranges))
+    scale = ticks_per_unit([Fraction(coarsest, PER_UNIT)])
+    problem = replace(problem, costs=replace(problem.costs, resolution=max(scale, resolution)))
+    rows = [[one.slot for one in row if not is_transfer(one.slot)] for row in step.ranges]
+    moves: list[list[Op]] = []
+    if any(is_transfer(one.slot) for one in ranges):
+        moves = [[] for _ in range(problem.lane_pairs)]
+        for device, row in enumerate(step.ranges):
+            moves[problem.lane_pair(device)] += [op for one in row if is_transfer(one.slot) for op in ops_of(one.slot)]
+    begin = {op: one.start for one in ranges for op in ops_of(one.slot)}
+    lanes = [sorted(lane, key=begin.__getitem__) for lane in moves]
+    plan = plan_from_slots(rows, problem.stages, problem.microbatches, lanes)
+    starts, ends = [UNTIMED] * plan.index.size, [UNTIMED] * plan.index.size
+    for one in ranges:
+        for op in ops_of(one.slot):
+            number = plan.index.number(op)
+            starts[number] = (one.start - first) * problem.ticks.per_unit // PER_UNIT
+            ends[number] = (one.end - first) * problem.ticks.per_unit // PER_UNIT
+    return Schedule(problem, plan, starts, ends, own_lengths=True)

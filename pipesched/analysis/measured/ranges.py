@@ -1,0 +1,78 @@
+"""What a rank recorded: ranges of time on its own clock, step by step."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from decimal import Decimal, InvalidOperation
+from typing import Any, NamedTuple
+
+from pipesched.errors import ConfigError
+from pipesched.pipeline.kinds import KINDS
+from pipesched.pipeline.ops import Op, Pair, Slot
+
+PER_UNIT = 10**6  # ticks in a unit of time: picoseconds in a microsecond, nanoseconds in a millisecond
+LONGEST = Decimal(10**18)  # of the times in a trace
+
+
+class Range(NamedTuple):
+    """A slot or transfer with its times on the clock of its rank, in ticks."""
+
+    slot: Slot
+    start: int
+    end: int
+
+
+@dataclass(frozen=True)
+class Recorded:
+    """The steps of one rank, by their names, in order; each has its ranges in the order of their starts.
+
+    `file` is where they were read. `apart` says that ranges hold no waiting for messages, which a runtime recorded
+    apart. `ranks` is how many ranks took part where the file says so, else 0; `peers` are stages that it exchanged
+    messages with, as far as these were recorded.
+    """
+
+    rank: int
+    file: str
+    steps: Mapping[str, Sequence[Range]]
+    apart: bool
+    ranks: int = 0
+    peers: frozenset[int] = frozenset()
+
+
+@dataclass(frozen=True)
+class TraceSource:
+    """What kind of traces were read.
+
+    `unit` is the unit of their times, and `clock_a_step` says that the clock of a rank begins anew with each step.
+    """
+
+    name: str
+    unit: str
+    clock_a_step: bool
+
+
+def ops_of(slot: Slot) -> Sequence[Op]:
+    """Return the operations of a slot: of a pair both."""
+    return slot if isinstance(slot, Pair) else (slot,)
+
+
+def producers(op: Op, letters: str, stages: int) -> Iterator[Op]:
+    """Yield the operations, of these kinds, whose results an operation needs, if they run."""
+    for need in KINDS[op.kind].needs:
+        stage = op.stage + need.stage
+        if need.letter in letters and 0 <= stage < stages:
+            yield Op._make((stage, need.letter, op.microbatch))
+
+
+def ticks_of(value: Any, what: str, file: str) -> int:
+    """Return a time of a trace in ticks. Raises ConfigError for what is none."""
+    try:
+        if isinstance(value, bool) or not isinstance(value, (int, str, Decimal)):
+            raise ValueError
+        number = Decimal(value)
+        if not number.is_finite() or abs(number) > LONGEST:
+            raise ValueError
+    except (ValueError, InvalidOperation):
+        raise ConfigError(f"{file}: {what} must be a time, not {value!r}") from None
+    return round(number * PER_UNIT)

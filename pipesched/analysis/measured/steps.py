@@ -1,0 +1,145 @@
+"""The steps that all ranks of a run recorded, and what ran in them."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from itertools import chain
+
+from pipesched.analysis.measured.files import RecordedRun
+from pipesched.analysis.measured.ranges import Range, Recorded, ops_of
+from pipesched.checks import joined
+from pipesched.errors import ConfigError, InvalidSchedule
+from pipesched.pipeline.ops import Op
+from pipesched.pipeline.placement import Placement
+
+
+@dataclass(frozen=True)
+class Steps:
+    """The steps of a run that count, with their names: `ranges[n][r]` are those of rank r in step n.
+
+    `home` is the rank of each operation, and `only` says that there was one step alone, which warms up too.
+    """
+
+    names: Sequence[str]
+    ranges: Sequence[Sequence[Sequence[Range]]]
+    home: dict[Op, int]
+    only: bool
+
+    @cached_property
+    def stages(self) -> int:
+        """The number of stages."""
+        return 1 + max(op.stage for op in self.home)
+
+    @cached_property
+    def microbatches(self) -> int:
+        """The number of microbatches."""
+        return 1 + max(op.microbatch for op in self.home)
+
+    @cached_property
+    def letters(self) -> str:
+        """The kinds of operations that ran."""
+        return "".join({op.kind for op in self.home})
+
+
+def steps_of(run: RecordedRun) -> Steps:
+    """Return the steps that count: without the first, which warms up, and without those that were cut off.
+
+    Raises ConfigError where the file of a rank is missing, and InvalidSchedule, naming ranks, for files that are not of
+    one run.
+    """
+    ranks = run.ranks
+    whole = [_whole_steps(rank) for rank in ranks]
+    names = [name for name in ranks[0].steps if all(name in steps for steps in whole)]
+    _require_same_steps(run, whole, names)
+    first = next(iter(ranks[0].steps))
+    counted = [name for name in names if name != first]
+    home = _homes(ranks, (counted or names)[0])
+    steps = Steps(
+        counted or names,
+        [[rank.steps[name] for rank in ranks] for name in counted or names],
+        home,
+        only=not counted,
+    )
+    _require_every_stage(steps, ranks)
+    return steps
+
+
+def _whole_steps(rank: Recorded) -> set[str]:
+    """Return the steps with the operations that most steps have: not one cut off by the end of the recording."""
+    sets = {name: frozenset(chain.from_iterable(ops_of(one.slot) for one in step)) for name, step in rank.steps.items()}
+    usual = max(Counter(sets.values()).items(), key=lambda item: (item[1], len(item[0])))[0]
+    return {name for name, ops in sets.items() if ops == usual}
+
+
+def _require_same_steps(run: RecordedRun, whole: Sequence[set[str]], names: Sequence[str]) -> None:
+    """Raise InvalidSchedule for ranks with other numbers of whole steps."""
+    for rank, steps in zip(run.ranks, whole, strict=True):
+        if len(steps) != len(whole[0]) and len(rank.steps) != len(run.ranks[0].steps):
+            counts = [f"rank {rank.rank} ran {len(steps)} steps", f"rank {run.ranks[0].rank} ran {len(whole[0])}"]
+            raise _two_runs(counts)
+    if not names:
+        raise _two_runs([f"rank {rank.rank} has the steps {', '.join(rank.steps)}" for rank in run.ranks])
+
+
+def _homes(ranks: Sequence[Recorded], name: str) -> dict[Op, int]:
+    """Return the rank of each operation. Raises InvalidSchedule for one of two ranks."""
+    home: dict[Op, int] = {}
+    for place, rank in enumerate(ranks):
+        for op in chain.from_iterable(ops_of(one.slot) for one in rank.steps[name]):
+            if op in home:
+                raise _two_runs([f"{op} ran on rank {ranks[home[op]].rank}", f"{op} ran on rank {rank.rank}"])
+            home[op] = place
+    return home
+
+
+def _require_every_stage(steps: Steps, ranks: Sequence[Recorded]) -> None:
+    """Raise ConfigError where a stage has no file, and InvalidSchedule where ranks have other microbatches."""
+    there = {op.stage for op in steps.home}
+    wanted = {*range(steps.stages), *chain.from_iterable(rank.peers for rank in ranks)}
+    missing = sorted(stage for stage in wanted - there if stage >= 0)
+    if missing:
+        numbers = [rank.rank for rank in ranks]
+        gap = next((number for number in range(max(numbers)) if number not in numbers), None)
+        whose = "a rank is" if gap is None else f"rank {gap} is"
+        raise ConfigError(
+            f"{whose} missing: no file has stage {joined([*map(str, missing)])};"
+            f" there are ranks {joined([*map(str, numbers)])}"
+        )
+    counts = Counter(op.stage for op in steps.home if op.kind == "F")
+    for stage in range(steps.stages):
+        if counts[stage] != steps.microbatches:
+            most = next(one for one in range(steps.stages) if counts[one] == max(counts.values()))
+            rows = [f"{counts[one]} forwards of stage {one} {_where(steps, ranks, one)}" for one in (stage, most)]
+            raise _two_runs(rows if stage != most else rows[:1])
+
+
+def _where(steps: Steps, ranks: Sequence[Recorded], stage: int) -> str:
+    places = sorted({place for op, place in steps.home.items() if op.stage == stage})
+    return f"on rank {joined([str(ranks[place].rank) for place in places])}"
+
+
+def _two_runs(said: Sequence[str]) -> InvalidSchedule:
+    return InvalidSchedule(f"these are not the files of one run: {'; '.join(said)}", said)
+
+
+def placement_of(steps: Steps, devices: int) -> Placement:
+    """Return where the stages ran. Raises InvalidSchedule for one on two ranks, unless all are in both directions."""
+    half, stages = steps.microbatches // 2, range(steps.stages)
+    first = tuple(steps.home[Op._make((stage, "F", 0))] for stage in stages)
+    mirrored = any(steps.home[op] != first[op.stage] for op in steps.home)
+    placement = Placement(first, mirrored)
+    for op, place in steps.home.items():
+        due = placement.device(op.stage, op.microbatch, steps.microbatches)
+        if place != due:
+            text = f"{op.stage}{op.kind}0 ran on rank {first[op.stage]}, {op} on rank {place}"
+            why = f"{text}, which is no placement of stages" + (
+                f" in both directions ({half} each)" if mirrored else ""
+            )
+            raise InvalidSchedule(why, [why])
+    if set(first) != {*range(devices)}:
+        idle = min({*range(devices)} - {*first})
+        raise InvalidSchedule(f"rank {idle} ran no stage", [f"rank {idle} ran no stage"])
+    return placement

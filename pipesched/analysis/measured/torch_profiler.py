@@ -1,0 +1,154 @@
+"""Traces of torch.profiler, one a rank: ranges that PyTorch's pipeline runtime, or ours, names `PP:2F0`.
+
+A complete event ("ph": "X") with that name is a slot or transfer, on the CPU ("user_annotation") or on the GPU
+("gpu_user_annotation"); where a name has both, the GPU's count, because the CPU only launches. PyTorch waits for a
+message inside the range of the operation that needs it; our runtime has that in a range of its own, `WAIT:2F0`. Times
+are microseconds (docs: pytorch.org/docs/stable/profiler.html, `export_chrome_trace`).
+"""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Any, NamedTuple
+
+from pipesched.analysis.measured.ranges import Range, Recorded, TraceSource, ops_of, ticks_of
+from pipesched.checks import shown
+from pipesched.errors import ConfigError
+from pipesched.pipeline.ops import Op, Pair, Slot, parse_op, parse_slot
+
+SOURCE = TraceSource("torch.profiler", "us", clock_a_step=False)
+RUN, WAIT = "PP:", "WAIT:"
+GPU, CPU = "gpu_user_annotation", "user_annotation"
+_MESSAGE = re.compile(r"PP:(?P<stage>\d{1,9})(?P<what>SEND_F|RECV_F|SEND_B|RECV_B)\d{1,9}")
+COMMUNICATION = ("SEND_", "RECV_", "UNSHARD", "RESHARD", "REDUCE_GRAD")  # what PyTorch's runtime records besides
+
+
+class _Event(NamedTuple):
+    """A range as it was recorded; `lane` is its category and thread or stream."""
+
+    name: str
+    lane: tuple[str, Any]
+    start: int
+    end: int
+
+
+def recorded(content: Mapping[str, Any], file: str) -> Recorded:
+    """Return what a rank recorded. Raises ConfigError for a trace without a rank, or without operations."""
+    events = [*_events(content["traceEvents"], file)]
+    waits = _of_one_lane([event for event in events if event.name.startswith(WAIT)])
+    runs = _of_one_lane([event for event in events if event.name.startswith(RUN)])
+    ranges = [*_ranges(runs, waits)]
+    if not ranges:
+        raise ConfigError(
+            f"{file} holds no range that is named like PP:2F0; a run by PyTorch's pipeline runtime under"
+            " torch.profiler, exported by `export_chrome_trace`, has them"
+        )
+    steps = {str(number): step for number, step in enumerate(_steps(_without_parts(ranges)))}
+    rank, ranks = _rank(content, file)
+    peers = frozenset(_peers(event.name for event in events))
+    return Recorded(rank, file, steps, apart=bool(waits), ranks=ranks, peers=peers)
+
+
+def _peers(names: Iterable[str]) -> Iterator[int]:
+    """Yield the stages that sent to this rank, or that it sent to."""
+    for name in names:
+        match = _MESSAGE.fullmatch(name)
+        if match is not None:
+            stage, what = int(match["stage"]), match["what"]
+            yield stage + 1 if what in ("SEND_F", "RECV_B") else stage - 1
+
+
+def _rank(content: Mapping[str, Any], file: str) -> tuple[int, int]:
+    """Return the rank of a trace, and of how many; 0 where these are not all in the pipeline."""
+    info = content.get("distributedInfo")
+    rank = info.get("rank") if isinstance(info, dict) else None
+    if not isinstance(info, dict) or isinstance(rank, bool) or not isinstance(rank, int) or rank < 0:
+        raise ConfigError(
+            f"{file} does not say whose it is: distributedInfo.rank is {shown(rank)}; torch.profiler writes it where"
+            " torch.distributed is initialized"
+        )
+    size = info.get("world_size")
+    groups = info.get("pg_config")
+    alone = not isinstance(groups, list) or len(groups) < 2  # else some ranks may belong to other pipelines
+    return rank, size if isinstance(size, int) and not isinstance(size, bool) and alone else 0
+
+
+def _events(entries: Iterable[Any], file: str) -> Iterator[_Event]:
+    for entry in entries:
+        if not isinstance(entry, dict) or entry.get("ph") != "X" or entry.get("cat") not in (GPU, CPU):
+            continue
+        name = entry.get("name")
+        if isinstance(name, str) and name.startswith((RUN, WAIT)):
+            start = ticks_of(entry.get("ts"), f"ts of {name}", file)
+            length = ticks_of(entry.get("dur", 0), f"dur of {name}", file)
+            if length < 0:
+                raise ConfigError(f"{file}: dur of {name} must be at least 0, not {shown(entry.get('dur'))}")
+            yield _Event(name, (str(entry["cat"]), entry.get("tid")), start, start + length)
+
+
+def _of_one_lane(events: Sequence[_Event]) -> list[_Event]:
+    """Return of each name the events of one lane: of a GPU before a CPU, and of the busiest stream."""
+    counts = Counter(event.lane for event in events)
+    lanes_of: dict[str, set[tuple[str, Any]]] = {}
+    for event in events:
+        lanes_of.setdefault(event.name, set()).add(event.lane)
+    first = {
+        name: max(lanes, key=lambda lane: (lane[0] == GPU, counts[lane], str(lane[1])))
+        for name, lanes in lanes_of.items()
+    }
+    return [event for event in events if event.lane == first[event.name]]
+
+
+def _ranges(runs: Sequence[_Event], waits: Sequence[_Event]) -> Iterator[Range]:
+    """Yield the ranges of slots and transfers; one that holds its own waiting begins behind that."""
+    ends: dict[tuple[str, str], list[tuple[int, int]]] = {}
+    for wait in waits:
+        ends.setdefault((wait.name.removeprefix(WAIT), wait.lane[0]), []).append((wait.start, wait.end))
+    for event in runs:
+        text = event.name.removeprefix(RUN)
+        slot = _slot(text)
+        if slot is None:
+            continue
+        inside = ends.get((text, event.lane[0]), ())
+        later = [end for start, end in inside if event.start <= start and end <= event.end]
+        yield Range(slot, max([event.start, *later]), event.end)
+
+
+def _slot(text: str) -> Slot | None:
+    """Return the slot or transfer of a name; None for communication, and for what is none of ours."""
+    if any(word in text for word in COMMUNICATION):
+        return None
+    try:
+        return parse_slot(text) if text.startswith("(") else parse_op(text)
+    except ConfigError:
+        return None
+
+
+def _without_parts(ranges: Sequence[Range]) -> list[Range]:
+    """Return ranges by their starts, without those of an operation inside the pair that it is a part of."""
+    ordered = sorted(ranges, key=lambda one: (one.start, -one.end))
+    kept: list[Range] = []
+    pair: Range | None = None
+    for one in ordered:
+        if pair is not None and one.end <= pair.end and isinstance(one.slot, Op) and one.slot in ops_of(pair.slot):
+            continue
+        if isinstance(one.slot, Pair):
+            pair = one
+        kept.append(one)
+    return kept
+
+
+def _steps(ranges: Sequence[Range]) -> list[list[Range]]:
+    """Return the ranges step by step: an operation that repeats begins a step."""
+    steps: list[list[Range]] = [[]]
+    seen: set[Op] = set()
+    for one in ranges:
+        ops = ops_of(one.slot)
+        if not seen.isdisjoint(ops):
+            steps.append([])
+            seen = set()
+        steps[-1].append(one)
+        seen.update(ops)
+    return steps

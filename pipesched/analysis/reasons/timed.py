@@ -1,0 +1,55 @@
+"""A schedule of a pipeline as the tasks that the questions of `core.reasons` are asked about."""
+
+from __future__ import annotations
+
+from pipesched.checks import shown
+from pipesched.core.reasons import NOTHING, Arc, TimedTasks
+from pipesched.errors import ConfigError
+from pipesched.pipeline.check import checked
+from pipesched.pipeline.lowering import precedence_rows
+from pipesched.pipeline.schedule import Schedule
+from pipesched.results.outcome import Outcome
+
+
+def given_schedule(schedule: Schedule | Outcome) -> Schedule:
+    """Return the schedule that is asked about, after checks. Raises ConfigError and InvalidSchedule."""
+    subject = schedule.schedule if isinstance(schedule, Outcome) else schedule
+    if not isinstance(subject, Schedule):
+        raise ConfigError(f"must be a Schedule or an Outcome, not {shown(schedule)}", "schedule")
+    return checked(subject)
+
+
+def timed_tasks(schedule: Schedule) -> TimedTasks:
+    """Return the operations of a schedule as tasks, with its times from its first start on; a pair is its forward.
+
+    The tag of an arc is the boundary between stages that it crosses from one device to another.
+    """
+    plan, first = schedule.plan, min(schedule.first_start_ticks)
+    waits: list[list[int]] = [[] for _ in range(plan.index.size)]
+    task = {backward: forward for forward, backward in plan.pairs.items()}
+    for before, after in plan.waits:
+        waits[task.get(after, after)].append(task.get(before, before))
+    starts, ends = schedule.start_ticks, schedule.end_ticks
+    if first:
+        starts, ends = [time - first for time in starts], [time - first for time in ends]
+    return TimedTasks(
+        schedule.graph.durations, _inputs(schedule, task), waits, plan.machines, len(plan.orders), starts, ends
+    )
+
+
+def _inputs(schedule: Schedule, task: dict[int, int]) -> list[list[Arc]]:
+    """Return the arcs of data into each task; `task` maps the backwards of pairs to their forwards."""
+    plan = schedule.plan
+    is_run = [False] * plan.index.size
+    for order in plan.machines:
+        for number in order:
+            is_run[number] = True
+    for backward in task:
+        is_run[backward] = True
+    inputs: list[list[Arc]] = [[] for _ in range(plan.index.size)]
+    for row in precedence_rows(schedule.problem, plan.index):
+        tag = NOTHING if row.boundary < 0 else row.boundary
+        for before, after in zip(row.before, row.after, strict=True):
+            if is_run[before] and is_run[after]:
+                inputs[task.get(after, after)].append(Arc(task.get(before, before), row.lag, tag))
+    return inputs

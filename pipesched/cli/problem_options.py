@@ -1,0 +1,87 @@
+"""The options of the problem: values of a config, and what describes a training run."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from pipesched.cli.option import CommandOption, option
+from pipesched.cli.options import ProblemSource
+from pipesched.cli.parse import as_value, parse_value
+from pipesched.text.fields import ALGORITHM, COUNT, FIELDS, LANES, LAYOUT, PART, PLACEMENT, TEXT
+
+IN_FILE_ONLY = ("reload", "static")  # of the numbers of a config
+SPELLED = {"budget": "mem-budget", "recompute": "recompute-cost", "offload": "offload-cost"}  # that others would take
+METAVARS = {COUNT: "N", PLACEMENT: "NAME|D,D..", LAYOUT: "NAME|N,N.."}  # of others: numbers, one or one each
+COMPANIONS = "the costs of a model instead: a preset, or a config.json; more options: pipesched estimate --help"
+
+
+def problem_source(config: str | None, **given: Any) -> ProblemSource:
+    """Return the source of a problem: a parameter is an override, a dotted key one in a section."""
+    overrides: dict[str, Any] = {}
+    for key, value in given.items():
+        section, _, name = key.partition(".")
+        if value is not None:
+            (overrides.setdefault(section, {}) if name else overrides)[name or key] = value
+    return ProblemSource(config, overrides)
+
+
+def _recompute(flag: str, text: str) -> Any:
+    """Return recompute as a config gives it: a number is so many layers of each stage in full."""
+    if "," in text:
+        return [_recompute(flag, part) for part in text.split(",")]
+    value = parse_value(text)
+    return {"full": value} if isinstance(value, int) else value
+
+
+def _several(one: CommandOption, default: str) -> CommandOption:
+    """Return the option of a size as `tune` takes it, which searches: several, or auto."""
+    return one._replace(usage=f"{one.flag} N[,N..]|auto", help=one.help.replace("default 1", f"default {default}"))
+
+
+_CONFIG = {"config": option("-c/--config FILE", "YAML file of the problem; - reads standard input")}
+FIELD_OPTIONS: dict[str, CommandOption] = {  # by the parameter of make_problem
+    name: option(f"--{SPELLED.get(name, name).replace('_', '-')} {METAVARS.get(shape, 'X[,X..]')}", text, as_value)
+    for name, shape, text in ((field.name, field.shape, field.help) for field in FIELDS)
+    if shape not in (TEXT, LANES, ALGORITHM, PART) and name not in IN_FILE_ONLY
+}
+SETUP_OPTIONS: dict[str, CommandOption] = {  # by the dotted key of a training run
+    "model": option("--model NAME|FILE", "a preset of `pipesched list --models`, or the path of a config.json"),
+    "hardware": option("--hardware NAME", "a preset of `pipesched list --hardware`"),
+    "parallel.gpus": option("--gpus N", "on how many GPUs to train", as_value),
+    "parallel.tensor": option("--tensor N", "tensor parallelism; default 1", as_value),
+    "parallel.pipeline": option("--pipeline N", "pipeline parallelism; default 1", as_value),
+    "parallel.context": option("--context N", "context parallelism; default 1", as_value),
+    "parallel.expert": option("--expert N", "expert parallelism; default 1", as_value),
+    "parallel.expert_tensor": option("--expert-tensor N", "tensor parallelism of experts; default 1", as_value),
+    "batch.sequence": option("--sequence N", "tokens of a sequence", as_value),
+    "batch.micro": option("--micro N", "sequences of a microbatch; default 1", as_value),
+    "batch.global": option("--global-batch N", "sequences of a step, over all GPUs", as_value),
+    "training.precision": option("--precision NAME", "bf16 (default), fp16 or fp32"),
+}
+ESTIMATE_OPTIONS: dict[str, CommandOption] = {  # of `estimate` and `tune`, beside those
+    "parallel.chunks": option("--chunks N", "stages of a device; default 1", as_value),
+    "training.recompute": option(
+        "--recompute NAME|N", "none (default), selective, full, or full of N layers of each stage", _recompute
+    ),
+}
+_OF_BOTH = {name: FIELD_OPTIONS[name] for name in ("microbatches", "placement", "budget")}
+PROBLEM = {
+    **_CONFIG,
+    **FIELD_OPTIONS,
+    **{key: one._replace(hidden=True) for key, one in SETUP_OPTIONS.items()},
+    "model": SETUP_OPTIONS["model"]._replace(help=COMPANIONS),
+}
+ESTIMATION = {**_CONFIG, **SETUP_OPTIONS, **ESTIMATE_OPTIONS, **_OF_BOTH}
+_SEARCHED = dict.fromkeys((f"parallel.{key}" for key in ("tensor", "pipeline", "chunks", "context", "expert")), "auto")
+SPACE = {
+    **ESTIMATION,
+    **{
+        key: _several(ESTIMATION[key], default)
+        for key, default in {**_SEARCHED, "parallel.expert_tensor": "1", "batch.micro": "1"}.items()
+    },
+    "training.recompute": option(
+        "--recompute NAME|N[,..]|auto",
+        "none, selective, full, or full of N layers of each stage; default none",
+        _recompute,
+    ),
+}

@@ -1,0 +1,1 @@
+"""Algorithms and given plans side by side, at one value or at several."""

@@ -1,0 +1,189 @@
+"""Several algorithms on the same problem, side by side."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from pipesched.checks import (
+    require_mapping,
+    require_sequence,
+    require_whole,
+    shown,
+)
+from pipesched.errors import ConfigError, NoSchedule, NotApplicable
+from pipesched.executors.opening import chosen, lent
+from pipesched.pipeline.problem import Problem, require_problem
+from pipesched.results.comparison import Comparison, Entry
+from pipesched.results.outcome import run
+from pipesched.schedulers.options import checked_option, checked_options, options_of
+from pipesched.schedulers.registry import algorithms as all_algorithms, family
+
+if TYPE_CHECKING:
+    from concurrent.futures import Executor
+
+    from pipesched.comparing.contestants import Contestant
+
+DEFAULT = ("naive", "1f1b", "interleaved")
+ALL = "all"
+Call = tuple[Problem, str, Mapping[str, Any], "Contestant | None"]
+
+
+def compare(
+    problem: Problem,
+    algorithms: str | Sequence[str] | None = None,
+    *,
+    plans: Mapping[str, Any] | Sequence[str | Path] | None = None,
+    each: Mapping[str, Mapping[str, Any]] | None = None,
+    jobs: int = 1,
+    executor: Executor | str | None = None,
+    **options: Any,
+) -> Comparison:
+    """Run several algorithms on one problem, and plans of your own, and return their outcomes in the order asked for.
+
+    Args:
+        problem: What to schedule.
+        algorithms: Names of `algorithms()`, or "all": every algorithm but those whose required options are not given.
+            One that is listed twice, or under an alias too, has one entry. An algorithm that does not apply becomes an
+            entry with the reason. Default: naive, 1f1b and interleaved, or none beside `plans`.
+        plans: What else to compare, by names that are no algorithm's: a Plan, a Schedule, an Outcome, the options of a
+            building block, or the name of a file (a JSON document, a CSV of PyTorch, a block or a config with one in
+            YAML); a list of files is named by their stems. Only orders are taken: times and memory are those of
+            `problem`, with its stages fused to those of the plan. A plan that cannot be for this problem becomes an
+            entry with the reason. Entries of plans follow those of algorithms.
+        each: Options of single algorithms, by the names of algorithms that are compared.
+        jobs: The number of processes that run algorithms side by side; 0: one a core. The answer is the same. None is
+            started for what takes less time than that.
+        executor: What runs them instead: the text of `open_executor`, or what it returns.
+        **options: Options for every algorithm that has them; they replace those of `each`. One that is None is not
+            given, here and in `each`.
+
+    Raises:
+        ConfigError: For an unknown algorithm, an option that none of them knows, a bad value, or a file that cannot be
+            read.
+    """
+    calls = comparison_calls(problem, algorithms, plans, each, options)
+    return Comparison(tuple(run_calls(calls, chosen_executor(jobs, executor))), problem.time_unit)
+
+
+def chosen_executor(jobs: int, executor: Executor | str | None) -> Executor | str | None:
+    """Return what runs calls by the arguments of a comparison. Raises ConfigError."""
+    return chosen(executor, require_whole(jobs, "jobs", most=1000))
+
+
+def comparison_calls(
+    problem: Problem,
+    algorithms: str | Sequence[str] | None,
+    plans: Mapping[str, Any] | Sequence[str | Path] | None,
+    each: Mapping[str, Mapping[str, Any]] | None,
+    options: Mapping[str, Any],
+) -> list[Call]:
+    """Return what a comparison has to run, by its arguments. Raises ConfigError."""
+    require_problem(problem)
+    own = _own_options({} if each is None else each)
+    given_plans = read_plans(plans)
+    names = _names(algorithms, own, given_plans)
+    _require_compared({} if each is None else each, names)
+    _require_known(names, options)
+    calls: list[Call] = []
+    for name in names:
+        given = {key: value for key, value in options.items() if key in options_of(family(name)) and value is not None}
+        calls.append((problem, name, {**own.get(name, {}), **given}, None))
+    return calls + [(problem, name, {}, plan) for name, plan in given_plans.items()]
+
+
+def run_calls(calls: Sequence[Call], executor: Executor | str | None) -> Iterator[Entry]:
+    """Yield the entries of calls, of any problems, in their order, as they come."""
+    work = sum(2 * problem.stages * problem.microbatches for problem, *_ in calls) if len(calls) > 1 else 0
+    with lent(executor, work) as pool:
+        if pool is None:
+            yield from map(_entry, calls)
+            return
+        from pipesched.executors.batches import map_batches
+
+        yield from map_batches(pool, _entry, calls, name=lambda call: call[1])
+
+
+def every_name(own: Mapping[str, Mapping[str, Any]]) -> list[str]:
+    """Return the name of every algorithm, without those that have required options and no entry in `own`."""
+    return [algorithm.name for algorithm in all_algorithms() if algorithm.name in own or not algorithm.required]
+
+
+def read_plans(plans: Any) -> Mapping[str, Contestant]:
+    """Return the plans to compare, read once. Raises ConfigError."""
+    if plans is None:
+        return {}
+    from pipesched.comparing.contestants import contestants
+
+    return contestants(plans)
+
+
+def _names(
+    algorithms: str | Sequence[str] | None, own: Mapping[str, Mapping[str, Any]], plans: Mapping[str, Contestant]
+) -> list[str]:
+    if algorithms is None:
+        algorithms = () if plans else DEFAULT
+    if isinstance(algorithms, str) and algorithms == ALL:
+        return every_name(own)
+    listed: Sequence[str] = [algorithms] if isinstance(algorithms, str) else require_sequence(algorithms, "algorithms")
+    if not listed and not plans:
+        raise ConfigError("must list at least one algorithm", "algorithms")
+    try:
+        return list(dict.fromkeys(family(name).name for name in listed))
+    except ConfigError as error:
+        raise ConfigError(error.message, "algorithms") from None
+
+
+def _own_options(each: Mapping[str, Mapping[str, Any]]) -> dict[str, Mapping[str, Any]]:
+    """Return the options of single algorithms under their own names. Raises ConfigError."""
+    own: dict[str, Mapping[str, Any]] = {}
+    for name, options in require_mapping(each, "options by the names of algorithms", "each").items():
+        try:
+            chosen = family(name)
+        except ConfigError as error:
+            raise ConfigError(error.message, "each") from None
+        if chosen.name in own:
+            raise ConfigError(f"gives options to {chosen.name} twice, under an alias too", "each")
+        require_mapping(options, f"a mapping of options for {shown(name)}", "each")
+        own[chosen.name] = checked_options(chosen, options)
+    return own
+
+
+def _require_compared(each: Mapping[str, Mapping[str, Any]], names: Sequence[str]) -> None:
+    """Raise ConfigError for options of an algorithm that is not compared."""
+    for name in each:
+        if family(name).name not in names:
+            raise ConfigError(f"gives options to {family(name).name}, which algorithms does not list", "each")
+
+
+def _require_known(names: Sequence[str], options: Mapping[str, Any]) -> None:
+    """Raise ConfigError for an option that no algorithm takes, and for a bad value of one that some take."""
+    families = [family(name) for name in names]
+    for key, value in options.items():
+        takers = [algorithm for algorithm in families if key in options_of(algorithm)]
+        if not takers:
+            compared = f"none of {', '.join(names)}" if names else "no algorithm that is compared"
+            raise ConfigError(f"{compared} takes the option `{key}`", key)
+        checked_option(takers[0], key, value)
+
+
+def _entry(call: Call) -> Entry:
+    problem, name, options, plan = call
+    if plan is not None:
+        return _entry_of_plan(problem, name, plan)
+    try:
+        return Entry(name, run(problem, name, **options), options=options)
+    except (NotApplicable, NoSchedule) as error:
+        return Entry(name, None, str(error), options)
+
+
+def _entry_of_plan(problem: Problem, name: str, plan: Contestant) -> Entry:
+    from pipesched.comparing.contestants import GivenAlgorithm
+    from pipesched.comparing.fitted_plan import scheduled
+
+    options = plan.algorithm.options if isinstance(plan, GivenAlgorithm) else {}
+    try:
+        return Entry(name, scheduled(problem, name, plan), options=options, file=plan.file)
+    except (NotApplicable, NoSchedule) as error:
+        return Entry(name, None, str(error), options, file=plan.file)

@@ -1,0 +1,166 @@
+"""What a comparison takes beside algorithms: plans and building blocks, of files or of Python."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence, Set
+from dataclasses import dataclass
+from itertools import chain, count
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from pipesched.checks import require_label, require_mapping, shown
+from pipesched.config.algorithm import Algorithm
+from pipesched.config.values import read_fields
+from pipesched.errors import ConfigError, InvalidSchedule
+from pipesched.pipeline.placement import Placement
+from pipesched.pipeline.plan import Plan
+from pipesched.pipeline.schedule import Schedule
+from pipesched.results.outcome import Outcome
+from pipesched.schedulers.options import checked_options
+from pipesched.schedulers.registry import FAMILIES, family, own_name
+from pipesched.text.given import Given
+
+BLOCK = "block"
+YAML = (".yaml", ".yml")
+
+
+@dataclass(frozen=True)
+class GivenPlan:
+    """A plan and its placement (None: the one that it shows), and the file that it stands in, if any.
+
+    `refusal` says why there is no plan: what the file breaks.
+    """
+
+    plan: Plan | None
+    placement: Placement | None = None
+    file: str = ""
+    refusal: str = ""
+
+
+class GivenAlgorithm(NamedTuple):
+    """An algorithm with its options, a building block above all, and what else its file says of where it runs."""
+
+    algorithm: Algorithm
+    file: str = ""
+    devices: Any = None
+    placement: Any = None
+
+
+Contestant = GivenPlan | GivenAlgorithm
+
+
+def contestants(plans: Mapping[str, Any] | Sequence[str | Path]) -> dict[str, Contestant]:
+    """Return what stands for each name: a Plan, a Schedule, an Outcome, options of a block, or what is in a file.
+
+    A list of files is named by their stems. Raises ConfigError for a file that cannot be read, for anything else, and
+    for the name of an algorithm.
+    """
+    listed = name_files([(None, file) for file in plans]) if isinstance(plans, (list, tuple)) else plans
+    by_name = require_mapping(listed, "plans by their names, or a list of files", "plans")
+    for name in by_name:
+        if not require_label(name, "plans") or is_algorithm(name):
+            what = f"{shown(name)} is the name of an algorithm; choose another" if name else "a plan needs a name"
+            raise ConfigError(what, "plans")
+    return {name: _contestant(name, value) for name, value in by_name.items()}
+
+
+def name_files(files: Sequence[tuple[str | None, str | Path]]) -> dict[str, str | Path]:
+    """Return the files, in their order, by their names: as given, else the stem, or what is free in its stead.
+
+    Raises ConfigError for a name that is given twice, and for what is no name of a file.
+    """
+    given = [name for name, _ in files if name is not None]
+    twice = [name for name in given if given.count(name) > 1]
+    if twice:
+        raise ConfigError(f"{shown(twice[0])} names two files; choose another", "plans")
+    named: dict[str, str | Path] = {}
+    for name, file in files:
+        if not isinstance(file, (str, Path)):
+            raise ConfigError(f"must be names of files, not {shown(file)}; other plans need names", "plans")
+        named[_free_name(Path(file), {*given, *named}) if name is None else name] = file
+    return named
+
+
+def is_algorithm(name: str) -> bool:
+    """Return whether a name or alias is one of an algorithm."""
+    return own_name(name) in FAMILIES
+
+
+def _free_name(path: Path, taken: Set[str]) -> str:
+    """Return the stem of a file, else its path, else the stem with a number: the first that is free."""
+    stem = path.stem if path.stem.isprintable() else "plan"
+    numbered = (f"{stem}-{number}" for number in count(2))
+    names = chain([stem, *([str(path)] if str(path).isprintable() else [])], numbered)
+    return next(name for name in names if name not in taken and not is_algorithm(name))
+
+
+def _contestant(name: str, value: Any) -> Contestant:
+    """Return a plan or a block. Raises ConfigError."""
+    if isinstance(value, (GivenPlan, GivenAlgorithm)):
+        return value
+    if isinstance(value, Plan):
+        return GivenPlan(value)
+    schedule = value.schedule if isinstance(value, Outcome) else value
+    if isinstance(schedule, Schedule):
+        return GivenPlan(schedule.plan, schedule.problem.placement)
+    if isinstance(value, Mapping):
+        return GivenAlgorithm(_block(name, value))
+    if isinstance(value, (str, Path)):
+        return _in_yaml(str(value)) if str(value).lower().endswith(YAML) else _in_file(str(value))
+    what = "a Plan, a Schedule, an Outcome, options of a block, or the name of a file"
+    raise ConfigError(f"{shown(name)} must be {what}, not {shown(value)}", "plans")
+
+
+def _block(name: str, options: Mapping[str, Any]) -> Algorithm:
+    given = require_mapping(options, "options of a block", "plans")
+    try:
+        return Algorithm(BLOCK, checked_options(family(BLOCK), given), {})
+    except ConfigError as error:
+        raise ConfigError(f"{shown(name)}: {error}", "plans") from None
+
+
+def _in_file(file: str) -> GivenPlan:
+    """Return the plan of a JSON document or a CSV of PyTorch. Raises ConfigError."""
+    from pipesched.file_formats.files import is_csv, read_document, read_file
+    from pipesched.file_formats.pytorch_csv import parse
+
+    text = read_file(file)
+    if not is_csv(text):
+        result = read_document(text)
+        if not isinstance(result, Outcome):
+            raise ConfigError(f"{file} holds a {type(result).__name__.lower()}, not a schedule", "plans")
+        return GivenPlan(result.schedule.plan, result.problem.placement, file)
+    try:
+        return GivenPlan(*parse(*text), file=file)
+    except InvalidSchedule as error:
+        return GivenPlan(None, file=file, refusal=str(error))
+
+
+def _in_yaml(file: str) -> GivenAlgorithm:
+    """Return the algorithm of a config, or the block whose options stand in a file alone. Raises ConfigError."""
+    from pipesched.config.algorithm import read_algorithm
+    from pipesched.text.fields import top_keys
+    from pipesched.text.text_files import read_text
+    from pipesched.text.yaml_reader import Value, parse_yaml
+
+    root = parse_yaml(read_text(Path(file)), file)
+    keys = root.data if isinstance(root.data, dict) else {}
+    if "algorithm" in keys:
+        values = read_fields(root, file)
+        if "algorithm" in values:
+            asked = _picklable(values["algorithm"].value)
+            return GivenAlgorithm(asked, file, _value(values, "devices"), _value(values, "placement"))
+    if not isinstance(root.data, dict) or any(key in top_keys() for key in keys):
+        form = "algorithm: {block: {period: .., forward: [..], backward: [..]}}"
+        raise ConfigError(f"{file} has no algorithm to compare; it needs `{form}`, or the options of a block alone")
+    block = root if BLOCK in keys else Value({BLOCK: root}, root.line)
+    return GivenAlgorithm(_picklable(read_algorithm(block, file)), file)
+
+
+def _picklable(algorithm: Algorithm) -> Algorithm:
+    """Return the same algorithm without views of mappings, which do not go to other processes."""
+    return Algorithm(algorithm.name, dict(algorithm.options), dict(algorithm.locations))
+
+
+def _value(values: Mapping[str, Given], name: str) -> Any:
+    return values[name].value if name in values else None

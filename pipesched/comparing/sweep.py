@@ -1,0 +1,151 @@
+"""Comparisons at several values of one number of a config."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from fractions import Fraction
+from itertools import islice
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from pipesched.checks import require_mapping, shown
+from pipesched.comparing.compare import chosen_executor, comparison_calls, read_plans, run_calls
+from pipesched.errors import ConfigError
+from pipesched.pipeline.given_numbers import first_entries, is_several
+from pipesched.pipeline.quantities import plain, to_fraction
+from pipesched.pipeline.units_of_measure import TIME, Unit, has_unit, read_number
+from pipesched.results.comparison import Comparison
+from pipesched.results.sweep import Sweep, SweepPoint
+
+if TYPE_CHECKING:
+    from concurrent.futures import Executor
+
+    from pipesched.config.values import Values
+    from pipesched.pipeline.problem import Problem
+    from pipesched.text.fields import Field
+
+MOST_VALUES = 10_000
+
+
+def sweep(
+    path_or_text: str | Path | None,
+    field: str,
+    values: Sequence[Any],
+    algorithms: str | Sequence[str] | None = None,
+    *,
+    plans: Mapping[str, Any] | Sequence[str | Path] | None = None,
+    overrides: Mapping[str, Any] | None = None,
+    each: Mapping[str, Mapping[str, Any]] | None = None,
+    jobs: int = 1,
+    executor: Executor | str | None = None,
+    **options: Any,
+) -> Sweep:
+    """Compare algorithms at several values of one number.
+
+    Args:
+        path_or_text: As for `load`: the name of a file, YAML, or None for the built-in default.
+        field: What to vary: a parameter of `make_problem` (`microbatches`), or its key in a config (`costs.forward`).
+        values: The values it takes, at most 10,000; texts with units too ("250us").
+        algorithms: As for `compare`, like `plans`, `each`, `jobs`, `executor` and the `options` of families.
+        overrides: Values that replace those of the config at every point, by the parameters of `make_problem`; None is
+            the default. What is varied cannot stand there too.
+
+    Raises:
+        ConfigError: For a field that is no number, a bad value, and whatever `load` and `compare` raise.
+    """
+    from pipesched.config.load import load_values
+
+    given = {} if overrides is None else require_mapping(overrides, "values by the parameters they set", "overrides")
+    varied, listed = numeric_field(field), _listed(values)
+    _require_no_conflict(varied, given)
+    points = sweep_points(load_values(path_or_text, given), varied, listed)
+    settings: dict[str, Any] = {"plans": plans, "each": each, "jobs": jobs, "executor": executor}
+    return Sweep(varied.key, compared_points(points, algorithms, **settings, **options))
+
+
+def compared_points(
+    points: Sequence[tuple[int | float, Problem]],
+    algorithms: str | Sequence[str] | None,
+    *,
+    plans: Mapping[str, Any] | Sequence[str | Path] | None = None,
+    each: Mapping[str, Mapping[str, Any]] | None = None,
+    jobs: int = 1,
+    executor: Executor | str | None = None,
+    **options: Any,
+) -> tuple[SweepPoint, ...]:
+    """Compare algorithms on each problem, all in one executor, and return the points by their values.
+
+    Raises ConfigError.
+    """
+    read, runs = read_plans(plans), chosen_executor(jobs, executor)
+    calls = [comparison_calls(problem, algorithms, read, each, options) for _, problem in points]
+    entries = iter([*run_calls([call for at_point in calls for call in at_point], runs)])
+    return tuple(
+        SweepPoint(value, Comparison(tuple(islice(entries, len(at_point))), problem.time_unit))
+        for (value, problem), at_point in zip(points, calls, strict=True)
+    )
+
+
+def _listed(values: Any) -> list[Any]:
+    """Return the values of a sweep. Raises ConfigError."""
+    listed = first_entries(values, MOST_VALUES) if is_several(values) else []
+    if not listed:
+        raise ConfigError(f"must list at least one value, not {shown(values)}", "values")
+    if len(listed) > MOST_VALUES:
+        raise ConfigError(f"must list at most {MOST_VALUES:,} values", "values")
+    return listed
+
+
+def _require_no_conflict(varied: Field, overrides: Mapping[str, Any]) -> None:
+    """Raise ConfigError for an override of what is varied, or of another way to give the backward."""
+    halves = {"backward_input", "backward_weight"}
+    others = halves if varied.name == "backward" else {"backward"} if varied.name in halves else set()
+    for name, value in overrides.items():
+        if value is not None and (name == varied.name or name in others):
+            raise ConfigError(f"gives `{name}`, which `field` {varied.key} varies or replaces", "overrides")
+
+
+def sweep_points(base: Values, field: Field, values: Sequence[Any]) -> list[tuple[int | float, Problem]]:
+    """Return each value with the problem in which `field` has it. Raises ConfigError for a bad value."""
+    from pipesched.config.values import problem_of, put
+    from pipesched.text.given import Given
+
+    points = []
+    for value in values:
+        _require_number(value, field)
+        changed = dict(base)
+        put(changed, field, Given(value))
+        problem = problem_of(changed)
+        points.append((plain(_in_unit(value, field, problem)), problem))
+    return points
+
+
+def _require_number(value: Any, field: Field) -> None:
+    """Raise ConfigError for what is no number, with or without a unit."""
+    if field.dimension is not None and has_unit(value):
+        return
+    try:
+        to_fraction(value)
+    except ValueError:
+        raise ConfigError(f"{shown(value)} is no number", "values") from None
+
+
+def _in_unit(value: Any, field: Field, problem: Problem) -> Fraction:
+    """Return a value of a sweep in the problem's unit: "250us" is 0.25 where that is ms."""
+    if field.dimension is None or not has_unit(value):
+        return to_fraction(value)
+    label = problem.time_unit if field.dimension is TIME else problem.memory.unit
+    return read_number(value, Unit(field.dimension, label), field.name)
+
+
+def numeric_field(name: str) -> Field:
+    """Return the field that a sweep varies, by its parameter or its key. Raises ConfigError."""
+    from pipesched.text.fields import BY_KEY, BY_NAME, NUMERIC
+
+    if not isinstance(name, str):
+        raise ConfigError(f"must be the name of a field, not {shown(name)}", "field")
+    for field in NUMERIC:
+        if name in (field.name, field.key, field.key.rpartition(".")[2]):
+            return field
+    what = f"{shown(name)} cannot be varied" if name in BY_KEY or name in BY_NAME else f"unknown field {shown(name)}"
+    raise ConfigError(f"{what}; known are {', '.join(field.key for field in NUMERIC)}", "field")

@@ -1,0 +1,83 @@
+"""`estimate`: what a model on GPUs costs and holds, and how long its step takes under an algorithm."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+from pipesched.checks import require_flag
+from pipesched.config.load import Config, load_config
+from pipesched.errors import ConfigError
+from pipesched.estimation.changes import FittingChange, changes_that_fit
+from pipesched.estimation.derived import SetupCutter, budget_of, outline, with_budget
+from pipesched.estimation.result import Estimate
+from pipesched.estimation.setup import Setup
+from pipesched.pipeline.quantities import to_fraction
+from pipesched.results.outcome import run
+
+DEFAULTS = ("1f1b", "interleaved")  # with one stage a device, and with several
+
+
+def estimate(
+    path_or_text: str | Path | None = None, algorithm: str | None = None, *, whole: bool = False, **overrides: Any
+) -> Estimate:
+    """Estimate times, memory and speed of a training run from its model, its GPUs and how it is laid out on them.
+
+    Args:
+        path_or_text: The name of a YAML file with `model`, `hardware`, `parallel`, `batch` and `training`, or its text;
+            None where the overrides say it all.
+        algorithm: What schedules the pipeline; default: the config's, else 1f1b, or interleaved for several chunks.
+        whole: Every score of attention counts in the operations of the model, as in older papers, not only those that
+            causal attention needs.
+        **overrides: Values that replace those of the config, as `load` takes them: `model="llama-3-8b"`,
+            `parallel={"tensor": 4}`, `batch={"micro": 2}`.
+
+    Raises:
+        ConfigError: For a file that cannot be read, an unknown key, sizes that do not divide, or a config without a
+            model.
+        NotApplicable: The algorithm does not suit the problem.
+    """
+    return estimate_of(load_config(path_or_text, overrides), algorithm, whole=require_flag(whole, "whole"))
+
+
+def estimate_of(config: Config, algorithm: str | None = None, *, whole: bool = False, **options: Any) -> Estimate:
+    """Return the estimate of a config that was read. `options` are those of the algorithm.
+
+    Raises as `estimate` does.
+    """
+    setup = config.setup
+    if not isinstance(setup, Setup):
+        raise ConfigError("is missing; `estimate` derives costs and memory from a model: model: llama-3-8b", "model")
+    notes = config.notes[1:]  # the first says that there is an estimate
+    if config.algorithm is not None:
+        asked = config.algorithm.or_named(algorithm, options)
+        with asked.located():
+            return Estimate(run(config.problem, asked.name, **asked.options), whole, notes, asked.options)
+    name = algorithm or default_algorithm(setup)
+    return Estimate(run(config.problem, name, **options), whole, notes, options)
+
+
+def default_algorithm(setup: Setup) -> str:
+    """Return what schedules a pipeline where nothing is asked for."""
+    return DEFAULTS[setup.parallel.chunks > 1]
+
+
+def changes(estimate: Estimate) -> list[FittingChange]:
+    """Return the three fastest changes of an estimate's setup with which it fits; none where it does already."""
+    if estimate.fits:
+        return []
+    cutter = estimate.problem.cutter
+    replaced = dict(cutter.replaced) if isinstance(cutter, SetupCutter) else {}
+    limits = set(estimate.problem.memory.budget or ())
+    given = to_fraction(limits.pop()) if len(limits) == 1 else None  # one for each device says nothing of other layouts
+    if given not in (None, budget_of(estimate.setup)):
+        replaced["budget"] = given
+
+    def again(setup: Setup) -> Estimate:
+        name = asked = estimate.outcome.algorithm
+        if asked in DEFAULTS:
+            name = default_algorithm(setup)
+        options = estimate.options if name == asked else {}
+        return Estimate(run(outline(setup, replaced), name, **options), estimate.whole)
+
+    return changes_that_fit(with_budget(estimate.setup, given), again)

@@ -1,0 +1,161 @@
+"""The JSON documents of comparisons and of lists of rows (version 1): writing them, and reading them back."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from decimal import Decimal
+from sys import float_info
+from typing import Any
+
+from pipesched.checks import shown
+from pipesched.documents.json_text import VERSION, get, plain_values
+from pipesched.errors import ConfigError
+from pipesched.results.comparison import Comparison, Entry
+from pipesched.results.outcome import Outcome
+from pipesched.results.pareto import ParetoPoint
+from pipesched.results.sweep import Sweep, SweepPoint
+from pipesched.results.trainers import runs_in, weight_copies
+from pipesched.schedulers.options import OPTIONS
+
+NUMBERS = ("makespan", "span", "ideal", "bubble", "bubble_over_ideal", "bubble_span", "lower_bound", "gap")
+MOST = float_info.max
+
+
+def comparison_document(comparison: Comparison) -> dict[str, Any]:
+    """Return format "pipesched.comparison": a row an algorithm, in the order asked for."""
+    return {**rows_document("comparison", map(_row, comparison)), "time_unit": comparison.time_unit}
+
+
+def sweep_document(sweep: Sweep) -> dict[str, Any]:
+    """Return format "pipesched.sweep": a row for each value of the field and each algorithm."""
+    rows = ({sweep.field: point.value, **_row(entry)} for point in sweep.points for entry in point.comparison)
+    return rows_document("sweep", rows)
+
+
+def pareto_document(comparison: Comparison, pareto_points: Sequence[ParetoPoint]) -> dict[str, Any]:
+    """Return format "pipesched.pareto": a row a schedule, ranked, and last those that do not apply."""
+    refused = (_row(entry) for entry in comparison if not entry.applicable)
+    rows = [*map(_pareto_row, pareto_points), *refused]
+    return {**rows_document("pareto", rows), "time_unit": comparison.time_unit}
+
+
+def check_document(outcome: Outcome | None, found: Sequence[str]) -> dict[str, Any]:
+    """Return format "pipesched.check": whether a schedule keeps every rule, and `found`, a sentence for each breach.
+
+    `outcome` is None for a schedule that cannot run.
+    """
+    return {
+        "format": "pipesched.check",
+        "version": VERSION,
+        "algorithm": None if outcome is None else outcome.algorithm,
+        "valid": not found,
+        "fits": None if outcome is None else outcome.schedule.fits,
+        "violations": list(found),
+    }
+
+
+def rows_document(name: str, rows: Iterable[Mapping[str, Any]]) -> dict[str, Any]:
+    """Return format "pipesched.<name>": one object a row."""
+    return {"format": f"pipesched.{name}", "version": VERSION, "rows": list(rows)}
+
+
+def _row(entry: Entry) -> dict[str, Any]:
+    who = {"algorithm": entry.algorithm, **_file(entry.file)}
+    if entry.metrics is None:
+        return {**who, "applicable": False, "reason": entry.reason}
+    return {
+        **who,
+        **_options(entry.options),
+        "applicable": True,
+        "runs_in": entry.runs_in,
+        "weights": entry.weights,
+        "metrics": dict(entry.metrics),
+    }
+
+
+def _file(name: str) -> dict[str, str]:
+    return {"file": name} if name else {}
+
+
+def _pareto_row(point: ParetoPoint) -> dict[str, Any]:
+    return {
+        "algorithm": point.outcome.algorithm,
+        **_file(point.file),
+        **_options(point.options),
+        "applicable": True,
+        "runs_in": runs_in(point.outcome.schedule),
+        "weights": weight_copies(point.outcome.schedule),
+        "metrics": point.outcome.metrics,
+        "dominated": point.dominated_by is not None,
+    }
+
+
+def _options(options: Mapping[str, Any]) -> dict[str, Any]:
+    return {option: plain_values(value) for option, value in options.items()}
+
+
+def comparison_of(content: dict[str, Any]) -> Comparison:
+    """Return the comparison in a document: its rows with their metrics, without schedules. Raises ConfigError."""
+    entries = tuple(_entry(row, number) for number, row in enumerate(get(content, "rows", list)))
+    unit = content.get("time_unit", "")
+    return Comparison(entries, unit if isinstance(unit, str) and unit.isprintable() else "")
+
+
+def sweep_of(content: dict[str, Any]) -> Sweep:
+    """Return the sweep in a document: its rows by the value of the field. Raises ConfigError."""
+    rows = get(content, "rows", list)
+    field = next((key for row in rows[:1] if isinstance(row, dict) for key in row if key not in _ENTRY_KEYS), None)
+    if field is None:
+        raise ConfigError("'rows' must name the field that was varied")
+    points: dict[Any, list[Entry]] = {}
+    for number, row in enumerate(rows):
+        value = require_finite(plain_numbers(get(row, field, object)), field, number)
+        points.setdefault(value, []).append(_entry(row, number))
+    return Sweep(field, tuple(SweepPoint(value, Comparison(tuple(entries))) for value, entries in points.items()))
+
+
+_ENTRY_KEYS = ("algorithm", "file", "applicable", "runs_in", "weights", "metrics", "reason", "dominated", *OPTIONS)
+
+
+def _entry(row: Any, number: int) -> Entry:
+    try:
+        name, file = get(row, "algorithm", str), get({"file": "", **row}, "file", str)
+        if not get(row, "applicable", bool):
+            return Entry(name, reason=get(row, "reason", str), file=file)
+        metrics = plain_numbers(get(row, "metrics", dict))
+    except ConfigError as error:
+        raise ConfigError(f"rows[{number}]: {error}") from None
+    for key in NUMBERS:
+        require_finite(metrics.get(key), f"metrics.{key}", number)
+    peaks = metrics.get("peak_memory")
+    if not isinstance(metrics.get("fits"), bool) or not isinstance(peaks, list) or not peaks:
+        raise ConfigError(f"rows[{number}]: metrics must hold peak_memory, one a device, and fits")
+    for peak in peaks:
+        require_finite(peak, "metrics.peak_memory", number)
+    trainers, copies = row.get("runs_in", []), row.get("weights", 1)
+    if not isinstance(trainers, list) or not all(isinstance(trainer, str) for trainer in trainers):
+        raise ConfigError(f"rows[{number}]: runs_in must be a list of names, not {shown(trainers)}")
+    return Entry(
+        name,
+        options={option: plain_numbers(row[option]) for option in OPTIONS if option in row},
+        document=metrics,
+        trainers=tuple(trainers),
+        copies=require_finite(copies, "weights", number),
+        file=file,
+    )
+
+
+def require_finite(value: Any, name: str, row: int) -> Any:
+    """Return a value of a row if it is a number that a float can hold. Raises ConfigError."""
+    if isinstance(value, bool) or not isinstance(value, (int, float)) or abs(value) > MOST:
+        raise ConfigError(f"rows[{row}]: {name} must be a number, not {shown(value)}")
+    return value
+
+
+def plain_numbers(value: Any) -> Any:
+    """Return a value of a document with a float for each exact decimal."""
+    if isinstance(value, dict):
+        return {key: plain_numbers(entry) for key, entry in value.items()}
+    if isinstance(value, list):
+        return [plain_numbers(entry) for entry in value]
+    return float(value) if isinstance(value, Decimal) else value

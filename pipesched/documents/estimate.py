@@ -1,0 +1,65 @@
+"""The JSON document of an estimate (version 1)."""
+
+from __future__ import annotations
+
+from fractions import Fraction
+from typing import Any
+
+from pipesched.documents.schedule import problem_document
+from pipesched.estimation.items import GB, LAYER, STATES, Item
+from pipesched.estimation.result import DeviceMemory, Estimate
+from pipesched.estimation.terms import PER_MS
+from pipesched.estimation.times import OPERATIONS
+
+
+def estimate_document(estimate: Estimate) -> dict[str, Any]:
+    """Return format "pipesched.estimate": times of a microbatch in ms (`step`: of the step), memory of a rank in GB."""
+    found = estimate.parameters
+    return {
+        "format": "pipesched.estimate",
+        "version": 1,
+        "parameters": found.total,
+        "active_parameters": found.active,
+        "flops_per_iteration": estimate.flops,
+        "problem": problem_document(estimate.problem),
+        "stages": [_stage(estimate, number) for number in range(len(estimate.stages))],
+        "items": [_item(item) for item in estimate.items.each],
+        "devices": [_device(device) for device in estimate.devices],
+        "layout": estimate.layout,
+        "proved": estimate.cutter.proved,
+        "fits": estimate.fits,
+        "step": estimate.step._asdict(),
+        "notes": list(estimate.notes),
+    }
+
+
+def _gb(size: Fraction) -> float:
+    return float(size / GB)
+
+
+def _count(number: Fraction) -> int | float:
+    return number.numerator if number.denominator == 1 else float(number)
+
+
+def _stage(estimate: Estimate, number: int) -> dict[str, Any]:
+    stage = estimate.stages[number]
+    return {
+        "layers": stage.count(LAYER),
+        "parameters": _count(stage.size("parameters")),
+        **{key: estimate.stage_time(number, key) for key in OPERATIONS},
+        "activation": estimate.stage_activation(number),
+    }
+
+
+def _item(item: Item) -> dict[str, Any]:
+    times = {key: item.time(key) / PER_MS for key in OPERATIONS}
+    return {"kind": item.kind, **times, "activation": _gb(item.size("activation")), "states": _gb(item.states)}
+
+
+def _device(device: DeviceMemory) -> dict[str, Any]:
+    sizes = (*STATES, "activations", "logits", "fixed", "total", "budget")
+    return {
+        "parameters": _count(device.parameters),
+        **{key: _gb(getattr(device, key)) for key in sizes},
+        "fits": device.fits,
+    }

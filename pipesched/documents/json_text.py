@@ -1,0 +1,78 @@
+"""Writing and reading JSON documents: a line for each key, slot or row, so that files can be compared line by line."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from decimal import Decimal
+from fractions import Fraction
+from typing import Any
+
+from pipesched.checks import shown
+from pipesched.errors import ConfigError
+from pipesched.pipeline.quantities import parse_number, plain
+
+VERSION = 1
+
+
+def dump(content: Mapping[str, Any]) -> str:
+    """Return a document as text, with a line for each key, slot or row."""
+    lines = (f"  {json.dumps(key)}: {_lines(value, '    ')}" for key, value in content.items())
+    return "{\n" + ",\n".join(lines) + "\n}\n"
+
+
+def _lines(value: Any, indent: str) -> str:
+    """Return a value as text: each object or list in a list on a line of its own, everything else on one line."""
+    if isinstance(value, list) and value and isinstance(value[0], (dict, list)):
+        inner = ",\n".join(indent + _lines(entry, indent + "  ") for entry in value)
+        return f"[\n{inner}\n{indent[2:]}]"
+    return json.dumps(value, allow_nan=False)
+
+
+def parse_document(text: str, name: str) -> dict[str, Any]:
+    """Return the object in a text, with exact decimals. Raises ConfigError with `name` for what is no JSON object."""
+    try:
+        content = json.loads(
+            text, parse_float=parse_number, parse_constant=_no_constant, object_pairs_hook=_no_duplicates
+        )
+    except (ValueError, RecursionError) as error:
+        raise ConfigError(f"{name} is no JSON document: {error}") from None
+    if not isinstance(content, dict):
+        raise ConfigError(f"{name} is no document of pipesched: it holds {shown(content)}")
+    return content
+
+
+def require_version(content: Mapping[str, Any], form: str, what: str) -> None:
+    """Raise ConfigError for a document of another format than `form`, or of another version; `what` says what it is."""
+    if content.get("format") != form:
+        raise ConfigError(f'is no {what}: it lacks "format": "{form}"')
+    version = content.get("version")
+    if version != VERSION or isinstance(version, bool):
+        raise ConfigError(f"has version {shown(version)} of {form}; this pipesched knows version {VERSION}")
+
+
+def get(content: Any, key: str, kind: type) -> Any:
+    """Return `content[key]` if it is there, and of that type. Raises ConfigError."""
+    if not isinstance(content, dict) or key not in content or not isinstance(content[key], kind):
+        raise ConfigError(f"{key!r} is missing, or of the wrong type")
+    return content[key]
+
+
+def plain_values(value: Any) -> Any:
+    """Return a value, such as an option, with a number of JSON for each decimal and fraction in it."""
+    if isinstance(value, Mapping):
+        return {name: plain_values(entry) for name, entry in value.items()}
+    if isinstance(value, (list, tuple)):
+        return [plain_values(entry) for entry in value]
+    return plain(Fraction(value)) if isinstance(value, (Decimal, Fraction)) else value
+
+
+def _no_constant(text: str) -> None:
+    raise ValueError(f"{text} is no number in JSON")
+
+
+def _no_duplicates(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    content = dict(pairs)
+    if len(content) < len(pairs):
+        raise ValueError("a key stands twice in one object")
+    return content

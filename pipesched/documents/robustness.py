@@ -1,0 +1,46 @@
+"""The JSON document of a robustness (version 1): writing it, and reading it back without its samples."""
+
+from __future__ import annotations
+
+from dataclasses import asdict
+from typing import Any
+
+from pipesched.analysis.robust.result import FIGURES, Robustness, RobustnessRow
+from pipesched.analysis.robust.variation import Variation
+from pipesched.documents.comparison import plain_numbers, require_finite, rows_document
+from pipesched.documents.json_text import get
+from pipesched.errors import ConfigError
+
+
+def robustness_document(robustness: Robustness) -> dict[str, Any]:
+    """Return format "pipesched.robustness": how durations varied, and a row a schedule, in the order asked for."""
+    rows = rows_document("robustness", map(_row, robustness))
+    return {"format": rows["format"], "version": rows["version"], **asdict(robustness.variation), "rows": rows["rows"]}
+
+
+def _row(row: RobustnessRow) -> dict[str, Any]:
+    if not row.applicable:
+        return {"algorithm": row.algorithm, "applicable": False, "reason": row.reason}
+    figures = {key: getattr(row, key) for key in FIGURES}
+    return {"algorithm": row.algorithm, **figures, "stragglers": list(row.stragglers)}
+
+
+def robustness_of(content: dict[str, Any]) -> Robustness:
+    """Return the robustness in a document: its rows without samples. Raises ConfigError."""
+    settings = {key: plain_numbers(get(content, key, object)) for key in asdict(Variation())}
+    rows = plain_numbers(get(content, "rows", list))
+    return Robustness(tuple(_read(row, number) for number, row in enumerate(rows)), **settings)
+
+
+def _read(row: Any, number: int) -> RobustnessRow:
+    try:
+        name = get(row, "algorithm", str)
+        if row.get("applicable") is False:
+            return RobustnessRow(name, reason=get(row, "reason", str) or "does not apply")
+        figures = {key: get(row, key, object) for key in FIGURES}
+        stragglers = get(row, "stragglers", list)
+    except ConfigError as error:
+        raise ConfigError(f"rows[{number}]: {error}") from None
+    for key, value in [*figures.items(), *(("stragglers", value) for value in stragglers)]:
+        require_finite(value, key, number)
+    return RobustnessRow(name, **figures, stragglers=tuple(stragglers))

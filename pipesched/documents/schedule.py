@@ -1,0 +1,367 @@
+"""The JSON document of a schedule (format "pipesched.schedule", version 1): writing it, and reading it back.
+
+Times and memory are in the user's units. A fraction such as the activation 1/3 is written as its nearest float, and
+read as the simplest fraction with that float, so the document round-trips exactly.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import replace
+from decimal import Decimal
+from fractions import Fraction
+from itertools import chain
+from math import isclose
+from typing import Any, NamedTuple
+
+from pipesched.checks import shown
+from pipesched.config.values import in_file
+from pipesched.core.timing import UNTIMED
+from pipesched.documents.json_text import VERSION, get, parse_document, require_version
+from pipesched.documents.solver import report_of, solver_document, wrong_solver_claims
+from pipesched.errors import ConfigError, InvalidSchedule, WrongOperation
+from pipesched.pipeline.arguments import make_problem
+from pipesched.pipeline.layer_arguments import KEYS, PARTS
+from pipesched.pipeline.layers import SIZES, LayerCosts, Layers
+from pipesched.pipeline.ops import Op, Pair, Slot, parse_op, parse_slot, parse_transfer
+from pipesched.pipeline.plan import plan_from_slots
+from pipesched.pipeline.problem import Problem
+from pipesched.pipeline.quantities import Exact, canonical, in_units, plain, simplest, to_fraction
+from pipesched.pipeline.schedule import Schedule, schedule_plan
+from pipesched.results.outcome import MEASURED, Outcome
+from pipesched.results.status import Status
+from pipesched.text.fields import BY_KEY, BY_NAME, SECTIONS, keys_of
+
+FORMAT = "pipesched.schedule"
+BY_LAYER = ("layers", *PARTS, "layout")
+NEVER_NULL = ("costs.forward", "memory.static")  # in a document no default stands for them
+MOST_RESOLVED = 12  # digits behind the point, of the times of a measured schedule
+MOST_PLACES = 30  # digits before or behind the point
+UNPROVED = (Status.HEURISTIC, Status.FEASIBLE)  # what may be said of any schedule
+
+
+def document(outcome: Outcome) -> dict[str, Any]:
+    """Return the document of a schedule: problem, metrics, slots and transfers with their times in the user's unit."""
+    schedule = outcome.schedule
+    waits = schedule.plan.waits
+    return {
+        "format": FORMAT,
+        "version": VERSION,
+        "algorithm": outcome.algorithm,
+        "status": outcome.status,
+        "problem": problem_document(schedule.problem),
+        "metrics": outcome.metrics,
+        "devices": [list(_slots(schedule, device)) for device in range(schedule.problem.devices)],
+        **({"transfers": _transfers(schedule)} if schedule.plan.lanes else {}),
+        **({"waits": _waits(schedule)} if waits else {}),
+        **({} if outcome.report is None else {"solver": solver_document(outcome.report)}),
+    }
+
+
+def problem_document(problem: Problem) -> dict[str, Any]:
+    """Return the problem as a config with every default filled in."""
+    placement = problem.placement
+    unused = ("backward",) if problem.costs.split else ("backward_input", "backward_weight")
+    return {
+        "name": problem.name,
+        "devices": problem.devices,
+        "stages": problem.stages,
+        "microbatches": problem.microbatches,
+        "placement": "auto"
+        if placement is None
+        else "bidirectional"
+        if placement.mirrored
+        else list(placement.devices),
+        "time_unit": problem.time_unit,
+        "lanes": problem.lanes,
+        **({} if problem.layers is None else _layers(problem.layers, split=problem.costs.split)),
+        "costs": {key: _one_or_list(getattr(problem.costs, key)) for key in keys_of("costs") if key not in unused},
+        "memory": {
+            key: problem.memory.unit if key == "unit" else _one_or_list(getattr(problem.memory, key))
+            for key in keys_of("memory")
+        },
+    }
+
+
+def _layers(layers: Layers, *, split: bool) -> dict[str, Any]:
+    """Return the layers as a config gives them, every default filled in; `split`: the backward by its halves."""
+    parts = {key: _part(getattr(layers, key), split) for key in PARTS}
+    return {"layers": layers.count, **parts, "layout": list(layers.layout)}
+
+
+def _part(costs: LayerCosts, split: bool) -> dict[str, int | float]:
+    unused = ("backward",) if split else ("backward_input", "backward_weight")
+    whole = canonical(to_fraction(costs.backward_input) + to_fraction(costs.backward_weight))
+    values = {key: whole if key == "backward" else getattr(costs, key) for key in KEYS if key not in unused}
+    return {key: plain(value) for key, value in values.items() if value is not None}
+
+
+def _one_or_list(values: Sequence[Exact] | None) -> Any:
+    """Return one number when all are equal (0 when there is none), else the list; None for None."""
+    if values is None:
+        return None
+    if not values:
+        return 0
+    numbers = [*map(plain, values)]
+    return numbers[0] if all(number == numbers[0] for number in numbers) else numbers
+
+
+def _slots(schedule: Schedule, device: int) -> Iterator[dict[str, Any]]:
+    for slot, start, end in schedule.timeline(device):
+        yield {"op": str(slot), "start": start, "end": end}
+
+
+def _transfers(schedule: Schedule) -> list[list[dict[str, Any]]]:
+    """Return the offloads and loads of each device, in order of time."""
+    index, scale = schedule.plan.index, schedule.problem.ticks.per_unit
+    starts, ends = schedule.start_ticks, schedule.end_ticks
+    rows: list[list[dict[str, Any]]] = [[] for _ in range(schedule.problem.devices)]
+    moves = chain.from_iterable(chain.from_iterable(schedule.plan.lanes))
+    for move in sorted(moves, key=lambda number: (starts[number], ends[number])):
+        start, end = in_units(starts[move], scale), in_units(ends[move], scale)
+        rows[schedule.graph.pools[move]].append({"op": str(index.op(move)), "start": start, "end": end})
+    return rows
+
+
+def _waits(schedule: Schedule) -> list[list[str]]:
+    """Return the wait edges of the plan: pairs (later, earlier)."""
+    op = schedule.plan.index.op
+    return [[str(op(after)), str(op(before))] for before, after in schedule.plan.waits]
+
+
+def parse(text: str, name: str) -> Outcome:
+    """Return the schedule in a document, with the times that stand in it. Raises ConfigError with `name`.
+
+    The caller checks it: a foreign document may break the rules of its problem.
+    """
+    return outcome_of(parse_document(text, name), name)
+
+
+def outcome_of(content: dict[str, Any], name: str) -> Outcome:
+    """Return the schedule in the content of a document. Raises ConfigError with `name`."""
+    try:
+        require_version(content, FORMAT, "schedule")
+        schedule = _schedule(_problem(get(content, "problem", dict)), content)
+        report = None
+        if "solver" in content:
+            report = report_of(get(content, "solver", dict), content.get("metrics"), schedule)
+        return Outcome(_algorithm(content), schedule, report)
+    except ConfigError as error:
+        kind = WrongOperation if isinstance(error, WrongOperation) else ConfigError
+        raise kind(f"{name}: {error}") from None
+
+
+def wrong_claims(text: str, outcome: Outcome) -> Iterator[str]:
+    """Yield a sentence for each metric of a document that is not that of its own schedule, and for false claims.
+
+    A bound may be higher than ours, since whoever wrote the document may know a better one, but not above the makespan.
+    """
+    content = json.loads(text)
+    claimed, ours = content.get("metrics"), outcome.metrics
+    if isinstance(claimed, dict):
+        for name, own in ours.items():
+            theirs = claimed.get(name, own)
+            if name not in ("lower_bound", "gap") and not _same(theirs, own):
+                yield f"metrics.{name} is {shown(theirs)} in the document; its schedule has {shown(own)}"
+        yield from _wrong_bound(claimed, ours)
+    status = content.get("status", outcome.status)
+    known = (outcome.status,) if outcome.report is not None else (outcome.status, *UNPROVED)
+    if status not in known:
+        yield f"status is {shown(status)} in the document; its schedule is {outcome.status}"
+    if isinstance(content.get("solver"), dict):
+        yield from wrong_solver_claims(content["solver"], outcome)
+
+
+def _wrong_bound(claimed: dict[str, Any], ours: dict[str, Any]) -> Iterator[str]:
+    bound = claimed.get("lower_bound", ours["lower_bound"])
+    makespan = ours["makespan"]
+    if isinstance(bound, bool) or not isinstance(bound, (int, float)):
+        yield f"metrics.lower_bound is {shown(bound)} in the document, no number"
+        return
+    if bound > makespan and not _same(bound, makespan):
+        yield f"metrics.lower_bound is {shown(bound)} in the document, above the makespan, {shown(makespan)}"
+    gap = (makespan - bound) / bound if bound else 0.0
+    if not _same(claimed.get("gap", gap), gap):
+        yield f"metrics.gap is {shown(claimed['gap'])} in the document; makespan and lower bound have {shown(gap)}"
+
+
+def _same(theirs: Any, ours: Any) -> bool:
+    """Return whether values are equal, but for the last digits of a float that another program computed."""
+    if isinstance(theirs, list) and isinstance(ours, list):
+        return len(theirs) == len(ours) and all(map(_same, theirs, ours))
+    if isinstance(theirs, bool) or isinstance(ours, bool) or not isinstance(theirs, (int, float)):
+        return type(theirs) is type(ours) and bool(theirs == ours)
+    return isinstance(ours, (int, float)) and isclose(theirs, ours, rel_tol=1e-9, abs_tol=1e-12)
+
+
+def _algorithm(content: Mapping[str, Any]) -> str:
+    name = content.get("algorithm", "unknown")
+    if not isinstance(name, str) or not name.isprintable():
+        raise ConfigError(f"'algorithm' must be one line of text, not {shown(name)}")
+    return name
+
+
+def _problem(content: dict[str, Any]) -> Problem:
+    values: dict[str, Any] = {}
+    for section, read in (("", _as_it_is), ("costs", _exact_time), ("memory", _exact_size)):
+        part = get(content, section, dict) if section else content
+        for key, value in part.items():
+            full = f"{section}.{key}" if section else key
+            if full in NEVER_NULL and value is None:
+                raise ConfigError(f"problem.{full}: must be a number or a list, not null")
+            if full in BY_KEY:
+                values[BY_KEY[full].name] = in_file(BY_KEY[full], _entries_or_numbers(value, read))
+            elif section or key not in SECTIONS:
+                raise ConfigError(f"problem.{full}: unknown key; known here are {', '.join(keys_of(section))}")
+    if "devices" not in values:
+        raise ConfigError("'devices' is missing in 'problem'")
+    try:
+        return _made(values)
+    except ConfigError as error:
+        field = BY_NAME.get(error.key or "")
+        raise error.at(f"problem.{field.key}" if field else "problem") from None
+
+
+def _made(values: Mapping[str, Any]) -> Problem:
+    """Return the problem of a document's values, by the parameters of make_problem, with its layers if it has them.
+
+    Raises ConfigError where the layers do not make the costs and the memory of the stages.
+    """
+    by_stage = make_problem(**{key: value for key, value in values.items() if key not in BY_LAYER})
+    if "layers" not in values:
+        return by_stage
+    sizes = {key: value for key, value in values.items() if key not in KEYS}
+    problem = make_problem(**sizes)
+    costs = replace(problem.costs, recompute=by_stage.costs.recompute)
+    if replace(problem, costs=costs) != by_stage or problem.layers is None:
+        raise ConfigError("do not make the costs and the memory of the stages", "layers")
+    return replace(by_stage, layers=problem.layers)
+
+
+def _entries_or_numbers(value: Any, read: Callable[[int | Decimal], Any]) -> Any:
+    """Return a value with its numbers exact: of a mapping, by what each of its entries is."""
+    if not isinstance(value, dict):
+        return _numbers(value, read)
+    return {key: _numbers(entry, _exact_size if key in SIZES else _exact_time) for key, entry in value.items()}
+
+
+def _numbers(value: Any, read: Callable[[int | Decimal], Any]) -> Any:
+    if isinstance(value, list):
+        return [_numbers(entry, read) for entry in value]
+    return read(value) if isinstance(value, (int, Decimal)) and not isinstance(value, bool) else value
+
+
+def _as_it_is(value: int | Decimal) -> int | Decimal:
+    return value
+
+
+def _exact_time(value: int | Decimal) -> Fraction:
+    if value and not -MOST_PLACES < Decimal(value).adjusted() < MOST_PLACES:
+        raise ConfigError(f"{shown(value)} is out of range")
+    return Fraction(value)
+
+
+def _exact_size(value: int | Decimal) -> Fraction:
+    time_or_size = _exact_time(value)  # checks the range
+    return simplest(value) if isinstance(value, Decimal) else time_or_size
+
+
+class _WrittenSlot(NamedTuple):
+    """A slot or a transfer of a document, with its times in ticks."""
+
+    slot: Slot
+    start: int
+    end: int
+
+
+def _schedule(problem: Problem, content: dict[str, Any]) -> Schedule:
+    if problem.placement is None:
+        raise ConfigError('problem.placement must be a list of devices or "bidirectional"')
+    is_measured = content.get("algorithm") == MEASURED
+    if is_measured:
+        problem = replace(problem, costs=replace(problem.costs, resolution=_resolution(content)))
+    rows = _entries(problem, content, "devices", parse_slot)
+    moves = _entries(problem, content, "transfers", parse_transfer) if "transfers" in content else []
+    slots = [[entry.slot for entry in row] for row in rows]
+    lanes, waits = _lanes(problem, moves), _parsed_waits(content)
+    plan = plan_from_slots(slots, problem.stages, problem.microbatches, lanes, waits)
+    starts, ends = [UNTIMED] * plan.index.size, [UNTIMED] * plan.index.size
+    for entry in chain(*rows, *moves):
+        for op in entry.slot if isinstance(entry.slot, Pair) else (entry.slot,):
+            number = plan.index.number(op)
+            starts[number], ends[number] = entry.start, entry.end
+    schedule = Schedule(problem, plan, starts, ends, own_lengths=is_measured)
+    return schedule if is_measured else _as_written(schedule)
+
+
+def _resolution(content: dict[str, Any]) -> int:
+    """Return how fine the times in a document are: the power of ten that makes them whole, up to MOST_RESOLVED."""
+    rows = (row for key in ("devices", "transfers") for row in _lists(content.get(key)))
+    entries = (entry for row in rows for entry in _lists(row) if isinstance(entry, dict))
+    times = (entry.get(key) for entry in entries for key in ("start", "end"))
+    places = max((-time.as_tuple().exponent for time in times if isinstance(time, Decimal)), default=0)  # type: ignore[operator]
+    return int(10 ** min(max(places, 0), MOST_RESOLVED))
+
+
+def _lists(value: Any) -> list[Any]:
+    return value if isinstance(value, list) else []
+
+
+def _parsed_waits(content: dict[str, Any]) -> list[tuple[Op, Op]]:
+    """Return the wait edges of a document as pairs (before, after)."""
+    pairs = get(content, "waits", list) if "waits" in content else []
+    if not all(isinstance(pair, list) and len(pair) == 2 and all(isinstance(t, str) for t in pair) for pair in pairs):
+        raise ConfigError("'waits' must hold pairs of operations: [later, earlier]")
+    return [(parse_op(earlier), parse_op(later)) for later, earlier in pairs]
+
+
+def _entries(problem: Problem, content: Any, key: str, read: Callable[[str], Slot]) -> list[list[_WrittenSlot]]:
+    """Return what a key of the document lists for each device."""
+    devices = get(content, key, list)
+    if len(devices) != problem.devices:
+        raise ConfigError(f"{key!r} lists {len(devices)} devices; the problem has {problem.devices}")
+    if not all(isinstance(slots, list) for slots in devices):
+        raise ConfigError(f"{key!r} must hold a list of slots for each device")
+    return [
+        [
+            _WrittenSlot(read(get(slot, "op", str)), _ticks(slot, "start", problem), _ticks(slot, "end", problem))
+            for slot in row
+        ]
+        for row in devices
+    ]
+
+
+def _lanes(problem: Problem, moves: Sequence[Sequence[_WrittenSlot]]) -> Iterator[list[Op]]:
+    """Yield the transfers of each pair of lanes, in the order of their times."""
+    for lane in range(problem.lane_pairs if moves else 0):
+        row = [entry for device, entries in enumerate(moves) if problem.lane_pair(device) == lane for entry in entries]
+        row.sort(key=lambda entry: entry[1:])
+        yield [entry.slot for entry in row if isinstance(entry.slot, Op)]
+
+
+def _ticks(content: Mapping[str, Any], key: str, problem: Problem) -> int:
+    """Return the tick that a time was written for: the nearest one, if it is written that way."""
+    value, scale = content.get(key), problem.ticks.per_unit
+    if isinstance(value, bool) or not isinstance(value, (int, Decimal)):
+        raise ConfigError(f"{content.get('op')}: {key!r} must be a number, not {shown(value)}")
+    ticks = round(_exact_time(value) * scale)
+    if ticks < 0 or in_units(ticks, scale) != (value if isinstance(value, int) else float(value)):
+        raise ConfigError(f"{content.get('op')}: {key} {shown(value)} is no sum of the problem's costs")
+    return ticks
+
+
+def _as_written(schedule: Schedule) -> Schedule:
+    """Return `schedule`, or the replay of its plan if that is written the same way.
+
+    Floats end at 17 digits, ticks do not.
+    """
+    scale = schedule.problem.ticks.per_unit
+    if max(schedule.end_ticks, default=0) < 2**53:
+        return schedule
+    try:
+        replay = schedule_plan(schedule.problem, schedule.plan)
+    except InvalidSchedule:
+        return schedule
+    written = zip([*schedule.start_ticks, *schedule.end_ticks], [*replay.start_ticks, *replay.end_ticks], strict=True)
+    return replay if all(in_units(old, scale) == in_units(new, scale) for old, new in written) else schedule

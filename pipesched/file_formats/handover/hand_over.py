@@ -1,0 +1,72 @@
+"""`hand_over`: the text that makes a framework train by a schedule, or why it cannot and what is nearest."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Sequence
+from typing import NamedTuple
+
+from pipesched.checks import look_up
+from pipesched.errors import Inexpressible
+from pipesched.file_formats.handover import deepspeed, megatron, primus, torchtitan, zero_bubble
+from pipesched.file_formats.handover.subject import GROUPED, Answer, Refusal, Subject, subject_of
+from pipesched.pipeline.check import checked
+from pipesched.pipeline.schedule import Schedule
+from pipesched.results.outcome import Outcome
+
+
+class Framework(NamedTuple):
+    """A framework: what it answers, the families that it has, and how it saves memory where we have operations."""
+
+    name: str
+    answer: Callable[[Subject], Answer]
+    has: Collection[str]
+    saving: str
+
+
+FRAMEWORKS = {
+    "megatron": Framework(megatron.NAME, megatron.answer, megatron.HAS, megatron.SAVING),
+    "torchtitan": Framework(torchtitan.NAME, torchtitan.answer, torchtitan.CLASSES, torchtitan.SAVING),
+    "deepspeed": Framework(deepspeed.NAME, deepspeed.answer, ("1f1b",), deepspeed.SAVING),
+    "primus": Framework(primus.NAME, primus.answer, primus.ALGORITHMS, primus.SAVING),
+    "zero-bubble": Framework(zero_bubble.NAME, zero_bubble.answer, zero_bubble.HAS, zero_bubble.SAVING),
+}
+
+
+def hand_over(schedule: Schedule | Outcome, framework: str, *, layers: Sequence[int] | None = None) -> str:
+    """Return the text that makes a framework train by a schedule: to paste, with remarks behind "# ".
+
+    What counts is the order, not the name that a schedule has: one of a solve that equals 1F1B is 1F1B.
+
+    Args:
+        schedule: The schedule, checked first.
+        framework: "megatron" (flags), "torchtitan" (flags), "deepspeed" (Python), "primus" (YAML) or "zero-bubble"
+            (flags of the fork of Megatron-LM).
+        layers: The decoder layers of each stage; default: those of a problem by layers or of a model, if it has them.
+
+    Raises:
+        ConfigError: For a framework that is not known, and layers that are not one number a stage.
+        Inexpressible: Where the framework has no such schedule: why, and the nearest that it has.
+        InvalidSchedule: For a schedule that breaks a rule.
+    """
+    to = look_up(FRAMEWORKS, framework, "framework", "framework")
+    subject = subject_of(schedule, layers)
+    checked(subject.schedule)
+    kinds = ", ".join(subject.saving)
+    no_operation = Refusal(f"{to.name} has no operations {kinds} in its schedules; it has {to.saving}")
+    found = no_operation if subject.saving else to.answer(subject)
+    if isinstance(found, Refusal):
+        nearest = nearest_family(subject, to.has)
+        raise Inexpressible(f"{found.why}; the nearest that it has is {nearest}", nearest)
+    return "".join(f"{line}\n" for line in [*found.lines, *(f"# {remark}" for remark in found.remarks)])
+
+
+def nearest_family(subject: Subject, has: Collection[str]) -> str:
+    """Return the family of a framework with the same stages: of one a device, two copies, a V, or several."""
+    wanted = ["1f1b"]
+    if subject.chunks > 1 and subject.placement != "linear" and subject.microbatches >= subject.devices:
+        wanted.insert(0, GROUPED)
+    if subject.placement == "v":
+        wanted.insert(0, "zb-v")
+    if subject.placement == "bidirectional":
+        wanted = ["dualpipe-v", GROUPED, "1f1b"]
+    return next(name for name in wanted if name in has)

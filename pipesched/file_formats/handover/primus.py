@@ -1,0 +1,37 @@
+"""Primus's config (github.com/AMD-AGI/Primus, fd1eeab: its own pipeline, `pp_algorithm`)."""
+
+from __future__ import annotations
+
+from pipesched.estimation.layout_text import megatron_text
+from pipesched.file_formats.handover.subject import GROUPED, Answer, HandoverText, Refusal, Subject
+
+NAME = "Primus"
+ALGORITHMS = {
+    "1f1b": "1f1b",
+    GROUPED: "1f1b-interleaved",
+    "zb-h1": "zero-bubble",
+    "zb-auto": "zero-bubble-heuristic",
+    "zb-v": "zbv-formatted",
+    "v-half": "v-half",
+    "v-min": "v-min",
+}
+SAVING = "offload of all activations (offload: true)"
+
+
+def answer(subject: Subject) -> Answer:
+    """Return the keys of its algorithms."""
+    algorithm = ALGORITHMS.get(subject.family)
+    if algorithm is None:
+        return Refusal(f"{NAME} has schedules by name; {subject.described} is none of them, and takes code")
+    if subject.family == GROUPED and subject.chunks > 1 and subject.group_size != subject.devices:
+        return Refusal(
+            f"{NAME} interleaves groups of {subject.devices} (P) microbatches; this has {subject.group_size}"
+        )
+    lines = [f"pp_algorithm: {algorithm}", f"pipeline_model_parallel_size: {subject.devices}"]
+    if subject.is_uneven and subject.placement == "v":
+        return Refusal(f"{NAME} takes layouts whose stage k is on rank k mod P; this has its stages on a V")
+    if subject.layers is not None and subject.placement != "v":
+        lines.append(f"pipeline_model_parallel_layout: '{megatron_text(subject.layers)}'")
+    elif subject.chunks > 1:
+        lines.append(f"num_virtual_stages_per_pipeline_rank: {subject.chunks}")
+    return HandoverText(lines, [f"{subject.microbatches} microbatches a step"])

@@ -1,0 +1,203 @@
+"""What is handed over: a schedule, the family whose order it has, and the layers of its stages; and what comes back."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from pipesched.checks import require_sequence, require_type, require_whole
+from pipesched.errors import ConfigError, Deadlock, NoSchedule
+from pipesched.estimation.layout_text import StageItems
+from pipesched.pipeline.kinds import COMPUTATION_LETTERS
+from pipesched.pipeline.placement import named_placement
+from pipesched.pipeline.schedule import Schedule
+from pipesched.results.outcome import Outcome
+from pipesched.schedulers.family import prepare
+from pipesched.schedulers.registry import family, own_name
+
+if TYPE_CHECKING:
+    from pipesched.pipeline.problem import Problem
+
+GROUPED = "interleaved"
+KNOWN = (  # whose orders are looked for, the first of those that agree; others only by the name of the schedule
+    "1f1b",
+    GROUPED,
+    "naive",
+    "zb-h1",
+    "zb-h2",
+    "looped-bfs",
+    "interleaved-zb",
+    "1f1b-v",
+    "zb-v",
+    "v-half",
+    "v-min",
+    "dualpipe-v",
+)
+COSTLY = ("zb-auto",)  # families that are planned again only where the schedule has their name
+
+
+class HandoverText(NamedTuple):
+    """Lines to paste, and remarks on them."""
+
+    lines: Sequence[str]
+    remarks: Sequence[str] = ()
+
+
+class Refusal(NamedTuple):
+    """Why a framework cannot express a schedule."""
+
+    why: str
+
+
+Answer = HandoverText | Refusal
+
+
+@dataclass(frozen=True, eq=False)
+class Subject:
+    """A schedule to hand over. `layers` are the items of each stage, None where they are not known."""
+
+    outcome: Outcome
+    layers: tuple[StageItems, ...] | None = None
+
+    @property
+    def schedule(self) -> Schedule:
+        """The schedule."""
+        return self.outcome.schedule
+
+    @property
+    def problem(self) -> Problem:
+        """The problem as it was scheduled."""
+        return self.outcome.problem
+
+    @property
+    def devices(self) -> int:
+        """P."""
+        return self.problem.devices
+
+    @property
+    def microbatches(self) -> int:
+        """M."""
+        return self.problem.microbatches
+
+    @property
+    def chunks(self) -> int:
+        """V, the most stages that a device has."""
+        return max(map(len, self._stages_of_devices))
+
+    @cached_property
+    def _stages_of_devices(self) -> list[list[int]]:
+        placement = self.problem.settled_placement
+        return [placement.stages_on(device) for device in range(self.devices)]
+
+    @cached_property
+    def placement(self) -> str:
+        """The name of the stage map: linear (a stage a device), loop, v, bidirectional, or "" for any other."""
+        placement, stages = self.problem.settled_placement, self.problem.stages
+        if placement.mirrored:
+            return "bidirectional"
+        if stages == self.devices:
+            return "linear" if placement == named_placement("linear", self.devices, stages) else ""
+        for name, unit in (("loop", self.devices), ("v", 2 * self.devices)):
+            suits = stages % unit == 0 and (name != "v" or stages == unit)
+            if suits and placement == named_placement(name, self.devices, stages):
+                return name
+        return ""
+
+    @property
+    def saving(self) -> list[str]:
+        """The kinds R, O and L, as far as operations of them stand in the plan."""
+        plan = self.schedule.plan
+        return [kind for kind in plan.index.letters if kind not in COMPUTATION_LETTERS and plan.count(kind)]
+
+    @property
+    def is_uneven(self) -> bool:
+        """Whether stages are known to have other numbers of layers than each other."""
+        return self.layers is not None and len({stage.layers for stage in self.layers}) > 1
+
+    @cached_property
+    def family(self) -> str:
+        """The name of the family whose order the schedule has, "" where none of those that frameworks have does."""
+        own = own_name(self.outcome.algorithm)
+        names = [own] if own in (*KNOWN, *COSTLY) else []
+        if self.saving or self.placement in ("", "bidirectional"):
+            return ""
+        for name in (*names, *(name for name in KNOWN if name != own)):
+            if self._has_order_of(name):
+                return name
+        return ""
+
+    @property
+    def described(self) -> str:
+        """The schedule in a sentence."""
+        return self.family or f"the order of {self.outcome.algorithm!r}"
+
+    @cached_property
+    def group_size(self) -> int:
+        """G, how many microbatches run one after the other on a chunk: the first forwards of the same stage."""
+        slots = [str(slot) for slot in self.schedule.plan.slots(0)]
+        count = 0
+        while count < len(slots) and slots[count] == f"0F{count}":
+            count += 1
+        return count
+
+    def _has_order_of(self, name: str) -> bool:
+        """Return whether the family makes the same order of the same problem."""
+        known = family(name)
+        try:
+            fitted = prepare(self.problem, known)
+            if fitted.stages != self.problem.stages or fitted.placement != self.problem.placement:
+                return False
+            options: dict[str, Any] = {}
+            if name == GROUPED and self.chunks > 1:
+                options["group_size"] = min(max(self.group_size, 1), self.microbatches)
+            plan = known.plan(fitted, **options)
+        except (ConfigError, NoSchedule, Deadlock):
+            return False
+        mine = self.schedule.plan
+        return all([*plan.slots(device)] == [*mine.slots(device)] for device in range(self.devices))
+
+
+def subject_of(schedule: object, layers: object = None) -> Subject:
+    """Return what is handed over, after checks: a Schedule or an Outcome, and the layers of each stage.
+
+    Layers that are not given are those of a problem by layers, or derived from a model. Raises ConfigError, about
+    `layers`.
+    """
+    outcome = Outcome("plan", schedule) if isinstance(schedule, Schedule) else schedule
+    checked: Outcome = require_type(outcome, Outcome, "a Schedule or an Outcome", "schedule")
+    stages = checked.problem.stages
+    if layers is None:
+        return Subject(checked, _known_layers(checked.problem))
+    counts = [
+        require_whole(count, "layers", entry=entry) for entry, count in enumerate(require_sequence(layers, "layers"))
+    ]
+    if len(counts) != stages:
+        raise ConfigError(f"needs {stages} numbers (one a stage); this has {len(counts)}", "layers")
+    return Subject(checked, tuple(_items(counts)))
+
+
+def _items(counts: Sequence[int]) -> Iterator[StageItems]:
+    """Yield stages of these decoder layers: the embedding on the first, the loss on the last."""
+    last = len(counts) - 1
+    for stage, count in enumerate(counts):
+        items = StageItems(stage == 0, count, 0, stage == last)
+        if not items.items:
+            raise ConfigError(
+                "must be at least 1 where a stage has neither the embedding nor the loss", "layers", entry=stage
+            )
+        yield items
+
+
+def _known_layers(problem: Problem) -> tuple[StageItems, ...] | None:
+    """Return the layers of a problem that was made of them."""
+    if problem.layers is not None:
+        return tuple(_items(problem.layers.layout))
+    from pipesched.estimation.derived import SetupCutter
+    from pipesched.estimation.layout_text import stages_of
+
+    cutter = problem.cutter
+    if isinstance(cutter, SetupCutter) and len(cutter.ends) == problem.stages:
+        return stages_of(cutter.ends, cutter.setup.model.layers, cutter.setup.model.mtp)
+    return None

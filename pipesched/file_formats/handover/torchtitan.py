@@ -1,0 +1,64 @@
+"""torchtitan's command line (github.com/pytorch/torchtitan, b5bcd76: config/job_config.py, Parallelism).
+
+Where it has the schedule by name its class makes the order; any other is a CSV beside a class of the same stage map,
+because torchtitan takes that from the class.
+"""
+
+from __future__ import annotations
+
+import json
+
+from pipesched.estimation.layout_text import torchtitan_modules
+from pipesched.file_formats.handover.subject import GROUPED, Answer, HandoverText, Refusal, Subject
+
+NAME = "torchtitan"
+CLASSES = {
+    "1f1b": "1F1B",
+    GROUPED: "Interleaved1F1B",
+    "naive": "GPipe",
+    "looped-bfs": "LoopedBFS",
+    "interleaved-zb": "InterleavedZeroBubble",
+    "zb-v": "ZBVZeroBubble",
+    "dualpipe-v": "DualPipeV",
+}
+IN_ROUNDS = (GROUPED, "interleaved-zb")  # whose classes run M / max(1, M // P) microbatches a round
+MAPS = {"linear": "1F1B", "loop": "Interleaved1F1B", "v": "ZBVZeroBubble"}  # a class of each stage map, beside a CSV
+USUAL_CHUNKS = 2  # of a rank, where nothing says it
+SAVING = "recompute by layer (activation checkpointing)"
+OPTION = "--parallelism."
+
+
+def answer(subject: Subject) -> Answer:
+    """Return the options of a class, or of a CSV."""
+    if subject.placement not in MAPS:
+        what = "keeps two copies of each stage" if subject.placement == "bidirectional" else "has another stage map"
+        return Refusal(f"{NAME} has a stage a rank, loops and the V by its classes; this {what}")
+    by_name = CLASSES.get(subject.family) if _class_fits(subject) else None
+    options = {
+        "pipeline_parallel_degree": str(subject.devices),
+        "num_pp_microbatches": str(subject.microbatches),
+        "pipeline_parallel_schedule": by_name or MAPS[subject.placement],
+    }
+    remarks = []
+    if by_name is None:
+        options["pipeline_parallel_schedule_csv"] = "schedule.csv"
+        remarks.append(
+            f"write {subject.described} to schedule.csv: pipesched export .. --to pytorch-csv -o schedule.csv"
+        )
+    if subject.layers is not None:
+        options["module_fqns_per_model_part"] = f"'{json.dumps(torchtitan_modules(subject.layers))}'"
+    elif subject.chunks > USUAL_CHUNKS:
+        remarks.append(f"{subject.chunks} stages a rank: give module_fqns_per_model_part too, else there are 2")
+    return HandoverText([" ".join(f"{OPTION}{key}={value}" for key, value in options.items())], remarks)
+
+
+def _class_fits(subject: Subject) -> bool:
+    """Return whether PyTorch's class makes this order of these numbers."""
+    devices, microbatches = subject.devices, subject.microbatches
+    if subject.family == "1f1b":
+        return microbatches >= devices and subject.chunks == 1
+    if subject.family in IN_ROUNDS:
+        rounds = max(1, microbatches // devices)
+        fits = microbatches % rounds == 0 and subject.chunks > 1
+        return fits and (subject.family != GROUPED or subject.group_size == microbatches // rounds)
+    return True

@@ -1,0 +1,192 @@
+"""What is known about why a schedule on functional units takes as long as it does. Times are in cycles."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import NamedTuple
+
+from pipesched.checks import look_up
+from pipesched.core.idle_time import Gap, Idle
+from pipesched.core.reasons import NOTHING, TimedTasks
+from pipesched.display import Displayable
+from pipesched.hls.schedule import HardwareSchedule
+
+Unit = tuple[str, int]  # a unit class, and which of its units
+
+
+class UnitGap(NamedTuple):
+    """Idle time of one class: of a unit, from `start` to `end`.
+
+    `culprit` is the operation that makes it, `waiting` the next operation of the unit, None behind its last.
+    """
+
+    unit: Unit
+    start: int
+    end: int
+    idle: Idle
+    culprit: str
+    waiting: str | None
+
+    @property
+    def length(self) -> int:
+        """How many cycles it is."""
+        return self.end - self.start
+
+
+class ClassSensitivity(NamedTuple):
+    """What the latency of a unit class does to that of the schedule, with the order on each unit fixed.
+
+    It stands `on_path` times on the critical path. As derivatives, a cycle less gains `faster` cycles, a cycle more
+    costs `slower`. Whole cycles may gain less and cost more: with one cycle less the schedule takes `latency_faster`
+    cycles (None: there is no cycle less), with one more `latency_slower`.
+    """
+
+    unit_class: str
+    on_path: int
+    faster: int
+    slower: int
+    latency_faster: int | None
+    latency_slower: int
+
+
+class Arrival(NamedTuple):
+    """An input of an operation, and when its result is there."""
+
+    op: str
+    time: int
+
+
+class OperationReasons(NamedTuple):
+    """Why an operation starts when it does.
+
+    `end` is when its result is there, `allowed` the earliest start given all others, and `held_by` what sets it: an
+    input (`by_input`), or else the operation before it on its unit; None where that is cycle 0. `chain` goes from the
+    operation back to cycle 0.
+    """
+
+    op: str
+    unit: Unit
+    start: int
+    end: int
+    allowed: int
+    inputs: list[Arrival]
+    held_by: str | None
+    by_input: bool
+    slack: int
+    chain: list[str]
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class HardwareExplanation(Displayable):
+    """Why a schedule on functional units takes as many cycles as it does.
+
+    `bound` is the lower bound on its latency. `tasks` are its operations in their orders, the units as devices, and
+    `gap_cycles` all idle time by class; `gaps`, `critical_path` and `slack` are the same by the names of operations and
+    units. `early_latency` is that of the same orders with nothing later than it could be, to which `sensitivity`
+    refers. `method` is the name of what made the schedule, if it is known.
+    """
+
+    schedule: HardwareSchedule
+    bound: int
+    tasks: TimedTasks
+    gap_cycles: Sequence[Gap]
+    sensitivity: Sequence[ClassSensitivity]
+    early_latency: int
+    method: str = ""
+
+    def __repr__(self) -> str:
+        total = self.totals
+        most = f", most of it {max(total, key=lambda idle: total[idle]).value}" if self.idle else ""
+        return f"HardwareExplanation(latency {self.latency}, idle {self.idle}{most})"
+
+    @property
+    def latency(self) -> int:
+        """The cycles from the first start to the last result."""
+        return self.schedule.latency
+
+    @cached_property
+    def units(self) -> list[Unit]:
+        """All units that exist, also those that run nothing, by class and instance."""
+        return [(unit.name, instance) for unit in self.schedule.units for instance in range(unit.count)]
+
+    @cached_property
+    def gaps(self) -> list[UnitGap]:
+        """All idle time by class and culprit, by unit and start."""
+        return [
+            UnitGap(
+                self.units[gap.device],
+                gap.start,
+                gap.end,
+                gap.idle,
+                self._name(gap.culprit),
+                None if gap.waiting == NOTHING else self._name(gap.waiting),
+            )
+            for gap in self.gap_cycles
+        ]
+
+    @cached_property
+    def critical_path(self) -> list[str]:
+        """The operations of which each is held back by the one before it, from cycle 0 to the last result."""
+        return [*map(self._name, self.tasks.critical_path)]
+
+    @cached_property
+    def slack(self) -> dict[str, int]:
+        """How much later each operation may end, with these orders, before the latency grows; by its name."""
+        return dict(zip(map(self._name, range(len(self.schedule.graph))), self.tasks.slack, strict=True))
+
+    @cached_property
+    def devices(self) -> list[dict[Idle, int]]:
+        """The idle time of each of `units` by class."""
+        rows = [dict.fromkeys(Idle, 0) for _ in self.units]
+        for gap in self.gap_cycles:
+            rows[gap.device][gap.idle] += gap.end - gap.start
+        return rows
+
+    @property
+    def totals(self) -> dict[Idle, int]:
+        """The idle time of all units by class."""
+        return {idle: sum(row[idle] for row in self.devices) for idle in Idle}
+
+    @property
+    def idle(self) -> int:
+        """The idle time of all units: units x latency - the cycles in which they are busy."""
+        return sum(gap.end - gap.start for gap in self.gap_cycles)
+
+    @property
+    def unavoidable(self) -> int:
+        """The idle time that every schedule on these units has: units x bound - busy cycles, at least 0."""
+        busy = len(self.units) * self.latency - self.idle
+        return max(len(self.units) * self.bound - busy, 0)
+
+    @property
+    def avoidable(self) -> int:
+        """The rest of the idle time."""
+        return self.idle - self.unavoidable
+
+    def why(self, op: str) -> OperationReasons:
+        """Return why an operation starts when it does; `op` is its name, or its expression in the program.
+
+        Of equal expressions it is the first. Raises ConfigError for one that is not there.
+        """
+        tasks, operations = self.tasks, self.schedule.graph.operations
+        numbers = {one.text: number for number, one in reversed([*enumerate(operations)]) if one.text}
+        numbers |= {one.name: number for number, one in enumerate(operations)}
+        task = look_up(numbers, op, "operation", "op", rest="give its name or its expression")
+        arc = tasks.tight[task]
+        return OperationReasons(
+            op=self._name(task),
+            unit=self.units[tasks.machine[task]],
+            start=tasks.starts[task],
+            end=tasks.outs[task],
+            allowed=tasks.allowed[task],
+            inputs=[Arrival(self._name(one.before), tasks.ends[one.before] + one.lag) for one in tasks.inputs[task]],
+            held_by=None if arc is None else self._name(arc.before),
+            by_input=arc is not None and arc.is_input,
+            slack=tasks.slack[task],
+            chain=[*map(self._name, tasks.chain(task))],
+        )
+
+    def _name(self, task: int) -> str:
+        return self.schedule.graph.operations[task].name

@@ -1,0 +1,43 @@
+"""What is legal in a problem, and probably not meant, or not measured."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+
+from pipesched.checks import joined
+from pipesched.pipeline.problem import Problem
+from pipesched.pipeline.quantities import plain, to_fraction
+from pipesched.pipeline.schedule import Schedule
+
+
+def suspicions(problem: Problem) -> Iterator[str]:
+    """Yield a sentence for each value that is legal and unlikely: a latency above every forward, say."""
+    latency, forward = max(problem.costs.p2p, default=0), max(problem.costs.forward)
+    if forward and latency > forward:
+        yield f"`costs.p2p` {plain(latency)} is longer than a forward ({plain(forward)}): is it in the same unit?"
+
+
+def other_models(field: str, problems: Sequence[Problem]) -> str | None:
+    """Return a sentence about a sweep over numbers of stages that changes the model, None where it does not.
+
+    `field` is the key that is varied, `problems` are those of its values.
+    """
+    works = {sum(map(to_fraction, (*problem.costs.forward, *problem.costs.backward))) for problem in problems}
+    if field not in ("stages", "chunks") or len(works) <= 1:
+        return None
+    return f"{field}: costs are one a stage, so each value trains a model of another size; `layers` keeps the model"
+
+
+def assumed_halves(schedules: Iterable[tuple[str, Schedule]]) -> str | None:
+    """Return a sentence about halves of a backward that was given whole, None where no schedule runs them.
+
+    `schedules` are of a problem whose config gives `backward` alone, each with the name of what made it.
+    """
+    by_name = {name: schedule.problem for name, schedule in schedules if "W" in schedule.plan.index.letters}
+    if not by_name:
+        return None
+    section = "costs" if any(problem.layers is None for problem in by_name.values()) else "layer"
+    return (
+        f"{joined(list(by_name), 40)}: each half of the backward counts as half of `{section}.backward`;"
+        f" give `{section}.backward_input` and `{section}.backward_weight` if you have measured them"
+    )

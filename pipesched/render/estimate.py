@@ -1,0 +1,179 @@
+"""An estimate as tables: stages, devices, and the step."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from fractions import Fraction
+from itertools import groupby
+
+from rich.console import Group, RenderableType
+from rich.table import Table
+from rich.text import Text
+
+from pipesched.config.estimate import changes
+from pipesched.estimation.items import GB, STATES, Stage
+from pipesched.estimation.result import Estimate, TrainingStep
+from pipesched.estimation.trace import Trace
+from pipesched.pipeline.kinds import KINDS, computation_letters
+from pipesched.render.grid import folded, grid, right, uncut
+from pipesched.render.summary import BAD
+from pipesched.render.timescale import number
+
+TITLES = {kind.cost: letter for letter, kind in KINDS.items() if letter in computation_letters(split=True)}
+SIZES = (*STATES, "activations", "logits", "fixed", "total")
+
+
+def estimate_view(estimate: Estimate, **_: bool) -> Group:
+    """Return the setup, its stages, its devices and its step."""
+    return Group(*estimate_parts(estimate))
+
+
+def estimate_parts(estimate: Estimate) -> Iterator[RenderableType]:
+    """Yield what an estimate shows, one below the other."""
+    yield Text(heading(estimate), style="bold")
+    yield Text(sentence(estimate))
+    yield ""
+    yield Text("Times of one microbatch in ms, and what it leaves from forward to backward:", style="dim")
+    yield stage_table(estimate)
+    yield ""
+    yield Text(f"GB of a GPU at its peak, under {estimate.outcome.algorithm}:", style="dim")
+    yield device_table(estimate)
+    yield ""
+    yield step_table(estimate)
+    for note in estimate.notes:
+        yield Text(f"note: {note}")
+
+
+def heading(estimate: Estimate) -> str:
+    """Return what is estimated, on one line."""
+    setup = estimate.setup
+    parallel, model = setup.parallel, setup.model
+    named = {key: getattr(parallel, key) for key in ("tensor", "pipeline", "chunks", "context", "expert", "data")}
+    ways = ", ".join(f"{key} {size}" for key, size in named.items() if size > 1 or key == "pipeline")
+    return f"{model.name} on {parallel.gpus:,} {setup.hardware.name}: {ways}"
+
+
+def sentence(estimate: Estimate) -> str:
+    """Return the parameters of the model and the microbatches of a step."""
+    setup, found = estimate.setup, estimate.parameters
+    active = f", {found.active / 1e9:.4g} active" if found.active != found.total else ""
+    batch = setup.batch
+    each = f"{batch.micro} x {batch.sequence:,} tokens" if batch.micro > 1 else f"{batch.sequence:,} tokens"
+    return (
+        f"{found.total / 1e9:.4g} billion parameters{active}; {estimate.problem.microbatches} microbatches of {each},"
+        f" {estimate.tokens / 1e6:.4g} million tokens a step"
+    )
+
+
+def stage_table(estimate: Estimate) -> Table:
+    """Return a row for each stage, alike neighbours in one: what it holds, and times of a microbatch in ms."""
+    p2p = [*map(float, estimate.problem.costs.p2p), 0.0]
+    texts = [_stage_cells(estimate, number, boundary) for number, boundary in enumerate(p2p)]
+    table = grid(uncut("stage"), uncut("holds"), *map(right, (*TITLES.values(), "p2p", "activation")))
+    for numbers, cells in _merged(texts):
+        table.add_row(_named(numbers), *cells)
+    return table
+
+
+def _stage_cells(estimate: Estimate, number: int, boundary: float) -> tuple[str, ...]:
+    times = (_ms(estimate.stage_time(number, key)) for key in TITLES)
+    activation = f"{estimate.stage_activation(number):.3f} GB"
+    return (_holds(estimate.stages[number]), *times, _ms(boundary) if boundary else "", activation)
+
+
+def _ms(value: float) -> str:
+    return f"{value:.3f}"
+
+
+def _holds(stage: Stage) -> str:
+    """Return what a stage holds: 10 layers, the embedding, the head."""
+    layers = stage.count("layer")
+    parts = ["embedding"] * stage.count("embedding")
+    parts += [f"{layers} layer{'s' * (layers != 1)}"] if layers else []
+    parts += ["MTP"] * stage.count("mtp") + ["head"] * stage.count("head")
+    return " + ".join(parts)
+
+
+def device_table(estimate: Estimate) -> Table:
+    """Return a row for each device, alike neighbours in one: what a GPU of it holds at its peak, in GB."""
+    table = grid(uncut("device"), *map(right, (*SIZES[:-1], "sum", "of")))
+    texts = [
+        tuple(f"{float(getattr(device, key)) / GB:.1f}" for key in (*SIZES, "budget")) for device in estimate.devices
+    ]
+    for numbers, cells in _merged(texts):
+        style = "" if estimate.devices[numbers[0]].fits else BAD
+        table.add_row(Text(_named(numbers), style=style), *cells)
+    return table
+
+
+def _merged(rows: Sequence[tuple[str, ...]]) -> Iterator[tuple[list[int], tuple[str, ...]]]:
+    """Yield each row with its number, equal neighbours as one with the numbers of all."""
+    for cells, numbers in groupby(range(len(rows)), key=rows.__getitem__):
+        yield list(numbers), cells
+
+
+def _named(numbers: Sequence[int]) -> str:
+    """Return the number of a row, or the first and the last of several."""
+    return str(numbers[0]) if len(numbers) == 1 else f"{numbers[0]}-{numbers[-1]}"
+
+
+def step_table(estimate: Estimate) -> Table:
+    """Return the times and the rates of a step."""
+    table = grid(uncut(style="dim"), right(), folded(), header=False)
+    for name, value, more in _step_rows(estimate, estimate.step):
+        table.add_row(name, value, more)
+    return table
+
+
+def _step_rows(estimate: Estimate, step: TrainingStep) -> Iterator[tuple[str, str, str]]:
+    schedule = estimate.outcome.schedule
+    counted = "every score of attention counts" if estimate.whole else "causal: half of attention's scores count"
+    yield "pipeline", f"{step.pipeline:,.1f} ms", f"{step.algorithm}, bubble {schedule.bubble:.1%}"
+    yield "communication", f"{step.communication:,.1f} ms", "of gradients and parameters, what nothing hides"
+    yield "optimizer", f"{step.optimizer:,.1f} ms", ""
+    yield "step", f"{step.time:,.1f} ms", ""
+    yield "tokens/s/GPU", f"{step.tokens_per_second_per_gpu:,.1f}", ""
+    yield "TFLOP/s/GPU", f"{step.model_tflops_per_gpu:.1f}", f"of {number(estimate.setup.hardware.tflops)}"
+    yield "MFU", f"{step.mfu:.1%}", counted
+    yield "HFU", f"{step.hfu:.1%}", "recompute counts too"
+    hours, days = estimate.gpu_hours_per_trillion, estimate.days_per_trillion
+    yield "10^12 tokens", f"{days:,.1f} days", f"{hours:,.0f} GPU-hours"
+
+
+def fit_lines(estimate: Estimate) -> Iterator[Text]:
+    """Yield what does not fit, and the changes with which it would."""
+    over = over_text(estimate)
+    if over is None:
+        return
+    yield Text(over, style=BAD)
+    found = changes(estimate)
+    if not found:
+        yield Text("no few changes of parallel, micro and recompute make it fit")
+        return
+    yield Text("It fits with")
+    for change in found:
+        most = max(device.total for device in change.estimate.devices)
+        yield Text(f"  {change.text}: {_gb(most)} GB, {change.rate:,.1f} tokens/s/GPU")
+
+
+def trace_table(found: Trace) -> Iterator[RenderableType]:
+    """Yield a traced number, and a row for each of its parts."""
+    yield Text(f"{found.address} = {found.value:.6g} {found.unit}".rstrip(), style="bold")
+    table = grid(uncut(), right(), folded(style="dim"), header=False)
+    for part in found.parts:
+        table.add_row("  " * (part.depth + 1) + part.name, f"{part.value:.6g}", f"= {part.formula}")
+    yield table
+
+
+def over_text(estimate: Estimate) -> str | None:
+    """Return which device misses its memory most, and by how much; None where all have enough."""
+    over = [device.total - device.budget for device in estimate.devices]
+    worst = max(range(len(over)), key=over.__getitem__)
+    if over[worst] <= 0:
+        return None
+    row = estimate.devices[worst]
+    return f"device {worst} does not fit: {_gb(row.total)} of {_gb(row.budget)} GB, {_gb(over[worst])} GB too much"
+
+
+def _gb(size: Fraction) -> str:
+    return f"{float(size) / GB:.1f}"

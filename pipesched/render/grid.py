@@ -1,0 +1,58 @@
+"""Tables without lines, as all of this package are: their columns, and how many of these fit side by side."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from functools import partial
+from itertools import accumulate
+
+from rich.cells import cell_len
+from rich.console import Console, ConsoleOptions, RenderResult
+from rich.table import Column, Table
+from rich.text import Text
+
+Rows = Sequence[Mapping[str, Text | str]]  # by the titles of columns
+GAP = 2  # columns of the screen between those of a table
+uncut = partial(Column, no_wrap=True)
+right = partial(Column, justify="right", no_wrap=True)
+folded = partial(Column, overflow="fold")
+
+
+def grid(*columns: Column, header: bool = True) -> Table:
+    """Return a table of these columns, without rows and without lines."""
+    return Table(*columns, box=None, pad_edge=False, padding=(0, GAP, 0, 0), show_header=header, header_style="dim")
+
+
+def width_of(title: str, cells: Iterable[Text | str]) -> int:
+    """Return the width of a column whose cells are not cut; its title may have several lines."""
+    return max(map(cell_len, (*title.split("\n"), *map(str, cells))))
+
+
+def fitting(widths: Iterable[int], room: int) -> int:
+    """Return how many columns fit, the first of them first, each behind a gap."""
+    return sum(end <= room for end in accumulate(GAP + width for width in widths))
+
+
+def fitting_columns(rows: Rows, kept_longest: Sequence[str], room: int) -> list[str]:
+    """Return the columns of rows, in their order, that fit; where room is scarce, the first of `kept_longest`."""
+    count = fitting((width_of(title, (cells[title] for cells in rows)) for title in kept_longest), room)
+    return [title for title in rows[0] if title in kept_longest[:count]]
+
+
+class FittedTable:
+    """A row for each algorithm: its name, which is never cut, and as many of its cells as fit beside the names."""
+
+    def __init__(self, names: Sequence[Text], rows: Rows, kept_longest: Sequence[str]) -> None:
+        self.names, self.rows, self.kept_longest = names, rows, kept_longest
+
+    def columns(self, width: int) -> list[str]:
+        """Return the titles of the columns that fit, but for that of the names."""
+        return fitting_columns(self.rows, self.kept_longest, width - width_of("algorithm", self.names))
+
+    def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
+        """Yield the table."""
+        columns = self.columns(options.max_width)
+        table = grid(uncut("\nalgorithm"), *map(right, columns))
+        for name, cells in zip(self.names, self.rows, strict=True):
+            table.add_row(name, *(cells[column] for column in columns))
+        yield table

@@ -1,0 +1,91 @@
+"""A measured timeline in a terminal: its charts, planned above measured on one scale, and the costs."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from rich.console import Group, RenderableType
+from rich.table import Column, Table
+from rich.text import Text
+
+from pipesched.analysis.measured.timeline import OVERLAP, MeasuredCost, Timeline
+from pipesched.checks import joined
+from pipesched.pipeline.kinds import KINDS
+from pipesched.render.chosen import some_devices
+from pipesched.render.gantt import Gantt
+from pipesched.render.grid import grid, uncut
+from pipesched.render.timescale import number
+
+DIGITS = 3  # behind the point, of times
+MARK = "*"  # of costs that waiting may be part of
+
+
+def timeline_view(timeline: Timeline, *, ascii_only: bool = False) -> RenderableType:
+    """Return the charts and the costs."""
+    return Group(*charts(timeline, ascii_only=ascii_only), costs_table(timeline), *remarks(timeline))
+
+
+def charts(timeline: Timeline, *, ascii_only: bool = False) -> Iterator[RenderableType]:
+    """Yield what was planned and what was measured as charts on one scale, each with its heading."""
+    outcomes = [outcome for _, outcome in timeline.outcomes]
+    together = [outcome.schedule for outcome in outcomes]
+    for title, outcome in timeline.outcomes:
+        rows, legend = some_devices(outcome.problem.devices), outcome is outcomes[-1]
+        yield Text(title, style="bold").append(
+            f"  makespan {_time(outcome.schedule.makespan, timeline)}", style="not bold"
+        )
+        yield Gantt(
+            outcome,
+            rows=rows,
+            together=together,
+            show_legend=legend,
+            ascii_only=ascii_only,
+        )
+        yield ""
+
+
+def costs_table(timeline: Timeline) -> Table:
+    """Return how long operations took: count, quartiles, and what was planned."""
+    has_plan = timeline.plan is not None
+    titles = ["count", "q1", "median", "q3"] + ["planned", "measured/planned"] * has_plan
+    table = grid(uncut("operation"), *(Column(title, justify="right") for title in titles))
+    for cost in timeline.costs:
+        mark = MARK if cost.always_waited else ""
+        cells = [str(cost.samples), *(_rounded(value) for value in (cost.q1, cost.median, cost.q3))]
+        table.add_row(f"{_name(cost)} of stage {cost.stage}{mark}", *cells, *(_against_plan(cost) if has_plan else ()))
+    return table
+
+
+def _name(cost: MeasuredCost) -> str:
+    return OVERLAP if cost.kind == OVERLAP else KINDS[cost.kind].name
+
+
+def _against_plan(cost: MeasuredCost) -> tuple[str, str]:
+    if cost.planned is None:
+        return "", ""
+    return _rounded(cost.planned), f"{cost.median / cost.planned:.2f}" if cost.planned else ""
+
+
+def remarks(timeline: Timeline) -> Iterator[Text]:
+    """Yield what to know of the numbers: steps, clocks, kinds that always waited."""
+    unit = timeline.problem.time_unit
+    kept = "1 step" if timeline.steps == 1 else f"{timeline.steps} steps"
+    yield Text(f"{timeline.source}, {kept}; drawn is step {timeline.step}, of median makespan; times in {unit}")
+    if len(timeline.offsets) > 1:
+        clocks = joined([f"rank {rank}: {_signed(ahead)}" for rank, ahead in enumerate(timeline.offsets) if rank])
+        yield Text(f"clocks ahead of that of rank 0, in {unit}: {clocks}")
+    if any(cost.always_waited for cost in timeline.costs):
+        yield Text(f"{MARK} none was seen to find its input there: where waiting ends rests on the clocks alone")
+    yield from (Text(note) for note in timeline.notes)
+
+
+def _signed(value: float) -> str:
+    return f"{'-' if value < 0 else '+'}{_rounded(abs(value))}"
+
+
+def _rounded(value: float) -> str:
+    return number(round(value, DIGITS))
+
+
+def _time(value: float, timeline: Timeline) -> str:
+    return f"{_rounded(value)} {timeline.problem.time_unit}".rstrip()

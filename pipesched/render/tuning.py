@@ -1,0 +1,190 @@
+"""A tuning as text: the best points, where the time of the best goes, what memory forbids, and what is in doubt."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from rich.console import Console, ConsoleOptions, Group, RenderableType, RenderResult
+from rich.padding import Padding
+from rich.text import Text
+
+from pipesched.render.grid import GAP, folded, grid, right, uncut
+from pipesched.render.space_points import PointsTable
+from pipesched.render.summary import BAD
+from pipesched.tuning.point import Layout
+from pipesched.tuning.result import Doubt, OverMemory, TimeShare, Tuning
+
+REASONS = {  # why points are not simulated -> what is said of them
+    "divisibility": "do not divide",
+    "memory": "do not fit",
+    "bound": "cannot be faster",
+    "dominance": "do as another does",
+}
+LEAST_SHOWN = 0.0005  # of the GPU time: smaller parts are left out
+LEAST_GAIN = 0.0005  # of a rate: less is no reason for another layout
+LONGEST_BAR = 30
+
+
+def tuning_view(tuning: Tuning, *, ascii_only: bool = False) -> Group:
+    """Return what was searched, the best points, and what the answer rests on; or what fits least badly."""
+    return Group(*_parts(tuning, ascii_only=ascii_only))
+
+
+def tuning_table(tuning: Tuning) -> RenderableType:
+    """Return a row for each of the best points; where nothing fits, what misses its memory by least."""
+    return PointsTable(tuning.rows) if tuning.rows else Group(*_nearest(tuning))
+
+
+def head(tuning: Tuning) -> Iterator[RenderableType]:
+    """Yield what was tuned, and how many points the answer rests on."""
+    found = tuning.estimate
+    if found is not None:
+        setup = found.setup
+        yield Text(f"{setup.model.name} on {setup.parallel.gpus:,} {setup.hardware.name}", style="bold")
+    elif tuning.name:
+        yield Text(tuning.name, style="bold")
+    yield Text(sentence(tuning), style="" if tuning.rows else BAD)
+
+
+def sentence(tuning: Tuning) -> str:
+    """Return how many points there are, how many were simulated, and what is known of the others."""
+    points = f"{tuning.space:,} point{'s' * (tuning.space != 1)}"
+    if tuning.rows:
+        start = f"best of {points}" if tuning.is_complete else f"best so far of {points}"
+    else:
+        capacity = f" in {tuning.capacity:g} GB" * bool(tuning.capacity)
+        start = (
+            f"none of {points} fits{capacity}" if tuning.is_complete else f"none of {points} is known to fit{capacity}"
+        )
+    if tuning.simulated == tuning.space:
+        return f"{start}: all simulated"
+    counts = [f"{tuning.simulated:,} simulated"] if tuning.simulated else []
+    if tuning.left:
+        counts.append(f"{tuning.left:,} left when the search was stopped")
+    if tuning.simulated + tuning.left < tuning.space:
+        counts.append(f"{'the others' if counts else 'all'} proved {'worse or ' * bool(tuning.rows)}impossible")
+    return f"{start}: {', '.join(counts)}"
+
+
+def _parts(tuning: Tuning, *, ascii_only: bool) -> Iterator[RenderableType]:
+    yield from head(tuning)
+    if tuning.rows:
+        yield ""
+        yield PointsTable(tuning.rows)
+        yield from _where_time_goes(tuning, ascii_only=ascii_only)
+        yield from _over_memory(tuning)
+        yield from _doubts(tuning)
+    else:
+        yield from _nearest(tuning)
+    if any(tuning.pruned.values()):
+        yield ""
+        yield Text(_not_simulated(tuning), style="dim")
+
+
+def _where_time_goes(tuning: Tuning, *, ascii_only: bool) -> Iterator[RenderableType]:
+    shares = [one for one in tuning.parts if one.share >= LEAST_SHOWN]
+    if shares:
+        yield ""
+        yield Text("Where the GPU time of the best step goes:", style="dim")
+        yield Bars(shares, ascii_only=ascii_only)
+
+
+def _over_memory(tuning: Tuning) -> Iterator[RenderableType]:
+    """Yield what memory forbids, with how much faster it could be."""
+    if not tuning.wishes or tuning.best is None:
+        return
+    yield ""
+    yield Text("Memory forbids what may be faster:", style="dim")
+    for one in _told_once(tuning.wishes):
+        gain = one.most / tuning.best.rate - 1
+        most = f"at most {one.most:,.1f} tokens/s/GPU ({gain:+.1%})"
+        yield _item(f"{named(one.layout, one.algorithm)}: {_too_much(one.over)}; {most}")
+
+
+def _told_once(points: Sequence[OverMemory]) -> list[OverMemory]:
+    """Return the points without those of which another, of other chunks, says the same before."""
+    first: dict[object, OverMemory] = {}
+    for one in points:
+        first.setdefault((one.layout._replace(chunks=1), one.algorithm, one.over, one.most), one)
+    return [*first.values()]
+
+
+def _doubts(tuning: Tuning) -> Iterator[RenderableType]:
+    """Yield what would win if the hardware were other than is assumed, or that nothing would."""
+    if not tuning.doubts:
+        return
+    yield ""
+    others = [doubt for doubt in tuning.doubts if doubt.gain >= LEAST_GAIN]
+    if others:
+        for doubt in others:
+            yield Text(doubt_text(doubt))
+        return
+    off = max(abs(doubt.factor - 1) for doubt in tuning.doubts)
+    yield Text(f"The same layout stays best when each efficiency is {_percent(off)} off.")
+
+
+def doubt_text(doubt: Doubt) -> str:
+    """Return what wins where one share of the hardware is another."""
+    point = doubt.winner.point
+    change = f"{_percent(abs(doubt.factor - 1))} {'lower' if doubt.factor < 1 else 'higher'}"
+    share = doubt.share.replace("_", " ")
+    return f"If {share} efficiency were {change}, {named(*point)} would win by {doubt.gain:.1%}."
+
+
+def _nearest(tuning: Tuning) -> Iterator[RenderableType]:
+    """Yield what misses its memory by least, and what would help."""
+    if not tuning.nearest:
+        return
+    yield ""
+    yield Text("What misses its memory by least:", style="dim")
+    for miss in tuning.nearest:
+        yield _item(f"{named(miss.layout, miss.algorithm)}: {_too_much(miss.over)}")
+        for change in miss.help:
+            yield _item(f"it fits with {change}", 4)
+
+
+def _not_simulated(tuning: Tuning) -> str:
+    counts = [
+        f"{count:,} {REASONS.get(reason, reason)}"
+        for reason, count in sorted(tuning.pruned.items(), key=lambda pair: -pair[1])
+        if count
+    ]
+    return f"Not simulated: {', '.join(counts)}."
+
+
+def named(layout: Layout, algorithm: str) -> str:
+    """Return a point in words."""
+    return f"{layout}, {algorithm}" if algorithm else str(layout)
+
+
+def _item(text: str, indent: int = 2) -> RenderableType:
+    """Return a line that is indented, also where it goes on."""
+    return Padding(Text(text), (0, 0, 0, indent), expand=False)
+
+
+def _too_much(over: float) -> str:
+    return f"{over:.1f} GB too much" if over >= 0.05 else f"{over * 1000:,.0f} MB too much"
+
+
+def _percent(share: float) -> str:
+    return f"{share:.3%}".rstrip("0%").rstrip(".") + "%"
+
+
+class Bars:
+    """A row for each part of a whole: its name, its share, and where there is room a bar."""
+
+    def __init__(self, shares: Sequence[TimeShare], *, ascii_only: bool = False) -> None:
+        self.shares, self.ascii_only = shares, ascii_only
+
+    def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
+        """Yield the table."""
+        mark = "#" if self.ascii_only or options.ascii_only else "█"
+        texts = [f"{one.share:.1%}" for one in self.shares]
+        taken = GAP + max(len(one.name) for one in self.shares) + GAP + max(map(len, texts)) + GAP
+        room = min(options.max_width - taken, LONGEST_BAR)
+        most = max(one.share for one in self.shares)
+        table = grid(folded(), right(), uncut(), header=False)
+        for one, text in zip(self.shares, texts, strict=True):
+            bar = mark * max(round(one.share / most * room), 1) if room >= LONGEST_BAR // 5 else ""
+            table.add_row(f"  {one.name}", text, bar)
+        yield table

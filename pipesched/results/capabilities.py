@@ -1,0 +1,100 @@
+"""What is asked of finished schedules, each in a folder of its own, and what the rest calls of it, loaded when used.
+
+A capability has a result that is written, read back, shown and drawn like any other. Writers, tables and figures know
+of it what stands in this table, and nothing else.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from importlib import import_module
+from typing import Any, NamedTuple
+
+
+class Capability(NamedTuple):
+    """The places, "module:name" below the package, of a result's class and of what makes something of a result.
+
+    `document` makes the object of its JSON document, whose format is "pipesched." and the key of CAPABILITIES, and
+    `reader` a result of that; `table` and `view` make a renderable, the latter with `ascii_only`; `figure` a drawing
+    so many inches wide; `outcomes` the schedules that the result is about, each with a title, for a page. What is "" a
+    capability does not have.
+    """
+
+    result: str
+    document: str
+    table: str
+    view: str
+    reader: str = ""
+    figure: str = ""
+    config: str = ""
+    outcomes: str = ""
+
+    def load(self, what: str) -> Callable[..., Any]:
+        """Return what stands at one of the places."""
+        return load_place(getattr(self, what))
+
+
+def load_place(place: str) -> Callable[..., Any]:
+    """Return what stands at a place, "module:name" below the package."""
+    module, _, name = place.partition(":")
+    found: Callable[..., Any] = getattr(import_module(f"pipesched.{module}"), name)
+    return found
+
+
+CAPABILITIES = {
+    "explanation": Capability(
+        result="analysis.reasons.explanation:Explanation",
+        document="documents.explanation:explanation_document",
+        table="render.explanation:idle_table",
+        view="render.explanation:explanation_view",
+        outcomes="analysis.reasons.explain:explained_outcomes",
+    ),
+    "hls-explanation": Capability(
+        result="hls.explanation:HardwareExplanation",
+        document="documents.hardware:hardware_explanation_document",
+        table="render.hardware_reasons:hardware_view",
+        view="render.hardware_reasons:hardware_view",
+    ),
+    "estimate": Capability(
+        result="estimation.result:Estimate",
+        document="documents.estimate:estimate_document",
+        table="render.estimate:estimate_view",
+        view="render.estimate:estimate_view",
+        config="estimation.config_text:config_text",
+    ),
+    "tuning": Capability(
+        result="tuning.result:Tuning",
+        document="documents.tuning:tuning_document",
+        table="render.tuning:tuning_table",
+        view="render.tuning:tuning_view",
+        config="documents.tuning:config_of",
+    ),
+    "timeline": Capability(
+        result="analysis.measured.timeline:Timeline",
+        document="documents.explanation:timeline_document",
+        table="render.timeline:costs_table",
+        view="render.timeline:timeline_view",
+        config="analysis.measured.config_text:config_text",
+        outcomes="analysis.measured.timeline:timeline_outcomes",
+    ),
+    "robustness": Capability(
+        result="analysis.robust.result:Robustness",
+        document="documents.robustness:robustness_document",
+        reader="documents.robustness:robustness_of",
+        table="render.robustness:robustness_table",
+        view="render.robustness:robustness_view",
+        figure="render.figure.robustness:robustness_figure",
+    ),
+}
+
+
+def kind_of_capability(result: object) -> str | None:
+    """Return the key of the capability whose result this is, or None. No capability is loaded."""
+    here = f"{type(result).__module__}:{type(result).__qualname__}"
+    return next((kind for kind, capability in CAPABILITIES.items() if here == f"pipesched.{capability.result}"), None)
+
+
+def capability_of(result: object) -> Capability | None:
+    """Return the capability whose result this is, or None."""
+    kind = kind_of_capability(result)
+    return None if kind is None else CAPABILITIES[kind]

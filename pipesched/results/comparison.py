@@ -1,0 +1,174 @@
+"""Several schedules of one problem, side by side."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from fractions import Fraction
+from typing import Any, overload
+
+from pipesched.checks import (
+    joined,
+    require_label,
+    require_mapping,
+    require_name,
+    require_sequence,
+    require_text,
+    require_type,
+    require_whole,
+    shown,
+)
+from pipesched.display import HasPage
+from pipesched.errors import ConfigError
+from pipesched.pipeline.costs import BRIEF
+from pipesched.results.outcome import Outcome
+from pipesched.results.trainers import TRAINERS, runs_in, weight_copies
+from pipesched.schedulers.options import labelled
+from pipesched.schedulers.registry import own_name
+
+
+@dataclass(frozen=True)
+class Entry:
+    """One algorithm or plan of a comparison: its outcome, or the `reason` why it does not apply.
+
+    `options` are those it was given, `file` is where a plan was read. `metrics` are the outcome's; an entry that was
+    read from a document has metrics and no outcome, and says by `trainers` and `copies` what `runs_in` and `weights`
+    are. Raises ConfigError, about the field at fault, for a value of another type.
+    """
+
+    algorithm: str
+    outcome: Outcome | None = None
+    reason: str = ""
+    options: Mapping[str, Any] = field(default_factory=dict)
+    document: Mapping[str, Any] | None = field(default=None, repr=False)
+    trainers: Sequence[str] = field(default=(), repr=False)
+    copies: int = field(default=1, repr=False)
+    file: str = field(default="", repr=False)
+
+    def __post_init__(self) -> None:
+        require_text(self.algorithm, "algorithm")
+        require_type(self.outcome, (Outcome, type(None)), "an Outcome or None", "outcome")
+        require_text(self.reason, "reason")
+        require_mapping(self.options, "options by their names", "options")
+        if self.document is not None:
+            require_mapping(self.document, "metrics by their names, or None", "document")
+        for trainer in require_sequence(self.trainers, "trainers"):
+            require_text(trainer, "trainers")
+        require_whole(self.copies, "copies", least=1)
+        require_text(self.file, "file")
+
+    def __repr__(self) -> str:
+        what = shown(self.reason) if self.metrics is None else f"makespan {self.metrics['makespan']}"
+        return f"Entry({shown(self.algorithm, BRIEF)}, {what})"
+
+    @property
+    def label(self) -> str:
+        """The name of the algorithm, with what it recomputes and offloads: "1f1b, recompute full"."""
+        return labelled(self.algorithm, self.options)
+
+    @property
+    def applicable(self) -> bool:
+        """Whether the algorithm suits the problem."""
+        return self.metrics is not None
+
+    @property
+    def metrics(self) -> Mapping[str, Any] | None:
+        """The metrics by their names in the JSON document; None where the algorithm does not apply."""
+        return self.document if self.outcome is None else self.outcome.metrics
+
+    @property
+    def runs_in(self) -> list[str]:
+        """The trainers that can run the schedule as it is: "pytorch", from a CSV."""
+        return list(self.trainers) if self.outcome is None else runs_in(self.outcome.schedule)
+
+    @property
+    def weights(self) -> int:
+        """The number of copies of each stage's weights that the schedule needs: 1, or 2 where it is bidirectional."""
+        return self.copies if self.outcome is None else weight_copies(self.outcome.schedule)
+
+    @property
+    def rank(self) -> tuple[bool, bool, Fraction, Fraction]:
+        """The sort key: what fits its budget comes before what does not, and what does not apply comes last; otherwise
+        the shorter makespan comes first, and of equal makespans the one whose largest device holds less."""
+        if self.outcome is not None:
+            schedule = self.outcome.schedule
+            makespan = Fraction(schedule.makespan_ticks, schedule.problem.ticks.per_unit)
+            memory = Fraction(max(schedule.memory_grains), schedule.problem.grains.per_unit)
+            return False, not schedule.fits, makespan, memory
+        if self.document is None:
+            return True, True, Fraction(0), Fraction(0)
+        makespan, memory = Fraction(self.document["makespan"]), Fraction(max(memory_of(self.document)))
+        return False, not self.document["fits"], makespan, memory
+
+
+def memory_of(metrics: Mapping[str, Any]) -> Sequence[int | float]:
+    """Return what each device holds at most; a document of an earlier pipesched has only its activations."""
+    memory: Sequence[int | float] = metrics.get("memory", metrics["peak_memory"])
+    return memory
+
+
+@dataclass(frozen=True, repr=False)
+class Comparison(HasPage, Sequence[Entry]):
+    """Entries in the order asked for.
+
+    `comparison["1f1b"]` is the entry of an algorithm, by its name or an alias; `comparison.best` is the best entry.
+    `time_unit` is the label of times.
+    """
+
+    entries: tuple[Entry, ...]
+    time_unit: str = ""
+
+    def __post_init__(self) -> None:
+        require_label(self.time_unit, "time_unit")
+        object.__setattr__(self, "entries", tuple(require_sequence(self.entries, "entries")))
+        for position, entry in enumerate(self.entries):
+            if not isinstance(entry, Entry):
+                raise ConfigError(f"must be an Entry, not {shown(entry)}", "entries", entry=position)
+
+    def __repr__(self) -> str:
+        texts = [
+            f"{entry.algorithm} {entry.metrics['makespan']}" if entry.metrics else f"{entry.algorithm} n/a"
+            for entry in self.entries
+        ]
+        return f"Comparison({joined(texts)})"
+
+    def __len__(self) -> int:
+        return len(self.entries)
+
+    def __iter__(self) -> Iterator[Entry]:
+        return iter(self.entries)
+
+    @overload
+    def __getitem__(self, key: int | str) -> Entry: ...
+
+    @overload
+    def __getitem__(self, key: slice) -> Sequence[Entry]: ...
+
+    def __getitem__(self, key: int | str | slice) -> Entry | Sequence[Entry]:
+        if not isinstance(key, str):
+            return self.entries[key]
+        by_name = {entry.algorithm: entry for entry in reversed(self.entries)}
+        name = key if key in by_name else own_name(key)
+        return by_name[name] if name in by_name else by_name[key]
+
+    def ranked(self) -> Comparison:
+        """Return the same entries, best first (see Entry.rank)."""
+        return replace(self, entries=tuple(sorted(self.entries, key=lambda entry: entry.rank)))
+
+    @property
+    def best(self) -> Entry | None:
+        """The entry of the shortest makespan that fits its budget, or of any when none fits; None when none applies."""
+        best = min(self.entries, key=lambda entry: entry.rank, default=None)
+        return best if best is not None and best.applicable else None
+
+    def best_in(self, trainer: str) -> Entry | None:
+        """Return the best entry that a trainer of `TRAINERS` can run; None if it can run none.
+
+        Raises ConfigError for another name.
+        """
+        return self.only(trainer).best
+
+    def only(self, trainer: str) -> Comparison:
+        """Return the entries that a trainer of `TRAINERS` can run as they are. Raises ConfigError for another name."""
+        require_name(TRAINERS, trainer, "trainer", "trainer")
+        return replace(self, entries=tuple(entry for entry in self.entries if trainer in entry.runs_in))

@@ -1,0 +1,72 @@
+"""The best schedules by rising budget."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, overload
+
+from pipesched.checks import require_label, require_name, require_sequence, require_type
+from pipesched.display import Displayable
+from pipesched.results.outcome import Outcome
+from pipesched.results.status import Status
+from pipesched.schedulers.objectives import OBJECTIVES
+
+
+@dataclass(frozen=True)
+class FrontierPoint:
+    """The best schedule at a budget (the same for every device, static memory included), up to the next point's.
+
+    `value` and `bound` are of the objective; numbers are in the user's units. A point that was read from a document has
+    its `row` and no outcome.
+    """
+
+    budget: int | float
+    value: int | float
+    bound: int | float
+    gap: float
+    status: Status
+    placement: str
+    source: str
+    outcome: Outcome | None = field(default=None, repr=False)
+    row: Mapping[str, Any] | None = field(default=None, repr=False)
+
+
+@dataclass(frozen=True, repr=False)
+class Frontier(Displayable, Sequence[FrontierPoint]):
+    """Points by rising budget, each better than all before it.
+
+    `objective` is "makespan" or "span"; the units are labels.
+    """
+
+    points: tuple[FrontierPoint, ...]
+    objective: str = "makespan"
+    time_unit: str = ""
+    memory_unit: str = ""
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "points", tuple(require_sequence(self.points, "points")))
+        for point in self.points:
+            require_type(point, FrontierPoint, "a FrontierPoint", "points")
+        require_name(OBJECTIVES, self.objective, "objective", "objective")
+        for key in ("time_unit", "memory_unit"):
+            require_label(getattr(self, key), key)
+
+    def __repr__(self) -> str:
+        steps = ", ".join(f"{point.budget}: {point.value}" for point in self.points)
+        return f"Frontier({self.objective} by budget {steps})"
+
+    def __len__(self) -> int:
+        return len(self.points)
+
+    def __iter__(self) -> Iterator[FrontierPoint]:
+        return iter(self.points)
+
+    @overload
+    def __getitem__(self, key: int) -> FrontierPoint: ...
+
+    @overload
+    def __getitem__(self, key: slice) -> Sequence[FrontierPoint]: ...
+
+    def __getitem__(self, key: int | slice) -> FrontierPoint | Sequence[FrontierPoint]:
+        return self.points[key]

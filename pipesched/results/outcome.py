@@ -1,0 +1,263 @@
+"""The main path: a problem and the name of an algorithm become a checked schedule with its bound."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Any, NamedTuple
+
+from pipesched.checks import (
+    require_label,
+    require_name,
+    require_number,
+    require_sequence,
+    require_type,
+    require_whole,
+    shown,
+)
+from pipesched.display import HasPage
+from pipesched.errors import Deadlock, NotApplicable
+from pipesched.pipeline.bounds import Bound, lower_bound
+from pipesched.pipeline.check import checked
+from pipesched.pipeline.costs import fields_of
+from pipesched.pipeline.plan import Plan
+from pipesched.pipeline.problem import Problem, require_problem
+from pipesched.pipeline.quantities import in_units
+from pipesched.pipeline.schedule import Schedule, schedule_plan
+from pipesched.results.status import Status, StoppedBy
+from pipesched.schedulers.family import Family, prepare
+from pipesched.schedulers.objectives import OBJECTIVES
+from pipesched.schedulers.options import COMMON, OFFLOAD, RECOMPUTE, checked_options
+from pipesched.schedulers.registry import family
+
+MEASURED = "measured"  # the algorithm of a schedule that a run recorded, whose operations have lengths of their own
+
+
+class BestHeuristic(NamedTuple):
+    """The best schedule that a solve had before it searched: what found it, and its value in the user's time unit."""
+
+    source: str
+    value: int | float
+
+
+class Repetition(NamedTuple):
+    """What a solve knows about periodic schedules of a placement: blocks that repeat without end within the budget.
+
+    A block of so many `microbatches` was found that repeats after `period`. No schedule whose microbatches all run
+    alike, one after another at equal intervals, repeats after `refuted` or less: that is proved. It bounds only those
+    schedules: a block of more microbatches, and a schedule that does not repeat, may take less for a microbatch. Times
+    are in the user's unit.
+    """
+
+    placement: str
+    period: int | float
+    microbatches: int
+    refuted: int | float
+
+
+class Advice(NamedTuple):
+    """A change that would make the schedule of a solve shorter, by a checked schedule that heuristics found.
+
+    `change` is its name. A solve with it reaches `makespan_at_most`, which is `difference` (less than 0) from the
+    makespan of the answer. `solve` holds the parameters of `solve` that make the change, `problem` those of
+    `make_problem` with their new values, to be laid over what was given. Times are in the user's unit.
+    """
+
+    change: str
+    makespan_at_most: int | float
+    difference: int | float
+    solve: Mapping[str, Any] = {}
+    problem: Mapping[str, Any] = {}
+
+
+@dataclass(frozen=True)
+class SolveReport:
+    """What a solve reports beside its schedule.
+
+    `objective` is "makespan" or "span", and `value` its number. `bound` is the best lower bound on it over all
+    `placements` that were tried; `makespan_bound` is one on the makespan for the placement of the schedule. `seconds`
+    is the time that the solve took, and `stopped_by` what ended it. `source` is what found the schedule; `heuristic` is
+    the best schedule within the budget that the portfolio found before any search. `equal` are the named schedules of
+    the same value, each with what its largest device holds, in the user's memory unit. `repetition` is what is known
+    about periodic schedules on the placement of the schedule, if they were searched. `advice` are changes that would
+    help, the best first, or None where none were tried. Raises ConfigError, about the field at fault, for a value of
+    another type.
+    """
+
+    objective: str
+    status: Status
+    value_ticks: int
+    bound: Bound
+    makespan_bound: Bound
+    seconds: float
+    stopped_by: StoppedBy
+    source: str
+    heuristic: BestHeuristic | None
+    placements: tuple[str, ...]
+    equal: Mapping[str, int | float] = field(default_factory=dict, hash=False)
+    repetition: Repetition | None = None
+    advice: tuple[Advice, ...] | None = field(default=None, hash=False)
+
+    def __post_init__(self) -> None:
+        require_name(OBJECTIVES, self.objective, "objective", "objective")
+        require_whole(self.value_ticks, "value_ticks")
+        require_number(self.seconds, "seconds")
+        require_label(self.source, "source")
+        kinds: tuple[tuple[str, Any, str], ...] = (
+            ("status", Status, "a Status"),
+            ("bound", Bound, "a Bound"),
+            ("makespan_bound", Bound, "a Bound"),
+            ("stopped_by", StoppedBy, "a StoppedBy"),
+            ("heuristic", (BestHeuristic, type(None)), "a BestHeuristic or None"),
+            ("equal", Mapping, "a mapping of memory by names"),
+            ("repetition", (Repetition, type(None)), "a Repetition or None"),
+        )
+        for key, kind, what in kinds:
+            require_type(getattr(self, key), kind, what, key)
+        if self.advice is not None:
+            object.__setattr__(self, "advice", tuple(require_sequence(self.advice, "advice")))
+            for advice in self.advice:
+                require_type(advice, Advice, "an Advice", "advice")
+        object.__setattr__(self, "placements", tuple(require_sequence(self.placements, "placements")))
+        for name in self.placements:
+            require_label(name, "placements")
+
+    @property
+    def value(self) -> int | float:
+        """The objective of the schedule, in the user's time unit."""
+        return in_units(self.value_ticks, self.bound.per_unit)
+
+    @property
+    def gap(self) -> float:
+        """The distance to the bound: (value - bound) / bound."""
+        return (self.value_ticks - self.bound.ticks) / self.bound.ticks if self.bound.ticks else 0.0
+
+    def __repr__(self) -> str:
+        return f"SolveReport({self.objective} {self.value}, bound {self.bound.value}, {self.status})"
+
+
+@dataclass(frozen=True, repr=False)
+class Outcome(HasPage):
+    """A schedule with the name of the algorithm that made it, and the report of a solve that found it."""
+
+    algorithm: str
+    schedule: Schedule
+    report: SolveReport | None = None
+
+    def __post_init__(self) -> None:
+        require_label(self.algorithm, "algorithm")
+        require_type(self.schedule, Schedule, "a Schedule", "schedule")
+        if self.report is not None:
+            require_type(self.report, SolveReport, "a SolveReport or None", "report")
+
+    def __repr__(self) -> str:
+        return f"Outcome({shown(self.algorithm)}, makespan {self.schedule.makespan}, {self.status})"
+
+    def __getstate__(self) -> dict[str, Any]:
+        return fields_of(self)
+
+    @property
+    def title(self) -> str:
+        """The name of the algorithm, and of the problem if it has one."""
+        return f"{self.algorithm} {self.problem.name}".rstrip()
+
+    @property
+    def problem(self) -> Problem:
+        """The problem as it was scheduled: with its placement, and with fused stages if the algorithm needs that."""
+        return self.schedule.problem
+
+    @cached_property
+    def bound(self) -> Bound:
+        """The best lower bound on the makespan."""
+        own = lower_bound(self.schedule)
+        return own if self.report is None else max(own, self.report.makespan_bound, key=lambda bound: bound.ticks)
+
+    @property
+    def lower_bound(self) -> int | float:
+        """The best lower bound on the makespan, in the user's time unit."""
+        return self.bound.value
+
+    @property
+    def gap(self) -> float:
+        """The distance to the bound: (makespan - bound) / bound."""
+        return (self.schedule.makespan_ticks - self.bound.ticks) / self.bound.ticks if self.bound.ticks else 0.0
+
+    @property
+    def status(self) -> Status:
+        """The status of a solve's report; without one, optimal if the makespan equals the bound, else heuristic."""
+        if self.report is not None:
+            return self.report.status
+        return Status.OPTIMAL if self.schedule.makespan_ticks == self.bound.ticks else Status.HEURISTIC
+
+    @property
+    def metrics(self) -> dict[str, Any]:
+        """Every metric by its name in the JSON document, in the user's units."""
+        schedule = self.schedule
+        return {
+            "makespan": schedule.makespan,
+            "span": schedule.span,
+            "ideal": schedule.ideal,
+            "bubble": schedule.bubble,
+            "bubble_over_ideal": schedule.bubble_over_ideal,
+            "bubble_span": schedule.bubble_span,
+            "lower_bound": self.lower_bound,
+            "gap": self.gap,
+            "idle": schedule.idle,
+            "busy": schedule.busy,
+            "peak_memory": schedule.peak_memory,
+            "memory": schedule.memory,
+            "imbalance": schedule.imbalance,
+            "utilization": schedule.utilization,
+            "bottleneck": schedule.bottleneck,
+            "fits": schedule.fits,
+        }
+
+
+def run(problem: Problem, algorithm: str, **options: Any) -> Outcome:
+    """Schedule `problem` by one algorithm.
+
+    Args:
+        problem: What to schedule; stages are fused to the number that the algorithm needs.
+        algorithm: A name or alias of `algorithms()`.
+        **options: Options of the algorithm: `group_size` (interleaved and its relatives), `lifo` (naive), `priority`,
+            `tie` and `seed` (list), `objective` (zb-auto and the V schedules), `period`, `forward`, `backward`, ..
+            (block). Every algorithm takes `recompute` and `offload`: "full" is all stages, a number so many of the
+            first; of a problem by layers, `recompute` takes so many layers of each stage. One that is None is not
+            given: it has its default.
+
+    Raises:
+        NotApplicable: The algorithm does not suit the problem, has no such option, or fewer stages than that.
+        ConfigError: An unknown name, or a bad value.
+        NoSchedule: The algorithm obeys the budget, and finds no schedule within it.
+    """
+    chosen = family(algorithm)
+    given = checked_options(chosen, options)
+    require_problem(problem)
+    fitted = prepare(problem, chosen)
+    if given.get(RECOMPUTE) is not None:
+        from pipesched.schedulers.savings import with_fewer_layers
+
+        fitted = with_fewer_layers(fitted, chosen, given[RECOMPUTE])
+    return Outcome(chosen.name, _schedule(fitted, chosen, given))
+
+
+def _schedule(problem: Problem, chosen: Family, options: dict[str, Any]) -> Schedule:
+    plan = _plan(problem, chosen, options)
+    try:
+        return checked(schedule_plan(problem, plan))
+    except Deadlock as error:
+        said = ", ".join(f"`{name}` {value}" for name, value in options.items())
+        raise NotApplicable(f"{chosen.name} with {said or 'these numbers'} has no valid order here: {error}") from None
+
+
+def _plan(problem: Problem, chosen: Family, options: dict[str, Any]) -> Plan:
+    """Return the plan of a family, with recompute and offload where its options ask for them."""
+    own = {key: value for key, value in options.items() if key not in COMMON}
+    if len(own) == len(options):
+        return chosen.plan(problem, **own)
+    from pipesched.schedulers.saved_plan import saved_plan
+    from pipesched.schedulers.savings import savings
+
+    asked = savings(problem, chosen, options.get(RECOMPUTE), options.get(OFFLOAD))
+    return saved_plan(problem, chosen.plan(problem, **own), asked)

@@ -1,0 +1,65 @@
+"""Comparisons at several values of one number."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator
+from dataclasses import dataclass, replace
+
+from pipesched.checks import cut, require_label, require_number, require_sequence, require_type, shown
+from pipesched.display import Displayable
+from pipesched.pipeline.costs import BRIEF
+from pipesched.results.comparison import Comparison, Entry
+
+
+@dataclass(frozen=True)
+class SweepPoint:
+    """The comparison at one value of the field that is varied. Raises ConfigError for a value that is no number."""
+
+    value: int | float
+    comparison: Comparison
+
+    def __post_init__(self) -> None:
+        require_number(self.value, "value")
+        require_type(self.comparison, Comparison, "a Comparison", "comparison")
+
+    def __repr__(self) -> str:
+        return f"SweepPoint({shown(self.value)}, {len(self.comparison)} algorithms)"
+
+
+@dataclass(frozen=True, repr=False)
+class Sweep(Displayable):
+    """Comparisons by the value of one field, whose dotted key in a config is `field`."""
+
+    field: str
+    points: tuple[SweepPoint, ...]
+
+    def __post_init__(self) -> None:
+        require_label(self.field, "field")
+        object.__setattr__(self, "points", tuple(require_sequence(self.points, "points")))
+        for point in self.points:
+            require_type(point, SweepPoint, "a SweepPoint", "points")
+
+    def __repr__(self) -> str:
+        return f"Sweep({cut(self.field, BRIEF)}={shown([point.value for point in self.points])})"
+
+    def __len__(self) -> int:
+        return len(self.points)
+
+    def __iter__(self) -> Iterator[SweepPoint]:
+        return iter(self.points)
+
+    def only(self, trainer: str) -> Sweep:
+        """Return the algorithms whose schedules a trainer of `TRAINERS` can run, at some value at least.
+
+        Raises ConfigError for another name.
+        """
+        names = {entry.algorithm for point in self.points for entry in point.comparison.only(trainer)}
+        points = (
+            replace(point, comparison=replace(point.comparison, entries=_named(point.comparison, names)))
+            for point in self.points
+        )
+        return replace(self, points=tuple(points))
+
+
+def _named(comparison: Comparison, names: Collection[str]) -> tuple[Entry, ...]:
+    return tuple(entry for entry in comparison if entry.algorithm in names)

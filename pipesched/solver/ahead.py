@@ -1,0 +1,190 @@
+"""Work that workers do before its turn: searches of cases, their portfolios, the budgets of a frontier.
+
+It is done with what is known when it begins, and counts only if that is what this process would have found too. So the
+answer is the same, and proofs go on side by side. What turns out to be of no use is dropped.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from concurrent.futures import Executor
+from copy import copy
+from dataclasses import replace
+from fractions import Fraction
+from functools import partial
+from typing import Generic, NamedTuple, TypeVar
+
+from pipesched.core.clock import Clock, TimeIsUp
+from pipesched.core.cpsat import Limits
+from pipesched.errors import WorkerDied
+from pipesched.executors.batches import PendingCall
+from pipesched.executors.opening import cores_of_each, others_at_a_time, shares_cores
+from pipesched.executors.spec import cores
+from pipesched.pipeline.bounds import Bound
+from pipesched.solver.case import Candidate
+from pipesched.solver.search import Rank, Search
+
+Result = TypeVar("Result")
+Work = Callable[[Search, int], None]  # on the case with a number
+
+
+class WorkAhead(Generic[Result]):
+    """Calls that the workers of `pool` were sent, by numbers."""
+
+    def __init__(self, pool: Executor | None) -> None:
+        self.pool = pool
+        self.sent: dict[int, PendingCall[Result]] = {}
+        self._dropped: list[PendingCall[Result]] = []  # that were running already
+
+    @property
+    def under_way(self) -> int:
+        """How many calls wait or run."""
+        return sum(not call.is_done for call in [*self.sent.values(), *self._dropped])
+
+    def send(self, number: int, call: Callable[[], Result], name: str, clock: Clock) -> None:
+        """Let a worker run a call, which can be pickled, unless one does already."""
+        if number not in self.sent:
+            self.sent[number] = PendingCall(self.pool, _run, call, name, clock)
+
+    def result(self, number: int) -> Result:
+        """Wait for the result of a call. Raises TimeIsUp once its clock is over, and WorkerDied with its name."""
+        try:
+            return self.sent[number].result()
+        finally:
+            self.drop(number)
+
+    def drop(self, number: int) -> None:
+        """Cancel a call, if no worker runs it yet."""
+        call = self.sent.pop(number)
+        if not call.cancel():
+            self._dropped.append(call)
+
+    def close(self) -> None:
+        """Drop all that was sent."""
+        for number in [*self.sent]:
+            self.drop(number)
+
+
+def _run(call: Callable[[], Result]) -> Result:
+    return call()
+
+
+class AheadResult(NamedTuple):
+    """What a worker has found of a case: a better schedule, its bound, and whether time was too short for it.
+
+    `named` has the memory of the named schedules of the same value.
+    """
+
+    candidate: Candidate | None
+    bound: Bound
+    is_cut_off: bool
+    named: dict[str, Fraction]
+
+
+class CasesAhead(WorkAhead[AheadResult]):
+    """Lets workers search cases by `work`. What they find counts if nothing better has become known meanwhile."""
+
+    step, is_heuristic = "worker", False
+
+    def __init__(self, pool: Executor | None, work: Work) -> None:
+        super().__init__(pool)
+        self._work = work
+        self._known: dict[int, tuple[Rank | None, Candidate | None]] = {}  # when the work on a case began
+
+    def share(self, search: Search, cases: int) -> float:
+        """Return the seconds for the next of so many cases; this process and the workers search some at a time.
+
+        It has most of the time that is left, since the most promising one is first.
+        """
+        equal = min(self._at_a_time / cases, 1.0) if cases else 1.0
+        return search.clock.left * max(equal, search.policy.cases.first_part)
+
+    @property
+    def _at_a_time(self) -> int:
+        return 1 if self.pool is None else 1 + others_at_a_time(self.pool)
+
+    def limits(self, limits: Limits, cases: int) -> Limits:
+        """Return limits for the search of one of so many cases here: those at a time divide the cores of this machine.
+
+        A number of threads that is given stays.
+        """
+        if limits.workers or self.pool is None or not shares_cores(self.pool):
+            return limits
+        return limits._replace(workers=max(cores() // min(self._at_a_time, cases), 1))
+
+    def begin(self, search: Search, numbers: Sequence[int], seconds: float) -> None:
+        """Let workers begin with cases, each for so many seconds, as far as there are workers."""
+        for number in numbers:
+            if self.pool is None or len(self.sent) >= others_at_a_time(self.pool):
+                return
+            if number not in self.sent:
+                limits = search.limits._replace(stop=None, workers=search.limits.workers or cores_of_each(self.pool))
+                work = partial(_work_on, *self._state(search, number, limits), seconds, self._work)
+                self._known[number] = search.rank, search.candidates[number]
+                self.send(number, work, search.cases[number].name, search.clock)
+
+    def _state(self, search: Search, number: int, limits: Limits) -> tuple[Search, int]:
+        """Return what is known, without what belongs to this process, and the number of a case there."""
+        state = copy(search)
+        state.cases = [replace(case) for case in search.cases]  # without what they keep of their graphs
+        state.limits, state.clock, state.listener, state.cut_off = limits, Clock(), None, set()
+        return state, number
+
+    def took(self, search: Search, number: int) -> bool:
+        """Take note of what a worker finds of a case, and return whether that is all there is to do for it."""
+        if number not in self.sent:
+            return False
+        rank, candidate = self._known[number]
+        if not self.is_heuristic and (rank != search.rank or candidate is not search.candidates[number]):
+            self.drop(number)
+            return False
+        search.at(f"{self.step}, {search.cases[number].name}")
+        try:
+            found = self.result(number)
+        except TimeIsUp:
+            return True
+        except WorkerDied:
+            return False  # it is done here
+        search.raise_bound(number, found.bound)
+        if found.is_cut_off:
+            search.cut_off.add(number)
+        if found.candidate is not None:
+            search.offer(number, found.candidate, heuristic=self.is_heuristic)
+            search.add_named(found.named, search.cases[number].value(found.candidate.schedule))
+        return True
+
+
+class PortfoliosAhead(CasesAhead):
+    """Lets workers try the portfolios of large cases by `work`, each alone: what they find counts as if found here.
+
+    Heuristics use one core, and on large cases take most of the time.
+    """
+
+    step, is_heuristic = "worker, portfolio", True
+
+    def try_large(self, search: Search, numbers: Sequence[int]) -> None:
+        """Let workers try those of these cases that are large, the first ones first, as far as there are workers."""
+        policy = search.policy.ahead
+        for number in numbers:
+            size = search.cases[number].index.size
+            seconds = search.clock.left - policy.way_back - policy.way_back_each * size
+            if size > policy.portfolio_least and seconds > 0:
+                self.begin(search, [number], seconds)
+
+    def last(self, numbers: Sequence[int]) -> list[int]:
+        """Return the numbers of cases with those last that were sent."""
+        return sorted(numbers, key=self.sent.__contains__)
+
+    def _state(self, search: Search, number: int, limits: Limits) -> tuple[Search, int]:
+        state = Search([replace(search.cases[number])], limits, Clock())
+        state.raise_bound(0, search.bounds[number])
+        return state, 0
+
+
+def _work_on(search: Search, number: int, seconds: float, work: Work) -> AheadResult:
+    """Work on a case from what is known, in a worker."""
+    search.clock, known = Clock(seconds), search.candidates[number]
+    work(search, number)
+    found = search.candidates[number]
+    better = None if found is known else found
+    return AheadResult(better, search.bounds[number], number in search.cut_off, search.named)

@@ -1,0 +1,83 @@
+"""The search of cases one after another, or side by side: local search, then CP-SAT, until the time is up."""
+
+from __future__ import annotations
+
+from concurrent.futures import Executor
+from contextlib import closing
+from functools import partial
+
+from pipesched.core.clock import Clock, TimeIsUp, under
+from pipesched.solver.ahead import CasesAhead
+from pipesched.solver.case import Improvement
+from pipesched.solver.exact import prove
+from pipesched.solver.one_device import raise_by_device
+from pipesched.solver.search import Search
+
+
+def search_in_turn(search: Search, method: str, pool: Executor | None) -> None:
+    """Search open cases, the most promising first, until none is open, or the time is up.
+
+    Each case has a part of the time, the first one most; those that it cuts off divide what the others leave. With a
+    pool, cases are searched in it before their turn.
+    """
+    with closing(CasesAhead(pool, partial(_search_case, clock=None, method=method))) as ahead:
+        _go_on(search, method, ahead)
+
+
+def _go_on(search: Search, method: str, ahead: CasesAhead) -> None:
+    waiting, cut_off = set(range(len(search.cases))), set[int]()
+    unbegun: dict[int, float] = {}  # the time, in seconds, with which no model of a case could be begun
+    policy = search.policy.cases
+    while search.best and search.clock.left > policy.end_part * search.limits.seconds:
+        numbers = [number for number in search.open if number in waiting]
+        if numbers:
+            clock = search.clock.part(ahead.share(search, len(numbers)))
+            search.cut_off.discard(numbers[0])
+            if not ahead.took(search, numbers[0]):
+                given, search.limits = search.limits, ahead.limits(search.limits, len(numbers))
+                ahead.begin(search, numbers[1:], clock.left)
+                _search_case(search, numbers[0], clock, method)
+                search.limits = given
+            waiting.remove(numbers[0])
+            if clock.seconds > policy.used_part * clock.limit:
+                cut_off.add(numbers[0])
+            elif numbers[0] in search.cut_off:
+                unbegun[numbers[0]] = clock.limit
+        else:
+            share = ahead.share(search, len(cut_off) + len(unbegun))
+            waiting = cut_off | {number for number, seconds in unbegun.items() if share > seconds}
+            if not waiting:
+                return
+            cut_off, unbegun = set(), {}
+
+
+def _search_case(search: Search, number: int, clock: Clock | None, method: str) -> None:
+    """Search one case: small ones by CP-SAT, which alone proves; on large ones local search is better."""
+    case, clock = search.cases[number], clock or search.clock
+    size, improvements, policy = case.index.size, case.improvements, case.policy.cases
+    if method != "improve":
+        raise_by_device(search, number, clock.part(policy.device_part * clock.left))
+        if number not in search.open:
+            return
+    for improvement in improvements:
+        is_last = improvement is improvements[-1]
+        if method == "cpsat" or (method == "auto" and is_last and size <= policy.easy):
+            continue
+        share = 1.0 if is_last and (method == "improve" or size > policy.large) else improvement.part
+        _improve(search, number, improvement, clock.part(share * clock.left))
+    searches = not case.keeps_activations or method == "cpsat" or size <= policy.large
+    if searches and number in search.open and not clock.is_over:
+        search.at(f"CP-SAT, {case.name}")
+        try:
+            with under(clock):
+                prove(search, number, clock)
+        except TimeIsUp:
+            return
+
+
+def _improve(search: Search, number: int, improvement: Improvement, clock: Clock) -> None:
+    case, own = search.cases[number], search.candidates[number]
+    if own is None or own.schedule.plan.pairs:
+        return
+    search.at(f"{improvement.name}, {case.name}")
+    search.try_all(number, improvement.search(case, own.schedule, search.limits, clock), clock)

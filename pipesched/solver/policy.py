@@ -1,0 +1,211 @@
+"""How much time a solve gives to what, how often it tries, and what it calls large: every such number, and its reason.
+
+A solve takes a policy beside its `Limits`. Each part is a frozen dataclass: a field has its default, and in its comment
+the unit and what it is for.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True)
+class RangePolicy:
+    """The largest arguments of a solve."""
+
+    most_seconds: int = 1_000_000  # seconds: twelve days
+    most_workers: int = 1_000  # threads: more than any machine has
+    most_jobs: int = 1_000  # processes: likewise
+    most_seed: int = 2**31 - 1  # seeds: CP-SAT takes 32 bits
+
+
+@dataclass(frozen=True)
+class BoundPolicy:
+    """Bounds that cost no search."""
+
+    part: float = 0.3  # of the time limit: for the bounds of all cases, at most
+    least: float = 0.05  # seconds: for those of each case, even when the time is up; enough for a single microbatch
+    most_steps: int = 2_000_000  # operations x devices: up to so many, the span of every device is bounded
+
+
+@dataclass(frozen=True)
+class PortfolioPolicy:
+    """Heuristics: the families, and list scheduling by rules."""
+
+    part: float = 0.15  # of the time limit: until rules of list scheduling end; the families may take all of it
+    ties_part: float = 0.1  # of the time limit: for ties, at most, once the best value is known
+    ties_least: float = 2.0  # seconds: that ties may take, or as long as the search took
+    slow: int = 1_000  # operations: from then on some algorithms take seconds, so a quick schedule comes first
+    one_limit: int = 10_000  # operations: from then on one limit for several stages, which may deadlock, takes too long
+    all_ties: int = 1_000  # operations: up to so many, every rule of list scheduling is tried with every tie
+    pauses: tuple[int, ...] = (0, 2, 10)  # longest operations: added to each residence in shares of the budget
+    looser: tuple[float | None, ...] = (1.5, 2, 3, None)  # budgets: limits of orders in which memory is saved
+    warm_ups: int = 16  # tries: of other warm-ups of a device, about, where memory is saved
+
+
+@dataclass(frozen=True)
+class CasePolicy:
+    """The search of cases one after another, and the part of a case's time for each method."""
+
+    first_part: float = 0.65  # of the time left: for the next case, at least, since the most promising comes first
+    device_part: float = 0.25  # of the time of a case: for a bound by one device, at most
+    justification_part: float = 0.1  # of the time of a case: for justification
+    windows_part: float = 0.6  # of what justification leaves: for windows, unless CP-SAT does not follow
+    used_part: float = 0.9  # of the time that a case was given: with more than that used, its time was up
+    end_part: float = 0.02  # of the time limit: with less than that left, it was the limit that ended a search
+    easy: int = 300  # operations: up to so many, CP-SAT needs no better schedule first
+    large: int = 3_500  # operations: with more, CP-SAT cannot prove, and periods are searched before slow families
+
+
+@dataclass(frozen=True)
+class ExactPolicy:
+    """CP-SAT on a whole case, and before it on one device."""
+
+    before: float = 4e-4  # seconds an operation: before CP-SAT first looks at its limit
+    after: float = 5e-5  # seconds an operation: from its limit to its end
+    small: int = 300  # tasks: up to so many, the full search is best without linear relaxations
+    relaxed: int = 1_000  # tasks: with more there is no linear relaxation, which CP-SAT derives whatever its limit
+    probed: int = 2_000  # tasks: with more, a round of probing takes seconds, as all precedences do in neighbourhoods
+    near: float = 1.1  # bounds: nearer to it, a proof or one better schedule comes sooner than a series of them
+    least_on_device: int = 48  # operations on a device: with fewer, CP-SAT proves the whole case
+    most_on_device: int = 120  # operations on a device: with more, it does not prove even that device
+    device_effort: float = 12.0  # deterministic seconds of CP-SAT: for the model of a device
+
+
+@dataclass(frozen=True)
+class JustificationPolicy:
+    """Justification: list scheduling back and forth."""
+
+    fruitless: int = 30  # rounds: without success, after which the search ends
+    noise: int = 8  # longest operations: by which priorities are disturbed, at most
+
+
+@dataclass(frozen=True)
+class WindowPolicy:
+    """Large neighbourhood search in windows of time."""
+
+    first_size: int = 120  # operations: in the first window
+    least_size: int = 30  # operations: windows do not shrink further
+    most_size: int = 1_000  # operations: windows do not grow further
+    growth: float = 1.15  # sizes: of the next window, after one that was solved to optimality
+    shrinkage: float = 0.8  # sizes: of the next window, after one that was not
+    fruitless: int = 300  # windows: without success, after which the search ends
+    pause_part: float = 0.5  # of the windows: lie at pauses
+    loading: float = 0.4  # seconds: to load OR-Tools, about
+    effort: float = 0.1  # deterministic seconds of CP-SAT: for a window
+    each: int = 2  # windows: side by side for each worker, since some take longer than others
+    draws: int = 8  # tries: to draw a window that overlaps no other
+
+
+@dataclass(frozen=True)
+class PolishPolicy:
+    """The second phase: the same objective with less memory."""
+
+    part: float = 0.1  # of the time limit: for all rounds, at most, once the best value is known
+    round_part: float = 0.34  # of the time left: that one round may take
+    rounds: int = 24  # rounds: each halves the budgets that are left
+    large: int = 3_500  # operations: with more, CP-SAT finds no other schedule of the same objective in time
+
+
+@dataclass(frozen=True)
+class PeriodPolicy:
+    """The periodic method: its part of a solve, its blocks, its beam search, and what it refutes."""
+
+    part: float = 0.4  # of the time left: beside other methods, at most
+    part_alone: float = 0.8  # of the time left: as the only method, at most; the rest is to refute periods
+    first_part: float = 0.2  # of the time limit: for the first rounds of all cases, at most
+    large_part: float = 0.35  # of the time limit: for these on large cases, where they come before slow families
+    search_part: float = 0.4  # of the time of a round: on a large case, after which its best block is unrolled
+    refuted_part: float = 0.5  # of the time left: to refute the period just below the best one
+    least: int = 300  # operations: up to so many no block is tried beside CP-SAT, which finds the best
+    unrolled: int = 20_000  # operations: with more, to unroll a block takes seconds, so only the best of a round is
+    presolve: float = 2e-3  # seconds an operation: CP-SAT takes them before it looks at its limit, else it is not asked
+    most_microbatches: int = 3  # microbatches: in a block
+    most_on_device: int = 24  # operations: of a block on a device
+    first_runs: int = 2  # beam searches: for a period in the first round, twice as many in each after it
+    most_runs: int = 64  # beam searches: with more, no further round is worth it
+    steps: int = 50  # parts of the bound: the first periods to try are longer than it by 1, 3, 7, .. of them
+    pressure: float = 1.0  # logarithm: by which the price of a device rises that holds twice its memory
+    width: int = 100  # beginnings: kept by the beam search after each device
+    children: int = 12  # choices: for each beginning
+    second: tuple[float, ...] = (0.0, 0.05, 0.15)  # of the operations: take the second free place, in turn
+    rounds: int = 8  # rounds: of justification of an unrolled block, at most
+    least_gain: float = 1 / 2_000  # of the value: what a round must gain for another
+    most_states: int = 12_000  # choices of phases: of a device on a V; all of them take about 20 s on 16 devices
+    columns: int = 256  # choices of phases: looked at together, which bounds memory
+
+
+@dataclass(frozen=True)
+class AdvicePolicy:
+    """Advice after a solve."""
+
+    shortest: float = 1.0  # seconds: with a time limit below there is none
+    at_once: float = 0.1  # seconds: where a bound settles the answer in that time, there is none unless asked for
+    part: float = 0.1  # of the time limit: at most, and of the time that a long solve took
+    most: float = 60.0  # seconds: at most
+    long: float = 10.0  # seconds: after a quicker solve operations are counted instead, so that advice repeats
+    a_second: int = 80_000  # operations: that are scheduled in a second
+    room: float = 0.5  # of what can be scheduled in the time left: for one schedule
+    brief: int = 20_000  # operations: in all schedules, after a quick solve that its limit did not end
+    bounded: int = 1_000  # operations: with more, a change has no bound where operations are counted
+    whole: int = 200  # operations: of a case whose whole portfolio takes `whole_seconds` at most
+    whole_seconds: float = 4.0  # seconds: which grow with the square of the operations
+    reached: float = 0.25  # of the time limit: that a solve has for its portfolio
+    share: float = 0.5  # of the time left: for the whole portfolio of the next change
+    simple: int = 1_000  # denominators: with a larger one, an advised budget is rounded up
+    digits: int = 6  # digits: of a budget that is rounded up
+
+
+@dataclass(frozen=True)
+class AheadPolicy:
+    """Work that is sent ahead to other processes."""
+
+    closing: float = 0.3  # seconds: to end processes
+    portfolio_least: int = 3_500  # operations: with more, a portfolio takes longer than to start a process
+    way_back: float = 0.1  # seconds: to send a schedule back and to check it
+    way_back_each: float = 2e-6  # seconds an operation: likewise
+
+
+@dataclass(frozen=True)
+class FrontierPolicy:
+    """The budgets of a frontier."""
+
+    most_points: int = 24  # budgets: about, from the first schedule's memory down to the floor
+    shortest: float = 0.1  # seconds: for a point, if so much is left; the portfolio gives a schedule
+    least: float = 1e-6  # seconds: for a point in any case, since a limit must be more than 0
+    grace: float = 0.2  # seconds: for an answer to arrive when time is up
+
+
+@dataclass(frozen=True)
+class CommandPolicy:
+    """What a command keeps of its time limit, at the pace of a slow core."""
+
+    first_line: float = 0.2  # seconds: to load what draws and prints
+    chart: float = 4e-6  # seconds an operation: to draw it
+    document: float = 8e-6  # seconds an operation: to write it into a document
+    classes: float = 2e-5  # seconds an operation: to classify idle time
+    classes_part: float = 0.05  # of the time limit: for that, and `classes_least` more
+    classes_least: float = 0.1  # seconds: for that, under any limit
+    least: float = 1e-3  # seconds: for a search that has no time; then its first schedule is the answer
+
+
+@dataclass(frozen=True)
+class SolvePolicy:
+    """The policy of a solve: a part for each of its steps."""
+
+    ranges: RangePolicy = RangePolicy()  # of arguments
+    bounds: BoundPolicy = BoundPolicy()  # solver/bounds.py
+    portfolio: PortfolioPolicy = PortfolioPolicy()  # solver/portfolio.py, solver/saving_portfolio.py
+    cases: CasePolicy = CasePolicy()  # solver/case_search.py
+    exact: ExactPolicy = ExactPolicy()  # solver/exact.py, solver/one_device.py, and their models
+    justification: JustificationPolicy = JustificationPolicy()  # solver/justify.py
+    windows: WindowPolicy = WindowPolicy()  # solver/improve.py
+    polish: PolishPolicy = PolishPolicy()  # solver/polish.py
+    periods: PeriodPolicy = PeriodPolicy()  # solver/periodic/
+    advice: AdvicePolicy = AdvicePolicy()  # solver/advice/
+    ahead: AheadPolicy = AheadPolicy()  # what is sent to other processes
+    frontier: FrontierPolicy = FrontierPolicy()  # solver/frontier.py
+    command: CommandPolicy = CommandPolicy()  # cli/time_left.py
+
+
+DEFAULT = SolvePolicy()

@@ -1,0 +1,124 @@
+"""What a solve is asked: its parameters as one record, which are checked when it is made."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from threading import Event as StopEvent
+from typing import TYPE_CHECKING
+
+from pipesched.checks import require_callable, require_flag, require_name, require_number, require_type, require_whole
+from pipesched.core.cpsat import Limits
+from pipesched.errors import ConfigError
+from pipesched.executors.opening import chosen
+from pipesched.pipeline.kinds import Allowed
+from pipesched.pipeline.problem import Problem, require_offload, require_problem, require_recompute
+from pipesched.pipeline.schedule import Schedule
+from pipesched.results.outcome import Outcome
+from pipesched.schedulers.objectives import OBJECTIVES
+from pipesched.solver.policy import DEFAULT, SolvePolicy
+from pipesched.solver.search import Listener
+
+if TYPE_CHECKING:
+    from concurrent.futures import Executor
+
+METHODS = ("auto", "portfolio", "periodic", "cpsat", "improve")
+
+
+@dataclass(frozen=True, eq=False)
+class SolveRequest:
+    """The parameters of `solve`, and two that are not public. Raises ConfigError.
+
+    `whole_limit` is the time limit of a command, in seconds, of which `time_limit` is what it leaves to the search.
+    """
+
+    problem: Problem
+    objective: str = "makespan"
+    time_limit: float = 60.0
+    gap: float = 0.0
+    workers: int = 0
+    seed: int = 0
+    placement: str | Sequence[str] | None = None
+    split_backward: bool | None = None
+    offload: bool = False
+    recompute: bool = False
+    hint: Schedule | Outcome | None = None
+    method: str = "auto"
+    polish: bool = True
+    listener: Listener | None = None
+    stop: StopEvent | None = None
+    jobs: int = 1
+    executor: Executor | str | None = None
+    advice: bool | None = None
+    whole_limit: float | None = None
+    policy: SolvePolicy = DEFAULT
+    limits: Limits = field(init=False)
+    runs: Executor | str | None = field(init=False)  # what runs it, as `chosen` says
+
+    def __post_init__(self) -> None:
+        require_problem(self.problem)
+        object.__setattr__(self, "limits", self._limits())
+        require_name(OBJECTIVES, self.objective, "objective", "objective")
+        require_name(METHODS, self.method, "method", "method")
+        require_callable(self.listener, "listener")
+        if self.advice is not None and require_flag(self.advice, "advice") and self.objective != "makespan":
+            raise ConfigError(f"compares makespans, and `objective` is {self.objective}", "advice")
+        if self.split_backward is not None:
+            require_flag(self.split_backward, "split_backward")
+        for flag in ("offload", "recompute", "polish"):
+            require_flag(getattr(self, flag), flag)
+        self._require_effect()
+        if self.start is not None and not isinstance(self.start, Schedule):
+            raise ConfigError("must be a Schedule or an Outcome", "hint")
+        jobs = require_whole(self.jobs, "jobs", most=self.policy.ranges.most_jobs)
+        object.__setattr__(self, "runs", chosen(self.executor, jobs))
+
+    def _limits(self) -> Limits:
+        """Return the limits of the search."""
+        if self.stop is not None:
+            require_type(self.stop, StopEvent, "a threading.Event or None", "stop")
+        ranges = self.policy.ranges
+        return Limits(
+            seconds=require_number(self.time_limit, "time_limit", most=ranges.most_seconds, above=True),
+            gap=require_number(self.gap, "gap"),
+            workers=require_whole(self.workers, "workers", most=ranges.most_workers),
+            seed=require_whole(self.seed, "seed", most=ranges.most_seed),
+            stop=self.stop,
+        )
+
+    def _require_effect(self) -> None:
+        """Raise ConfigError for an argument that has no effect beside another, and for an offload without its cost."""
+        if self.offload:
+            require_offload(self.split_problem)
+        if self.recompute:
+            require_recompute(self.split_problem)
+        saving = next((name for name, given in self.allowed._asdict().items() if given), None)
+        if saving and self.method in {"improve", "periodic"}:
+            what = "local search knows" if self.method == "improve" else "blocks that repeat know"
+            raise ConfigError(f"has no effect with `{saving}`: {what} only activations that are kept", "method")
+        if self.method == "portfolio" and (self.workers or self.seed):
+            unused = "workers" if self.workers else "seed"
+            raise ConfigError("has no effect with `method` portfolio, which searches nothing", unused)
+
+    @cached_property
+    def split_problem(self) -> Problem:
+        """The problem with its backward whole or split, as asked."""
+        if self.split_backward is None:
+            return self.problem
+        return replace(self.problem, costs=replace(self.problem.costs, split=self.split_backward))
+
+    @property
+    def splits_backward(self) -> bool:
+        """Whether the backward runs as I and W."""
+        return self.split_problem.costs.split
+
+    @property
+    def allowed(self) -> Allowed:
+        """What may be done to save memory."""
+        return Allowed(self.offload, self.recompute)
+
+    @property
+    def start(self) -> Schedule | None:
+        """The schedule to begin from."""
+        return self.hint.schedule if isinstance(self.hint, Outcome) else self.hint

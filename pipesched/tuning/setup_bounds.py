@@ -1,0 +1,187 @@
+"""What is known of a setup before it is simulated: memory that no cut can do without, a time that none is shorter than.
+
+Every bound holds for any cut into stages and any order. The devices together work for all items in each microbatch. A
+stage keeps an activation from its forward until its backward ends, and all later stages come in between; so memory and
+time bound each other.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from fractions import Fraction
+from functools import cached_property, lru_cache
+from itertools import groupby
+from math import inf
+
+from pipesched.estimation.communication import boundary_time, data_terms
+from pipesched.estimation.derived import budget_of
+from pipesched.estimation.items import GB, HEAD, LAYER, MTP, STATES, Item, Items
+from pipesched.estimation.memory import FRAGMENTATION
+from pipesched.estimation.setup import Setup
+from pipesched.estimation.terms import PER_MS, total
+from pipesched.estimation.times import optimizer_terms
+
+PER_SECOND = 10**6  # microseconds
+GIGA = Fraction(10**9)
+TIMES = ("forward", "backward_input", "backward_weight", "recompute")
+SIZES = ("parameters", *STATES, "activation", "checkpoint")
+
+
+@dataclass(frozen=True)
+class SetupBounds:
+    """What is known of a setup whatever its algorithm. Times in microseconds, sizes in bytes."""
+
+    setup: Setup
+
+    @cached_property
+    def items(self) -> Items:
+        """The items of the model."""
+        return Items(self.setup)
+
+    @cached_property
+    def _layers(self) -> tuple[Item, ...]:
+        """The layers, those that are alike once."""
+        return tuple(item for item in self._different if item.kind == LAYER)
+
+    @cached_property
+    def _different(self) -> tuple[Item, ...]:
+        """The items, those that are alike once."""
+        return tuple({id(item): item for item in self.items.each}.values())
+
+    @cached_property
+    def quickest(self) -> Item:
+        """The layer that takes least time."""
+        return min(self._layers, key=lambda item: item.work)
+
+    @cached_property
+    def work_of_layers(self) -> float:
+        """The microseconds of one microbatch in all items but the embedding."""
+        return float(self.items.sum_of("work", 1, len(self.items)))
+
+    @cached_property
+    def share_of_forward(self) -> float:
+        """The least part of an item's work, but for the embedding's, that is its forward."""
+        return min(item.time("forward") / item.work for item in self._different[1:])
+
+    @cached_property
+    def states_of_layer(self) -> float:
+        """The bytes of the states of the smallest layer."""
+        return float(min(item.states for item in self._layers))
+
+    @cached_property
+    def activation(self) -> float:
+        """The bytes that a microbatch leaves in the layer that keeps least."""
+        return float(min(map(self._kept, self._layers)))
+
+    def states_of_ends(self, *, first: bool, last: bool) -> float:
+        """Return the bytes of the states of the embedding, and of the head with its logits."""
+        items = self.items
+        own = float(items.each[0].states) if first else 0.0
+        return own + (float(items.each[-1].states + items.logits) if last else 0.0)
+
+    @cached_property
+    def room(self) -> float:
+        """The bytes that a device has for states and activations."""
+        return float(budget_of(self.setup)) * GB
+
+    @cached_property
+    def states(self) -> float:
+        """The bytes of weights, gradients, optimizer and logits of all items."""
+        return float(self.items.sum_of("states", 0, len(self.items)) + self.items.logits)
+
+    @cached_property
+    def signature(self) -> tuple[object, ...]:
+        """All that schedules of a setup follow from: two setups with the same one have the same steps and memory."""
+        setup, items = self.setup, self.items
+        each = [(*map(item.time, TIMES), *map(item.size, SIZES)) for item in self._different]
+        counts = [len([*alike]) for _, alike in groupby(map(id, items.each))]
+        once = [*data_terms(setup, GIGA, GIGA), *optimizer_terms(setup, GIGA, GIGA)]
+        across = [boundary_time(setup, across=across).value for across in (False, True)]
+        return (
+            *(setup.parallel.pipeline, setup.microbatches, setup.training, items.logits),
+            *(tuple(each), tuple(counts), *(term.value for term in once), *across),
+        )
+
+    @cached_property
+    def floor(self) -> float:
+        """The bytes that the fullest device holds at least: states and one microbatch, as even as can be."""
+        items = self.items
+        kept = items.sum_of("activation", 0, len(items))
+        if self.setup.training.full_layers is not None:
+            kept = sum(map(self._kept, items.each), Fraction(0))
+        even = (self.states + float(kept)) / self.setup.parallel.pipeline
+        ends = [item for item in self._different if item.kind in (MTP, HEAD)]
+        alone = [item.states + self._kept(item) + items.logits for item in ends]
+        layers = [item.states + self._kept(item) for item in self._layers]
+        return max(even, *map(float, alone), *map(float, layers))
+
+    def _kept(self, item: Item) -> Fraction:
+        """Return the bytes that a microbatch leaves in an item, at least: where layers are recomputed, their inputs."""
+        again = item.kind == LAYER and self.setup.training.full_layers is not None
+        return item.size("checkpoint" if again else "activation")
+
+    @cached_property
+    def ideal(self) -> tuple[float, float]:
+        """Microseconds that no pipeline is shorter than, in whatever memory: with one copy of the weights, with two."""
+        setup, items = self.setup, self.items
+        work, count = float(items.sum_of("work", 0, len(items))), setup.microbatches
+        longest = max(item.work for item in (items.each[0], *self._layers, items.each[-1]))
+        there = items.sum_of("forward", 0, len(items)) + items.sum_of("backward_input", 0, len(items))
+        even = max(work / setup.parallel.pipeline * count, float(there))
+        return max(even, longest * count), max(even, longest * count / 2)  # copies have half the microbatches each
+
+    def least(self, *, whole: bool, copies: int = 1) -> float:
+        """Return microseconds that no pipeline is shorter than, with so many copies of the weights in all.
+
+        `whole`: no backward is split.
+        """
+        return max(self.ideal[copies - 1], self._area(copies, whole=whole) * self.setup.microbatches)
+
+    def _area(self, copies: int, *, whole: bool) -> float:
+        """Return the microseconds for which one microbatch holds all the memory that states leave.
+
+        An item's activation is held during its own forward and backward, and all of those of later items.
+        """
+        room = self.room * self.setup.parallel.pipeline - copies * self.states
+        if room <= 0:
+            return inf
+        return self._held[whole] / room
+
+    @cached_property
+    def once(self) -> float:
+        """Microseconds of the communication of gradients and of the optimizer, at least."""
+        setup = self.setup
+        size = len(self.items)
+        count = self.items.sum_of("parameters", 0, size) / setup.parallel.pipeline
+        experts = sum((item.experts for item in self.items.each), Fraction(0)) / setup.parallel.pipeline
+        terms = (data_terms(setup, count - experts, experts), optimizer_terms(setup, count - experts, experts))
+        return sum(float(total(one)) for one in terms) * PER_MS
+
+    @cached_property
+    def _held(self) -> tuple[float, float]:
+        """The bytes x microseconds of a microbatch, with split backwards and with whole ones."""
+        split = whole = after = after_whole = 0.0
+        for item in reversed(self.items.each):
+            forth, own = item.time("forward") + item.time("backward_input"), item.time("backward_weight")
+            kept = float(self._kept(item))
+            after_whole += forth + own
+            after += forth
+            split += kept * (after + own)
+            whole += kept * after_whole
+        return split, whole
+
+
+@lru_cache(maxsize=4096)
+def setup_bounds(setup: Setup) -> SetupBounds:
+    """Return what is known of a setup."""
+    return SetupBounds(setup)
+
+
+def most_tokens_a_second(setup: Setup, microseconds: float) -> float:
+    """Return the tokens a second of a GPU that no point exceeds whose step takes no less than that."""
+    return setup.tokens_of_step / (microseconds / PER_SECOND) / setup.parallel.gpus
+
+
+def misses(setup: Setup, floor: float) -> float:
+    """Return by how many GB the fullest device misses its memory at least; 0 or less where it may fit."""
+    return (floor / GB - float(budget_of(setup))) * (1 + float(FRAGMENTATION))

@@ -1,0 +1,408 @@
+"""Planted clocks, lengths and waits of made-up runs are found, and impossible traces are refused."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from pathlib import Path
+from random import Random
+from statistics import median, quantiles
+from tempfile import TemporaryDirectory
+from typing import Any
+
+import pytest
+from hypothesis import given, strategies as st
+
+import pipesched
+from pipesched.errors import ConfigError, InvalidSchedule, NotApplicable
+from pipesched.pipeline.check import check
+from pipesched.pipeline.ops import Pair
+from pipesched.pipeline.schedule import Schedule
+from pipesched.schedulers.registry import FAMILIES
+from tests.analysis.measured.traces_of_runs import Ran, primus_files, replayed, torch_traces
+
+Steps = list[list[list[Ran]]]
+FAMILY_NAMES = [name for name in FAMILIES if name != "block"]
+
+
+def made(algorithm: str, devices: int, chunks: int, microbatches: int) -> Schedule | None:
+    """The schedule of a family, None where it does not apply."""
+    problem = pipesched.make_problem(
+        devices=devices,
+        stages=devices * chunks,
+        microbatches=microbatches,
+        forward=2,
+        backward_input=2,
+        backward_weight=2,
+    )
+    try:
+        return pipesched.run(problem, algorithm).schedule
+    except NotApplicable:
+        return None
+
+
+def kind(slot: Any) -> tuple[str, int]:
+    """The kind and stage of a slot, as documents have them."""
+    return ("overlap", slot.forward.stage) if isinstance(slot, Pair) else (slot.kind, slot.stage)
+
+
+def steps_of(schedule: Schedule, random: Random, count: int, jitter: int = 0, latency: int = 0) -> Steps:
+    """Steps in which each kind has a length of its own, and up to `jitter` more each time."""
+    own: dict[Any, int] = {}
+
+    def length(slot: Any) -> int:
+        base = own.setdefault(
+            (kind(slot), slot.backward.stage if isinstance(slot, Pair) else -1), random.randint(500, 3000)
+        )
+        return base + (random.randint(0, jitter) if jitter else 0)
+
+    steps: Steps = []
+    begin = 0
+    for _ in range(count):
+        delays = (lambda _a, _b: random.randint(0, latency)) if latency else (lambda _a, _b: 0)
+        steps.append(replayed(schedule, length, delays, begin))
+        begin = max(one.end for row in steps[-1] for one in row) + random.randint(1, 5000)
+    return steps
+
+
+def lengths(steps: Steps) -> dict[tuple[str, int], list[float]]:
+    """What operations took, by kind and stage, without the first step."""
+    found: dict[tuple[str, int], list[float]] = {}
+    for one in (one for step in steps[1:] for row in step for one in row):
+        found.setdefault(kind(one.slot), []).append((one.end - one.start) / 1000)
+    return found
+
+
+def span(step: list[list[Ran]]) -> int:
+    """From the first start of a step to its last end."""
+    return max(one.end for row in step for one in row) - min(one.start for row in step for one in row)
+
+
+def assert_measured(timeline: Any, steps: Steps, clocks: Sequence[int]) -> None:
+    """Offsets, quartiles, counts, the step of median makespan and its times are those that were planted."""
+    assert timeline.offsets == pytest.approx([(clock - clocks[0]) / 1000 for clock in clocks], abs=1e-9)
+    expected = lengths(steps)
+    assert {(cost.kind, cost.stage) for cost in timeline.costs} == set(expected)
+    for cost in timeline.costs:
+        values = expected[cost.kind, cost.stage]
+        assert cost.samples == len(values)
+        quartiles = quantiles(values, n=4, method="inclusive") if len(values) > 1 else values * 3
+        assert [cost.q1, cost.median, cost.q3] == pytest.approx(quartiles, abs=1e-9)
+    spans = [*map(span, steps[1:])]
+    assert timeline.makespan == pytest.approx(sorted(spans)[(len(spans) - 1) // 2] / 1000, abs=1e-9)
+    assert check(timeline.outcome) == []
+    step = steps[1 + spans.index(sorted(spans)[(len(spans) - 1) // 2])]
+    first = min(one.start for row in step for one in row)
+    for device, row in enumerate(step):
+        drawn = [(str(slot.slot), slot.start, slot.end) for slot in timeline.schedule.timeline(device)]
+        planted = [(str(one.slot), (one.start - first) / 1000, (one.end - first) / 1000) for one in row]
+        assert [one[0] for one in drawn] == [one[0] for one in planted]
+        assert [one[1:] for one in drawn] == [pytest.approx(one[1:], abs=1e-9) for one in planted]
+
+
+def random_steps(random: Random, *, jitter: int = 0, latency: int = 0) -> tuple[Schedule, Steps]:
+    """A random family on random sizes."""
+    while True:
+        sizes = random.choice([2, 3, 4]), random.choice([1, 2]), random.randint(1, 8)
+        schedule = made(random.choice(FAMILY_NAMES), *sizes)
+        if schedule is not None:
+            return schedule, steps_of(schedule, random, random.randint(2, 5), jitter, latency)
+
+
+@given(st.integers(0, 10**6))
+def test_waits_apart(seed: int) -> None:
+    """Ranges that hold no waiting: whatever the clocks are, the lengths are exactly those planted."""
+    random = Random(seed)
+    schedule, steps = random_steps(random, jitter=random.choice([0, 400]))
+    clocks = [random.randint(-(10**9), 10**9) for _ in range(schedule.problem.devices)]
+    with TemporaryDirectory() as folder:
+        files = torch_traces(Path(folder), steps, clocks, apart=True)
+        random.shuffle(files)
+        timeline = pipesched.read_traces(files)
+    expected = lengths(steps)
+    for cost in timeline.costs:  # lengths do not depend on clocks
+        assert cost.median == pytest.approx(median(expected[cost.kind, cost.stage]), abs=2e-3)
+    assert check(timeline.outcome) == []
+
+
+@pytest.mark.parametrize(
+    ("algorithm", "apart"),
+    [(name, apart) for name in ("1f1b", "zb-h1", "interleaved", "dualpipe-v", "zb-v") for apart in (True, False)]
+    + [("naive", True)],
+)
+def test_planted_numbers_are_found(tmp_path: Path, algorithm: str, apart: bool) -> None:
+    """Families whose messages settle the clocks: all numbers are exactly those planted, with waits inside or apart."""
+    chunks = 2 if algorithm in ("interleaved", "dualpipe-v", "zb-v") else 1
+    schedule = made(algorithm, 2, chunks, 8)
+    assert schedule is not None
+    fixed = {"F": 1000, "B": 2100, "I": 1100, "W": 900}
+
+    def length(slot: Any) -> int:
+        parts = slot if isinstance(slot, Pair) else [slot]
+        return sum(fixed[op.kind] + 37 * op.stage for op in parts)
+
+    steps = [replayed(schedule, length, begin=500_000 * step) for step in range(4)]
+    clocks = [123_456, -987_654_321]
+    timeline = pipesched.read_traces(torch_traces(tmp_path, steps, clocks, apart=apart))
+    assert_measured(timeline, steps, clocks)
+
+
+@given(st.integers(0, 10**6))
+def test_no_run_is_refused(seed: int) -> None:
+    """Whatever lengths, latencies and clocks: a real run has clocks that fit, and its timeline keeps every rule."""
+    random = Random(seed)
+    schedule, steps = random_steps(random, jitter=random.choice([0, 1500]), latency=random.choice([0, 300]))
+    clocks = [random.randint(-(10**9), 10**9) for _ in range(schedule.problem.devices)]
+    with TemporaryDirectory() as folder:
+        timeline = pipesched.read_traces(torch_traces(Path(folder), steps, clocks, apart=random.random() < 0.5))
+    assert check(timeline.outcome) == []
+    assert timeline.schedule.plan.orders == schedule.plan.orders or timeline.schedule.plan.index != schedule.plan.index
+
+
+@given(st.integers(0, 10**6))
+def test_primus(seed: int) -> None:
+    """Primus's files: each iteration has its own clocks; bwd beside a wgrad is I; lengths are those planted."""
+    random = Random(seed)
+    names = ["1f1b", "zb-h1", "interleaved", "looped-bfs", "interleaved-zb"]
+    schedule = None
+    while schedule is None:
+        sizes = random.choice([2, 3]), random.choice([1, 2]), random.randint(2, 7)
+        schedule = made(random.choice(names), *sizes)
+    steps = steps_of(schedule, random, 3, jitter=300)
+    devices = schedule.problem.devices
+    clocks = [[random.randint(-(10**6), 10**6) for _ in range(devices)] for _ in steps]
+    stages = [schedule.problem.settled_placement.stages_on(rank) for rank in range(devices)]
+    with TemporaryDirectory() as folder:
+        timeline = pipesched.read_traces(primus_files(Path(folder), steps, clocks, stages))
+    assert timeline.problem.time_unit == "ms"
+    assert timeline.source == "Primus"
+    expected = lengths(steps)
+    for cost in timeline.costs:
+        assert cost.median == pytest.approx(median(expected[cost.kind, cost.stage]), abs=1e-6)
+    number = int(timeline.step) - 1
+    assert timeline.offsets[0] == 0
+    assert len(timeline.offsets) == devices
+    spans = [*map(span, steps)]
+    assert timeline.makespan == pytest.approx(spans[number] / 1000, rel=0.2)
+    assert check(timeline.outcome) == []
+
+
+@pytest.mark.parametrize("seed", range(4))
+@pytest.mark.parametrize("algorithm", ["1f1b", "zb-h1", "zb-h2", "looped-bfs", "interleaved-zb", "v-half"])
+def test_equal_lengths_tell_the_clocks(tmp_path: Path, algorithm: str, seed: int) -> None:
+    """Waits inside the ranges, uneven stages: equal times of a kind settle clocks that messages alone leave open."""
+    chunks = 1 if algorithm in ("1f1b", "zb-h1", "zb-h2") else 2
+    schedule = made(algorithm, 2, chunks, 8)
+    assert schedule is not None
+    random = Random(seed)
+    steps = uneven_steps(schedule, random)
+    clocks = [random.randint(-(10**9), 10**9) for _ in range(2)]
+    assert_measured(pipesched.read_traces(torch_traces(tmp_path, steps, clocks)), steps, clocks)
+
+
+@pytest.mark.parametrize(
+    ("algorithm", "apart"), [("zb-h1", False), ("zb-h1", True), ("interleaved", True), ("1f1b-v", True)]
+)
+def test_messages_that_take_their_time(tmp_path: Path, algorithm: str, apart: bool) -> None:
+    """Latency is the same in both directions, so it does not count as the difference of two clocks."""
+    schedule = made(algorithm, 2, 1 if algorithm == "zb-h1" else 2, 8)
+    assert schedule is not None
+    for seed in range(4):
+        random = Random(seed)
+        steps = uneven_steps(schedule, random, latency=60)
+        clocks = [random.randint(-(10**9), 10**9) for _ in range(2)]
+        timeline = pipesched.read_traces(torch_traces(tmp_path, steps, clocks, apart=apart))
+        assert timeline.offsets[1] == pytest.approx((clocks[1] - clocks[0]) / 1000, abs=0.008)
+
+
+def uneven_steps(schedule: Schedule, random: Random, latency: int = 0) -> Steps:
+    """Four steps in which operations of a kind take equal times, on each stage other ones, and messages nearly."""
+    usual = {"F": 1000, "B": 2000, "I": 1000, "W": 1000}
+    own: dict[Any, int] = {}
+
+    def length(slot: Any) -> int:
+        if kind(slot) not in own:
+            own[kind(slot)] = int(usual[slot.kind] * random.uniform(0.7, 1.3))
+        return own[kind(slot)]
+
+    def delay(_sender: Any, _receiver: Any) -> int:
+        return latency + random.randint(-2, 2) if latency else 0
+
+    return [replayed(schedule, length, delay, 500_000 * step) for step in range(4)]
+
+
+def test_primus_on_a_v(tmp_path: Path) -> None:
+    """Chunks are stages by the placement that is given, and by that of the plan."""
+    schedule = made("zb-v", 2, 2, 4)
+    assert schedule is not None
+    steps = [replayed(schedule, lambda _slot: 1000, begin=90_000 * step) for step in range(3)]
+    files = primus_files(tmp_path, steps, [[0, 500]] * 3, [[0, 3], [1, 2]])
+    for more in ({"placement": "v"}, {"placement": [0, 1, 1, 0]}, {"plan": schedule}):
+        timeline = pipesched.read_traces(files, **more)
+        assert list(timeline.problem.settled_placement.devices) == [0, 1, 1, 0]
+        assert check(timeline.outcome) == []
+
+
+def one_run(folder: Path, begin: Sequence[int] = (0, 50_000, 100_000), clocks: Sequence[int] = (0, 700)) -> list[Path]:
+    """Traces of 1f1b on two ranks whose steps begin at these times."""
+    schedule = made("1f1b", 2, 1, 4)
+    assert schedule is not None
+    folder.mkdir(exist_ok=True)
+    return torch_traces(folder, [replayed(schedule, lambda _slot: 1000, begin=one) for one in begin], clocks)
+
+
+def test_two_runs(tmp_path: Path) -> None:
+    """Files of two runs: two messages contradict each other, and both are named with their ranks."""
+    first = one_run(tmp_path / "a")[0]
+    second = one_run(tmp_path / "b", begin=(0, 60_000, 140_000))[1]
+    with pytest.raises(InvalidSchedule, match="ranks 0 and 1") as caught:
+        pipesched.read_traces([first, second])
+    assert len(caught.value.violations) == 2
+    assert all("on rank 0" in said and "on rank 1" in said for said in caught.value.violations)
+
+
+@pytest.mark.parametrize("apart", [True, False])
+def test_a_clock_that_drifts(tmp_path: Path, apart: bool) -> None:
+    """A clock that runs 20 % fast fits no constant difference."""
+    schedule = made("1f1b", 3, 1, 6)
+    assert schedule is not None
+    steps = [replayed(schedule, lambda _slot: 1000, begin=50_000 * step) for step in range(4)]
+    files = torch_traces(tmp_path, steps, [0, 0, 0], apart=apart)
+    content = json.loads(files[1].read_text())
+    for event in content["traceEvents"][1:]:
+        event["ts"], event["dur"] = event["ts"] * 1.2, event["dur"] * 1.2
+    files[1].write_text(json.dumps(content))
+    with pytest.raises(InvalidSchedule, match="a clock that drifts") as caught:
+        pipesched.read_traces(files)
+    assert len(caught.value.violations) == 2
+
+
+def test_ranks(tmp_path: Path) -> None:
+    """A rank that is missing, or there twice, is bad input, however it shows."""
+    files = one_run(tmp_path)
+    with pytest.raises(ConfigError, match="rank 1 is there twice"):
+        pipesched.read_traces([files[0], files[1], files[1]])
+    with pytest.raises(ConfigError, match=r"rank 0 is missing"):
+        pipesched.read_traces([files[1]])
+    schedule = made("1f1b", 2, 1, 4)
+    assert schedule is not None
+    steps = [replayed(schedule, lambda _slot: 1000, begin=one) for one in (0, 50_000)]
+    told = torch_traces(tmp_path, steps, [0, 0], info={"world_size": 2})
+    with pytest.raises(ConfigError, match="rank 1 is missing"):
+        pipesched.read_traces(told[:1])
+    alone = torch_traces(tmp_path, steps, [0, 0])[0]
+    content = json.loads(alone.read_text())
+    content["traceEvents"].append({**content["traceEvents"][-1], "name": "PP:0SEND_F0", "dur": 0.001})
+    alone.write_text(json.dumps(content))
+    with pytest.raises(ConfigError, match="no file has stage 1"):
+        pipesched.read_traces([alone])
+
+
+def test_the_gpu_counts(tmp_path: Path) -> None:
+    """Of a name with ranges of the CPU and of the GPU those of the GPU count."""
+    files = one_run(tmp_path)
+    plain = pipesched.read_traces(files)
+    for file in files:
+        content = json.loads(file.read_text())
+        events = content["traceEvents"]
+        for event in [one for one in events if one["name"].startswith("PP:")]:
+            events.append({**event, "cat": "gpu_user_annotation", "tid": 7})
+            event["ts"], event["dur"] = event["ts"] / 3, event["dur"] * 9
+        file.write_text(json.dumps(content))
+    assert pipesched.read_traces(files).costs == plain.costs
+
+
+def test_communication_and_unfinished_steps_do_not_count(tmp_path: Path) -> None:
+    """SEND, RECV and the like are no operations; a last step that was cut off is left out on every rank."""
+    files = one_run(tmp_path)
+    plain = pipesched.read_traces(files)
+    content = json.loads(files[0].read_text())
+    content["traceEvents"] += [
+        {**content["traceEvents"][-1], "name": name, "dur": 1}
+        for name in ("PP:0SEND_F0", "PP:0UNSHARD", "PP:0REDUCE_GRAD")
+    ]
+    last = content["traceEvents"][-4]["ts"]
+    content["traceEvents"].append({**content["traceEvents"][1], "ts": last + 1e6})
+    files[0].write_text(json.dumps(content))
+    found = pipesched.read_traces(files)
+    assert (found.costs, found.steps) == (plain.costs, plain.steps)
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("{}", "no trace of a run"),
+        ("[1", "no JSON document"),
+        ('{"traceEvents": []}', "no range that is named like PP:2F0"),
+        (
+            '{"traceEvents": [{"ph": "X", "cat": "user_annotation", "name": "PP:0F0", "ts": 1, "dur": 2}]}',
+            "whose it is",
+        ),
+        (
+            '{"distributedInfo": {"rank": 0}, "traceEvents": [{"ph": "X", "cat": "user_annotation", "name": "PP:0F0",'
+            ' "ts": "x", "dur": 2}]}',
+            "must be a time",
+        ),
+    ],
+)
+def test_bad_files(tmp_path: Path, text: str, message: str) -> None:
+    """What is no trace is bad input, with what is wrong."""
+    (tmp_path / "trace.json").write_text(text)
+    with pytest.raises(ConfigError, match=message):
+        pipesched.read_traces([tmp_path / "trace.json"])
+
+
+def test_a_plan_of_another_step(tmp_path: Path) -> None:
+    """A plan must have the sizes and the placement that were measured."""
+    files = one_run(tmp_path)
+    for other, message in ((made("1f1b", 2, 1, 5), "5 microbatches"), (made("interleaved", 2, 2, 4), "4 stages")):
+        with pytest.raises(ConfigError, match=message):
+            pipesched.read_traces(files, plan=other)
+
+
+def test_planned_costs_in_the_unit_of_the_trace(tmp_path: Path) -> None:
+    """A plan in ms stands beside a trace in us: its costs and its chart are converted."""
+    problem = pipesched.make_problem(devices=2, microbatches=4, forward=0.001, backward=0.0015, time_unit="ms")
+    plan = pipesched.run(problem, "1f1b")
+    timeline = pipesched.read_traces(one_run(tmp_path), plan=plan)
+    assert {(cost.kind, cost.planned) for cost in timeline.costs} == {("F", 1), ("B", 1.5)}
+    assert timeline.plan is not None
+    assert timeline.plan.schedule.makespan == pytest.approx(plan.schedule.makespan * 1000)
+    assert timeline.plan.problem.ticks.per_unit == timeline.problem.ticks.per_unit
+    assert check(timeline.plan) == []
+
+
+@pytest.mark.parametrize(
+    ("algorithm", "options"), [("1f1b", {"offload": "full"}), ("1f1b", {"recompute": "full"}), ("dualpipe", {})]
+)
+def test_everything_that_our_runtime_runs(tmp_path: Path, algorithm: str, options: dict[str, Any]) -> None:
+    """Offloads and loads stand on lanes, recomputes among the slots, and two copies of each stage are told."""
+    problem = pipesched.make_problem(
+        devices=2, microbatches=4, forward=3, backward=5, recompute=2, offload=1, reload=2, time_unit="us"
+    )
+    outcome = pipesched.run(problem, algorithm, **options)
+    document = json.loads(pipesched.write(outcome, tmp_path / "plan.json").read_text())
+    clocks = [0, 1_234_567]
+    files = []
+    for rank, clock in enumerate(clocks):
+        rows = [*document["devices"][rank], *document.get("transfers", [[], []])[rank]]
+        events: list[dict[str, Any]] = []
+        for step in range(3):
+            for row in rows:
+                start, end = ((row[key] * 1000 + step * 10**6 + clock) / 1000 for key in ("start", "end"))
+                event = {"ph": "X", "cat": "user_annotation", "tid": 1}
+                events.append({**event, "name": f"PP:{row['op']}", "ts": start, "dur": end - start})
+                events.append({**event, "name": f"WAIT:{row['op']}", "ts": start - 0.001, "dur": 0.001})
+        files.append(tmp_path / f"trace{rank}.json")
+        files[-1].write_text(json.dumps({"distributedInfo": {"rank": rank}, "traceEvents": events}))
+    timeline = pipesched.read_traces(files, plan=outcome)
+    assert check(timeline.outcome) == []
+    assert timeline.offsets[1] == pytest.approx(clocks[1] / 1000, abs=2e-3)
+    assert timeline.schedule.offloaded == outcome.schedule.offloaded
+    assert timeline.schedule.recomputed == outcome.schedule.recomputed
+    assert timeline.problem.settled_placement == outcome.problem.settled_placement
+    assert all(cost.median == pytest.approx(cost.planned, abs=1e-6) for cost in timeline.costs)
+    back = pipesched.read(pipesched.write(timeline.outcome, tmp_path / "measured.json"))
+    assert isinstance(back, pipesched.Outcome)
+    assert check(back) == []
+    assert back.schedule.makespan == timeline.makespan

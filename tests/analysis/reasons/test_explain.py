@@ -1,0 +1,266 @@
+"""What explain says of schedules of every sort, judged by a naive second answer."""
+
+from __future__ import annotations
+
+from collections import Counter
+from fractions import Fraction
+from itertools import pairwise
+from random import Random
+from typing import Any
+
+import pytest
+from hypothesis import given, settings, strategies as st
+
+from pipesched import NotApplicable, Problem, Schedule, run, solve
+from pipesched.analysis.reasons.explain import explain
+from pipesched.analysis.reasons.explanation import Explanation
+from pipesched.analysis.reasons.timed import timed_tasks
+from pipesched.comparing.compare import every_name
+from pipesched.core.order_moves import legal_places
+from pipesched.errors import NoSchedule
+from pipesched.pipeline.check import violations
+from pipesched.pipeline.least_capacity import least_capacity
+from pipesched.pipeline.ops import parse_op
+from pipesched.pipeline.schedule import schedule_plan
+from pipesched.schedulers.registry import family
+from tests.plain_reasons import PlainSchedule, retimed
+from tests.replay import parts
+from tests.strategies import (
+    ALL_PLACEMENTS,
+    LINEAR,
+    LOOP,
+    SETTLED,
+    problems,
+    random_saving_plan,
+    saving_plan_of,
+    with_capacities,
+)
+
+SCALE = 10**6  # parts of a tick, more than operations
+FEW = 24  # slots of which every move, and every change of slack, is tried
+SIZES = st.sampled_from([None, None, "full", 1, 2])
+randoms = st.randoms(use_true_random=False)
+
+
+def problems_of(name: str) -> st.SearchStrategy[Problem]:
+    """Problems with the stages and the placement that a family asks for."""
+    kinds = {"linear": LINEAR, "loop": LOOP, "any": ALL_PLACEMENTS, "bidirectional": ("auto", "bidirectional")}
+    placements = kinds.get(family(name).placement, (family(name).placement,))
+    return problems(placements, most_devices=4, most_microbatches=6, most_chunks=2, overlap=True, saving=True)
+
+
+def budgeted(schedule: Schedule, random: Random) -> Schedule:
+    """The same plan and times with a budget around its peaks: often less, sometimes a little more."""
+    capacities = [peak * random.randint(1, 5) // 4 for peak in schedule.peak_grains]
+    problem = with_capacities(schedule.problem, capacities)
+    return Schedule(problem, schedule.plan, schedule.start_ticks, schedule.end_ticks)
+
+
+def stretched(schedule: Schedule, random: Random) -> Schedule:
+    """The same plan with times of its own: some slots later than they could be, and all those that wait for them."""
+    plain, plan = PlainSchedule(schedule), schedule.plan
+    most = max(plain.makespan // 4, 2)
+    release = {slot: time + random.randint(0, most) for slot, time in plain.start.items() if random.random() < 0.3}
+    first = random.randint(0, most)
+    release |= {slot: max(first, release.get(slot, 0)) for slot in plain.order}
+    times = retimed(plain.rows, plain.arcs, plain.lengths, release)
+    columns = [[-1] * plan.index.size, [-1] * plan.index.size]
+    for column, of_slots in zip(columns, times, strict=True):
+        for slot, time in of_slots.items():
+            for op in parts(slot):
+                column[plan.index.number(parse_op(f"{op.stage}{op.kind}{op.microbatch}"))] = time
+    found = Schedule(schedule.problem, plan, *columns)
+    assert not [broken for broken in violations(found) if "budget" not in str(broken)]
+    return found
+
+
+def judge(schedule: Schedule) -> Explanation:
+    """Everything that is known about a schedule is what the naive answer says."""
+    found, plain = explain(schedule), PlainSchedule(schedule)
+    judge_idle(found, plain)
+    judge_path(found, plain)
+    judge_slack(found, plain)
+    judge_sensitivities(found, plain)
+    if len(plain.order) <= FEW:
+        judge_moves(found, plain)
+    return found
+
+
+def judge_idle(found: Explanation, plain: PlainSchedule) -> None:
+    """Each tick has the class, the culprit and the waiting slot of the naive answer; the sums are the idle time."""
+    slot, schedule = found.schedule.plan.slot, found.schedule
+    gaps = [
+        (
+            gap.device,
+            (
+                gap.start,
+                gap.end,
+                gap.idle.value,
+                str(slot(gap.culprit)),
+                None if gap.waiting < 0 else str(slot(gap.waiting)),
+            ),
+        )
+        for gap in found.gap_ticks
+    ]
+    if plain.makespan <= 300:
+        assert gaps == plain.gaps(range(plain.makespan + 1))
+    else:
+        assert gaps == plain.gaps()
+    assert [sum(row.values()) for row in found.device_ticks] == schedule.idle_ticks
+    unit = schedule.problem.ticks.per_unit
+    assert [
+        (gap.device, Fraction(str(gap.start)), Fraction(str(gap.end)), str(gap.idle), str(gap.culprit))
+        for gap in found.gaps
+    ] == [
+        (device, Fraction(start, unit), Fraction(end, unit), kind, culprit)
+        for device, (start, end, kind, culprit, _) in gaps
+    ]
+    unavoidable = max(schedule.problem.devices * found.bound.ticks - sum(schedule.busy_ticks), 0)
+    assert Fraction(str(found.unavoidable)) == Fraction(unavoidable, unit)
+    assert Fraction(str(found.unavoidable)) + Fraction(str(found.avoidable)) == Fraction(str(found.idle))
+
+
+def judge_path(found: Explanation, plain: PlainSchedule) -> None:
+    """The critical path goes from tight predecessor to tight predecessor, and adds up to the makespan."""
+    path = [str(slot) for slot in found.critical_path]
+    assert path == plain.critical_path
+    assert plain.allowed[path[0]] == 0
+    total = 0
+    for before, slot in pairwise([None, *path]):
+        assert slot is not None
+        arc = plain.tight(slot)
+        assert (arc.before if arc else None) == before
+        late = plain.start[slot] - plain.allowed[slot]
+        total += (arc.lag if arc else 0) + late + plain.lengths[slot]
+    assert total == plain.makespan == found.schedule.makespan_ticks
+
+
+def judge_slack(found: Explanation, plain: PlainSchedule) -> None:
+    """A slot may end later by its slack, and not by one tick more."""
+    unit = found.schedule.problem.ticks.per_unit
+    slack = {slot: Fraction(str(time)) * unit for slot, time in found.slack.items()}
+    assert slack.keys() == set(plain.order)
+    for slot in plain.order if len(plain.order) <= FEW else plain.order[:: len(plain.order) // FEW]:
+        most = plain.start[slot] + int(slack[slot])
+        assert plain.with_release({slot: most}) == plain.makespan
+        assert plain.with_release({slot: most + 1}) == plain.makespan + 1
+
+
+def judge_sensitivities(found: Explanation, plain: PlainSchedule) -> None:
+    """What a tick more or less of each cost does is what a tiny change of it does."""
+    ticks = found.schedule.problem.ticks
+    whole = plain.makespan_with(SCALE, None, 0)
+    rows = {(row.stage, row.kind): (row.faster, row.slower) for row in found.sensitivity}
+    assert list(rows) == sorted({row for slot in plain.order for row in plain.costs_of(slot)})
+    on_path = Counter(row for slot in plain.critical_path for row in plain.costs_of(slot))
+    assert {(row.stage, row.kind): row.on_path for row in found.sensitivity} == {row: on_path[row] for row in rows}
+    is_early = plain.earliest() == (plain.start, plain.end)
+    for row in found.sensitivity:
+        stage, kind = row.stage, row.kind
+        cost = ticks.overlap[stage] if kind == "overlap" and ticks.overlap else ticks.of(kind)[stage]
+        less = whole - plain.makespan_with(SCALE, (stage, kind), -1) if cost else 0
+        assert (row.faster, row.slower) == (less, plain.makespan_with(SCALE, (stage, kind), 1) - whole)
+        assert not is_early or row.faster <= row.on_path <= row.slower
+    assert [row.boundary for row in found.p2p_sensitivity] == [*range(found.schedule.problem.stages - 1)]
+    for latency in found.p2p_sensitivity:
+        boundary = latency.boundary
+        less = whole - plain.makespan_with(SCALE, boundary, -1) if ticks.p2p[boundary] else 0
+        assert (latency.faster, latency.slower) == (less, plain.makespan_with(SCALE, boundary, 1) - whole)
+
+
+def judge_moves(found: Explanation, plain: PlainSchedule) -> None:
+    """Legal places are those that run; the moves listed are the ten shortest orders that any single move makes."""
+    whole = max(plain.earliest()[1][slot] for slot in plain.on_device)
+    places: dict[str, list[int]] = {}
+    best: dict[tuple[tuple[str, ...], ...], int] = {}
+    for slot, start, to, rows, makespan in plain.every_move():
+        if makespan is None:
+            continue
+        places.setdefault(slot, []).append(to)
+        if start != to and makespan < whole:
+            best[tuple(map(tuple, rows))] = makespan
+    tasks, slot_of = timed_tasks(found.schedule), found.schedule.plan.slot
+    chosen = [task for order in found.schedule.plan.orders for task in order]
+    for task, legal in zip(chosen, legal_places(tasks, chosen), strict=True):
+        assert places[str(slot_of(task))] == [*range(legal.first, legal.last + 1)]
+    unit = found.schedule.problem.ticks.per_unit
+    listed = [Fraction(str(move.makespan)) * unit for move in found.moves]
+    assert listed == sorted(best.values())[:10]
+    assert found.moves_complete
+    orders = []
+    for move in found.moves:
+        row = plain.rows[move.device]
+        assert row[move.start] == str(move.slot)
+        rest = [slot for slot in row if slot != str(move.slot)]
+        rows = [*plain.rows]
+        rows[move.device] = [*rest[: move.to], str(move.slot), *rest[move.to :]]
+        orders.append(tuple(map(tuple, rows)))
+        assert best[orders[-1]] == Fraction(str(move.makespan)) * unit
+        peak = plain.peak(move.device, rows, *plain.earliest(rows)) / plain.problem.grains.per_unit
+        assert float(move.peak_memory) == pytest.approx(float(peak))
+    assert len(set(orders)) == len(orders)
+
+
+def drawn(problem: Problem, random: Random) -> Schedule:
+    """A random plan that keeps every rule, with pairs, halves, recompute, offloads and wait edges."""
+    chances = [random.choice([0, 0.3, 0.7]) for _ in range(3)]
+    texts = random_saving_plan(
+        problem, random, split=chances[0], pair=chances[1], recompute=chances[2], offload=0.4, wait=0.1
+    )
+    return schedule_plan(problem, saving_plan_of(problem, texts))
+
+
+def varied(schedule: Schedule, random: Random, *, budget: bool, late: bool) -> Schedule:
+    """The schedule with a budget, and with times of its own, if asked for."""
+    schedule = budgeted(schedule, random) if budget else schedule
+    return stretched(schedule, random) if late else schedule
+
+
+@pytest.mark.parametrize("name", every_name({}))
+def test_families(name: str) -> None:
+    """Schedules of every family, with budgets, recompute and offload, and with later times, are explained as by the
+    naive answer."""
+
+    @given(problems_of(name), SIZES, SIZES, st.booleans(), st.booleans(), randoms)
+    @settings(max_examples=25)
+    def judged(problem: Problem, recompute: Any, offload: Any, budget: bool, late: bool, random: Random) -> None:
+        try:
+            schedule = run(problem, name, recompute=recompute, offload=offload).schedule
+        except NotApplicable:
+            return
+        judge(varied(schedule, random, budget=budget, late=late))
+
+    judged()
+
+
+@given(
+    problems(SETTLED, most_devices=3, most_microbatches=3, most_chunks=2, overlap=True, saving=True),
+    st.booleans(),
+    st.booleans(),
+    randoms,
+)
+@settings(max_examples=150)
+def test_random_plans(problem: Problem, budget: bool, late: bool, random: Random) -> None:
+    """Random legal plans are explained as by the naive answer."""
+    judge(varied(drawn(problem, random), random, budget=budget, late=late))
+
+
+@given(
+    problems(("linear", "loop", "v"), most_devices=2, most_microbatches=3, most_chunks=2, least=1, saving=True),
+    st.booleans(),
+    st.booleans(),
+    randoms,
+)
+@settings(max_examples=25)
+@pytest.mark.slow
+def test_solves(problem: Problem, offload: bool, recompute: bool, random: Random) -> None:
+    """Solves under a tight budget, with offload and recompute, are explained as by the naive answer."""
+    floors = [least_capacity(problem, device) for device in range(problem.devices)]
+    problem = with_capacities(problem, [floor + random.randint(0, floor) for floor in floors])
+    try:
+        outcome = solve(problem, offload=offload, recompute=recompute, workers=1, time_limit=1)
+    except NoSchedule:
+        return
+    judge(outcome.schedule)
+    assert explain(outcome).bound == outcome.bound
+    assert explain(outcome).algorithm == outcome.algorithm

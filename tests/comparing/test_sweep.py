@@ -1,0 +1,120 @@
+"""A sweep: one field of the problem at several values."""
+
+from __future__ import annotations
+
+from decimal import Decimal
+from fractions import Fraction
+from typing import Any
+
+import pytest
+
+from pipesched.comparing.compare import compare
+from pipesched.comparing.sweep import numeric_field, sweep, sweep_points
+from pipesched.config.load import load, load_values
+from pipesched.errors import ConfigError
+from pipesched.results.comparison import Entry
+from pipesched.text.fields import BY_KEY, NUMERIC, Field
+
+
+@pytest.mark.parametrize(
+    ("name", "key"),
+    [
+        ("microbatches", "microbatches"),
+        ("forward", "costs.forward"),
+        ("costs.forward", "costs.forward"),
+        ("backward_input", "costs.backward_input"),
+        ("recompute", "costs.recompute"),
+        ("budget", "memory.budget"),
+        ("memory.budget", "memory.budget"),
+    ],
+)
+def test_field_by_any_of_its_names(name: str, key: str) -> None:
+    """A field is named by its key, or by the parameter; each value is that parameter's override."""
+    field = numeric_field(name)
+    assert field == BY_KEY[key]
+    halves = {"backward_weight": 1} if name == "backward_input" else {}
+    points = sweep_points(load_values(None, halves), field, [4, 8])
+    assert points == [(value, load(None, **halves, **{field.name: value})) for value in (4, 8)]
+
+
+@pytest.mark.parametrize("field", NUMERIC, ids=lambda field: str(field.key))
+def test_every_numeric_field_can_be_swept(field: Field) -> None:
+    """Each field that takes numbers can be swept, a half of the backward with the other, a way back with the way."""
+    given: dict[str, Any] = {}
+    if field.name in ("backward_input", "backward_weight"):
+        given = {"backward_input": 3, "backward_weight": 3}
+    elif field.name == "reload":
+        given = {"offload": 3}
+    values = (
+        [8, 16]
+        if field.name in ("stages", "microbatches", "layers")
+        else [0.5, 1]
+        if field.shape != "count"
+        else [1, 2]
+    )
+    points = sweep_points(load_values(None, given), field, values)
+    assert points == [(value, load(None, **{**given, field.name: value})) for value in values]
+    others = {name: value for name, value in given.items() if name != field.name}
+    found = sweep(None, field.name, values, "naive", overrides=others)
+    assert (found.field, [point.value for point in found]) == (field.key, values)
+
+
+def test_sweep_goes_on_top_of_the_overrides() -> None:
+    """The overrides hold at every point, and the swept field replaces an override of the same field."""
+    points = sweep_points(load_values(None, {"devices": 2, "microbatches": 99}), numeric_field("microbatches"), [1, 2])
+    assert [(problem.devices, problem.microbatches) for _, problem in points] == [(2, 1), (2, 2)]
+
+
+def test_a_point_is_the_comparison_at_its_value() -> None:
+    """Each point holds what `compare` gives for that problem, with the options of all and of each algorithm."""
+    config, each = "devices: 4\nstages: 8\n", {"interleaved": {"group_size": 4}}
+    found = sweep(config, "devices", [2, 3, 4], ["naive", "interleaved"], each=each, lifo=True)
+    assert len(found) == 3
+    for point in found:
+        alone = compare(load(config, devices=point.value), ["naive", "interleaved"], each=each, lifo=True)
+        assert [told(entry) for entry in point.comparison] == [told(entry) for entry in alone]
+    assert [point.comparison["interleaved"].applicable for point in found] == [True, False, True]
+
+
+def told(entry: Entry) -> tuple[object, ...]:
+    """All that an entry tells."""
+    return entry.algorithm, entry.metrics, entry.reason, entry.options
+
+
+def test_values_are_numbers_as_users_read_them() -> None:
+    """However a number was given, a point has it as an int or a float."""
+    found = sweep_points(load_values(None, {}), numeric_field("activation"), ["2", 1.0, Decimal("0.5"), Fraction(1, 3)])
+    values = [value for value, _ in found]
+    assert values == [2, 1, 0.5, 1 / 3]
+    assert [type(value) for value in values] == [int, int, float, float]
+    assert found[3][1].memory.activation[0] == Fraction(1, 3)
+
+
+BAD = [  # the field, its values, the key of the error, what the message holds
+    ("", [1], "field", ["unknown field ''", "microbatches"]),
+    ("foo", [1], "field", ["unknown field 'foo'", "microbatches"]),
+    ("name", [1], "field", ["'name' cannot be varied", "microbatches"]),
+    ("unit", ["GB"], "field", ["'unit' cannot be varied"]),
+    ("placement", ["loop"], "field", ["'placement' cannot be varied"]),
+    ("microbatches", [], "values", ["must list at least one value"]),
+    ("microbatches", 4, "values", ["must list at least one value"]),
+    ("microbatches", "48", "values", ["must list at least one value"]),
+    ("microbatches", [4, "abc"], "values", ["'abc' is no number"]),
+    ("microbatches", [4, float("nan")], "values", ["nan is no number"]),
+    ("microbatches", [0], "microbatches", ["at least 1", "not 0"]),
+    ("microbatches", [2.5], "microbatches", ["whole number", "2.5"]),
+    ("stages", [8, 2], "stages", ["number of devices (4)", "not 2"]),
+    ("forward", [-1], "forward", ["at least 0"]),
+    ("budget", [0], "budget", ["more than 0"]),
+    ("forward", ["1e99999999999999999999"], "values", ["1e99999999999999999999"]),
+]
+
+
+@pytest.mark.parametrize(("field", "values", "key", "fragments"), BAD)
+def test_bad_sweep(field: str, values: Any, key: str, fragments: list[str]) -> None:
+    """A bad field or value of a sweep is told by what was found and what is known, and names the parameter."""
+    with pytest.raises(ConfigError) as error:
+        sweep(None, field, values)
+    assert error.value.key == key
+    for fragment in fragments:
+        assert fragment in str(error.value)

@@ -1,0 +1,71 @@
+"""The documents of comparisons, sweeps, checks and other rows."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+
+import pipesched
+from pipesched.documents.comparison import check_document, comparison_document, rows_document, sweep_document
+from pipesched.documents.json_text import dump
+
+
+def small(**values: Any) -> pipesched.Problem:
+    return pipesched.make_problem(**{"devices": 2, "stages": 2, "microbatches": 3, "forward": 1, **values})
+
+
+def test_comparison() -> None:
+    """A row an algorithm: its metrics, or why it does not apply."""
+    entries = pipesched.compare(small(stages=3), ["list", "1f1b"])
+    content = json.loads(dump(comparison_document(entries)))
+    listed, refused = content["rows"]
+    assert (content["format"], content["version"]) == ("pipesched.comparison", 1)
+    assert entries[0].outcome is not None
+    assert listed == {
+        "algorithm": "list",
+        "applicable": True,
+        "runs_in": ["pytorch"],
+        "weights": 1,
+        "metrics": entries[0].outcome.metrics,
+    }
+    assert refused == {"algorithm": "1f1b", "applicable": False, "reason": entries[1].reason}
+    assert "multiple of 2 stages" in refused["reason"]
+
+
+@pytest.mark.parametrize(("text", "value"), [("4", 4), ("0.5", 0.5), ("1e2", 100), ("-0", 0), ("+7", 7), (0.5, 0.5)])
+def test_sweep_value_is_a_number(text: str | float, value: float) -> None:
+    """A sweep's row begins with the field and its value as a number."""
+    content = sweep_document(pipesched.sweep("devices: 2\nmicrobatches: 3\n", "p2p", [text], ["naive"]))
+    assert (content["format"], content["version"]) == ("pipesched.sweep", 1)
+    (row,) = content["rows"]
+    assert list(row) == ["costs.p2p", "algorithm", "applicable", "runs_in", "weights", "metrics"]
+    assert row["costs.p2p"] == value
+
+
+def test_check() -> None:
+    """A check says whether the schedule is valid, whether it fits, and what it breaks."""
+    outcome = pipesched.run(small(budget=1), "naive")
+    assert check_document(outcome, []) == {
+        "format": "pipesched.check",
+        "version": 1,
+        "algorithm": "naive",
+        "valid": True,
+        "fits": False,
+        "violations": [],
+    }
+    assert check_document(outcome, ["0F0 is missing"])["valid"] is False
+
+
+def test_rows() -> None:
+    """Any rows get a name and a version, and each stands on a line of its own."""
+    rows: list[dict[str, object]] = [{"a": 1}, {"a": [1, 2]}]
+    content = rows_document("things", iter(rows))
+    assert content == {"format": "pipesched.things", "version": 1, "rows": rows}
+    assert dump(content).count('"a"') == sum('"a"' in line for line in dump(content).splitlines()) == 2
+
+
+def test_no_rows() -> None:
+    """No rows are an empty list."""
+    assert json.loads(dump(rows_document("things", [])))["rows"] == []

@@ -1,0 +1,102 @@
+"""The empty mode: operations are placed one by one."""
+
+from __future__ import annotations
+
+from random import Random
+
+from hypothesis import given, strategies as st
+
+from pipesched import check, plan, schedule_plan
+from pipesched.explore.pipeline_board import PipelineBoard
+from pipesched.explore.unplaced import Unplaced
+from tests.explore.conftest import outcome_of, pool_of
+
+
+def choose(pool: Unplaced, name: str) -> None:
+    pool.chosen = next(task for task in pool.waiting if pool.board.name(task) == name)
+
+
+@given(st.randoms(use_true_random=False))
+def test_placing_whatever_is_ready_ends_in_a_legal_schedule(random: Random) -> None:
+    """What is lit is exactly what can be placed; the line of code makes the same plan."""
+    pool = pool_of(devices=2, stages=4, microbatches=3)
+    while pool.waiting:
+        ready = [task for task in pool.waiting if pool.is_ready(task)]
+        blocked = [task for task in pool.waiting if not pool.is_ready(task)]
+        if blocked:
+            pool.chosen = random.choice(blocked)
+            assert not pool.place()
+            assert "not placed yet" in pool.state.message
+        pool.chosen = random.choice(ready)
+        assert pool.place()
+    assert isinstance(pool.board, PipelineBoard)
+    schedule = pool.board.schedule
+    assert check(schedule) == []
+    made = eval(pool.code(), {"plan": plan, "problem": schedule.problem})
+    assert schedule_plan(schedule.problem, made).makespan == schedule.makespan
+
+
+def test_an_operation_goes_to_its_own_device_only() -> None:
+    pool = pool_of(devices=2, stages=2, microbatches=2)
+    choose(pool, "0F0")
+    assert not pool.place(1)
+    assert pool.state.message == "0F0 runs on device 0, where its stage is"
+    assert pool.place(0)
+    assert pool.board.amounts.makespan == 5
+
+
+def test_what_something_waits_for_stays() -> None:
+    pool = pool_of(devices=2, stages=2, microbatches=2)
+    for name in ("0F0", "1F0"):
+        choose(pool, name)
+        pool.place()
+    assert not pool.take_back(0)
+    assert pool.state.message == "1F0 is placed and waits for 0F0"
+    assert pool.take_back(1)
+    assert pool.take_back(0)
+    assert pool.code() == "plan(problem, [[], []])"
+
+
+def test_undo_puts_back_into_the_pool() -> None:
+    pool = pool_of(devices=2, stages=2, microbatches=2)
+    pool.place()
+    assert pool.board.missing == 7
+    assert pool.state.undo()
+    assert pool.board.missing == 8
+    assert pool.state.redo()
+    assert pool.board.missing == 7
+
+
+def test_only_a_whole_schedule_is_saved_or_kept() -> None:
+    pool = pool_of(devices=2, stages=2, microbatches=2)
+    pool.place()
+    assert not pool.state.save("x.json")
+    assert pool.state.message == "7 operations are not placed yet; only a whole schedule is saved"
+    pool.state.keep()
+    assert len(pool.state.sheets) == 1
+
+
+def test_presets_are_whole_schedules() -> None:
+    pool = pool_of()
+    for number, name in enumerate(("naive", "1f1b", "interleaved")):
+        assert pool.preset(number)
+        assert not pool.waiting
+        assert pool.board.amounts.makespan == outcome_of(name).schedule.makespan
+    assert pool.state.save("x.json")
+    pool.state.undo()
+    assert pool.board.amounts.makespan == outcome_of("1f1b").schedule.makespan
+
+
+def test_other_parameters_and_algorithms_begin_empty_again_until_all_is_placed() -> None:
+    pool = pool_of(devices=2, stages=2, microbatches=2)
+    choose(pool, "0F0")
+    pool.place()
+    assert pool.state.plan(parameters={"microbatches": "3"})
+    assert pool.state.message == "list: 12 operations to place; your edits are dropped, u brings them back"
+    assert (len(pool.waiting), pool.board.amounts.makespan) == (12, 0)
+    assert pool.preset(1)
+    assert pool.state.plan(parameters={"microbatches": "4"})
+    assert not pool.waiting
+    for _ in range(3):
+        assert pool.state.undo()
+    assert pool.code() == 'plan(problem, [["0F0"], []])'

@@ -1,0 +1,70 @@
+"""Tables that have as many columns as fit: which these are, and that none is cut."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+from hypothesis import given, strategies as st
+from rich.text import Text
+
+from pipesched.render.grid import GAP, FittedTable, fitting, fitting_columns, width_of
+
+Renderer = Callable[..., str]
+NAMES = [Text("1f1b"), Text("interleaved")]
+ROWS: list[dict[str, Text | str]] = [
+    {"\nmakespan": "330", "vs\nbest": "+15.8%", "peak\nmemory": Text("8 over")},
+    {"\nmakespan": "285", "vs\nbest": "best", "peak\nmemory": Text("5")},
+]
+KEPT_LONGEST = ("\nmakespan", "peak\nmemory", "vs\nbest")
+DRAWN = {
+    20: """\
+
+algorithm
+1f1b
+interleaved
+""",
+    28: """\
+
+algorithm    makespan
+1f1b              330
+interleaved       285
+""",
+    30: """\
+                         peak
+algorithm    makespan  memory
+1f1b              330  8 over
+interleaved       285       5
+""",
+    40: """\
+                           vs    peak
+algorithm    makespan    best  memory
+1f1b              330  +15.8%  8 over
+interleaved       285    best       5
+""",
+}
+
+
+@pytest.mark.parametrize("width", DRAWN)
+def test_a_narrow_table_has_fewer_columns(draw: Renderer, width: int) -> None:
+    """Columns stand in the order of the cells, and leave in the order that is told, the last first."""
+    text = draw(FittedTable(NAMES, ROWS, KEPT_LONGEST), width)
+    assert "".join(f"{line.rstrip()}\n" for line in text.splitlines()) == DRAWN[width]
+
+
+def test_a_title_has_the_width_of_its_longest_line() -> None:
+    """Titles may be wider than cells, and wide letters take two columns."""
+    assert [width_of("vs\nbest", ["1"]), width_of("a", ["123", Text("日本")]), width_of("a", [])] == [4, 4, 1]
+
+
+@given(st.lists(st.integers(1, 20), max_size=8), st.integers(-5, 100))
+def test_the_first_columns_fit(widths: list[int], room: int) -> None:
+    """So many fit side by side, each behind a gap, and one more does not."""
+    count = fitting(widths, room)
+    assert count == 0 or sum(widths[:count]) + GAP * count <= room
+    assert count == len(widths) or sum(widths[: count + 1]) + GAP * (count + 1) > room
+
+
+def test_columns_that_are_not_told_are_not_chosen() -> None:
+    """Whatever the room, only columns that are named can be shown."""
+    assert fitting_columns(ROWS, ["vs\nbest"], 1000) == ["vs\nbest"]

@@ -1,0 +1,108 @@
+"""Which schedules of a comparison are dominated: the rule, its ties, and the budget."""
+
+from __future__ import annotations
+
+from fractions import Fraction
+from types import SimpleNamespace
+from typing import Any, cast
+
+from hypothesis import given, strategies as st
+
+import pipesched
+from pipesched.results.outcome import Outcome
+from pipesched.results.pareto import ParetoPoint, pareto_points
+from pipesched.schedulers.registry import FAMILIES
+
+AUTOPIPE: dict[str, Any] = {"devices": 4, "stages": 8, "microbatches": 8, "forward": 5, "backward": 10}
+
+
+def at(makespan: int, peak: int, fits: bool = True) -> ParetoPoint:
+    """A schedule that is nothing but these figures."""
+    outcome = cast("Outcome", SimpleNamespace(schedule=SimpleNamespace(fits=fits)))
+    return ParetoPoint(outcome, {}, Fraction(makespan), Fraction(peak))
+
+
+def placed(names: list[str], **values: Any) -> dict[str, ParetoPoint]:
+    """The pareto_points of a comparison, by algorithm."""
+    entries = pipesched.compare(pipesched.make_problem(**{**AUTOPIPE, **values}), names)
+    return {one.outcome.algorithm: one for one in pareto_points(entries)}
+
+
+def test_better_in_one_and_no_worse_in_the_other_dominates() -> None:
+    """A tie in one figure is decided by the other; a tie in both by nothing."""
+    assert at(10, 4).dominates(at(11, 5))
+    assert at(10, 4).dominates(at(10, 5))
+    assert at(10, 4).dominates(at(11, 4))
+    assert not at(10, 4).dominates(at(10, 4))
+    assert not at(10, 5).dominates(at(11, 4))
+    assert not at(11, 4).dominates(at(10, 5))
+
+
+def test_what_is_over_budget_dominates_nothing_that_fits() -> None:
+    """A schedule that cannot run is no reason against one that can; among those over budget the rule stands."""
+    assert not at(10, 4, fits=False).dominates(at(11, 5))
+    assert at(10, 4, fits=False).dominates(at(11, 5, fits=False))
+    assert at(10, 4).dominates(at(11, 5, fits=False))
+
+
+def test_equal_schedules_stay_on_the_frontier_together() -> None:
+    """1F1B twice: neither dominates the other, and both dominate naive, which holds more."""
+    naive, one = pipesched.compare(pipesched.make_problem(**AUTOPIPE), ["naive", "1f1b"])
+    found = pareto_points(pipesched.Comparison((naive, one, one)))
+    assert [(one.outcome.algorithm, one.dominated_by) for one in found] == [
+        ("1f1b", None),
+        ("1f1b", None),
+        ("naive", 0),
+    ]
+
+
+def test_autopipe() -> None:
+    """Naive (330, 8) is dominated by 1F1B (330, 4); interleaved (285, 5.5) and 1F1B are a choice."""
+    found = placed(["naive", "1f1b", "interleaved"])
+    assert [(name, float(one.makespan), float(one.memory)) for name, one in found.items()] == [
+        ("interleaved", 285, 5.5),
+        ("1f1b", 330, 4),
+        ("naive", 330, 8),
+    ]
+    assert [name for name, one in found.items() if one.dominated_by is None] == ["interleaved", "1f1b"]
+
+
+def test_dominance_is_of_totals() -> None:
+    """Static memory counts: zb-h2 holds more activations than DualPipe, but not its second copy of the weights."""
+    values = {**AUTOPIPE, "devices": 8, "stages": 8, "microbatches": 48, "activation": 0.9, "static": 22}
+    halves = {"forward": 17, "backward_input": 17, "backward_weight": 15}
+    del values["backward"]
+    entries = pipesched.compare(pipesched.make_problem(**{**values, **halves}), ["dualpipe", "zb-h2", "1f1b"])
+    found = {one.outcome.algorithm: one for one in pareto_points(entries)}
+    assert float(found["zb-h2"].memory) == 35.5
+    assert float(found["dualpipe"].memory) == 52.1
+    assert found["zb-h2"].dominated_by is None
+
+
+def test_a_second_copy_of_the_weights_costs_the_place_on_the_frontier() -> None:
+    """DualPipe (260) holds its weights twice: over the budget with them, it no longer dominates 1F1B (330)."""
+    names = ["dualpipe", "1f1b-overlap"]
+    assert placed(names)["1f1b-overlap"].dominated_by is not None
+    found = placed(names, static=10, budget=29)
+    assert [(name, one.fits, one.dominated_by) for name, one in found.items()] == [
+        ("1f1b-overlap", True, None),
+        ("dualpipe", False, None),
+    ]
+
+
+@given(st.lists(st.tuples(st.integers(1, 6), st.integers(1, 6)), min_size=1, max_size=8))
+def test_every_dominated_point_has_a_frontier_point_that_dominates_it(figures: list[tuple[int, int]]) -> None:
+    """The frontier is never empty, and explains all that is not on it."""
+    points = [at(*pair) for pair in figures]
+    frontier = [one for one in points if not any(other.dominates(one) for other in points)]
+    assert frontier
+    assert all(one in frontier or any(best.dominates(one) for best in frontier) for one in points)
+
+
+def test_every_family_of_the_list_gets_a_standing() -> None:
+    """What applies stands in the ranking of `compare --all`, and the shortest is on the frontier."""
+    entries = pipesched.compare(pipesched.make_problem(**AUTOPIPE), list(FAMILIES))
+    found = pareto_points(entries)
+    assert len(found) == sum(entry.outcome is not None for entry in entries)
+    assert found[0].dominated_by is None
+    assert [(one.makespan, one.memory) for one in found] == sorted((one.makespan, one.memory) for one in found)

@@ -1,0 +1,60 @@
+"""What a runtime is given as its schedule, without PyTorch: which document breaks a rule, and which cannot be read."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+import pipesched
+from pipesched.documents.schedule import document
+from pipesched.errors import ConfigError, InvalidSchedule
+from pipesched.runtime.source import checked_schedule
+
+
+def content() -> dict[str, Any]:
+    """The document of a small schedule."""
+    made = document(pipesched.run(pipesched.make_problem(devices=2, microbatches=2), "1f1b"))
+    plain: dict[str, Any] = json.loads(json.dumps(made))
+    return plain
+
+
+def twice(made: dict[str, Any]) -> None:
+    """Let an operation stand twice."""
+    made["devices"][0].append(made["devices"][0][0])
+
+
+def out_of_range(made: dict[str, Any]) -> None:
+    """Name a microbatch that there is none of."""
+    made["devices"][0][0]["op"] = "0F2"
+
+
+def waiting_for_nothing(made: dict[str, Any]) -> None:
+    """Let an operation wait for one that the plan does not have."""
+    made["waits"] = [["0L1", "0B1"]]
+
+
+def without_an_operation(made: dict[str, Any]) -> None:
+    """Leave the last operation out."""
+    made["devices"][0].pop()
+
+
+@pytest.mark.parametrize("spoil", [twice, out_of_range, waiting_for_nothing, without_an_operation])
+def test_an_operation_that_cannot_be_is_an_invalid_schedule(spoil: Callable[[dict[str, Any]], None]) -> None:
+    """A document whose plan breaks a rule is refused as one, by the name of the operation."""
+    made = content()
+    spoil(made)
+    with pytest.raises(InvalidSchedule, match=r"\b[01][FBL][012]\b"):
+        checked_schedule(made)
+
+
+@pytest.mark.parametrize(
+    "source", ['{"format": "pipesched.schedule", "format": "x"}', {"format": "pipesched.schedule"}, 5, "{"]
+)
+def test_what_is_no_document_is_a_bad_argument(source: object) -> None:
+    """What cannot be read is about the parameter that it was given as, also where a key of JSON stands twice."""
+    with pytest.raises(ConfigError) as caught:
+        checked_schedule(source, "schedule")
+    assert (type(caught.value), caught.value.key) == (ConfigError, "schedule")

@@ -1,0 +1,90 @@
+"""The house keeps its rules: rooms on floors, imports down, one name a class, numbers and texts in their place."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+
+import pytest
+
+from pipesched.schedulers.registry import ALIASES, FAMILIES
+from tests import house
+from tests.house import House, read_house
+
+HOUSE = read_house()
+Rule = Callable[[House], Iterator[str]]
+
+
+def families_are_named_by_schedulers(checked: House) -> Iterator[str]:
+    """Yield lists of the families that there are."""
+    return house.families_are_named_by_schedulers(checked, {*FAMILIES, *ALIASES})
+
+
+RULES: list[Rule] = [
+    house.imports_point_down,
+    house.no_circle_of_files,
+    house.modules_as_text_point_down,
+    house.few_rooms,
+    house.tree_is_written_down,
+    house.one_class_a_name,
+    house.small_pieces,
+    house.policy_has_the_numbers,
+    families_are_named_by_schedulers,
+    house.shown_texts_are_not_parsed,
+    house.one_writer_of_configs,
+    house.one_look_ahead,
+]
+BROKEN: list[tuple[Rule, str, str, str]] = [  # a rule, a file, the line that breaks it, and what the fault says
+    (house.imports_point_down, "core/timing", "from pipesched.pipeline.plan import Plan", "core imports pipeline/plan"),
+    (house.imports_point_down, "cli/run", "import pipesched", "imports the package"),
+    (house.imports_point_down, "solver/case", "def f():\n    from pipesched.tuning.tune import tune", "solver imports"),
+    (
+        house.imports_point_down,
+        "pipeline/plan",
+        "if TYPE_CHECKING:\n    from pipesched.hls.graph import DataflowGraph",
+        "pipeline imports hls/graph",
+    ),
+    (house.no_circle_of_files, "pipeline/ops", "from pipesched.pipeline.plan import Plan", "imports itself through"),
+    (house.modules_as_text_point_down, "core/timing", 'LATER = "solver.solve:solve"', "names 'solver.solve:solve'"),
+    (house.modules_as_text_point_down, "core/timing", "import_module(name)", "imports a module by a text"),
+    (house.few_rooms, "garage", "CAR = 1", "26 rooms, at most 25"),
+    (house.few_rooms, "garage", "CAR = 1", "7 files at the top, at most 6"),
+    (house.one_class_a_name, "core/timing", "class Plan: ...", "class Plan stands at"),
+    (house.small_pieces, "core/timing", "def long():\n" + "    pass\n" * 60, "long has 61 lines, at most 60"),
+    (house.small_pieces, "core/timing", "\n" * 400, "lines, at most 400"),
+    (house.policy_has_the_numbers, "solver/case", "SECONDS = 2 * 3.5", "SECONDS is a number"),
+    (house.policy_has_the_numbers, "solver/periodic/search", "TRIES, SIZE = 5, WIDE", "TRIES, SIZE is a number"),
+    (families_are_named_by_schedulers, "tuning/tune", 'QUICK = ("naive", "1f1b")', "lists families: naive, 1f1b"),
+    (house.shown_texts_are_not_parsed, "render/table", 'name = found.source.split(" ")[0]', "takes the text"),
+    (house.shown_texts_are_not_parsed, "cli/run", 'late = "late" in error.message', "looks for a word in"),
+    (house.one_writer_of_configs, "tuning/tune", "yaml.safe_dump(values)", "writes YAML"),
+    (house.one_writer_of_configs, "tuning/tune", 'TEXT = "costs:\\n"', "writes a section of a config"),
+    (house.one_look_ahead, "solver/solve", "pool.submit(work)", "sends work ahead"),
+]
+
+
+@pytest.mark.parametrize("rule", RULES, ids=lambda rule: str(rule.__name__))
+def test_rule(rule: Rule) -> None:
+    """The package breaks no rule; each fault says its file and line."""
+    faults = [*rule(HOUSE)]
+    if faults:
+        pytest.fail("\n".join(faults), pytrace=False)
+
+
+@pytest.mark.parametrize(("rule", "name", "line", "said"), BROKEN, ids=lambda value: getattr(value, "__name__", None))
+def test_broken_copy(rule: Rule, name: str, line: str, said: str) -> None:
+    """A copy of the package in which one line breaks a rule has that fault, and the line is named."""
+    text = HOUSE.modules[name].text if name in HOUSE.modules else ""
+    faults = [*rule(HOUSE.changed(name, f"{text}\n{line}\n"))]
+    assert [fault for fault in faults if said in fault]
+
+
+def test_tree_that_is_not_written_down() -> None:
+    """A room whose sentence CONTRIBUTING.md does not have is a fault."""
+    changed = HOUSE.changed("core/__init__", '"""Another core."""\n')
+    assert any(" 3  core/          Another core." in fault for fault in house.tree_is_written_down(changed))
+
+
+def test_field_without_a_sentence() -> None:
+    """A field of the policy that no sentence explains is a fault."""
+    text = "@dataclass(frozen=True)\nclass Times:\n    seconds: float = 3.0\n"
+    assert [*house.policy_has_the_numbers(HOUSE.changed("solver/policy", text))]
