@@ -22,26 +22,22 @@ def layer_activation(setup: Setup, *, experts: bool) -> Terms:
 
 def layer_checkpoint(setup: Setup) -> Terms:
     """Return what a fully recomputed layer keeps: its input."""
-    h = setup.model.hidden
-    return (_kept(setup, "input of the layer", 2 * h, f"2 x hidden {h}", setup.parallel.spread),)
+    return (_hidden(setup, "input of the layer", 2),)
 
 
 def embedding_activation(setup: Setup) -> Terms:
     """Return what the embedding keeps: the mask of its dropout."""
-    h = setup.model.hidden
-    return (_kept(setup, "mask of dropout", h, f"hidden {h}", setup.parallel.spread),) if setup.model.dropout else ()
+    return (_hidden(setup, "mask of dropout", 1),) if setup.model.dropout else ()
 
 
 def head_activation(setup: Setup) -> Terms:
     """Return what the final norm and the output head keep: their inputs."""
-    h = setup.model.hidden
-    return (_kept(setup, "inputs of the final norm and the head", 4 * h, f"4 x hidden {h}", setup.parallel.spread),)
+    return (_hidden(setup, "inputs of the final norm and the head", 4),)
 
 
 def joining_activation(setup: Setup) -> Terms:
     """Return what an MTP layer keeps beside a layer: two inputs, and both joined."""
-    h = setup.model.hidden
-    return (_kept(setup, "inputs that an MTP layer joins", 8 * h, f"8 x hidden {h}", setup.parallel.spread),)
+    return (_hidden(setup, "inputs that an MTP layer joins", 8),)
 
 
 def logits(setup: Setup) -> Terms:
@@ -56,12 +52,17 @@ def _kept(setup: Setup, name: str, width: int, text: str, ranks: int) -> Term:
     return Term(name, Fraction(setup.tokens * width, ranks), f"{setup.tokens} tokens x {text}{over}")
 
 
+def _hidden(setup: Setup, name: str, each: int) -> Term:
+    """Return bytes of each number of a hidden state, which sequence parallelism splits."""
+    h = setup.model.hidden
+    return _kept(setup, name, each * h, f"{each} x hidden {h}" if each > 1 else f"hidden {h}", setup.parallel.spread)
+
+
 def _residual(setup: Setup) -> Term:
     """Return inputs of both norms and of both products after them, and the masks of dropout behind them."""
-    h, masks = setup.model.hidden, setup.model.dropout
-    each = 10 if masks else 8
-    name = "norms, residuals and masks of dropout" if masks else "norms and residuals"
-    return _kept(setup, name, each * h, f"{each} x hidden {h}", setup.parallel.spread)
+    if setup.model.dropout:
+        return _hidden(setup, "norms, residuals and masks of dropout", 10)
+    return _hidden(setup, "norms and residuals", 8)
 
 
 def _attention(setup: Setup) -> Iterable[Term]:

@@ -6,9 +6,9 @@ from collections.abc import Iterable
 from fractions import Fraction
 
 from pipesched.estimation.collectives import exchange, message, ring
+from pipesched.estimation.memory import state_bytes
 from pipesched.estimation.model import Experts
 from pipesched.estimation.setup import Setup
-from pipesched.estimation.states import state_bytes
 from pipesched.estimation.terms import MESSAGES, PER_MS, Term, Terms
 from pipesched.pipeline.placement import Placement
 

@@ -11,7 +11,8 @@ from typing import Any
 
 from pipesched.errors import ConfigError, NotApplicable, PipeschedError
 from pipesched.estimation.communication import boundary_times
-from pipesched.estimation.cutting.cut import ChunkCost, CutProblem, cut
+from pipesched.estimation.cutting.costs import ChunkCost, CutProblem
+from pipesched.estimation.cutting.cut import cut
 from pipesched.estimation.in_flight import most_in_flight
 from pipesched.estimation.items import GB, Items, Stage
 from pipesched.estimation.layout_reader import ends_of_layout
@@ -103,7 +104,7 @@ class SetupCutter:
         if given is not None:
             return [ends_of_layout(self.setup, given, len(placement.devices))], True, True
         answer = cut(self._cut_problem(problem, placement, algorithm), TIMED)
-        return [one.ends for one in answer.cuts], answer.fits, answer.proved
+        return answer.cuts, answer.fits, answer.proved
 
     def _cut_problem(self, problem: Problem, placement: Placement, algorithm: str | None) -> CutProblem:
         devices, capacity = placement.devices, self._capacity(problem)

@@ -102,8 +102,3 @@ def parameters(model: ModelShape, tensor: int = 1) -> ParameterCounts:
     parts = [layer_parameters(model, experts=model.has_experts(layer)) for layer in range(model.layers)]
     parts += [embedding_parameters(model, tensor), head_parameters(model, tensor, shared=model.tied)]
     return ParameterCounts(sum(part.total for part in parts), sum(part.active for part in parts))
-
-
-def mtp_parameters(model: ModelShape) -> int:
-    """Return the parameters of one MTP layer: a layer, a projection of two inputs, and three norms."""
-    return layer_parameters(model, experts=model.has_experts(model.layers)).total + joining_parameters(model).total

@@ -9,7 +9,6 @@ from pipesched.errors import ConfigError
 from pipesched.estimation.hardware import GpuModel
 from pipesched.estimation.model import ModelShape
 from pipesched.estimation.shapes import (
-    items_of,
     nearest_divisors,
     nearest_multiples,
     require_experts,
@@ -175,11 +174,6 @@ class Setup:
     def padded_vocabulary(self) -> int:
         """The vocabulary as it is stored."""
         return self.model.padded(self.parallel.tensor)
-
-    @property
-    def items(self) -> int:
-        """What can be cut into stages: the embedding, each layer, each MTP layer, and the head."""
-        return items_of(self.model)
 
     def _require_sequence(self) -> None:
         parallel, words = self.parallel, self.batch.sequence

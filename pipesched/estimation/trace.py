@@ -8,10 +8,11 @@ from typing import Any, NamedTuple
 
 from pipesched.checks import require_name
 from pipesched.errors import ConfigError
+from pipesched.estimation.activations import logits
 from pipesched.estimation.communication import boundary_time, is_across
 from pipesched.estimation.in_flight import held_counts
 from pipesched.estimation.items import GB, KINDS, LAYER, MTP, STATES, Item, Stage
-from pipesched.estimation.memory import fixed, logits
+from pipesched.estimation.memory import fixed
 from pipesched.estimation.result import Estimate
 from pipesched.estimation.terms import PER_MS, Term, Terms, total
 from pipesched.estimation.times import OPERATIONS
@@ -99,15 +100,17 @@ def _stage_parts(stage: Stage, what: str, scale: float) -> Iterator[TraceLine]:
     shown = set()
     for term in stage.terms(what):
         yield next(_parts((term,), scale))
-        item = next((item for item in stage.held if item.kind == term.kind and _is_of(term, item, what)), None)
+        item = next((item for item in stage.held if _is_counted(item, term, what)), None)
         if item is not None and id(item) not in shown:
             shown.add(id(item))
             yield from _parts(_terms(item, what), scale, 1)
 
 
-def _is_of(term: Term, item: Item, what: str) -> bool:
+def _is_counted(item: Item, term: Term, what: str) -> bool:
     """Return whether a term of a stage counts this item."""
-    return term.value == term.count * (item.time(what) / PER_MS if what in TIMES else item.size(what))
+    return term.kind == item.kind and term.value == term.count * (
+        item.time(what) / PER_MS if what in TIMES else item.size(what)
+    )
 
 
 def _of_boundary(estimate: Estimate, number: int) -> tuple[float, str, list[TraceLine]]:

@@ -1,1 +1,1 @@
-"""Cutting lists of items into contiguous chunks: the best cut, proved."""
+"""Cutting lists of items into contiguous chunks: the best cut, proved for most lists."""

@@ -102,15 +102,11 @@ class ChunkCosts:
         capacity = self.problem.capacity[device]
         if capacity is None:
             return 0
-        return max(0, self.bytes_on(device, chunks) - capacity)
-
-    def bytes_on(self, device: int, chunks: Sequence[ChunkCost]) -> int:
-        """Return the most bytes that a device with these chunks holds."""
-        static = sum(chunk.static for chunk in chunks)
-        vectors = self.problem.held[device]
-        return static + max(
-            sum(count * chunk.activation for count, chunk in zip(vector, chunks, strict=True)) for vector in vectors
+        held = max(
+            sum(count * chunk.activation for count, chunk in zip(vector, chunks, strict=True))
+            for vector in self.problem.held[device]
         )
+        return max(0, sum(chunk.static for chunk in chunks) + held - capacity)
 
     def value(self, ends: Sequence[int]) -> CutValue:
         """Return how good a cut is."""

@@ -13,29 +13,15 @@ from __future__ import annotations
 from dataclasses import dataclass
 from itertools import combinations
 from math import comb
-from typing import NamedTuple
 
 from pipesched.core.clock import Clock, TimeIsUp, under
 from pipesched.estimation.cutting.any_items import cut_any_items
-from pipesched.estimation.cutting.costs import ChunkCost, ChunkCostOf, ChunkCosts, CutProblem, Ends
+from pipesched.estimation.cutting.costs import ChunkCosts, CutProblem, Ends
 from pipesched.estimation.cutting.dynamic_programming import cut_single_chunks
 from pipesched.estimation.cutting.equal_items import cut_equal_items
 from pipesched.estimation.cutting.variants import with_variants
 
-__all__ = ["ChunkCost", "ChunkCostOf", "Cut", "CutAnswer", "CutProblem", "cut"]
-
 FEW = 2000  # cuts that are all tried
-
-
-class Cut(NamedTuple):
-    """A cut: the end of each chunk; the last one is the number of items."""
-
-    ends: Ends
-
-    @property
-    def sizes(self) -> tuple[int, ...]:
-        """How many items each chunk has."""
-        return tuple(end - begin for begin, end in zip((0, *self.ends), self.ends, strict=False))
 
 
 @dataclass(frozen=True)
@@ -47,7 +33,7 @@ class CutAnswer:
     as much of both and a smaller largest chunk than the first one.
     """
 
-    cuts: tuple[Cut, ...]
+    cuts: tuple[Ends, ...]
     device: int
     chunk: int
     excess: int
@@ -60,27 +46,27 @@ class CutAnswer:
 
 
 def cut(problem: CutProblem, keep: int = 10, seconds: float = 10.0) -> CutAnswer:
-    """Return up to `keep` best cuts. Counting, where it is needed, has so many seconds.
+    """Return up to `keep` best cuts. Counting, where it is needed, ends after so many seconds.
 
     The cuts are variants that suit a pipeline, such as little work in the first or the last chunk, and cuts near these.
     They are in the order of their largest chunk, then of the squares of the work of devices, which are least where it
     is even, then of chunks; then those whose earlier chunks have more items.
     """
     costs = ChunkCosts(problem)
-    proved = _proved(costs, Clock(seconds))
-    found = proved or cut_any_items(costs)
+    with under(Clock(seconds)):
+        proved = _proved(costs)
+        found = proved or cut_any_items(costs)
     best = min(costs.value(ends) for ends in found)
     cuts = sorted(with_variants(costs, found, best, keep), key=lambda ends: _rank(costs, ends))[:keep]
-    return CutAnswer(tuple(map(Cut, cuts)), best.device, best.chunk, best.excess, bool(proved))
+    return CutAnswer(tuple(cuts), best.device, best.chunk, best.excess, bool(proved))
 
 
-def _proved(costs: ChunkCosts, clock: Clock) -> list[Ends] | None:
+def _proved(costs: ChunkCosts) -> list[Ends] | None:
     """Return the best cut and others, None where no method that proves it applies."""
     if costs.stages == len(costs.problem.capacity):
         return cut_single_chunks(costs)
     try:
-        with under(clock):
-            found = cut_equal_items(costs)
+        found = cut_equal_items(costs)
     except TimeIsUp:
         found = None
     if not found and comb(costs.items - 1, costs.stages - 1) <= FEW:

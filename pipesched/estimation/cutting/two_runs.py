@@ -14,6 +14,7 @@ from itertools import accumulate, pairwise
 from math import inf
 from operator import or_
 
+from pipesched.core.clock import TimeIsUp
 from pipesched.estimation.cutting.costs import ChunkCosts, Ends
 from pipesched.estimation.cutting.device_options import DeviceOption, TooManyOptions, options_of
 from pipesched.estimation.cutting.end_cuts import EndChunk, EqualRun, Shape, cuts_of_ends, equal_runs
@@ -25,7 +26,7 @@ Options = Mapping[int, list[DeviceOption]]  # of a device, by its number of item
 def cut_two_runs(costs: ChunkCosts, known: Ends) -> Ends:
     """Return a cut within memory with less work of the busiest device than `known`, or that.
 
-    It has the least of all whose chunks have no more than twice the mean number of items.
+    It has the least of all whose chunks have no more than twice the mean number of items, where there is time to count.
     """
     pairs = [*pairwise(equal_runs(costs))]
     if not pairs:
@@ -34,7 +35,7 @@ def cut_two_runs(costs: ChunkCosts, known: Ends) -> Ends:
     try:
         for shape in counting.shapes():
             counting.look_into(shape)
-    except TooManyOptions:
+    except (TooManyOptions, TimeIsUp):
         pass
     return counting.best
 
@@ -76,11 +77,9 @@ class _Counting:
     def _found(
         self, chunks: Sequence[EndChunk], vectors: Sequence[Sequence[int]], capacity: int | None, work: int
     ) -> Options:
-        costs = [
-            [[(count, self.costs.at(*span)) for count, span in row.items()] for row in self._spans(chunk)]
-            for chunk in chunks
-        ]
-        return options_of(costs, vectors, work, inf if capacity is None else capacity)
+        at = self.costs.at
+        growing = [[[(count, at(*span)) for count, span in row.items()] for row in self._spans(one)] for one in chunks]
+        return options_of(growing, vectors, work, inf if capacity is None else capacity)
 
     def _spans(self, chunk: EndChunk) -> list[dict[int, tuple[int, int]]]:
         """Return where a chunk begins and ends by how many items of both runs it has, as such that grow."""
