@@ -9,6 +9,7 @@ import pytest
 from hypothesis import HealthCheck, settings
 
 from tests.fake_clock import fake_clock
+from tests.torch_ranks import needs_torch
 
 __all__ = ["fake_clock"]
 
@@ -29,9 +30,11 @@ NIGHTLY = ("test_validate_", "test_reproduce_", "test_mutants")  # files of whos
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Mark as slow the golden tables of heuristics, which are the same on every Python, and what is nightly.
 
-    As nightly: tests of scripts whose pages the nightly gate makes anew.
+    As nightly: tests of scripts whose pages the nightly gate makes anew. As torch: what is skipped without PyTorch.
     """
     for item in items:
+        if needs_torch.mark in item.iter_markers("skipif"):
+            item.add_marker("torch")
         if item.path.name.startswith(NIGHTLY):
             item.add_marker("nightly")
         if item.path.name.startswith("test_quality_") or item.get_closest_marker("nightly"):
