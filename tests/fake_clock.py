@@ -18,7 +18,7 @@ from pipesched.core import clock
 from pipesched.core.cpsat import Limits, SearchAnswer, TaskModel
 
 EFFORT = 0.05  # of CP-SAT, in its deterministic seconds
-LATER = 20  # looks after a limit or a stop, at most: where steps end
+LATER = 60  # looks after a limit or a stop, at most: where steps end, and cases
 
 
 class FakeClock:
