@@ -21,11 +21,12 @@ import pipesched
 from pipesched.errors import ConfigError
 from pipesched.executors import dask_cluster
 from pipesched.executors.opening import open_executor
-from pipesched.tuning import search
+from pipesched.tuning import search, trial
 from pipesched.tuning.result import Tuning
 from pipesched.tuning.search import Progress
 from pipesched.tuning.trial import simulate
 from tests.executors.work import workers_left
+from tests.fake_clock import LATER, FakeClock
 from tests.tuning.spaces import ALGORITHMS, EXPERTS, GPU, LLAMA, SPACE, Config, held
 
 LARGE: Config = {
@@ -165,18 +166,27 @@ def test_the_executor_of_a_resumed_search_may_be_another(alone: Tuning, tmp_path
     assert told(tuned(resume=tmp_path / "j")) == told(alone)
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("spec", ["local:1", "local:2"])
-@pytest.mark.parametrize("seconds", [2, 6])
-def test_a_time_limit_holds(spec: str, seconds: float) -> None:
-    """Of a space of 400 000 points it returns what it has by then, and every point is counted."""
-    began = time.monotonic()
-    tuning = pipesched.tune(None, executor=spec, time_limit=seconds, **LARGE)
-    assert time.monotonic() - began <= seconds * 1.05 + 0.5
-    assert tuning.space > 400_000
+@pytest.mark.parametrize(
+    ("config", "limit", "spec"),
+    [(LARGE, 50, None), (LARGE, 50, "local:2"), (SPACE, 3000, None), (SPACE, 40, "local:2")],
+    ids=["large", "large, two workers", "small", "small, two workers"],
+)
+def test_a_time_limit_holds(
+    config: Config, limit: int, spec: str | None, fake_clock: FakeClock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """While 400,000 points are sifted, and while a few are simulated: it returns what it has, and all are counted.
+
+    Seconds are looks of this process at its clock.
+    """
+    for module in (search, trial) if spec is None else ():  # workers have the time of day
+        monkeypatch.setattr(module, "time", fake_clock)
+    tuning = pipesched.tune(None, ALGORITHMS if config is SPACE else None, executor=spec, time_limit=limit, **config)
+    assert fake_clock.now <= limit + LATER
     assert tuning.left > 0
     assert not tuning.is_complete
     assert tuning.space == tuning.simulated + sum(tuning.pruned.values()) + tuning.left
+    assert tuning.best == max(tuning.rows, key=lambda row: row.rate, default=None)
+    assert tuning.rows or limit < 3000
     assert not workers_left()
 
 
