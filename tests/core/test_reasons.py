@@ -6,12 +6,13 @@ from collections.abc import Sequence
 from random import Random
 
 import pytest
-from hypothesis import given, settings, strategies as st
+from hypothesis import given, strategies as st
 
 from pipesched.core.idle_time import Idle, idle_gaps
 from pipesched.core.order_moves import candidate_moves, legal_places, moved
 from pipesched.core.reasons import NOTHING, Arc, TimedTasks
 from pipesched.core.sensitivity import path_counts
+from tests.examples import examples
 from tests.plain_reasons import Arc as PlainArc, Plain, retimed
 
 COLUMNS = 3  # costs; the tags of arcs are the first two
@@ -81,7 +82,7 @@ def at(tasks: TimedTasks, release: dict[str, int]) -> TimedTasks:
 
 
 @given(st.booleans().flatmap(lambda late: timed(late=late)), st.lists(st.integers(0, 2), min_size=16, max_size=16))
-@settings(max_examples=300)
+@examples(300)
 def test_idle_time_tick_by_tick(tasks: TimedTasks, takes: Sequence[int]) -> None:
     """Every idle tick of every device has the class, the culprit and the waiting task of the rules, whatever fits."""
     plain = plain_of(tasks)
@@ -102,7 +103,7 @@ def test_idle_time_tick_by_tick(tasks: TimedTasks, takes: Sequence[int]) -> None
 
 
 @given(st.booleans().flatmap(lambda late: timed(late=late)))
-@settings(max_examples=300)
+@examples(300)
 def test_what_holds_each_task_back(tasks: TimedTasks) -> None:
     """Allowed starts, tight predecessors, chains and the critical path are those of the rules."""
     plain = plain_of(tasks)
@@ -118,7 +119,7 @@ def test_what_holds_each_task_back(tasks: TimedTasks) -> None:
 
 
 @given(st.booleans().flatmap(lambda late: timed(late=late)))
-@settings(max_examples=300)
+@examples(300)
 def test_slack(tasks: TimedTasks) -> None:
     """A task may end later by its slack without moving the makespan, and not by one tick more."""
     plain = plain_of(tasks)
@@ -132,7 +133,7 @@ def test_slack(tasks: TimedTasks) -> None:
 
 
 @given(timed(least=1), st.lists(st.integers(0, COLUMNS - 1), min_size=16, max_size=16))
-@settings(max_examples=300)
+@examples(300)
 def test_sensitivities(tasks: TimedTasks, column: Sequence[int]) -> None:
     """The counts are what a tiny change of each cost does to the makespan, in both directions."""
     plain = plain_of(tasks)
@@ -153,7 +154,7 @@ def test_sensitivities(tasks: TimedTasks, column: Sequence[int]) -> None:
 
 
 @given(timed())
-@settings(max_examples=300)
+@examples(300)
 def test_moves(tasks: TimedTasks) -> None:
     """Legal places are those at which nothing deadlocks; no move that gains is left out, and no order tried twice."""
     plain = plain_of(tasks)

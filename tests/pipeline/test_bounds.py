@@ -7,7 +7,7 @@ from random import Random
 from typing import Any
 
 import pytest
-from hypothesis import assume, given, settings, strategies as st
+from hypothesis import assume, given, strategies as st
 
 from pipesched import run
 from pipesched.pipeline.arguments import make_problem
@@ -15,6 +15,7 @@ from pipesched.pipeline.bounds import Bound, lower_bound, problem_bounds
 from pipesched.pipeline.plan import Plan
 from pipesched.pipeline.problem import Problem
 from pipesched.pipeline.schedule import schedule_plan
+from tests.examples import examples
 from tests.pipeline.optimum import optimum
 from tests.strategies import SETTLED, plan_of, problems, random_plan, with_capacities
 
@@ -179,7 +180,7 @@ def test_pairs_lower_the_bound() -> None:
     assert lower_bound(run(problem, "1f1b").schedule).ticks == 6
 
 
-@settings(max_examples=200)
+@examples(200)
 @given(
     problems(SETTLED, overlap=True, most_devices=5, most_microbatches=9),
     randoms,

@@ -9,7 +9,7 @@ from random import Random
 from typing import Any
 
 import pytest
-from hypothesis import given, settings, strategies as st
+from hypothesis import given, strategies as st
 
 from pipesched.errors import Deadlock
 from pipesched.pipeline.arguments import make_problem
@@ -17,6 +17,7 @@ from pipesched.pipeline.check import violations
 from pipesched.pipeline.problem import Problem
 from pipesched.pipeline.quantities import Exact, to_fraction
 from pipesched.pipeline.schedule import Schedule, schedule_plan
+from tests.examples import examples
 from tests.replay import Stuck, parts, replay
 from tests.strategies import SETTLED, plan_of, problems, random_plan, with_capacities
 
@@ -152,7 +153,7 @@ def test_mixed_backwards_by_hand() -> None:
     assert times(early)["0B0"] == (4, 9)
 
 
-@settings(max_examples=200)
+@examples(200)
 @given(
     problems(SETTLED, overlap=True, most_devices=5),
     st.randoms(use_true_random=False),
@@ -165,7 +166,7 @@ def test_random_plans_replay(problem: Problem, random: Random, split: float, pai
     assert_replays(scheduled(problem, texts), texts)
 
 
-@settings(max_examples=200)
+@examples(200)
 @given(
     problems(SETTLED, most_devices=3, most_microbatches=3, most_chunks=2, overlap=True),
     st.randoms(use_true_random=False),

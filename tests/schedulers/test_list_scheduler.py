@@ -6,12 +6,13 @@ from decimal import Decimal
 from typing import Any
 
 import pytest
-from hypothesis import assume, given, settings, strategies as st
+from hypothesis import assume, given, strategies as st
 
 from pipesched import ConfigError, NoSchedule, Plan, Problem, make_problem, run
 from pipesched.core.priorities import PRIORITIES
 from pipesched.core.ties import TIES
 from pipesched.pipeline.check import violations
+from tests.examples import examples
 from tests.replay import Op, Replayed, device_of, inputs, name, parts, replay
 from tests.strategies import ALL_PLACEMENTS, SETTLED, problems, texts_of, with_capacities
 
@@ -197,7 +198,7 @@ def test_seeds_matter_to_random_ties() -> None:
     assert {tie for tie, different in plans.items() if len(different) > 1} == {"random"}
 
 
-@settings(max_examples=300)
+@examples(300)
 @given(problems(SETTLED, most_microbatches=8), rules, st.data())
 def test_obeys_any_budget_from_the_floor_on(problem: Problem, rule: dict[str, Any], data: st.DataObject) -> None:
     """Every budget that holds one microbatch gives a schedule within it; below that the device is named."""

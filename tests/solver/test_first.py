@@ -6,7 +6,7 @@ from threading import Event as StopEvent
 from typing import Any
 
 import pytest
-from hypothesis import given, settings, strategies as st
+from hypothesis import given, strategies as st
 
 import pipesched
 from pipesched.core.clock import Clock
@@ -22,6 +22,7 @@ from pipesched.solver.keeping import KeepingCase
 from pipesched.solver.placements import placed
 from pipesched.solver.saving import SavingCase
 from pipesched.solver.search import Search
+from tests.examples import examples
 
 CHUNKS = {"linear": 1, "loop": 2, "v": 2, "wave": 4, "bidirectional": 1}
 
@@ -58,7 +59,7 @@ def case_of(problem: pipesched.Problem, allowed: Allowed) -> Case | None:
 
 
 @given(problems(), st.sampled_from([KEEP_ONLY, Allowed(recompute=True)]))
-@settings(max_examples=150, deadline=None)
+@examples(150)
 def test_one_of_them_fits(problem: pipesched.Problem, allowed: Allowed) -> None:
     """Each keeps every rule, and at least one the budget: the first, where devices hold a microbatch on all stages."""
     case = case_of(problem, allowed)

@@ -168,7 +168,7 @@ def test_the_executor_of_a_resumed_search_may_be_another(alone: Tuning, tmp_path
 
 @pytest.mark.parametrize(
     ("config", "limit", "spec"),
-    [(LARGE, 50, None), (LARGE, 50, "local:2"), (SPACE, 3000, None), (SPACE, 40, "local:2")],
+    [(LARGE, 50, None), (LARGE, 50, "local:2"), (SPACE, 3000, None), (SPACE, 70, "local:2")],
     ids=["large", "large, two workers", "small", "small, two workers"],
 )
 def test_a_time_limit_holds(

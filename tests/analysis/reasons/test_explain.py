@@ -23,6 +23,7 @@ from pipesched.pipeline.least_capacity import least_capacity
 from pipesched.pipeline.ops import parse_op
 from pipesched.pipeline.schedule import schedule_plan
 from pipesched.schedulers.registry import family
+from tests.examples import examples
 from tests.plain_reasons import PlainSchedule, retimed
 from tests.replay import parts
 from tests.strategies import (
@@ -239,7 +240,7 @@ def test_families(name: str) -> None:
     st.booleans(),
     randoms,
 )
-@settings(max_examples=150)
+@examples(150)
 def test_random_plans(problem: Problem, budget: bool, late: bool, random: Random) -> None:
     """Random legal plans are explained as by the naive answer."""
     judge(varied(drawn(problem, random), random, budget=budget, late=late))
