@@ -35,7 +35,7 @@ FIGURE_COMMAND = (
 
 
 def output_of(command: str, columns: int = 100) -> str:
-    """Return what a command of pipesched prints on both streams, as it stands in a page.
+    """Return what a command of pipesched prints, notes first, as it stands in a page.
 
     It runs in this process: to start one for each command would take longer than most commands.
     """
@@ -51,7 +51,7 @@ def output_of(command: str, columns: int = 100) -> str:
         os.chdir(here)
     if result.exception is not None and not isinstance(result.exception, SystemExit):
         raise result.exception
-    lines = result.output.rstrip().splitlines()
+    lines = (result.stderr + result.stdout).rstrip().splitlines()
     return "\n".join(line.rstrip() for line in lines[: int(first or len(lines))])
 
 
