@@ -1,12 +1,15 @@
-"""The shortest schedule of a tiny problem with offload and recompute, by walking through all states tick by tick.
+"""The shortest schedule of a tiny problem with offload and recompute, by walking through all states step by step.
 
-Written from docs/explanation/semantics.md for one stage a device, whole backwards and no latency. At every tick what
-has ended frees its memory, then every set of operations that may start is tried. Slow, plain, complete.
+Written from docs/explanation/semantics.md for one stage a device, whole backwards and no latency. At every step what
+has ended frees its memory, then every set of operations that may start is tried. Slow, plain, complete: a step is the
+largest number of ticks that divides all durations, since nothing ends within it; and states that differ only in which
+microbatch is which are one, since all microbatches are alike.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator
+from math import gcd
 from typing import NamedTuple
 
 from pipesched.pipeline.problem import Problem
@@ -16,7 +19,7 @@ NEW, HERE, DROPPED, AWAY, DONE = "new", "here", "dropped", "away", "done"
 
 
 class Activation(NamedTuple):
-    """A stage of a microbatch: where it is and what runs on it ("" for nothing) for how many more ticks."""
+    """A stage of a microbatch: where it is and what runs on it ("" for nothing) for how many more steps."""
 
     place: str
     running: str = ""
@@ -32,6 +35,10 @@ class EveryWay:
 
     def __init__(self, problem: Problem, allowed: str) -> None:
         self.problem, self.allowed = problem, allowed
+        ticks = problem.ticks
+        table = {"F": ticks.forward, "f": ticks.forward, "B": ticks.backward, "R": ticks.recompute}
+        self.durations = table | {"O": ticks.offload or (), "L": ticks.reload or ()}
+        self.step = gcd(*(duration for row in self.durations.values() for duration in row))
         self.where = [(stage, mb) for stage in range(problem.stages) for mb in range(problem.microbatches)]
 
     def makespan(self) -> int | None:
@@ -41,15 +48,21 @@ class EveryWay:
         time = 0
         while states:
             if any(all(one.place == DONE for one in state) for state in states):
-                return time
-            started = {after for state in states for after in self._starts(state)} - seen
+                return time * self.step
+            started = {self._sorted(after) for state in states for after in self._starts(state)} - seen
             seen |= started
-            states = {self._tick(state) for state in started if any(one.running for one in state)}
+            states = {self._stepped(state) for state in started if any(one.running for one in state)}
             time += 1
         return None
 
-    def _tick(self, state: State) -> State:
-        """A tick later."""
+    def _sorted(self, state: State) -> State:
+        """The same state with its microbatches in the order of what they are in."""
+        count = self.problem.microbatches
+        columns = sorted(state[mb::count] for mb in range(count))
+        return tuple(one for row in zip(*columns, strict=True) for one in row)
+
+    def _stepped(self, state: State) -> State:
+        """A step later."""
         return tuple(self._older(one) if one.running else one for one in state)
 
     def _older(self, one: Activation) -> Activation:
@@ -69,10 +82,7 @@ class EveryWay:
                     yield from self._starts(after, number + 1)
 
     def _start(self, one: Activation, number: int, kind: str) -> Activation:
-        ticks, stage = self.problem.ticks, self.where[number][0]
-        table = {"F": ticks.forward, "f": ticks.forward, "B": ticks.backward, "R": ticks.recompute}
-        table |= {"O": ticks.offload or (), "L": ticks.reload or ()}
-        return one._replace(running=kind, left=table[kind][stage])
+        return one._replace(running=kind, left=self.durations[kind][self.where[number][0]] // self.step)
 
     def _ready(self, state: State, number: int) -> Iterator[str]:
         """What may start on an activation; `f` is a forward that will be recomputed."""
