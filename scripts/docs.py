@@ -17,21 +17,34 @@ import shlex
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
+from unittest.mock import patch
 
 from typer.testing import CliRunner
 
 from pipesched.cli.app import app
+from pipesched.tuning.result import Tuning
+from pipesched.tuning.tune import tune
 
 ROOT = Path(__file__).parent.parent
 PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", ROOT / "CHANGELOG.md", *sorted((ROOT / "docs").rglob("*.md"))]
 BLOCK = re.compile(r"(?<=^```console\n).*?(?=^```$)", re.MULTILINE | re.DOTALL)
 TERMINAL = {"NO_COLOR": "1", "LINES": None, "FORCE_COLOR": None, "TTY_COMPATIBLE": None}
 COLUMNS = {ROOT / "README.md": 80}  # of other pages 100
+TUNED: dict[str, Tuning] = {}  # by what was searched
 PICTURE = ROOT / "docs" / "compare.svg"
 PICTURE_COMMAND = "compare naive 1f1b interleaved -c configs/autopipe.yaml"
 FIGURE_COMMAND = (
     "export --algo zb-h1 --backward-input 5 --backward-weight 5 --stages 4 --memory --force -o docs/figure.svg"
 )
+
+
+def tuned_once(config: Any, names: Any, *, stop: Any, listener: Any, **given: Any) -> Tuning:
+    """Return the best points of a space: examples that show different parts of them share one search."""
+    key = repr((config, names, given))
+    if key not in TUNED:
+        TUNED[key] = tune(config, names, stop=stop, listener=listener, **given)
+    return TUNED[key]
 
 
 def output_of(command: str, columns: int = 100) -> str:
@@ -46,7 +59,8 @@ def output_of(command: str, columns: int = 100) -> str:
     here = Path.cwd()
     os.chdir(ROOT)
     try:
-        result = CliRunner().invoke(app, arguments, env={**TERMINAL, "COLUMNS": str(columns)}, prog_name=program)
+        with patch("pipesched.tuning.tune.tune", tuned_once):
+            result = CliRunner().invoke(app, arguments, env={**TERMINAL, "COLUMNS": str(columns)}, prog_name=program)
     finally:
         os.chdir(here)
     if result.exception is not None and not isinstance(result.exception, SystemExit):
