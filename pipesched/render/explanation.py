@@ -134,11 +134,7 @@ def gap_words(gap: IdleGap) -> str:
     if waiting is None:
         return f"all done here; {culprit} still runs" if gap.idle is Idle.DRAIN else f"all done here; after {culprit}"
     if gap.idle is Idle.TRANSFER:
-        return (
-            f"{waiting} waits for the transfer after {culprit}"
-            if not _moves(culprit)
-            else f"{waiting} waits for {culprit}"
-        )
+        return f"{waiting} waits for {culprit if _moves(culprit) else f'the transfer after {culprit}'}"
     return f"{waiting} waits for {culprit}{_through(waiting, culprit)}"
 
 
@@ -221,11 +217,9 @@ def why_lines(why: Why, unit: str = "") -> Iterator[Text]:
     if not why.inputs:
         yield Text("  waits for nothing")
     late = f"; it may have started at {number(why.allowed)}{label}" if why.start > why.allowed else ""
-    critical = (
-        "it is critical: any delay makes the step longer"
-        if not why.slack
-        else (f"it may end {number(why.slack)}{label} later without making the step longer")
-    )
+    critical = "it is critical: any delay makes the step longer"
+    if why.slack:
+        critical = f"it may end {number(why.slack)}{label} later without making the step longer"
     yield Text(f"  {critical}{late}")
     chain = [str(slot) for slot in why.chain]
     more = f" <- .. {len(chain) - MOST_CHAIN} more" if len(chain) > MOST_CHAIN else ""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from fractions import Fraction
-from typing import Any, NamedTuple
+from typing import Any
 
 from rich.table import Table
 from rich.text import Text
@@ -139,10 +139,8 @@ def _repetition(found: Repetition, time: Callable[[int | float], str]) -> tuple[
     count = found.microbatches
     block = "with every microbatch" if count == 1 else f"with every {count} microbatches"
     period, rate, refuted = time(found.period), time(plain(Fraction(found.period) / count)), time(found.refuted)
-    alone = (
-        f"; none that repeats with every microbatch takes {refuted} or less: that is proved, of such schedules alone"
-    )
-    return rate, f"for a microbatch, on {found.placement}: {block}, after {period}{alone}"
+    alone = f"none that repeats with every microbatch takes {refuted} or less: that is proved, of such schedules alone"
+    return rate, f"for a microbatch, on {found.placement}: {block}, after {period}; {alone}"
 
 
 def _equal(name: str, held: int | float, unit: str) -> str:
@@ -250,22 +248,15 @@ def _saved(outcome: Outcome, spell: Spelling) -> Iterator[tuple[str, str, str]]:
 
 def _checkpoint(problem: Problem, spell: Spelling) -> str:
     """Return a note of how many layers run again, and of nothing that stays of their activation."""
-    layers = _layers_again(problem)
-    whose, kept = ("", max(problem.memory.checkpoint)) if layers is None else (f", {layers.text}", layers.kept)
+    whose, kept = _layers_again(problem) or ("", max(problem.memory.checkpoint))
     if not whose and kept:
         return ""
     note = FORMULAS["recomputed"].replace(";", f"{whose};", 1)
     return note if kept else f"{note}; {spell('nothing stays meanwhile: `memory.checkpoint` is 0, the default')}"
 
 
-class _Again(NamedTuple):
-    """The layers of each stage that run again, where these are not all, and the part of their activation that stays."""
-
-    text: str
-    kept: bool
-
-
-def _layers_again(problem: Problem) -> _Again | None:
+def _layers_again(problem: Problem) -> tuple[str, bool] | None:
+    """Return what layers run again, where these are not all, and whether a part of their activation stays."""
     layers, costs = problem.layers, [*map(to_fraction, problem.costs.recompute)]
     each = Fraction(0) if layers is None else layers.layer.amount("recompute")
     if layers is None or not each or costs == [*map(to_fraction, layers.amounts("recompute"))]:
@@ -274,7 +265,7 @@ def _layers_again(problem: Problem) -> _Again | None:
     one = layers.layer.amount("activation")
     columns = zip(counts, problem.memory.activation, problem.memory.checkpoint, strict=True)
     kept = any(to_fraction(size) * (1 - to_fraction(part)) != count * one for count, size, part in columns)
-    return _Again(f"{counted(int(max(counts)), 'layer')} of each stage", kept)
+    return f", {counted(int(max(counts)), 'layer')} of each stage", kept
 
 
 def _budget(outcome: Outcome, every: bool) -> tuple[Text, str]:

@@ -31,16 +31,9 @@ def charts(timeline: Timeline, *, ascii_only: bool = False) -> Iterator[Renderab
     together = [outcome.schedule for outcome in outcomes]
     for title, outcome in timeline.outcomes:
         rows, legend = some_devices(outcome.problem.devices), outcome is outcomes[-1]
-        yield Text(title, style="bold").append(
-            f"  makespan {_time(outcome.schedule.makespan, timeline)}", style="not bold"
-        )
-        yield Gantt(
-            outcome,
-            rows=rows,
-            together=together,
-            show_legend=legend,
-            ascii_only=ascii_only,
-        )
+        makespan = f"{_rounded(outcome.schedule.makespan)} {timeline.problem.time_unit}".rstrip()
+        yield Text(title, style="bold").append(f"  makespan {makespan}", style="not bold")
+        yield Gantt(outcome, rows=rows, together=together, show_legend=legend, ascii_only=ascii_only)
         yield ""
 
 
@@ -85,7 +78,3 @@ def _signed(value: float) -> str:
 
 def _rounded(value: float) -> str:
     return number(round(value, DIGITS))
-
-
-def _time(value: float, timeline: Timeline) -> str:
-    return f"{_rounded(value)} {timeline.problem.time_unit}".rstrip()

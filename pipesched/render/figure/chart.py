@@ -33,6 +33,7 @@ from pipesched.render.figure.page import (
     Drawing,
     Key,
     legend,
+    plain_numbers,
     settle,
     sheet,
     with_unit,
@@ -96,9 +97,8 @@ class Chart:
         axes = self.axes
         axes.set_xlim(self.window.start / self.unit, max(self.window.end, self.window.start + 1) / self.unit)
         axes.set_ylim(self.layout.height - GAP / 2, -GAP / 2)
-        axes.xaxis.set_major_formatter(lambda time, _: number(int(time) if time == int(time) else time))
-        for side in ("left", "right", "top"):
-            axes.spines[side].set_visible(False)
+        plain_numbers(axes.xaxis)
+        axes.spines[["left", "right", "top"]].set_visible(False)
 
     def _names(self) -> None:
         """Write the names of devices and lanes to the left, in red for a device over its budget."""

@@ -1,0 +1,50 @@
+"""V-Min and V-Half: about a third, and half, of 1F1B's memory on a V, for some bubble."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import lru_cache
+
+from pipesched.pipeline.plan import Plan
+from pipesched.pipeline.problem import Problem
+from pipesched.schedulers.best_block import best_of
+from pipesched.schedulers.family import Family
+from pipesched.schedulers.v_block import Waits, published_peak, v_blocks
+
+
+@lru_cache(maxsize=1)  # estimates ask twice for the same problem: to choose its cut, and to run it
+def v_min(problem: Problem, *, objective: str = "span") -> Plan:
+    """Let no microbatch wait; but two operations at the top of the V where 3 divides P and operations would collide."""
+    waits = Waits(0, 0, 0, 0, top=2 if problem.devices % 3 == 0 else 0)
+    return best_of(problem, v_blocks(problem, waits), published_peak(problem, waits), objective)
+
+
+@lru_cache(maxsize=1)
+def v_half(problem: Problem, *, objective: str = "span") -> Plan:
+    """Let a microbatch wait one operation at each hop down the V; or if that is better, its forwards at each hop up."""
+    even = problem.devices % 2 == 0
+    published = Waits(1, 0, 1, 0, top=3 if even else 0, backward_bottom=1)
+    reflected = Waits(0, 1, 1, 0, forward_bottom=2)
+    designs = [*v_blocks(problem, published), *v_blocks(problem, reflected)]
+    return best_of(problem, designs, published_peak(problem, published), objective)
+
+
+def _family(name: str, plan: Callable[..., Plan], bubble: str, memory: str) -> Family:
+    return Family(
+        name=name,
+        plan=plan,
+        placement="v",
+        chunks=2,
+        needs="S = 2P, any M; splits the backward",
+        bubble=bubble,
+        memory=memory,
+        paper="Pipeline Parallelism with Controllable Memory (Qi et al. 2024, arXiv 2405.15362)",
+        elsewhere="the authors' Megatron fork",
+        options=("objective",),
+        splits_backward=True,
+        is_slow=True,
+    )
+
+
+MIN = _family("v-min", v_min, "by simulation; grows where f, b and w differ", "about 2P/3 + 2 chunks")
+HALF = _family("v-half", v_half, "by simulation", "P+2 chunks (P+1 for odd P)")
