@@ -138,8 +138,6 @@ def wrap(items: Iterator[Item], width: int) -> Iterator[Line]:
 
 
 LONGEST = 36  # letters of an expression, of which a longer one shows the beginning and the end
-
-
 MOST = 12  # operations that are explained
 
 

@@ -50,10 +50,6 @@ def _mix(colour: Rgb, other: Rgb, part: float) -> Rgb:
     return red, green, blue
 
 
-def _luminance(colour: Rgb) -> float:
-    return sum(weight * value for weight, value in zip((0.299, 0.587, 0.114), colour, strict=True))
-
-
 def colour_of(microbatch: int | None, kind: str, chunk: int = 0, chunks: int = 1) -> Rgb:
     """Return the colour of a slot: hue by microbatch, shade by kind and chunk; without a microbatch hue by kind."""
     hue = HUES[KIND_HUE[kind] if microbatch is None else microbatch % len(HUES)]
@@ -65,7 +61,8 @@ def colour_of(microbatch: int | None, kind: str, chunk: int = 0, chunks: int = 1
 
 def text_on(colour: Rgb) -> Rgb:
     """Return black or white, whichever reads on `colour`."""
-    return BLACK if _luminance(colour) > 125 else WHITE
+    red, green, blue = colour
+    return BLACK if 0.299 * red + 0.587 * green + 0.114 * blue > 125 else WHITE
 
 
 @lru_cache(maxsize=4096)

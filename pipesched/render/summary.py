@@ -123,7 +123,8 @@ def _solve_rows(
     yield "gap", f"{report.gap:.2%}", f"({report.objective} - bound) / bound"
     yield "found by", report.source, ""
     if report.equal:
-        yield "equal", "", ", ".join(_equal(name, held, unit) for name, held in report.equal.items())
+        equal = (f"{name} at {number(held)} {unit}".rstrip() if held else name for name, held in report.equal.items())
+        yield "equal", "", ", ".join(equal)
     if report.heuristic is not None:
         source, value = report.heuristic
         better = f"; {1 - report.value / value:.2%} shorter than that" if report.value < value else ""
@@ -141,11 +142,6 @@ def _repetition(found: Repetition, time: Callable[[int | float], str]) -> tuple[
     period, rate, refuted = time(found.period), time(plain(Fraction(found.period) / count)), time(found.refuted)
     alone = f"none that repeats with every microbatch takes {refuted} or less: that is proved, of such schedules alone"
     return rate, f"for a microbatch, on {found.placement}: {block}, after {period}; {alone}"
-
-
-def _equal(name: str, held: int | float, unit: str) -> str:
-    """Return a named schedule of the same value with what its largest device holds, where that is known."""
-    return f"{name} at {number(held)} {unit}".rstrip() if held else name
 
 
 def _gap(outcome: Outcome) -> tuple[Text, str]:

@@ -45,12 +45,9 @@ def costs_table(timeline: Timeline) -> Table:
     for cost in timeline.costs:
         mark = MARK if cost.always_waited else ""
         cells = [str(cost.samples), *(_rounded(value) for value in (cost.q1, cost.median, cost.q3))]
-        table.add_row(f"{_name(cost)} of stage {cost.stage}{mark}", *cells, *(_against_plan(cost) if has_plan else ()))
+        name = OVERLAP if cost.kind == OVERLAP else KINDS[cost.kind].name
+        table.add_row(f"{name} of stage {cost.stage}{mark}", *cells, *(_against_plan(cost) if has_plan else ()))
     return table
-
-
-def _name(cost: MeasuredCost) -> str:
-    return OVERLAP if cost.kind == OVERLAP else KINDS[cost.kind].name
 
 
 def _against_plan(cost: MeasuredCost) -> tuple[str, str]:

@@ -174,18 +174,10 @@ class Chart:
     def _write(self, bar: Bar, text: str, letters: float) -> None:
         left, right = max(bar.left, self.window.start / self.unit), min(bar.right, self.window.end / self.unit)
         colour = self._colour(bar.op)
-        clear: Any = {"facecolor": unit_rgb(colour), "edgecolor": "none", "pad": 0.4}  # of stripes
-        self.axes.text(
-            (left + right) / 2,
-            (bar.top + bar.bottom) / 2,
-            text,
-            fontsize=letters,
-            color=unit_rgb(text_on(colour)),
-            bbox=clear if bar.op.kind in FALLING else None,
-            ha="center",
-            va="center_baseline",
-            clip_on=True,
-        )
+        look: Any = {"ha": "center", "va": "center_baseline", "clip_on": True, "color": unit_rgb(text_on(colour))}
+        if bar.op.kind in FALLING:
+            look["bbox"] = {"facecolor": unit_rgb(colour), "edgecolor": "none", "pad": 0.4}  # clear of stripes
+        self.axes.text((left + right) / 2, (bar.top + bar.bottom) / 2, text, fontsize=letters, **look)
 
 
 def key(charts: Sequence[Chart]) -> Iterator[Key]:
@@ -249,17 +241,8 @@ def _swatches(colours: Sequence[Rgb]) -> tuple[Artist, ...]:
 
 
 def _two_tone(upper: Rgb, lower: Rgb) -> Artist:
-    return Line2D(
-        [],
-        [],
-        linestyle="none",
-        marker="s",
-        markersize=FONT,
-        fillstyle="top",
-        markeredgewidth=0,
-        markerfacecolor=unit_rgb(upper),
-        markerfacecoloralt=unit_rgb(lower),
-    )
+    look: Any = {"linestyle": "none", "marker": "s", "markersize": FONT, "fillstyle": "top", "markeredgewidth": 0}
+    return Line2D([], [], markerfacecolor=unit_rgb(upper), markerfacecoloralt=unit_rgb(lower), **look)
 
 
 FRAME_INCHES = 0.95  # title, time axis and legend
