@@ -10,7 +10,7 @@ from rich.style import Style
 from pipesched.pipeline.kinds import KINDS
 from pipesched.pipeline.ops import Op
 from pipesched.pipeline.schedule import Schedule
-from pipesched.render.palette import CRITICAL_STYLE, DIM, PAIR_STYLE, break_mark, fill, ink, mixed
+from pipesched.render.palette import CRITICAL_STYLE, DIM, MIXED, PAIR_STYLE, break_mark, fill, ink
 from pipesched.render.rows import FULL, Run
 
 SHADES = "·░▒▓█"
@@ -82,7 +82,7 @@ class ColourCells:
     def _shared(self, slots: Sequence[int]) -> Style:
         """Return the style of a column that slots share: that of their kind, if they have one."""
         kinds = {self.plan.index.op(slot).kind if slot not in self.plan.pairs else "" for slot in slots}
-        return ink(None, kinds.pop()) if len(kinds) == 1 and kinds != {""} else mixed()
+        return ink(None, kinds.pop()) if len(kinds) == 1 and kinds != {""} else MIXED
 
 
 def label_of(label: str, op: Op, paired: Op | None, width: int) -> str:

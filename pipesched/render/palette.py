@@ -24,7 +24,6 @@ HUES: tuple[Rgb, ...] = (
     (153, 153, 51),  # olive
     (126, 87, 178),  # purple
 )
-MIXED: Rgb = (128, 128, 160)  # of several kinds
 WHITE, GREY, BLACK = (255, 255, 255), (128, 128, 128), (0, 0, 0)
 KIND_SHADE = {
     "F": (BLACK, 0.0),
@@ -43,6 +42,7 @@ PAIR_STYLE = Style(italic=True, underline=True)
 CRITICAL_STYLE = Style(underline=True, bold=True)
 DIM = Style(dim=True)
 OVER = Style(color="red", bold=True)
+MIXED = Style(color=Color.from_rgb(128, 128, 160))  # where slots of several kinds share a column
 
 
 def _mix(colour: Rgb, other: Rgb, part: float) -> Rgb:
@@ -76,11 +76,6 @@ def fill(microbatch: int | None, kind: str, chunk: int = 0, chunks: int = 1) -> 
 def ink(microbatch: int | None, kind: str, chunk: int = 0, chunks: int = 1) -> Style:
     """Return the style of cells that are only partly busy: the colour of `fill` as a foreground."""
     return Style(color=fill(microbatch, kind, chunk, chunks).bgcolor)
-
-
-def mixed() -> Style:
-    """Return the style of cells in which slots of several kinds share a column."""
-    return Style(color=Color.from_rgb(*MIXED))
 
 
 def break_mark(*, ascii_only: bool) -> Segment:
