@@ -73,11 +73,10 @@ def command(
 
 def _print_estimate(found: Estimate, console: Any, screen: Screen, *, chart: bool) -> None:
     from pipesched.cli.output import waiting
-    from pipesched.render.estimate import estimate_parts, fit_lines
+    from pipesched.render.estimate import estimate_view, fit_lines
     from pipesched.render.gantt import Gantt
 
-    for part in estimate_parts(found):
-        console.print(part)
+    console.print(estimate_view(found))
     if chart:
         console.print()
         console.print(Gantt(found.outcome, ascii_only=screen.ascii_only))

@@ -156,7 +156,7 @@ def _show_frontier(frontier: Frontier, chart: ChartOptions, target: Target, scre
 
         print_json(frontier_document(frontier))
     else:
-        from pipesched.render.frontier import frontier_view
+        from pipesched.render.pareto import frontier_view
 
         console = console_for(screen)
         console.print(frontier_view(frontier, ascii_only=screen.ascii_only or console.options.ascii_only))

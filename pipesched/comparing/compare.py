@@ -6,12 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from pipesched.checks import (
-    require_mapping,
-    require_sequence,
-    require_whole,
-    shown,
-)
+from pipesched.checks import require_mapping, require_sequence, require_whole, shown
 from pipesched.errors import ConfigError, NoSchedule, NotApplicable
 from pipesched.executors.opening import chosen, lent
 from pipesched.pipeline.problem import Problem, require_problem
@@ -84,7 +79,9 @@ def comparison_calls(
     own = _own_options({} if each is None else each)
     given_plans = read_plans(plans)
     names = _names(algorithms, own, given_plans)
-    _require_compared({} if each is None else each, names)
+    for name in own:
+        if name not in names:
+            raise ConfigError(f"gives options to {name}, which algorithms does not list", "each")
     _require_known(names, options)
     calls: list[Call] = []
     for name in names:
@@ -150,13 +147,6 @@ def _own_options(each: Mapping[str, Mapping[str, Any]]) -> dict[str, Mapping[str
     return own
 
 
-def _require_compared(each: Mapping[str, Mapping[str, Any]], names: Sequence[str]) -> None:
-    """Raise ConfigError for options of an algorithm that is not compared."""
-    for name in each:
-        if family(name).name not in names:
-            raise ConfigError(f"gives options to {family(name).name}, which algorithms does not list", "each")
-
-
 def _require_known(names: Sequence[str], options: Mapping[str, Any]) -> None:
     """Raise ConfigError for an option that no algorithm takes, and for a bad value of one that some take."""
     families = [family(name) for name in names]
@@ -170,20 +160,14 @@ def _require_known(names: Sequence[str], options: Mapping[str, Any]) -> None:
 
 def _entry(call: Call) -> Entry:
     problem, name, options, plan = call
-    if plan is not None:
-        return _entry_of_plan(problem, name, plan)
+    file = "" if plan is None else plan.file
     try:
-        return Entry(name, run(problem, name, **options), options=options)
+        if plan is None:
+            return Entry(name, run(problem, name, **options), options=options)
+        from pipesched.comparing.contestants import GivenAlgorithm
+        from pipesched.comparing.fitted_plan import scheduled
+
+        options = plan.algorithm.options if isinstance(plan, GivenAlgorithm) else {}
+        return Entry(name, scheduled(problem, name, plan), options=options, file=file)
     except (NotApplicable, NoSchedule) as error:
-        return Entry(name, None, str(error), options)
-
-
-def _entry_of_plan(problem: Problem, name: str, plan: Contestant) -> Entry:
-    from pipesched.comparing.contestants import GivenAlgorithm
-    from pipesched.comparing.fitted_plan import scheduled
-
-    options = plan.algorithm.options if isinstance(plan, GivenAlgorithm) else {}
-    try:
-        return Entry(name, scheduled(problem, name, plan), options=options, file=plan.file)
-    except (NotApplicable, NoSchedule) as error:
-        return Entry(name, None, str(error), options, file=plan.file)
+        return Entry(name, None, str(error), options, file=file)

@@ -10,7 +10,7 @@ from rich.style import Style
 from pipesched.pipeline.kinds import KINDS
 from pipesched.pipeline.ops import Op
 from pipesched.pipeline.schedule import Schedule
-from pipesched.render.palette import CRITICAL_STYLE, DIM, PAIR_STYLE, break_mark, fill, ink, mixed
+from pipesched.render.palette import CRITICAL_STYLE, DIM, MIXED, PAIR_STYLE, break_mark, fill, ink
 from pipesched.render.rows import FULL, Run
 
 SHADES = "·░▒▓█"
@@ -82,7 +82,7 @@ class ColourCells:
     def _shared(self, slots: Sequence[int]) -> Style:
         """Return the style of a column that slots share: that of their kind, if they have one."""
         kinds = {self.plan.index.op(slot).kind if slot not in self.plan.pairs else "" for slot in slots}
-        return ink(None, kinds.pop()) if len(kinds) == 1 and kinds != {""} else mixed()
+        return ink(None, kinds.pop()) if len(kinds) == 1 and kinds != {""} else MIXED
 
 
 def label_of(label: str, op: Op, paired: Op | None, width: int) -> str:
@@ -90,11 +90,11 @@ def label_of(label: str, op: Op, paired: Op | None, width: int) -> str:
     if label == "none":
         return ""
     if label == "stage":
-        return _last_digits(op.stage, width)
+        return str(op.stage)[-width:]
     if label == "op":
         return (f"{op}" if paired is None else f"{op}&{paired}")[:width]
     text = f"{op.microbatch}" if paired is None else f"{op.microbatch}&{paired.microbatch}"
-    return text if len(text) <= width else _last_digits(op.microbatch, width)
+    return text if len(text) <= width else str(op.microbatch)[-width:]
 
 
 class LetterCells:
@@ -112,8 +112,10 @@ class LetterCells:
 
     def lines(self, runs: Sequence[Run], *, of_two: bool = False) -> list[Line]:
         """Return the lines that spell out `runs`; on a lane `of_two` devices, the last line shows stages."""
-        rows = [self._kind, self._text, *([self._stage] if of_two else [self._chunk] if self.chunks > 1 else [])]
-        lines = ["".join(map(row, runs)) for row in rows]
+        lines = ["".join(map(row, runs)) for row in (self._kind, self._text)]
+        numbers = range(self.plan.index.stages) if of_two else self.chunk if self.chunks > 1 else []
+        if numbers:
+            lines.append("".join(self._number(run, numbers) for run in runs))
         return [[Segment(line)] for line in (lines[0], *(line.rstrip() for line in lines[1:] if line.strip()))]
 
     def _kind(self, run: Run) -> str:
@@ -129,24 +131,13 @@ class LetterCells:
     def _text(self, run: Run) -> str:
         if run.slot is None or run.shared:
             return " " * run.width
-        return label_of(self.label, self.plan.index.op(run.slot), self.plan.paired(run.slot), run.width).ljust(
-            run.width
-        )
-
-    def _chunk(self, run: Run) -> str:
-        return self._number(run, self.chunk)
-
-    def _stage(self, run: Run) -> str:
-        return self._number(run, range(self.plan.index.stages))
+        op, paired = self.plan.index.op(run.slot), self.plan.paired(run.slot)
+        return label_of(self.label, op, paired, run.width).ljust(run.width)
 
     def _number(self, run: Run, of_stage: Sequence[int]) -> str:
         if run.slot is None or run.shared:
             return " " * run.width
-        return _last_digits(of_stage[self.plan.index.op(run.slot).stage], run.width).ljust(run.width)
-
-
-def _last_digits(value: int, width: int) -> str:
-    return str(value)[-width:]
+        return str(of_stage[self.plan.index.op(run.slot).stage])[-run.width :].ljust(run.width)
 
 
 Cells = ColourCells | LetterCells

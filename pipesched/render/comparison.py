@@ -15,7 +15,6 @@ from pipesched.render.timescale import number
 from pipesched.results.comparison import Comparison, Entry, memory_of
 from pipesched.results.trainers import PYTORCH
 
-COLUMNS = ("\nmakespan", "vs\nbest", "\nbubble", "over\nideal", "of\nspan", "peak\nmemory", "vs\nbound", "runs\nin")
 KEPT_LONGEST = (
     "\nmakespan",
     "peak\nmemory",
@@ -50,7 +49,7 @@ class ComparisonTable:
         ascii_only = self.ascii_only or options.ascii_only
         best, runnable = self.comparison.best, self.comparison.best_in(PYTORCH)
         star, second = "*+" if ascii_only else "★☆"
-        is_apart = best is not None and runnable is not None and not _is_as_good(runnable, best)
+        is_apart = best is not None and runnable is not None and runnable.rank[:3] != best.rank[:3]
         names, rows = [], []
         for entry, others in _folded(self.comparison, fold=self.fold):
             name, cells = _cells(entry, best, star)
@@ -80,16 +79,8 @@ def _folded(comparison: Comparison, *, fold: bool) -> list[tuple[Entry, int]]:
     entries = [entry for entry in comparison if entry.applicable]
     if not fold:
         return [(entry, 0) for entry in entries]
-    groups = [
-        list(group)
-        for _, group in groupby(entries, lambda entry: (entry.rank[:3], entry.runs_in, entry.weights, entry.file))
-    ]
-    return [(group[0], len(group) - 1) for group in groups]
-
-
-def _is_as_good(entry: Entry, best: Entry) -> bool:
-    """Return whether an entry has the makespan of the best one, and so its star."""
-    return entry.rank[:3] == best.rank[:3]
+    alike = groupby(entries, lambda entry: (entry.rank[:3], entry.runs_in, entry.weights, entry.file))
+    return [(next(group), sum(1 for _ in group)) for _, group in alike]
 
 
 def refusals(comparison: Comparison) -> list[Text]:
@@ -106,17 +97,16 @@ def _cells(entry: Entry, best: Entry | None, star: str) -> tuple[Text, dict[str,
     peak = number(max(memory_of(metrics)))
     apart = (metrics["makespan"] - least) / least if least else 0.0
     optimal = metrics["makespan"] == metrics["lower_bound"] and metrics["fits"]
-    cells = (
-        Text(number(metrics["makespan"])),
-        Text("best" if is_best else f"{apart:+.1%}"),
-        Text(f"{metrics['bubble']:.1%}"),
-        Text(f"{metrics['bubble_over_ideal']:.1%}"),
-        Text(f"{metrics['bubble_span']:.1%}"),
-        Text(peak if metrics["fits"] else f"{peak} over", style="" if metrics["fits"] else BAD),
-        Text("optimal", style=GOOD) if optimal else Text(f"{metrics['gap']:+.1%}"),
-        Text(_trainers(entry)),
-    )
-    return name, dict(zip(COLUMNS, cells, strict=True))
+    return name, {
+        "\nmakespan": Text(number(metrics["makespan"])),
+        "vs\nbest": Text("best" if is_best else f"{apart:+.1%}"),
+        "\nbubble": Text(f"{metrics['bubble']:.1%}"),
+        "over\nideal": Text(f"{metrics['bubble_over_ideal']:.1%}"),
+        "of\nspan": Text(f"{metrics['bubble_span']:.1%}"),
+        "peak\nmemory": Text(peak if metrics["fits"] else f"{peak} over", style="" if metrics["fits"] else BAD),
+        "vs\nbound": Text("optimal", style=GOOD) if optimal else Text(f"{metrics['gap']:+.1%}"),
+        "runs\nin": Text(_trainers(entry)),
+    }
 
 
 def _trainers(entry: Entry) -> str:

@@ -25,23 +25,19 @@ SIZES = (*STATES, "activations", "logits", "fixed", "total")
 
 def estimate_view(estimate: Estimate, **_: bool) -> Group:
     """Return the setup, its stages, its devices and its step."""
-    return Group(*estimate_parts(estimate))
-
-
-def estimate_parts(estimate: Estimate) -> Iterator[RenderableType]:
-    """Yield what an estimate shows, one below the other."""
-    yield Text(heading(estimate), style="bold")
-    yield Text(sentence(estimate))
-    yield ""
-    yield Text("Times of one microbatch in ms, and what it leaves from forward to backward:", style="dim")
-    yield stage_table(estimate)
-    yield ""
-    yield Text(f"GB of a GPU at its peak, under {estimate.outcome.algorithm}:", style="dim")
-    yield device_table(estimate)
-    yield ""
-    yield step_table(estimate)
-    for note in estimate.notes:
-        yield Text(f"note: {note}")
+    return Group(
+        Text(heading(estimate), style="bold"),
+        Text(sentence(estimate)),
+        "",
+        Text("Times of one microbatch in ms, and what it leaves from forward to backward:", style="dim"),
+        stage_table(estimate),
+        "",
+        Text(f"GB of a GPU at its peak, under {estimate.outcome.algorithm}:", style="dim"),
+        device_table(estimate),
+        "",
+        step_table(estimate),
+        *(Text(f"note: {note}") for note in estimate.notes),
+    )
 
 
 def heading(estimate: Estimate) -> str:

@@ -73,13 +73,10 @@ def _amount(time: int | float) -> str:
 
 
 def _avoidable(explanation: Explanation) -> Text:
+    times = (explanation.makespan, explanation.bound.value, explanation.unavoidable, explanation.avoidable)
     unit = explanation.schedule.problem.time_unit
-    times = [f"{number(time)} {unit}".rstrip() for time in (explanation.unavoidable, explanation.avoidable)]
-    bound = f"{number(explanation.bound.value)} {unit}".rstrip()
-    makespan = f"{number(explanation.makespan)} {unit}".rstrip()
-    return Text(
-        f"makespan {makespan}, bound {bound}: no order avoids {times[0]} of the idle time, one might {times[1]}"
-    )
+    makespan, bound, never, maybe = (f"{number(time)} {unit}".rstrip() for time in times)
+    return Text(f"makespan {makespan}, bound {bound}: no order avoids {never} of the idle time, one might {maybe}")
 
 
 def _earliest(explanation: Explanation) -> Iterator[Text]:
@@ -134,16 +131,9 @@ def gap_words(gap: IdleGap) -> str:
     if waiting is None:
         return f"all done here; {culprit} still runs" if gap.idle is Idle.DRAIN else f"all done here; after {culprit}"
     if gap.idle is Idle.TRANSFER:
-        return (
-            f"{waiting} waits for the transfer after {culprit}"
-            if not _moves(culprit)
-            else f"{waiting} waits for {culprit}"
-        )
+        is_transfer = isinstance(culprit, Op) and KINDS[culprit.kind].is_transfer
+        return f"{waiting} waits for {culprit if is_transfer else f'the transfer after {culprit}'}"
     return f"{waiting} waits for {culprit}{_through(waiting, culprit)}"
-
-
-def _moves(slot: Slot) -> bool:
-    return isinstance(slot, Op) and KINDS[slot.kind].is_transfer
 
 
 def _through(waiting: Slot, culprit: Slot) -> str:
@@ -171,7 +161,8 @@ def _sensitivity_table(explanation: Explanation, plan_again: Planner | None) -> 
         after = what_if(schedule, row.stage, row.kind, TENTH, plan_again)
         again = "" if after.planned_again is None else number(after.planned_again)
         cells = [f"-{row.faster}" if row.faster else "0", f"+{row.slower}", number(after.same_order)]
-        table.add_row(f"{_kind_name(row.kind)} of stage {row.stage}", *cells, *([again] if plan_again else []))
+        kind = OVERLAP if row.kind == OVERLAP else KINDS[row.kind].name
+        table.add_row(f"{kind} of stage {row.stage}", *cells, *([again] if plan_again else []))
     latencies = sorted(explanation.p2p_sensitivity, key=lambda row: (-row.faster, -row.slower, row.boundary))
     for latency in latencies[: MOST_COSTS // 2]:
         if latency.faster or latency.slower:
@@ -179,10 +170,6 @@ def _sensitivity_table(explanation: Explanation, plan_again: Planner | None) -> 
             name = f"p2p {latency.boundary}-{latency.boundary + 1}"
             table.add_row(name, *cells, *([""] if plan_again else []))
     return table
-
-
-def _kind_name(kind: str) -> str:
-    return OVERLAP if kind == OVERLAP else KINDS[kind].name
 
 
 def _cost(explanation: Explanation, row: Sensitivity) -> int:
@@ -221,11 +208,9 @@ def why_lines(why: Why, unit: str = "") -> Iterator[Text]:
     if not why.inputs:
         yield Text("  waits for nothing")
     late = f"; it may have started at {number(why.allowed)}{label}" if why.start > why.allowed else ""
-    critical = (
-        "it is critical: any delay makes the step longer"
-        if not why.slack
-        else (f"it may end {number(why.slack)}{label} later without making the step longer")
-    )
+    critical = "it is critical: any delay makes the step longer"
+    if why.slack:
+        critical = f"it may end {number(why.slack)}{label} later without making the step longer"
     yield Text(f"  {critical}{late}")
     chain = [str(slot) for slot in why.chain]
     more = f" <- .. {len(chain) - MOST_CHAIN} more" if len(chain) > MOST_CHAIN else ""

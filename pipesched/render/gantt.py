@@ -206,23 +206,16 @@ class Gantt(Displayable):
         name = f"device {device}" if layout.gutter > len(f"device {device}") else f"d{device}"
         head = Segment(name.ljust(layout.gutter), OVER if over else None)
         share = Segment(self._idle_share(device).rjust(layout.tail), DIM) if layout.tail >= len(" idle") else None
-        for number, cell_line in enumerate(cells.lines(runs)):
-            if number:
-                yield from line([Segment(" " * layout.gutter), *cell_line])
-            else:
-                yield from line([head, *cell_line, *([share] if share else [])])
+        first, *others = cells.lines(runs)
+        yield from line([head, *first, *([share] if share else [])])
+        for cell_line in others:
+            yield from line([Segment(" " * layout.gutter), *cell_line])
         if self.marks:
             marked = self.marks.line(device, layout.scales, colour=layout.colour, ascii_only=layout.ascii_only)
             yield from line([Segment(self.marks.name.ljust(layout.gutter), DIM), *marked])
         if self.memory:
-            strip = memory_strip(
-                self.schedule,
-                device,
-                layout.scales,
-                full_scale(self.together),
-                colour=layout.colour,
-                ascii_only=layout.ascii_only,
-            )
+            full, look = full_scale(self.together), {"colour": layout.colour, "ascii_only": layout.ascii_only}
+            strip = memory_strip(self.schedule, device, layout.scales, full, **look)
             peak = Segment(peak_text(self.schedule, device).rjust(layout.tail), OVER if over else DIM)
             yield from line([Segment("mem".ljust(layout.gutter), DIM), *strip, peak])
 

@@ -42,7 +42,8 @@ def _rows(outcome: HardwareOutcome, bounds: Intervals | None) -> Iterator[tuple[
     schedule = outcome.schedule
     if bounds is not None:
         yield "initiation interval", Text(f"{schedule.interval}", style="bold"), outcome.method
-        yield "lower bound", f"{outcome.bound}", _interval_proof(outcome, bounds)
+        asked = f"units ask for {bounds.resources}, recurrences for {bounds.recurrences}"
+        yield "lower bound", f"{outcome.bound}", f"{outcome.proof}; {asked}"
         yield "gap", *_gap(outcome, "interval")
         yield "latency", f"{schedule.latency}", "cycles of one iteration"
     else:
@@ -54,12 +55,7 @@ def _rows(outcome: HardwareOutcome, bounds: Intervals | None) -> Iterator[tuple[
 
 
 def _cycles(unit: UnitClass) -> str:
-    """Return the cycles of an operation as text: `mul 2 (pipelined: one a cycle)`."""
     return f"{unit.name} {unit.latency}" + (" (pipelined: one a cycle)" if unit.interval < unit.latency else "")
-
-
-def _interval_proof(outcome: HardwareOutcome, bounds: Intervals) -> str:
-    return f"{outcome.proof}; units ask for {bounds.resources}, recurrences for {bounds.recurrences}"
 
 
 def _gap(outcome: HardwareOutcome, what: str) -> tuple[Text, str]:

@@ -10,32 +10,18 @@ from rich.table import Table
 from rich.text import Text
 
 from pipesched.core.idle_time import Idle
-from pipesched.hls.explanation import (
-    ClassSensitivity,
-    HardwareExplanation,
-    OperationReasons,
-    Unit,
-    UnitGap,
-)
+from pipesched.hls.explanation import ClassSensitivity, HardwareExplanation, OperationReasons, Unit, UnitGap
 from pipesched.hls.graph import Operation
 from pipesched.render.frame import line
 from pipesched.render.grid import folded, grid, uncut
 from pipesched.render.labels import counted
 from pipesched.render.legend import explained, wrap
+from pipesched.render.marks import IDLE_MARKS
 from pipesched.render.units_chart import MOST_IDLE, UnitChart
 
 MOST_GAPS = 10  # that are told
 MOST_LETTERS = 20  # of an expression that stands for an operation without a name
 MOST_CHAIN = 24  # operations of a path that are told, the first and the last of a longer one
-CLASS_NAMES = {
-    Idle.WARM_UP: "warm-up",
-    Idle.WAIT: "wait",
-    Idle.TRANSFER: "transfer",
-    Idle.ORDER: "order",
-    Idle.MEMORY: "memory",
-    Idle.DRAIN: "drain",
-    Idle.LATE: "late",
-}
 
 
 class IdleRow(NamedTuple):
@@ -68,7 +54,7 @@ def explanation_parts(explanation: HardwareExplanation, *, ascii_only: bool = Fa
     yield Text("latency of a unit class, the order on each unit as it is", style="dim")
     yield _sensitivities(explanation)
     yield ""
-    yield words.path()
+    yield words.chain("critical path", explanation.critical_path)
 
 
 def why_parts(explanation: HardwareExplanation, op: str, *, ascii_only: bool = False) -> Iterator[RenderableType]:
@@ -79,10 +65,10 @@ def why_parts(explanation: HardwareExplanation, op: str, *, ascii_only: bool = F
     yield from words.explained([reasons.op, *(one.op for one in reasons.inputs), *reasons.chain])
 
 
-def idle_table(rows: Sequence[IdleRow], all_rows: str = "all") -> Table:
-    """Return idle time by class: a row each, the last of them with the name `all_rows` for the sum; no empty class."""
+def idle_table(rows: Sequence[IdleRow]) -> Table:
+    """Return idle time by class: a row each, the last of them for the sum; no empty class."""
     classes = [idle for idle in Idle if any(row.idle[idle] for row in rows)]
-    titles = [*(CLASS_NAMES[idle] for idle in classes), "idle", "share"]
+    titles = [*(IDLE_MARKS[idle].meaning for idle in classes), "idle", "share"]
     table = grid(folded("idle time"), *(folded(title, justify="right") for title in titles))
     for row in rows:
         total = sum(row.idle.values())
@@ -91,7 +77,7 @@ def idle_table(rows: Sequence[IdleRow], all_rows: str = "all") -> Table:
             Text(row.name),
             *map(str, numbers),
             f"{total / row.time:.0%}" if row.time else "",
-            style="bold" if row.name == all_rows else "",
+            style="bold" if row is rows[-1] else "",
         )
     return table
 
@@ -142,11 +128,9 @@ def _unused(explanation: HardwareExplanation) -> Iterator[RenderableType]:
 
 def _sensitivities(explanation: HardwareExplanation) -> Table:
     """Return a line for each class, first what hurts most."""
-    base = explanation.early_latency
     table = grid(uncut(), folded(), header=False)
-    rows = sorted(explanation.sensitivity, key=lambda row: (-row.slower, -row.faster))
-    for row in rows:
-        table.add_row(Text(row.unit_class), Text(sensitivity_words(row, base)))
+    for row in sorted(explanation.sensitivity, key=lambda row: (-row.slower, -row.faster)):
+        table.add_row(Text(row.unit_class), Text(sensitivity_words(row, explanation.early_latency)))
     return table
 
 
@@ -205,7 +189,9 @@ class _Words:
             return
         table = grid(folded("largest gaps"), uncut("cycles"), folded("class"), folded("why"))
         for gap in largest:
-            table.add_row(Text(_unit(gap.unit)), f"{gap.start}-{gap.end}", CLASS_NAMES[gap.idle], Text(self.gap(gap)))
+            table.add_row(
+                Text(_unit(gap.unit)), f"{gap.start}-{gap.end}", IDLE_MARKS[gap.idle].meaning, Text(self.gap(gap))
+            )
         yield ""
         yield table
 
@@ -224,11 +210,8 @@ class _Words:
         what = f"the result of {culprit}, which has left {unit}" if is_transfer else f"{culprit}, on {unit}"
         return f"{self.label(gap.waiting)} waits for {what}"
 
-    def path(self) -> Text:
-        """Return the critical path."""
-        return self._chain("critical path", self.explanation.critical_path)
-
-    def _chain(self, title: str, names: Sequence[str]) -> Text:
+    def chain(self, title: str, names: Sequence[str]) -> Text:
+        """Return a path under its title."""
         shown = self._cut(names)
         labels = [self.label(name) for name in shown]
         if len(shown) < len(names):
@@ -245,18 +228,12 @@ class _Words:
         yield Text(self.label(reasons.op), style="bold").append(
             f"  on {_unit(reasons.unit)}, starts at {reasons.start}, result at {reasons.end}", style="not bold"
         )
-        if not reasons.inputs:
-            yield Text("inputs: none but those of the program")
-        else:
-            came = ", ".join(f"{self.label(one.op)} at {one.time}" for one in reasons.inputs)
-            yield Text(f"inputs: {came}")
+        came = ", ".join(f"{self.label(one.op)} at {one.time}" for one in reasons.inputs)
+        yield Text(f"inputs: {came or 'none but those of the program'}")
         yield Text(self._held(reasons))
-        slack = counted(reasons.slack, "cycle")
-        yield Text(
-            f"slack: {slack}"
-            + ("; each cycle later is a cycle more of latency" if not reasons.slack else " later costs nothing")
-        )
-        yield self._chain("chain from cycle 0", reasons.chain[::-1])
+        costs = " later costs nothing" if reasons.slack else "; each cycle later is a cycle more of latency"
+        yield Text(f"slack: {counted(reasons.slack, 'cycle')}{costs}")
+        yield self.chain("chain from cycle 0", reasons.chain[::-1])
 
     def _held(self, reasons: OperationReasons) -> str:
         if reasons.held_by is None:
@@ -264,9 +241,8 @@ class _Words:
         elif reasons.by_input:
             text = f"it waits for the result of {self.label(reasons.held_by)}, there at {reasons.allowed}"
         else:
-            text = (
-                f"it waits for {_unit(reasons.unit)}, which runs {self.label(reasons.held_by)} until {reasons.allowed}"
-            )
+            unit = _unit(reasons.unit)
+            text = f"it waits for {unit}, which runs {self.label(reasons.held_by)} until {reasons.allowed}"
         if reasons.start > reasons.allowed:
             text += f"; it could start at {reasons.allowed}, and starts {reasons.start - reasons.allowed} later"
         return text

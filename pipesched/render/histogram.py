@@ -58,7 +58,8 @@ class Histograms:
             yield Segment.line()
 
     def _lines(self, width: int, glyphs: HistogramGlyphs) -> Iterator[Line]:
-        ruler = _ruler(self.rows, width)
+        ends = [end(row.makespan, *row.makespans) for row in self.rows for end in (min, max)]
+        ruler = Ruler.over([*map(Fraction, ends)], max(width, 2))
         widest = max(len(label) for _, label in ruler.ticks(width // 4 + 1)) if width > 8 else 1
         ticks = ruler.ticks(widest + 3)
         height = TALL if len(self.rows) <= FEW else LOW
@@ -74,13 +75,6 @@ class Histograms:
         yield [Segment(_labels(ticks, width), DIM)]
         yield [Segment(self.title.rjust(width), DIM)]
         yield from wrap(iter([[Segment(f"{glyphs.mark} without noise")]]), width)
-
-
-def _ruler(rows: Sequence[RobustnessRow], width: int) -> Ruler:
-    """Return the axis that shows all samples, and the makespans without noise."""
-    ends = [(min(row.makespan, *row.makespans), max(row.makespan, *row.makespans)) for row in rows]
-    low, high = Fraction(min(low for low, _ in ends)), Fraction(max(high for _, high in ends))
-    return Ruler(low, high if high > low else low + (abs(low) or 1), max(width, 2))
 
 
 def _counts(makespans: Sequence[float], ruler: Ruler) -> Sequence[int]:

@@ -12,7 +12,7 @@ from pipesched.pipeline.quantities import in_units
 from pipesched.pipeline.schedule import Schedule
 from pipesched.render.cells import ASCII_SHADES, SHADES, Line, chunk_of_stage
 from pipesched.render.frame import LineFrame
-from pipesched.render.palette import DIM, HUES, OVER, PAIR_STYLE, fill, ink, mixed
+from pipesched.render.palette import DIM, HUES, MIXED, OVER, PAIR_STYLE, fill, ink
 from pipesched.render.rows import Row, Run
 from pipesched.render.strip import full_scale
 from pipesched.render.timescale import TimeScale, describe, number
@@ -62,7 +62,7 @@ class LegendKey:
         shades = ASCII_SHADES if self.ascii_only else SHADES
         yield [Segment(shades[0], DIM), Segment(" idle")]
         if look.shared:
-            style = (mixed() if self.by_kind else ink(0, "F")) if self.colour else None
+            style = (MIXED if self.by_kind else ink(0, "F")) if self.colour else None
             several = ", here with slots of several kinds" if self.colour and self.by_kind else ""
             busy = Segment(shades[1:], style)
             yield [busy, Segment(f" share of a column that is busy{several}")]
@@ -138,8 +138,6 @@ def wrap(items: Iterator[Item], width: int) -> Iterator[Line]:
 
 
 LONGEST = 36  # letters of an expression, of which a longer one shows the beginning and the end
-
-
 MOST = 12  # operations that are explained
 
 

@@ -35,26 +35,18 @@ def _plain(value: float) -> str:
     return number(int(value) if value.is_integer() else value)
 
 
-def _makespan(metrics: Mapping[str, Any], _microbatches: float) -> float:
-    return float(metrics["makespan"])
-
-
-def _microbatch(metrics: Mapping[str, Any], microbatches: float) -> float:
-    return float(metrics["makespan"] / microbatches)
-
-
-def _memory(metrics: Mapping[str, Any], _microbatches: float) -> float:
-    return float(max(memory_of(metrics)))
-
-
 MEASURES = {
-    "makespan": Measure("makespan", _makespan, _plain),
-    "microbatch": Measure("time a microbatch: makespan / microbatches", _microbatch, _plain),
+    "makespan": Measure("makespan", lambda metrics, _: float(metrics["makespan"]), _plain),
+    "microbatch": Measure(
+        "time a microbatch: makespan / microbatches", lambda metrics, count: float(metrics["makespan"] / count), _plain
+    ),
     BUBBLE: Measure("bubble: idle device-time / (devices x makespan)", lambda metrics, _: metrics["bubble"], _percent),
     "utilization": Measure(
         "utilization: useful work / (devices x makespan)", lambda metrics, _: metrics["utilization"], _percent, True
     ),
-    "memory": Measure("memory of the device that holds most", _memory, _plain),
+    "memory": Measure(
+        "memory of the device that holds most", lambda metrics, _: float(max(memory_of(metrics))), _plain
+    ),
 }
 
 

@@ -64,14 +64,8 @@ def html(result: object, width: int = COLUMNS) -> str:
     return console.export_html(inline_styles=True, code_format=HTML)
 
 
-_SETTINGS: dict[str, Any] = {
-    "force_terminal": True,
-    "force_jupyter": False,
-    "legacy_windows": False,
-    "highlight": False,
-    "markup": False,
-    "emoji": False,
-}
+_OFF = ("force_jupyter", "legacy_windows", "highlight", "markup", "emoji")
+_SETTINGS: dict[str, Any] = {"force_terminal": True, **dict.fromkeys(_OFF, False)}
 
 
 def _print(console: Console, result: object) -> None:

@@ -24,7 +24,6 @@ HUES: tuple[Rgb, ...] = (
     (153, 153, 51),  # olive
     (126, 87, 178),  # purple
 )
-MIXED: Rgb = (128, 128, 160)  # of several kinds
 WHITE, GREY, BLACK = (255, 255, 255), (128, 128, 128), (0, 0, 0)
 KIND_SHADE = {
     "F": (BLACK, 0.0),
@@ -43,15 +42,12 @@ PAIR_STYLE = Style(italic=True, underline=True)
 CRITICAL_STYLE = Style(underline=True, bold=True)
 DIM = Style(dim=True)
 OVER = Style(color="red", bold=True)
+MIXED = Style(color=Color.from_rgb(128, 128, 160))  # where slots of several kinds share a column
 
 
 def _mix(colour: Rgb, other: Rgb, part: float) -> Rgb:
     red, green, blue = (round(a + (b - a) * part) for a, b in zip(colour, other, strict=True))
     return red, green, blue
-
-
-def _luminance(colour: Rgb) -> float:
-    return sum(weight * value for weight, value in zip((0.299, 0.587, 0.114), colour, strict=True))
 
 
 def colour_of(microbatch: int | None, kind: str, chunk: int = 0, chunks: int = 1) -> Rgb:
@@ -65,7 +61,8 @@ def colour_of(microbatch: int | None, kind: str, chunk: int = 0, chunks: int = 1
 
 def text_on(colour: Rgb) -> Rgb:
     """Return black or white, whichever reads on `colour`."""
-    return BLACK if _luminance(colour) > 125 else WHITE
+    red, green, blue = colour
+    return BLACK if 0.299 * red + 0.587 * green + 0.114 * blue > 125 else WHITE
 
 
 @lru_cache(maxsize=4096)
@@ -79,11 +76,6 @@ def fill(microbatch: int | None, kind: str, chunk: int = 0, chunks: int = 1) -> 
 def ink(microbatch: int | None, kind: str, chunk: int = 0, chunks: int = 1) -> Style:
     """Return the style of cells that are only partly busy: the colour of `fill` as a foreground."""
     return Style(color=fill(microbatch, kind, chunk, chunks).bgcolor)
-
-
-def mixed() -> Style:
-    """Return the style of cells in which slots of several kinds share a column."""
-    return Style(color=Color.from_rgb(*MIXED))
 
 
 def break_mark(*, ascii_only: bool) -> Segment:

@@ -1,4 +1,4 @@
-"""Makespan against memory: a plot of the schedules of a comparison, and the table that explains its marks."""
+"""Makespan against memory: of the schedules of a comparison, and of a frontier; each as a plot and as a table."""
 
 from __future__ import annotations
 
@@ -15,12 +15,15 @@ from pipesched.render.comparison import refusals
 from pipesched.render.grid import folded, grid, right, uncut
 from pipesched.render.palette import DIM, OVER
 from pipesched.render.scatter import PlotPoint, Scatter, Wall
-from pipesched.render.summary import BAD
+from pipesched.render.summary import BAD, GOOD
 from pipesched.render.timescale import number
 from pipesched.results.comparison import Comparison
+from pipesched.results.frontier import Frontier
 from pipesched.results.pareto import ParetoPoint
+from pipesched.results.status import Status
 
 BOLD = Style(bold=True)
+PROVED, OPEN = "*", "o"
 MEANING = "peak memory: {} of the device that holds most; dominated: another is no worse in both, better in one"
 
 
@@ -110,3 +113,34 @@ def _words(point: ParetoPoint, letters: Sequence[str]) -> str:
     if point.dominated_by is not None:
         return f"dominated by {letters[point.dominated_by]}"
     return "frontier" if point.fits else "over budget"
+
+
+def frontier_view(frontier: Frontier, *, ascii_only: bool = False) -> Group:
+    """Return the plot, then the table. Budgets and times are in the user's units."""
+    legend = Text(f"{PROVED} proved optimal  {OPEN} best found")
+    return Group(_frontier_plot(frontier, ascii_only), "", frontier_table(frontier), legend)
+
+
+def _frontier_plot(frontier: Frontier, ascii_only: bool) -> Scatter:
+    time, memory = (f" ({unit})" if unit else "" for unit in (frontier.time_unit, frontier.memory_unit))
+    corners = [(to_fraction(point.budget), to_fraction(point.value)) for point in frontier]
+    drawn = [
+        PlotPoint(x, y, PROVED if point.status == Status.OPTIMAL else OPEN)
+        for point, (x, y) in zip(frontier, corners, strict=True)
+    ]
+    return Scatter(
+        drawn,
+        x_title=f"budget of a device{memory}",
+        y_title=f"{frontier.objective}{time}",
+        steps=corners,
+        ascii_only=ascii_only,
+    )
+
+
+def frontier_table(frontier: Frontier) -> Table:
+    """Return a row for each point: budget, objective, bound, gap, placement."""
+    table = grid(*map(right, ("budget", frontier.objective, "bound", "gap")), folded("placement"))
+    for point in frontier:
+        gap = Text("optimal", style=GOOD) if point.status == Status.OPTIMAL else Text(f"{point.gap:.2%}")
+        table.add_row(*map(number, (point.budget, point.value, point.bound)), gap, point.placement)
+    return table

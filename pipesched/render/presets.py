@@ -41,22 +41,18 @@ class PresetTable:
 
 
 def _model(row: Row) -> dict[str, str]:
-    total, active = row["parameters"], row["active_parameters"]
+    total, active, heads, kv_heads = (row[key] for key in ("parameters", "active_parameters", "heads", "kv_heads"))
     return {
         "model": row["name"],
         "parameters": _billions(total) + (f" ({_billions(active)} active)" if active < total else ""),
         "layers": str(row["layers"]),
         "hidden": str(row["hidden"]),
-        "heads": str(row["heads"]) if row["latent"] or row["heads"] == row["kv_heads"] else _heads(row),
+        "heads": str(heads) if row["latent"] or heads == kv_heads else f"{heads}/{kv_heads}",
         "ffn": str(row["ffn"]),
         "words": str(row["vocabulary"]),
         "more": _more(row),
         "source": row["source"],
     }
-
-
-def _heads(row: Row) -> str:
-    return f"{row['heads']}/{row['kv_heads']}"
 
 
 def _more(row: Row) -> str:

@@ -20,16 +20,11 @@ DIGITS, DIGITS_OF_STD = 4, 2  # of the longest time in the table at least, and o
 
 def robustness_view(robustness: Robustness, *, ascii_only: bool = False) -> Group:
     """Return the histograms, if there are samples, and the table."""
-    table = robustness_table(robustness)
+    table = RobustnessTable(robustness)
     if not any(row.makespans for row in robustness):
         return Group(table)
     unit = f" ({robustness.time_unit})" if robustness.time_unit else ""
     return Group(Histograms(robustness.rows, f"makespan{unit}", ascii_only=ascii_only), "", table)
-
-
-def robustness_table(robustness: Robustness) -> RobustnessTable:
-    """Return a row for each schedule, the meaning of the columns, and why others do not apply."""
-    return RobustnessTable(robustness)
 
 
 class RobustnessTable:

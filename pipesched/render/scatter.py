@@ -22,7 +22,7 @@ from pipesched.pipeline.quantities import plain
 from pipesched.render.cells import Line
 from pipesched.render.legend import Item, wrap
 from pipesched.render.palette import DIM, OVER
-from pipesched.render.timescale import number
+from pipesched.render.timescale import number, round_number
 
 Amount = int | float | Fraction
 PLAIN = Style.null()
@@ -59,13 +59,19 @@ class Ruler(NamedTuple):
     high: Fraction
     cells: int
 
+    @classmethod
+    def over(cls, values: Sequence[Fraction], cells: int) -> Ruler:
+        """Return the axis that shows all of these values; a longer one where they are equal."""
+        low, high = min(values), max(values)
+        return cls(low, high if high > low else low + (abs(low) or 1), cells)
+
     def cell(self, value: Amount) -> int:
         """Return the cell nearest to a value."""
         return round((Fraction(value) - self.low) * (self.cells - 1) / (self.high - self.low))
 
     def ticks(self, spacing: int, *, whole: bool = False) -> list[tuple[int, str]]:
         """Return (cell, label) of round values, at least `spacing` cells apart; only of `whole` ones if asked."""
-        step = round_step((self.high - self.low) * spacing / (self.cells - 1))
+        step = round_number((self.high - self.low) * spacing / (self.cells - 1))
         step = max(step, Fraction(1)) if whole else step
         values = [multiple * step for multiple in range(ceil(self.low / step), floor(self.high / step) + 1)]
         return [(self.cell(value), number(plain(value))) for value in values]
@@ -105,7 +111,6 @@ class Scatter:
     x_title: str
     y_title: str
     steps: Sequence[tuple[Amount, Amount]] = ()
-    steps_label: str = "frontier"
     walls: Sequence[Wall] = ()
     ceiling: Amount | None = None
     paths: Sequence[Path] = ()
@@ -139,7 +144,7 @@ class _Plot:
         self.scatter, self.width, self.glyphs = scatter, width, glyphs
         heights = [Fraction(point.y) for point in scatter.points if not scatter.is_above(point.y)]
         self.above = len(heights) < len(scatter.points)
-        self.y = _ruler(heights or [Fraction(0)], min(max(width // 4, FEWEST_ROWS), MOST_ROWS))
+        self.y = Ruler.over(heights or [Fraction(0)], min(max(width // 4, FEWEST_ROWS), MOST_ROWS))
         self.rows = self.y.cells + self.above
         self.labels = {self.rows - 1 - cell: label for cell, label in self.y.ticks(spacing=3)}
         if self.above:
@@ -148,7 +153,7 @@ class _Plot:
         self.gutter = widest + 1 if widest + 1 <= width // 2 else 0
         across = [Fraction(point.x) for point in scatter.points]
         near = [Fraction(wall.x) for wall in scatter.walls if _is_near(Fraction(wall.x), across)]
-        self.x = _ruler([*across, *near], max((width - self.gutter - 1) // 2, 2))
+        self.x = Ruler.over([*across, *near], max((width - self.gutter - 1) // 2, 2))
         blank = Segment(" ")
         self.grid: list[Line] = [[blank] * (2 * self.x.cells) for _ in range(self.rows)]
         self.shared: dict[tuple[int, int], list[PlotPoint]] = {}
@@ -216,7 +221,7 @@ class _Plot:
     def _floor(self) -> Iterator[Line]:
         """Yield the axis below the grid, and round values under their cells."""
         columns = 2 * self.x.cells
-        widest = max(len(label) for end in (self.x.low, self.x.high) for label in (number(plain(end)),))
+        widest = max(len(number(plain(end))) for end in (self.x.low, self.x.high))
         labels, marks = "", [self.glyphs.floor] * columns
         for cell, label in self.x.ticks(spacing=widest // 2 + 3, whole=self.scatter.counts):
             column = min(2 * cell, columns - len(label))
@@ -232,12 +237,11 @@ class _Plot:
         if self.scatter.note:
             yield [Segment(f"({self.scatter.note})", DIM)]
         if self.scatter.steps:
-            yield [Segment(f"{self.glyphs.flat} {self.scatter.steps_label}")]
+            yield [Segment(f"{self.glyphs.flat} frontier")]
         for wall in self.scatter.walls:
-            side = (
-                " (left of the plot)" if wall.x < self.x.low else " (right of the plot)" if wall.x > self.x.high else ""
-            )
-            yield [Segment(self.glyphs.wall, OVER), Segment(f" {wall.label}{side}")]
+            side = "left" if wall.x < self.x.low else "right" if wall.x > self.x.high else ""
+            where = f" ({side} of the plot)" * bool(side)
+            yield [Segment(self.glyphs.wall, OVER), Segment(f" {wall.label}{where}")]
         yield from self._shared_marks()
         for point in self.scatter.points:
             if self.scatter.is_above(point.y):
@@ -258,21 +262,6 @@ class _Plot:
         most = max((self.width - len(head)) // 2, 1)
         for first in range(0, len(marks), most):
             yield [Segment(" ".join([head, *marks[first : first + most]]))]
-
-
-def round_step(least: Fraction) -> Fraction:
-    """Return the smallest of 1, 2, 5 times a power of ten that is no less than `least`, which must be positive."""
-    power = Fraction(1)
-    while power > least:
-        power /= 10
-    while power * 10 < least:
-        power *= 10
-    return next(power * factor for factor in (1, 2, 5, 10) if power * factor >= least)
-
-
-def _ruler(values: Sequence[Fraction], cells: int) -> Ruler:
-    low, high = min(values), max(values)
-    return Ruler(low, high if high > low else low + (abs(low) or 1), cells)
 
 
 def _is_near(wall: Fraction, values: Sequence[Fraction]) -> bool:

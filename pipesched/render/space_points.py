@@ -48,7 +48,8 @@ class PointsTable:
         cells = [_cells(trial, self.best) for trial in self.trials]
         algorithm = width_of(ALGORITHM, (trial.point.algorithm for trial in self.trials))
         width = options.max_width - algorithm - (1 + GAP if self.marks else 0)
-        across = sum(map(self._width_of, sizes))
+        layouts = [trial.point.layout for trial in self.trials]
+        across = sum(width_of(LETTERS[size][0], (_size(layout, size) for layout in layouts)) + GAP for size in sizes)
         is_compact = not fitting_columns(cells, [RATE], width - across)
         room = width - (NARROWEST_LAYOUT + GAP if is_compact else across)
         columns = fitting_columns(cells, KEPT_LONGEST, room) or [RATE]
@@ -66,10 +67,6 @@ class PointsTable:
         meaning = [", ".join(letters)] * bool(letters) + [MEANING] * (HELD in columns)
         if meaning:
             yield Text("; ".join(meaning), style="dim")
-
-    def _width_of(self, size: str) -> int:
-        """Return the columns that a size takes, with the gap behind it."""
-        return width_of(LETTERS[size][0], (_size(trial.point.layout, size) for trial in self.trials)) + GAP
 
 
 def sizes_that_differ(layouts: Sequence[Layout]) -> list[str]:

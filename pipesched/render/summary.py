@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from fractions import Fraction
-from typing import Any, NamedTuple
+from typing import Any
 
 from rich.table import Table
 from rich.text import Text
@@ -15,18 +15,19 @@ from pipesched.pipeline.layers import BALANCED, GIVEN
 from pipesched.pipeline.problem import Problem
 from pipesched.pipeline.quantities import plain, to_fraction
 from pipesched.pipeline.schedule import Schedule
-from pipesched.render.advice import advice_rows
 from pipesched.render.grid import folded, grid, uncut
 from pipesched.render.labels import Spelling, as_parameters, counted
 from pipesched.render.timescale import number
-from pipesched.results.outcome import Outcome, Repetition, SolveReport
+from pipesched.results.outcome import Advice, Outcome, Repetition, SolveReport
 from pipesched.results.status import Status, StoppedBy
+from pipesched.text.fields import BY_NAME
 
 GOOD, BAD = "bold green", "bold red"
 LEAST_SHOWN = 0.0005  # of the makespan: less imbalance is not mentioned
 DIGITS = 6  # behind the point, of a time that follows from a fraction
 MUCH = 0.03  # of the makespan: with more imbalance it is said what moving work would give
 FEW_STAGES = 16  # whose layers are listed
+MOST_TYPED = 160  # letters of what is to be typed for an advice: of more, only the beginning is shown
 FEW_DEVICES = 7  # whose peaks are listed; of more, the largest and the smallest
 ENDS = {StoppedBy.INTERRUPT: "interrupted"}  # what is said instead of feasible
 FORMULAS = {
@@ -123,7 +124,8 @@ def _solve_rows(
     yield "gap", f"{report.gap:.2%}", f"({report.objective} - bound) / bound"
     yield "found by", report.source, ""
     if report.equal:
-        yield "equal", "", ", ".join(_equal(name, held, unit) for name, held in report.equal.items())
+        equal = (f"{name} at {number(held)} {unit}".rstrip() if held else name for name, held in report.equal.items())
+        yield "equal", "", ", ".join(equal)
     if report.heuristic is not None:
         source, value = report.heuristic
         better = f"; {1 - report.value / value:.2%} shorter than that" if report.value < value else ""
@@ -139,15 +141,8 @@ def _repetition(found: Repetition, time: Callable[[int | float], str]) -> tuple[
     count = found.microbatches
     block = "with every microbatch" if count == 1 else f"with every {count} microbatches"
     period, rate, refuted = time(found.period), time(plain(Fraction(found.period) / count)), time(found.refuted)
-    alone = (
-        f"; none that repeats with every microbatch takes {refuted} or less: that is proved, of such schedules alone"
-    )
-    return rate, f"for a microbatch, on {found.placement}: {block}, after {period}{alone}"
-
-
-def _equal(name: str, held: int | float, unit: str) -> str:
-    """Return a named schedule of the same value with what its largest device holds, where that is known."""
-    return f"{name} at {number(held)} {unit}".rstrip() if held else name
+    alone = f"none that repeats with every microbatch takes {refuted} or less: that is proved, of such schedules alone"
+    return rate, f"for a microbatch, on {found.placement}: {block}, after {period}; {alone}"
 
 
 def _gap(outcome: Outcome) -> tuple[Text, str]:
@@ -250,22 +245,15 @@ def _saved(outcome: Outcome, spell: Spelling) -> Iterator[tuple[str, str, str]]:
 
 def _checkpoint(problem: Problem, spell: Spelling) -> str:
     """Return a note of how many layers run again, and of nothing that stays of their activation."""
-    layers = _layers_again(problem)
-    whose, kept = ("", max(problem.memory.checkpoint)) if layers is None else (f", {layers.text}", layers.kept)
+    whose, kept = _layers_again(problem) or ("", max(problem.memory.checkpoint))
     if not whose and kept:
         return ""
     note = FORMULAS["recomputed"].replace(";", f"{whose};", 1)
     return note if kept else f"{note}; {spell('nothing stays meanwhile: `memory.checkpoint` is 0, the default')}"
 
 
-class _Again(NamedTuple):
-    """The layers of each stage that run again, where these are not all, and the part of their activation that stays."""
-
-    text: str
-    kept: bool
-
-
-def _layers_again(problem: Problem) -> _Again | None:
+def _layers_again(problem: Problem) -> tuple[str, bool] | None:
+    """Return what layers run again, where these are not all, and whether a part of their activation stays."""
     layers, costs = problem.layers, [*map(to_fraction, problem.costs.recompute)]
     each = Fraction(0) if layers is None else layers.layer.amount("recompute")
     if layers is None or not each or costs == [*map(to_fraction, layers.amounts("recompute"))]:
@@ -274,7 +262,7 @@ def _layers_again(problem: Problem) -> _Again | None:
     one = layers.layer.amount("activation")
     columns = zip(counts, problem.memory.activation, problem.memory.checkpoint, strict=True)
     kept = any(to_fraction(size) * (1 - to_fraction(part)) != count * one for count, size, part in columns)
-    return _Again(f"{counted(int(max(counts)), 'layer')} of each stage", kept)
+    return f", {counted(int(max(counts)), 'layer')} of each stage", kept
 
 
 def _budget(outcome: Outcome, every: bool) -> tuple[Text, str]:
@@ -298,3 +286,41 @@ def _devices(devices: Sequence[int]) -> str:
     if len(devices) <= FEW_DEVICES:
         return f"device {', '.join(map(str, devices))}"
     return f"{len(devices)} devices, {devices[0]} the first"
+
+
+def advice_rows(
+    report: SolveReport, time: Callable[[int | float], str], spell: Spelling
+) -> Iterator[tuple[str, str, str]]:
+    """Yield a row for each change that helps, below a first that says what the times are.
+
+    `spell` turns the parameters in a text (in backticks) into what the reader types.
+    """
+    if report.advice is None:
+        return
+    if not report.advice:
+        yield "would help", "nothing", "that was tried, by heuristics alone"
+        return
+    yield "would help", "at most", "by heuristics alone; a solve with one of these changes does no worse"
+    for advice in report.advice:
+        share = -advice.difference / report.value if report.value else 0.0
+        yield f"  {advice.change}", time(advice.makespan_at_most), f"{share:.1%} shorter: {spell(_typed(advice))}"
+
+
+def _typed(advice: Advice) -> str:
+    """Return what makes a change: settings of a solve, and values of the problem by their keys in a config."""
+    settings = [f"`{name}`" for name in advice.solve]
+    values = [f"`{_key_of(name)}` {_text_of(value)}" for name, value in advice.problem.items()]
+    text = " ".join(settings + values)
+    if len(text) <= MOST_TYPED:
+        return text
+    return f"{values[0]}, with the values that solver.advice of the JSON document has"
+
+
+def _key_of(name: str) -> str:
+    return BY_NAME[name].key if name in BY_NAME else name
+
+
+def _text_of(value: Any) -> str:
+    if isinstance(value, Mapping):
+        return "{" + ", ".join(f"{key}: {entry}" for key, entry in value.items()) + "}"
+    return ",".join(map(str, value)) if isinstance(value, (list, tuple)) else str(value)

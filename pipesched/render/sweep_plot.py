@@ -81,11 +81,7 @@ def sweep_plot(sweep: Sweep, show: str = BUBBLE, *, ascii_only: bool = False) ->
         for number, (name, line) in enumerate(lines.items())
     }
     return Scatter(
-        [
-            PlotPoint(x, y, mark, style if within else OVER)
-            for mark, style, line in looks.values()
-            for x, y, within in line
-        ],
+        [PlotPoint(x, y, mark, style if fit else OVER) for mark, style, line in looks.values() for x, y, fit in line],
         x_title=sweep.field,
         y_title=title_of(sweep, show),
         paths=[Path([(x, y) for x, y, _ in line], style) for _, style, line in looks.values()],

@@ -18,9 +18,9 @@ from pipesched.pipeline.schedule import Schedule
 from pipesched.render.catalogue import CatalogueTable, catalogue_details
 from pipesched.render.chosen import drawn, edge, not_drawn, some_devices
 from pipesched.render.comparison import ComparisonTable
-from pipesched.render.frontier import frontier_table, frontier_view
 from pipesched.render.gantt import Gantt
 from pipesched.render.grid import folded, grid, uncut
+from pipesched.render.pareto import frontier_table, frontier_view
 from pipesched.render.summary import heading, summary
 from pipesched.render.sweep import sweep_table, sweep_view
 from pipesched.results.capabilities import capability_of
@@ -57,10 +57,6 @@ def _tables(result: object) -> Iterator[RenderableType]:
         if isinstance(result, kind):
             yield table(result)
             return
-    yield from _table_of_capability(result)
-
-
-def _table_of_capability(result: object) -> Iterator[RenderableType]:
     capability = capability_of(result)
     if capability is not None:
         yield capability.load("table")(result)

@@ -31,16 +31,9 @@ def charts(timeline: Timeline, *, ascii_only: bool = False) -> Iterator[Renderab
     together = [outcome.schedule for outcome in outcomes]
     for title, outcome in timeline.outcomes:
         rows, legend = some_devices(outcome.problem.devices), outcome is outcomes[-1]
-        yield Text(title, style="bold").append(
-            f"  makespan {_time(outcome.schedule.makespan, timeline)}", style="not bold"
-        )
-        yield Gantt(
-            outcome,
-            rows=rows,
-            together=together,
-            show_legend=legend,
-            ascii_only=ascii_only,
-        )
+        makespan = f"{_rounded(outcome.schedule.makespan)} {timeline.problem.time_unit}".rstrip()
+        yield Text(title, style="bold").append(f"  makespan {makespan}", style="not bold")
+        yield Gantt(outcome, rows=rows, together=together, show_legend=legend, ascii_only=ascii_only)
         yield ""
 
 
@@ -52,12 +45,9 @@ def costs_table(timeline: Timeline) -> Table:
     for cost in timeline.costs:
         mark = MARK if cost.always_waited else ""
         cells = [str(cost.samples), *(_rounded(value) for value in (cost.q1, cost.median, cost.q3))]
-        table.add_row(f"{_name(cost)} of stage {cost.stage}{mark}", *cells, *(_against_plan(cost) if has_plan else ()))
+        name = OVERLAP if cost.kind == OVERLAP else KINDS[cost.kind].name
+        table.add_row(f"{name} of stage {cost.stage}{mark}", *cells, *(_against_plan(cost) if has_plan else ()))
     return table
-
-
-def _name(cost: MeasuredCost) -> str:
-    return OVERLAP if cost.kind == OVERLAP else KINDS[cost.kind].name
 
 
 def _against_plan(cost: MeasuredCost) -> tuple[str, str]:
@@ -85,7 +75,3 @@ def _signed(value: float) -> str:
 
 def _rounded(value: float) -> str:
     return number(round(value, DIGITS))
-
-
-def _time(value: float, timeline: Timeline) -> str:
-    return f"{_rounded(value)} {timeline.problem.time_unit}".rstrip()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
+from fractions import Fraction
 from itertools import accumulate, chain, pairwise
 from math import gcd
 from typing import NamedTuple
@@ -132,16 +133,17 @@ def round_step(scale: TimeScale, unit: int) -> int:
     """Return the least of 1, 2, 5, 10, ... ticks whose labels do not touch."""
     length = scale.window.end - scale.window.start
     widest = len(number(in_units(scale.window.end, unit)))
-    step, factors = 1, (2, 5, 10)
-    base = 1
-    while step * scale.columns < (widest + 3) * length:
-        for factor in factors:
-            step = base * factor
-            if step * scale.columns >= (widest + 3) * length:
-                break
-        else:
-            base *= 10
-    return step
+    return int(round_number(max(Fraction((widest + 3) * length, scale.columns), Fraction(1))))
+
+
+def round_number(least: Fraction) -> Fraction:
+    """Return the smallest of 1, 2, 5 times a power of ten that is no less than `least`, which must be positive."""
+    power = Fraction(1)
+    while power > least:
+        power /= 10
+    while power * 10 < least:
+        power *= 10
+    return next(power * factor for factor in (1, 2, 5, 10) if power * factor >= least)
 
 
 def number(value: int | float) -> str:

@@ -50,12 +50,10 @@ def sentence(tuning: Tuning) -> str:
     """Return how many points there are, how many were simulated, and what is known of the others."""
     points = f"{tuning.space:,} point{'s' * (tuning.space != 1)}"
     if tuning.rows:
-        start = f"best of {points}" if tuning.is_complete else f"best so far of {points}"
+        start = f"best {'' if tuning.is_complete else 'so far '}of {points}"
     else:
         capacity = f" in {tuning.capacity:g} GB" * bool(tuning.capacity)
-        start = (
-            f"none of {points} fits{capacity}" if tuning.is_complete else f"none of {points} is known to fit{capacity}"
-        )
+        start = f"none of {points} {'fits' if tuning.is_complete else 'is known to fit'}{capacity}"
     if tuning.simulated == tuning.space:
         return f"{start}: all simulated"
     counts = [f"{tuning.simulated:,} simulated"] if tuning.simulated else []
@@ -114,13 +112,9 @@ def _doubts(tuning: Tuning) -> Iterator[RenderableType]:
     if not tuning.doubts:
         return
     yield ""
-    others = [doubt for doubt in tuning.doubts if doubt.gain >= LEAST_GAIN]
-    if others:
-        for doubt in others:
-            yield Text(doubt_text(doubt))
-        return
+    others = [Text(doubt_text(doubt)) for doubt in tuning.doubts if doubt.gain >= LEAST_GAIN]
     off = max(abs(doubt.factor - 1) for doubt in tuning.doubts)
-    yield Text(f"The same layout stays best when each efficiency is {_percent(off)} off.")
+    yield from others or [Text(f"The same layout stays best when each efficiency is {_percent(off)} off.")]
 
 
 def doubt_text(doubt: Doubt) -> str:

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from fractions import Fraction
 from string import ascii_uppercase
 
-from rich.console import Group, RenderableType
+from rich.console import Group
 from rich.style import Style
 from rich.text import Text
 
@@ -25,16 +24,9 @@ def pareto_view(tuning: Tuning, *, ascii_only: bool = False) -> Group:
     """Return the plot, and a row for each of its marks; where nothing fits, what is nearest to that."""
     if not tuning.pareto:
         return tuning_view(tuning, ascii_only=ascii_only)
-    return Group(*_parts(tuning, ascii_only=ascii_only))
-
-
-def _parts(tuning: Tuning, *, ascii_only: bool) -> Iterator[RenderableType]:
-    yield from head(tuning)
-    yield ""
-    yield speed_against_memory(tuning, ascii_only=ascii_only)
-    yield ""
-    yield PointsTable(tuning.pareto, marks(len(tuning.pareto)))
-    yield Text(MEANING, style="dim")
+    plot = speed_against_memory(tuning, ascii_only=ascii_only)
+    table = PointsTable(tuning.pareto, marks(len(tuning.pareto)))
+    return Group(*head(tuning), "", plot, "", table, Text(MEANING, style="dim"))
 
 
 def marks(count: int) -> list[str]:

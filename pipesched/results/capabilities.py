@@ -81,7 +81,7 @@ CAPABILITIES = {
         result="analysis.robust.result:Robustness",
         document="documents.robustness:robustness_document",
         reader="documents.robustness:robustness_of",
-        table="render.robustness:robustness_table",
+        table="render.robustness:RobustnessTable",
         view="render.robustness:robustness_view",
         figure="render.figure.robustness:robustness_figure",
     ),

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from fractions import Fraction
 from typing import Any, NamedTuple
 
-from pipesched.results.comparison import Comparison, Entry
+from pipesched.results.comparison import Comparison
 from pipesched.results.outcome import Outcome
 from pipesched.schedulers.options import labelled
 
@@ -48,16 +48,10 @@ class ParetoPoint(NamedTuple):
 
 def pareto_points(comparison: Comparison) -> list[ParetoPoint]:
     """Return the schedules of the entries that apply, best first, each with what dominates it."""
-    points = [point for entry in comparison.ranked() if (point := _pareto_point(entry))]
-    return [point._replace(dominated_by=_first_above(point, points)) for point in points]
-
-
-def _first_above(point: ParetoPoint, points: Sequence[ParetoPoint]) -> int | None:
-    return next((position for position, other in enumerate(points) if other.dominates(point)), None)
-
-
-def _pareto_point(entry: Entry) -> ParetoPoint | None:
-    if entry.outcome is None:
-        return None
-    _, _, makespan, memory = entry.rank
-    return ParetoPoint(entry.outcome, entry.options, makespan, memory, file=entry.file)
+    points = [
+        ParetoPoint(entry.outcome, entry.options, *entry.rank[2:], file=entry.file)
+        for entry in comparison.ranked()
+        if entry.outcome is not None
+    ]
+    above = (next((place for place, other in enumerate(points) if other.dominates(point)), None) for point in points)
+    return [point._replace(dominated_by=place) for point, place in zip(points, above, strict=True)]

@@ -116,8 +116,8 @@ class CriticalBlockSearch:
     def _moves(self, incumbent: Incumbent) -> list[BlockMove]:
         """Return the moves at the inner ends of the blocks of a critical path, shuffled."""
         blocks = list(self._blocks(incumbent))
-        moves = [move for block in blocks[1:] for move in self._to_end(incumbent.orders, block)]
-        moves += [move for block in blocks[:-1] for move in self._to_start(incumbent.orders, block)]
+        moves = [move for block in blocks[1:] for move in self._moves_of(incumbent.orders, block, to_end=True)]
+        moves += [move for block in blocks[:-1] for move in self._moves_of(incumbent.orders, block, to_end=False)]
         self.random.shuffle(moves)
         return moves
 
@@ -150,17 +150,14 @@ class CriticalBlockSearch:
                 return before
         return None
 
-    def _to_end(self, orders: Orders, block: CriticalBlock) -> Iterator[BlockMove]:
-        """Yield moves by which the last operation runs earlier: the nearest one of each other kind goes behind it."""
-        positions = range(block.last, block.first - 1, -1)
-        for position in self._nearest(orders[block.device], positions, needed_by=1):
-            yield BlockMove(block.device, position, block.last)
+    def _moves_of(self, orders: Orders, block: CriticalBlock, *, to_end: bool) -> Iterator[BlockMove]:
+        """Yield moves of the nearest operation of each other kind behind the last one, which then runs earlier.
 
-    def _to_start(self, orders: Orders, block: CriticalBlock) -> Iterator[BlockMove]:
-        """Yield moves that fill the time before the first operation: the nearest of each other kind goes before it."""
-        positions = range(block.first, block.last + 1)
-        for position in self._nearest(orders[block.device], positions, needed_by=-1):
-            yield BlockMove(block.device, position, block.first)
+        Or, not `to_end`, before the first one, to fill the time that it waits.
+        """
+        positions = range(block.first, block.last + 1)[:: -1 if to_end else 1]
+        for position in self._nearest(orders[block.device], positions, needed_by=1 if to_end else -1):
+            yield BlockMove(block.device, position, positions[0])
 
     def _nearest(self, order: Sequence[int], positions: range, needed_by: int) -> Iterator[int]:
         """Yield the nearest of `positions` of each kind but the first's, unless a dependency lies between.

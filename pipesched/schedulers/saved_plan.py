@@ -11,7 +11,6 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from itertools import chain
-from typing import NamedTuple
 
 from pipesched.pipeline.kinds import Allowed
 from pipesched.pipeline.ops import OpIndex
@@ -76,13 +75,6 @@ def _after_gradients(plan: Plan, index: OpIndex, stages: range) -> Iterator[tupl
             yield number, waiting[number]
 
 
-class _Transfers(NamedTuple):
-    """The transfers of one device, and what its loads wait for."""
-
-    lanes: LanePair
-    waits: list[tuple[int, int]]
-
-
 def with_offload(problem: Problem, plan: Plan, stages: range) -> Plan:
     """Return `plan` with an offload and a load of every microbatch of `stages` whose backward does not come too soon.
 
@@ -91,9 +83,9 @@ def with_offload(problem: Problem, plan: Plan, stages: range) -> Plan:
     index = plan.index.with_letters(OUT + BACK)
     forward_of = _by_backward(index, stages, "F")
     devices = [_transfers(order, plan.pairs, index, forward_of) for order in plan.orders]
-    waits = [*plan.waits, *chain.from_iterable(device.waits for device in devices)]
+    waits = [*plan.waits, *chain.from_iterable(waits for _, waits in devices)]
     own = replace(plan, index=index, lanes=(), waits=waits)
-    lanes = [device.lanes for device in devices]
+    lanes = [lanes for lanes, _ in devices]
     if problem.lanes == "pair":
         lanes = shared_lanes(problem, replace(own, lanes=lanes))
     return replace(own, lanes=lanes)
@@ -101,8 +93,11 @@ def with_offload(problem: Problem, plan: Plan, stages: range) -> Plan:
 
 def _transfers(
     order: Sequence[int], pairs: Mapping[int, int], index: OpIndex, forward_of: Mapping[int, int]
-) -> _Transfers:
-    """Return the offloads of a device in the order of the forwards, the loads in that of the backwards."""
+) -> tuple[LanePair, list[tuple[int, int]]]:
+    """Return the offloads of a device in the order of the forwards and the loads in that of the backwards.
+
+    With them what the loads wait for.
+    """
     place = {number: position for position, number in enumerate(order)}
     gone, waits = [], []
     for position, number in enumerate(order):
@@ -111,4 +106,4 @@ def _transfers(
             gone.append(forward)
             waits.append((order[position - 2], index.counterpart(forward, BACK)))
     offloads = [index.counterpart(forward, OUT) for forward in sorted(gone, key=place.__getitem__)]
-    return _Transfers(LanePair(offloads, [load for _, load in waits]), waits)
+    return LanePair(offloads, [load for _, load in waits]), waits

@@ -74,21 +74,8 @@ class _Pipe:
     """The state of a device: which inputs have come, which operations are done, how much memory is left."""
 
     __slots__ = (
-        "after_forward",
-        "capacity",
-        "caught",
-        "changes",
-        "done",
-        "durations",
-        "forwards_at",
-        "free_at",
-        "in_flight",
-        "inputs_at",
-        "numbers",
-        "order",
-        "size",
-        "switches",
-        "wake_at",
+        "after_forward", "capacity", "caught", "changes", "done", "durations", "forwards_at", "free_at",
+        "in_flight", "inputs_at", "numbers", "order", "size", "switches", "wake_at",
     )  # fmt: skip
 
     def __init__(self, problem: Problem, number: int, capacity: int, switches: Switches) -> None:

@@ -13,7 +13,8 @@ from rich.cells import cell_len
 from rich.console import Console
 from rich.measure import Measurement
 
-from pipesched.render.scatter import PLAIN, Amount, PlotPoint, Scatter, Wall, round_step
+from pipesched.render.scatter import PLAIN, Amount, PlotPoint, Scatter, Wall
+from pipesched.render.timescale import round_number
 
 Renderer = Callable[..., str]
 Golden = Callable[[str, str], None]
@@ -156,6 +157,6 @@ def test_measure() -> None:
     ("least", "step"),
     [("1", "1"), ("1.1", "2"), ("3", "5"), ("6", "10"), ("0.03", "0.05"), ("100", "100"), ("7e8", "1e9")],
 )
-def test_round_step(least: str, step: str) -> None:
+def test_round_number(least: str, step: str) -> None:
     """1, 2 or 5 times a power of ten, not less than asked."""
-    assert round_step(Fraction(least)) == Fraction(step)
+    assert round_number(Fraction(least)) == Fraction(step)

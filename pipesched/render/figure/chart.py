@@ -33,6 +33,7 @@ from pipesched.render.figure.page import (
     Drawing,
     Key,
     legend,
+    plain_numbers,
     settle,
     sheet,
     with_unit,
@@ -96,9 +97,8 @@ class Chart:
         axes = self.axes
         axes.set_xlim(self.window.start / self.unit, max(self.window.end, self.window.start + 1) / self.unit)
         axes.set_ylim(self.layout.height - GAP / 2, -GAP / 2)
-        axes.xaxis.set_major_formatter(lambda time, _: number(int(time) if time == int(time) else time))
-        for side in ("left", "right", "top"):
-            axes.spines[side].set_visible(False)
+        plain_numbers(axes.xaxis)
+        axes.spines[["left", "right", "top"]].set_visible(False)
 
     def _names(self) -> None:
         """Write the names of devices and lanes to the left, in red for a device over its budget."""
@@ -174,18 +174,10 @@ class Chart:
     def _write(self, bar: Bar, text: str, letters: float) -> None:
         left, right = max(bar.left, self.window.start / self.unit), min(bar.right, self.window.end / self.unit)
         colour = self._colour(bar.op)
-        clear: Any = {"facecolor": unit_rgb(colour), "edgecolor": "none", "pad": 0.4}  # of stripes
-        self.axes.text(
-            (left + right) / 2,
-            (bar.top + bar.bottom) / 2,
-            text,
-            fontsize=letters,
-            color=unit_rgb(text_on(colour)),
-            bbox=clear if bar.op.kind in FALLING else None,
-            ha="center",
-            va="center_baseline",
-            clip_on=True,
-        )
+        look: Any = {"ha": "center", "va": "center_baseline", "clip_on": True, "color": unit_rgb(text_on(colour))}
+        if bar.op.kind in FALLING:
+            look["bbox"] = {"facecolor": unit_rgb(colour), "edgecolor": "none", "pad": 0.4}  # clear of stripes
+        self.axes.text((left + right) / 2, (bar.top + bar.bottom) / 2, text, fontsize=letters, **look)
 
 
 def key(charts: Sequence[Chart]) -> Iterator[Key]:
@@ -249,17 +241,8 @@ def _swatches(colours: Sequence[Rgb]) -> tuple[Artist, ...]:
 
 
 def _two_tone(upper: Rgb, lower: Rgb) -> Artist:
-    return Line2D(
-        [],
-        [],
-        linestyle="none",
-        marker="s",
-        markersize=FONT,
-        fillstyle="top",
-        markeredgewidth=0,
-        markerfacecolor=unit_rgb(upper),
-        markerfacecoloralt=unit_rgb(lower),
-    )
+    look: Any = {"linestyle": "none", "marker": "s", "markersize": FONT, "fillstyle": "top", "markeredgewidth": 0}
+    return Line2D([], [], markerfacecolor=unit_rgb(upper), markerfacecoloralt=unit_rgb(lower), **look)
 
 
 FRAME_INCHES = 0.95  # title, time axis and legend

@@ -136,8 +136,7 @@ def _panel(
     axes.set_xlim(0, 1.25 * max(*values, 1e-9))
     axes.tick_params(axis="y", length=0)
     axes.tick_params(axis="x", bottom=False, labelbottom=False)
-    for side in ("right", "top", "bottom"):
-        axes.spines[side].set_visible(False)
+    axes.spines[["right", "top", "bottom"]].set_visible(False)
 
 
 def _bar_colour(outcome: Outcome, best: int | float | None) -> tuple[float, float, float] | str:

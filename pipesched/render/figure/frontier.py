@@ -17,10 +17,20 @@ from pipesched.errors import ConfigError
 from pipesched.pipeline.quantities import plain
 from pipesched.render.figure.chart import unit_rgb
 from pipesched.render.figure.memory import DASHES
-from pipesched.render.figure.page import FONT, GREY, Drawing, Key, legend, settle, sheet, with_unit
+from pipesched.render.figure.page import (
+    FONT,
+    GREY,
+    Drawing,
+    Key,
+    legend,
+    plain_numbers,
+    plot_axes,
+    settle,
+    sheet,
+    with_unit,
+)
 from pipesched.render.figure.placing import Box, Spot, needs_line, place_names
 from pipesched.render.palette import HUES
-from pipesched.render.timescale import number
 from pipesched.render.view import PAGE
 from pipesched.results.frontier import Frontier
 from pipesched.results.pareto import ParetoPoint
@@ -64,7 +74,7 @@ def frontier_figure(
     `limit`, a dashed line, is what the budget leaves for activations. A point is hollow where its bound is lower.
     """
     with sheet(inches, inches * SHAPE + 0.3) as figure:
-        axes = figure.add_subplot()
+        axes = plot_axes(figure)
         _stairs(axes, points)
         _marks(axes, points)
         if limit is not None:
@@ -73,10 +83,6 @@ def frontier_figure(
         axes.set_ylabel(with_unit(titles[1], time_unit))
         axes.margins(0.12)
         _scales(axes, points)
-        axes.grid(linewidth=0.3, color="0.88")
-        axes.set_axisbelow(True)
-        for side in ("right", "top"):
-            axes.spines[side].set_visible(False)
         legend(figure, list(_key(points)))
         settle(figure)
         _names(axes, points)
@@ -90,8 +96,7 @@ def _scales(axes: Axes, points: Sequence[Trade]) -> None:
         axes.set_yscale("log")
         axes.yaxis.set_major_locator(LogLocator(subs=(1, 1.5, 2, 2.5, 3, 4, 5, 6, 8)))
         axes.yaxis.set_minor_formatter(NullFormatter())
-    for axis in (axes.xaxis, axes.yaxis):
-        axis.set_major_formatter(lambda value, _: number(int(value) if value == int(value) else value))
+    plain_numbers(axes.xaxis, axes.yaxis)
 
 
 def _stairs(axes: Axes, points: Sequence[Trade]) -> None:
@@ -200,13 +205,7 @@ def solved_figure(frontier: Frontier, inches: float = PAGE) -> Drawing:
         raise ConfigError("there is nothing to draw: the frontier has no points")
     placements = len({point.placement for point in frontier}) > 1
     drawn = [
-        Trade(
-            point.placement if placements else point.source,
-            point.value,
-            point.budget,
-            dominated=False,
-            bound=point.bound,
-        )
+        Trade(point.placement if placements else point.source, point.value, point.budget, False, point.bound)
         for point in frontier
     ]
     return frontier_figure(
@@ -226,12 +225,7 @@ def pareto_figure(pareto_points: Sequence[ParetoPoint], inches: float = PAGE) ->
     if not pareto_points:
         raise ConfigError("there is nothing to draw: none of the algorithms applies")
     points = [
-        Trade(
-            point.outcome.algorithm,
-            float(point.makespan),
-            float(point.memory),
-            dominated=point.dominated_by is not None,
-        )
+        Trade(point.outcome.algorithm, float(point.makespan), float(point.memory), point.dominated_by is not None)
         for point in pareto_points
     ]
     problem = pareto_points[0].outcome.problem

@@ -15,12 +15,15 @@ from typing import Any
 
 import matplotlib as mpl
 from matplotlib.artist import Artist
+from matplotlib.axes import Axes
+from matplotlib.axis import Axis
 from matplotlib.figure import Figure
 from matplotlib.layout_engine import ConstrainedLayoutEngine
 from matplotlib.legend_handler import HandlerTuple
 
 from pipesched.core.integers import ceil_div
 from pipesched.render.figure.stripes import Striped, StripedHandler
+from pipesched.render.timescale import number
 
 POINTS = 72  # to the inch
 FONT = 7.0  # points
@@ -94,6 +97,21 @@ def image(figure: Figure, kind: str) -> bytes:
     with our_settings():
         figure.savefig(buffer, format=kind, dpi=DOTS, metadata=METADATA[kind])
     return buffer.getvalue()
+
+
+def plot_axes(figure: Figure) -> Axes:
+    """Return axes with a pale grid behind what is drawn, and no lines at the right and above."""
+    axes = figure.add_subplot()
+    axes.grid(linewidth=0.3, color="0.88")
+    axes.set_axisbelow(True)
+    axes.spines[["right", "top"]].set_visible(False)
+    return axes
+
+
+def plain_numbers(*along: Axis) -> None:
+    """Put plain numbers along these axes."""
+    for axis in along:
+        axis.set_major_formatter(lambda value, _: number(int(value) if value == int(value) else value))
 
 
 def legend(figure: Figure, entries: Sequence[Key]) -> None:

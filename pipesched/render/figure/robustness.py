@@ -10,7 +10,7 @@ from matplotlib.lines import Line2D
 from pipesched.analysis.robust.result import Robustness, RobustnessRow
 from pipesched.errors import ConfigError
 from pipesched.render.figure.chart import unit_rgb
-from pipesched.render.figure.page import Drawing, Key, legend, settle, sheet, with_unit
+from pipesched.render.figure.page import Drawing, Key, legend, plot_axes, settle, sheet, with_unit
 from pipesched.render.palette import HUES
 from pipesched.render.view import PAGE
 
@@ -29,16 +29,12 @@ def robustness_figure(robustness: Robustness, inches: float = PAGE) -> Drawing:
         why = "none of the schedules applies" if not any(row.applicable for row in robustness) else "no samples"
         raise ConfigError(f"there is nothing to draw: {why}", "result")
     with sheet(inches, inches * SHAPE + 0.3) as figure:
-        axes = figure.add_subplot()
+        axes = plot_axes(figure)
         keys = [_draw(axes, place, row) for place, row in enumerate(rows)]
         keys.append((Line2D([], [], linestyle="none", marker="o", color="0.35", markersize=3.5), "without noise"))
         axes.set_xlabel(with_unit("makespan", robustness.time_unit))
         axes.set_ylabel("steps that take no longer (%)")
         axes.set_ylim(-3, 103)
-        axes.grid(linewidth=0.3, color="0.88")
-        axes.set_axisbelow(True)
-        for side in ("right", "top"):
-            axes.spines[side].set_visible(False)
         legend(figure, keys)
         settle(figure)
         return figure

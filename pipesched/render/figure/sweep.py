@@ -11,10 +11,9 @@ from matplotlib.lines import Line2D
 
 from pipesched.errors import ConfigError
 from pipesched.render.figure.chart import unit_rgb
-from pipesched.render.figure.page import Drawing, Key, legend, settle, sheet
+from pipesched.render.figure.page import Drawing, Key, legend, plain_numbers, plot_axes, settle, sheet
 from pipesched.render.palette import HUES
 from pipesched.render.sweep_plot import PlotMark, best_lines, title_of
-from pipesched.render.timescale import number
 from pipesched.render.view import View
 from pipesched.results.sweep import Sweep
 
@@ -29,7 +28,7 @@ def sweep_figure(sweep: Sweep, view: View) -> Drawing:
     if not lines:
         raise ConfigError("there is nothing to draw: none of the algorithms applies", "result")
     with sheet(view.inches, view.inches * SHAPE + 0.3) as figure:
-        axes = figure.add_subplot()
+        axes = plot_axes(figure)
         keys = [_draw(axes, place, len(lines), name, line) for place, (name, line) in enumerate(lines.items())]
         if not all(mark.fits for line in lines.values() for mark in line):
             keys.append((Line2D([], [], linestyle="none", **_hollow("0.35", "o")), "over budget"))
@@ -38,10 +37,6 @@ def sweep_figure(sweep: Sweep, view: View) -> Drawing:
         axes.set_xlabel(sweep.field)
         axes.set_ylabel(title_of(sweep, view.show))
         _ticks(axes, sorted({mark.x for line in lines.values() for mark in line}))
-        axes.grid(linewidth=0.3, color="0.88")
-        axes.set_axisbelow(True)
-        for side in ("right", "top"):
-            axes.spines[side].set_visible(False)
         legend(figure, keys)
         settle(figure)
         return figure
@@ -72,5 +67,4 @@ def _ticks(axes: Axes, values: Sequence[int | float]) -> None:
     apart = min((later - here for here, later in pairwise(values)), default=1)
     if len(values) <= MOST_TICKS and apart * MOST_TICKS * 1.5 >= values[-1] - values[0]:
         axes.set_xticks(values)
-    for axis in (axes.xaxis, axes.yaxis):
-        axis.set_major_formatter(lambda value, _: number(int(value) if value == int(value) else value))
+    plain_numbers(axes.xaxis, axes.yaxis)

@@ -10,7 +10,7 @@ from pipesched.documents.schedule import problem_document
 from pipesched.documents.solver import solver_document
 from pipesched.errors import Deadlock, NotApplicable
 from pipesched.pipeline.bounds import lower_bound
-from pipesched.pipeline.kinds import KINDS, Resource
+from pipesched.pipeline.kinds import KINDS
 from pipesched.pipeline.lowering import precedence_rows
 from pipesched.pipeline.ops import OpIndex
 from pipesched.pipeline.problem import Problem
@@ -22,7 +22,6 @@ from pipesched.results.outcome import Outcome
 
 MOST_PLAIN = 5_000  # operations: of more, orders are packed
 MOST_EXACT = 2**53  # ticks: whole numbers that JavaScript holds exactly
-RESOURCES = (Resource.DEVICE, Resource.D2H, Resource.H2D)
 STRIPES_OF_MARKS = {"=": "line", "~": "rise", "^": "fall", ">": "dots", "<": "dots"}
 STRIPES = {letter: STRIPES_OF_MARKS[kind.mark] for letter, kind in KINDS.items() if kind.mark in STRIPES_OF_MARKS}
 IDLE_LOOKS = {  # a colour, and its stripes

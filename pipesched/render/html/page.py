@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import html
 import json
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from typing import Any
 
 from pipesched.checks import shown
@@ -99,17 +99,15 @@ def embedded(document: str, name: str, height: int) -> str:
 def legend(outcomes: Iterable[Outcome]) -> str:
     """Return the entries: the kinds that run, then the classes of idle time and the critical path, shown on request."""
     letters = {letter for outcome in outcomes for letter in outcome.schedule.plan.index.letters}
-    return "".join(_entries([letter for letter in KINDS if letter in letters]))
-
-
-def _entries(letters: Iterable[str]) -> Iterator[str]:
-    for letter in letters:
-        colour = f"rgb{colour_of(0, letter)}"
-        yield f"<li>{_box(colour, STRIPES.get(letter, ''))}{letter} {KINDS[letter].name}"
+    entries = [
+        f"<li>{_box(f'rgb{colour_of(0, letter)}', STRIPES.get(letter, ''))}{letter} {kind.name}"
+        for letter, kind in KINDS.items()
+        if letter in letters
+    ]
     for idle, (colour, stripes) in IDLE_LOOKS.items():
         mark = IDLE_MARKS[idle]
-        yield f'<li class="of-idle">{_box(f"rgba({colour},.35)", stripes)}{mark.letter} {mark.meaning}'
-    yield f'<li class="of-path">{_box("transparent")}critical path<li>hue: microbatch'
+        entries.append(f'<li class="of-idle">{_box(f"rgba({colour},.35)", stripes)}{mark.letter} {mark.meaning}')
+    return "".join((*entries, f'<li class="of-path">{_box("transparent")}critical path<li>hue: microbatch'))
 
 
 def _box(colour: str, stripes: str = "") -> str:

@@ -23,7 +23,7 @@ BUSY = "#5b7fa6"
 
 def still(schedules: Sequence[tuple[str, Outcome]]) -> str:
     """Return the picture of these schedules, one below the other, each with its title."""
-    until = max(_units(outcome.schedule, max(outcome.schedule.last_end_ticks)) for _, outcome in schedules) or 1
+    until = max(max(one.schedule.last_end_ticks) / one.problem.ticks.per_unit for _, one in schedules) or 1
     slots = sum(len(order) for _, outcome in schedules for order in outcome.schedule.plan.orders)
     parts, top = [], 0.0
     rows = sum(len(_devices(outcome.schedule)) for _, outcome in schedules)
@@ -48,10 +48,6 @@ def still(schedules: Sequence[tuple[str, Outcome]]) -> str:
 def _devices(schedule: Schedule) -> Sequence[int]:
     """Return the devices to draw: all, or some of very many."""
     return some_devices(schedule.problem.devices, MOST_DEVICES) or range(schedule.problem.devices)
-
-
-def _units(schedule: Schedule, ticks: int) -> float:
-    return ticks / schedule.problem.ticks.per_unit
 
 
 def _title(name: str, outcome: Outcome, y: float) -> str:
