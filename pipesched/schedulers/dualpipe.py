@@ -1,7 +1,4 @@
-"""DualPipe (DeepSeek-V3): pipelines from both ends, forwards and backwards of opposite directions overlapped.
-
-DualPipe-V is that cut in half: one copy of the weights, two stages a device on a V.
-"""
+"""DualPipe (DeepSeek-V3): pipelines from both ends, forwards and backwards of opposite directions overlapped."""
 
 from __future__ import annotations
 
@@ -24,22 +21,6 @@ def dualpipe(problem: Problem) -> Plan:
             (devices - 1 - device if direction else device, direction * count // 2) for direction in (own, not own)
         ]
         run = eight_steps(index, lane, half, rank, count // 2)
-        orders.append(run.order)
-        pairs.update(run.pairs)
-    return Plan(index, orders, pairs)
-
-
-def dualpipe_v(problem: Problem) -> Plan:
-    """Run DualPipe's eight steps; phase 0 is stage d, phase 1 stage 2P-1-d, of the same microbatches.
-
-    They are exactly DeepSeek's where M >= 2P; with fewer microbatches the steps are cut as in DualPipe.
-    """
-    devices = problem.devices
-    index = OpIndex("FBIW", problem.stages, problem.microbatches)
-    orders, pairs = [], {}
-    for device in range(devices):
-        lane = [(device, 0), (2 * devices - 1 - device, 0)]
-        run = eight_steps(index, lane, devices, device, problem.microbatches)
         orders.append(run.order)
         pairs.update(run.pairs)
     return Plan(index, orders, pairs)
@@ -149,19 +130,6 @@ FAMILY = Family(
     paper="DeepSeek-V3 (2024, arXiv 2412.19437)",
     elsewhere="DeepSeek DualPipe (M >= 2P)",
     requires=_require_even,
-    settled_order=True,
-    splits_backward=True,
-)
-CUT_IN_HALF = Family(
-    name="dualpipe-v",
-    plan=dualpipe_v,
-    placement="v",
-    chunks=2,
-    needs="S = 2P, any M",
-    bubble="(P-1)(F&B + B - 3w) idle at f = b = w a stage and M >= 2P",
-    memory="min(2M, 2P+1) chunks",
-    paper="Cut-in-half (Qi et al. 2025); DeepSeek DualPipeV",
-    elsewhere="DeepSeek DualPipeV, PyTorch ScheduleDualPipeV (both M >= 2P)",
     settled_order=True,
     splits_backward=True,
 )

@@ -168,7 +168,12 @@ def _arrange(problem: Problem, rule: Rule, group: int, note: str = "") -> Plan:
     return Plan(index, orders, pairs, note)
 
 
-INTERLEAVED = Rule("interleaved", "FB", step=2, arrange=in_turn)
+INTERLEAVED = Rule(
+    name="interleaved",
+    letters="FB",
+    step=2,
+    arrange=in_turn,
+)
 
 FAMILY = Family(
     name="interleaved",

@@ -1,8 +1,6 @@
-"""All forwards, then all backwards: naive fill and drain (GPipe, AFAB), and looped breadth-first, chunk by chunk."""
+"""Naive fill and drain: all forwards, then all backwards (GPipe, AFAB)."""
 
 from __future__ import annotations
-
-from itertools import chain
 
 from pipesched.pipeline.ops import OpIndex
 from pipesched.pipeline.plan import Plan
@@ -15,20 +13,9 @@ def naive(problem: Problem, *, lifo: bool = False) -> Plan:
     index = OpIndex("FB", problem.stages, problem.microbatches)
     step = -1 if lifo else 1
     return Plan(
-        index, [[*index.row("F", device), *index.row("B", device)[::step]] for device in range(problem.devices)]
+        index,
+        [[*index.row("F", device), *index.row("B", device)[::step]] for device in range(problem.devices)],
     )
-
-
-def looped_bfs(problem: Problem) -> Plan:
-    """Run all microbatches through chunk 0, then chunk 1, ...; then backwards, chunks and microbatches reversed."""
-    index = OpIndex("FB", problem.stages, problem.microbatches)
-    orders = []
-    for device in range(problem.devices):
-        chunks = problem.settled_placement.stages_on(device)
-        forwards = chain.from_iterable(index.row("F", stage) for stage in chunks)
-        backwards = chain.from_iterable(index.row("B", stage)[::-1] for stage in reversed(chunks))
-        orders.append([*forwards, *backwards])
-    return Plan(index, orders)
 
 
 FAMILY = Family(
@@ -42,17 +29,4 @@ FAMILY = Family(
     elsewhere="PyTorch ScheduleGPipe",
     options=("lifo",),
     settled_order=True,
-)
-LOOPED = Family(
-    name="looped-bfs",
-    plan=looped_bfs,
-    placement="loop",
-    is_multiple=True,
-    needs="S = VP, any M",
-    bubble="(P-1)/(VM+P-1) when M >= P",
-    memory="VM chunks",
-    paper="Breadth-First Pipeline Parallelism (Lamy-Poirier 2023, arXiv 2211.05953)",
-    elsewhere="PyTorch ScheduleLoopedBFS",
-    settled_order=True,
-    same_with_one_stage="naive",
 )

@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+
+from pipesched.pipeline.ops import OpIndex
+from pipesched.pipeline.plan import Plan
+from pipesched.pipeline.problem import Problem
 
 
 def one_forward_one_backward(forwards: Sequence[int], backwards: Sequence[int], warm_up: int) -> list[int]:
@@ -14,6 +18,16 @@ def one_forward_one_backward(forwards: Sequence[int], backwards: Sequence[int], 
     order[warm_up + 1 : warm_up + 2 * steady : 2] = backwards[:steady]
     order[warm_up + 2 * steady :] = backwards[steady:]
     return order
+
+
+def linear_plan(problem: Problem, warm_up: Callable[[int], int]) -> Plan:
+    """Return the plan of one stage a device that runs `warm_up(d)` forwards, then a forward and a backward in turn."""
+    index = OpIndex("FB", problem.stages, problem.microbatches)
+    orders = [
+        one_forward_one_backward(index.row("F", device), index.row("B", device), warm_up(device))
+        for device in range(problem.devices)
+    ]
+    return Plan(index, orders)
 
 
 def forwards_over_backwards(

@@ -1,4 +1,4 @@
-"""1F1B, eager 1F1B and sequential: their orders and their published figures."""
+"""1F1B: its order and its published figures."""
 
 from __future__ import annotations
 
@@ -73,71 +73,3 @@ def test_p2p_of_few_microbatches(devices: int, microbatches: int, p2p: int) -> N
     assert slow.schedule.makespan_ticks >= free.schedule.makespan_ticks + 2 * (devices - 1) * p2p
     if microbatches == 1:
         assert slow.schedule.makespan_ticks == 3 * devices + 2 * (devices - 1) * p2p
-
-
-def test_eager_order_by_hand() -> None:
-    """P3 M6: five, three and one warm-up forwards (2(P-d-1)+1), then as 1F1B."""
-    plan = run(make_problem(devices=3, microbatches=6), "eager-1f1b").schedule.plan
-    assert [" ".join(row) for row in texts_of(plan)] == [
-        "0F0 0F1 0F2 0F3 0F4 0F5 0B0 0B1 0B2 0B3 0B4 0B5",
-        "1F0 1F1 1F2 1F3 1B0 1F4 1B1 1F5 1B2 1B3 1B4 1B5",
-        "2F0 2F1 2B0 2F2 2B1 2F3 2B2 2F4 2B3 2F5 2B4 2B5",
-    ]
-
-
-def test_eager_peaks_of_the_example() -> None:
-    """P4 M8 holds 8, 6, 4, 2."""
-    assert run(make_problem(devices=4, microbatches=8), "eager-1f1b").schedule.peak_grains == [8, 6, 4, 2]
-
-
-@given(st.integers(1, 8), st.integers(1, 20))
-def test_eager_peaks(devices: int, microbatches: int) -> None:
-    """min(M, 2(P-d)) activations on device d."""
-    schedule = run(make_problem(devices=devices, microbatches=microbatches), "eager-1f1b").schedule
-    assert schedule.peak_grains == [min(microbatches, 2 * (devices - d)) for d in range(devices)]
-
-
-def test_eager_as_fast_as_1f1b_without_p2p() -> None:
-    """Without p2p it only holds more: P4 M8 takes the table's 33."""
-    assert run(make_problem(devices=4, microbatches=8), "eager-1f1b").schedule.makespan_ticks == 33
-
-
-@pytest.mark.parametrize(("devices", "microbatches"), [(4, 8), (8, 16), (8, 32)])
-def test_eager_hides_p2p(devices: int, microbatches: int) -> None:
-    """With p2p as long as a forward it is faster than 1F1B, at more memory."""
-    problem = make_problem(devices=devices, microbatches=microbatches, p2p=1)
-    eager, plain = run(problem, "eager-1f1b").schedule, run(problem, "1f1b").schedule
-    assert eager.makespan_ticks < plain.makespan_ticks
-    assert sum(eager.peak_grains) > sum(plain.peak_grains)
-
-
-def test_eager_optimum_with_p2p() -> None:
-    """P4 M8 f=2 B=4 p2p 1 takes at least 72, whatever the memory (proved by CP-SAT)."""
-    schedule = run(make_problem(devices=4, microbatches=8, forward=2, backward=4, p2p=1), "eager-1f1b").schedule
-    assert schedule.makespan_ticks >= 72
-
-
-def test_sequential_order_by_hand() -> None:
-    """Every device runs F, B of microbatch 0, then of 1, ..."""
-    plan = run(make_problem(devices=2, microbatches=3), "sequential").schedule.plan
-    assert texts_of(plan) == [
-        ["0F0", "0B0", "0F1", "0B1", "0F2", "0B2"],
-        ["1F0", "1B0", "1F1", "1B1", "1F2", "1B2"],
-    ]
-
-
-@given(st.integers(1, 8), st.integers(1, 12), st.integers(0, 3))
-def test_sequential_figures(devices: int, microbatches: int, p2p: int) -> None:
-    """Equal stages: M times one microbatch's path, one activation a device, bubble 1 - 1/P without p2p."""
-    problem = make_problem(devices=devices, microbatches=microbatches, p2p=p2p)
-    schedule = run(problem, "sequential").schedule
-    assert schedule.makespan_ticks == microbatches * (3 * devices + 2 * (devices - 1) * p2p)
-    assert schedule.peak_grains == [1] * devices
-    if not p2p:
-        assert schedule.bubble == pytest.approx(1 - 1 / devices)
-
-
-def test_sequential_proven_optimum_of_one_activation() -> None:
-    """With room for one activation nothing is faster: 96 at P4 M8, 54 at P3 M6 (proved by CP-SAT)."""
-    assert run(make_problem(devices=4, microbatches=8), "sequential").schedule.makespan_ticks == 96
-    assert run(make_problem(devices=3, microbatches=6), "sequential").schedule.makespan_ticks == 54

@@ -1,11 +1,7 @@
-"""V schedules with a split backward: V-Min and V-Half hold a third and half of 1F1B's memory, ZB-V as much as 1F1B.
-
-Where f = b = w, ZB-V has no bubble in the span.
-"""
+"""ZB-V: two stages a device on a V, split backward, no bubble in the span where f = b = w, at 1F1B's memory."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from functools import lru_cache
 
 from pipesched.pipeline.ops import OpIndex
@@ -13,36 +9,17 @@ from pipesched.pipeline.plan import Plan
 from pipesched.pipeline.problem import Problem
 from pipesched.schedulers.best_block import best_of
 from pipesched.schedulers.family import Family
-from pipesched.schedulers.v_block import Waits, published_peak, v_blocks
+from pipesched.schedulers.v_block import Waits, v_blocks
 
-ZB_WAITS = Waits(3, 1, 3, 1)
-MEMORY = "Pipeline Parallelism with Controllable Memory (Qi et al. 2024, arXiv 2405.15362)"
-FORK = "the authors' Megatron fork"
+WAITS = Waits(3, 1, 3, 1)
 
 
 @lru_cache(maxsize=1)  # estimates ask twice for the same problem: to choose its cut, and to run it
-def v_min(problem: Problem, *, objective: str = "span") -> Plan:
-    """Let no microbatch wait; but two operations at the top of the V where 3 divides P and operations would collide."""
-    waits = Waits(0, 0, 0, 0, top=2 if problem.devices % 3 == 0 else 0)
-    return best_of(problem, v_blocks(problem, waits), published_peak(problem, waits), objective)
-
-
-@lru_cache(maxsize=1)
-def v_half(problem: Problem, *, objective: str = "span") -> Plan:
-    """Let a microbatch wait one operation at each hop down the V; or if that is better, its forwards at each hop up."""
-    even = problem.devices % 2 == 0
-    published = Waits(1, 0, 1, 0, top=3 if even else 0, backward_bottom=1)
-    reflected = Waits(0, 1, 1, 0, forward_bottom=2)
-    designs = [*v_blocks(problem, published), *v_blocks(problem, reflected)]
-    return best_of(problem, designs, published_peak(problem, published), objective)
-
-
-@lru_cache(maxsize=1)
 def zb_v(problem: Problem, *, objective: str = "span") -> Plan:
     """Run the published order, or where that is better, the best of blocks that hold 2P chunks at most."""
     index = OpIndex("FIW", problem.stages, problem.microbatches)
     published = [published_order(index, problem.devices, device) for device in range(problem.devices)]
-    return best_of(problem, v_blocks(problem, ZB_WAITS), 2 * problem.devices, objective, known=[published])
+    return best_of(problem, v_blocks(problem, WAITS), 2 * problem.devices, objective, known=[published])
 
 
 def published_order(index: OpIndex, devices: int, device: int) -> list[int]:
@@ -88,32 +65,17 @@ class _Order:
                 self.done[step] += 1
 
 
-def _family(
-    name: str, plan: Callable[..., Plan], bubble: str, memory: str, paper: str = MEMORY, elsewhere: str = FORK
-) -> Family:
-    return Family(
-        name=name,
-        plan=plan,
-        placement="v",
-        chunks=2,
-        needs="S = 2P, any M; splits the backward",
-        bubble=bubble,
-        memory=memory,
-        paper=paper,
-        elsewhere=elsewhere,
-        options=("objective",),
-        splits_backward=True,
-        is_slow=True,
-    )
-
-
-MIN = _family("v-min", v_min, "by simulation; grows where f, b and w differ", "about 2P/3 + 2 chunks")
-HALF = _family("v-half", v_half, "by simulation", "P+2 chunks (P+1 for odd P)")
-ZERO_BUBBLE = _family(
-    "zb-v",
-    zb_v,
-    "none in span at f = b = w and M >= 2P; else by simulation",
-    "min(2M, 2P) chunks",
+FAMILY = Family(
+    name="zb-v",
+    plan=zb_v,
+    placement="v",
+    chunks=2,
+    needs="S = 2P, any M; splits the backward",
+    bubble="none in span at f = b = w and M >= 2P; else by simulation",
+    memory="min(2M, 2P) chunks",
     paper="Zero Bubble Pipeline Parallelism (Qi et al. 2024, arXiv 2401.10241)",
     elsewhere="PyTorch ScheduleZBVZeroBubble, the authors' Megatron fork",
+    options=("objective",),
+    splits_backward=True,
+    is_slow=True,
 )

@@ -1,0 +1,37 @@
+"""V-Half: half of 1F1B's memory on a V, for some bubble."""
+
+from __future__ import annotations
+
+from functools import lru_cache
+
+from pipesched.pipeline.plan import Plan
+from pipesched.pipeline.problem import Problem
+from pipesched.schedulers.best_block import best_of
+from pipesched.schedulers.family import Family
+from pipesched.schedulers.v_block import Waits, published_peak, v_blocks
+
+
+@lru_cache(maxsize=1)  # estimates ask twice for the same problem: to choose its cut, and to run it
+def v_half(problem: Problem, *, objective: str = "span") -> Plan:
+    """Let a microbatch wait one operation at each hop down the V; or if that is better, its forwards at each hop up."""
+    even = problem.devices % 2 == 0
+    published = Waits(1, 0, 1, 0, top=3 if even else 0, backward_bottom=1)
+    reflected = Waits(0, 1, 1, 0, forward_bottom=2)
+    designs = [*v_blocks(problem, published), *v_blocks(problem, reflected)]
+    return best_of(problem, designs, published_peak(problem, published), objective)
+
+
+FAMILY = Family(
+    name="v-half",
+    plan=v_half,
+    placement="v",
+    chunks=2,
+    needs="S = 2P, any M; splits the backward",
+    bubble="by simulation",
+    memory="P+2 chunks (P+1 for odd P)",
+    paper="Pipeline Parallelism with Controllable Memory (Qi et al. 2024, arXiv 2405.15362)",
+    elsewhere="the authors' Megatron fork",
+    options=("objective",),
+    splits_backward=True,
+    is_slow=True,
+)
