@@ -24,6 +24,8 @@ from pipesched.pipeline.problem import Problem
 from pipesched.pipeline.schedule import Schedule
 from pipesched.solver.policy import DEFAULT, SolvePolicy
 
+PERIODIC = "periodic"  # the search for blocks that repeat, as `Candidate.search` has it
+
 
 class Candidate(NamedTuple):
     """A schedule, and what found it: in words, the family whose plan it is, if any, and the search that made it."""
