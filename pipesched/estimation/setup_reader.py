@@ -11,17 +11,7 @@ from pipesched.estimation.hardware import GpuModel
 from pipesched.estimation.hardware_reader import read_efficiency, read_hardware
 from pipesched.estimation.model import ModelShape
 from pipesched.estimation.model_reader import read_model_section
-from pipesched.estimation.setup import (
-    AUTO,
-    FP32,
-    FULL,
-    MOST,
-    SIZES,
-    Parallel,
-    Setup,
-    TokenBatch,
-    TrainingSetup,
-)
+from pipesched.estimation.setup import AUTO, FP32, FULL, MOST, SIZES, Parallel, Setup, TokenBatch, TrainingSetup
 from pipesched.estimation.shapes import require_experts, require_stages, require_tensor
 from pipesched.text.sections import Entries, Section, Sections, located, merged
 from pipesched.text.text_files import read_text

@@ -13,12 +13,7 @@ from pipesched.runtime.activation import Activation, Saving, unpack
 from pipesched.runtime.devices import device_of
 from pipesched.runtime.graph import enter, leave, split_of
 from pipesched.runtime.seeding import seeded
-from pipesched.runtime.torch_internals import (
-    stage_backward,
-    stage_backward_input,
-    stage_backward_weight,
-    version_of,
-)
+from pipesched.runtime.torch_internals import stage_backward, stage_backward_input, stage_backward_weight, version_of
 from pipesched.runtime.transfers import Transfers
 
 

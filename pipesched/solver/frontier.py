@@ -26,9 +26,7 @@ from pipesched.results.frontier import Frontier, FrontierPoint
 from pipesched.results.outcome import Outcome
 from pipesched.results.status import Status, StoppedBy
 from pipesched.solver.ahead import WorkAhead
-from pipesched.solver.budgets import least_step, within
-from pipesched.solver.feasible import least_budget
-from pipesched.solver.placements import placed
+from pipesched.solver.feasible import least_budget, least_step, placed, within
 from pipesched.solver.policy import DEFAULT
 from pipesched.solver.search import Event, Listener
 from pipesched.solver.solve import solve

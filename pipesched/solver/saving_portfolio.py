@@ -118,16 +118,12 @@ def _further_ahead(case: Case, allowed: Allowed, tries: dict[_WarmUps, int]) -> 
 
 def _device_by_device(case: Case, allowed: Allowed, tries: dict[_WarmUps, int]) -> Iterator[Candidate]:
     """Yield the best of `tries` with another warm-up of a device, device by device."""
-    for device, warm_up in product(range(case.problem.devices if tries else 0), _spread(case)):
-        counts, rule = min(tries, key=lambda warm_ups: tries[warm_ups])
+    count = case.index.microbatches
+    warm_ups = range(count, 0, -max(count // case.policy.portfolio.warm_ups, 1))
+    for device, warm_up in product(range(case.problem.devices if tries else 0), warm_ups):
+        counts, rule = min(tries, key=tries.__getitem__)
         changed = (*counts[:device], warm_up, *counts[device + 1 :])
         yield from _try(case, allowed, _WarmUps(changed, rule), tries)
-
-
-def _spread(case: Case) -> range:
-    """Return the warm-ups of a device to try: from the number of microbatches down to 1."""
-    count = case.index.microbatches
-    return range(count, 0, -max(count // case.policy.portfolio.warm_ups, 1))
 
 
 def _try(case: Case, allowed: Allowed, warm_ups: _WarmUps, tries: dict[_WarmUps, int]) -> Iterator[Candidate]:

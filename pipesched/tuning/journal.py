@@ -152,12 +152,7 @@ def _trial(entry: dict[str, Any]) -> Trial:
 
 
 def _pruned_entry(points: PrunedPoints) -> dict[str, Any]:
-    return {
-        "point": [*points.layout],
-        "algorithms": [*points.algorithms],
-        "dropped": points.reason,
-        "why": points.text,
-    }
+    return {"point": [*points.layout], "algorithms": [*points.algorithms], "dropped": points.reason, "why": points.text}
 
 
 def _key(entry: dict[str, Any]) -> str:
