@@ -79,10 +79,7 @@ def _others(groups: int, active: int) -> float:
 
 
 def message_terms(setup: Setup) -> Iterable[Term]:
-    """Yield the share of a layer in the time that messages between stages hold GPUs up, with each forward or backward.
-
-    It is spread over all layers, so that stages are the sums of their layers.
-    """
+    """Yield a layer's share of the time that messages between stages hold GPUs up, which all layers share."""
     stages, layers = setup.parallel.stages, setup.model.layers
     latency = setup.hardware.efficiency.latency
     if setup.parallel.pipeline > 1 and latency:

@@ -36,10 +36,7 @@ class ReadSetup(NamedTuple):
 
 
 def setup_of(name: str = "", **sections: Any) -> ReadSetup:
-    """Return the training run of sections as Python has them: `model="llama-3-8b"`, `parallel={"gpus": 8}`, ..
-
-    Raises ConfigError, about the dotted key at fault.
-    """
+    """Return the training run of sections as Python has them: `model="llama-3-8b"`, ... Raises ConfigError."""
     given = {key: merged(None, plain, key) for key, plain in sections.items() if plain is not None}
     return read_setup(given, name)
 
@@ -75,10 +72,7 @@ class Unsized(NamedTuple):
 
 
 def read_unsized(sections: Sections) -> Unsized:
-    """Return what these sections say whatever the layout, of which they must say nothing.
-
-    Raises ConfigError that says where the value at fault stands.
-    """
+    """Return what these sections say, which is nothing of the layout. Raises ConfigError, with the place at fault."""
     try:
         model, hardware, training, notes = _shared(sections)
         parallel = Entries(sections.get("parallel", EMPTY).value, "parallel", PARALLEL_KEYS)

@@ -32,10 +32,7 @@ def cases_of(
     allowed: Allowed,
     policy: SolvePolicy = DEFAULT,
 ) -> list[Case]:
-    """Return a case for each placement of `placed` on which one microbatch fits.
-
-    Raises NoSchedule where none does, and ConfigError as `placed` does.
-    """
+    """Return a case for each placement that holds a microbatch. Raises as `placed` and `feasible` do."""
     fitting = feasible(placed(problem, placement), allowed)
     if any(allowed):
         return [SavingCase(settled, objective, allowed, policy=policy) for settled in fitting]
@@ -87,10 +84,7 @@ def _called(problem: Problem, name: str) -> Iterator[Placement]:
 
 
 def feasible(problems: Sequence[Problem], allowed: Allowed = KEEP_ONLY) -> list[Problem]:
-    """Return those of `problems` whose devices all hold one microbatch.
-
-    Raises NoSchedule, with changes that would help, when there is none.
-    """
+    """Return those of `problems` that hold one microbatch. Raises NoSchedule, with changes that would help."""
     reasons: dict[int, NoSchedule] = {}
     fitting = []
     for number, problem in enumerate(problems):
@@ -106,10 +100,7 @@ def feasible(problems: Sequence[Problem], allowed: Allowed = KEEP_ONLY) -> list[
 
 
 def least_budget(problem: Problem, allowed: Allowed = KEEP_ONLY) -> int:
-    """Return the smallest budget, the same for every device, that any order fits, in grains.
-
-    List scheduling fits it.
-    """
+    """Return the smallest budget for all devices that any order fits, in grains. List scheduling fits it."""
     return max(
         least_capacity(problem, device, allowed) + problem.static_grains(device) for device in range(problem.devices)
     )

@@ -130,10 +130,7 @@ class PipelineModel(TunedModel):
                         self.model.add(self.end(b) <= self.starts[a]).only_enforce_if(~first)
 
     def memory(self, *, beside_capacity: bool = True) -> None:
-        """Keep what a device holds at any time within its capacity.
-
-        If `beside_capacity`, only on devices where the precedences of `capacity` do not imply it.
-        """
+        """Keep what devices hold within their capacity; if `beside_capacity`, where `capacity` does not imply it."""
         problem, index = self.case.problem, self.case.index
         for device, capacity in enumerate(problem.capacity_grains):
             if capacity is not None and not (beside_capacity and says_all(problem, device, index)):

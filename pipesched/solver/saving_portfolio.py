@@ -29,10 +29,7 @@ Adopt = Callable[[Schedule], Schedule | None]
 
 
 def saving_candidates(case: Case, allowed: Allowed, adopt: Adopt) -> Iterator[Candidate]:
-    """Yield schedules that fit the budget, with memory saved where needed; at least one, if any order fits.
-
-    `adopt` turns a schedule of the plain problem into one of the case.
-    """
+    """Yield schedules that fit the budget, if any order does; `adopt` turns a plain schedule into one of the case."""
     tries: dict[_WarmUps, int] = {}
     yield from _further_ahead(case, allowed, tries)
     for base in (*sorted(_bases(case), key=lambda base: case.value(base.schedule)), one_by_one(case)):
@@ -102,10 +99,7 @@ class _WarmUps(NamedTuple):
 
 
 def _further_ahead(case: Case, allowed: Allowed, tries: dict[_WarmUps, int]) -> Iterator[Candidate]:
-    """Yield, with one stage a device, 1F1B, then orders whose first devices run all forwards first.
-
-    The number of such devices is half of them at first, then ever farther from half.
-    """
+    """Yield, with one stage a device, 1F1B, then orders whose first devices run ahead: half of them, then others."""
     devices, count = case.problem.devices, case.index.microbatches
     placement = case.problem.settled_placement
     if placement.devices != tuple(range(devices)) or placement.mirrored:

@@ -40,10 +40,7 @@ class Finalist(NamedTuple):
 
 
 class Finished(NamedTuple):
-    """What became of a finalist: its tokens/s/GPU for each share and factor, and its schedule by `solve`.
-
-    `parts` is where the GPU time of that schedule goes.
-    """
+    """What became of a finalist: its rate for each share and factor, its schedule by `solve`, and its GPU time."""
 
     estimate: Estimate
     solved: Trial | None
@@ -126,17 +123,15 @@ def gpu_time(estimate: Estimate) -> tuple[TimeShare, ...]:
     """Return the shares of the GPU time of a step, the largest first; they sum up to 1."""
     step = estimate.step
     whole = step.time * estimate.problem.devices
-    sums = _given(estimate) if GIVEN & {*estimate.cutter.replaced} else _derived(estimate)
+    if GIVEN & {*estimate.cutter.replaced}:  # times of the config, in place of those that have terms
+        sums = {"forwards and backwards": float(sum(estimate.outcome.schedule.busy))}
+    else:
+        sums = _derived(estimate)
     sums["gradients and parameters"] = step.communication * estimate.problem.devices
     sums["optimizer"] = step.optimizer * estimate.problem.devices
     sums["idle"] = max(whole - sum(sums.values()), 0.0)
     shares = [TimeShare(name, value / whole) for name, value in sums.items() if value > 0]
     return tuple(sorted(shares, key=lambda one: -one.share))
-
-
-def _given(estimate: Estimate) -> dict[str, float]:
-    """Return the milliseconds of all operations, where the config gives times in place of those that have terms."""
-    return {"forwards and backwards": float(sum(estimate.outcome.schedule.busy))}
 
 
 def _derived(estimate: Estimate) -> dict[str, float]:

@@ -21,10 +21,7 @@ NEVER = 2**62  # a wait that is longer than any
 
 
 class Anchor(NamedTuple):
-    """Where an operation would start best: `sign` x `gap` from the start of `other`; later if `sign` is 1, or earlier.
-
-    Without another operation (NO_HOP) it may start anywhere.
-    """
+    """Where an operation would start best: `gap` after `other` (sign 1), or before it (-1); anywhere for NO_HOP."""
 
     other: int
     sign: int
@@ -114,15 +111,11 @@ class Beam:
         keys = self.random.random((rows, len(numbers)))
         keys += 1.5 * len(numbers) / self.period * self.random.random((rows, 1)) * lengths
         place = {number: column for column, number in enumerate(numbers)}
-        for number in (number for number in self._in_order() if number in place):
-            other = anchors[number].other
-            if other in place:
+        count = len(self.block.order)
+        for number in (copy * count + each for copy in range(self.block.microbatches) for each in self.block.order):
+            if number in place and (other := anchors[number].other) in place:
                 keys[:, place[number]] = np.minimum(keys[:, place[number]], keys[:, place[other]] - 1e-9)
         return np.argsort(-keys, axis=1)
-
-    def _in_order(self) -> list[int]:
-        count = len(self.block.order)
-        return [copy * count + each for copy in range(self.block.microbatches) for each in self.block.order]
 
     def _choice(self, waits: NDArray[Any], second: float) -> NDArray[Any]:
         """Return in each row the place with the shortest wait, or at random the second."""

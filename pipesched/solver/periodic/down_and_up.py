@@ -139,10 +139,7 @@ class DownAndUp:
         return both
 
     def _tables(self, place: int, period: int) -> list[NDArray[Any]]:
-        """Return for each hop between a device and the one before the whole periods by the phases of both ends.
-
-        Rows are the phases on the device before, columns those on this one.
-        """
+        """Return the whole periods of each hop to or from the device before, by its phase (row) and this one's."""
         every, own, before = np.arange(period), self.way[place].numbers, self.way[place - 1].numbers
         here, there = every[None, :], every[:, None]
         gaps = self.block.gaps

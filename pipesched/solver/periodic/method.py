@@ -51,7 +51,8 @@ class PeriodicMethod:
         """
         yield from self._exhausted()
         seeker = self.search.seeker(1)
-        most, part = self._longest_open(), self.policy.refuted_part
+        shortest, part = self.search.shortest_of_one, self.policy.refuted_part
+        most = seeker.least_refuted if shortest is None else shortest - 1
         while seeker.least_refuted < most and clock.left > self.policy.presolve * len(seeker.block):
             period = most if part < 1 else seeker.least_refuted + 1
             answer = PeriodModel(seeker.block, period).solve(self.limits._replace(seconds=part * clock.left, gap=0.0))
@@ -88,11 +89,6 @@ class PeriodicMethod:
         """Return the longest period of one microbatch worth a question: below any that was found, at most serial."""
         seeker, shortest = self.search.seeker(1), self.search.shortest_of_one
         return sum(seeker.block.gaps) + max(seeker.block.durations) if shortest is None else shortest - 1
-
-    def _longest_open(self) -> int:
-        """Return the longest period of one microbatch that is neither refuted nor longer than one that was found."""
-        seeker, shortest = self.search.seeker(1), self.search.shortest_of_one
-        return seeker.least_refuted if shortest is None else shortest - 1
 
     def _found(self, phases: list[int], period: int) -> PeriodicSchedule:
         starts = self.search.seeker(1).block.starts(np.array([phases]), period)[0]

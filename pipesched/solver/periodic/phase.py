@@ -68,10 +68,7 @@ class PeriodicPhase:
             self._round(number, clock.part(clock.left / min(len(waiting) - done, 2)))
 
     def more_rounds(self, clock: Clock) -> None:
-        """Go on with the best case until no round is worth it.
-
-        Beside other methods only where a block is the best, and until a round finds nothing.
-        """
+        """Go on with the best case while that is worth it; beside other methods only where a block is the best."""
         while not clock.is_over:
             numbers = [number for number in self.search.open if self._goes_on(number)]
             if not numbers:

@@ -104,7 +104,9 @@ class PeriodSearch:
         """Whether another round is not worth it: the effort is spent, nothing was found, or no period is shorter."""
         if self.runs == self.policy.first_runs:
             return False
-        return self.runs > self.policy.most_runs or self.best is None or not any(map(self._may_shorten, self.sizes))
+        if self.runs > self.policy.most_runs or self.best is None:
+            return True
+        return all(seeker.least_refuted >= self._most(seeker) for seeker in map(self.seeker, self.sizes))
 
     def round(self) -> Iterator[PeriodicSchedule]:
         """Yield ever fewer quanta for a microbatch, with twice the effort of the round before."""
@@ -116,10 +118,6 @@ class PeriodSearch:
                 yield from self._bisected(self.seeker(size))
         self.runs *= 2
         self.is_fruitless = self.best is before
-
-    def _may_shorten(self, size: int) -> bool:
-        seeker = self.seeker(size)
-        return seeker.least_refuted + 1 <= self._most(seeker)
 
     def _most(self, seeker: Seeker) -> int:
         """Return the longest period of a block that is better than the best."""
