@@ -244,7 +244,7 @@ def outline(setup: Setup, given: Mapping[str, Any]) -> Problem:
 
 
 def budget_of(setup: Setup) -> Fraction:
-    """Return the GB that a GPU leaves for the model. Raises ConfigError about `hardware.memory` where there are none."""
+    """Return the GB that a GPU leaves for the model. Raises ConfigError about `hardware.memory` where it has none."""
     memory = to_fraction(setup.hardware.memory) * GB
     if memory <= CONTEXT:
         raise ConfigError(
