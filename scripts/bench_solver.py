@@ -23,8 +23,8 @@ from pipesched.pipeline.arguments import make_problem
 from pipesched.pipeline.problem import Problem
 from pipesched.results.outcome import SolveReport
 from pipesched.solver.keeping import KeepingCase
-from pipesched.solver.model import plain_model
 from pipesched.solver.solve import solve
+from plain_model import plain_model
 
 FUSED = {"forward": 1, "backward": 2}
 UNIT = {"forward": 1, "backward_input": 1, "backward_weight": 1}

@@ -510,7 +510,7 @@ MUTATIONS = [
     ),
     Mutation(
         name="alike weights that retain more or less",
-        file="solver/symmetry",
+        file="solver/model",
         old="same = device, problem.ticks.of(index.last)[stage], problem.grains.retained[stage]",
         new="same = device, problem.ticks.of(index.last)[stage], 0",
         tests=("solver/test_quality_exact",),

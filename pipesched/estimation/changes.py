@@ -64,7 +64,7 @@ def changes_that_fit(setup: Setup, again: Again) -> list[FittingChange]:
         tried = [_tried(first.setup, again, first.values) for first in others[:MOST_PAIRED]]
         fitting = [change for more, _ in tried for change in more]
         found += [change for change in fitting if not any(_ends_with(change, one) for one in found)]
-        others = sorted((miss for _, more in tried for miss in more), key=_held)
+        others = sorted((miss for _, more in tried for miss in more), key=attrgetter("held"))
     best = {frozenset(change.written): change for change in sorted(found, key=lambda change: change.rate)}
     return sorted(best.values(), key=lambda change: -change.rate)[:SUGGESTED]
 
@@ -86,10 +86,6 @@ def _written(value: Any) -> str:
     return str(value).lower() if isinstance(value, bool) else str(value)
 
 
-def _held(miss: MissingChange) -> Fraction:
-    return miss.held
-
-
 def _tried(
     setup: Setup, again: Again, before: Mapping[str, Any] = MappingProxyType({})
 ) -> tuple[list[FittingChange], list[MissingChange]]:
@@ -109,7 +105,7 @@ def _tried(
     if any(_is_full(found.estimate.setup) for found in fitting):
         fewest = _fewest_layers(setup, before, again)
         fitting += [] if fewest is None else [fewest]
-    others.sort(key=_held)
+    others.sort(key=attrgetter("held"))
     return fitting, others
 
 

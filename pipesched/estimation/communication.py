@@ -5,11 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterable
 from fractions import Fraction
 
-from pipesched.estimation.collectives import exchange, message, ring
 from pipesched.estimation.memory import state_bytes
 from pipesched.estimation.model import Experts
 from pipesched.estimation.setup import Setup
-from pipesched.estimation.terms import MESSAGES, PER_MS, Term, Terms
+from pipesched.estimation.terms import COMMUNICATION, MESSAGES, PER_MS, Term, Terms
 from pipesched.pipeline.placement import Placement
 
 FORWARD = "forward"
@@ -30,7 +29,7 @@ def tensor_terms(setup: Setup, operation: str, *, experts: bool = False) -> Iter
     if setup.parallel.sequence and operation != FORWARD:
         sent *= 1.5  # inputs are gathered again
     exposed = setup.hardware.efficiency.tensor_exposed if setup.training.tensor_overlap else 1.0
-    yield ring(setup, "tensor-parallel communication", sent, t, exposed=exposed)
+    yield _ring(setup, "tensor-parallel communication", sent, t, exposed=exposed)
 
 
 def context_terms(setup: Setup, operation: str, core: float) -> Iterable[Term]:
@@ -41,7 +40,7 @@ def context_terms(setup: Setup, operation: str, core: float) -> Iterable[Term]:
     model = setup.model
     width = model.key if model.latent is None else model.heads * (model.latent.nope + model.latent.rope)
     sent = (c - 1) * 2 * HALF * setup.tokens * width / setup.parallel.tensor * (1 if operation == FORWARD else 2)
-    whole = ring(setup, "ring of keys and values", sent, c, apart=setup.parallel.tensor)
+    whole = _ring(setup, "ring of keys and values", sent, c, apart=setup.parallel.tensor)
     longer = max(float(whole.value) - core, 0.0)
     yield whole._replace(value=longer, formula=f"{whole.formula} - {core:.3f} ms of attention, at least 0")
 
@@ -57,7 +56,7 @@ def expert_terms(setup: Setup) -> Iterable[Term]:
     apart = setup.parallel.expert_tensor
     if apart > 1:
         gathered = 2 * own * mixture.active * (apart - 1)  # gather before the experts, reduce and scatter after them
-        yield ring(setup, "tensor-parallel communication of experts", gathered, apart)
+        yield _ring(setup, "tensor-parallel communication of experts", gathered, apart)
 
 
 def _dispatch(setup: Setup, mixture: Experts, own: float) -> Term:
@@ -66,7 +65,7 @@ def _dispatch(setup: Setup, mixture: Experts, own: float) -> Term:
     inside = min(e, max(1, node // setup.parallel.expert_tensor))
     nodes = -(-e // inside)
     ways = 2 * own
-    return exchange(
+    return _exchange(
         setup,
         "dispatch and combine",
         over_links=ways * _others(e, mixture.active) * (inside - 1) / inside * (e / (e - 1)),
@@ -80,10 +79,7 @@ def _others(groups: int, active: int) -> float:
 
 
 def message_terms(setup: Setup) -> Iterable[Term]:
-    """Yield the share of a layer in the time that messages between stages hold GPUs up, with each forward or backward.
-
-    It is spread over all layers, so that stages are the sums of their layers.
-    """
+    """Yield a layer's share of the time that messages between stages hold GPUs up, which all layers share."""
     stages, layers = setup.parallel.stages, setup.model.layers
     latency = setup.hardware.efficiency.latency
     if setup.parallel.pipeline > 1 and latency:
@@ -94,7 +90,7 @@ def message_terms(setup: Setup) -> Iterable[Term]:
 def boundary_time(setup: Setup, *, across: bool) -> Term:
     """Return the time of a message between stages, on its way; `across` nodes or inside one."""
     sent = HALF * setup.tokens * setup.model.hidden / setup.parallel.spread
-    return message(setup, "p2p", sent, across=across)
+    return _message(setup, "p2p", sent, across=across)
 
 
 def boundary_times(setup: Setup, placement: Placement) -> list[Fraction]:
@@ -134,5 +130,42 @@ def data_terms(setup: Setup, dense: Fraction, experts: Fraction) -> Terms:
         if ranks > 1 and count:
             sent = float(count) * each * (ranks - 1) / ranks
             exposed = setup.hardware.efficiency.data_exposed
-            terms.append(ring(setup, name, sent, ranks, apart=apart, exposed=exposed))
+            terms.append(_ring(setup, name, sent, ranks, apart=apart, exposed=exposed))
     return tuple(terms)
+
+
+def _ring(setup: Setup, name: str, sent: float, ranks: int, *, apart: int = 1, exposed: float = 1.0) -> Term:
+    """Return the time of bytes that a rank sends around a ring of `ranks`, `apart` GPUs from each other.
+
+    Between nodes the network cards of all ranks of the ring in a node carry it side by side. `exposed` is the part that
+    nothing hides.
+    """
+    hardware = setup.hardware
+    link, rate = "link in the node", hardware.inside
+    if ranks * apart > hardware.neighbours:
+        cards = max(1, hardware.neighbours // apart)
+        link = "network" if cards == 1 else f"network of {cards} cards,"
+        rate = min(rate, hardware.nic * cards)
+    return _sent(setup, name, sent, link, rate, exposed)
+
+
+def _exchange(setup: Setup, name: str, *, over_links: float, over_network: float) -> Term:
+    """Return the time of bytes that a rank sends to all others, over both kinds of links: the longer one's."""
+    hardware = setup.hardware
+    inside = _sent(setup, name, over_links, "link in the node", hardware.inside)
+    across = _sent(setup, name, over_network, "network", hardware.nic)
+    return max(inside, across, key=lambda term: term.value)
+
+
+def _message(setup: Setup, name: str, sent: float, *, across: bool) -> Term:
+    """Return the time of bytes that a rank sends to one other; `across` nodes or inside one."""
+    hardware = setup.hardware
+    link, rate = ("network", hardware.nic) if across else ("link in the node", hardware.inside)
+    return _sent(setup, name, sent, link, rate)
+
+
+def _sent(setup: Setup, name: str, sent: float, link: str, rate: float, exposed: float = 1.0) -> Term:
+    share = setup.hardware.efficiency.network
+    part = "" if exposed == 1 else f" x {exposed:.3g} exposed"
+    formula = f"{sent / 1e6:.6g} MB / ({link} {rate:g} GB/s x {share:.3g}){part}"
+    return Term(name, sent / (rate * share) * 1e-6 * exposed, formula, COMMUNICATION)

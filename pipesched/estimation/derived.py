@@ -244,10 +244,7 @@ def outline(setup: Setup, given: Mapping[str, Any]) -> Problem:
 
 
 def budget_of(setup: Setup) -> Fraction:
-    """Return what the memory of a GPU leaves for the model, in GB: without the context, and what fragments.
-
-    Raises ConfigError, about `hardware.memory`, where it leaves nothing.
-    """
+    """Return the GB that a GPU leaves for the model. Raises ConfigError about `hardware.memory` where it has none."""
     memory = to_fraction(setup.hardware.memory) * GB
     if memory <= CONTEXT:
         raise ConfigError(

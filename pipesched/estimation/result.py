@@ -12,8 +12,8 @@ from pipesched.display import Displayable
 from pipesched.estimation.communication import data_terms
 from pipesched.estimation.derived import SetupCutter, memory_with
 from pipesched.estimation.flops import LayerFlops, layer_flops, training_flops
-from pipesched.estimation.items import GB, HEAD, LAYER, MTP, STATES, Items, Stage
-from pipesched.estimation.layout_text import StageItems, megatron_text
+from pipesched.estimation.items import GB, STATES, Items, Stage
+from pipesched.estimation.layout_text import StageItems, megatron_text, stages_of
 from pipesched.estimation.memory import fixed
 from pipesched.estimation.parameters import ParameterCounts, parameters
 from pipesched.estimation.setup import FULL, SELECTIVE, Setup
@@ -121,10 +121,7 @@ class Estimate(Displayable):
     @property
     def stage_items(self) -> tuple[StageItems, ...]:
         """What each stage holds."""
-        return tuple(
-            StageItems(stage.begin == 0, stage.count(LAYER), stage.count(MTP), stage.count(HEAD) > 0)
-            for stage in self.stages
-        )
+        return stages_of(self.cutter.ends, self.setup.model.layers, self.setup.model.mtp)
 
     @property
     def parameters(self) -> ParameterCounts:

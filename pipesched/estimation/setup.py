@@ -55,9 +55,10 @@ class Parallel:
         mine, all_ranks = self.expert * self.expert_tensor, self.tensor * self.context * self.data
         if all_ranks % mine:
             each = f" x expert_tensor {self.expert_tensor}" if self.expert_tensor > 1 else ""
+            common = self.expert_tensor if all_ranks % self.expert_tensor == 0 else 1
             raise ConfigError(
                 f"expert {self.expert}{each} must divide tensor x context x data = {all_ranks}: for instance"
-                f" {nearest_divisors(self.expert, all_ranks // _common(self.expert_tensor, all_ranks))}",
+                f" {nearest_divisors(self.expert, all_ranks // common)}",
                 "parallel.expert",
             )
 
@@ -80,10 +81,6 @@ class Parallel:
     def spread(self) -> int:
         """Over how many ranks sequence parallelism splits what tensor parallelism leaves whole."""
         return self.tensor if self.sequence else 1
-
-
-def _common(size: int, ranks: int) -> int:
-    return size if ranks % size == 0 else 1
 
 
 @dataclass(frozen=True)

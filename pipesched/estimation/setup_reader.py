@@ -11,17 +11,7 @@ from pipesched.estimation.hardware import GpuModel
 from pipesched.estimation.hardware_reader import read_efficiency, read_hardware
 from pipesched.estimation.model import ModelShape
 from pipesched.estimation.model_reader import read_model_section
-from pipesched.estimation.setup import (
-    AUTO,
-    FP32,
-    FULL,
-    MOST,
-    SIZES,
-    Parallel,
-    Setup,
-    TokenBatch,
-    TrainingSetup,
-)
+from pipesched.estimation.setup import AUTO, FP32, FULL, MOST, SIZES, Parallel, Setup, TokenBatch, TrainingSetup
 from pipesched.estimation.shapes import require_experts, require_stages, require_tensor
 from pipesched.text.sections import Entries, Section, Sections, located, merged
 from pipesched.text.text_files import read_text
@@ -46,10 +36,7 @@ class ReadSetup(NamedTuple):
 
 
 def setup_of(name: str = "", **sections: Any) -> ReadSetup:
-    """Return the training run of sections as Python has them: `model="llama-3-8b"`, `parallel={"gpus": 8}`, ..
-
-    Raises ConfigError, about the dotted key at fault.
-    """
+    """Return the training run of sections as Python has them: `model="llama-3-8b"`, ... Raises ConfigError."""
     given = {key: merged(None, plain, key) for key, plain in sections.items() if plain is not None}
     return read_setup(given, name)
 
@@ -85,10 +72,7 @@ class Unsized(NamedTuple):
 
 
 def read_unsized(sections: Sections) -> Unsized:
-    """Return what these sections say whatever the layout, of which they must say nothing.
-
-    Raises ConfigError that says where the value at fault stands.
-    """
+    """Return what these sections say, which is nothing of the layout. Raises ConfigError, with the place at fault."""
     try:
         model, hardware, training, notes = _shared(sections)
         parallel = Entries(sections.get("parallel", EMPTY).value, "parallel", PARALLEL_KEYS)

@@ -105,10 +105,7 @@ class Activation:
         return sum(box.nbytes for box in self.boxes() if box.storage is not None)
 
     def keep_only(self, needed: set[int], seen: set[int]) -> None:
-        """Empty every box that no view in `needed` looks at; views that are not in `seen` count as needed too.
-
-        Both hold the ids of views.
-        """
+        """Empty every box that no view in `needed` (ids) looks at; views that are not in `seen` count as needed too."""
         views = [view for one in self._views if (view := one()) is not None]
         kept = {id(view.box) for view in views if id(view) in needed or id(view) not in seen}
         for box in self.boxes():

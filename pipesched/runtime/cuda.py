@@ -13,11 +13,11 @@ from typing import Any, NamedTuple
 import torch
 import torch.distributed as dist
 
-from pipesched.runtime.activation import Activation, HeldStorage, Host
+from pipesched.runtime.activation import Activation, Host
 from pipesched.runtime.headers import LENGTH, Shape, header_of, shapes_in
 from pipesched.runtime.team import PATIENCE, Team
 from pipesched.runtime.torch_internals import nccl_group
-from pipesched.runtime.transfers import Transfers, buffer_for
+from pipesched.runtime.transfers import Transfers, buffer_for, bytes_of
 
 
 class _Leaving(NamedTuple):
@@ -51,7 +51,7 @@ class CudaTransfers(Transfers):
             for box in activation.boxes():
                 if box.storage is not None:
                     box.host = buffer_for(self._host, box)
-                    box.host.copy_(_bytes_of(box), non_blocking=True)
+                    box.host.copy_(bytes_of(box), non_blocking=True)
                     storages.append(box.storage)
                     box.storage = None
                     moved += box.nbytes
@@ -99,10 +99,6 @@ class CudaTransfers(Transfers):
         self.before_operation()
         torch.cuda.current_stream().synchronize()
         self.before_operation()
-
-
-def _bytes_of(box: HeldStorage) -> Any:
-    return torch.empty(0, dtype=torch.uint8, device=box.device).set_(box.storage, 0, (box.nbytes,), (1,))
 
 
 class CudaChannels:

@@ -22,10 +22,7 @@ def kind_of_device() -> str:
 
 
 def take_device(rank: int, kind: str) -> Any:
-    """Return the device that this process, a rank of its machine, uses from here on.
-
-    Where there are fewer GPUs than ranks, some share one.
-    """
+    """Return the device that this process, a rank of its machine, uses from here on; ranks may share a GPU."""
     if kind == CPU:
         torch.set_num_threads(1)  # as torchrun starts the ranks
         return torch.device(CPU)

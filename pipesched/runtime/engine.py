@@ -86,11 +86,21 @@ class Engine:
         self._bytes_moved = 0
         start = self.measured.now()
         with record_function(f"PP:{name}"):
-            _RUN[op.kind](self, runner, op.microbatch)
+            self._run(op, runner)
         end = self.measured.now()
         self.measured.note(op, start, end, waited, runner.live_bytes(op.microbatch), self._bytes_moved)
         if self._on_op is not None:
             self._on_op(name)
+
+    def _run(self, op: Op, runner: StageRunner) -> None:
+        if op.kind == "F":
+            self._forward(runner, op.microbatch)
+        elif op.kind in ("B", "I"):
+            self._backward(runner, op.microbatch, runner.backward if op.kind == "B" else runner.input_gradient)
+        elif op.kind in ("O", "L"):
+            self._bytes_moved = (runner.offload if op.kind == "O" else runner.load)(op.microbatch)
+        else:
+            (runner.weight_gradient if op.kind == "W" else runner.recompute)(op.microbatch)
 
     def _wait_for_input(self, op: Op, name: str) -> int:
         """Wait for what another rank sends for an operation, and return the nanoseconds that it took."""
@@ -165,39 +175,11 @@ class Engine:
         given = self._inputs[microbatch]
         return given if isinstance(given, (tuple, list)) else (given,)
 
-    def _backward(self, runner: StageRunner, microbatch: int) -> None:
-        self._give_back(runner, microbatch, runner.backward)
-
-    def _give_back(self, runner: StageRunner, microbatch: int, run: Callable[[int, list[Any]], list[Any]]) -> None:
+    def _backward(self, runner: StageRunner, microbatch: int, run: Callable[[int, list[Any]], list[Any]]) -> None:
+        """Run B or I: take the gradients of the output, and give those of the input."""
         stage = runner.role.stage
         runner.before_backward(microbatch)
         gradients = [] if runner.role.is_last else self._here.pop(OperationKey(stage, False, microbatch))
         found = run(microbatch, gradients)
         if stage:
             self._here[OperationKey(stage - 1, False, microbatch)] = found
-
-    def _input_gradient(self, runner: StageRunner, microbatch: int) -> None:
-        self._give_back(runner, microbatch, runner.input_gradient)
-
-    def _weight_gradient(self, runner: StageRunner, microbatch: int) -> None:
-        runner.weight_gradient(microbatch)
-
-    def _recompute(self, runner: StageRunner, microbatch: int) -> None:
-        runner.recompute(microbatch)
-
-    def _offload(self, runner: StageRunner, microbatch: int) -> None:
-        self._bytes_moved = runner.offload(microbatch)
-
-    def _load(self, runner: StageRunner, microbatch: int) -> None:
-        self._bytes_moved = runner.load(microbatch)
-
-
-_RUN = {
-    "F": Engine._forward,
-    "B": Engine._backward,
-    "I": Engine._input_gradient,
-    "W": Engine._weight_gradient,
-    "R": Engine._recompute,
-    "O": Engine._offload,
-    "L": Engine._load,
-}

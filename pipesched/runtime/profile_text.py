@@ -78,18 +78,12 @@ def profile_document(profile: Profile) -> dict[str, Any]:
     return {
         "format": "pipesched.profile",
         "version": 1,
-        "title": profile.title,
-        "devices": profile.devices,
-        "microbatches": profile.microbatches,
-        "repeats": profile.repeats,
+        **{key: getattr(profile, key) for key in ("title", "devices", "microbatches", "repeats")},
         "time_unit": "ms",
         "stages": [
             {
                 **{key: stage.times[key]._asdict() for key in TIMES},
-                "activation": stage.activation,
-                "retain": stage.retain,
-                "checkpoint": stage.checkpoint,
-                "static": stage.static,
+                **{key: getattr(stage, key) for key in ("activation", "retain", "checkpoint", "static")},
             }
             for stage in profile.stages
         ],

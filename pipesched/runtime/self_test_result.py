@@ -80,9 +80,7 @@ class SelfTest:
         return {
             "format": "pipesched.self_test",
             "version": 1,
-            "device": self.device,
-            "gpus": self.gpus,
-            "torch": self.torch,
+            **{key: getattr(self, key) for key in ("device", "gpus", "torch")},
             "passed": self.failure is None,
             "failure": self.failure,
             "plan": self.plan,

@@ -108,7 +108,7 @@ def self_test(
     rows, gpus = list[SelfTestRow](), torch.cuda.device_count() if kind == CUDA else 0
     where = f"{gpus} x {torch.cuda.get_device_name(0)}" if gpus else CPU
     for count in usual_ranks(kind, gpus) if ranks is None else [ranks]:
-        fault = _first_fault(count, kind, rows, listener or _nobody)
+        fault = _first_fault(count, kind, rows, listener or (lambda _: None))
         if fault is not None:
             return SelfTest(where, gpus, torch.__version__, tuple(rows), *fault)
     return SelfTest(where, gpus, torch.__version__, tuple(rows))
@@ -117,10 +117,6 @@ def self_test(
 def usual_ranks(kind: str, gpus: int) -> Sequence[int]:
     """Return how many ranks are tried where nothing is said: each its own GPU, or two that share one."""
     return RANKS if kind == CPU else [count for count in RANKS if count <= gpus] or RANKS[:1]
-
-
-def _nobody(text: str) -> None:
-    """Hear what is trained next without a listener."""
 
 
 def _first_fault(count: int, kind: str, rows: list[SelfTestRow], tell: Callable[[str], None]) -> tuple[str, str] | None:

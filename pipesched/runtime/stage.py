@@ -13,12 +13,7 @@ from pipesched.runtime.activation import Activation, Saving, unpack
 from pipesched.runtime.devices import device_of
 from pipesched.runtime.graph import enter, leave, split_of
 from pipesched.runtime.seeding import seeded
-from pipesched.runtime.torch_internals import (
-    stage_backward,
-    stage_backward_input,
-    stage_backward_weight,
-    version_of,
-)
+from pipesched.runtime.torch_internals import stage_backward, stage_backward_input, stage_backward_weight, version_of
 from pipesched.runtime.transfers import Transfers
 
 
@@ -68,10 +63,7 @@ class StageRunner:
         self._step = step
 
     def forward(self, microbatch: int, data: Sequence[Any], target: Any, *, again: bool) -> tuple[list[Any], Any]:
-        """Run F, and return its outputs and its loss (None but on the last stage).
-
-        Where it will run `again` (R), nothing stays but its input.
-        """
+        """Run F, and return outputs and loss (of the last stage); where R follows (`again`), only inputs stay."""
         held = self._held[microbatch] = _Held()
         if again:
             versions = [version_of(tensor) for tensor in (*data, *self._module.buffers())]
@@ -126,10 +118,7 @@ class StageRunner:
         return _or_zeros(self._whole(held, gradients), held.tokens)
 
     def input_gradient(self, microbatch: int, gradients: list[Any]) -> list[Any]:
-        """Run I, and return the gradients of the input; what only it needs is dropped.
-
-        The first stage, which has no gradient of its input to give, does its whole backward at W.
-        """
+        """Run I, and return the gradients of the input; the first stage has none, and runs its whole backward at W."""
         held = self._held[microbatch]
         roots, given = self._with_gradients(held, gradients)
         if not held.tokens or not roots:

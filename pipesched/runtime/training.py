@@ -89,17 +89,8 @@ def train(
     dtype_named(dtype)
     if loss is not None:
         named_function(loss, "loss")
-    job = TrainRequest(
-        str(schedule),
-        model,
-        loss,
-        microbatch_shape(shape),
-        dtype,
-        steps,
-        rate,
-        seed,
-        None if trace is None else str(trace),
-    )
+    folder = None if trace is None else str(trace)
+    job = TrainRequest(str(schedule), model, loss, microbatch_shape(shape), dtype, steps, rate, seed, folder)
     checked = checked_schedule(str(schedule), "schedule")
     programs(checked)
     joined(pieces_of(model), checked.problem.stages)

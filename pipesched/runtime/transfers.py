@@ -5,6 +5,7 @@ On a CPU a copy is done when it returns. On a GPU it runs on a stream of its own
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any
 
 import torch
@@ -16,7 +17,7 @@ class Transfers:
     """Copies on a CPU. `host` makes a buffer of so many bytes (uint8)."""
 
     def __init__(self, host: Host | None) -> None:
-        self._host = host or _plain_buffer
+        self._host = host or partial(torch.empty, dtype=torch.uint8)
 
     def offload(self, activation: Activation) -> int:
         """Move an activation to the host, and return the bytes that left the device."""
@@ -24,7 +25,7 @@ class Transfers:
         for box in activation.boxes():
             if box.storage is not None:
                 box.host = buffer_for(self._host, box)
-                box.host.copy_(_bytes_of(box.storage, box.device))
+                box.host.copy_(bytes_of(box))
                 box.storage = None
                 moved += box.nbytes
         return moved
@@ -60,9 +61,6 @@ def buffer_for(host: Host, box: HeldStorage) -> Any:
     return buffer.view(-1)[: box.nbytes]
 
 
-def _plain_buffer(nbytes: int) -> Any:
-    return torch.empty(nbytes, dtype=torch.uint8)
-
-
-def _bytes_of(storage: Any, device: Any) -> Any:
-    return torch.empty(0, dtype=torch.uint8, device=device).set_(storage, 0, (storage.nbytes(),), (1,))
+def bytes_of(box: HeldStorage) -> Any:
+    """Return what is in a box on the device, as uint8."""
+    return torch.empty(0, dtype=torch.uint8, device=box.device).set_(box.storage, 0, (box.nbytes,), (1,))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from functools import partial
 from typing import Any
 
@@ -30,7 +30,7 @@ class WeightCopies:
                 self._copies.append((modules[stage], groups[min(home, other), max(home, other)], team.rank == home))
         for module, group, is_original in self._copies:
             root = group.rank() if is_original else 1 - group.rank()
-            for tensor in _state(module):
+            for tensor in (*module.parameters(), *module.buffers()):
                 _through_host(tensor, partial(_broadcast, group, root))
 
     def begin_step(self) -> None:
@@ -61,10 +61,6 @@ class WeightCopies:
     def close(self) -> None:
         """Let go of the connections."""
         self._copies = []
-
-
-def _state(module: Any) -> Sequence[Any]:
-    return [*module.parameters(), *module.buffers()]
 
 
 def _broadcast(group: Any, root: int, tensor: Any) -> None:

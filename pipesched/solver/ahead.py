@@ -92,10 +92,7 @@ class CasesAhead(WorkAhead[AheadResult]):
         self._known: dict[int, tuple[Rank | None, Candidate | None]] = {}  # when the work on a case began
 
     def share(self, search: Search, cases: int) -> float:
-        """Return the seconds for the next of so many cases; this process and the workers search some at a time.
-
-        It has most of the time that is left, since the most promising one is first.
-        """
+        """Return the seconds for the next of so many cases: most of what is left, as the most promising comes first."""
         equal = min(self._at_a_time / cases, 1.0) if cases else 1.0
         return search.clock.left * max(equal, search.policy.cases.first_part)
 
@@ -104,10 +101,7 @@ class CasesAhead(WorkAhead[AheadResult]):
         return 1 if self.pool is None else 1 + others_at_a_time(self.pool)
 
     def limits(self, limits: Limits, cases: int) -> Limits:
-        """Return limits for the search of one of so many cases here: those at a time divide the cores of this machine.
-
-        A number of threads that is given stays.
-        """
+        """Return limits for one of so many cases here: unless threads are given, those at a time divide the cores."""
         if limits.workers or self.pool is None or not shares_cores(self.pool):
             return limits
         return limits._replace(workers=max(cores() // min(self._at_a_time, cases), 1))

@@ -17,18 +17,12 @@ from pipesched.solver.case import Case
 
 
 def keeping_bound(case: Case) -> Bound:
-    """Return the best bound on the objective of a case whose activations are all kept.
-
-    When the time is up, it is the best of those that were computed by then (0 if none was).
-    """
+    """Return the best bound, in time, on the objective of a case whose activations are all kept (0 if none was)."""
     return highest(_until_time_is_up(_keeping_bounds(case)), case.quantum)
 
 
 def saving_bound(case: Case, letters: str) -> Bound:
-    """Return the best bound on the objective of a case that may run operations of all `letters`.
-
-    It is weaker than `keeping_bound`, which also counts the budget and the first starts of all devices.
-    """
+    """Return the best bound on a case that may run `letters`: weaker than `keeping_bound`, as no budget counts."""
     return highest(_until_time_is_up(_saving_bounds(case, letters)), case.quantum)
 
 

@@ -24,6 +24,8 @@ from pipesched.pipeline.problem import Problem
 from pipesched.pipeline.schedule import Schedule
 from pipesched.solver.policy import DEFAULT, SolvePolicy
 
+PERIODIC = "periodic"  # the search for blocks that repeat, as `Candidate.search` has it
+
 
 class Candidate(NamedTuple):
     """A schedule, and what found it: in words, the family whose plan it is, if any, and the search that made it."""
@@ -143,10 +145,7 @@ class Case(ABC):
 
     @abstractmethod
     def most_sought(self, value: int, bound: int, *, is_own: bool) -> int:
-        """Return the largest objective worth modelling when the best schedule has `value`, all in ticks.
-
-        `is_own` says whether that schedule is of this case.
-        """
+        """Return the largest objective worth modelling (ticks) beside the best `value`, which may be of this case."""
 
     @cached_property
     def heads(self) -> list[int]:

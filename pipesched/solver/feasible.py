@@ -1,19 +1,28 @@
-"""The cases of a solve, one for each placement that the budget allows; and if it allows none, which changes would."""
+"""The cases of a solve, one for each placement that it tries and the budget allows; and which budgets differ.
+
+Where no placement is allowed, the error says which changes would help.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from math import gcd
 
-from pipesched.errors import NoSchedule, Remedy
+from pipesched.checks import require_name, require_sequence, shown
+from pipesched.errors import ConfigError, NoSchedule, NotApplicable, Remedy
 from pipesched.pipeline.kinds import KEEP_ONLY, Allowed
 from pipesched.pipeline.least_capacity import least_capacity, require_least_capacity
+from pipesched.pipeline.placement import PLACEMENTS, Placement, named_placement
 from pipesched.pipeline.problem import Problem
-from pipesched.pipeline.quantities import in_units
+from pipesched.pipeline.quantities import canonical, in_units, to_fraction
+from pipesched.pipeline.recut import settled
 from pipesched.solver.case import Case
 from pipesched.solver.keeping import KeepingCase
-from pipesched.solver.placements import placed
 from pipesched.solver.policy import DEFAULT, SolvePolicy
 from pipesched.solver.saving import SavingCase
+
+AUTO = "auto"
 
 
 def cases_of(
@@ -23,21 +32,59 @@ def cases_of(
     allowed: Allowed,
     policy: SolvePolicy = DEFAULT,
 ) -> list[Case]:
-    """Return a case for each placement of `placed` on which one microbatch fits.
-
-    Raises NoSchedule where none does, and ConfigError as `placed` does.
-    """
+    """Return a case for each placement that holds a microbatch. Raises as `placed` and `feasible` do."""
     fitting = feasible(placed(problem, placement), allowed)
     if any(allowed):
         return [SavingCase(settled, objective, allowed, policy=policy) for settled in fitting]
     return [KeepingCase(settled, objective, policy=policy) for settled in fitting]
 
 
-def feasible(problems: Sequence[Problem], allowed: Allowed = KEEP_ONLY) -> list[Problem]:
-    """Return those of `problems` whose devices all hold one microbatch.
+def placed(problem: Problem, names: str | Sequence[str] | None) -> list[Problem]:
+    """Return `problem` on each placement to try: its own if it has one, else those of `names`.
 
-    Raises NoSchedule, with changes that would help, when there is none.
+    None or `auto` means all that suit the stages but bidirectional, which keeps two copies of the weights. Raises
+    NotApplicable when no name suits the number of stages, ConfigError for an unknown name, and for names where the
+    problem has its placement already.
     """
+    if problem.placement is not None:
+        if names is not None:
+            raise ConfigError(
+                f"the problem has its `placement` already, not {shown(names)} to choose from", "placement"
+            )
+        return [problem]
+    listed = [AUTO] if names is None else [names] if isinstance(names, str) else require_sequence(names, "placement")
+    if not listed:
+        raise ConfigError("must name at least one placement", "placement")
+    problems: dict[Placement, Problem] = {}
+    reasons = []
+    for name in listed:
+        require_name((AUTO, *PLACEMENTS), name, "placement", "placement")
+        try:
+            for placement in _called(problem, name):
+                problems.setdefault(placement, settled(problem, placement))
+        except ConfigError as error:
+            reasons.append(error.message)
+    if not problems:
+        raise NotApplicable("; ".join(reasons), "placement")
+    return list(problems.values())
+
+
+def _called(problem: Problem, name: str) -> Iterator[Placement]:
+    """Yield the placements of a name; for `auto` linear, and where the stages allow it loop, v of blocks and wave."""
+    devices, stages = problem.devices, problem.stages
+    if name != AUTO:
+        yield named_placement(name, devices, stages)
+        return
+    yield named_placement("linear", devices, stages)
+    if stages % devices == 0:
+        yield named_placement("loop", devices, stages)
+    if stages % (2 * devices) == 0:
+        yield named_placement("v", devices, 2 * devices).in_blocks(stages)
+        yield named_placement("wave", devices, stages)
+
+
+def feasible(problems: Sequence[Problem], allowed: Allowed = KEEP_ONLY) -> list[Problem]:
+    """Return those of `problems` that hold one microbatch. Raises NoSchedule, with changes that would help."""
     reasons: dict[int, NoSchedule] = {}
     fitting = []
     for number, problem in enumerate(problems):
@@ -53,10 +100,7 @@ def feasible(problems: Sequence[Problem], allowed: Allowed = KEEP_ONLY) -> list[
 
 
 def least_budget(problem: Problem, allowed: Allowed = KEEP_ONLY) -> int:
-    """Return the smallest budget, the same for every device, that any order fits, in grains.
-
-    List scheduling fits it.
-    """
+    """Return the smallest budget for all devices that any order fits, in grains. List scheduling fits it."""
     return max(
         least_capacity(problem, device, allowed) + problem.static_grains(device) for device in range(problem.devices)
     )
@@ -70,3 +114,16 @@ def _with_alternatives(reason: NoSchedule, problem: Problem, allowed: Allowed) -
     return NoSchedule(
         reason.reason, device=reason.device, floor=reason.floor, budget=reason.budget, would_fit=would_fit
     )
+
+
+def least_step(problem: Problem, allowed: Allowed) -> int:
+    """Return the least difference in grains that two peaks can have."""
+    kept = problem.grains.checkpointed if allowed.recompute else ()
+    return gcd(*problem.grains.activation, *problem.grains.retained, *kept) or 1
+
+
+def within(problem: Problem, budget: int) -> Problem:
+    """Return the problem under a budget in grains on every device, or its own where that is lower."""
+    limit = canonical(to_fraction(budget) / problem.grains.per_unit)
+    own = problem.memory.budget or (limit,) * problem.devices
+    return replace(problem, memory=replace(problem.memory, budget=tuple(min(limit, most) for most in own)))

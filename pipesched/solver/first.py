@@ -28,10 +28,7 @@ def quick_rounds(cases: Sequence[Case], order: Sequence[int]) -> Iterator[tuple[
 
 
 def take_first(search: Search) -> None:
-    """Offer a schedule that fits, whatever the time limit: only the event of a solve leaves it without one.
-
-    Where making and checking it takes longer than the limit, its plan says so.
-    """
+    """Offer a schedule that fits, unless the solve is stopped; its plan says where it took longer than the limit."""
     clock = Clock(stop=search.clock.stop)
     for number, case in enumerate(search.cases):
         search.at(f"first schedule, {case.name}")
@@ -125,10 +122,7 @@ def _one_forward_one_backward(case: Case, line: _Line) -> Orders:
 
 
 def _in_groups(case: Case, lines: Sequence[_Line], size: int) -> Orders:
-    """Return all forwards of so many microbatches, stage by stage, then their backwards, and so on with the next.
-
-    Groups of several lines take turns.
-    """
+    """Return all forwards of so many microbatches, stage by stage, then their backwards; groups of lines take turns."""
     orders: Orders = [[] for _ in range(case.problem.devices)]
     for first in range(0, max(len(line.microbatches) for line in lines), size):
         for line in lines:

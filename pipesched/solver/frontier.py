@@ -26,9 +26,7 @@ from pipesched.results.frontier import Frontier, FrontierPoint
 from pipesched.results.outcome import Outcome
 from pipesched.results.status import Status, StoppedBy
 from pipesched.solver.ahead import WorkAhead
-from pipesched.solver.budgets import least_step, within
-from pipesched.solver.feasible import least_budget
-from pipesched.solver.placements import placed
+from pipesched.solver.feasible import least_budget, least_step, placed, within
 from pipesched.solver.policy import DEFAULT
 from pipesched.solver.search import Event, Listener
 from pipesched.solver.solve import solve
@@ -111,10 +109,7 @@ class _Budgets:
     ahead: WorkAhead[Outcome]
 
     def solved(self, budget: int | None, points: int, next_ones: Iterable[int]) -> Outcome:
-        """Return the outcome at a budget in grains; None is no budget, or the problem's own.
-
-        It has its share of the time that is left for so many `points`. Raises NoSchedule, and WorkerDied.
-        """
+        """Return the outcome at a budget in grains (None: the problem's own). Raises NoSchedule and WorkerDied."""
         limited = self.problem if budget is None else within(self.problem, budget)
         heard = _labelled(self.listener, limited)
         if self.ahead.pool is None or budget is None:
@@ -163,10 +158,7 @@ def _labelled(listener: Listener | None, problem: Problem) -> Listener | None:
 
 
 def _walk(budgets: _Budgets, floor: int, step: int) -> list[tuple[int, Outcome]]:
-    """Solve falling budgets, and return what each has used, in grains, with its outcome.
-
-    Raises NoSchedule, and KeyboardInterrupt, where nothing was found.
-    """
+    """Solve falling budgets, and return outcomes with what they use, in grains. Raises where nothing was found."""
     problem, clock, most_points = budgets.problem, budgets.clock, DEFAULT.frontier.most_points
     budget, most = None, max(problem.grains.budget or (0,))
     solved: list[tuple[int, Outcome]] = []
@@ -195,10 +187,7 @@ def _walk(budgets: _Budgets, floor: int, step: int) -> list[tuple[int, Outcome]]
 
 
 def _used(outcome: Outcome, problem: Problem) -> int:
-    """Return the most memory of a device, static memory included, in grains of `problem`.
-
-    The grains of the schedule's own problem may have another size, because its budget differs.
-    """
+    """Return the most memory of a device in grains of `problem`: those of another budget may have another size."""
     return max(outcome.schedule.memory_grains) * problem.grains.per_unit // outcome.problem.grains.per_unit
 
 

@@ -45,13 +45,9 @@ def improve(case: Case, schedule: Schedule, limits: Limits, clock: Clock) -> Ite
                 yield Candidate(SOURCE, search.current)
             if any(answer.interrupted for answer in found) and not clock.is_stopped:
                 raise KeyboardInterrupt
-            if any(map(_is_all, models, found)):
+            sizes = [len(model.free) for model, answer in zip(models, found, strict=True) if answer.status == "optimal"]
+            if len(case.graph) in sizes:  # the window was the whole schedule, and its best order is known
                 return
-
-
-def _is_all(model: WindowModel, answer: SearchAnswer) -> bool:
-    """Return whether the window was the whole schedule, and its best order is known."""
-    return answer.status == "optimal" and len(model.free) == len(model.case.graph)
 
 
 class _WindowSearch:

@@ -16,10 +16,8 @@ from pipesched.solver.bounds import keeping_bound
 from pipesched.solver.case import Candidate, Case, Improvement
 from pipesched.solver.improve import improve
 from pipesched.solver.justify import justify
-from pipesched.solver.model import full_model
-from pipesched.solver.portfolio import named_candidates, quick_named_candidates, ruled_candidates
-from pipesched.solver.refine import refined
-from pipesched.solver.symmetry import sorted_rows, sorted_weights
+from pipesched.solver.model import full_model, sorted_rows, sorted_weights
+from pipesched.solver.portfolio import named_candidates, quick_named_candidates, refined, ruled_candidates
 
 
 @dataclass(frozen=True, eq=False)

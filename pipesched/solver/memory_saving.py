@@ -25,10 +25,7 @@ Activation = tuple[int, int]  # stage, microbatch
 
 
 class SavingRule(NamedTuple):
-    """How memory is saved: the action for activations that do not fit, or with `every` for all of them.
-
-    `spare` is how many activations' worth of memory to keep free.
-    """
+    """How memory is saved: by which action, for `every` activation or those that do not fit; `spare` stay free."""
 
     action: str
     spare: int = 0
@@ -51,10 +48,7 @@ def saving_rules(allowed: Allowed) -> Iterator[SavingRule]:
 
 
 def with_savings(base: Schedule, allowed: Allowed, rule: SavingRule) -> Plan | None:
-    """Return the plan of `base` with the action of `rule` where activations do not fit; None if they still do not.
-
-    `base` has no overlapped pairs.
-    """
+    """Return the plan of `base`, which has no pairs, with memory saved by `rule`; None if it still does not fit."""
     problem, plan = base.problem, base.plan
     index = plan.index.with_letters(allowed.letters)
     devices = []

@@ -3,6 +3,10 @@
 Times are in quanta (`Case.quantum` ticks), so that domains are as small as they can be. Task numbers are the numbers of
 the operations. `memory`, `order` and `capacity` are right where activations are kept, and so all microbatches alike;
 with offload and recompute `saving_model` has other rules.
+
+Exchanging equal operations breaks no rule, so a schedule may be renamed until each row of equal operations runs its
+microbatches in order, and weight gradients that last and free the same run in the order of their input gradients.
+Models demand that, which leaves them far fewer schedules to search.
 """
 
 from __future__ import annotations
@@ -21,7 +25,6 @@ from pipesched.core.tasks import NOWHERE, Edge
 from pipesched.pipeline.capacity import capacity_edges, order_edges, says_all
 from pipesched.pipeline.residences import Residence, residences
 from pipesched.solver.case import Case
-from pipesched.solver.symmetry import alike_weights
 
 PROVING, REFUTING, REFUTING_LARGE = "no_lp", "objective_lb_search", "objective_lb_search_no_lp"
 WITH_RELAXATIONS = (
@@ -127,10 +130,7 @@ class PipelineModel(TunedModel):
                         self.model.add(self.end(b) <= self.starts[a]).only_enforce_if(~first)
 
     def memory(self, *, beside_capacity: bool = True) -> None:
-        """Keep what a device holds at any time within its capacity.
-
-        If `beside_capacity`, only on devices where the precedences of `capacity` do not imply it.
-        """
+        """Keep what devices hold within their capacity; if `beside_capacity`, where `capacity` does not imply it."""
         problem, index = self.case.problem, self.case.index
         for device, capacity in enumerate(problem.capacity_grains):
             if capacity is not None and not (beside_capacity and says_all(problem, device, index)):
@@ -153,13 +153,6 @@ class PipelineModel(TunedModel):
         self.model.minimize(goal)
 
 
-class PlainModel(PipelineModel):
-    """The model with CP-SAT's own search strategies."""
-
-    def tune(self, parameters: Any, limits: Limits) -> None:
-        """Set no parameters."""
-
-
 def full_model(case: Case, least: int, most: int) -> PipelineModel:
     """Return the model with every rule of a case without offload and recompute; [least, most] are in ticks."""
     model = PipelineModel(case, least, most)
@@ -174,12 +167,36 @@ def full_model(case: Case, least: int, most: int) -> PipelineModel:
     return model
 
 
-def plain_model(case: Case, least: int, most: int) -> PipelineModel:
-    """Return a plain model to compare with: dependencies, NoOverlap, Cumulative and microbatches in order, no more."""
-    model = PlainModel(case, least, most)
-    model.dependencies()
-    model.devices()
-    model.order()
-    model.memory(beside_capacity=False)
-    model.objective()
-    return model
+def alike_weights(case: Case) -> list[list[tuple[int, int]]]:
+    """Return the (I, W) of stages that share a device and whose W last and free the same: groups of several rows."""
+    problem, index = case.problem, case.index
+    if index.last == index.gradient or problem.settled_placement.mirrored:
+        return []
+    groups: dict[tuple[int, int, int], list[tuple[int, int]]] = {}
+    for stage, device in enumerate(problem.settled_placement.devices):
+        same = device, problem.ticks.of(index.last)[stage], problem.grains.retained[stage]
+        pairs = zip(index.row(index.gradient, stage), index.row(index.last, stage), strict=True)
+        groups.setdefault(same, []).extend(pairs)
+    return [group for group in groups.values() if len(group) > index.microbatches]
+
+
+def sorted_rows(case: Case, starts: Sequence[int]) -> list[int]:
+    """Return `starts` with each row of equal operations in order of time (each half where it is mirrored)."""
+    times = list(starts)
+    directions = case.problem.settled_placement.directions(case.index.microbatches)
+    for kind in case.index.letters:
+        for row in case.index.rows(kind):
+            for microbatches in directions:
+                part = row[microbatches.start : microbatches.stop]
+                times[part.start : part.stop] = sorted(times[part.start : part.stop])
+    return times
+
+
+def sorted_weights(case: Case, starts: Sequence[int]) -> list[int]:
+    """Return `starts` of sorted rows with each group of alike W in the order of their I."""
+    times = list(starts)
+    for group in alike_weights(case):
+        by_input = sorted(group, key=lambda pair: (times[pair[0]], pair))
+        for (_, weight), start in zip(by_input, sorted(times[weight] for _, weight in group), strict=True):
+            times[weight] = start
+    return times

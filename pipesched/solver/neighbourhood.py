@@ -77,10 +77,7 @@ class WindowModel(TunedModel):
                 self.task(time // self.quantum, first // self.quantum, last // self.quantum)
 
     def _old_tails(self) -> list[int]:
-        """Return the tail of each operation, in ticks, through what runs after the window in its old order.
-
-        A tail leads to the last end of a device, less the origin of its span.
-        """
+        """Return the ticks from each operation to the last end of a device, less its origin, in the old order."""
         graph, starts = self.case.ordered, self.old.start_ticks
         firsts = zip(self.old.first_start_ticks, self.case.origins, strict=True)
         origin = [first if device.tasks else 0 for first, device in firsts]

@@ -9,9 +9,9 @@ from pipesched.core.clock import Clock, TimeIsUp, look, under
 from pipesched.errors import NoSchedule
 from pipesched.pipeline.kinds import Allowed
 from pipesched.pipeline.schedule import Schedule
-from pipesched.solver.budgets import least_step, within
 from pipesched.solver.case import Candidate, Case
 from pipesched.solver.exact import can_begin, seconds_for
+from pipesched.solver.feasible import least_step, within
 from pipesched.solver.search import Search
 
 SOURCE = "polishing"

@@ -7,20 +7,21 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Iterator, Sequence
+from itertools import chain
 from typing import NamedTuple
 
+from pipesched.core.clock import look
 from pipesched.core.listsched import list_schedule
 from pipesched.core.tasks import TaskGraph
 from pipesched.errors import ConfigError, InvalidSchedule, NoSchedule, PipeschedWarning
 from pipesched.pipeline.headroom import forward_headrooms
+from pipesched.pipeline.ops import Op, OpIndex
 from pipesched.pipeline.plan import Plan
-from pipesched.pipeline.problem import Problem
 from pipesched.pipeline.recut import opened
 from pipesched.pipeline.schedule import Schedule, schedule_plan
 from pipesched.schedulers.family import ANY, Family, prepare
 from pipesched.schedulers.registry import algorithms
 from pipesched.solver.case import Candidate, Case
-from pipesched.solver.refine import refined
 from pipesched.solver.rules import RULES
 from pipesched.solver.shares import shared_out
 
@@ -83,7 +84,8 @@ def family_schedule(case: Case, family: Family) -> Schedule | None:
         return None  # it could not be refined
     try:
         fused = prepare(opened(problem), family)
-        if problem.stages % fused.stages or not _is_placed_alike(fused, problem):
+        placement = None if problem.stages % fused.stages else fused.settled_placement.in_blocks(problem.stages)
+        if placement != problem.settled_placement:
             return None
         plan = family.plan(fused)
     except (ConfigError, NoSchedule):
@@ -98,9 +100,32 @@ def family_schedule(case: Case, family: Family) -> Schedule | None:
         return None
 
 
-def _is_placed_alike(fused: Problem, problem: Problem) -> bool:
-    """Return whether the fused stages lie where the stages of the problem do."""
-    return fused.settled_placement.in_blocks(problem.stages) == problem.settled_placement
+def refined(plan: Plan, letters: str, stages: int) -> Plan | None:
+    """Return `plan` of fused stages as a plan of `stages`, without pairs and with operations of the kinds `letters`.
+
+    It is never later: a fused operation is its parts one after another, a pair its forward and then its backward, a
+    full backward I and then W. None when the plan splits a backward and `letters` do not.
+    """
+    if "I" in plan.index.letters and "I" not in letters:
+        return None
+    if not plan.pairs and (plan.index.letters, plan.index.stages) == (letters, stages):
+        return plan
+    fine, size = OpIndex(letters, stages, plan.index.microbatches), stages // plan.index.stages
+    orders = []
+    for order in plan.orders:
+        look()
+        single = chain.from_iterable((one, plan.pairs[one]) if one in plan.pairs else (one,) for one in order)
+        parts = (_parts(plan.index.op(number), size, fine) for number in single)
+        orders.append([*chain.from_iterable(parts)])
+    return Plan(fine, orders)
+
+
+def _parts(op: Op, size: int, fine: OpIndex) -> Iterator[int]:
+    """Yield the parts of an operation of `size` fused stages, in the order in which they run."""
+    stages = range(op.stage * size, (op.stage + 1) * size)
+    for kind in "IW" if op.kind == "B" and "I" in fine.letters else op.kind:
+        for stage in stages if kind == "F" else reversed(stages):
+            yield fine.row(kind, stage)[op.microbatch]
 
 
 def warn_of_bug(source: str, error: InvalidSchedule) -> None:

@@ -28,10 +28,7 @@ METHODS = ("auto", "portfolio", "periodic", "cpsat", "improve")
 
 @dataclass(frozen=True, eq=False)
 class SolveRequest:
-    """The parameters of `solve`, and two that are not public. Raises ConfigError.
-
-    `whole_limit` is the time limit of a command, in seconds, of which `time_limit` is what it leaves to the search.
-    """
+    """The parameters of `solve`, and two that are not public: `whole_limit` is that of a command, in seconds."""
 
     problem: Problem
     objective: str = "makespan"

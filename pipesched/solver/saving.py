@@ -20,8 +20,7 @@ from pipesched.pipeline.schedule import Schedule, schedule_plan
 from pipesched.pipeline.waits import plan_of_times
 from pipesched.solver.bounds import saving_bound
 from pipesched.solver.case import Candidate, Case, Improvement
-from pipesched.solver.portfolio import named_candidates, quick_named_candidates, ruled_candidates
-from pipesched.solver.refine import refined
+from pipesched.solver.portfolio import named_candidates, quick_named_candidates, refined, ruled_candidates
 from pipesched.solver.saving_model import numbering_row, saving_model
 from pipesched.solver.saving_portfolio import of_case, quick_candidates, saving_candidates, with_rules
 

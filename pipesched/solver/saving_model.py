@@ -47,10 +47,7 @@ class ActivationChoice(NamedTuple):
 
 
 class SavingModel(TaskModel):
-    """The model of a case whose objective lies in [least, most] ticks.
-
-    Task numbers are those of `full`, the index of all operations that may run.
-    """
+    """The model of a case whose objective lies in [least, most] ticks; `full` numbers its tasks."""
 
     def __init__(self, case: Case, full: OpIndex, least: int, most: int) -> None:
         super().__init__()
@@ -169,10 +166,7 @@ class SavingModel(TaskModel):
         return self.between(start, end, self.horizon, present)
 
     def slots(self) -> None:
-        """Let activations be on a device one after another where two never find room beside each other.
-
-        `memory` implies it, but through sizes of which most are small parts of an activation.
-        """
+        """Let activations that never fit side by side take turns: `memory` implies it, but through many small sizes."""
         alone = self.case.objective == "span"
         for window in windows(self.case.problem, self.full.letters, alone=alone):
             for slots in islice(window.slots(window.views()[0]), 1):

@@ -29,10 +29,7 @@ Adopt = Callable[[Schedule], Schedule | None]
 
 
 def saving_candidates(case: Case, allowed: Allowed, adopt: Adopt) -> Iterator[Candidate]:
-    """Yield schedules that fit the budget, with memory saved where needed; at least one, if any order fits.
-
-    `adopt` turns a schedule of the plain problem into one of the case.
-    """
+    """Yield schedules that fit the budget, if any order does; `adopt` turns a plain schedule into one of the case."""
     tries: dict[_WarmUps, int] = {}
     yield from _further_ahead(case, allowed, tries)
     for base in (*sorted(_bases(case), key=lambda base: case.value(base.schedule)), one_by_one(case)):
@@ -102,10 +99,7 @@ class _WarmUps(NamedTuple):
 
 
 def _further_ahead(case: Case, allowed: Allowed, tries: dict[_WarmUps, int]) -> Iterator[Candidate]:
-    """Yield, with one stage a device, 1F1B, then orders whose first devices run all forwards first.
-
-    The number of such devices is half of them at first, then ever farther from half.
-    """
+    """Yield, with one stage a device, 1F1B, then orders whose first devices run ahead: half of them, then others."""
     devices, count = case.problem.devices, case.index.microbatches
     placement = case.problem.settled_placement
     if placement.devices != tuple(range(devices)) or placement.mirrored:
@@ -118,16 +112,12 @@ def _further_ahead(case: Case, allowed: Allowed, tries: dict[_WarmUps, int]) -> 
 
 def _device_by_device(case: Case, allowed: Allowed, tries: dict[_WarmUps, int]) -> Iterator[Candidate]:
     """Yield the best of `tries` with another warm-up of a device, device by device."""
-    for device, warm_up in product(range(case.problem.devices if tries else 0), _spread(case)):
-        counts, rule = min(tries, key=lambda warm_ups: tries[warm_ups])
+    count = case.index.microbatches
+    warm_ups = range(count, 0, -max(count // case.policy.portfolio.warm_ups, 1))
+    for device, warm_up in product(range(case.problem.devices if tries else 0), warm_ups):
+        counts, rule = min(tries, key=tries.__getitem__)
         changed = (*counts[:device], warm_up, *counts[device + 1 :])
         yield from _try(case, allowed, _WarmUps(changed, rule), tries)
-
-
-def _spread(case: Case) -> range:
-    """Return the warm-ups of a device to try: from the number of microbatches down to 1."""
-    count = case.index.microbatches
-    return range(count, 0, -max(count // case.policy.portfolio.warm_ups, 1))
 
 
 def _try(case: Case, allowed: Allowed, warm_ups: _WarmUps, tries: dict[_WarmUps, int]) -> Iterator[Candidate]:

@@ -88,11 +88,9 @@ class Search:
     @property
     def open(self) -> list[int]:
         """The cases where something better may be found, the most promising first."""
-        numbers = [number for number, bound in enumerate(self.bounds) if not self._is_closed(bound)]
+        within = 1 + self.limits.gap
+        numbers = [n for n, bound in enumerate(self.bounds) if self.best is None or self.value > bound.ticks * within]
         return sorted(numbers, key=lambda number: (self.value_of(number), self.bounds[number].ticks))
-
-    def _is_closed(self, bound: Bound) -> bool:
-        return self.best is not None and self.value <= bound.ticks * (1 + self.limits.gap)
 
     def value_of(self, number: int) -> float:
         """Return the objective of the best schedule of a case; infinite without one."""

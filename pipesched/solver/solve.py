@@ -18,8 +18,7 @@ from pipesched.pipeline.problem import Problem
 from pipesched.pipeline.schedule import Schedule
 from pipesched.results.outcome import Outcome, SolveReport
 from pipesched.results.status import Status, StoppedBy
-from pipesched.solver.advice.advise import advised
-from pipesched.solver.advice.allowance import kept_seconds
+from pipesched.solver.advice.advise import advised, kept_seconds
 from pipesched.solver.ahead import PortfoliosAhead
 from pipesched.solver.case import Candidate
 from pipesched.solver.case_search import search_in_turn

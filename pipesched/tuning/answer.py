@@ -10,8 +10,7 @@ from pipesched.config.estimate import changes
 from pipesched.core.clock import Clock, TimeIsUp, look, under
 from pipesched.errors import PipeschedError
 from pipesched.estimation.result import Estimate
-from pipesched.tuning.finalists import FACTORS, SHARES, Finished
-from pipesched.tuning.gpu_time import gpu_time
+from pipesched.tuning.finalists import FACTORS, SHARES, Finished, gpu_time
 from pipesched.tuning.point import Layout, SpacePoint
 from pipesched.tuning.result import Doubt, NearMiss, OverMemory, Tuning
 from pipesched.tuning.search import SpaceSearch

@@ -113,6 +113,4 @@ def _stages_of(placement: Placement) -> list[list[int]]:
     return [placement.stages_on(device) for device in range(placement.last + 1)]
 
 
-@lru_cache(maxsize=1024)
-def _named(name: str, devices: int, stages: int) -> Placement:
-    return named_placement(name, devices, stages)
+_named = lru_cache(maxsize=1024)(named_placement)

@@ -1,8 +1,12 @@
-"""The best layouts, looked at once more: what `solve` makes of them, and how fast they are on slightly other GPUs."""
+"""The best layouts, looked at once more: what `solve` makes of them, how fast they are on slightly other GPUs.
+
+And where the GPU time of a step goes: products, attention, memory traffic, communication, idle time.
+"""
 
 from __future__ import annotations
 
 from dataclasses import replace
+from itertools import chain
 from time import time
 from typing import NamedTuple
 
@@ -10,9 +14,10 @@ from pipesched.core.clock import Clock, TimeIsUp, under
 from pipesched.errors import PipeschedError
 from pipesched.estimation.hardware import GpuModel
 from pipesched.estimation.result import Estimate
+from pipesched.estimation.terms import COMMUNICATION, MESSAGES, PER_MS, RECOMPUTE
+from pipesched.estimation.times import OPERATIONS
 from pipesched.pipeline.schedule import schedule_plan
 from pipesched.results.outcome import Outcome
-from pipesched.tuning.gpu_time import gpu_time
 from pipesched.tuning.result import TimeShare
 from pipesched.tuning.trial import Trial, TrialTask, estimate_of_point, trial_of
 
@@ -24,6 +29,7 @@ SHARES = {  # what may be off -> the fields of Efficiency that are it
     "network": ("network",),
 }
 FACTORS = (0.9, 1.1)
+GIVEN = {"forward", "backward", "backward_input", "backward_weight", "recompute", "overlap"}  # of make_problem
 
 
 class Finalist(NamedTuple):
@@ -34,10 +40,7 @@ class Finalist(NamedTuple):
 
 
 class Finished(NamedTuple):
-    """What became of a finalist: its tokens/s/GPU for each share and factor, and its schedule by `solve`.
-
-    `parts` is where the GPU time of that schedule goes.
-    """
+    """What became of a finalist: its rate for each share and factor, its schedule by `solve`, and its GPU time."""
 
     estimate: Estimate
     solved: Trial | None
@@ -114,3 +117,31 @@ def _solved(found: Estimate, seconds: float) -> Estimate | None:
     if best is found.outcome:
         return None
     return Estimate(replace(best, algorithm=SOLVE), found.whole)
+
+
+def gpu_time(estimate: Estimate) -> tuple[TimeShare, ...]:
+    """Return the shares of the GPU time of a step, the largest first; they sum up to 1."""
+    step = estimate.step
+    whole = step.time * estimate.problem.devices
+    if GIVEN & {*estimate.cutter.replaced}:  # times of the config, in place of those that have terms
+        sums = {"forwards and backwards": float(sum(estimate.outcome.schedule.busy))}
+    else:
+        sums = _derived(estimate)
+    sums["gradients and parameters"] = step.communication * estimate.problem.devices
+    sums["optimizer"] = step.optimizer * estimate.problem.devices
+    sums["idle"] = max(whole - sum(sums.values()), 0.0)
+    shares = [TimeShare(name, value / whole) for name, value in sums.items() if value > 0]
+    return tuple(sorted(shares, key=lambda one: -one.share))
+
+
+def _derived(estimate: Estimate) -> dict[str, float]:
+    """Return the milliseconds of all operations by what they are made of."""
+    microbatches = estimate.setup.microbatches
+    sums: dict[str, float] = {}
+    for item in estimate.items.each:
+        for term in chain.from_iterable(getattr(item.times, operation) for operation in OPERATIONS):
+            kind = COMMUNICATION if term.kind == MESSAGES else term.kind
+            sums[kind] = sums.get(kind, 0.0) + float(term.value) * microbatches
+    again = (estimate.items.each[number] for stage in estimate.stages for number in stage.again)
+    sums[RECOMPUTE] = sums.get(RECOMPUTE, 0.0) + sum(item.time("recompute") for item in again) / PER_MS * microbatches
+    return sums

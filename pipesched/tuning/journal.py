@@ -36,7 +36,7 @@ class Journal:
             if one.point.key not in self.known:
                 self._write(_trial_entry(one))
             return
-        entry = _pruned_entry(one)
+        entry = {"point": [*one.layout], "algorithms": [*one.algorithms], "dropped": one.reason, "why": one.text}
         key = _key(entry)
         if key not in self._pruned:
             self._pruned.add(key)
@@ -149,15 +149,6 @@ def _trial(entry: dict[str, Any]) -> Trial:
     point = SpacePoint(Layout(*entry["point"]), entry["algorithm"])
     step = None if entry["step"] is None else TrainingStep(*entry["step"])
     return Trial(point, step, **{key: entry[key] for key in TRIAL_KEYS})
-
-
-def _pruned_entry(points: PrunedPoints) -> dict[str, Any]:
-    return {
-        "point": [*points.layout],
-        "algorithms": [*points.algorithms],
-        "dropped": points.reason,
-        "why": points.text,
-    }
 
 
 def _key(entry: dict[str, Any]) -> str:

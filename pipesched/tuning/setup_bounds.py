@@ -131,17 +131,11 @@ class SetupBounds:
         return max(even, longest * count), max(even, longest * count / 2)  # copies have half the microbatches each
 
     def least(self, *, whole: bool, copies: int = 1) -> float:
-        """Return microseconds that no pipeline is shorter than, with so many copies of the weights in all.
-
-        `whole`: no backward is split.
-        """
+        """Return microseconds that no pipeline with so many copies of weights is below; `whole`: unsplit backwards."""
         return max(self.ideal[copies - 1], self._area(copies, whole=whole) * self.setup.microbatches)
 
     def _area(self, copies: int, *, whole: bool) -> float:
-        """Return the microseconds for which one microbatch holds all the memory that states leave.
-
-        An item's activation is held during its own forward and backward, and all of those of later items.
-        """
+        """Return how long one microbatch holds all memory beside states, until all later items have run back too."""
         room = self.room * self.setup.parallel.pipeline - copies * self.states
         if room <= 0:
             return inf

@@ -82,22 +82,13 @@ class Space:
         """Return the setup of a layout. Raises ConfigError where its sizes do not divide."""
         sequence = layout.tensor > 1 if self.sequence is None else self.sequence
         again = layout.recompute
-        training = replace(
-            self.training,
-            recompute=again if isinstance(again, str) else FULL,
-            full_layers=None if isinstance(again, str) else again,
-        )
+        recompute, layers = (again, None) if isinstance(again, str) else (FULL, again)
+        training = replace(self.training, recompute=recompute, full_layers=layers)
         parallel = Parallel(self.gpus, **layout.parallel, sequence=sequence)
         if self.data not in (None, parallel.data):
             raise ConfigError(f"is {self.data}; this layout has {parallel.data} data-parallel ranks", "parallel.data")
-        return Setup(
-            self.model,
-            self.hardware,
-            parallel,
-            TokenBatch(self.tokens, layout.micro, self.size),
-            training,
-            self.name,
-        )
+        batch = TokenBatch(self.tokens, layout.micro, self.size)
+        return Setup(self.model, self.hardware, parallel, batch, training, self.name)
 
 
 def automatic(field: str, model: ModelShape, hardware: GpuModel, gpus: int, tokens: int) -> tuple[Any, ...]:

@@ -19,10 +19,7 @@ from pipesched.tuning.point import SpacePoint
 
 
 class TrialTask(NamedTuple):
-    """What a worker needs to simulate a point.
-
-    `given` are parameters of make_problem, `until` is a time of day, `bar` the best rate that is known.
-    """
+    """What simulates a point: parameters of make_problem, `until` a time of day, and `bar`, the best rate known."""
 
     point: SpacePoint
     setup: Setup

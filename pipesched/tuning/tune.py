@@ -90,17 +90,13 @@ def tune(
     solves = algorithms is None or SOLVE in algorithms
     work = FEWEST_OPERATIONS if space.points >= FEWEST_POINTS else 0
     with open_journal(resume, space) as journal, lent(runs, work) as pool:
-        search = SpaceSearch(space, journal.known, journal.note, listener or _nobody)
+        search = SpaceSearch(space, journal.known, journal.note, listener or (lambda _: None))
         try:
             search.run(pool, clock)
             finished = _finished(space, search, pool, clock, SOLVE_SECONDS if solves else 0.0)
         except KeyboardInterrupt:
             finished = []
     return answer(space, search, finished, top, clock)
-
-
-def _nobody(progress: Progress) -> None:
-    """Hear progress without a listener."""
 
 
 def _finished(

@@ -10,9 +10,8 @@ import pytest
 from hypothesis import given, settings, strategies as st
 
 from pipesched.errors import ConfigError
-from pipesched.estimation.cutting.any_items import cut_any_items, smallest_chunks
 from pipesched.estimation.cutting.costs import ChunkCost, ChunkCostOf, ChunkCosts, CutProblem, CutValue
-from pipesched.estimation.cutting.cut import CutAnswer, cut
+from pipesched.estimation.cutting.cut import CutAnswer, cut, cut_any_items, smallest_chunks
 from pipesched.estimation.cutting.equal_items import cut_equal_items
 from pipesched.estimation.cutting.two_runs import cut_two_runs
 from tests.examples import examples

@@ -16,10 +16,9 @@ from pipesched.pipeline.check import violations
 from pipesched.pipeline.kinds import KEEP_ONLY, Allowed
 from pipesched.results.status import StoppedBy
 from pipesched.solver.case import Case
-from pipesched.solver.feasible import feasible
+from pipesched.solver.feasible import feasible, placed
 from pipesched.solver.first import first_candidates, take_first
 from pipesched.solver.keeping import KeepingCase
-from pipesched.solver.placements import placed
 from pipesched.solver.saving import SavingCase
 from pipesched.solver.search import Search
 from tests.examples import examples

@@ -17,9 +17,8 @@ from pipesched.executors.opening import chosen, others_at_a_time
 from pipesched.pipeline.kinds import KEEP_ONLY
 from pipesched.solver import ahead as ahead_module
 from pipesched.solver.ahead import CasesAhead, PortfoliosAhead
-from pipesched.solver.feasible import feasible
+from pipesched.solver.feasible import feasible, placed
 from pipesched.solver.keeping import KeepingCase
-from pipesched.solver.placements import placed
 from pipesched.solver.policy import DEFAULT, AheadPolicy, SolvePolicy
 from pipesched.solver.search import Event, Search
 from pipesched.solver.solve import _try_portfolio

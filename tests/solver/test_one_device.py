@@ -9,10 +9,9 @@ from hypothesis import given, settings
 import pipesched
 from pipesched.core.cpsat import Limits
 from pipesched.pipeline.problem import Problem
-from pipesched.solver.device_model import DeviceModel
 from pipesched.solver.keeping import KeepingCase
-from pipesched.solver.model import plain_model
-from pipesched.solver.one_device import most_promising, suits
+from pipesched.solver.one_device import DeviceModel, most_promising, suits
+from plain_model import plain_model
 from tests.solver.periodic.problems import tight
 
 SMALL: dict[str, Any] = {

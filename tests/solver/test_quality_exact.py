@@ -9,7 +9,8 @@ import pytest
 from pipesched.core.cpsat import Limits
 from pipesched.pipeline.check import checked
 from pipesched.solver.case import Case
-from pipesched.solver.model import full_model, plain_model
+from pipesched.solver.model import full_model
+from plain_model import plain_model
 from tests.quality_cases import keeping, saving
 from tests.quality_problems import SMALL, SMALL_SAVING
 from tests.quality_table import Table

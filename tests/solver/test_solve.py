@@ -18,9 +18,9 @@ from pipesched.pipeline.problem import Problem
 from pipesched.results.outcome import Outcome, SolveReport, run
 from pipesched.schedulers.registry import FAMILIES
 from pipesched.solver.keeping import KeepingCase
-from pipesched.solver.model import plain_model
 from pipesched.solver.search import Event
 from pipesched.solver.solve import solve
+from plain_model import plain_model
 from tests.pipeline.optimum import optimum
 from tests.replay import replay
 from tests.strategies import problems, texts_of, with_capacities

@@ -19,7 +19,7 @@ from pipesched.estimation.terms import (
     Term,
 )
 from pipesched.estimation.times import OPERATIONS
-from pipesched.tuning.gpu_time import gpu_time
+from pipesched.tuning.finalists import gpu_time
 from tests.tuning.spaces import DENSE_FIRST, GPU, LLAMA, Config
 
 SETUP: Config = {

@@ -55,10 +55,7 @@ class DeviceOptions:
     def of(
         self, device: int, chunks: Sequence[EndChunk], limits: ChunkLimits, *, bytes_only: bool = False
     ) -> list[list[DeviceOption]]:
-        """Return the best options for each number of equal items, from the least on; empty where nothing is possible.
-
-        With `bytes_only` work does not count.
-        """
+        """Return the best options for each number of equal items, the least first; `bytes_only`: whatever the work."""
         problem = self.costs.problem
         capacity = problem.capacity[device]
         vectors = problem.held[device] if capacity is not None else ()

@@ -102,10 +102,7 @@ def _least_work(costs: ChunkCosts, memory: Reach) -> ChunkEnds:
 
 
 def _least(low: int, high: int, within: Callable[[int], ChunkEnds], used: Callable[[ChunkEnds], int]) -> int:
-    """Return the least limit above `low`, at most `high`, with which there is a cut, by halving the interval.
-
-    `used` is what one of the cuts under a limit has.
-    """
+    """Return the least limit in (low, high] with which there is a cut; `used` is what one of those cuts has."""
     while high - low > 1:
         middle = (low + high) // 2
         found = within(middle)

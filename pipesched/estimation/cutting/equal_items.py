@@ -125,10 +125,7 @@ def _least(
 def _shared(
     options: DeviceOptions, shape: Shape, limits: ChunkLimits, *, bytes_only: bool = False
 ) -> tuple[int, list[Sequence[DeviceOption]]] | None:
-    """Return the least limit with which the devices of a shape have all equal items, and the options of each then.
-
-    The limit is of work, or of bytes above a capacity with `bytes_only`.
-    """
+    """Return the least limit (of work, or `bytes_only`) with which devices have all equal items, and their options."""
     problem = options.costs.problem
     each = [
         options.of(device, [shape[stage] for stage in stages], limits, bytes_only=bytes_only)

@@ -15,10 +15,7 @@ TRIES = 600  # cuts that are valued
 
 
 def profiles(stages: int) -> list[list[int]]:
-    """Return the weights of the chunks for each variant; the first one treats all alike.
-
-    A greater weight lets a chunk have less work where others can have more.
-    """
+    """Return the weights of the chunks for each variant, greater ones for less work; the first treats all alike."""
     last, half = stages - 1, stages // 2
     light = [
         set[int](),

@@ -12,13 +12,14 @@ from contextlib import suppress
 from dataclasses import replace
 from fractions import Fraction
 from math import ceil, inf
+from typing import NamedTuple
 
 from pipesched.core.clock import Clock, TimeIsUp, under
 from pipesched.errors import PipeschedError
+from pipesched.pipeline.kinds import count_computations
 from pipesched.pipeline.quantities import in_units, plain
-from pipesched.results.outcome import Advice, Outcome
-from pipesched.results.status import Status
-from pipesched.solver.advice.allowance import allowance, schedulable
+from pipesched.results.outcome import Advice, Outcome, SolveReport
+from pipesched.results.status import Status, StoppedBy
 from pipesched.solver.advice.changes import AdvisedChange, changes
 from pipesched.solver.case import Candidate, Case
 from pipesched.solver.feasible import cases_of
@@ -32,7 +33,7 @@ Tell = Callable[[str], None]
 def advised(outcome: Outcome, request: SolveRequest, tell: Tell) -> Outcome:
     """Return the outcome of a solve with advice in its report, where there is any. `tell` is told of each step."""
     report = outcome.report
-    allowed = None if report is None else allowance(request, report)
+    allowed = None if report is None else _allowance(request, report)
     if report is None or allowed is None:
         return outcome
     clock, effort = Clock(allowed.seconds, request.stop), _Effort(allowed.operations)
@@ -40,7 +41,7 @@ def advised(outcome: Outcome, request: SolveRequest, tell: Tell) -> Outcome:
     trials: list[_Trial] = []
     with suppress(KeyboardInterrupt):  # what is known by then counts
         for change in changes(request):
-            if change.operations > min(effort.left, schedulable(request, clock.left)):
+            if change.operations > min(effort.left, _schedulable(request, clock.left)):
                 break
             if not (change.tightens and report.status == Status.OPTIMAL):
                 tell(f"advice, {change.name}")
@@ -149,3 +150,46 @@ class _Trial:
             return None
         least, change = in_units(ticks, self.search.per_unit), self.change
         return Advice(change.name, least, plain(value - makespan), change.solve, change.arguments)
+
+
+class _Allowance(NamedTuple):
+    """What advice may take: so many seconds, and so many operations in all its schedules, maybe any number."""
+
+    seconds: float
+    operations: float
+
+
+def kept_seconds(request: SolveRequest) -> float:
+    """Return the seconds that are kept for advice: 0 where there is none, and where they are too few for one schedule.
+
+    It compares makespans. Where a command has kept some of its limit for itself, that limit says whether it is short.
+    """
+    policy, whole = request.policy.advice, request.whole_limit
+    is_short = (request.time_limit if whole is None else whole) < policy.shortest
+    if request.advice is False or request.objective != "makespan" or is_short:
+        return 0.0
+    problem, seconds = request.split_problem, min(policy.part * request.limits.seconds, policy.most)
+    operations = count_computations(problem.costs.split, problem.stages, problem.microbatches)
+    return 0.0 if operations > _schedulable(request, seconds) and not request.advice else seconds
+
+
+def _schedulable(request: SolveRequest, seconds: float) -> float:
+    """Return how many operations one schedule may have, of all that can be made in so many seconds."""
+    return request.policy.advice.room * request.policy.advice.a_second * seconds
+
+
+def _allowance(request: SolveRequest, report: SolveReport) -> _Allowance | None:
+    """Return what advice may take after a solve; None where there is none."""
+    policy, kept = request.policy.advice, kept_seconds(request)
+    if not kept or report.stopped_by == StoppedBy.INTERRUPT:
+        return None
+    is_settled = report.stopped_by in (StoppedBy.PROOF, StoppedBy.GAP)
+    if request.advice is None and is_settled and report.seconds <= policy.at_once:
+        return None
+    left = max(request.limits.seconds - report.seconds, 0.0)
+    if report.seconds >= policy.long:
+        most = kept if request.advice else policy.part * report.seconds
+        return _Allowance(min(most, kept, left), inf)
+    operations = kept * policy.a_second
+    is_brief = not request.advice and report.stopped_by != StoppedBy.TIME_LIMIT
+    return _Allowance(left, min(operations, policy.brief) if is_brief else operations)

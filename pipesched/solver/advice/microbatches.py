@@ -21,10 +21,7 @@ from pipesched.pipeline.recut import balanced_for
 
 
 def with_microbatches(problem: Problem, count: int) -> Problem:
-    """Return `problem` with its global batch in `count` microbatches, and its layers cut anew where a rule cuts them.
-
-    Raises ConfigError where that is too large.
-    """
+    """Return `problem` with its global batch in `count` microbatches. Raises ConfigError where that is too large."""
     factor = Fraction(problem.microbatches, count)
     layers = None if problem.layers is None else _scaled_layers(problem.layers, factor)
     costs = _scaled_costs(problem.costs, factor)

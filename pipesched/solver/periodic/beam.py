@@ -9,23 +9,19 @@ that make activations wait least, where waiting is weighted by the devices whose
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
 
 from pipesched.core.clock import look
 from pipesched.solver.periodic.operations import NO_HOP, BlockOperations
-
-if TYPE_CHECKING:
-    import numpy as np
-    from numpy.typing import NDArray
 
 NEVER = 2**62  # a wait that is longer than any
 
 
 class Anchor(NamedTuple):
-    """Where an operation would start best: `sign` x `gap` from the start of `other`; later if `sign` is 1, or earlier.
-
-    Without another operation (NO_HOP) it may start anywhere.
-    """
+    """Where an operation would start best: `gap` after `other` (sign 1), or before it (-1); anywhere for NO_HOP."""
 
     other: int
     sign: int
@@ -50,8 +46,6 @@ class Beam:
 
         `devices` get their phases one after another; those that are not among them keep theirs of `rest`.
         """
-        import numpy as np
-
         weights = self.block.cover @ prices
         placed = [there not in devices for there in self.block.devices]
         phases = np.zeros((self.policy.width, len(self.block)), dtype=np.int64)
@@ -88,8 +82,6 @@ class Beam:
         self, phases: NDArray[Any], numbers: Sequence[int], anchors: dict[int, Anchor], second: float
     ) -> NDArray[Any]:
         """Fill in the phases of a device's operations, and return in which rows all found a place."""
-        import numpy as np
-
         rows, period = np.arange(len(phases)), self.period
         order = np.array(numbers)[self._priorities(len(phases), numbers, anchors)]
         lengths = np.array(self.block.durations)[order]
@@ -115,26 +107,18 @@ class Beam:
 
     def _priorities(self, rows: int, numbers: Sequence[int], anchors: dict[int, Anchor]) -> NDArray[Any]:
         """Return random orders of a device's operations, long ones rather first, none before its anchor."""
-        import numpy as np
-
         lengths = np.array([self.block.durations[number] for number in numbers])
         keys = self.random.random((rows, len(numbers)))
         keys += 1.5 * len(numbers) / self.period * self.random.random((rows, 1)) * lengths
         place = {number: column for column, number in enumerate(numbers)}
-        for number in (number for number in self._in_order() if number in place):
-            other = anchors[number].other
-            if other in place:
+        count = len(self.block.order)
+        for number in (copy * count + each for copy in range(self.block.microbatches) for each in self.block.order):
+            if number in place and (other := anchors[number].other) in place:
                 keys[:, place[number]] = np.minimum(keys[:, place[number]], keys[:, place[other]] - 1e-9)
         return np.argsort(-keys, axis=1)
 
-    def _in_order(self) -> list[int]:
-        count = len(self.block.order)
-        return [copy * count + each for copy in range(self.block.microbatches) for each in self.block.order]
-
     def _choice(self, waits: NDArray[Any], second: float) -> NDArray[Any]:
         """Return in each row the place with the shortest wait, or at random the second."""
-        import numpy as np
-
         choice: NDArray[Any] = waits.argmin(axis=1)
         if not second or waits.shape[1] < 2:
             return choice
@@ -150,8 +134,6 @@ class Beam:
         self, phases: NDArray[Any], numbers: Sequence[int], placed: Sequence[bool], weights: NDArray[Any]
     ) -> NDArray[Any]:
         """Return the cost of the hops whose second end has just been placed."""
-        import numpy as np
-
         block, own = self.block, set(numbers)
         hops = [
             number
@@ -167,8 +149,6 @@ class Beam:
         self, phases: NDArray[Any], costs: NDArray[Any], numbers: Sequence[int]
     ) -> tuple[NDArray[Any], NDArray[Any]]:
         """Return the best rows; of those that are alike on the last device but for a shift, one."""
-        import numpy as np
-
         best = np.argsort(costs, kind="stable")[: 4 * self.policy.width]
         phases, costs = phases[best], costs[best]
         if not len(phases):

@@ -11,13 +11,13 @@ from __future__ import annotations
 
 from itertools import permutations
 from math import comb
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
 
 from pipesched.core.clock import look
 from pipesched.solver.periodic.operations import BlockOperations
-
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
 
 UNLIMITED, IMPOSSIBLE = 30_000, -1  # periods
 DOWN, UP, BACK_DOWN, BACK_UP = range(4)  # F of the first chunk, F of the second, their B in the order of time
@@ -62,8 +62,6 @@ class DownAndUp:
 
     def phases(self, period: int) -> list[int] | None:
         """Return phases of all operations that fit, or None: then the period is impossible."""
-        import numpy as np
-
         choices = [self._choices(device, period) for device in self.way]
         chosen = choices[0][:, DOWN] == 0  # where the circle begins is free
         choices[0] = choices[0][chosen]
@@ -77,8 +75,6 @@ class DownAndUp:
 
     def _choices(self, device: _Device, period: int) -> NDArray[Any]:
         """Return all phases of a device's operations, a row each: orders on the circle, pauses, rotations."""
-        import numpy as np
-
         lengths = [self.block.durations[number] for number in device.numbers]
         shapes = []
         for order in permutations(range(1, 4)):
@@ -96,8 +92,6 @@ class DownAndUp:
 
     def _first_levels(self, choices: NDArray[Any], period: int) -> NDArray[Any]:
         """Return for each choice and number of periods above the first device how many may pass below it."""
-        import numpy as np
-
         gap = self.block.gaps[self.way[0].numbers[BACK_DOWN]]
         above = _turns(choices[:, UP], gap, choices[:, BACK_DOWN], period)
         size = sum(self.way[0].sizes)
@@ -111,8 +105,6 @@ class DownAndUp:
 
     def _limit(self, levels: NDArray[Any], place: int, choices: NDArray[Any], period: int) -> None:
         """Lower levels to what the memory of a device allows; IMPOSSIBLE where the way below takes longer."""
-        import numpy as np
-
         device = self.way[place]
         own, both = device.sizes[0], sum(device.sizes)
         if device.capacity is not None:
@@ -124,8 +116,6 @@ class DownAndUp:
 
     def _begun(self, device: _Device, choices: NDArray[Any]) -> NDArray[Any]:
         """Return what a device holds at most beyond whole periods, as one of its forwards starts."""
-        import numpy as np
-
         held = []
         for forward in (DOWN, UP):
             total = np.zeros(len(choices), dtype=np.int64)
@@ -149,12 +139,7 @@ class DownAndUp:
         return both
 
     def _tables(self, place: int, period: int) -> list[NDArray[Any]]:
-        """Return for each hop between a device and the one before the whole periods by the phases of both ends.
-
-        Rows are the phases on the device before, columns those on this one.
-        """
-        import numpy as np
-
+        """Return the whole periods of each hop to or from the device before, by its phase (row) and this one's."""
         every, own, before = np.arange(period), self.way[place].numbers, self.way[place - 1].numbers
         here, there = every[None, :], every[:, None]
         gaps = self.block.gaps
@@ -167,8 +152,6 @@ class DownAndUp:
 
     def _step(self, levels: NDArray[Any], place: int, choices: list[NDArray[Any]], period: int) -> NDArray[Any]:
         """Return the levels of a device from those of the one before."""
-        import numpy as np
-
         tables, columns = self._tables(place, period), self.block.case.policy.periods.columns
         alive = np.flatnonzero((levels >= 0).any(axis=1))
         result = np.full((len(choices[place]), levels.shape[1]), IMPOSSIBLE, dtype=np.int16)
@@ -192,8 +175,6 @@ class DownAndUp:
         self, end: NDArray[Any], levels: list[NDArray[Any]], choices: list[NDArray[Any]], period: int
     ) -> list[int]:
         """Return the phases that lead to a choice of the last device and a number of periods above it."""
-        import numpy as np
-
         phases = [0] * len(self.block)
         row, number = map(int, end)
         for place in range(len(self.way) - 1, -1, -1):

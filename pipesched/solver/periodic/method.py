@@ -4,17 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+import numpy as np
+
 from pipesched.core.clock import Clock
 from pipesched.core.cpsat import Limits
 from pipesched.pipeline.quantities import in_units
 from pipesched.results.outcome import Repetition
-from pipesched.solver.case import Candidate, Case
+from pipesched.solver.case import PERIODIC, Candidate, Case
 from pipesched.solver.periodic.down_and_up import DownAndUp
 from pipesched.solver.periodic.model import PeriodModel
 from pipesched.solver.periodic.search import PeriodicSchedule, PeriodSearch
 from pipesched.solver.periodic.unroll import unrolled
-
-SOURCE = "periodic"
 
 
 class PeriodicMethod:
@@ -41,7 +41,7 @@ class PeriodicMethod:
         block = self.search.seeker(found.microbatches).block
         words = "1 microbatch" if found.microbatches == 1 else f"{found.microbatches} microbatches"
         for schedule in unrolled(self.case, block, found):
-            yield Candidate(f"{SOURCE}, {words}", schedule, search=SOURCE)
+            yield Candidate(f"{PERIODIC}, {words}", schedule, search=PERIODIC)
 
     def refute(self, clock: Clock) -> Iterator[Candidate]:
         """Refute periods of one microbatch, and yield the schedules of shorter ones that are found instead.
@@ -51,7 +51,8 @@ class PeriodicMethod:
         """
         yield from self._exhausted()
         seeker = self.search.seeker(1)
-        most, part = self._longest_open(), self.policy.refuted_part
+        shortest, part = self.search.shortest_of_one, self.policy.refuted_part
+        most = seeker.least_refuted if shortest is None else shortest - 1
         while seeker.least_refuted < most and clock.left > self.policy.presolve * len(seeker.block):
             period = most if part < 1 else seeker.least_refuted + 1
             answer = PeriodModel(seeker.block, period).solve(self.limits._replace(seconds=part * clock.left, gap=0.0))
@@ -89,14 +90,7 @@ class PeriodicMethod:
         seeker, shortest = self.search.seeker(1), self.search.shortest_of_one
         return sum(seeker.block.gaps) + max(seeker.block.durations) if shortest is None else shortest - 1
 
-    def _longest_open(self) -> int:
-        """Return the longest period of one microbatch that is neither refuted nor longer than one that was found."""
-        seeker, shortest = self.search.seeker(1), self.search.shortest_of_one
-        return seeker.least_refuted if shortest is None else shortest - 1
-
     def _found(self, phases: list[int], period: int) -> PeriodicSchedule:
-        import numpy as np
-
         starts = self.search.seeker(1).block.starts(np.array([phases]), period)[0]
         found = PeriodicSchedule(starts.tolist(), period, 1)
         self.search.take(found)

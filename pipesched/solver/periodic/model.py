@@ -59,13 +59,10 @@ class PeriodModel(TaskModel):
                 counts = [sum(self.turns[number] for number in self.block.path(stay)) for stay in stays]
                 for forward in (stay.first for stay in stays if not stay.from_end):
                     held = [
-                        stay.size * (count + self._begun(stay, forward) - self._is_first(stay.last, forward))
+                        stay.size * (count + self._begun(stay, forward) - self.first[stay.last, forward])
                         for stay, count in zip(stays, counts, strict=True)
                     ]
                     self.model.add(sum(held) <= capacity)
 
     def _begun(self, stay: Residence, forward: int) -> Any:
-        return 1 if stay.first == forward else self._is_first(stay.first, forward)
-
-    def _is_first(self, one: int, other: int) -> Any:
-        return self.first[one, other]
+        return 1 if stay.first == forward else self.first[stay.first, forward]

@@ -10,16 +10,16 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
 
 from pipesched.core.integers import ceil_div
 from pipesched.core.paths import topological_order
 from pipesched.pipeline.ops import OpIndex
 from pipesched.pipeline.residences import Residence, residences
 from pipesched.solver.case import Case
-
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
 
 NO_HOP = -1
 
@@ -42,8 +42,6 @@ class BlockOperations:
     """
 
     def __init__(self, case: Case, microbatches: int) -> None:
-        import numpy as np
-
         self.case, self.microbatches = case, microbatches
         single = replace(case, problem=replace(case.problem, microbatches=1))
         self.single, self.quantum = single, case.quantum
@@ -60,7 +58,7 @@ class BlockOperations:
             for device in range(case.problem.devices)
         ]
         self.capacities = case.problem.capacity_grains
-        self.cover = self._cover(np.zeros((len(self.durations), case.problem.devices)))
+        self.cover = self._cover()
 
     def __len__(self) -> int:
         return len(self.durations)
@@ -69,8 +67,9 @@ class BlockOperations:
         """Return the operations of a device."""
         return [number for number, there in enumerate(self.devices) if there == device]
 
-    def _cover(self, cover: NDArray[Any]) -> NDArray[Any]:
+    def _cover(self) -> NDArray[Any]:
         """Return for each operation and device how much memory (grains) its hop keeps there while it lasts."""
+        cover = np.zeros((len(self), len(self.residences)))
         for device, stays in enumerate(self.residences):
             for stay in stays:
                 for number in self.path(stay):
@@ -103,8 +102,6 @@ class BlockOperations:
 
     def starts(self, phases: NDArray[Any], period: int) -> NDArray[Any]:
         """Return the earliest starts with these phases; both have a row for each choice of phases."""
-        import numpy as np
-
         starts, count = np.zeros_like(phases, dtype=np.int64), len(self.order)
         for copy in range(self.microbatches):
             for number in (copy * count + each for each in self.order):
@@ -122,8 +119,6 @@ class BlockOperations:
         With b and e the phases of the ends of a residence of length L, at a moment m as many of it are there as
         (L + (m - e) mod T - (m - b) mod T) / T. So the excess follows from the phases on the device alone.
         """
-        import numpy as np
-
         stays = self.residences[device]
         if not stays:
             return np.zeros(len(phases), dtype=np.int64)
@@ -138,8 +133,6 @@ class BlockOperations:
 
     def peaks(self, starts: NDArray[Any], period: int) -> NDArray[Any]:
         """Return the most that each device ever holds (grains) when the block repeats, for each row of starts."""
-        import numpy as np
-
         peaks = np.zeros((len(starts), len(self.residences)), dtype=np.int64)
         for device, stays in enumerate(self.residences):
             if not stays:

@@ -5,11 +5,15 @@ Where the first round gains nothing over what is known of a case, that is all.
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from pipesched.core.clock import Clock
 from pipesched.results.outcome import Repetition
-from pipesched.solver.case import Case
-from pipesched.solver.periodic.method import SOURCE, PeriodicMethod
+from pipesched.solver.case import PERIODIC, Case
 from pipesched.solver.search import Search
+
+if TYPE_CHECKING:
+    from pipesched.solver.periodic.method import PeriodicMethod
 
 
 def can_repeat(case: Case) -> bool:
@@ -58,14 +62,13 @@ class PeriodicPhase:
         for done, number in enumerate(waiting):
             if clock.is_over:
                 return
+            from pipesched.solver.periodic.method import PeriodicMethod  # loads numpy, which most solves do without
+
             self.methods[number] = PeriodicMethod(self.search.cases[number], self.search.limits)
             self._round(number, clock.part(clock.left / min(len(waiting) - done, 2)))
 
     def more_rounds(self, clock: Clock) -> None:
-        """Go on with the best case until no round is worth it.
-
-        Beside other methods only where a block is the best, and until a round finds nothing.
-        """
+        """Go on with the best case while that is worth it; beside other methods only where a block is the best."""
         while not clock.is_over:
             numbers = [number for number in self.search.open if self._goes_on(number)]
             if not numbers:
@@ -77,18 +80,18 @@ class PeriodicPhase:
         number = next((number for number in self.search.open if number in self.methods), None)
         if number is not None and not clock.is_over:
             case = self.search.cases[number]
-            self.search.at(f"{SOURCE}, shorter periods, {case.name}")
+            self.search.at(f"{PERIODIC}, shorter periods, {case.name}")
             self.search.try_all(number, self.methods[number].refute(clock), clock, to_the_end=True)
 
     def _goes_on(self, number: int) -> bool:
         best, method = self.search.candidates[number], self.methods.get(number)
         if method is None or method.search.is_over:
             return False
-        wins = best is not None and best is self.search.best and best.search == SOURCE
+        wins = best is not None and best is self.search.best and best.search == PERIODIC
         return self.alone or (wins and not method.search.is_fruitless)
 
     def _round(self, number: int, clock: Clock) -> None:
-        self.search.at(f"{SOURCE}, {self.search.cases[number].name}")
+        self.search.at(f"{PERIODIC}, {self.search.cases[number].name}")
         self.search.try_all(number, self.methods[number].candidates(clock), clock)
 
     def report(self, number: int) -> Repetition | None:

@@ -7,16 +7,15 @@ circle idle. So each block has a least period, between one that was found and th
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
 
 from pipesched.core.integers import ceil_div
 from pipesched.solver.case import Case
 from pipesched.solver.periodic.beam import Beam
 from pipesched.solver.periodic.operations import BlockOperations
-
-if TYPE_CHECKING:
-    import numpy as np
-    from numpy.typing import NDArray
 
 NEVER_FULL = 2**62
 
@@ -33,8 +32,6 @@ class Seeker:
     """Looks for schedules of a block with a given period; what it learns about devices it keeps for other periods."""
 
     def __init__(self, case: Case, microbatches: int, random: np.random.Generator) -> None:
-        import numpy as np
-
         self.block, self.random, self.runs = BlockOperations(case, microbatches), random, 0
         self.policy = case.policy.periods
         self.least = self.block.least_period
@@ -63,16 +60,12 @@ class Seeker:
 
     def _fitting(self, starts: NDArray[Any], peaks: NDArray[Any]) -> NDArray[Any] | None:
         """Return the first starts that fit the capacities."""
-        import numpy as np
-
         limits = np.array([NEVER_FULL if most is None else most for most in self.block.capacities])
         fits = np.flatnonzero((peaks <= limits).all(axis=1))
         return starts[int(fits[0])] if len(fits) else None
 
     def _raise_prices(self, peaks: NDArray[Any]) -> None:
         """Make the memory of devices that hold too much dearer, and that of others cheaper."""
-        import numpy as np
-
         shares = [
             0.0 if most is None else (peak - most) / max(most, 1)
             for peak, most in zip(peaks.tolist(), self.block.capacities, strict=True)
@@ -85,8 +78,6 @@ class PeriodSearch:
     """A search for short periods that goes on from round to round. `best` is what it has found so far."""
 
     def __init__(self, case: Case, seed: int) -> None:
-        import numpy as np
-
         self.case, self.policy, self.random = case, case.policy.periods, np.random.default_rng(seed)
         self.sizes = _block_sizes(case)
         self._seekers: dict[int, Seeker] = {}
@@ -113,7 +104,9 @@ class PeriodSearch:
         """Whether another round is not worth it: the effort is spent, nothing was found, or no period is shorter."""
         if self.runs == self.policy.first_runs:
             return False
-        return self.runs > self.policy.most_runs or self.best is None or not any(map(self._may_shorten, self.sizes))
+        if self.runs > self.policy.most_runs or self.best is None:
+            return True
+        return all(seeker.least_refuted >= self._most(seeker) for seeker in map(self.seeker, self.sizes))
 
     def round(self) -> Iterator[PeriodicSchedule]:
         """Yield ever fewer quanta for a microbatch, with twice the effort of the round before."""
@@ -125,10 +118,6 @@ class PeriodSearch:
                 yield from self._bisected(self.seeker(size))
         self.runs *= 2
         self.is_fruitless = self.best is before
-
-    def _may_shorten(self, size: int) -> bool:
-        seeker = self.seeker(size)
-        return seeker.least_refuted + 1 <= self._most(seeker)
 
     def _most(self, seeker: Seeker) -> int:
         """Return the longest period of a block that is better than the best."""

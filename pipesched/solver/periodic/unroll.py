@@ -13,9 +13,9 @@ from pipesched.core.insertion import insert_in_order
 from pipesched.core.tasks import reversed_graph
 from pipesched.pipeline.schedule import Schedule
 from pipesched.solver.case import Case
+from pipesched.solver.model import sorted_rows
 from pipesched.solver.periodic.operations import BlockOperations
 from pipesched.solver.periodic.search import PeriodicSchedule
-from pipesched.solver.symmetry import sorted_rows
 
 
 def unrolled(case: Case, block: BlockOperations, found: PeriodicSchedule) -> Iterator[Schedule]:
