@@ -77,6 +77,7 @@ if TYPE_CHECKING:
         SolveReport as SolveReport,
         run as run,
     )
+    from pipesched.results.quartiles import Quartiles as Quartiles
     from pipesched.results.status import Status as Status, StoppedBy as StoppedBy
     from pipesched.results.sweep import Sweep as Sweep
     from pipesched.schedulers.family import Family as Family
@@ -127,6 +128,7 @@ _NAMES = {  # module -> its public names; loaded when first asked for, so that `
     "results.comparison": "Comparison Entry",
     "results.frontier": "Frontier FrontierPoint",
     "results.outcome": "Advice BestHeuristic Outcome Repetition SolveReport run",
+    "results.quartiles": "Quartiles",
     "results.status": "Status StoppedBy",
     "results.sweep": "Sweep",
     "schedulers.family": "Family",

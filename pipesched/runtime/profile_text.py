@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence, Set
 from typing import Any
 
-from pipesched.runtime.profiling import TIMES, Profile, Spread, StageProfile
+from pipesched.results.quartiles import Quartiles
+from pipesched.runtime.profiling import TIMES, Profile, StageProfile
 from pipesched.text.writer import ConfigWriter, in_list, trimmed
 
 MEGABYTE = 10**6
@@ -59,7 +60,7 @@ def _write_memory(config: ConfigWriter, stages: Sequence[StageProfile]) -> None:
     config.put("static", _numbers(stage.static / MEGABYTE for stage in stages))
 
 
-def _quartiles(spreads: Sequence[Spread]) -> str:
+def _quartiles(spreads: Sequence[Quartiles]) -> str:
     return ", ".join(f"{spread.q1:.3g}..{spread.q3:.3g}" for spread in spreads)
 
 

@@ -6,12 +6,13 @@ import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from statistics import quantiles
-from typing import Any, NamedTuple
+from typing import Any
 
 import torch
 
 from pipesched.checks import require_whole
 from pipesched.errors import ConfigError
+from pipesched.results.quartiles import Quartiles
 from pipesched.runtime.devices import CPU, CUDA, device_of, kind_of_device, take_device, transfers_for, warn_untried
 from pipesched.runtime.headers import Shape, shapes_of
 from pipesched.runtime.model_source import default_loss, dtype_named, microbatch_shape, random_microbatches
@@ -19,14 +20,6 @@ from pipesched.runtime.rank_processes import rank_processes
 from pipesched.runtime.stage import Role, StageRunner
 
 WARM_UP = 2  # rounds that do not count
-
-
-class Spread(NamedTuple):
-    """The quartiles of what was measured, in ms."""
-
-    q1: float
-    median: float
-    q3: float
 
 
 TIMES = ("forward", "backward", "backward_input", "backward_weight", "recompute", "offload", "reload")
@@ -40,7 +33,7 @@ class StageProfile:
     `checkpoint` what a microbatch that is recomputed keeps. `static` is the weights and their gradients.
     """
 
-    times: dict[str, Spread] = field(default_factory=dict)
+    times: dict[str, Quartiles] = field(default_factory=dict)
     activation: int = 0
     retain: float = 1.0
     checkpoint: float = 0.0
@@ -57,7 +50,7 @@ class Profile:
     microbatches: int
     repeats: int
     stages: list[StageProfile]
-    p2p: list[Spread]
+    p2p: list[Quartiles]
 
 
 def profile(
@@ -135,7 +128,7 @@ class _Stage:
             if round_ == WARM_UP:
                 self._found = {key: [] for key in TIMES}
             retained = self._one_round()
-        times = {key: Spread(*quantiles(values, n=4, method="inclusive")) for key, values in self._found.items()}
+        times = {key: Quartiles(*quantiles(values, n=4, method="inclusive")) for key, values in self._found.items()}
         kept = 0 if self._role.is_first else sum(tensor.nbytes for tensor in data)
         weights = sum(weight.nbytes for weight in self._module.parameters())
         gradients = sum(weight.nbytes for weight in self._module.parameters() if weight.requires_grad)
@@ -183,17 +176,17 @@ def timed(work: Callable[[], Any], device: Any) -> float:
     return milliseconds
 
 
-def transfer_times(messages: Sequence[Sequence[Shape]], repeats: int) -> list[Spread]:
+def transfer_times(messages: Sequence[Sequence[Shape]], repeats: int) -> list[Quartiles]:
     """Return how long the tensors of each message take from one process to another: half a round trip, in ms."""
     if not messages:
         return []
     kind = CUDA if torch.cuda.device_count() > 1 else CPU
     with rank_processes(2, kind) as run:
-        times: list[Spread] = run(_play, kind, [list(message) for message in messages], repeats)[0]
+        times: list[Quartiles] = run(_play, kind, [list(message) for message in messages], repeats)[0]
         return times
 
 
-def _play(rank: int, kind: str, messages: Sequence[Sequence[Shape]], repeats: int) -> list[Spread]:
+def _play(rank: int, kind: str, messages: Sequence[Sequence[Shape]], repeats: int) -> list[Quartiles]:
     """One of the two processes that play ball with tensors; the first one's times count."""
     import torch.distributed as dist
 
@@ -207,5 +200,5 @@ def _play(rank: int, kind: str, messages: Sequence[Sequence[Shape]], repeats: in
                     (dist.send if rank == sender else dist.recv)(ball, 1 - rank)
 
         halves = [timed(round_trip, device) / 2 for _ in range(repeats + WARM_UP)][WARM_UP:]
-        spreads.append(Spread(*quantiles(halves, n=4, method="inclusive")))
+        spreads.append(Quartiles(*quantiles(halves, n=4, method="inclusive")))
     return spreads

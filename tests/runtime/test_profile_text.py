@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from pipesched import load
+from pipesched.results.quartiles import Quartiles
 from tests.torch_ranks import needs_torch
 
 pytestmark = needs_torch
@@ -18,12 +19,12 @@ def test_the_backward_by_its_halves_or_whole(
 ) -> None:
     """I and W are measured at 3 and 4 ms and B at 5: a config has the halves, whose sum is 7, or the whole."""
     from pipesched.runtime.profile_text import config_text
-    from pipesched.runtime.profiling import TIMES, Profile, Spread, StageProfile
+    from pipesched.runtime.profiling import TIMES, Profile, StageProfile
 
     medians = dict(zip(TIMES, (2.0, 5.0, 3.0, 4.0, 2.0, 1.0, 1.0), strict=True))
-    times = {key: Spread(value - 0.5, value, value + 0.5) for key, value in medians.items()}
+    times = {key: Quartiles(value - 0.5, value, value + 0.5) for key, value in medians.items()}
     stage = StageProfile(times, 1000, 1.0, 0.5, 4000)
-    profile = Profile("a test", 2, 4, 5, [stage, stage], [Spread(0.1, 0.2, 0.3)])
+    profile = Profile("a test", 2, 4, 5, [stage, stage], [Quartiles(0.1, 0.2, 0.3)])
     (tmp_path / "config.yaml").write_text(config_text(profile, split_backward=split))
     costs = load(tmp_path / "config.yaml").costs
     assert (float(costs.backward[0]), costs.split) == (whole, split)

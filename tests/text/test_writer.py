@@ -18,6 +18,7 @@ from pipesched.analysis.measured.config_text import config_text as timeline_text
 from pipesched.analysis.measured.timeline import Timeline
 from pipesched.config.setup_starter import setup_starter
 from pipesched.estimation.config_text import config_text as estimate_text
+from pipesched.results.quartiles import Quartiles
 from tests.torch_ranks import needs_torch
 from tests.tuning.spaces import SPACE
 
@@ -52,16 +53,16 @@ def uneven_timeline() -> str:
 def profile(*, split: bool) -> str:
     """The config of a profile of two stages."""
     from pipesched.runtime.profile_text import config_text
-    from pipesched.runtime.profiling import TIMES, Profile, Spread, StageProfile
+    from pipesched.runtime.profiling import TIMES, Profile, StageProfile
 
     stages = []
     for factor in (1.0, 1000.0):
         medians = dict(zip(TIMES, (2.03456, 5.0, 3.21, 4.0, 2.0, 1.0, 12.34567), strict=True))
         times = {
-            key: Spread(value * factor - 0.5, value * factor, value * factor + 0.5) for key, value in medians.items()
+            key: Quartiles(value * factor - 0.5, value * factor, value * factor + 0.5) for key, value in medians.items()
         }
         stages.append(StageProfile(times, 1000003, 1.25, 0.5, 4000 * int(factor)))
-    return config_text(Profile("a test", 2, 4, 5, stages, [Spread(0.1, 0.2, 0.3)]), split_backward=split)
+    return config_text(Profile("a test", 2, 4, 5, stages, [Quartiles(0.1, 0.2, 0.3)]), split_backward=split)
 
 
 def winner() -> str:

@@ -10,7 +10,6 @@ from dataclasses import replace
 from fractions import Fraction
 from itertools import chain
 from math import gcd
-from typing import NamedTuple
 
 from pipesched.analysis.measured.aligned import AlignedStep, is_transfer
 from pipesched.analysis.measured.ranges import PER_UNIT, ops_of
@@ -24,25 +23,17 @@ from pipesched.pipeline.plan import plan_from_slots
 from pipesched.pipeline.problem import Problem
 from pipesched.pipeline.quantities import Exact, plain, ticks_per_unit, to_fraction
 from pipesched.pipeline.schedule import Schedule
+from pipesched.results.quartiles import Quartiles
 
 LETTER_OF = {kind.cost: letter for letter, kind in KINDS.items()}
 TRANSFERS = ("offload", "reload")
 Cost = list[Fraction | None]  # of each stage; None where nothing was measured
 
 
-class Quartiles(NamedTuple):
-    """How many lengths there are (`samples`), and their quartiles in units."""
-
-    samples: int
-    q1: int | float
-    median: int | float
-    q3: int | float
-
-
 def quartiles(lengths: Sequence[int], per_unit: int) -> Quartiles:
     """Return the quartiles of lengths in ticks: between two of them linearly, the ends included (numpy's default)."""
     ordered = sorted(lengths)
-    return Quartiles(len(ordered), *(plain(_quantile(ordered, Fraction(part, 4)) / per_unit) for part in (1, 2, 3)))
+    return Quartiles(*(plain(_quantile(ordered, Fraction(part, 4)) / per_unit) for part in (1, 2, 3)))
 
 
 def _quantile(ordered: Sequence[int], part: Fraction) -> Fraction:

@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 from pipesched.analysis.measured.aligned import Aligned, aligned
 from pipesched.analysis.measured.files import read_run
-from pipesched.analysis.measured.measured_step import Quartiles, measured_problem, measured_schedule, quartiles
+from pipesched.analysis.measured.measured_step import measured_problem, measured_schedule, quartiles
 from pipesched.analysis.measured.planned import as_fine_as, in_unit, require_same_step
 from pipesched.analysis.measured.ranges import PER_UNIT
 from pipesched.analysis.measured.steps import placement_of, steps_of
@@ -25,6 +25,7 @@ from pipesched.pipeline.problem import Problem
 from pipesched.pipeline.quantities import plain, to_fraction
 from pipesched.pipeline.schedule import Schedule
 from pipesched.results.outcome import MEASURED, Outcome
+from pipesched.results.quartiles import Quartiles
 
 OVERLAP = "overlap"  # the kind of a pair
 
@@ -157,12 +158,12 @@ def _outcome(plan: Outcome | Schedule) -> Outcome:
 
 def _costs(lengths: dict[tuple[str, int], Quartiles], found: Aligned, plan: Problem | None) -> Iterator[MeasuredCost]:
     """Yield the measured costs, by stage and kind."""
-    order = (*LETTERS, OVERLAP)
+    order, measured = (*LETTERS, OVERLAP), found.lengths()
     waited = {kind[:2] for kind in found.waited}
     for letter, stage in sorted(lengths, key=lambda kind: (kind[1], order.index(kind[0]))):
         values = lengths[letter, stage]
         cost = None if plan is None else _planned(plan, letter, stage)
-        yield MeasuredCost(stage, letter, *values, cost, (letter, stage) in waited)
+        yield MeasuredCost(stage, letter, len(measured[letter, stage]), *values, cost, (letter, stage) in waited)
 
 
 def _planned(plan: Problem, letter: str, stage: int) -> int | float | None:
