@@ -210,15 +210,15 @@ def test_128_chunks_are_proved(layers: int, dense: int, fake_clock: FakeClock) -
 def test_128_chunks_within_memory() -> None:
     """Of 261 items; a limit that one more byte would keep is broken, one that moves layers costs nothing at first."""
     items = llama(259, 3)
-    free = cut(large(items))
+    free = cut(large(items), seconds=60)
     fullest = value(large(items, 0), free.cuts[0]).excess
-    costs = [cut(large(items, int(fullest * part / 100))) for part in (100, 95, 85, 50)]
+    costs = [cut(large(items, int(fullest * part / 100)), seconds=60) for part in (100, 95, 85, 50)]
     assert all(answer.proved for answer in costs)
     assert [answer.fits for answer in costs] == [True, True, True, False]
     assert costs[0].device == costs[1].device == free.device < costs[2].device
     least = int(fullest * 50 / 100) + int(costs[3].excess)
-    assert cut(large(items, least)).fits
-    assert not cut(large(items, least - 1)).fits
+    assert cut(large(items, least), seconds=60).fits
+    assert not cut(large(items, least - 1), seconds=60).fits
 
 
 def test_like_layers_go_first_to_the_first_stages() -> None:
@@ -294,6 +294,15 @@ def test_many_items(places: tuple[int, ...]) -> None:
     held = tuple(((4,) * (256 // devices),) for _ in range(devices))
     for capacity in (None, 2_000_000_000 * (256 // devices)):
         assert cut(CutProblem(500, added(items), places, held, (capacity,) * devices), seconds=60).proved
+
+
+def test_without_time_to_count() -> None:
+    """Moves alone lead to a legal cut, of which nothing is proved."""
+    problem = CutProblem(62, added(llama(60, 30)), loop(8, 3), interleaved(8, 3), (None,) * 8)
+    found, counted = cut(problem, seconds=0.0), cut(problem)
+    assert not found.proved
+    assert value(problem, found.cuts[0]) == (0, found.device, found.chunk)
+    assert counted.device <= found.device
 
 
 def test_of_other_lists_nothing_is_proved() -> None:
