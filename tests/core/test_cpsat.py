@@ -18,9 +18,11 @@ class _Searching:
     """A solver that searches until it is told to stop, does not hear it the first time, and ends a little later."""
 
     def __init__(self, *, is_deaf: bool = False) -> None:
-        self.is_deaf, self.told, self.stopped, self.ended = is_deaf, 0, Event(), False
+        self.is_deaf, self.told, self.ended = is_deaf, 0, False
+        self.begun, self.stopped = Event(), Event()
 
     def solve(self, model: object, reporter: object) -> int:
+        self.begun.set()
         self.stopped.wait()
         sleep(0.2)
         self.ended = True
@@ -72,6 +74,8 @@ def test_a_second_ctrl_c_is_raised(first: str) -> None:
     searching, stop, heard = _Searching(is_deaf=True), Event(), list[int]()
 
     def ask_twice() -> None:
+        searching.begun.wait()
+        sleep(0.2)  # until the thread that started it listens
         if first == "event":
             stop.set()
         else:
