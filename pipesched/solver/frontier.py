@@ -138,7 +138,8 @@ class _Budgets:
 
     def _send(self, budget: int, points: int) -> None:
         """Let a worker solve a budget, unless one does already."""
-        workers = self.settings["workers"] or (self.ahead.pool and cores_of_each(self.ahead.pool))
+        pool, searches = self.ahead.pool, self.settings["method"] != "portfolio"
+        workers = self.settings["workers"] or (cores_of_each(pool) if pool is not None and searches else 0)
         call = self._solve(within(self.problem, budget), points, workers=workers)
         until = Clock(self.clock.left + DEFAULT.frontier.grace, self.clock.stop)
         self.ahead.send(budget, call, "the solve of a budget", until)

@@ -127,6 +127,16 @@ def test_stopped_with_jobs() -> None:
     assert not workers_left()
 
 
+def test_a_frontier_of_heuristics_with_jobs() -> None:
+    """They take no threads, so workers are asked for none."""
+    problem = pipesched.make_problem(**SEVERAL)
+    alone, together = (
+        pipesched.frontier(problem, method="portfolio", executor=executor) for executor in (None, Workers())
+    )
+    assert len(together) > 1
+    assert [(point.budget, point.value) for point in together] == [(point.budget, point.value) for point in alone]
+
+
 @pytest.mark.parametrize("call", [pipesched.solve, pipesched.frontier])
 @pytest.mark.parametrize("jobs", [-1, 1.5, 5000, "two"])
 def test_wrong_jobs(call: Any, jobs: Any) -> None:
