@@ -23,7 +23,6 @@ from pipesched.pipeline.problem import Problem
 from pipesched.pipeline.recut import can_be_cut, fitted_to
 
 ANY = "any"
-BOTH_WAYS = "bidirectional"
 
 
 @dataclass(frozen=True, repr=False)
@@ -95,7 +94,7 @@ class Family(Displayable):
     @property
     def copies(self) -> int:
         """How many copies of the weights there are, over all devices of a pipeline."""
-        return 2 if self.placement == BOTH_WAYS else 1
+        return 2 if self.placement == "bidirectional" else 1
 
     def chunks_run(self, wanted: int) -> int:
         """Return how many stages a device it runs, where so many are wanted."""
