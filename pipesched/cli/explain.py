@@ -136,12 +136,12 @@ def _subject(
     words: Sequence[str], algo: str | None, source: ProblemSource, options: dict[str, Any]
 ) -> tuple[Outcome, Planner | None]:
     """Return the schedule to explain, and what plans again a problem with other costs; None for one of a file."""
-    from pipesched.cli.positionals import only_name, split_positionals
+    from pipesched.cli.positionals import is_file, only_name, split_positionals
     from pipesched.cli.reading import given_config, made_schedule, read_schedule
     from pipesched.errors import ConfigError
 
     names, source = split_positionals(words, source)
-    files = [name for name in names if name.lower().endswith((".json", ".csv")) or name == "-"]
+    files = [name for name in names if is_file(name) or name == "-"]
     if files:
         if len(names) > 1 or algo is not None or options:
             raise ConfigError(

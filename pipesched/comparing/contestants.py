@@ -121,8 +121,7 @@ def _block(name: str, options: Mapping[str, Any]) -> Algorithm:
 
 def _in_file(file: str) -> GivenPlan:
     """Return the plan of a JSON document or a CSV of PyTorch. Raises ConfigError."""
-    from pipesched.file_formats.files import is_csv, read_document, read_file
-    from pipesched.file_formats.pytorch_csv import parse
+    from pipesched.file_formats.files import is_csv, order_of, read_document, read_file
 
     text = read_file(file)
     if not is_csv(text):
@@ -131,7 +130,7 @@ def _in_file(file: str) -> GivenPlan:
             raise ConfigError(f"{file} holds a {type(result).__name__.lower()}, not a schedule", "plans")
         return GivenPlan(result.schedule.plan, result.problem.placement, file)
     try:
-        return GivenPlan(*parse(*text), file=file)
+        return GivenPlan(*order_of(text), file=file)
     except InvalidSchedule as error:
         return GivenPlan(None, file=file, refusal=str(error))
 
