@@ -61,7 +61,7 @@ def constants(path: Path) -> Iterator[str]:
 
 
 def test_a_new_kind_touches_at_most_thirteen_files() -> None:
-    """The list has thirteen files, and only they (and the colours of a trace) name the kinds that not every step has."""
+    """The list has thirteen files, and only they (and colours of traces) name the kinds that not every step has."""
     listed = {name for name in files_of(section("Add an operation kind")) if name.endswith(".py")}
     optional = {"pipesched/file_formats/chrome_trace.py", "pipesched/runtime/stage.py"}
     assert len(listed - optional) == 13
