@@ -2,6 +2,8 @@
 
     python scripts/bench_limits.py                       # P4 to P64, M to 1,024, all placements, 1 and 10 s
     python scripts/bench_limits.py --limits 60 --devices 64 --microbatches 1024
+    python scripts/bench_limits.py --stop --limits 0.3 1     # an event ends each solve then, in place of a limit
+    python scripts/bench_limits.py --what tune --jobs 2      # of a space of 400,000 points; or frontier
 
 Each case runs in a process of its own: `solve` as a function, and with --command the whole command, from its start to
 its last line. CPU is the time of the processor with all threads; on a machine that others use, a used time above it
@@ -23,21 +25,42 @@ from typing import Any, NamedTuple
 
 CHUNKS = {"linear": 1, "loop": 2, "v": 2, "wave": 4, "bidirectional": 1, "auto": 2}  # stages a device
 LATE, LATE_PART = 0.3, 0.05  # seconds, and the part of the limit, by which a limit may be missed
+SPACE = {
+    "model": "llama-3-70b",
+    "hardware": "h100-sxm",
+    "parallel": {"gpus": 64},
+    "batch": {"sequence": 8192, "global": 128, "micro": "auto"},
+    "training": {"recompute": "auto"},
+}
 CHILD = """
 import json, sys, time
-from pipesched import make_problem, solve
-values, settings, cpu = json.loads(sys.argv[1])
+from threading import Event, Timer
+from pipesched import NoSchedule, frontier, make_problem, solve, tune
+what, values, settings, cpu, stopped_after = json.loads(sys.argv[1])
+stop = Event()
 if cpu:
     import pipesched.core.clock
     now = pipesched.core.clock.monotonic = time.process_time
 else:
     now = time.monotonic
-problem = make_problem(**values)
+problem = make_problem(**values) if what != "tune" else None
 begin = now()
-report = solve(problem, **settings).report
-print(json.dumps({"used": now() - begin, "value": report.value, "gap": report.gap,
-                  "stopped_by": str(report.stopped_by), "source": report.source}))
+if stopped_after:
+    Timer(stopped_after, stop.set).start()
+told = {"gap": 0.0, "stopped_by": "-"}
+try:
+    if what == "tune":
+        tune(None, stop=stop, **values, **settings)
+    elif what == "frontier":
+        frontier(problem, stop=stop, **settings)
+    else:
+        report = solve(problem, stop=stop, **settings).report
+        told = {"gap": report.gap, "stopped_by": str(report.stopped_by)}
+except NoSchedule:  # stopped before there was any
+    pass
+print(json.dumps({"used": now() - begin, **told}))
 """
+NEVER = 100_000  # seconds: the limit of what an event ends
 
 COMMAND_BY_CPU = """
 import time
@@ -72,7 +95,10 @@ class Row(NamedTuple):
 
 
 def cases(options: argparse.Namespace) -> Iterator[tuple[str, dict[str, Any]]]:
-    """Yield the name and the arguments of each problem."""
+    """Yield the name and the arguments of each problem, or of the space."""
+    if options.what == "tune":
+        yield "tune", SPACE
+        return
     for placement in options.placements:
         for devices in options.devices:
             for microbatches in options.microbatches:
@@ -109,7 +135,7 @@ def run(command: list[str], environment: dict[str, str]) -> tuple[str, float, fl
 
 def measured(name: str, values: dict[str, Any], limit: float, options: argparse.Namespace) -> Row:
     """Return the row of a case and a limit."""
-    operations = 2 * values["stages"] * values["microbatches"]
+    operations = 2 * values["stages"] * values["microbatches"] if options.what != "tune" else 0
     environment = {**os.environ, "NO_COLOR": "1"}
     if options.command:
         words = ["solve", *as_options(values), "--time-limit", str(limit), "--quiet", "--method", options.method]
@@ -123,10 +149,13 @@ def measured(name: str, values: dict[str, Any], limit: float, options: argparse.
         if options.json:
             solver = json.loads(output)["solver"]
         return Row(name, operations, limit, used, cpu, solver["gap"], solver["stopped_by"])
-    settings = {"time_limit": limit, "method": options.method, "jobs": options.jobs}
+    settings = {"time_limit": NEVER if options.stop else limit, "jobs": options.jobs}
+    if options.what == "solve":
+        settings |= {"method": options.method, "recompute": options.recompute}
     if options.cpu:
         settings["workers"] = 1
-    output, _, cpu = run([sys.executable, "-c", CHILD, json.dumps([values, settings, options.cpu])], environment)
+    given = json.dumps([options.what, values, settings, options.cpu, limit if options.stop else 0])
+    output, _, cpu = run([sys.executable, "-c", CHILD, given], environment)
     told = json.loads(output)
     return Row(name, operations, limit, told["used"], cpu, told["gap"], told["stopped_by"])
 
@@ -138,7 +167,10 @@ def main() -> int:
     parser.add_argument("--microbatches", type=int, nargs="+", default=[8, 64, 200, 1024])
     parser.add_argument("--placements", nargs="+", default=[*CHUNKS], choices=[*CHUNKS])
     parser.add_argument("--limits", type=float, nargs="+", default=[1, 10])
+    parser.add_argument("--what", default="solve", choices=["solve", "frontier", "tune"], help="the function")
     parser.add_argument("--method", default="auto")
+    parser.add_argument("--recompute", action="store_true", help="a solve may recompute")
+    parser.add_argument("--stop", action="store_true", help="an event ends it after the limit's seconds")
     parser.add_argument("--jobs", type=int, default=1)
     parser.add_argument(
         "--cpu",
@@ -149,6 +181,10 @@ def main() -> int:
     parser.add_argument("--json", action="store_true", help="with --command: its document, not its text")
     parser.add_argument("--markdown", action="store_true", help="a table for the documentation")
     options = parser.parse_args()
+    if options.command and (options.what != "solve" or options.stop or options.recompute):
+        parser.error("--command is for a plain solve")
+    if options.cpu and (options.what == "tune" or options.stop):
+        parser.error("--cpu is for limits of solve and frontier")
     print(f"{platform.machine()}, {os.cpu_count()} cores, load {os.getloadavg()[0]:.1f}\n")
     heads = ["case", "operations", "asked", "used", "CPU", "gap", "stopped by", ""]
     if options.markdown:

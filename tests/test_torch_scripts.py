@@ -8,11 +8,13 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 from tests.torch_ranks import needs_torch
 
 SCRIPTS = Path(__file__).parents[1] / "scripts"
 SECONDS = 120
-pytestmark = needs_torch
+pytestmark = [needs_torch, pytest.mark.nightly]
 
 
 def run(folder: Path, *command: str) -> str:

@@ -85,7 +85,7 @@ def test_a_second_ctrl_c_is_raised(first: str) -> None:
         heard.append(searching.told)
         os.kill(os.getpid(), signal.SIGINT)
 
-    Thread(target=ask_twice).start()
+    Thread(target=ask_twice, daemon=True).start()
     with pytest.raises(KeyboardInterrupt):
         _in_thread(searching, None, None, stop)
     assert heard

@@ -86,10 +86,11 @@ def test_a_scheduler_that_goes_away_is_an_error() -> None:
 def test_no_scheduler(monkeypatch: pytest.MonkeyPatch) -> None:
     """One clear message with the address, in time; a scheduler has that long to start. Time is what is slept here."""
     slept: list[float] = []
-    monkeypatch.setattr(dask_cluster, "sleep", slept.append)
-    monkeypatch.setattr(dask_cluster, "monotonic", lambda: sum(slept))
-    with pytest.raises(ConfigError, match=r"no Dask scheduler answers at dask://127.0.0.1:1 within 10 s \(.*refused"):
-        open_executor("dask://127.0.0.1:1")
+    with monkeypatch.context() as patched:
+        patched.setattr(dask_cluster, "sleep", slept.append)
+        patched.setattr(dask_cluster, "monotonic", lambda: sum(slept))
+        with pytest.raises(ConfigError, match=r"at dask://127.0.0.1:1 within 10 s \(.*refused"):
+            open_executor("dask://127.0.0.1:1")
     assert 9 < sum(slept) <= 10
     monkeypatch.setattr(dask_cluster, "SECONDS", 0.5)
     with pytest.raises(ConfigError, match=r"no Dask scheduler answers at dask://no-such-host.invalid:8786 within"):
