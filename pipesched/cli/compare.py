@@ -47,14 +47,14 @@ def command(
     _require_effect(comparison, names, chart)
     wanted = wanted_charts(comparison.charts)
     target_format(target, COMPARISON if comparison.sweep is None else SWEEP)
-    contest = NamedContestants(names, read_plans(files))
+    named = NamedContestants(names, read_plans(files))
     _note_costs([file for _, file in files], problem)
     if comparison.sweep is not None:
-        swept = _swept(comparison, contest, problem, algorithm, executor or EVERY_CORE)
+        swept = _swept(comparison, named, problem, algorithm, executor or EVERY_CORE)
         _answer_sweep(swept, comparison.show, chart, target, screen)
         return
     config = given_config(problem)
-    compared = _compared(comparison, contest, config, algorithm, executor or EVERY_CORE)
+    compared = _compared(comparison, named, config, algorithm, executor or EVERY_CORE)
     note_halves(problem, assumed=config.assumes_halves, outcomes=(entry.outcome for entry in compared))
     if comparison.pareto:
         _answer_pareto(compared, chart, target, screen)
@@ -103,16 +103,16 @@ def _require_effect(comparison: ComparisonOptions, names: Sequence[str], chart: 
 
 
 def _compared(
-    comparison: ComparisonOptions, contest: NamedContestants, config: Config, options: Mapping[str, Any], executor: str
+    comparison: ComparisonOptions, named: NamedContestants, config: Config, options: Mapping[str, Any], executor: str
 ) -> Comparison:
     from pipesched.cli.output import working
     from pipesched.comparing.compare import compare
 
-    chosen = contest.algorithms(config.algorithm, everything=comparison.everything, plotted=comparison.pareto)
+    chosen = named.algorithms(config.algorithm, everything=comparison.everything, plotted=comparison.pareto)
     own = own_options(config.algorithm, chosen)
-    count = (20 if isinstance(chosen, str) else len(chosen)) + len(contest.plans or ())
+    count = (20 if isinstance(chosen, str) else len(chosen)) + len(named.plans or ())
     with working(config.problem, count), located(config.algorithm, options):
-        compared = compare(config.problem, chosen, plans=contest.plans, each=own, executor=executor, **options)
+        compared = compare(config.problem, chosen, plans=named.plans, each=own, executor=executor, **options)
     if comparison.only is None:
         return compared
     left = compared.only(comparison.only)
@@ -122,7 +122,7 @@ def _compared(
 
 def _swept(
     comparison: ComparisonOptions,
-    contest: NamedContestants,
+    named: NamedContestants,
     source: ProblemSource,
     options: Mapping[str, Any],
     executor: str,
@@ -137,10 +137,10 @@ def _swept(
     with flags_of_problem():
         values = load_values(config_source(source.config), source.overrides)
     configured = algorithm_of(values)
-    chosen = contest.algorithms(configured, everything=comparison.everything, plotted=comparison.pareto)
+    chosen = named.algorithms(configured, everything=comparison.everything, plotted=comparison.pareto)
     own = own_options(configured, chosen)
     with located(configured, options):
-        settings = {"plans": contest.plans, "each": own, "executor": executor, **options}
+        settings = {"plans": named.plans, "each": own, "executor": executor, **options}
         swept = read_sweep(str(comparison.sweep), values, chosen, **settings)
     outcomes = (entry.outcome for point in swept for entry in point.comparison)
     note_setup(values)

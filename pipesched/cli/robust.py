@@ -66,8 +66,8 @@ def _compared(
     from pipesched.cli.output import working
     from pipesched.comparing.compare import compare
 
-    contest = NamedContestants(names, read_plans(files))
-    chosen = contest.algorithms(config.algorithm)
+    named = NamedContestants(names, read_plans(files))
+    chosen = named.algorithms(config.algorithm)
     own = own_options(config.algorithm, chosen)
     with working(config.problem, len(chosen) + len(files)), located(config.algorithm, options):
-        return compare(config.problem, chosen, plans=contest.plans, each=own, executor=executor, **options)
+        return compare(config.problem, chosen, plans=named.plans, each=own, executor=executor, **options)

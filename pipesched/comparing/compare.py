@@ -77,8 +77,8 @@ def comparison_calls(
     """Return what a comparison has to run, by its arguments. Raises ConfigError."""
     require_problem(problem)
     own = _own_options({} if each is None else each)
-    given_plans = read_plans(plans)
-    names = _names(algorithms, own, given_plans)
+    known_plans = read_plans(plans)
+    names = _names(algorithms, own, known_plans)
     for name in own:
         if name not in names:
             raise ConfigError(f"gives options to {name}, which algorithms does not list", "each")
@@ -87,7 +87,7 @@ def comparison_calls(
     for name in names:
         given = {key: value for key, value in options.items() if key in options_of(family(name)) and value is not None}
         calls.append((problem, name, {**own.get(name, {}), **given}, None))
-    return calls + [(problem, name, {}, plan) for name, plan in given_plans.items()]
+    return calls + [(problem, name, {}, plan) for name, plan in known_plans.items()]
 
 
 def run_calls(calls: Sequence[Call], executor: Executor | str | None) -> Iterator[Entry]:
