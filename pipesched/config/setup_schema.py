@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from pipesched.estimation.hardware_reader import COUNTS, GEMM, KEYS, NUMBERS
+from pipesched.estimation.hardware_reader import COUNTS, GEMM, NUMBERS, SHARES
 from pipesched.estimation.huggingface import MODEL_TYPES
 from pipesched.estimation.model import BIASES, MLPS, NORMS, POSITIONS
 from pipesched.estimation.presets import HARDWARE, preset_names
@@ -145,4 +145,4 @@ def _training() -> dict[str, Schema]:
 def _efficiency() -> dict[str, Schema]:
     """Return the schemas of the shares; `gemm` is one for all products, or one for each kind of operation."""
     gemm = {"anyOf": [SHARE, _object({part: _or_null(SHARE) for part in GEMM}), {"type": "null"}]}
-    return {key: gemm if key == "gemm" else _or_null(SHARE) for key in KEYS}
+    return {key: gemm if key == "gemm" else _or_null(SHARE) for key in SHARES}

@@ -47,7 +47,7 @@ def frontier_of(content: dict[str, Any]) -> Frontier:
     """Return the frontier in a document: its points, without schedules. Raises ConfigError."""
     objective = content.get("objective", "makespan")
     if not isinstance(objective, str) or objective not in OBJECTIVES:
-        raise ConfigError(f"'objective' must be one of {', '.join(OBJECTIVES)}, not {shown(objective)}")
+        raise ConfigError(f"'objective' must be one of {', '.join(sorted(OBJECTIVES))}, not {shown(objective)}")
     rows = plain_numbers(get(content, "rows", list))
     points = tuple(_point(row, objective, number) for number, row in enumerate(rows))
     return Frontier(points, objective, str(content.get("time_unit", "")), str(content.get("memory_unit", "")))

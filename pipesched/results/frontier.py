@@ -48,7 +48,7 @@ class Frontier(Displayable, Sequence[FrontierPoint]):
         object.__setattr__(self, "points", tuple(require_sequence(self.points, "points")))
         for point in self.points:
             require_type(point, FrontierPoint, "a FrontierPoint", "points")
-        require_name(OBJECTIVES, self.objective, "objective", "objective")
+        require_name(sorted(OBJECTIVES), self.objective, "objective", "objective")
         for key in ("time_unit", "memory_unit"):
             require_label(getattr(self, key), key)
 

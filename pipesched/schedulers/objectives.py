@@ -5,6 +5,6 @@ from __future__ import annotations
 from operator import attrgetter
 
 OBJECTIVES = {
-    "makespan": attrgetter("makespan_ticks", "span_ticks"),
     "span": attrgetter("span_ticks", "makespan_ticks"),
+    "makespan": attrgetter("makespan_ticks", "span_ticks"),
 }

@@ -56,7 +56,7 @@ class SolveRequest:
     def __post_init__(self) -> None:
         require_problem(self.problem)
         object.__setattr__(self, "limits", self._limits())
-        require_name(OBJECTIVES, self.objective, "objective", "objective")
+        require_name(sorted(OBJECTIVES), self.objective, "objective", "objective")
         require_name(METHODS, self.method, "method", "method")
         require_callable(self.listener, "listener")
         if self.advice is not None and require_flag(self.advice, "advice") and self.objective != "makespan":
