@@ -20,5 +20,6 @@ def shares_gpus(rank: int, group: Any, names: list[str | None]) -> bool:
     """Return whether ranks know that some share a GPU, by the names of these."""
     team = Team(group)
     team.agree("a plan", None, names[rank])
+    team.meet()  # else one closes a connection that the other still makes
     team.close()
     return team.shares_gpus
