@@ -173,9 +173,7 @@ def main() -> int:
     parser.add_argument("--stop", action="store_true", help="an event ends it after the limit's seconds")
     parser.add_argument("--jobs", type=int, default=1)
     parser.add_argument(
-        "--cpu",
-        action="store_true",
-        help="seconds of the processor, with one worker, for a machine that others use",
+        "--cpu", action="store_true", help="seconds of the processor, with one worker, for a machine that others use"
     )
     parser.add_argument("--command", action="store_true", help="the whole command, not the function alone")
     parser.add_argument("--json", action="store_true", help="with --command: its document, not its text")

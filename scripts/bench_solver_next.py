@@ -93,9 +93,7 @@ def main() -> None:
     parser.add_argument("--workers", type=int, default=0)
     parser.add_argument("--method", default="auto")
     parser.add_argument(
-        "--cpu",
-        action="store_true",
-        help="seconds of the processor, for a machine that others use; with --workers 1",
+        "--cpu", action="store_true", help="seconds of the processor, for a machine that others use; with --workers 1"
     )
     options = parser.parse_args()
     here = Path(__file__).resolve().parents[1]

@@ -173,14 +173,7 @@ SPLIT: dict[str, dict[str, Any]] = {
         "p2p": 3,
         "budget": [10, 8, 6, 4, 2],
     },
-    "roomy": {
-        "devices": 6,
-        "microbatches": 6,
-        "forward": 9,
-        "backward_input": 7,
-        "backward_weight": 9,
-        "budget": 11,
-    },
+    "roomy": {"devices": 6, "microbatches": 6, "forward": 9, "backward_input": 7, "backward_weight": 9, "budget": 11},
 }
 
 # No budget and no placement: what every family can run.

@@ -156,8 +156,7 @@ class ComparisonOptions(NamedTuple):
     only: str | None = option("--only TRAINER", "only what a trainer can run as it is: pytorch", _trainer)
     pareto: bool = option("--pareto", "makespan against memory, plotted; without names of every algorithm")
     sweep: str | None = option(
-        "--sweep FIELD=VALUES",
-        "vary a field: microbatches=4,8,16,32, or a range 8:96:8, prints the bubble against it",
+        "--sweep FIELD=VALUES", "vary a field: microbatches=4,8,16,32, or a range 8:96:8, prints the bubble against it"
     )
     show: str | None = option(
         "--show MEASURE",

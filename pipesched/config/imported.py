@@ -27,11 +27,7 @@ class ImportedProblem(NamedTuple):
 
 
 def imported_problem(
-    plan: Plan,
-    placement: Placement,
-    config: str | Path | Source | None,
-    overrides: Mapping[str, Any],
-    file: str,
+    plan: Plan, placement: Placement, config: str | Path | Source | None, overrides: Mapping[str, Any], file: str
 ) -> ImportedProblem:
     """Return the problem of `plan` under the costs of a config with overrides (None: the built-in default's costs).
 
@@ -81,11 +77,7 @@ def timed_by(plan: Plan, placement: Placement, problem: Problem, file: str) -> I
 
 
 def _sizes(plan: Plan) -> dict[str, int]:
-    return {
-        "devices": len(plan.orders),
-        "stages": plan.index.stages,
-        "microbatches": plan.index.microbatches,
-    }
+    return {"devices": len(plan.orders), "stages": plan.index.stages, "microbatches": plan.index.microbatches}
 
 
 def _fitted(given: Problem, placement: Placement, values: Values, file: str) -> ImportedProblem:

@@ -11,18 +11,7 @@ from pipesched.pipeline.layers import BALANCED, EQUAL, SIZES
 from pipesched.pipeline.placement import PLACEMENTS
 from pipesched.pipeline.problem import LANES as LANE_KINDS
 from pipesched.pipeline.units_of_measure import MEMORY, MICRO, TIME, Dimension
-from pipesched.schedulers.options import (
-    FLAG,
-    FULL,
-    OPTIONS,
-    PERIOD,
-    STAGES,
-    STARTS,
-    WHOLE,
-    WORD,
-    Option,
-    options_of,
-)
+from pipesched.schedulers.options import FLAG, FULL, OPTIONS, PERIOD, STAGES, STARTS, WHOLE, WORD, Option, options_of
 from pipesched.schedulers.registry import ALIASES, FAMILIES, family
 from pipesched.text.fields import (
     ALGORITHM,

@@ -19,11 +19,7 @@ def explanation_document(explanation: Explanation) -> dict[str, Any]:
         "version": VERSION,
         "makespan": explanation.makespan,
         "bound": explanation.bound.value,
-        "idle": {
-            "total": explanation.idle,
-            "unavoidable": explanation.unavoidable,
-            "avoidable": explanation.avoidable,
-        },
+        "idle": {"total": explanation.idle, "unavoidable": explanation.unavoidable, "avoidable": explanation.avoidable},
         "devices": [
             {**{idle.value: time for idle, time in row.items()}, "idle": total}
             for row, total in zip(explanation.devices, explanation.schedule.idle, strict=True)

@@ -16,11 +16,7 @@ from pipesched.schedulers.objectives import OBJECTIVES
 
 def frontier_document(frontier: Frontier) -> dict[str, Any]:
     """Return format "pipesched.frontier": a row a point by rising budget, in the user's units."""
-    labels = {
-        "objective": frontier.objective,
-        "time_unit": frontier.time_unit,
-        "memory_unit": frontier.memory_unit,
-    }
+    labels = {"objective": frontier.objective, "time_unit": frontier.time_unit, "memory_unit": frontier.memory_unit}
     return {**rows_document("frontier", map(_row, frontier)), **labels}
 
 

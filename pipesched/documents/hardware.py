@@ -61,11 +61,7 @@ def hardware_explanation_document(explanation: HardwareExplanation) -> dict[str,
         "version": 1,
         "makespan": explanation.latency,
         "bound": explanation.bound,
-        "idle": {
-            "total": explanation.idle,
-            "unavoidable": explanation.unavoidable,
-            "avoidable": explanation.avoidable,
-        },
+        "idle": {"total": explanation.idle, "unavoidable": explanation.unavoidable, "avoidable": explanation.avoidable},
         "devices": [
             {"unit": [*unit], **{idle.value: row[idle] for idle in Idle}, "idle": sum(row.values())}
             for unit, row in zip(explanation.units, explanation.devices, strict=True)

@@ -59,12 +59,7 @@ def _point(layout: Layout, algorithm: str, gpus: int | None) -> dict[str, Any]:
     if gpus is not None:
         ways = layout.tensor * layout.pipeline * layout.context
         parallel = {"gpus": gpus, **parallel, "data": gpus // ways}
-    return {
-        "parallel": parallel,
-        "micro": layout.micro,
-        "recompute": layout.recompute_value,
-        "algorithm": algorithm,
-    }
+    return {"parallel": parallel, "micro": layout.micro, "recompute": layout.recompute_value, "algorithm": algorithm}
 
 
 def _over_memory(point: OverMemory, gpus: int | None) -> dict[str, Any]:

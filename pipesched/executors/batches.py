@@ -135,11 +135,7 @@ class _Flying(Generic[Call, Result]):
     """A batch that was sent."""
 
     def __init__(
-        self,
-        executor: Executor,
-        function: Callable[[Call], Result],
-        calls: Sequence[Call],
-        name: Callable[[Call], str],
+        self, executor: Executor, function: Callable[[Call], Result], calls: Sequence[Call], name: Callable[[Call], str]
     ) -> None:
         self.calls, self._name = calls, name
         self.future: Future[BatchResult[Result]] = executor.submit(CallBatch(function, calls))

@@ -50,12 +50,7 @@ def _sums(values: Sequence[Exact], size: int) -> tuple[Exact, ...]:
 
 def _fuse_costs(costs: Costs, size: int) -> Costs:
     sums: dict[str, Any] = {key: _sums(times, size) for key in PER_STAGE if (times := getattr(costs, key)) is not None}
-    return replace(
-        costs,
-        **sums,
-        p2p=costs.p2p[size - 1 :: size],
-        resolution=costs.ticks.per_unit,
-    )
+    return replace(costs, **sums, p2p=costs.p2p[size - 1 :: size], resolution=costs.ticks.per_unit)
 
 
 def _fuse_memory(memory: Memory, size: int) -> Memory:

@@ -20,11 +20,7 @@ Texts = str | Sequence[str | Op | Pair]  # a list of operations, or one text wit
 
 
 def plan(
-    problem: Problem,
-    orders: Sequence[Texts],
-    *,
-    transfers: Sequence[Texts] = (),
-    waits: Sequence[tuple[str, str]] = (),
+    problem: Problem, orders: Sequence[Texts], *, transfers: Sequence[Texts] = (), waits: Sequence[tuple[str, str]] = ()
 ) -> Plan:
     """Return the plan that runs these operations.
 

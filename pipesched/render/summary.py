@@ -58,12 +58,7 @@ def heading(outcome: Outcome, given: Problem | None = None) -> Text:
 
 
 def summary(
-    outcome: Outcome,
-    *,
-    brief: bool = False,
-    timing: bool = True,
-    memory: bool = False,
-    spell: Spelling = as_parameters,
+    outcome: Outcome, *, brief: bool = False, timing: bool = True, memory: bool = False, spell: Spelling = as_parameters
 ) -> Table:
     """Return a table of metrics, their values, and their reasons or formulas.
 

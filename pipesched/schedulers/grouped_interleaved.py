@@ -19,12 +19,7 @@ def half_grouped_interleaved(problem: Problem) -> Plan:
     return grouped_by(problem, RULE, ceil_div(problem.devices, 2))
 
 
-RULE = Rule(
-    name="grouped-interleaved",
-    letters="FB",
-    step=1,
-    arrange=in_turn,
-)
+RULE = Rule(name="grouped-interleaved", letters="FB", step=1, arrange=in_turn)
 
 FAMILY = Family(
     name="grouped-interleaved",

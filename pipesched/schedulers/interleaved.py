@@ -168,12 +168,7 @@ def _arrange(problem: Problem, rule: Rule, group: int, note: str = "") -> Plan:
     return Plan(index, orders, pairs, note)
 
 
-INTERLEAVED = Rule(
-    name="interleaved",
-    letters="FB",
-    step=2,
-    arrange=in_turn,
-)
+INTERLEAVED = Rule(name="interleaved", letters="FB", step=2, arrange=in_turn)
 
 FAMILY = Family(
     name="interleaved",

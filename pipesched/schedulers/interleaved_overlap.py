@@ -21,13 +21,7 @@ def _arrange(columns: Sequence[Sequence[int]], warm_up: int, _device: int) -> Ar
     return forwards_over_backwards(forwards, backwards, warm_up)
 
 
-RULE = Rule(
-    name="interleaved-overlap",
-    letters="FB",
-    step=2,
-    arrange=_arrange,
-    extra=1,
-)
+RULE = Rule(name="interleaved-overlap", letters="FB", step=2, arrange=_arrange, extra=1)
 
 FAMILY = Family(
     name="interleaved-overlap",

@@ -24,12 +24,7 @@ def _arrange(columns: Sequence[Sequence[int]], warm_up: int, device: int) -> Arr
     return split_one_forward_one_backward(forwards, inputs, weights, warm_up, delay=device), {}
 
 
-RULE = Rule(
-    name="interleaved-zb",
-    letters="FIW",
-    step=1,
-    arrange=_arrange,
-)
+RULE = Rule(name="interleaved-zb", letters="FIW", step=1, arrange=_arrange)
 
 FAMILY = Family(
     name="interleaved-zb",

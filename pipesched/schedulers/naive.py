@@ -13,8 +13,7 @@ def naive(problem: Problem, *, lifo: bool = False) -> Plan:
     index = OpIndex("FB", problem.stages, problem.microbatches)
     step = -1 if lifo else 1
     return Plan(
-        index,
-        [[*index.row("F", device), *index.row("B", device)[::step]] for device in range(problem.devices)],
+        index, [[*index.row("F", device), *index.row("B", device)[::step]] for device in range(problem.devices)]
     )
 
 

@@ -60,14 +60,7 @@ def test_whole_document() -> None:
                 "offload": None,
                 "reload": None,
             },
-            "memory": {
-                "unit": "microbatch",
-                "activation": 1,
-                "retain": 1,
-                "checkpoint": 0,
-                "static": 0,
-                "budget": 2.5,
-            },
+            "memory": {"unit": "microbatch", "activation": 1, "retain": 1, "checkpoint": 0, "static": 0, "budget": 2.5},
         },
         "metrics": {
             "makespan": 13.5,

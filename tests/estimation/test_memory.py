@@ -79,12 +79,7 @@ def test_activations_of_latent_attention() -> None:
 
 
 @pytest.mark.parametrize(
-    ("model", "training", "each"),
-    [
-        ({}, {}, 2),
-        (PLAIN, {}, 5),
-        ({}, {"recompute": "selective"}, 0),
-    ],
+    ("model", "training", "each"), [({}, {}, 2), (PLAIN, {}, 5), ({}, {"recompute": "selective"}, 0)]
 )
 def test_scores_without_flash_attention(model: dict[str, Any], training: dict[str, Any], each: int) -> None:
     """2 bytes a score, 5 with dropout, none where they are computed again."""

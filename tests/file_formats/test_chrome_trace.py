@@ -195,12 +195,7 @@ def test_slots_of_a_known_schedule() -> None:
     """1F1B on 2 devices: the events of device 1, in microseconds."""
     content = trace(devices=2, stages=2, microbatches=2, time_unit="ms")
     events = [(event["name"], event["ts"], event["dur"]) for event in of(content, "X") if event["tid"] == 2]
-    assert events == [
-        ("1F0", 5000, 5000),
-        ("1B0", 10_000, 10_000),
-        ("1F1", 20_000, 5000),
-        ("1B1", 25_000, 10_000),
-    ]
+    assert events == [("1F0", 5000, 5000), ("1B0", 10_000, 10_000), ("1F1", 20_000, 5000), ("1B1", 25_000, 10_000)]
 
 
 def test_names_and_order_of_threads() -> None:

@@ -156,10 +156,7 @@ def test_a_csv_that_cannot_run() -> None:
         ('{"format": "pipesched.comparison", "version": 2}', "has version 2 of pipesched.comparison"),
         ('{"format": "pipesched.comparison", "version": 1}', "'rows' is missing"),
         ('{"format": "pipesched.comparison", "version": 1, "rows": [5]}', r"rows\[0\]: 'algorithm' is missing"),
-        (
-            '{"format": "pipesched.comparison", "version": 1, "rows": [{"algorithm": "x"}]}',
-            "'applicable' is missing",
-        ),
+        ('{"format": "pipesched.comparison", "version": 1, "rows": [{"algorithm": "x"}]}', "'applicable' is missing"),
         (
             '{"format": "pipesched.comparison", "version": 1, "rows": [{"algorithm": "x", "applicable": false}]}',
             "'reason' is missing",
@@ -171,10 +168,7 @@ def test_a_csv_that_cannot_run() -> None:
         ),
         ('{"format": "pipesched.sweep", "version": 1, "rows": []}', "must name the field that was varied"),
         ('{"format": "pipesched.sweep", "version": 1, "rows": [{"algorithm": "x"}]}', "must name the field"),
-        (
-            '{"format": "pipesched.frontier", "version": 1, "rows": [{}]}',
-            r"rows\[0\]: 'budget' is missing",
-        ),
+        ('{"format": "pipesched.frontier", "version": 1, "rows": [{}]}', r"rows\[0\]: 'budget' is missing"),
         ('{"format": "pipesched.frontier", "version": 1, "objective": "x", "rows": []}', "'objective' must be one of"),
         ('{"format": "pipesched.frontier", "version": 1, "objective": [], "rows": []}', "'objective' must be one of"),
         ('{"format": "pipesched.schedule", "format": "x"}', "a key stands twice"),
@@ -390,11 +384,7 @@ def test_a_plan_with_waits_that_is_read_replays_to_the_same_times() -> None:
     assert list(pipesched.schedule_plan(free.problem, free.plan).start_ticks) != list(outcome.schedule.start_ticks)
 
 
-@given(
-    problems(SETTLED, overlap=True, saving=True),
-    st.randoms(use_true_random=False),
-    st.sampled_from([0, 0.6]),
-)
+@given(problems(SETTLED, overlap=True, saving=True), st.randoms(use_true_random=False), st.sampled_from([0, 0.6]))
 def test_any_plan_that_is_read_replays_to_the_same_times(problem: Problem, random: Random, save: float) -> None:
     """Orders, lanes and waits of a document are the whole plan: scheduling it again gives the document's times."""
     texts = random_saving_plan(problem, random, split=0.3, pair=0.2, recompute=save / 2, offload=save, wait=0.4)

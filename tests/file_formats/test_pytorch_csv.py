@@ -46,10 +46,7 @@ def test_pairs_and_split_backwards() -> None:
 def test_microbatches_are_numbered_as_the_last_stage_runs_them() -> None:
     """The last stage runs 2, 0, 1: that becomes 0, 1, 2 everywhere."""
     problem = pipesched.make_problem(devices=2, microbatches=3, placement=[1, 0])
-    rows = [
-        ["1F2", "1B2", "1F0", "1F1", "1B1", "1B0"],
-        ["0F0", "0F1", "0F2", "0B2", "0B1", "0B0"],
-    ]
+    rows = [["1F2", "1B2", "1F0", "1F1", "1B1", "1B0"], ["0F0", "0F1", "0F2", "0B2", "0B1", "0B0"]]
     assert written(problem, rows) == "1F0,1B0,1F1,1F2,1B2,1B1\n0F1,0F2,0F0,0B0,0B2,0B1\n"
 
 

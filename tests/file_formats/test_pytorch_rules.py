@@ -28,10 +28,7 @@ def mistakes(text: str) -> list[str]:
 
 
 BROKEN = {
-    "twice": (
-        "0F0,0B0,0F0\n1F0,1B0\n",
-        ["row 1, column 3: 0F0 stands twice, first in row 1, column 1"],
-    ),
+    "twice": ("0F0,0B0,0F0\n1F0,1B0\n", ["row 1, column 3: 0F0 stands twice, first in row 1, column 1"]),
     "twice, once in a pair": (
         "0F0,0F1,(0F1;0B0)OVERLAP_F_B,0B1\n",
         ["row 1, column 3: 0F1 stands twice, first in row 1, column 2"],
@@ -60,10 +57,7 @@ BROKEN = {
         "0F0,0B0,0W0\n1F0,1B0\n",
         ["row 1, column 2: 0B0 and 0W0 (row 1, column 3) are both there; a backward is either B, or I and W"],
     ),
-    "blank last line": (
-        "0F0,0B0\n\n",
-        ["row 2 is empty: each row is a rank, and each rank runs at least one stage"],
-    ),
+    "blank last line": ("0F0,0B0\n\n", ["row 2 is empty: each row is a rank, and each rank runs at least one stage"]),
     "pair of an input gradient": (
         "0F0,(0F1;0I0)OVERLAP_F_B,0W0,0B1\n",
         ["row 1, column 2: (0F1;0I0)OVERLAP_F_B: an overlapped pair is a forward F, then a full backward B"],
@@ -97,10 +91,7 @@ BROKEN = {
     ),
     "beyond the last stage": (
         "0RECV_F0,0F0,0B0,0SEND_F0\n",
-        [
-            "row 1, column 1: 0RECV_F0, but there is no stage -1",
-            "row 1, column 4: 0SEND_F0, but there is no stage 1",
-        ],
+        ["row 1, column 1: 0RECV_F0, but there is no stage -1", "row 1, column 4: 0SEND_F0, but there is no stage 1"],
     ),
     "stages on one rank": (
         "0F0,0SEND_F0,1RECV_F0,1F0,1B0,0B0\n",

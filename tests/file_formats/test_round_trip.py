@@ -135,12 +135,7 @@ def rationals(values: Sequence[Exact] | None, scale: int = 1) -> list[Fraction] 
 
 
 # Fusing weighs the fractions of the stages: the mean, 5617/15000, is no decimal and comes back from its nearest float.
-FINE_RETAIN = {
-    "devices": 4,
-    "stages": 12,
-    "microbatches": 1,
-    "retain": [*(10 * [0]), 1, Decimal("0.1234")],
-}
+FINE_RETAIN = {"devices": 4, "stages": 12, "microbatches": 1, "retain": [*(10 * [0]), 1, Decimal("0.1234")]}
 
 
 @given(runs())

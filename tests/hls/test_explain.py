@@ -69,10 +69,7 @@ def test_a_pipelined_unit_by_hand() -> None:
         (("mul", 0), 0, 1, Idle.WARM_UP, "+1", "*2"),
         (("mul", 0), 2, 4, Idle.TRANSFER, "*2", None),
     ]
-    assert last.gaps[2:] == [
-        (("add", 0), 1, 2, Idle.DRAIN, "*2", None),
-        (("add", 0), 2, 4, Idle.TRANSFER, "*2", None),
-    ]
+    assert last.gaps[2:] == [(("add", 0), 1, 2, Idle.DRAIN, "*2", None), (("add", 0), 2, 4, Idle.TRANSFER, "*2", None)]
 
 
 def test_a_unit_that_is_occupied_longer_than_its_latency() -> None:

@@ -118,19 +118,14 @@ INTERVALS = Table(
     lambda case: max(interval_bounds(*hardware(case, loop=True))),
     variants=("search", "repeated list schedule"),
     cases=tuple(LOOPS),
-    golden={
-        "search": (6, 4, 6, 3, 5, 16, 17, 17),
-        "repeated list schedule": (7, 4, 6, 3, 5, 18, 19, 19),
-    },
+    golden={"search": (6, 4, 6, 3, 5, 16, 17, 17), "repeated list schedule": (7, 4, 6, 3, 5, 18, 19, 19)},
 )
 LOOP_LATENCIES = Table(
     lambda _, case: looped(case, 60).schedule.latency,
     lambda case: latency_bound(case, loop=True),
     variants=("search",),
     cases=tuple(LOOPS),
-    golden={
-        "search": (10, 4, 6, 4, 6, 18, 19, 19),
-    },
+    golden={"search": (10, 4, 6, 4, 6, 18, 19, 19)},
 )
 INTERVAL_BOUNDS = Table(
     bound_on_interval,
@@ -149,9 +144,7 @@ FIXED_UNITS = Table(
     lambda case: len(hardware(case, loop=True)[0]),
     variants=("first fit",),
     cases=tuple(LOOPS),
-    golden={
-        "first fit": (5, 11, 11, 17, 17, 34, 34, 34),
-    },
+    golden={"first fit": (5, 11, 11, 17, 17, 34, 34, 34)},
     rising=True,
 )
 

@@ -40,10 +40,7 @@ def test_bidirectional_needs_the_larger_of_its_two_stages() -> None:
     assert floors(problem) == [2, 5, 2]
 
 
-@given(
-    problems(SETTLED, most_devices=2, most_microbatches=2, most_chunks=2, least=1),
-    st.integers(0, 1),
-)
+@given(problems(SETTLED, most_devices=2, most_microbatches=2, most_chunks=2, least=1), st.integers(0, 1))
 def test_no_order_below_and_one_at_the_floor(problem: Problem, device: int) -> None:
     """Trying every order finds one when each device has its floor, and none when a device has a grain less."""
     assume(problem.stages <= 3 and device < problem.devices)

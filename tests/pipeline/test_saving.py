@@ -35,10 +35,7 @@ chances = st.sampled_from([0, 0.3, 1])
 
 
 def scheduled(
-    problem: Problem,
-    devices: list[list[str]],
-    lanes: Sequence[list[str]] = (),
-    waits: Sequence[tuple[str, str]] = (),
+    problem: Problem, devices: list[list[str]], lanes: Sequence[list[str]] = (), waits: Sequence[tuple[str, str]] = ()
 ) -> Schedule:
     """The schedule of a plan written as texts."""
     return schedule_plan(problem, saving_plan_of(problem, Texts(devices, list(lanes), list(waits))))

@@ -73,10 +73,7 @@ Not simulated: 60 do not divide, 36 do not fit.
             "best so far of 470,000 points: 812 simulated, 1,234 left when the search was stopped, the others proved"
             " worse or impossible",
         ),
-        (
-            {"left": 9, "space": 821},
-            "best so far of 821 points: 812 simulated, 9 left when the search was stopped",
-        ),
+        ({"left": 9, "space": 821}, "best so far of 821 points: 812 simulated, 9 left when the search was stopped"),
         ({"rows": ()}, "none of 470,000 points fits in 80 GB: 812 simulated, the others proved impossible"),
         (
             {"rows": (), "left": 9, "capacity": 0.0},

@@ -80,10 +80,7 @@ def test_dualpipe_v_is_deepseeks(devices: int) -> None:
 def test_fewer_microbatches_by_hand() -> None:
     """P2 M2 and P4 M4: no steady state is left, and the first operations of the other steps are missing."""
     plan = run(make_problem(devices=2, microbatches=2), "dualpipe").schedule.plan
-    assert [" ".join(row) for row in texts_of(plan)] == [
-        "0F0 1F1 1B1 0I0 0W0",
-        "0F1 1F0 1B0 0I1 0W1",
-    ]
+    assert [" ".join(row) for row in texts_of(plan)] == ["0F0 1F1 1B1 0I0 0W0", "0F1 1F0 1B0 0I1 0W1"]
     plan = run(make_problem(devices=4, microbatches=4), "dualpipe").schedule.plan
     assert [" ".join(row) for row in texts_of(plan)][:2] == [
         "0F0 0F1 3F2 3B2 3F3 3B3 0I0 0W0 0I1 0W1",

@@ -29,8 +29,7 @@ OPTIONS: dict[str, st.SearchStrategy[dict[str, Any]]] = {
         st.fixed_dictionaries({}, optional={"objective": st.sampled_from(["span", "makespan"])}),
     ),
     "list": st.fixed_dictionaries(
-        {},
-        optional={"priority": st.sampled_from(sorted(PRIORITIES)), "tie": st.sampled_from(sorted(TIES))},
+        {}, optional={"priority": st.sampled_from(sorted(PRIORITIES)), "tie": st.sampled_from(sorted(TIES))}
     ),
 }
 

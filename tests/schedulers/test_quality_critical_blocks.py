@@ -43,20 +43,14 @@ MAKESPANS = Table(
     lambda case: work_of(split(case)),
     variants=("greedy", "one by one"),
     cases=tuple(SPLIT),
-    golden={
-        "greedy": (27, 46, 8025, 141, 169, 174, 195),
-        "one by one": (27, 46, 16059, 145, 198, 236, 228),
-    },
+    golden={"greedy": (27, 46, 8025, 141, 169, 174, 195), "one by one": (27, 46, 16059, 145, 198, 236, 228)},
 )
 SPANS = Table(
     lambda start, case: reached("span", start, case),
     lambda case: work_of(split(case)),
     variants=("greedy", "one by one"),
     cases=tuple(SPLIT),
-    golden={
-        "greedy": (26, 46, 8025, 139, 154, 174, 187),
-        "one by one": (27, 46, 16059, 144, 198, 236, 230),
-    },
+    golden={"greedy": (26, 46, 8025, 139, 154, 174, 187), "one by one": (27, 46, 16059, 144, 198, 236, 230)},
 )
 
 

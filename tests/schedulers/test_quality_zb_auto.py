@@ -33,20 +33,14 @@ BEST = Table(
     lambda case: work_of(split(case)),
     variants=("span", "makespan"),
     cases=tuple(SPLIT),
-    golden={
-        "span": (26, 46, 7587, 139, 154, 174, 185),
-        "makespan": (27, 46, 7587, 141, 169, 174, 195),
-    },
+    golden={"span": (26, 46, 7587, 139, 154, 174, 185), "makespan": (27, 46, 7587, 141, 169, 174, 195)},
 )
 STARTS = Table(
     of_greedy_alone,
     lambda case: work_of(split(case)),
     variants=("span", "makespan"),
     cases=tuple(SPLIT),
-    golden={
-        "span": (26, 47, 7587, 139, 154, 174, 185),
-        "makespan": (27, 47, 7587, 141, 169, 174, 195),
-    },
+    golden={"span": (26, 47, 7587, 139, 154, 174, 185), "makespan": (27, 47, 7587, 141, 169, 174, 195)},
 )
 
 

@@ -12,10 +12,7 @@ from tests.strategies import texts_of
 def test_order_by_hand() -> None:
     """Every device runs F, B of microbatch 0, then of 1, ..."""
     plan = run(make_problem(devices=2, microbatches=3), "sequential").schedule.plan
-    assert texts_of(plan) == [
-        ["0F0", "0B0", "0F1", "0B1", "0F2", "0B2"],
-        ["1F0", "1B0", "1F1", "1B1", "1F2", "1B2"],
-    ]
+    assert texts_of(plan) == [["0F0", "0B0", "0F1", "0B1", "0F2", "0B2"], ["1F0", "1B0", "1F1", "1B1", "1F2", "1B2"]]
 
 
 @given(st.integers(1, 8), st.integers(1, 12), st.integers(0, 3))

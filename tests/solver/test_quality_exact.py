@@ -56,10 +56,7 @@ SAVED = Table(
     lambda case: saving(case, "span").bound().ticks,
     variants=("saving, makespan", "saving, span"),
     cases=tuple(SMALL_SAVING),
-    golden={
-        "saving, makespan": (18, 300, 22),
-        "saving, span": (18, 300, 22),
-    },
+    golden={"saving, makespan": (18, 300, 22), "saving, span": (18, 300, 22)},
 )
 
 

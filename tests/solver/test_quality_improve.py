@@ -38,10 +38,7 @@ IMPROVED = Table(
     lambda case: keeping(case, "span").bound().ticks,
     variants=("makespan", "span"),
     cases=("uneven linear", "uneven v", "loop", "wave", "scattered", "two directions"),
-    golden={
-        "makespan": (179, 214, 66, 200, 1830, 92),
-        "span": (179, 214, 66, 197, 1830, 87),
-    },
+    golden={"makespan": (179, 214, 66, 200, 1830, 92), "span": (179, 214, 66, 197, 1830, 87)},
 )
 
 

@@ -8,16 +8,7 @@ from typing import Any
 import pytest
 
 import pipesched
-from pipesched.estimation.terms import (
-    ATTENTION,
-    COMMUNICATION,
-    LAUNCHES,
-    MESSAGES,
-    PRODUCTS,
-    RECOMPUTE,
-    TRAFFIC,
-    Term,
-)
+from pipesched.estimation.terms import ATTENTION, COMMUNICATION, LAUNCHES, MESSAGES, PRODUCTS, RECOMPUTE, TRAFFIC, Term
 from pipesched.estimation.times import OPERATIONS
 from pipesched.tuning.finalists import gpu_time
 from tests.tuning.spaces import DENSE_FIRST, GPU, LLAMA, Config

@@ -58,10 +58,7 @@ def steps_of(run: RecordedRun) -> Steps:
     counted = [name for name in names if name != first]
     home = _homes(ranks, (counted or names)[0])
     steps = Steps(
-        counted or names,
-        [[rank.steps[name] for rank in ranks] for name in counted or names],
-        home,
-        only=not counted,
+        counted or names, [[rank.steps[name] for rank in ranks] for name in counted or names], home, only=not counted
     )
     _require_every_stage(steps, ranks)
     return steps

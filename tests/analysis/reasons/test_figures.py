@@ -33,12 +33,7 @@ def default(**values: Any) -> Problem:
 
 
 @pytest.mark.parametrize(
-    ("budget", "held_back"),
-    [
-        (None, {"order": 120}),
-        (4, {"order": 60, "memory": 60}),
-        ([4, 3, 2, 1], {"memory": 120}),
-    ],
+    ("budget", "held_back"), [(None, {"order": 120}), (4, {"order": 60, "memory": 60}), ([4, 3, 2, 1], {"memory": 120})]
 )
 def test_idle_time_of_1f1b(budget: Any, held_back: dict[str, int]) -> None:
     """1F1B of eight fused stages idles 360 of time, 120 of it by its order or, with budgets, for want of memory."""

@@ -90,17 +90,11 @@ def test_megatron(outcome: Outcome, expected: dict[str, Any]) -> None:
 FORK = [
     (made("1f1b"), {**SIZE, "enable_zb_runtime": True}),
     (made("interleaved", chunks=2), {**VIRTUAL, "interleave_group_size": P}),
-    (
-        made("zb-h1"),
-        {**SIZE, "enable_zero_bubble": True, "zero_bubble_max_pending_backward": f"{P}"},
-    ),
+    (made("zb-h1"), {**SIZE, "enable_zero_bubble": True, "zero_bubble_max_pending_backward": f"{P}"}),
     (made("zb-h2"), {**SIZE, "enable_zero_bubble": True, "zero_bubble_max_pending_backward": f"{2 * P}"}),
     (made("zb-auto"), {**SIZE, "enable_zero_bubble": True, "zero_bubble_max_pending_backward": "auto"}),
     (made("zb-v", chunks=2), {**SIZE, "zero_bubble_v_schedule": True}),
-    (
-        made("v-half", chunks=2),
-        {**SIZE, "zero_bubble_v_schedule": True, "zero_bubble_v_schedule_mem_setup": "half"},
-    ),
+    (made("v-half", chunks=2), {**SIZE, "zero_bubble_v_schedule": True, "zero_bubble_v_schedule_mem_setup": "half"}),
     (made("v-min", chunks=2), {**SIZE, "zero_bubble_v_schedule": True, "zero_bubble_v_schedule_mem_setup": "min"}),
     (made("1f1b-v", chunks=2), {**SIZE, "enable_1f1b_v": True}),
 ]
