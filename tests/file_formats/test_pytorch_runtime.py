@@ -19,6 +19,7 @@ from pipesched.file_formats.pytorch_csv import dump, parse
 from pipesched.pipeline.schedule import Schedule
 from pipesched.schedulers.registry import FAMILIES
 from tests.pytorch_files import disturb, with_transfers
+from tests.solved import solved
 from tests.strategies import plan_of, random_plan
 from tests.torch_ranks import TOO_LATE, Dump, Failed, Job, Ran, Ranks, needs_torch
 
@@ -143,7 +144,8 @@ def test_schedules_under_a_budget(ranks: Ranks, tmp_path: Path, method: str, pla
     if method == "list":
         schedule = pipesched.run(problem, method).schedule
     else:
-        schedule = pipesched.solve(problem, method=method, time_limit=3).schedule
+        name = f"budget-5-{method}-{placement}" + "-split" * split
+        schedule = solved(name, problem, method=method, time_limit=3).schedule
     assert schedule.fits
     text = dump(schedule)
     assert_trains(run_text(ranks, tmp_path, text), text)

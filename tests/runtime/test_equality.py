@@ -19,6 +19,7 @@ from pipesched.pipeline.schedule import Schedule
 from pipesched.schedulers.registry import FAMILIES
 from tests.runtime.random_plans import made, random_schedule
 from tests.runtime_ranks import Pool
+from tests.solved import solved
 from tests.torch_ranks import needs_torch
 
 TOLERANCE = 1e-9  # the model is in float64
@@ -88,7 +89,7 @@ def test_solved_with_offload_and_recompute(pool: Pool, budget: float) -> None:
         checkpoint=0.25,
         budget=budget,
     )
-    outcome = pipesched.solve(problem, offload=True, recompute=True, time_limit=3)
+    outcome = solved(f"equality-{budget}", problem, offload=True, recompute=True, time_limit=3)
     assert outcome.schedule.fits
     assert outcome.schedule.offloaded + outcome.schedule.recomputed
     source = json.loads(json.dumps(document(outcome)))

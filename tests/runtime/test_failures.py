@@ -11,6 +11,7 @@ import pytest
 import pipesched
 from pipesched.documents.schedule import document
 from tests.runtime_ranks import Pool
+from tests.solved import solved
 from tests.torch_ranks import needs_torch
 
 pytestmark = needs_torch
@@ -102,7 +103,7 @@ def test_a_rank_without_the_schedule(pool: Pool) -> None:
 def offloaded() -> dict[str, Any]:
     """The document of a plan with loads."""
     limited = problem(placement="linear", activation=1, offload=1, budget=2)
-    outcome = pipesched.solve(limited, offload=True, time_limit=3)
+    outcome = solved("failures-offload", limited, offload=True, time_limit=3)
     content: dict[str, Any] = json.loads(json.dumps(document(outcome)))
     return content
 

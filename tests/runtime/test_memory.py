@@ -11,6 +11,7 @@ import pipesched
 from pipesched.pipeline.ops import parse_op
 from pipesched.pipeline.schedule import Schedule
 from tests.runtime_ranks import Pool
+from tests.solved import solved
 from tests.torch_ranks import needs_torch
 
 pytestmark = needs_torch
@@ -41,9 +42,10 @@ def problem(**more: Any) -> pipesched.Problem:
     )
 
 
-def solved(budget: int, *, offload: bool, recompute: bool) -> Schedule:
+def saving(budget: int, *, offload: bool, recompute: bool) -> Schedule:
     """The best schedule within a budget."""
-    return pipesched.solve(problem(budget=budget), time_limit=3, offload=offload, recompute=recompute).schedule
+    name = f"budget-{budget}" + "-offload" * offload + "-recompute" * recompute
+    return solved(name, problem(budget=budget), time_limit=3, offload=offload, recompute=recompute).schedule
 
 
 def metered(pool: Pool, schedule: Schedule) -> list[Any]:
@@ -68,7 +70,7 @@ def test_peaks_are_the_plans(pool: Pool, name: str) -> None:
     """The largest level behind an operation is that of the plan, within 10 %; nothing is left behind a step."""
     if name in SOLVED:
         budget, what = SOLVED[name]
-        schedule = solved(budget, offload=what != "recompute", recompute=what != "offload")
+        schedule = saving(budget, offload=what != "recompute", recompute=what != "offload")
     else:
         schedule = pipesched.run(problem(), name).schedule
     unit = activation_of(pool)
@@ -96,8 +98,8 @@ def test_offload_load_and_recompute_move_what_they_say(pool: Pool) -> None:
     """O frees an activation, L brings the same bytes back, and R takes what F left out; the host gets these bytes."""
     unit = activation_of(pool)
     kinds = {"offload": "OL", "recompute": "R"}
-    for saving, letters in kinds.items():
-        schedule = solved(1, offload=saving == "offload", recompute=saving == "recompute")
+    for what, letters in kinds.items():
+        schedule = saving(1, offload=what == "offload", recompute=what == "recompute")
         ran = metered(pool, schedule)
         changes: dict[str, list[int]] = {letter: [] for letter in letters}
         for rank in ran:
@@ -110,7 +112,7 @@ def test_offload_load_and_recompute_move_what_they_say(pool: Pool) -> None:
             assert change == pytest.approx(-unit, rel=0.02)
         for change in [*changes.get("L", []), *changes.get("R", [])]:
             assert change == pytest.approx(unit, rel=0.02)
-        if saving == "offload":
+        if what == "offload":
             assert sum(changes["L"]) == pytest.approx(sum(sum(rank.host_bytes) for rank in ran), rel=0.01)
             fractions = [rank.reported["freed_fraction"] for rank in ran]
             assert {fraction for fraction in fractions if fraction is not None} == {1.0}

@@ -12,6 +12,7 @@ from pipesched.pipeline.schedule import Schedule
 from pipesched.runtime.program import RECEIVE, RUN, SEND, ProgramStep, programs
 from pipesched.schedulers.registry import FAMILIES
 from tests.runtime.random_plans import made, random_schedule
+from tests.solved import solved
 
 
 def hangs(lists: Sequence[Sequence[ProgramStep]]) -> list[ProgramStep]:
@@ -114,7 +115,7 @@ def test_transfers_stand_behind_what_they_wait_for() -> None:
         budget=2,
         placement="linear",
     )
-    schedule = pipesched.solve(problem, offload=True, time_limit=3).schedule
+    schedule = solved("four-devices-offload", problem, offload=True, time_limit=3).schedule
     index = schedule.plan.index
     for device, steps in enumerate(programs(schedule)):
         place = {step.op: number for number, step in enumerate(steps) if step.action == RUN}
@@ -142,7 +143,7 @@ def test_a_document_without_waits_has_those_of_its_times() -> None:
         budget=1,
         placement="linear",
     )
-    schedule = pipesched.solve(problem, offload=True, time_limit=3).schedule
+    schedule = solved("two-devices-offload", problem, offload=True, time_limit=3).schedule
     bare = Schedule(schedule.problem, replace(schedule.plan, waits=()), schedule.start_ticks, schedule.end_ticks)
     assert schedule.plan.waits
     assert [[str(step) for step in steps] for steps in programs(bare)] == [
