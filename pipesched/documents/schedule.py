@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from decimal import Decimal
 from fractions import Fraction
-from itertools import chain
+from itertools import chain, pairwise
 from math import isclose
 from typing import Any, NamedTuple
 
@@ -118,10 +118,23 @@ def _transfers(schedule: Schedule) -> list[list[dict[str, Any]]]:
     starts, ends = schedule.start_ticks, schedule.end_ticks
     rows: list[list[dict[str, Any]]] = [[] for _ in range(schedule.problem.devices)]
     moves = chain.from_iterable(chain.from_iterable(schedule.plan.lanes))
+    turns = _turns(schedule)
     for move in sorted(moves, key=lambda number: (starts[number], ends[number])):
         start, end = in_units(starts[move], scale), in_units(ends[move], scale)
-        rows[schedule.graph.pools[move]].append({"op": str(index.op(move)), "start": start, "end": end})
+        turn = {"turn": turns[move]} if move in turns else {}
+        rows[schedule.graph.pools[move]].append({"op": str(index.op(move)), "start": start, "end": end, **turn})
     return rows
+
+
+def _turns(schedule: Schedule) -> dict[int, int]:
+    """Return the places in their lane of transfers that two devices share it for and no time tells apart."""
+    starts, ends = schedule.start_ticks, schedule.end_ticks
+    turns: dict[int, int] = {}
+    for lane in chain.from_iterable(schedule.plan.lanes):
+        for place, (one, other) in enumerate(pairwise(lane)):
+            if (starts[one], ends[one]) == (starts[other], ends[other]):
+                turns |= {one: place, other: place + 1}
+    return turns if schedule.problem.lane_pairs < schedule.problem.devices else {}
 
 
 def _waits(schedule: Schedule) -> list[list[str]]:
@@ -268,11 +281,12 @@ def _exact_size(value: int | Decimal) -> Fraction:
 
 
 class _WrittenSlot(NamedTuple):
-    """A slot or a transfer of a document, with its times in ticks."""
+    """A slot or a transfer of a document, with its times in ticks; `turn` orders transfers of the same times."""
 
     slot: Slot
     start: int
     end: int
+    turn: int
 
 
 def _schedule(problem: Problem, content: dict[str, Any]) -> Schedule:
@@ -325,7 +339,9 @@ def _entries(problem: Problem, content: Any, key: str, read: Callable[[str], Slo
         raise ConfigError(f"{key!r} must hold a list of slots for each device")
     return [
         [
-            _WrittenSlot(read(get(slot, "op", str)), _ticks(slot, "start", problem), _ticks(slot, "end", problem))
+            _WrittenSlot(
+                read(get(slot, "op", str)), _ticks(slot, "start", problem), _ticks(slot, "end", problem), _turn(slot)
+            )
             for slot in row
         ]
         for row in devices
@@ -338,6 +354,13 @@ def _lanes(problem: Problem, moves: Sequence[Sequence[_WrittenSlot]]) -> Iterato
         row = [entry for device, entries in enumerate(moves) if problem.lane_pair(device) == lane for entry in entries]
         row.sort(key=lambda entry: entry[1:])
         yield [entry.slot for entry in row if isinstance(entry.slot, Op)]
+
+
+def _turn(content: Mapping[str, Any]) -> int:
+    turn = content.get("turn", 0)
+    if not isinstance(turn, int) or isinstance(turn, bool):
+        raise ConfigError(f"{content.get('op')}: 'turn' must be a whole number, not {shown(turn)}")
+    return turn
 
 
 def _ticks(content: Mapping[str, Any], key: str, problem: Problem) -> int:
