@@ -39,7 +39,7 @@ def one_warning() -> Iterator[None]:
 
 
 def test_one_sentence_says_it_everywhere() -> None:
-    """The warning, the help of `train`, its page and the package have the same words."""
+    """The warning, the help of `train`, its page, the README and the package have the same words."""
     from pipesched import runtime
     from pipesched.cli.train import command
     from pipesched.runtime.devices import UNTRIED
@@ -49,6 +49,7 @@ def test_one_sentence_says_it_everywhere() -> None:
     for text in (command.__doc__, runtime.__doc__, page):
         assert text is not None
         assert text.count(sentence) == 1
+    assert f"; {UNTRIED}." in " ".join((ROOT / "README.md").read_text(encoding="utf-8").split())
 
 
 def test_runtime_warns_once(monkeypatch: pytest.MonkeyPatch) -> None:
