@@ -1,4 +1,4 @@
-"""The package as the rules of its house see it: rooms on floors, imports, classes, numbers and texts, by `ast` alone.
+"""The package as the rules of its house see it: rooms on levels, imports, classes, numbers and texts, by `ast` alone.
 
 `House` holds the parsed files; each rule is a function that yields its faults as "file:line: what". Nothing of the
 package is imported, so that a rule can judge a copy with one line changed.
@@ -16,7 +16,7 @@ from typing import TypeVar
 
 Node = TypeVar("Node", bound=ast.AST)
 ROOT = Path(__file__).parent.parent
-FLOORS = (  # from the top down: a room imports itself and rooms of lower floors, never another one of its own floor
+LEVELS = (  # from the top down: a room imports itself and rooms of lower levels, never another one of its own level
     ("__main__",),
     ("__init__", "cli"),
     ("comparing", "explore", "runtime"),
@@ -33,7 +33,7 @@ FLOORS = (  # from the top down: a room imports itself and rooms of lower floors
     ("checks",),
     ("errors", "display", "version"),
 )
-FLOOR = {room: -number for number, rooms in enumerate(FLOORS) for room in rooms}
+FLOOR = {room: -number for number, rooms in enumerate(LEVELS) for room in rooms}
 MOST_ROOMS, MOST_AT_THE_TOP, MOST_LINES, MOST_STATEMENTS = 25, 6, 400, 60
 NAMES_MODULES = {  # files that name modules as text, loaded when used, which may stand above them
     "__init__", "results/capabilities", "schedulers/registry", "cli/app", "core/loading", "file_formats/files",
@@ -140,10 +140,10 @@ def read_house(root: Path = ROOT) -> House:
 
 
 def imports_point_down(house: House) -> Iterator[str]:
-    """Yield imports of a room on the same floor or a higher one, of the package itself, and rooms without a floor."""
+    """Yield imports of a room on the same level or a higher one, of the package itself, and rooms without a level."""
     for module in house.modules.values():
         if module.room not in FLOOR:
-            yield f"{module.at(1)}: the room {module.room} has no floor"
+            yield f"{module.at(1)}: the room {module.room} has no level"
         for plain in module.all_of(ast.Import):
             if any(alias.name.startswith("pipesched") for alias in plain.names):
                 yield f"{module.at(plain.lineno)}: imports the package; import names from their modules"
@@ -152,7 +152,7 @@ def imports_point_down(house: House) -> Iterator[str]:
                 yield f"{module.at(node.lineno)}: imports from the package itself"
     for module, line, target in house.imports:
         if module.room != target.room and FLOOR.get(target.room, 1) >= FLOOR.get(module.room, 1):
-            yield f"{module.at(line)}: {module.room} imports {target.name}, which stands on its floor or above"
+            yield f"{module.at(line)}: {module.room} imports {target.name}, which stands on its level or above"
 
 
 def no_circle_of_files(house: House) -> Iterator[str]:
@@ -204,14 +204,14 @@ def few_rooms(house: House) -> Iterator[str]:
 
 
 def tree_of(house: House) -> str:
-    """Return the tree of rooms, highest first, with the floor and the first sentence of the docstring of each."""
+    """Return the tree of rooms, highest first, with the level and the first sentence of the docstring of each."""
     lines = ["pipesched/"]
-    for number, rooms in enumerate(FLOORS):
+    for number, rooms in enumerate(LEVELS):
         for room in rooms:
             module = house.modules.get(room) or house.modules[f"{room}/__init__"]
             shown = f"{room}.py" if module.name == room else f"{room}/"
             sentence = (ast.get_docstring(module.tree) or "").partition("\n\n")[0].replace("\n", " ")
-            lines.append(f"  {len(FLOORS) - number:>2}  {shown:<15}{sentence}")
+            lines.append(f"  {len(LEVELS) - number:>2}  {shown:<15}{sentence}")
     return "\n".join(lines) + "\n"
 
 

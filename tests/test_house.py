@@ -1,4 +1,4 @@
-"""The house keeps its rules: rooms on floors, imports down, one name a class, numbers and texts in their place."""
+"""The house keeps its rules: rooms on levels, imports down, one name a class, numbers and texts in their place."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
-"""What is asked of finished schedules, each in a folder of its own, and what the rest calls of it, loaded when used.
+"""Which function makes the document, the table or the figure of an estimate, a tuning or an analysis, loaded when used.
 
-A capability has a result that is written, read back, shown and drawn like any other. Writers, tables and figures know
+The result of such a capability is written, read back, shown and drawn like any other. Writers, tables and figures know
 of it what stands in this table, and nothing else.
 """
 
