@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import re
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from pipesched.cli.option import option
 from pipesched.cli.options import Rules, Screen, Target
+from pipesched.cli.parse import whole_number
+from pipesched.errors import ConfigError
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -73,7 +77,6 @@ def command(
     The list scheduler, its priorities and ties, the bounds and CP-SAT are those of pipeline schedules.
     """
     from pipesched.config.hardware import load_hardware
-    from pipesched.errors import ConfigError
 
     if solve + compare + pipeline > 1:
         raise ConfigError("--solve, --compare and --pipeline: give one of them")
@@ -114,8 +117,6 @@ def command(
 
 def _require_explainable(explain: bool, why: str | None, *, compare: bool, pipeline: bool, screen: Screen) -> None:
     """Raise ConfigError for options that --explain and --why contradict, and for --why where it has no effect."""
-    from pipesched.errors import ConfigError
-
     if explain and pipeline:
         raise ConfigError("--explain: explains a schedule that runs once, and iterations of --pipeline overlap")
     if explain and compare:
@@ -129,7 +130,6 @@ def _require_explainable(explain: bool, why: str | None, *, compare: bool, pipel
 def _require_explorable(*, compare: bool, pipeline: bool, explain: bool, target: Target, screen: Screen) -> None:
     """Raise ConfigError for options that --explore contradicts, and where it cannot run."""
     from pipesched.cli.explore import require_terminal
-    from pipesched.errors import ConfigError
 
     given = {
         "--compare": compare,
@@ -159,7 +159,6 @@ def _explore(
     """Edit a schedule in the terminal; `counts`, `latencies` and `pipelined` are what was given of the units."""
     from pipesched.cli.explore import run
     from pipesched.config.hardware import load_hardware
-    from pipesched.errors import ConfigError
     from pipesched.explore.sheet import loaded
     from pipesched.explore.state import State
     from pipesched.explore.unit_board import UnitPlanner, unit_board
@@ -178,8 +177,6 @@ def _explore(
 
 def _require_json(target: Target) -> None:
     """Raise ConfigError for a file that is not named as a JSON document, or that exists."""
-    from pathlib import Path
-
     from pipesched.file_formats.files import refuse_existing
     from pipesched.file_formats.registry import format_of
 
@@ -208,8 +205,6 @@ def _source(source: str) -> str | Source:
 
 def _counts(short: Mapping[str, str | None], texts: Sequence[str]) -> dict[str, int]:
     """Read how many units each class has, in options of their own and in those of --unit. Raises ConfigError."""
-    from pipesched.cli.parse import whole_number
-    from pipesched.errors import ConfigError
     from pipesched.hls.units import MOST_UNITS
 
     counts, given = {}, _pairs("--unit", texts)
@@ -223,10 +218,6 @@ def _counts(short: Mapping[str, str | None], texts: Sequence[str]) -> dict[str, 
 
 def _pairs(option: str, texts: Sequence[str]) -> dict[str, int]:
     """Read texts such as `mul=2` or `mul=2,add=1` as numbers by unit class. Raises ConfigError."""
-    import re
-
-    from pipesched.errors import ConfigError
-
     numbers = {}
     for text in (part for whole in texts for part in whole.split(",")):
         class_name, _, number = (part.strip() for part in text.partition("="))
@@ -277,7 +268,6 @@ def _answer_explanation(outcome: HardwareOutcome, why: str | None, target: Targe
     """Save an explanation, and print its document, or the chart and what explains it; or one operation's reasons."""
     from pipesched.cli.output import console_for, print_json
     from pipesched.documents.hardware import hardware_explanation_document
-    from pipesched.errors import ConfigError
     from pipesched.hls.explain import explain_hardware
     from pipesched.render.hardware import hardware_heading
     from pipesched.render.hardware_reasons import explanation_parts, why_parts

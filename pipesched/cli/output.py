@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from pipesched.cli.chart_options import ChartOptions
+from pipesched.cli.exits import quiet_pipe
 from pipesched.cli.flags import spell
 from pipesched.cli.options import NARROWEST, WIDEST, Screen, Target
 from pipesched.errors import ConfigError, PipeschedWarning
@@ -29,8 +30,6 @@ LARGE = 200_000  # operations from which scheduling may take a second
 def console_for(screen: Screen) -> Console:
     """Return a console on stdout, as wide and as colourful as asked."""
     from rich.console import Console
-
-    from pipesched.cli.exits import quiet_pipe
 
     class PipeConsole(Console):
         """A console that ends the program without a message when the reader of stdout has gone."""

@@ -8,6 +8,7 @@ from typing import Annotated, Any
 import typer
 
 from pipesched.cli.options import Screen
+from pipesched.cli.parse import number_of, whole_number
 from pipesched.errors import ConfigError
 
 DEFAULTS = {"--shape": "8,64", "--dtype": "float32", "--steps": "5", "--rate": "0.001", "--seed": "0"}
@@ -107,7 +108,6 @@ def command(
 def _train(file: str, model: str | None, screen: Screen, **options: Any) -> None:
     """Train, and print the losses and what each rank reports."""
     from pipesched.cli.output import print_json, warnings_on_stderr
-    from pipesched.cli.parse import number_of, whole_number
     from pipesched.cli.profile import sizes
     from pipesched.runtime import require_torch
 
@@ -138,7 +138,6 @@ def _train(file: str, model: str | None, screen: Screen, **options: Any) -> None
 def _self_test(device: str | None, ranks: str | None, screen: Screen) -> None:
     """Print what a self-test finds; where a plan is wrong, say so with its text, and exit with 1."""
     from pipesched.cli.output import print_json, waiting
-    from pipesched.cli.parse import whole_number
     from pipesched.runtime import require_torch
 
     require_torch()

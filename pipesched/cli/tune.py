@@ -7,8 +7,10 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from pipesched.cli.exits import ExitStatus
 from pipesched.cli.option import option
 from pipesched.cli.options import EVERY_CORE, ProblemSource, Screen, Target, TuningOptions
+from pipesched.errors import ConfigError
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -41,10 +43,8 @@ def command(
     time limit, ends the search with the best so far; -o best.yaml writes the config of the best.
     """
     from pipesched.cli.estimate import print_layout
-    from pipesched.cli.exits import ExitStatus
     from pipesched.cli.output import target_format
     from pipesched.cli.positionals import split_positionals
-    from pipesched.errors import ConfigError
 
     if pareto and (layout or screen.as_json):
         beside = "--layout, which prints the best alone" if layout else "--json, which holds those points too"
