@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING, Any
 
 from pipesched.cli.chart_options import ChartOptions
 from pipesched.cli.flags import PROBLEM_FLAGS
+from pipesched.cli.option import parse_value
 from pipesched.cli.options import Screen
 from pipesched.cli.output import chart_of
-from pipesched.cli.parse import parse_value
 from pipesched.errors import ConfigError
 from pipesched.pipeline.units_of_measure import has_unit
 

@@ -8,9 +8,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from pipesched.cli.option import option
+from pipesched.cli.option import option, parse_value
 from pipesched.cli.options import ProblemSource, Screen
-from pipesched.cli.parse import parse_value
 from pipesched.cli.positionals import Algo, ToExplain, is_file, only_name, split_positionals
 from pipesched.cli.traces import Plan, all_traces, read_timeline
 from pipesched.errors import ConfigError

@@ -11,9 +11,8 @@ import typer
 
 from pipesched.checks import require_name
 from pipesched.cli.flags import ALGORITHM_FLAGS
-from pipesched.cli.option import option
+from pipesched.cli.option import option, whole_numbers
 from pipesched.cli.options import ProblemSource, Target
-from pipesched.cli.parse import whole_numbers
 from pipesched.errors import ConfigError
 from pipesched.file_formats.registry import SCHEDULE, formats_that_hold
 

@@ -8,9 +8,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from pipesched.cli.option import option
+from pipesched.cli.option import option, whole_number
 from pipesched.cli.options import Rules, Screen, Target
-from pipesched.cli.parse import whole_number
 from pipesched.errors import ConfigError
 
 if TYPE_CHECKING:

@@ -8,8 +8,7 @@ from typing import Annotated
 
 import typer
 
-from pipesched.cli.option import option
-from pipesched.cli.parse import whole_number
+from pipesched.cli.option import option, whole_number
 from pipesched.errors import ConfigError
 
 

@@ -8,9 +8,8 @@ from typing import Annotated
 
 import typer
 
-from pipesched.cli.option import option
+from pipesched.cli.option import option, whole_number, whole_numbers
 from pipesched.cli.options import Screen, Target
-from pipesched.cli.parse import whole_number, whole_numbers
 from pipesched.errors import ConfigError
 
 

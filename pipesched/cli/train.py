@@ -7,8 +7,8 @@ from typing import Annotated, Any
 
 import typer
 
+from pipesched.cli.option import number_of, whole_number
 from pipesched.cli.options import Screen
-from pipesched.cli.parse import number_of, whole_number
 from pipesched.errors import ConfigError
 
 DEFAULTS = {"--shape": "8,64", "--dtype": "float32", "--steps": "5", "--rate": "0.001", "--seed": "0"}
