@@ -64,8 +64,8 @@ def command(
 def _tuned(source: ProblemSource, names: Sequence[str], tuning: TuningOptions, executor: str | None) -> Tuning:
     """Return what was found, after Ctrl-C the best so far. Raises KeyboardInterrupt if there is none."""
     from pipesched.cli.interrupts import stop_on_interrupt
+    from pipesched.cli.progress import tuning_on_stderr
     from pipesched.cli.reading import config_source, flags_of_problem
-    from pipesched.cli.tuning_progress import tuning_on_stderr
     from pipesched.tuning.tune import tune
 
     config: Any = config_source(source.config)
