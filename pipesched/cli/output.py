@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -215,8 +215,8 @@ def write_target(content: Content, target: Target) -> None:
     write_file(Path(str(target.path)), [content], target.force)
 
 
-def refuse_chart_options(chart: ChartOptions, beside: str, allowed: Sequence[str] = ()) -> None:
-    """Raise ConfigError for options of a chart, but for those `allowed`, `beside` an option that draws none."""
-    useless = [flag for flag in chart.given() if flag not in allowed]
+def refuse_chart_options(chart: ChartOptions, beside: str) -> None:
+    """Raise ConfigError for options of a chart `beside` an option that draws none."""
+    useless = chart.given()
     if useless:
         raise ConfigError(f"{useless[0]}: has no effect with {beside}, which draws no chart")
