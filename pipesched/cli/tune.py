@@ -95,8 +95,7 @@ def _print(found: Tuning, screen: Screen, *, pareto: bool) -> None:
 
         print_json(tuning_document(found))
     else:
-        from pipesched.render.tuning import tuning_view
-        from pipesched.render.tuning_scatter import pareto_view
+        from pipesched.render.tuning import pareto_view, tuning_view
 
         console = console_for(screen)
         view = pareto_view if pareto else tuning_view
