@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from pipesched.cli.option import option
-from pipesched.cli.parse import number_of, whole_numbers
+from pipesched.cli.option import number_of, option, whole_numbers
 
 if TYPE_CHECKING:
     from pipesched.pipeline.schedule import Schedule

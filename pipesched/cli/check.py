@@ -9,6 +9,7 @@ import typer
 
 from pipesched.cli.options import ProblemSource, Screen
 from pipesched.cli.traces import are_traces, read_timeline
+from pipesched.errors import InvalidSchedule
 
 if TYPE_CHECKING:
     from pipesched.results.outcome import Outcome
@@ -56,7 +57,6 @@ def _checked(files: Sequence[str], problem: ProblemSource) -> tuple[Outcome | No
     """Return the schedule, None where its operations cannot run, and a sentence for each rule that it breaks."""
     from pipesched.cli.reading import read_schedule
     from pipesched.documents.schedule import wrong_claims
-    from pipesched.errors import InvalidSchedule
     from pipesched.pipeline.check import check
 
     try:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from pipesched.cli.chart_options import ChartOptions
 from pipesched.cli.contestants import NamedContestants, located, own_options, read_plans
 from pipesched.cli.options import EVERY_CORE, ComparisonOptions, ProblemSource, Screen, Target
-from pipesched.cli.positionals import ToCompare
+from pipesched.cli.positionals import ToCompare, split_files, split_positionals
 from pipesched.errors import ConfigError
 
 if TYPE_CHECKING:
@@ -36,7 +36,6 @@ def command(
     """
     from pipesched.cli.comparing import print_comparison, require_drawable, wanted_charts
     from pipesched.cli.output import print_json, save, target_format
-    from pipesched.cli.positionals import split_files, split_positionals
     from pipesched.cli.reading import given_config, note_halves
     from pipesched.documents.comparison import comparison_document
     from pipesched.file_formats.registry import COMPARISON, SWEEP

@@ -7,10 +7,11 @@ from typing import TYPE_CHECKING, Any
 
 from pipesched.cli.chart_options import ChartOptions
 from pipesched.cli.flags import PROBLEM_FLAGS
+from pipesched.cli.option import parse_value
 from pipesched.cli.options import Screen
 from pipesched.cli.output import chart_of
-from pipesched.cli.parse import parse_value
 from pipesched.errors import ConfigError
+from pipesched.pipeline.units_of_measure import has_unit
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -102,7 +103,6 @@ def read_sweep(text: str, values: Values, algorithms: str | Sequence[str], **set
     """Return the sweep of FIELD=VALUES over the values of a config. Raises ConfigError."""
     from pipesched.cli.reading import flags_of_problem
     from pipesched.comparing.sweep import compared_points, numeric_field, sweep_points
-    from pipesched.pipeline.units_of_measure import has_unit
     from pipesched.results.sweep import Sweep
 
     name, _, listed = text.partition("=")

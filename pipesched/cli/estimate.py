@@ -6,9 +6,10 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from pipesched.checks import require_name
 from pipesched.cli.option import option
 from pipesched.cli.options import ProblemSource, Screen, Target
-from pipesched.cli.positionals import Algo
+from pipesched.cli.positionals import Algo, only_name, split_positionals
 
 if TYPE_CHECKING:
     from pipesched.estimation.result import Estimate
@@ -43,9 +44,7 @@ def command(
 
     The YAML file says model, hardware, parallel, batch and training; options replace its values.
     """
-    from pipesched.checks import require_name
     from pipesched.cli.output import console_for, print_json, save, target_format, working
-    from pipesched.cli.positionals import only_name, split_positionals
     from pipesched.cli.reading import given_config
     from pipesched.config.estimate import estimate_of
     from pipesched.documents.estimate import estimate_document

@@ -7,8 +7,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 from pipesched.cli.chart_options import ChartOptions
 from pipesched.cli.option import option
 from pipesched.cli.options import ProblemSource, Screen, Target
-from pipesched.cli.positionals import Algo, ToExplain
+from pipesched.cli.positionals import Algo, ToExplain, is_file, only_name, split_positionals
 from pipesched.cli.traces import TIMELINE, Plan, all_traces, print_charts, read_timeline, refuse_plan
+from pipesched.errors import ConfigError
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -43,7 +44,6 @@ def command(
     With --measured, of the traces of a run, also how long operations took; -o config.yaml writes that as costs.
     """
     from pipesched.cli.output import print_json, refuse_chart_options, save, target_format, working
-    from pipesched.errors import ConfigError
 
     if why is not None:
         refuse_chart_options(chart, "--why")
@@ -86,7 +86,6 @@ def _explain_measured(
     """Explain what the traces of a run show."""
     from pipesched.cli.output import console_for, print_json, save, target_format
     from pipesched.documents.explanation import timeline_document
-    from pipesched.errors import ConfigError
     from pipesched.render.explanation import explanation_parts
     from pipesched.render.marks import MarkLines
     from pipesched.render.timeline import costs_table, remarks
@@ -136,9 +135,7 @@ def _subject(
     words: Sequence[str], algo: str | None, source: ProblemSource, options: dict[str, Any]
 ) -> tuple[Outcome, Planner | None]:
     """Return the schedule to explain, and what plans again a problem with other costs; None for one of a file."""
-    from pipesched.cli.positionals import is_file, only_name, split_positionals
     from pipesched.cli.reading import given_config, made_schedule, read_schedule
-    from pipesched.errors import ConfigError
 
     names, source = split_positionals(words, source)
     files = [name for name in names if is_file(name) or name == "-"]

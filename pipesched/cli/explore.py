@@ -8,10 +8,11 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from pipesched.cli.option import option
+from pipesched.cli.option import option, parse_value
 from pipesched.cli.options import ProblemSource, Screen
-from pipesched.cli.positionals import Algo, ToExplain
-from pipesched.cli.traces import Plan, all_traces
+from pipesched.cli.positionals import Algo, ToExplain, is_file, only_name, split_positionals
+from pipesched.cli.traces import Plan, all_traces, read_timeline
+from pipesched.errors import ConfigError
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -40,8 +41,6 @@ def command(
 
     Keys and mouse; `?` lists them. Needs `pip install 'pipesched[explore]'`.
     """
-    from pipesched.errors import ConfigError
-
     if screen.as_json or screen.width is not None:
         flag = "--json" if screen.as_json else "--width"
         raise ConfigError(f"{flag}: has no effect on explore, which draws on the whole terminal")
@@ -58,8 +57,6 @@ def command(
 def require_terminal() -> None:
     """Raise ConfigError where Textual is not installed, or there is no terminal."""
     from importlib.util import find_spec
-
-    from pipesched.errors import ConfigError
 
     if find_spec("textual") is None:
         raise ConfigError("explore needs Textual: pip install 'pipesched[explore]'")
@@ -81,8 +78,6 @@ def _begin(
     words: list[str], algo: str | None, source: ProblemSource, options: dict[str, Any], *, empty: bool
 ) -> tuple[State, Unplaced | None]:
     """Return what is edited at first, and the pool, if it begins empty."""
-    from pipesched.cli.positionals import is_file, only_name, split_positionals
-    from pipesched.errors import ConfigError
     from pipesched.explore.pipeline_board import board_of
     from pipesched.explore.sheet import loaded
     from pipesched.explore.state import State
@@ -114,9 +109,7 @@ def _begin(
 def _of_traces(files: list[str], plan: str | None, source: ProblemSource) -> State:
     """Return what was measured, with what was planned as a second schedule."""
     from pipesched.analysis.measured.config_text import config_text
-    from pipesched.cli.traces import read_timeline
     from pipesched.config.values import Source
-    from pipesched.errors import ConfigError
     from pipesched.explore.pipeline_board import board_of
     from pipesched.explore.sheet import EditHistory, loaded
     from pipesched.explore.state import State
@@ -157,7 +150,6 @@ def _planner(
 
     `options` are those of `algorithm` alone.
     """
-    from pipesched.cli.parse import parse_value
     from pipesched.cli.reading import DEFAULT, made_schedule
     from pipesched.config.load import load_config
     from pipesched.explore.planning import PipelinePlanner

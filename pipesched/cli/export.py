@@ -9,8 +9,11 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from pipesched.cli.option import option
+from pipesched.checks import require_name
+from pipesched.cli.flags import ALGORITHM_FLAGS
+from pipesched.cli.option import option, whole_numbers
 from pipesched.cli.options import ProblemSource, Target
+from pipesched.errors import ConfigError
 from pipesched.file_formats.registry import SCHEDULE, formats_that_hold
 
 if TYPE_CHECKING:
@@ -52,9 +55,7 @@ def command(
 
     Text goes to standard output unless -o names a file; so does a picture with -o -.
     """
-    from pipesched.errors import ConfigError
     from pipesched.file_formats.files import content_of
-    from pipesched.file_formats.registry import SCHEDULE
     from pipesched.pipeline.check import checked
 
     if framework is not None:
@@ -70,9 +71,6 @@ def command(
 
 def _hand_over(framework: str, layers: str | None, to: str | None, made: Callable[[], Outcome], target: Target) -> None:
     """Print, or write, the options that make a framework train by a schedule."""
-    from pipesched.checks import require_name
-    from pipesched.cli.parse import whole_numbers
-    from pipesched.errors import ConfigError
     from pipesched.file_formats.files import refuse_existing
     from pipesched.file_formats.handover.hand_over import FRAMEWORKS, hand_over
 
@@ -96,9 +94,7 @@ def _format(to: str | None, target: Target) -> Format:
     Raises ConfigError, before anything takes long, where the format cannot be written to the target.
     """
     from pipesched.cli.output import target_format
-    from pipesched.errors import ConfigError
     from pipesched.file_formats.files import named_format, refuse_existing
-    from pipesched.file_formats.registry import SCHEDULE
 
     to_stdout = target.path in (None, "-")
     form = None if to is not None or to_stdout else target_format(target, SCHEDULE)
@@ -118,10 +114,8 @@ def _format(to: str | None, target: Target) -> Format:
 
 def _outcome(file: str | None, algo: str | None, problem: ProblemSource, algorithm: dict[str, Any]) -> Outcome:
     """Return the schedule of the file, or of the algorithm."""
-    from pipesched.cli.flags import ALGORITHM_FLAGS
     from pipesched.cli.output import working
     from pipesched.cli.reading import given_config, made_schedule, note_halves, read_schedule
-    from pipesched.errors import ConfigError
 
     if (file is None) == (algo is None):
         raise ConfigError("give a FILE to export, or --algo NAME to make a schedule (one of them)")

@@ -2,18 +2,22 @@
 
 from __future__ import annotations
 
+import re
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from pipesched.cli.option import option
+from pipesched.cli.option import option, whole_number
 from pipesched.cli.options import Rules, Screen, Target
+from pipesched.errors import ConfigError
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
+    from rich.console import Console
+
     from pipesched.config.values import Source
-    from pipesched.hls.compare import RuleTable
     from pipesched.hls.graph import DataflowGraph
     from pipesched.hls.modulo import Intervals
     from pipesched.hls.outcome import HardwareOutcome
@@ -73,7 +77,6 @@ def command(
     The list scheduler, its priorities and ties, the bounds and CP-SAT are those of pipeline schedules.
     """
     from pipesched.config.hardware import load_hardware
-    from pipesched.errors import ConfigError
 
     if solve + compare + pipeline > 1:
         raise ConfigError("--solve, --compare and --pipeline: give one of them")
@@ -114,8 +117,6 @@ def command(
 
 def _require_explainable(explain: bool, why: str | None, *, compare: bool, pipeline: bool, screen: Screen) -> None:
     """Raise ConfigError for options that --explain and --why contradict, and for --why where it has no effect."""
-    from pipesched.errors import ConfigError
-
     if explain and pipeline:
         raise ConfigError("--explain: explains a schedule that runs once, and iterations of --pipeline overlap")
     if explain and compare:
@@ -129,7 +130,6 @@ def _require_explainable(explain: bool, why: str | None, *, compare: bool, pipel
 def _require_explorable(*, compare: bool, pipeline: bool, explain: bool, target: Target, screen: Screen) -> None:
     """Raise ConfigError for options that --explore contradicts, and where it cannot run."""
     from pipesched.cli.explore import require_terminal
-    from pipesched.errors import ConfigError
 
     given = {
         "--compare": compare,
@@ -159,7 +159,6 @@ def _explore(
     """Edit a schedule in the terminal; `counts`, `latencies` and `pipelined` are what was given of the units."""
     from pipesched.cli.explore import run
     from pipesched.config.hardware import load_hardware
-    from pipesched.errors import ConfigError
     from pipesched.explore.sheet import loaded
     from pipesched.explore.state import State
     from pipesched.explore.unit_board import UnitPlanner, unit_board
@@ -178,8 +177,6 @@ def _explore(
 
 def _require_json(target: Target) -> None:
     """Raise ConfigError for a file that is not named as a JSON document, or that exists."""
-    from pathlib import Path
-
     from pipesched.file_formats.files import refuse_existing
     from pipesched.file_formats.registry import format_of
 
@@ -188,13 +185,17 @@ def _require_json(target: Target) -> None:
         refuse_existing(Path(target.path), target.force)
 
 
-def _save(content: Mapping[str, Any], target: Target) -> None:
-    """Write a document to the target file, if there is one."""
+def _is_answered(content: Mapping[str, Any], target: Target, screen: Screen) -> bool:
+    """Write a document to the target, if there is one; print it if that is asked for, and return whether it is."""
+    from pipesched.cli.output import print_json, write_target
+
     if target.path is not None:
-        from pipesched.cli.output import write_target
         from pipesched.documents.json_text import dump
 
         write_target(dump(content), target)
+    if screen.as_json:
+        print_json(content)
+    return screen.as_json
 
 
 def _source(source: str) -> str | Source:
@@ -208,8 +209,6 @@ def _source(source: str) -> str | Source:
 
 def _counts(short: Mapping[str, str | None], texts: Sequence[str]) -> dict[str, int]:
     """Read how many units each class has, in options of their own and in those of --unit. Raises ConfigError."""
-    from pipesched.cli.parse import whole_number
-    from pipesched.errors import ConfigError
     from pipesched.hls.units import MOST_UNITS
 
     counts, given = {}, _pairs("--unit", texts)
@@ -223,10 +222,6 @@ def _counts(short: Mapping[str, str | None], texts: Sequence[str]) -> dict[str, 
 
 def _pairs(option: str, texts: Sequence[str]) -> dict[str, int]:
     """Read texts such as `mul=2` or `mul=2,add=1` as numbers by unit class. Raises ConfigError."""
-    import re
-
-    from pipesched.errors import ConfigError
-
     numbers = {}
     for text in (part for whole in texts for part in whole.split(",")):
         class_name, _, number = (part.strip() for part in text.partition("="))
@@ -252,32 +247,34 @@ def _body(graph: DataflowGraph, units: Units, rules: Rules, *, solve: bool) -> H
 
 
 def _answer_rules(graph: DataflowGraph, units: Units, rules: Rules, target: Target, screen: Screen) -> None:
-    """Compare every rule with the optimum, save that, and print a document, or a chart and a table."""
-    from pipesched.cli.output import print_json
+    """Compare every rule with the optimum, save that, and print a document, or the chart of the optimum and a table."""
     from pipesched.documents.hardware import rules_document
     from pipesched.hls.search import compare_rules
 
     table = compare_rules(graph, units, **_limits(rules))
-    content = rules_document(table)
-    _save(content, target)
-    print_json(content) if screen.as_json else _print_rules(table, screen)
+    if _is_answered(rules_document(table), target, screen):
+        return
+    from pipesched.render.hardware import rule_table
+
+    console = _print_chart(table.optimum, screen)
+    console.print(rule_table(table, console.width))
 
 
 def _answer_outcome(outcome: HardwareOutcome, bounds: Intervals | None, target: Target, screen: Screen) -> None:
     """Save a schedule, and print its document, or a chart and a summary."""
-    from pipesched.cli.output import print_json
     from pipesched.documents.hardware import hardware_document
 
-    content = hardware_document(outcome, bounds)
-    _save(content, target)
-    print_json(content) if screen.as_json else _print_outcome(outcome, bounds, screen)
+    if _is_answered(hardware_document(outcome, bounds), target, screen):
+        return
+    from pipesched.render.hardware import hardware_summary
+
+    _print_chart(outcome, screen).print(hardware_summary(outcome, bounds))
 
 
 def _answer_explanation(outcome: HardwareOutcome, why: str | None, target: Target, screen: Screen) -> None:
     """Save an explanation, and print its document, or the chart and what explains it; or one operation's reasons."""
-    from pipesched.cli.output import console_for, print_json
+    from pipesched.cli.output import console_for
     from pipesched.documents.hardware import hardware_explanation_document
-    from pipesched.errors import ConfigError
     from pipesched.hls.explain import explain_hardware
     from pipesched.render.hardware import hardware_heading
     from pipesched.render.hardware_reasons import explanation_parts, why_parts
@@ -290,10 +287,7 @@ def _answer_explanation(outcome: HardwareOutcome, why: str | None, target: Targe
             parts = iter([*why_parts(explanation, why, ascii_only=screen.ascii_only)])
         except ConfigError as error:
             raise ConfigError(f"--why: {error.message}") from None
-    content = hardware_explanation_document(explanation)
-    _save(content, target)
-    if screen.as_json:
-        print_json(content)
+    if _is_answered(hardware_explanation_document(explanation), target, screen):
         return
     console = console_for(screen)
     console.print(hardware_heading(outcome))
@@ -301,27 +295,14 @@ def _answer_explanation(outcome: HardwareOutcome, why: str | None, target: Targe
         console.print(part)
 
 
-def _print_outcome(outcome: HardwareOutcome, bounds: Intervals | None, screen: Screen) -> None:
-    """Print heading, chart and summary."""
+def _print_chart(outcome: HardwareOutcome, screen: Screen) -> Console:
+    """Print heading and chart, and return the console for what stands below them."""
     from pipesched.cli.output import console_for
-    from pipesched.render.hardware import hardware_heading, hardware_summary
+    from pipesched.render.hardware import hardware_heading
     from pipesched.render.units_chart import UnitChart
 
     console = console_for(screen)
     console.print(hardware_heading(outcome))
     console.print(UnitChart(outcome.schedule, ascii_only=screen.ascii_only))
     console.print()
-    console.print(hardware_summary(outcome, bounds))
-
-
-def _print_rules(table: RuleTable, screen: Screen) -> None:
-    """Print heading, the chart of the optimum, and the table."""
-    from pipesched.cli.output import console_for
-    from pipesched.render.hardware import hardware_heading, rule_table
-    from pipesched.render.units_chart import UnitChart
-
-    console = console_for(screen)
-    console.print(hardware_heading(table.optimum))
-    console.print(UnitChart(table.optimum.schedule, ascii_only=screen.ascii_only))
-    console.print()
-    console.print(rule_table(table, console.width))
+    return console

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import sys
+from pathlib import Path
 from typing import Annotated
 
 import typer
 
-from pipesched.cli.option import option
+from pipesched.cli.option import option, whole_number
+from pipesched.errors import ConfigError
 
 
 def command(
@@ -28,11 +31,8 @@ def command(
 ) -> None:
     """Write a starter config that explains every value."""
     import json
-    import sys
-    from pathlib import Path
 
     from pipesched.config.starter import json_schema, starter
-    from pipesched.errors import ConfigError
     from pipesched.file_formats.files import write_file
 
     if from_model is None and (hardware is not None or gpus is not None):
@@ -52,18 +52,14 @@ def command(
 
 def _from_folder(model: str, file: str | None) -> str:
     """Return what a config in the folder of `file` calls a model: the path of a config.json is absolute in another."""
-    from pathlib import Path
-
     is_here = file is None or Path(file).parent == Path()
     return model if is_here or not Path(model).exists() else str(Path(model).absolute())
 
 
 def _of_model(model: str, hardware: str | None, gpus: str | None) -> str:
     """Return a starter config of a model on GPUs."""
-    from pipesched.cli.parse import whole_number
     from pipesched.cli.reading import flags_of_problem
     from pipesched.config.setup_starter import setup_starter
-    from pipesched.errors import ConfigError
 
     count = None if gpus is None else whole_number("--gpus", gpus, least=1)
     try:

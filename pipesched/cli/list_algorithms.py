@@ -7,8 +7,11 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from pipesched.cli.flags import spell
 from pipesched.cli.option import option
 from pipesched.cli.options import ProblemSource, Screen
+from pipesched.errors import ConfigError, NotApplicable
+from pipesched.schedulers.family import prepare
 
 if TYPE_CHECKING:
     from pipesched.pipeline.problem import Problem
@@ -38,7 +41,6 @@ def command(
         _require_alone(models and hardware, algorithms, problem)
         _print_presets("model" if models else "hardware", screen)
         return
-    from pipesched.cli.flags import spell
     from pipesched.cli.output import console_for, print_json
     from pipesched.cli.reading import given_config
     from pipesched.documents.comparison import rows_document
@@ -62,8 +64,6 @@ def command(
 
 def _require_alone(both: bool, algorithms: Sequence[str] | None, problem: ProblemSource) -> None:
     """Raise ConfigError for what has no effect beside a list of presets."""
-    from pipesched.errors import ConfigError
-
     if both:
         raise ConfigError("--models: is a list of its own; give either it or --hardware")
     if algorithms or problem.config is not None or problem.overrides:
@@ -89,7 +89,6 @@ def _print_presets(kind: str, screen: Screen) -> None:
 
 def _named(names: Sequence[str]) -> list[Family]:
     """Return the algorithms of these names. Raises ConfigError, about no option: they are the command's arguments."""
-    from pipesched.errors import ConfigError
     from pipesched.schedulers.registry import family
 
     try:
@@ -100,9 +99,6 @@ def _named(names: Sequence[str]) -> list[Family]:
 
 def _refusals(problem: Problem, families: Sequence[Family]) -> dict[str, str]:
     """Return for each family why it does not suit the problem; empty where it does."""
-    from pipesched.errors import NotApplicable
-    from pipesched.schedulers.family import prepare
-
     refusals = {}
     for family in families:
         try:

@@ -10,8 +10,7 @@ from functools import partial
 from typing import Any, NamedTuple
 
 from pipesched.checks import require_name
-from pipesched.cli.option import CommandOption, option
-from pipesched.cli.parse import as_text, as_value, number_of, whole_number
+from pipesched.cli.option import CommandOption, as_text, as_value, number_of, option, whole_number
 from pipesched.errors import ConfigError
 from pipesched.schedulers.options import COUNT, FLAG, OPTIONS, STAGES, WHOLE
 

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from pipesched.cli.chart_options import ChartOptions
+from pipesched.cli.exits import quiet_pipe
 from pipesched.cli.flags import spell
 from pipesched.cli.options import NARROWEST, WIDEST, Screen, Target
 from pipesched.errors import ConfigError, PipeschedWarning
@@ -29,8 +30,6 @@ LARGE = 200_000  # operations from which scheduling may take a second
 def console_for(screen: Screen) -> Console:
     """Return a console on stdout, as wide and as colourful as asked."""
     from rich.console import Console
-
-    from pipesched.cli.exits import quiet_pipe
 
     class PipeConsole(Console):
         """A console that ends the program without a message when the reader of stdout has gone."""
@@ -216,8 +215,8 @@ def write_target(content: Content, target: Target) -> None:
     write_file(Path(str(target.path)), [content], target.force)
 
 
-def refuse_chart_options(chart: ChartOptions, beside: str, allowed: Sequence[str] = ()) -> None:
-    """Raise ConfigError for options of a chart, but for those `allowed`, `beside` an option that draws none."""
-    useless = [flag for flag in chart.given() if flag not in allowed]
+def refuse_chart_options(chart: ChartOptions, beside: str) -> None:
+    """Raise ConfigError for options of a chart `beside` an option that draws none."""
+    useless = chart.given()
     if useless:
         raise ConfigError(f"{useless[0]}: has no effect with {beside}, which draws no chart")

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from pipesched.cli.option import CommandOption, option
+from pipesched.cli.option import CommandOption, as_value, option, parse_value
 from pipesched.cli.options import ProblemSource
-from pipesched.cli.parse import as_value, parse_value
 from pipesched.text.fields import ALGORITHM, COUNT, FIELDS, LANES, LAYOUT, PART, PLACEMENT, TEXT
 
 IN_FILE_ONLY = ("reload", "static")  # of the numbers of a config

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import sys
+from pathlib import Path
 from typing import Annotated
 
 import typer
 
-from pipesched.cli.option import option
+from pipesched.cli.option import option, whole_number, whole_numbers
 from pipesched.cli.options import Screen, Target
+from pipesched.errors import ConfigError
 
 
 def command(
@@ -43,11 +45,7 @@ def command(
 
     On the GPU, if there is one; else on one core, as torchrun starts its ranks. Needs `pip install 'pipesched[torch]'`.
     """
-    from pathlib import Path
-
     from pipesched.cli.output import print_json, warnings_on_stderr
-    from pipesched.cli.parse import whole_number
-    from pipesched.errors import ConfigError
     from pipesched.file_formats.files import refuse_existing, write_file
     from pipesched.runtime import require_torch
 
@@ -83,6 +81,4 @@ def command(
 
 def sizes(text: str) -> list[int]:
     """Return the sizes that a text lists. Raises ConfigError."""
-    from pipesched.cli.parse import whole_numbers
-
     return whole_numbers("--shape", text, least=1)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from pipesched.cli.flags import about_problem, spell
@@ -95,8 +96,6 @@ def config_source(config: str | None) -> Source | None:
     """Return the text of a config file, or of standard input for -. Raises ConfigError."""
     if config is None:
         return None
-    from pathlib import Path
-
     from pipesched.config.values import Source
     from pipesched.text.text_files import MOST_BYTES, decode, read_text
 

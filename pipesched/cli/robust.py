@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from pipesched.cli.options import EVERY_CORE, ProblemSource, Screen, Target
-from pipesched.cli.positionals import ToCompare
+from pipesched.cli.positionals import ToCompare, split_files, split_positionals
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -31,7 +31,6 @@ def command(
     from pipesched.analysis.robust.robustness import robustness
     from pipesched.analysis.robust.variation import Variation
     from pipesched.cli.output import console_for, print_json, save, target_format
-    from pipesched.cli.positionals import split_files, split_positionals
     from pipesched.cli.reading import given_config, note_halves
     from pipesched.documents.robustness import robustness_document
     from pipesched.render.table import display_parts

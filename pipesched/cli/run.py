@@ -8,7 +8,7 @@ import typer
 
 from pipesched.cli.chart_options import ChartOptions
 from pipesched.cli.options import ProblemSource, Screen, Target
-from pipesched.cli.positionals import Algo
+from pipesched.cli.positionals import Algo, only_name, split_positionals
 
 
 def command(
@@ -29,7 +29,6 @@ def command(
     Without a config it is the built-in default: 4 devices, 8 stages, 8 microbatches, forward 5, backward 10.
     """
     from pipesched.cli.output import answer_schedule, target_format, working
-    from pipesched.cli.positionals import only_name, split_positionals
     from pipesched.cli.reading import given_config, made_schedule, note_halves
     from pipesched.file_formats.registry import SCHEDULE
 

@@ -8,6 +8,10 @@ import typer
 
 from pipesched.cli.chart_options import ChartOptions
 from pipesched.cli.options import MOST_SECONDS, ProblemSource, Screen, SearchOptions, Target
+from pipesched.cli.time_left import left_for_search, most_classified
+from pipesched.errors import ConfigError, NoSchedule
+from pipesched.pipeline.kinds import count_computations
+from pipesched.pipeline.placement import PLACEMENTS
 
 if TYPE_CHECKING:
     from pipesched.config.load import Config
@@ -65,8 +69,6 @@ def _limited(
     That is the number of operations up to which idle time is. A limit that is none is left for the search to refuse.
     """
     from pipesched.cli.output import MOST_CLASSIFIED
-    from pipesched.cli.time_left import left_for_search, most_classified
-    from pipesched.pipeline.kinds import count_computations
 
     limit = settings.get("time_limit", SECONDS)
     if not 0 < limit <= MOST_SECONDS:
@@ -91,7 +93,6 @@ def _searched(given: Problem, settings: dict[str, Any], search: SearchOptions) -
     """Return the outcome or the frontier, after Ctrl-C the best so far. Raises KeyboardInterrupt if there is none."""
     from pipesched.cli.interrupts import stop_on_interrupt
     from pipesched.cli.progress import progress_on_stderr
-    from pipesched.errors import NoSchedule
     from pipesched.solver.frontier import frontier
     from pipesched.solver.request import SolveRequest
     from pipesched.solver.solve import solve_request
@@ -110,7 +111,6 @@ def _searched(given: Problem, settings: dict[str, Any], search: SearchOptions) -
 def _check_target(target: Target, search: SearchOptions) -> None:
     """Raise ConfigError for a file that could not be written, or could not hold the schedule."""
     from pipesched.cli.output import target_format
-    from pipesched.errors import ConfigError
     from pipesched.file_formats.registry import FRONTIER, SCHEDULE
 
     form = target_format(target, FRONTIER if search.frontier else SCHEDULE)
@@ -128,8 +128,6 @@ def _given(source: ProblemSource, search: SearchOptions) -> tuple[Config, dict[s
     frontier, and for advice about one.
     """
     from pipesched.cli.reading import given_config, hint_schedule
-    from pipesched.errors import ConfigError
-    from pipesched.pipeline.placement import PLACEMENTS
 
     settings = dict(search.settings)
     if search.hint is not None:

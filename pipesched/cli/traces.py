@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -53,8 +54,6 @@ def read_timeline(files: Sequence[str], plan: str | None, source: ProblemSource)
     The config of `source` gives a CSV plan its costs, and else Primus's chunks their placement. Raises ConfigError, and
     InvalidSchedule where no clocks fit.
     """
-    import sys
-
     from pipesched.analysis.measured.files import is_primus_file
     from pipesched.analysis.measured.timeline import read_traces
     from pipesched.cli.output import waiting

@@ -7,6 +7,7 @@ from typing import Annotated, Any
 
 import typer
 
+from pipesched.cli.option import number_of, option, whole_number
 from pipesched.cli.options import Screen
 from pipesched.errors import ConfigError
 
@@ -18,65 +19,37 @@ def command(
     *,
     model: Annotated[
         str | None,
-        typer.Option(
-            "--model",
-            help="A function that returns the pieces of the model in forward order; default: a small perceptron.",
-            metavar="MODULE:FUNCTION",
-            show_default=False,
+        option(
+            "--model MODULE:FUNCTION",
+            "A function that returns the pieces of the model in forward order; default: a small perceptron.",
         ),
     ] = None,
-    shape: Annotated[str, typer.Option("--shape", help="The sizes of a microbatch.", metavar="N,N,..")] = DEFAULTS[
-        "--shape"
+    shape: Annotated[str, option("--shape N,N,..", "The sizes of a microbatch.")] = DEFAULTS["--shape"],
+    dtype: Annotated[str, option("--dtype NAME", "The type of the input, as in float32 or int64.")] = DEFAULTS[
+        "--dtype"
     ],
-    dtype: Annotated[
-        str, typer.Option("--dtype", help="The type of the input, as in float32 or int64.", metavar="NAME")
-    ] = DEFAULTS["--dtype"],
     loss: Annotated[
         str | None,
-        typer.Option(
-            "--loss",
-            help="A function of the output and the target; default: the mean squared error.",
-            metavar="MODULE:FUNCTION",
-            show_default=False,
-        ),
+        option("--loss MODULE:FUNCTION", "A function of the output and the target; default: the mean squared error."),
     ] = None,
-    steps: Annotated[str, typer.Option("--steps", help="Training steps.", metavar="N")] = DEFAULTS["--steps"],
-    rate: Annotated[str, typer.Option("--rate", help="The learning rate of Adam.", metavar="X")] = DEFAULTS["--rate"],
-    seed: Annotated[str, typer.Option("--seed", help="Of the data and of dropout.", metavar="N")] = DEFAULTS["--seed"],
+    steps: Annotated[str, option("--steps N", "Training steps.")] = DEFAULTS["--steps"],
+    rate: Annotated[str, option("--rate X", "The learning rate of Adam.")] = DEFAULTS["--rate"],
+    seed: Annotated[str, option("--seed N", "Of the data and of dropout.")] = DEFAULTS["--seed"],
     trace: Annotated[
-        str | None,
-        typer.Option(
-            "--trace",
-            help="A folder for PyTorch's profiles of the steps, a file for each rank.",
-            metavar="FOLDER",
-            show_default=False,
-        ),
+        str | None, option("--trace FOLDER", "A folder for PyTorch's profiles of the steps, a file for each rank.")
     ] = None,
     self_test: Annotated[
         bool,
-        typer.Option(
+        option(
             "--self-test",
-            help="Without FILE: train a small model by a dozen plans, and compare it with PyTorch without a pipeline.",
-            metavar="",
+            "Without FILE: train a small model by a dozen plans, and compare it with PyTorch without a pipeline.",
         ),
     ] = False,
     device: Annotated[
-        str | None,
-        typer.Option(
-            "--device",
-            help="With --self-test: cpu or cuda; default: CUDA where it is.",
-            metavar="NAME",
-            show_default=False,
-        ),
+        str | None, option("--device NAME", "With --self-test: cpu or cuda; default: CUDA where it is.")
     ] = None,
     ranks: Annotated[
-        str | None,
-        typer.Option(
-            "--ranks",
-            help="With --self-test: an even number; default: 2, and 4 unless GPUs are too few.",
-            metavar="N",
-            show_default=False,
-        ),
+        str | None, option("--ranks N", "With --self-test: an even number; default: 2, and 4 unless GPUs are too few.")
     ] = None,
     screen: Screen,
 ) -> None:
@@ -107,7 +80,6 @@ def command(
 def _train(file: str, model: str | None, screen: Screen, **options: Any) -> None:
     """Train, and print the losses and what each rank reports."""
     from pipesched.cli.output import print_json, warnings_on_stderr
-    from pipesched.cli.parse import number_of, whole_number
     from pipesched.cli.profile import sizes
     from pipesched.runtime import require_torch
 
@@ -138,7 +110,6 @@ def _train(file: str, model: str | None, screen: Screen, **options: Any) -> None
 def _self_test(device: str | None, ranks: str | None, screen: Screen) -> None:
     """Print what a self-test finds; where a plan is wrong, say so with its text, and exit with 1."""
     from pipesched.cli.output import print_json, waiting
-    from pipesched.cli.parse import whole_number
     from pipesched.runtime import require_torch
 
     require_torch()

@@ -7,8 +7,10 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from pipesched.cli.exits import ExitStatus
 from pipesched.cli.option import option
 from pipesched.cli.options import EVERY_CORE, ProblemSource, Screen, Target, TuningOptions
+from pipesched.errors import ConfigError
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -41,10 +43,8 @@ def command(
     time limit, ends the search with the best so far; -o best.yaml writes the config of the best.
     """
     from pipesched.cli.estimate import print_layout
-    from pipesched.cli.exits import ExitStatus
     from pipesched.cli.output import target_format
     from pipesched.cli.positionals import split_positionals
-    from pipesched.errors import ConfigError
 
     if pareto and (layout or screen.as_json):
         beside = "--layout, which prints the best alone" if layout else "--json, which holds those points too"
@@ -64,8 +64,8 @@ def command(
 def _tuned(source: ProblemSource, names: Sequence[str], tuning: TuningOptions, executor: str | None) -> Tuning:
     """Return what was found, after Ctrl-C the best so far. Raises KeyboardInterrupt if there is none."""
     from pipesched.cli.interrupts import stop_on_interrupt
+    from pipesched.cli.progress import tuning_on_stderr
     from pipesched.cli.reading import config_source, flags_of_problem
-    from pipesched.cli.tuning_progress import tuning_on_stderr
     from pipesched.tuning.tune import tune
 
     config: Any = config_source(source.config)
@@ -95,8 +95,7 @@ def _print(found: Tuning, screen: Screen, *, pareto: bool) -> None:
 
         print_json(tuning_document(found))
     else:
-        from pipesched.render.tuning import tuning_view
-        from pipesched.render.tuning_scatter import pareto_view
+        from pipesched.render.tuning import pareto_view, tuning_view
 
         console = console_for(screen)
         view = pareto_view if pareto else tuning_view

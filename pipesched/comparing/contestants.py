@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from pipesched.checks import require_label, require_mapping, shown
-from pipesched.config.algorithm import Algorithm
+from pipesched.config.algorithm import Algorithm, read_algorithm
 from pipesched.config.values import read_fields
 from pipesched.errors import ConfigError, InvalidSchedule
 from pipesched.pipeline.placement import Placement
@@ -18,6 +18,7 @@ from pipesched.pipeline.schedule import Schedule
 from pipesched.results.outcome import Outcome
 from pipesched.schedulers.options import checked_options
 from pipesched.schedulers.registry import FAMILIES, family, own_name
+from pipesched.text.fields import top_keys
 from pipesched.text.given import Given
 
 BLOCK = "block"
@@ -137,8 +138,6 @@ def _in_file(file: str) -> GivenPlan:
 
 def _in_yaml(file: str) -> GivenAlgorithm:
     """Return the algorithm of a config, or the block whose options stand in a file alone. Raises ConfigError."""
-    from pipesched.config.algorithm import read_algorithm
-    from pipesched.text.fields import top_keys
     from pipesched.text.text_files import read_text
     from pipesched.text.yaml_reader import Value, parse_yaml
 

@@ -12,7 +12,7 @@ from pipesched.errors import ConfigError
 from pipesched.schedulers.family import Family
 from pipesched.schedulers.options import COUNT, FULL, OPTIONS, PERIOD, STAGES, STARTS, WHOLE, checked_option
 from pipesched.schedulers.registry import family
-from pipesched.text.text_numbers import only_numbers
+from pipesched.text.given import only_numbers
 
 if TYPE_CHECKING:
     from pipesched.text.yaml_reader import Value

@@ -30,8 +30,7 @@ from pipesched.text.fields import (
     keys_of,
     top_keys,
 )
-from pipesched.text.given import Given, located
-from pipesched.text.text_numbers import only_numbers
+from pipesched.text.given import Given, located, only_numbers
 
 TWO_A_DEVICE = object()  # the built-in default's stages, until the devices are known
 

@@ -11,7 +11,7 @@ from pipesched.documents.json_text import get
 from pipesched.errors import ConfigError
 from pipesched.results.frontier import Frontier, FrontierPoint
 from pipesched.results.status import Status
-from pipesched.schedulers.objectives import OBJECTIVES
+from pipesched.schedulers.options import OBJECTIVES
 
 
 def frontier_document(frontier: Frontier) -> dict[str, Any]:

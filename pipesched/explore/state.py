@@ -21,7 +21,6 @@ from pipesched.explore.sheet import EditHistory, Version, edited, loaded
 ALGORITHM = "algorithm"  # the name of the line beside the chart that is no parameter
 MOST_NAMED = 4  # algorithms, where a name is not known
 AT_ONCE = 3_000  # tasks up to which idle time is explained at every key
-SHOWN = ("critical", "inputs", "memory")  # what can be switched on and off
 
 
 class State:

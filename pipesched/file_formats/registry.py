@@ -93,9 +93,7 @@ FORMATS = {
         Format("json", ".json", {kind: partial(_json, place) for kind, place in DOCUMENTS.items()}, reads=True),
         Format("pytorch-csv", ".csv", {SCHEDULE: _pytorch_csv}, reads=True),
         Format("chrome-trace", ".trace.json", {SCHEDULE: partial(_json, "file_formats.chrome_trace:document")}),
-        Format(
-            "config", ".yaml", {kind: partial(_text, one.config) for kind, one in CAPABILITIES.items() if one.config}
-        ),
+        Format("config", ".yaml", {kind: partial(_text, place) for kind, place in CONFIGS.items()}),
         Format("html", ".html", _pages()),
         Format("svg", ".svg", _figures("svg")),
         Format("png", ".png", _figures("png"), binary=True),

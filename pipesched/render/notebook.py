@@ -50,16 +50,16 @@ def framed(result: object) -> str | None:
     return f"{picture}{frame}"
 
 
-def plain_text(result: object, width: int = COLUMNS) -> str:
+def plain_text(result: object) -> str:
     """Return a result as text, without colour."""
     stream = io.StringIO()
-    _print(Console(file=stream, width=width, color_system=None, **_SETTINGS), result)
+    _print(Console(file=stream, width=COLUMNS, color_system=None, **_SETTINGS), result)
     return "\n".join(line.rstrip() for line in stream.getvalue().rstrip().splitlines())
 
 
-def html(result: object, width: int = COLUMNS) -> str:
+def html(result: object) -> str:
     """Return a result as coloured HTML that needs no style sheet."""
-    console = Console(file=io.StringIO(), width=width, record=True, color_system="truecolor", **_SETTINGS)
+    console = Console(file=io.StringIO(), width=COLUMNS, record=True, color_system="truecolor", **_SETTINGS)
     _print(console, result)
     return console.export_html(inline_styles=True, code_format=HTML)
 

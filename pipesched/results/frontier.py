@@ -10,7 +10,7 @@ from pipesched.checks import require_label, require_name, require_sequence, requ
 from pipesched.display import Displayable
 from pipesched.results.outcome import Outcome
 from pipesched.results.status import Status
-from pipesched.schedulers.objectives import OBJECTIVES
+from pipesched.schedulers.options import OBJECTIVES
 
 
 @dataclass(frozen=True)

@@ -27,8 +27,7 @@ from pipesched.pipeline.quantities import in_units
 from pipesched.pipeline.schedule import Schedule, schedule_plan
 from pipesched.results.status import Status, StoppedBy
 from pipesched.schedulers.family import Family, prepare
-from pipesched.schedulers.objectives import OBJECTIVES
-from pipesched.schedulers.options import COMMON, OFFLOAD, RECOMPUTE, checked_options
+from pipesched.schedulers.options import COMMON, OBJECTIVES, OFFLOAD, RECOMPUTE, checked_options
 from pipesched.schedulers.registry import family
 
 MEASURED = "measured"  # the algorithm of a schedule that a run recorded, whose operations have lengths of their own

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from difflib import get_close_matches
+from operator import attrgetter
 from typing import Any, NamedTuple
 
 from pipesched.checks import require_flag, require_name, shown
@@ -12,12 +13,15 @@ from pipesched.core.ties import TIES
 from pipesched.errors import ConfigError, NotApplicable
 from pipesched.pipeline.quantities import exact
 from pipesched.schedulers.family import Family
-from pipesched.schedulers.objectives import OBJECTIVES
 
 COUNT, WHOLE, FLAG, WORD, PERIOD, STARTS = "count", "whole number", "flag", "word", "period", "starts"
 STAGES, FULL = "stages", "full"  # so many of the first stages, or all
 RECOMPUTE, OFFLOAD = "recompute", "offload"
 COMMON = (RECOMPUTE, OFFLOAD)  # what every family takes
+OBJECTIVES = {  # each as a key of schedules, with the other to break ties
+    "span": attrgetter("span_ticks", "makespan_ticks"),
+    "makespan": attrgetter("makespan_ticks", "span_ticks"),
+}
 
 
 class Option(NamedTuple):

@@ -16,7 +16,7 @@ from pipesched.pipeline.plan import Plan
 from pipesched.pipeline.problem import Problem
 from pipesched.pipeline.schedule import Schedule, timed_schedule
 from pipesched.schedulers.critical_blocks import CriticalBlockSearch
-from pipesched.schedulers.objectives import OBJECTIVES
+from pipesched.schedulers.options import OBJECTIVES
 
 LEAST_ROUNDS = 40  # timings of the local search: with fewer it is not worth its time
 

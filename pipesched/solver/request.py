@@ -16,7 +16,7 @@ from pipesched.pipeline.kinds import Allowed
 from pipesched.pipeline.problem import Problem, require_offload, require_problem, require_recompute
 from pipesched.pipeline.schedule import Schedule
 from pipesched.results.outcome import Outcome
-from pipesched.schedulers.objectives import OBJECTIVES
+from pipesched.schedulers.options import OBJECTIVES
 from pipesched.solver.policy import DEFAULT, SolvePolicy
 from pipesched.solver.search import Listener
 

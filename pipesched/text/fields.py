@@ -9,35 +9,19 @@ from typing import NamedTuple
 
 from pipesched.pipeline.units_of_measure import MEMORY, TIME, Dimension
 
-(
-    COUNT,
-    PER_STAGE,
-    PER_BOUNDARY,
-    PER_DEVICE,
-    RATIO,
-    FRACTION,
-    PLACEMENT,
-    LANES,
-    TEXT,
-    ALGORITHM,
-    PART,
-    LAYOUT,
-    SECTION,
-) = (
-    "count",
-    "per stage",
-    "per boundary",
-    "per device",
-    "ratio per stage",
-    "fraction",
-    "placement",
-    "lanes",
-    "text",
-    "algorithm",
-    "costs of a layer",
-    "layout",
-    "section",
-)
+COUNT = "count"  # the shapes of values, from here on
+PER_STAGE = "per stage"
+PER_BOUNDARY = "per boundary"
+PER_DEVICE = "per device"
+RATIO = "ratio per stage"
+FRACTION = "fraction"
+PLACEMENT = "placement"
+LANES = "lanes"
+TEXT = "text"
+ALGORITHM = "algorithm"
+PART = "costs of a layer"
+LAYOUT = "layout"
+SECTION = "section"
 
 
 class Field(NamedTuple):

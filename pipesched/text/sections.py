@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 from pipesched.checks import require_mapping, shown
 from pipesched.errors import ConfigError
 from pipesched.text.fields import SETUP_NAMES
-from pipesched.text.text_numbers import only_numbers
+from pipesched.text.given import only_numbers
 from pipesched.text.yaml_reader import Value
 
 

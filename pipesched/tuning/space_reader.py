@@ -19,9 +19,8 @@ from pipesched.pipeline.given_numbers import exact_number, is_several
 from pipesched.pipeline.quantities import to_fraction
 from pipesched.pipeline.units_of_measure import MEMORY, Unit
 from pipesched.schedulers.registry import FAMILIES, family
-from pipesched.text.given import located as located_value
+from pipesched.text.given import located as located_value, only_numbers
 from pipesched.text.sections import Section, located
-from pipesched.text.text_numbers import only_numbers
 from pipesched.text.yaml_reader import Value
 from pipesched.tuning.point import FIELDS
 from pipesched.tuning.space import Space, automatic

@@ -13,7 +13,7 @@ from hypothesis import example, given, strategies as st
 
 from pipesched.cli.flags import PROBLEM_FLAGS
 from pipesched.cli.groups import GROUPS
-from pipesched.cli.parse import parse_value
+from pipesched.cli.option import parse_value
 from pipesched.cli.reading import given_config
 from pipesched.errors import ConfigError
 from pipesched.pipeline.arguments import make_problem

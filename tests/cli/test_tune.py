@@ -15,8 +15,8 @@ from typing import Any
 import pytest
 
 import pipesched
-from pipesched.cli import tuning_progress
-from pipesched.cli.tuning_progress import Lines, TuningBar, tuning_on_stderr
+from pipesched.cli import progress as showing
+from pipesched.cli.progress import Lines, TuningBar, tuning_on_stderr
 from pipesched.config.values import Source
 from pipesched.documents.tuning import tuning_document
 from pipesched.errors import ConfigError
@@ -203,7 +203,7 @@ PROGRESS = Progress(812, 188, ROWS[0], PRUNED, "search")
 def test_lines_of_progress(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
     """Without a terminal a line every ten seconds, so that a short search prints none."""
     now = iter([100.0, 101.0, 111.0, 112.0, 122.0])
-    monkeypatch.setattr(tuning_progress, "monotonic", lambda: next(now))
+    monkeypatch.setattr(showing, "monotonic", lambda: next(now))
     lines = Lines()
     for progress in (PROGRESS, PROGRESS, PROGRESS, PROGRESS._replace(best=None, step="")):
         lines.hear(progress)

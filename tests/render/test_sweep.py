@@ -13,8 +13,7 @@ import pipesched
 from pipesched.errors import ConfigError
 from pipesched.render.measures import MEASURES
 from pipesched.render.scatter import PlotPoint, Scatter
-from pipesched.render.sweep import sweep_view
-from pipesched.render.sweep_plot import MOST_LINES, PlotMark, best_lines, sweep_lines, sweep_plot
+from pipesched.render.sweep import MOST_LINES, PlotMark, best_lines, sweep_lines, sweep_plot, sweep_view
 from pipesched.render.table import display_parts
 from pipesched.results.comparison import Comparison
 from pipesched.results.sweep import Sweep, SweepPoint

@@ -10,8 +10,7 @@ from rich.console import Console, RenderableType
 
 import pipesched
 from pipesched.render.space_points import PointsTable
-from pipesched.render.tuning import sentence, tuning_table, tuning_view
-from pipesched.render.tuning_scatter import pareto_view
+from pipesched.render.tuning import pareto_view, sentence, tuning_table, tuning_view
 from pipesched.tuning.result import Doubt, TimeShare, Tuning
 from tests.tuning.made import MADE, NOTHING, ROWS, layout, trial
 

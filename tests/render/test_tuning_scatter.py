@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from pipesched.render.tuning_scatter import marks, pareto_view, speed_against_memory
+from pipesched.render.tuning import marks, pareto_view, speed_against_memory
 from pipesched.tuning.result import Tuning
 from tests.render.test_tuning import text
 from tests.tuning.made import MADE, NOTHING, PARETO, ROWS, layout, trial

@@ -13,7 +13,7 @@ from pipesched.errors import ConfigError
 from pipesched.render.figure.chart import unit_rgb
 from pipesched.render.figure.page import Drawing, Key, legend, plain_numbers, plot_axes, settle, sheet
 from pipesched.render.palette import HUES
-from pipesched.render.sweep_plot import PlotMark, best_lines, title_of
+from pipesched.render.sweep import PlotMark, best_lines, title_of
 from pipesched.render.view import View
 from pipesched.results.sweep import Sweep
 
