@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Sequence
 from random import Random
 
@@ -23,6 +24,25 @@ def with_transfers(problem: Problem, rows: Sequence[Sequence[str]]) -> list[list
             table[homes[stage]].append(f"{stage}SEND_{letter}{microbatch}")
             table[homes[other]].append(f"{other}RECV_{letter}{microbatch}")
     return table
+
+
+def with_waits(table: Sequence[Sequence[str]]) -> list[list[str]]:
+    """The rows as PyTorch 2.15 writes them: a SEND_F is waited for behind its stage's backward, a SEND_B at the end."""
+    rows = []
+    for cells in table:
+        row, pending = list[str](), list[str]()
+        for cell in cells:
+            row.append(cell)
+            if "REDUCE_GRAD" in cell:
+                row.append(cell.replace("REDUCE", "WAIT_REDUCE"))
+            if "SEND" in cell:
+                pending.append(cell.replace("SEND", "WAIT_SEND"))
+            wait = re.sub(r"^(\d+)[BI](\d+)$", r"\1WAIT_SEND_F\2", cell)
+            if wait in pending:
+                pending.remove(wait)
+                row.append(wait)
+        rows.append(row + pending)
+    return rows
 
 
 def _depth(text: str, stages: int) -> int:

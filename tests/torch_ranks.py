@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 import traceback
+from importlib.metadata import version
 from importlib.util import find_spec
 from multiprocessing import connection, get_context
 from pathlib import Path
@@ -18,6 +19,9 @@ import pytest
 # Tests that need torch are skipped without it, unless the environment asks for it: then they fail.
 REQUIRED = os.environ.get("PIPESCHED_REQUIRE_TORCH") == "1"
 needs_torch = pytest.mark.skipif(find_spec("torch") is None and not REQUIRED, reason="torch is not installed")
+
+# PyTorch 2.15 takes a CSV with communication only with its waits, versions before it only without them.
+HAS_WAITS = find_spec("torch") is not None and tuple(map(int, version("torch").split(".")[:2])) >= (2, 15)
 
 WIDTH, ROWS = 4, 2  # of the model, and of a microbatch
 TOO_LATE = "no answer in time"

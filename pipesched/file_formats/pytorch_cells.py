@@ -5,7 +5,9 @@ torch.distributed.pipelining calls their contents actions (its private `_Action`
     cell   := "" | action | "(" action (";" action)* ")OVERLAP_F_B"
     action := STAGE (F | I | W | B) MICROBATCH                              computation
             | STAGE (SEND_F | RECV_F | SEND_B | RECV_B) MICROBATCH          communication
+            | STAGE (WAIT_SEND_F | WAIT_SEND_B) MICROBATCH                  until it is sent; since PyTorch 2.15
             | STAGE (UNSHARD | RESHARD | REDUCE_GRAD)                       sharded data parallelism
+            | STAGE WAIT_REDUCE_GRAD                                        until it is reduced; since PyTorch 2.15
 
 Row r is what rank r runs, in order. A file with communication is what PyTorch calls compute_comms, one without is
 compute_only. PyTorch reads `0F0xyz` as `0F0`; here a cell is read whole or refused.
@@ -26,10 +28,11 @@ from pipesched.errors import ConfigError
 
 COMPUTATIONS = ("F", "B", "I", "W")
 TRANSFERS = ("SEND_F", "RECV_F", "SEND_B", "RECV_B")
+SEND_WAITS = ("WAIT_SEND_F", "WAIT_SEND_B")
+WAITS = (*SEND_WAITS, "WAIT_REDUCE_GRAD")
+_ONES = "|".join(COMPUTATIONS + TRANSFERS + SEND_WAITS)
 _NUMBER = "(?:0|[1-9][0-9]{0,8})"
-_ACTION = re.compile(
-    rf"({_NUMBER})(?:({'|'.join(COMPUTATIONS + TRANSFERS)})({_NUMBER})|(UNSHARD|RESHARD|REDUCE_GRAD))", re.ASCII
-)
+_ACTION = re.compile(rf"({_NUMBER})(?:({_ONES})({_NUMBER})|(UNSHARD|RESHARD|REDUCE_GRAD|WAIT_REDUCE_GRAD))", re.ASCII)
 _OVERLAP = re.compile(r"\(([^()]*)\)OVERLAP_F_B", re.ASCII)
 
 
@@ -157,7 +160,7 @@ def _cell(text: str, rank: int, column: int) -> Cell:
     if len(actions) < len(parts):
         raise _NoCell(
             f"{cell.where}: {shown(text)} is no operation; one looks like 2F0 (stage, one of"
-            f" {' '.join(COMPUTATIONS)}, microbatch), 0SEND_F0, 0UNSHARD or (0F3;3B1)OVERLAP_F_B"
+            f" {' '.join(COMPUTATIONS)}, microbatch), 0SEND_F0, 0WAIT_SEND_F0, 0UNSHARD or (0F3;3B1)OVERLAP_F_B"
         )
     return cell._replace(actions=actions, overlap=overlap is not None)
 

@@ -1,9 +1,10 @@
 """Whether the ranks of a PyTorch schedule wait for each other in a cycle.
 
-A rank computes in the order of its row. Communication does not hold computation up, but it has an order of its own:
-what two ranks exchange passes one transfer after another, each when both of them have come to it (NCCL keeps a stream
-for each pair of ranks), and no transfer is posted before the computations that stand in front of it. Without SEND and
-RECV in the file, results are taken to arrive by themselves, which is what PyTorch's loader arranges.
+A rank computes in the order of its row, and at a WAIT_SEND it waits for that SEND, which takes the RECV. Other
+communication does not hold it up, but it has an order of its own: what two ranks exchange passes one transfer after
+another, each when both of them have come to it (NCCL keeps a stream for each pair of ranks), and no transfer is posted
+before the computations and waits that stand in front of it. Without SEND and RECV in the file, results are taken to
+arrive by themselves, which is what PyTorch's loader arranges.
 
 All of that is a task graph without lengths, so the core finds the cycle.
 """
@@ -16,9 +17,9 @@ from collections.abc import Iterator
 from pipesched.core.tasks import NOWHERE, TaskGraph, arrow
 from pipesched.core.timing import earliest_times
 from pipesched.errors import Deadlock
-from pipesched.file_formats.pytorch_cells import COMPUTATIONS, TRANSFERS, Action, Cell, Sheet
+from pipesched.file_formats.pytorch_cells import COMPUTATIONS, SEND_WAITS, TRANSFERS, Action, Cell, Sheet
 
-_Queue = tuple[int, int | None]  # a rank, and the rank that it exchanges with; None: its computation
+_Queue = tuple[int, int | None]  # a rank, and the rank that it exchanges with; None: its computations and waits
 
 
 def deadlock(sheet: Sheet) -> Iterator[str]:
@@ -31,7 +32,7 @@ def deadlock(sheet: Sheet) -> Iterator[str]:
 
 
 class _Tasks:
-    """The cells as tasks: one for a computation, two for a transfer, when it is posted and when it is done."""
+    """The cells as tasks: one for a computation or wait, two for a transfer, when it is posted and when it is done."""
 
     def __init__(self, sheet: Sheet) -> None:
         self._sheet = sheet
@@ -41,7 +42,7 @@ class _Tasks:
         self._posted: dict[Action, int] = {}
         self._done: dict[Action, int] = {}
         for cell in sheet.cells():
-            if cell.actions and all(action.kind in COMPUTATIONS for action in cell.actions):
+            if cell.actions and all(action.kind in COMPUTATIONS + SEND_WAITS for action in cell.actions):
                 self._add_computation(cell)
             elif len(cell.actions) == 1 and cell.actions[0].kind in TRANSFERS:
                 self._add_transfer(cell, cell.actions[0])
@@ -82,8 +83,10 @@ class _Tasks:
 
 
 def _inputs(sheet: Sheet, action: Action) -> Iterator[Action]:
-    """Yield what must be done before a computation; in a file without RECV, that is the other rank's work itself."""
+    """Yield what must be done before a computation or a wait; without RECV, that is the other rank's work itself."""
     stage, kind, _ = action
+    if kind in SEND_WAITS:
+        yield action._replace(kind=kind.removeprefix("WAIT_"))
     if kind not in COMPUTATIONS:
         return
     if kind == "W":

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from itertools import product
 
-from pipesched.file_formats.pytorch_cells import COMPUTATIONS, TRANSFERS, Action, Cell, Sheet
+from pipesched.file_formats.pytorch_cells import COMPUTATIONS, TRANSFERS, WAITS, Action, Cell, Sheet
 from pipesched.file_formats.pytorch_deadlock import deadlock
 
 
@@ -19,6 +19,7 @@ def mistakes(sheet: Sheet) -> Iterator[str]:
     transfer_rules = (_empty_cells, _needless_transfers, _missing_transfers, _misplaced_transfers)
     for rule in rules + transfer_rules * sheet.has_transfers:
         yield from rule(sheet)
+    yield from _waits(sheet)
     yield from deadlock(sheet)
 
 
@@ -41,9 +42,9 @@ def _out_of_range(sheet: Sheet) -> Iterator[str]:
 
 
 def _twice(sheet: Sheet) -> Iterator[str]:
-    """Yield computations and transfers that stand there more than once."""
+    """Yield what stands there more than once, sharding apart."""
     for action, cells in sheet.cells_of.items():
-        if action.microbatch is not None:
+        if action.kind not in ("UNSHARD", "RESHARD"):
             for again in cells[1:]:
                 yield f"{again.where}: {action} stands twice, first in {cells[0].where}"
 
@@ -99,12 +100,10 @@ def _last_stage_order(sheet: Sheet) -> Iterator[str]:
 
 
 def _reductions(sheet: Sheet) -> Iterator[str]:
-    """Yield reductions that come twice, or before the gradients of their stage are complete."""
+    """Yield reductions before the gradients of their stage are complete."""
     last = {action.stage: cells[-1] for action, cells in sheet.cells_of.items() if action.kind in "BW"}
-    for action, (first, *again) in sheet.cells_of.items():
+    for action, (first, *_) in sheet.cells_of.items():
         if action.kind == "REDUCE_GRAD":
-            for cell in again:
-                yield f"{cell.where}: {action} stands twice, first in {first.where}"
             work = last.get(action.stage)
             if work is not None and _is_behind(work, first):
                 yield f"{first.where}: {action} stands before {work} ({work.where}), which adds to those gradients"
@@ -174,6 +173,26 @@ def _misplaced(sheet: Sheet, transfer: Action, computation: Action) -> Iterator[
         yield f"{moved.where}: {transfer} stands before {sheet.said(computation)}, whose result it sends"
     if transfer.kind.startswith("RECV") and _is_behind(moved, computed):
         yield f"{moved.where}: {transfer} stands behind {sheet.said(computation)}, which needs it"
+
+
+def _waits(sheet: Sheet) -> Iterator[str]:
+    """Yield what PyTorch 2.15 refuses: waits for nothing, what is not waited for, a reduction beside one that runs.
+
+    Versions before it have no waits, so a file without any is one of theirs.
+    """
+    for row in sheet.rows if any(action.kind in WAITS for action in sheet.cells_of) else ():
+        running: dict[Action, Action] = {}  # by the wait for it
+        for action in (action for cell in row for action in cell.actions if cell == sheet.first(action)):
+            wait = action._replace(kind=f"WAIT_{action.kind}")
+            if wait.kind in WAITS:
+                for other in running.values():
+                    if other.kind == action.kind == "REDUCE_GRAD":
+                        yield f"{_at(sheet, action)} stands before the wait for {sheet.said(other)}"
+                running[wait] = action
+            elif action.kind in WAITS and running.pop(action, None) is None:
+                yield f"{_at(sheet, action)}, but there is nothing before it to wait for"
+        for wait, action in running.items():
+            yield f"{_at(sheet, action)}, but no {wait} stands behind it, as in a file with waits it should"
 
 
 def _is_behind(cell: Cell, other: Cell) -> bool:

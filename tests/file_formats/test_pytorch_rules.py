@@ -13,7 +13,7 @@ from pipesched.pipeline.arguments import make_problem
 from pipesched.pipeline.check import violations
 from pipesched.pipeline.problem import Problem
 from pipesched.pipeline.schedule import schedule_plan
-from tests.pytorch_files import disturb, transfers, with_transfers
+from tests.pytorch_files import disturb, transfers, with_transfers, with_waits
 from tests.replay import Stuck, replay
 from tests.strategies import problems, random_plan
 
@@ -119,6 +119,38 @@ BROKEN = {
         "0F0,0F1,0B0,0REDUCE_GRAD,0I1,0W1\n",
         ["row 1, column 4: 0REDUCE_GRAD stands before 0W1 (row 1, column 6), which adds to those gradients"],
     ),
+    "not waited for": (
+        "0F0,0SEND_F0,0RECV_B0,0B0\n1RECV_F0,1F0,1B0,1SEND_B0,1REDUCE_GRAD,1WAIT_SEND_B0\n",
+        [
+            f"row {place}, but no {wait} stands behind it, as in a file with waits it should"
+            for place, wait in (
+                ("1, column 2: 0SEND_F0", "0WAIT_SEND_F0"),
+                ("2, column 5: 1REDUCE_GRAD", "1WAIT_REDUCE_GRAD"),
+            )
+        ],
+    ),
+    "waits for nothing": (
+        "0WAIT_SEND_F0,0F0,0B0,0WAIT_REDUCE_GRAD\n",
+        [
+            "row 1, column 1: 0WAIT_SEND_F0, but there is nothing before it to wait for",
+            "row 1, column 4: 0WAIT_REDUCE_GRAD, but there is nothing before it to wait for",
+        ],
+    ),
+    "waited for twice": (
+        "0F0,0B0,0REDUCE_GRAD,0WAIT_REDUCE_GRAD,0WAIT_REDUCE_GRAD\n",
+        ["row 1, column 5: 0WAIT_REDUCE_GRAD stands twice, first in row 1, column 4"],
+    ),
+    "wait on another rank": (
+        "0F0,0B0,0REDUCE_GRAD,0WAIT_REDUCE_GRAD,1WAIT_REDUCE_GRAD\n1F0,1B0\n",
+        [
+            "row 1, column 5: 1WAIT_REDUCE_GRAD on rank 0, but stage 1 lives on rank 1",
+            "row 1, column 5: 1WAIT_REDUCE_GRAD, but there is nothing before it to wait for",
+        ],
+    ),
+    "two reductions at a time": (
+        "0F0,1F0,1B0,1REDUCE_GRAD,0B0,0REDUCE_GRAD,1WAIT_REDUCE_GRAD,0WAIT_REDUCE_GRAD\n",
+        ["row 1, column 6: 0REDUCE_GRAD stands before the wait for 1REDUCE_GRAD (row 1, column 4)"],
+    ),
     "deadlock": (
         "0F0,0B0,0F1,0B1\n1F0,1F1,1B0,1B1\n",
         [
@@ -172,6 +204,37 @@ def test_all_mistakes_are_listed() -> None:
         assert any(fragment in sentence for sentence in found)
 
 
+def test_wait_that_holds_up_its_receiver() -> None:
+    """A rank that waits for a SEND before it computes what the receiver needs before its RECV: nobody goes on."""
+    text = (
+        "0F0,0SEND_F0,3RECV_F0,3F0,0F1,0SEND_F1,3B0,3SEND_B0,3RECV_F1,3F1,3B1,3SEND_B1,0RECV_B0,0B0,0RECV_B1,0B1,"
+        "0WAIT_SEND_F0,0WAIT_SEND_F1,3WAIT_SEND_B0,3WAIT_SEND_B1\n"
+        "1RECV_F0,1F0,1SEND_F0,1RECV_B0,1B0,1RECV_F1,1SEND_B0,1F1,1SEND_F1,1RECV_B1,1B1,1SEND_B1,"
+        "1WAIT_SEND_F0,1WAIT_SEND_F1,1WAIT_SEND_B0,1WAIT_SEND_B1\n"
+        "2RECV_F0,2F0,2SEND_F0,2RECV_B0,2B0,2SEND_B0,2RECV_F1,2F1,2SEND_F1,2RECV_B1,2B1,2SEND_B1,"
+        "2WAIT_SEND_F0,2WAIT_SEND_F1,2WAIT_SEND_B0,2WAIT_SEND_B1\n"
+    )
+    assert mistakes(text) == []
+    (found,) = mistakes(text.replace(",0WAIT_SEND_F1", "").replace("0SEND_F1,", "0SEND_F1,0WAIT_SEND_F1,"))
+    assert found.startswith(
+        "deadlock: 0WAIT_SEND_F1 on rank 0 (row 1, column 7) waits for 0SEND_F1 on rank 0 (row 1, column 6), which"
+        " waits for 1RECV_F1 on rank 1 (row 2, column 6), which comes after 1B0 on rank 1 (row 2, column 5)"
+    )
+
+
+@given(problems(("linear", "loop", "v", "explicit"), least=1), st.randoms(use_true_random=False), st.booleans())
+def test_waits_of_legal_plans(problem: Problem, random: Random, split: bool) -> None:
+    """With the waits that PyTorch 2.15 adds a legal plan has no mistake that it had not; one that is gone is named."""
+    table = with_transfers(problem, random_plan(problem, random, split=split))
+    waiting = with_waits(table)
+    assert mistakes("\n".join(map(",".join, table))) == mistakes("\n".join(map(",".join, waiting)))
+    waits = [(row, cell) for row, cells in enumerate(waiting) for cell in cells if "WAIT" in cell]
+    if len(waits) > 1:  # else nothing says that it is a file with waits
+        row, gone = random.choice(waits)
+        waiting[row].remove(gone)
+        assert any(f"no {gone} stands behind" in found for found in mistakes("\n".join(map(",".join, waiting))))
+
+
 @given(problems(("linear", "loop", "v", "explicit")), st.randoms(use_true_random=False), st.booleans())
 def test_deadlocks_of_shuffled_orders(problem: Problem, random: Random, split: bool) -> None:
     """Neighbours that change places: the check sees a deadlock exactly if a naive replay gets stuck."""
@@ -203,11 +266,12 @@ def test_missing_transfers(problem: Problem, random: Random, split: bool) -> Non
             assert any(f"{gone} is missing" in found for found in mistakes("\n".join(map(",".join, table))))
 
 
-@given(problems(("linear", "v", "explicit"), least=1), st.randoms(use_true_random=False), st.booleans())
-def test_small_changes(problem: Problem, random: Random, has_transfers: bool) -> None:
-    """Whatever is done to a file, the answer is a plan that keeps every rule, or a message."""
+@given(problems(("linear", "v", "explicit"), least=1), st.randoms(use_true_random=False), st.integers(0, 2))
+def test_small_changes(problem: Problem, random: Random, added: int) -> None:
+    """Whatever is done to a file, with transfers and waits or not: a plan that keeps every rule, or a message."""
     rows = random_plan(problem, random, split=0.5)
-    table = with_transfers(problem, rows) if has_transfers else rows
+    table = with_transfers(problem, rows) if added else rows
+    table = with_waits(table) if added > 1 else table
     for _ in range(random.randint(1, 3)):
         disturb(table, random)
     try:

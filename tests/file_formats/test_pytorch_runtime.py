@@ -18,10 +18,10 @@ from pipesched.errors import ConfigError, InvalidSchedule, NotApplicable
 from pipesched.file_formats.pytorch_csv import dump, parse
 from pipesched.pipeline.schedule import Schedule
 from pipesched.schedulers.registry import FAMILIES
-from tests.pytorch_files import disturb, with_transfers
+from tests.pytorch_files import disturb, with_transfers, with_waits
 from tests.solved import solved
 from tests.strategies import plan_of, random_plan
-from tests.torch_ranks import TOO_LATE, Dump, Failed, Job, Ran, Ranks, needs_torch
+from tests.torch_ranks import HAS_WAITS, TOO_LATE, Dump, Failed, Job, Ran, Ranks, needs_torch
 
 TOLERANCE = 1e-9  # the model is in float64
 pytestmark = needs_torch
@@ -41,6 +41,12 @@ def run_text(ranks: Ranks, folder: Path, text: str, form: str = "compute_only") 
     path.write_text(text)
     plan, placement = parse(text, path.name)
     return ranks.run(Job(path, placement.devices, plan.index.microbatches, form))
+
+
+def as_loaded(text: str) -> str:
+    """A file with communication, with its waits if this version of PyTorch takes it with them only."""
+    rows = [row.split(",") for row in text.splitlines()]
+    return "".join(",".join(row) + "\n" for row in (with_waits(rows) if HAS_WAITS else rows))
 
 
 def computations(row: str) -> list[str]:
@@ -173,10 +179,11 @@ def test_what_passes_the_check_runs(ranks: Ranks, tmp_path: Path, seed: int) -> 
     rows = [row.split(",") for row in dump(pipesched.schedule_plan(problem, plan)).split()]
     for _ in range(1000):
         table = with_transfers(problem, rows)
+        table = with_waits(table) if HAS_WAITS else table
         for _ in range(3):
             disturb(table, random)
         for stage, placement in enumerate(problem.settled_placement.devices):
-            table[placement].append(f"{stage}REDUCE_GRAD")
+            table[placement] += [f"{stage}REDUCE_GRAD", f"{stage}WAIT_REDUCE_GRAD"][: 1 + HAS_WAITS]
         text = "\n".join(map(",".join, table))
         if not has_mistakes(text):
             break
@@ -293,8 +300,8 @@ def test_gradients_without_reduce_grad(ranks: Ranks, tmp_path: Path) -> None:
     """With communication in the file, PyTorch scales gradients only at REDUCE_GRAD; the check notes a missing one."""
     first = "0F0,0SEND_F0,0F1,0SEND_F1,0RECV_B0,0B0,0RECV_B1,0B1"
     last = "1RECV_F0,1F0,1RECV_F1,1B0,1SEND_B0,1F1,1B1,1SEND_B1"
-    text = f"{first}{{}}\n{last}{{}}\n"
-    with_them, without = text.format(",0REDUCE_GRAD", ",1REDUCE_GRAD"), text.format("", "")
+    with_them = as_loaded(f"{first},0REDUCE_GRAD\n{last},1REDUCE_GRAD\n")
+    without = as_loaded(f"{first}\n{last}\n")
     assert_trains(run_text(ranks, tmp_path, with_them, "compute_comms"), with_them)
     assert min(one.gradient_error for one in run_text(ranks, tmp_path, without, "compute_comms")) > 1e-3
     assert parse(with_them, "x.csv").plan.note == ""
@@ -303,7 +310,7 @@ def test_gradients_without_reduce_grad(ranks: Ranks, tmp_path: Path) -> None:
 
 def test_missing_send_hangs(ranks: Ranks, tmp_path: Path) -> None:
     """A missing SEND stops nobody from loading the file, and then the ranks wait for ever: the check says where."""
-    text = "0F0,0RECV_B0,0B0\n1RECV_F0,1F0,1B0,1SEND_B0\n"
+    text = as_loaded("0F0,0RECV_B0,0B0\n1RECV_F0,1F0,1B0,1SEND_B0\n")
     assert mistaken(text) == ["row 1: 0SEND_F0 is missing, for which 1RECV_F0 (row 2, column 1) waits forever"]
     (tmp_path / "mistaken.csv").write_text(text)
     with pytest.raises(Failed, match=TOO_LATE):

@@ -1,6 +1,7 @@
 """The orders of PyTorch's own schedule classes, as their runtime executes them, without processes or tensors.
 
-The classes of `torch.distributed.pipelining.schedules` are private in their details: this is for torch 2.13.
+The classes of `torch.distributed.pipelining.schedules` are private in their details: this is for torch 2.13 and
+2.15.
 """
 
 from __future__ import annotations
@@ -64,6 +65,8 @@ class RecordingStage:
 
     def perform_reduce_grad(self, *_: object) -> None: ...
 
+    def release_fwd_send_outputs(self, _: int) -> None: ...
+
     def nothing(self, _: int) -> list[object]:
         return []
 
@@ -74,7 +77,7 @@ def _stepped(kind: Any, rank: int, ranks: int, microbatches: int) -> list[str]:
     """What the step of a class with one stage a rank runs."""
     schedule, stage = object.__new__(kind), RecordingStage(rank, ranks)
     schedule._stage, schedule._num_stages, schedule._n_microbatches = stage, ranks, microbatches
-    schedule.scale_grads = True
+    schedule.scale_grads = schedule._finalize_gradients = True  # 2.13 has no such thing as the second
     schedule._check_inputs = lambda *_: ([()] * microbatches, [{}] * microbatches)
     for other in ("_initialize_stage", "_maybe_compute_loss", "_maybe_get_loss", "_update_losses"):
         setattr(schedule, other, lambda *_: None)

@@ -319,9 +319,9 @@ def test_communication_and_unfinished_steps_do_not_count(tmp_path: Path) -> None
     content = json.loads(files[0].read_text())
     content["traceEvents"] += [
         {**content["traceEvents"][-1], "name": name, "dur": 1}
-        for name in ("PP:0SEND_F0", "PP:0UNSHARD", "PP:0REDUCE_GRAD")
+        for name in ("PP:0SEND_F0", "PP:0UNSHARD", "PP:0WAIT_SEND_F0", "PP:0WAIT_REDUCE_GRAD")
     ]
-    last = content["traceEvents"][-4]["ts"]
+    last = content["traceEvents"][-5]["ts"]
     content["traceEvents"].append({**content["traceEvents"][1], "ts": last + 1e6})
     files[0].write_text(json.dumps(content))
     found = pipesched.read_traces(files)
