@@ -9,8 +9,8 @@ from math import inf
 from typing import NamedTuple
 
 from pipesched.errors import ConfigError
+from pipesched.estimation.model import items_of
 from pipesched.estimation.setup import NONE, SELECTIVE, Setup
-from pipesched.estimation.shapes import items_of
 from pipesched.schedulers.registry import family
 from pipesched.tuning.family_bounds import FamilyBounds
 from pipesched.tuning.point import Layout, SpacePoint

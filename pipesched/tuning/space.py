@@ -14,9 +14,8 @@ from pipesched.errors import ConfigError
 from pipesched.estimation.derived import memory_with, with_budget
 from pipesched.estimation.hardware import GpuModel
 from pipesched.estimation.items import GB
-from pipesched.estimation.model import ModelShape
+from pipesched.estimation.model import ModelShape, divisors, items_of
 from pipesched.estimation.setup import FULL, NONE, SELECTIVE, Parallel, Setup, TokenBatch, TrainingSetup
-from pipesched.estimation.shapes import divisors, items_of
 from pipesched.pipeline.quantities import to_fraction
 from pipesched.tuning.point import FIELDS, Layout
 

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from pipesched.errors import ConfigError
-from pipesched.estimation.shapes import divisors
+from pipesched.estimation.model import divisors
 from pipesched.schedulers.registry import FAMILIES, family
 from pipesched.tuning.point import FIELDS, Layout, SpacePoint
 from pipesched.tuning.prune import REASONS, PrunedPoints, sift

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from pipesched.checks import require_sequence, require_type, require_whole
 from pipesched.errors import ConfigError, Deadlock, NoSchedule
-from pipesched.estimation.layout_text import StageItems
+from pipesched.estimation.layout import StageItems
 from pipesched.pipeline.kinds import COMPUTATION_LETTERS
 from pipesched.pipeline.placement import named_placement
 from pipesched.pipeline.schedule import Schedule
@@ -195,7 +195,7 @@ def _known_layers(problem: Problem) -> tuple[StageItems, ...] | None:
     if problem.layers is not None:
         return tuple(_items(problem.layers.layout))
     from pipesched.estimation.derived import SetupCutter
-    from pipesched.estimation.layout_text import stages_of
+    from pipesched.estimation.layout import stages_of
 
     cutter = problem.cutter
     if isinstance(cutter, SetupCutter) and len(cutter.ends) == problem.stages:
