@@ -21,12 +21,12 @@ from pipesched.estimation.model import items_of
 from pipesched.estimation.setup import NONE, Setup
 from pipesched.estimation.terms import PER_MS
 from pipesched.pipeline.arguments import make_problem, read_placement
-from pipesched.pipeline.given_numbers import is_several
 from pipesched.pipeline.placement import Placement, named_placement
 from pipesched.pipeline.problem import Problem
 from pipesched.pipeline.quantities import to_fraction
 from pipesched.pipeline.recut import recut
 from pipesched.pipeline.schedule import schedule_plan
+from pipesched.pipeline.units_of_measure import is_several
 from pipesched.schedulers.registry import family
 
 TIMED = 10  # cuts of the same largest work that are timed
