@@ -11,8 +11,8 @@ from rich.text import Text
 from pipesched.render.grid import GAP, folded, grid, right, uncut
 from pipesched.render.space_points import PointsTable
 from pipesched.render.summary import BAD
-from pipesched.tuning.point import Layout
 from pipesched.tuning.result import Doubt, OverMemory, TimeShare, Tuning
+from pipesched.tuning.space import Layout
 
 REASONS = {  # why points are not simulated -> what is said of them
     "divisibility": "do not divide",
