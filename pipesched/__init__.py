@@ -85,9 +85,9 @@ if TYPE_CHECKING:
     from pipesched.solver.frontier import frontier as frontier
     from pipesched.solver.search import Event as Event
     from pipesched.solver.solve import solve as solve
-    from pipesched.tuning.point import Layout as Layout, SpacePoint as SpacePoint
     from pipesched.tuning.result import Tuning as Tuning
     from pipesched.tuning.search import Progress as Progress
+    from pipesched.tuning.space import Layout as Layout, SpacePoint as SpacePoint
     from pipesched.tuning.trial import Trial as Trial
     from pipesched.tuning.tune import tune as tune
 
@@ -136,9 +136,9 @@ _NAMES = {  # module -> its public names; loaded when first asked for, so that `
     "solver.frontier": "frontier",
     "solver.search": "Event",
     "solver.solve": "solve",
-    "tuning.point": "Layout SpacePoint",
     "tuning.result": "Tuning",
     "tuning.search": "Progress",
+    "tuning.space": "Layout SpacePoint",
     "tuning.trial": "Trial",
     "tuning.tune": "tune",
 }

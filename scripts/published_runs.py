@@ -11,8 +11,8 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from pipesched.estimation.flops import training_flops
 from pipesched.estimation.hardware import Efficiency
+from pipesched.estimation.parameters import training_flops
 from pipesched.estimation.setup import Setup
 from published_hardware import hardware_of
 from published_setups import published_setup

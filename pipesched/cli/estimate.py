@@ -103,7 +103,7 @@ def _print_trace(found: Estimate, address: str, screen: Screen) -> None:
 def print_layout(found: Estimate, screen: Screen) -> None:
     """Print the stages as other frameworks take them."""
     from pipesched.cli.output import console_for, print_json
-    from pipesched.estimation.layout_text import layout_document, layout_lines
+    from pipesched.estimation.layout import layout_document, layout_lines
 
     if screen.as_json:
         print_json(layout_document(found.stage_items))

@@ -74,7 +74,7 @@ def _print_presets(kind: str, screen: Screen) -> None:
     """Print the models, or the GPUs, that are known by name."""
     from pipesched.cli.output import console_for, print_json
     from pipesched.documents.comparison import rows_document
-    from pipesched.estimation.hardware_reader import hardware_rows
+    from pipesched.estimation.hardware import hardware_rows
     from pipesched.estimation.presets import model_rows
     from pipesched.render.presets import PresetTable
 

@@ -91,7 +91,7 @@ def _lacks_costs(plan: str) -> bool:
 def _placement(source: ProblemSource) -> Any:
     """Return the placement of a config, or of the option alone; None where it is left open."""
     from pipesched.cli.reading import flags_of_problem, given_config
-    from pipesched.pipeline.given_numbers import is_several
+    from pipesched.pipeline.units_of_measure import is_several
 
     if source.config is not None:
         return given_config(source, notes=False).problem.placement

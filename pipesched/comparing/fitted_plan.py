@@ -15,10 +15,9 @@ from pipesched.config.imported import timed_by
 from pipesched.errors import ConfigError, InvalidSchedule, NotApplicable
 from pipesched.pipeline.arguments import read_placement
 from pipesched.pipeline.check import checked
-from pipesched.pipeline.fuse import fuse
-from pipesched.pipeline.plan_placement import placement_of
+from pipesched.pipeline.plan import placement_of
 from pipesched.pipeline.problem import Problem
-from pipesched.pipeline.recut import can_be_cut, open_cut, settled
+from pipesched.pipeline.recut import can_be_cut, fuse, open_cut, settled
 from pipesched.pipeline.schedule import schedule_plan
 from pipesched.results.outcome import Outcome, run
 

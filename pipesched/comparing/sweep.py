@@ -11,9 +11,8 @@ from typing import TYPE_CHECKING, Any
 from pipesched.checks import require_mapping, shown
 from pipesched.comparing.compare import chosen_executor, comparison_calls, read_plans, run_calls
 from pipesched.errors import ConfigError
-from pipesched.pipeline.given_numbers import first_entries, is_several
 from pipesched.pipeline.quantities import plain, to_fraction
-from pipesched.pipeline.units_of_measure import TIME, Unit, has_unit, read_number
+from pipesched.pipeline.units_of_measure import TIME, Unit, first_entries, has_unit, is_several, read_number
 from pipesched.results.comparison import Comparison
 from pipesched.results.sweep import Sweep, SweepPoint
 

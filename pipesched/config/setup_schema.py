@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from pipesched.estimation.hardware_reader import COUNTS, GEMM, NUMBERS, SHARES
+from pipesched.estimation.hardware import COUNTS, GEMM, NUMBERS, SHARES
 from pipesched.estimation.huggingface import MODEL_TYPES
 from pipesched.estimation.model import BIASES, MLPS, NORMS, POSITIONS
 from pipesched.estimation.presets import HARDWARE, preset_names

@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 from pipesched.errors import ConfigError
-from pipesched.tuning.point import Layout
 from pipesched.tuning.result import Doubt, NearMiss, OverMemory, Tuning
+from pipesched.tuning.space import Layout
 from pipesched.tuning.trial import Trial
 
 

@@ -15,18 +15,18 @@ from pipesched.estimation.cutting.costs import ChunkCost, CutProblem
 from pipesched.estimation.cutting.cut import cut
 from pipesched.estimation.in_flight import most_in_flight
 from pipesched.estimation.items import GB, Items, Stage
-from pipesched.estimation.layout_reader import ends_of_layout
+from pipesched.estimation.layout import ends_of_layout
 from pipesched.estimation.memory import CONTEXT, FRAGMENTATION
+from pipesched.estimation.model import items_of
 from pipesched.estimation.setup import NONE, Setup
-from pipesched.estimation.shapes import items_of
 from pipesched.estimation.terms import PER_MS
 from pipesched.pipeline.arguments import make_problem, read_placement
-from pipesched.pipeline.given_numbers import is_several
 from pipesched.pipeline.placement import Placement, named_placement
 from pipesched.pipeline.problem import Problem
 from pipesched.pipeline.quantities import to_fraction
 from pipesched.pipeline.recut import recut
 from pipesched.pipeline.schedule import schedule_plan
+from pipesched.pipeline.units_of_measure import is_several
 from pipesched.schedulers.registry import family
 
 TIMED = 10  # cuts of the same largest work that are timed

@@ -11,8 +11,7 @@ from typing import Any, NamedTuple
 
 from pipesched.checks import look_up, require_flag, require_mapping, require_name, require_number, require_whole, shown
 from pipesched.errors import ConfigError
-from pipesched.estimation.model import BIASES, MLPS, NORMS, POSITIONS, Experts, Latent, ModelShape
-from pipesched.estimation.shapes import nearest_divisors
+from pipesched.estimation.model import BIASES, MLPS, NORMS, POSITIONS, Experts, Latent, ModelShape, nearest_divisors
 
 OURS = ("mlp", "norm", "bias", "positions", "tie_word_embeddings", "dropout")
 EXPERTS = ("num_local_experts", "num_experts", "n_routed_experts")  # how many there are

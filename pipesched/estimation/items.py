@@ -9,8 +9,15 @@ from functools import cached_property
 from itertools import accumulate, groupby
 from math import lcm
 
-from pipesched.estimation.activations import logits
-from pipesched.estimation.memory import EXPERTS, ItemMemory, embedding_memory, head_memory, layer_memory, mtp_memory
+from pipesched.estimation.memory import (
+    EXPERTS,
+    ItemMemory,
+    embedding_memory,
+    head_memory,
+    layer_memory,
+    logits,
+    mtp_memory,
+)
 from pipesched.estimation.setup import Setup
 from pipesched.estimation.terms import PER_MS, Term, Terms, total
 from pipesched.estimation.times import OPERATIONS, ItemTimes, embedding_times, head_times, layer_times, mtp_times

@@ -11,11 +11,10 @@ from typing import Any, NamedTuple
 from pipesched.display import Displayable
 from pipesched.estimation.communication import data_terms
 from pipesched.estimation.derived import SetupCutter, memory_with
-from pipesched.estimation.flops import LayerFlops, layer_flops, training_flops
 from pipesched.estimation.items import GB, STATES, Items, Stage
-from pipesched.estimation.layout_text import StageItems, megatron_text, stages_of
+from pipesched.estimation.layout import StageItems, megatron_text, stages_of
 from pipesched.estimation.memory import fixed
-from pipesched.estimation.parameters import ParameterCounts, parameters
+from pipesched.estimation.parameters import LayerFlops, ParameterCounts, layer_flops, parameters, training_flops
 from pipesched.estimation.setup import FULL, SELECTIVE, Setup
 from pipesched.estimation.terms import Terms, total
 from pipesched.estimation.times import optimizer_terms

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from pipesched.checks import require_flag, require_name, require_sequence, require_whole, shown
 from pipesched.errors import ConfigError
 from pipesched.estimation.hardware import GpuModel
-from pipesched.estimation.model import ModelShape
-from pipesched.estimation.shapes import (
+from pipesched.estimation.model import (
+    ModelShape,
     nearest_divisors,
     nearest_multiples,
     require_experts,

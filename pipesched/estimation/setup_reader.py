@@ -7,12 +7,10 @@ from typing import Any, NamedTuple
 
 from pipesched.checks import require_whole, shown
 from pipesched.errors import ConfigError
-from pipesched.estimation.hardware import GpuModel
-from pipesched.estimation.hardware_reader import read_efficiency, read_hardware
-from pipesched.estimation.model import ModelShape
+from pipesched.estimation.hardware import GpuModel, read_efficiency, read_hardware
+from pipesched.estimation.model import ModelShape, require_experts, require_stages, require_tensor
 from pipesched.estimation.model_reader import read_model_section
 from pipesched.estimation.setup import AUTO, FP32, FULL, MOST, SIZES, Parallel, Setup, TokenBatch, TrainingSetup
-from pipesched.estimation.shapes import require_experts, require_stages, require_tensor
 from pipesched.text.sections import Entries, Section, Sections, located, merged
 from pipesched.text.text_files import read_text
 from pipesched.text.yaml_reader import Value, parse_yaml

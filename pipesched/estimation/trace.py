@@ -8,11 +8,10 @@ from typing import Any, NamedTuple
 
 from pipesched.checks import require_name
 from pipesched.errors import ConfigError
-from pipesched.estimation.activations import logits
 from pipesched.estimation.communication import boundary_time, is_across
 from pipesched.estimation.in_flight import held_counts
 from pipesched.estimation.items import GB, KINDS, LAYER, MTP, STATES, Item, Stage
-from pipesched.estimation.memory import fixed
+from pipesched.estimation.memory import fixed, logits
 from pipesched.estimation.result import Estimate
 from pipesched.estimation.terms import PER_MS, Term, Terms, total
 from pipesched.estimation.times import OPERATIONS

@@ -9,14 +9,22 @@ from typing import Any
 from pipesched.checks import require_label, shown
 from pipesched.errors import ConfigError
 from pipesched.pipeline.costs import Costs
-from pipesched.pipeline.given_numbers import count_of, exact_numbers, first_entries, is_several, length_text
 from pipesched.pipeline.layer_arguments import GivenLayers, read_layers, require_numbers, stage_values
 from pipesched.pipeline.memory import Memory
 from pipesched.pipeline.placement import Placement, explicit_placement, named_placement
 from pipesched.pipeline.problem import MOST_OPERATIONS, Problem, require_size
 from pipesched.pipeline.quantities import Exact, Number, canonical, exact, ticks_per_unit, to_fraction
 from pipesched.pipeline.recut import balanced_for
-from pipesched.pipeline.units_of_measure import MEMORY, TIME, Unit
+from pipesched.pipeline.units_of_measure import (
+    MEMORY,
+    TIME,
+    Unit,
+    count_of,
+    exact_numbers,
+    first_entries,
+    is_several,
+    length_text,
+)
 
 Numbers = Number | Sequence[Number]  # one for all, or a list
 

@@ -1,16 +1,19 @@
-"""Capacity edges: precedences that follow from a memory budget.
+"""What the capacity of a device asks: a floor without which no order exists, room that I needs, and capacity edges.
 
-With microbatches in order (a symmetry: they are alike), the start of F(s,j) proves how many microbatches must have left
-the device. Of the chunks c' <= c that a device holds up to stage s = s_c, microbatch j holds all, none has freed more
-than j microbatches, and an earlier chunk has freed no more I (or B) than a later one. With capacity R, sizes a, the
-sums A_c of the sizes of the chunks 0..c, and what W frees r:
+Where more than its activation is retained of a microbatch (`retain` above 1), the start of I takes memory, and only its
+W frees some. A device full of activations could then start no I, so every F leaves that room.
+
+Capacity edges are precedences that follow from a memory budget. With microbatches in order (a symmetry: they are
+alike), the start of F(s,j) proves how many microbatches must have left the device. Of the chunks c' <= c that a device
+holds up to stage s = s_c, microbatch j holds all, none has freed more than j microbatches, and an earlier chunk has
+freed no more I (or B) than a later one. With capacity R, sizes a, the sums A_c of the sizes of the chunks 0..c, and
+what W frees r:
 
     F(s_c, j) after I or B(s_c', j - 1 - (R - A_c) // A_c')
     F(s_c, j) after W(s_c', j - 1 - (R - A_c) // r_c')
 
-Where more than its activation is retained of a microbatch, the start of I takes the rest of it, so that every F leaves
-room for the next I of the device: then R is less by the least that an I takes there, and r_c' is a_c', which any
-microbatch holds until its W.
+Where every F leaves room for the next I of the device, R is less by the least that an I takes there, and r_c' is a_c',
+which any microbatch holds until its W.
 
 With one stage a device and nothing freed in halves, these edges are the whole budget: one of k activations means F(s,j)
 after (s,j-k) is freed. They lengthen heads and tails, so that Jackson's bound counts the budget.
@@ -18,13 +21,129 @@ after (s,j-k) is freed. They lengthen heads and tails, so that Jackson's bound c
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from itertools import accumulate
 
 from pipesched.core.tasks import Edge
-from pipesched.pipeline.headroom import least_headroom
+from pipesched.errors import NoSchedule, Remedy
+from pipesched.pipeline.kinds import KEEP_ONLY, Allowed
 from pipesched.pipeline.ops import OpIndex
 from pipesched.pipeline.problem import Problem
+from pipesched.pipeline.quantities import in_units
+
+
+def least_capacity(problem: Problem, device: int, allowed: Allowed = KEEP_ONLY) -> int:
+    """Return the activation memory, in grains, that a device needs for any order at all.
+
+    The stage that runs needs its whole activation, and with a split backward what its I takes beside it, while the
+    earlier stages of the same device hold theirs of that microbatch: all of it, a checkpoint if it may be recomputed,
+    nothing if it may be offloaded. Where the placement is mirrored, a device runs one direction at a time, and of each
+    a single stage.
+    """
+    placement, sizes = problem.settled_placement, _needed(problem)
+    if placement.mirrored:
+        return max(
+            (sizes[stage] for stage in placement.stages_on(device) if _serves(problem, device, stage)), default=0
+        )
+    held_by_stage = _held(problem, allowed)
+    floor = held = 0
+    for stage in placement.stages_on(device):
+        floor = max(floor, held + sizes[stage])
+        held += held_by_stage[stage]
+    return floor
+
+
+def _needed(problem: Problem) -> Sequence[int]:
+    """Return what each stage holds of a microbatch at its highest."""
+    sizes, caught = problem.grains.activation, problem.grains.caught
+    return [size + more for size, more in zip(sizes, caught, strict=True)] if problem.costs.split else sizes
+
+
+def _serves(problem: Problem, device: int, stage: int) -> bool:
+    """Return whether some microbatch runs a stage on a device: with one microbatch, one direction has none."""
+    copies = problem.settled_placement.copies(stage, problem.microbatches)
+    return any(copy == device for copy, _ in copies)
+
+
+def _held(problem: Problem, allowed: Allowed) -> Sequence[int]:
+    """Return the least that each stage holds of a microbatch between its forward and its backward."""
+    if allowed.offload:
+        return (0,) * problem.stages
+    return problem.grains.checkpointed if allowed.recompute else problem.grains.activation
+
+
+def require_least_capacity(problem: Problem, allowed: Allowed = KEEP_ONLY) -> None:
+    """Raise NoSchedule, with changes that would help, when a device's capacity is below its floor."""
+    scale, unit = problem.grains.per_unit, problem.memory.unit
+    for device, capacity in enumerate(problem.capacity_grains):
+        floor = least_capacity(problem, device, allowed)
+        if capacity is None or capacity >= floor:
+            continue
+        static = problem.static_grains(device)
+        least = in_units(floor + static, scale)
+        budget = in_units(capacity + static, scale)
+        would_fit = [Remedy(f"a budget of {least} {unit} on device {device}", "budget")]
+        if _largest(problem, device) <= capacity and not problem.settled_placement.mirrored:
+            would_fit.append(Remedy("fewer stages a device", "stages"))
+        would_fit += _actions_that_fit(problem, device, capacity)
+        raise NoSchedule(
+            f"device {device} needs a budget of at least {least} {unit} to run one microbatch,"
+            f" and its budget is {budget}",
+            device=device,
+            floor=least,
+            budget=budget,
+            would_fit=would_fit,
+        )
+
+
+def _largest(problem: Problem, device: int) -> int:
+    """Return the most that a stage on a device holds of a microbatch, in grains: any order must hold it."""
+    needed = _needed(problem)
+    return max(needed[stage] for stage in problem.settled_placement.stages_on(device))
+
+
+def _actions_that_fit(problem: Problem, device: int, capacity: int) -> Iterator[Remedy]:
+    """Yield the parameters of `solve` with which the capacity of a device is enough."""
+    actions = [("recompute", Allowed(recompute=True))]
+    if problem.costs.offload is not None:
+        actions.append(("offload", Allowed(offload=True)))
+    for name, allowed in actions:
+        if least_capacity(problem, device, allowed) <= capacity:
+            yield Remedy(f"solve with `{name}`", name)
+
+
+def least_headroom(problem: Problem, device: int, index: OpIndex) -> int:
+    """Return the grains that at least are free on a device whenever it starts an F: what the next I there takes.
+
+    Nothing, where I and W take no time at all: then it is there and gone within an instant.
+    """
+    if "B" in index.letters or "I" not in index.letters:
+        return 0
+    ticks, caught = problem.ticks, problem.grains.caught
+    takes_time = [first + last > 0 for first, last in zip(ticks.backward_input, ticks.backward_weight, strict=True)]
+    stages = problem.settled_placement.stages_on(device)
+    return min((caught[stage] if takes_time[stage] else 0 for stage in stages), default=0)
+
+
+def forward_headrooms(problem: Problem, index: OpIndex) -> list[int]:
+    """Return for each operation the grains that are to stay free beside what it takes: with F, what any I there takes.
+
+    Empty where no I takes memory.
+    """
+    caught = problem.grains.caught
+    if "I" not in index.letters or not any(caught):
+        return []
+    placement, count = problem.settled_placement, index.microbatches
+    most = [
+        max((caught[stage] for stage in placement.stages_on(device)), default=0) for device in range(problem.devices)
+    ]
+
+    def row(kind: str, stage: int) -> list[int]:
+        if kind != "F":
+            return [0] * count
+        return [most[device] for device, share in placement.copies(stage, count) for _ in range(share)]
+
+    return index.spread(row)
 
 
 def order_edges(problem: Problem, index: OpIndex) -> Iterator[Edge]:

@@ -8,7 +8,6 @@ from typing import Any, NamedTuple
 
 from pipesched.checks import require_mapping, require_name, shown
 from pipesched.errors import ConfigError
-from pipesched.pipeline.given_numbers import count_of, exact_number, first_entries, is_several, length_text
 from pipesched.pipeline.layers import (
     BALANCED,
     EQUAL,
@@ -22,7 +21,7 @@ from pipesched.pipeline.layers import (
 )
 from pipesched.pipeline.layout import equal_layout
 from pipesched.pipeline.quantities import Exact, canonical, to_fraction
-from pipesched.pipeline.units_of_measure import Unit
+from pipesched.pipeline.units_of_measure import Unit, count_of, exact_number, first_entries, is_several, length_text
 
 HALVES = ("backward_input", "backward_weight")
 KEYS = ("forward", "backward", *HALVES, "recompute", "overlap", "offload", "reload", "activation", "static")

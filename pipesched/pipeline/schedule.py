@@ -18,8 +18,7 @@ from pipesched.pipeline.costs import fields_of
 from pipesched.pipeline.lowering import lower_plan
 from pipesched.pipeline.metrics import ScheduleMetrics
 from pipesched.pipeline.ops import Slot
-from pipesched.pipeline.plan import Plan, mismatch, require_device
-from pipesched.pipeline.plan_placement import settled
+from pipesched.pipeline.plan import Plan, mismatch, require_device, settled
 from pipesched.pipeline.problem import Problem, require_problem
 
 

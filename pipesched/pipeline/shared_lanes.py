@@ -9,8 +9,7 @@ from itertools import chain, pairwise
 from pipesched.core.paths import heads, topological_order
 from pipesched.errors import ConfigError, InvalidSchedule
 from pipesched.pipeline.lowering import lower_plan
-from pipesched.pipeline.plan import LanePair, Plan
-from pipesched.pipeline.plan_placement import settled
+from pipesched.pipeline.plan import LanePair, Plan, settled
 from pipesched.pipeline.problem import Problem
 
 

@@ -9,12 +9,12 @@ from typing import Any
 
 from pipesched.checks import shown
 from pipesched.errors import ConfigError
-from pipesched.pipeline.given_numbers import first_entries, is_several, length_text
 from pipesched.pipeline.kinds import KINDS
 from pipesched.pipeline.ops import Op, Pair, Slot, parse_op, parse_slot, parse_transfer
 from pipesched.pipeline.plan import Plan, plan_from_slots, require_each_once
 from pipesched.pipeline.problem import Problem, require_problem
 from pipesched.pipeline.shared_lanes import shared_lanes
+from pipesched.pipeline.units_of_measure import first_entries, is_several, length_text
 
 Texts = str | Sequence[str | Op | Pair]  # a list of operations, or one text with blanks between them
 

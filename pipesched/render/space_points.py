@@ -9,7 +9,7 @@ from rich.text import Text
 
 from pipesched.render.grid import GAP, fitting_columns, folded, grid, right, uncut, width_of
 from pipesched.render.summary import BAD, GOOD
-from pipesched.tuning.point import Layout
+from pipesched.tuning.space import Layout
 from pipesched.tuning.trial import Trial
 
 LETTERS = {  # of the sizes of a layout, and their names in a config

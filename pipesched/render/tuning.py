@@ -19,8 +19,8 @@ from pipesched.render.palette import DIM
 from pipesched.render.scatter import Path, PlotPoint, Scatter, Wall
 from pipesched.render.space_points import PointsTable
 from pipesched.render.summary import BAD
-from pipesched.tuning.point import Layout
 from pipesched.tuning.result import Doubt, OverMemory, TimeShare, Tuning
+from pipesched.tuning.space import Layout
 
 REASONS = {  # why points are not simulated -> what is said of them
     "divisibility": "do not divide",

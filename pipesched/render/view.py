@@ -9,9 +9,9 @@ from typing import Any
 
 from pipesched.checks import require_flag, require_name, require_number, require_whole, shown
 from pipesched.errors import ConfigError
-from pipesched.pipeline.given_numbers import first_entries, is_several
 from pipesched.pipeline.quantities import Number, in_units, to_fraction
 from pipesched.pipeline.schedule import Schedule
+from pipesched.pipeline.units_of_measure import first_entries, is_several
 from pipesched.render.labels import LABELS
 from pipesched.render.timescale import Window, zoomed
 

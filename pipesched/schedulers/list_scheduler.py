@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from pipesched.core.listsched import list_schedule
 from pipesched.errors import NoSchedule
-from pipesched.pipeline.headroom import forward_headrooms
-from pipesched.pipeline.least_capacity import require_least_capacity
+from pipesched.pipeline.capacity import forward_headrooms, require_least_capacity
 from pipesched.pipeline.lowering import lower
 from pipesched.pipeline.ops import OpIndex
 from pipesched.pipeline.plan import Plan

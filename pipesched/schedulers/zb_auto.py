@@ -12,7 +12,7 @@ from fractions import Fraction
 from itertools import islice, product
 
 from pipesched.core.integers import ceil_div
-from pipesched.pipeline.least_capacity import require_least_capacity
+from pipesched.pipeline.capacity import require_least_capacity
 from pipesched.pipeline.plan import Plan
 from pipesched.pipeline.problem import Problem
 from pipesched.pipeline.schedule import Schedule

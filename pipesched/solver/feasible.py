@@ -11,8 +11,8 @@ from math import gcd
 
 from pipesched.checks import require_name, require_sequence, shown
 from pipesched.errors import ConfigError, NoSchedule, NotApplicable, Remedy
+from pipesched.pipeline.capacity import least_capacity, require_least_capacity
 from pipesched.pipeline.kinds import KEEP_ONLY, Allowed
-from pipesched.pipeline.least_capacity import least_capacity, require_least_capacity
 from pipesched.pipeline.placement import PLACEMENTS, Placement, named_placement
 from pipesched.pipeline.problem import Problem
 from pipesched.pipeline.quantities import canonical, in_units, to_fraction

@@ -14,7 +14,7 @@ from pipesched.core.clock import look
 from pipesched.core.listsched import list_schedule
 from pipesched.core.tasks import TaskGraph
 from pipesched.errors import ConfigError, InvalidSchedule, NoSchedule, PipeschedWarning
-from pipesched.pipeline.headroom import forward_headrooms
+from pipesched.pipeline.capacity import forward_headrooms
 from pipesched.pipeline.ops import Op, OpIndex
 from pipesched.pipeline.plan import Plan
 from pipesched.pipeline.recut import opened

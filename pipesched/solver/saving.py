@@ -11,8 +11,8 @@ from pipesched.core.cpsat import TaskModel
 from pipesched.core.tasks import TaskGraph
 from pipesched.core.timing import UNTIMED
 from pipesched.pipeline.bounds import Bound
+from pipesched.pipeline.capacity import least_capacity
 from pipesched.pipeline.kinds import KEEP_ONLY, Allowed
-from pipesched.pipeline.least_capacity import least_capacity
 from pipesched.pipeline.lowering import lower
 from pipesched.pipeline.ops import OpIndex
 from pipesched.pipeline.plan import Plan

@@ -13,7 +13,7 @@ from typing import NamedTuple
 
 from pipesched.checks import shown
 from pipesched.errors import Deadlock
-from pipesched.pipeline.headroom import forward_headrooms
+from pipesched.pipeline.capacity import forward_headrooms
 from pipesched.pipeline.kinds import Allowed
 from pipesched.pipeline.plan import Plan
 from pipesched.pipeline.schedule import Schedule, schedule_plan

@@ -11,9 +11,8 @@ from typing import IO, Any
 from pipesched.checks import shown
 from pipesched.errors import ConfigError
 from pipesched.estimation.result import TrainingStep
-from pipesched.tuning.point import Layout, SpacePoint
 from pipesched.tuning.prune import PrunedPoints
-from pipesched.tuning.space import Space
+from pipesched.tuning.space import Layout, Space, SpacePoint
 from pipesched.tuning.trial import Trial
 from pipesched.version import __version__
 

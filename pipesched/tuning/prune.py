@@ -9,13 +9,11 @@ from math import inf
 from typing import NamedTuple
 
 from pipesched.errors import ConfigError
+from pipesched.estimation.model import items_of
 from pipesched.estimation.setup import NONE, SELECTIVE, Setup
-from pipesched.estimation.shapes import items_of
 from pipesched.schedulers.registry import family
-from pipesched.tuning.family_bounds import FamilyBounds
-from pipesched.tuning.point import Layout, SpacePoint
-from pipesched.tuning.setup_bounds import SetupBounds, misses, most_tokens_a_second, setup_bounds
-from pipesched.tuning.space import Space
+from pipesched.tuning.setup_bounds import FamilyBounds, SetupBounds, misses, most_tokens_a_second, setup_bounds
+from pipesched.tuning.space import Layout, Space, SpacePoint
 
 DIVISIBILITY, MEMORY, BOUND, DOMINANCE = REASONS = ("divisibility", "memory", "bound", "dominance")
 

@@ -8,7 +8,7 @@ from typing import NamedTuple, overload
 
 from pipesched.display import Displayable
 from pipesched.estimation.result import Estimate
-from pipesched.tuning.point import Layout
+from pipesched.tuning.space import Layout
 from pipesched.tuning.trial import Trial
 
 

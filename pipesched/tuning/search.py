@@ -20,9 +20,8 @@ from pipesched.core.clock import Clock, TimeIsUp
 from pipesched.estimation.result import Estimate
 from pipesched.executors.batches import PendingCall
 from pipesched.schedulers.registry import family
-from pipesched.tuning.point import Layout
 from pipesched.tuning.prune import BOUND, DIVISIBILITY, MEMORY, REASONS, OpenPoint, PrunedPoints, looked_at, sift
-from pipesched.tuning.space import Space
+from pipesched.tuning.space import Layout, Space
 from pipesched.tuning.trial import Simulated, Trial, TrialTask, simulate
 
 AHEAD = 16  # simulations that are under way at once

@@ -1,4 +1,4 @@
-"""The space that is searched: candidates for each field, and the setups and algorithms that they make."""
+"""The space that is searched: its points, candidates for each field, and the setups and algorithms that they make."""
 
 from __future__ import annotations
 
@@ -8,17 +8,75 @@ from fractions import Fraction
 from hashlib import sha256
 from itertools import product
 from math import prod
-from typing import Any
+from typing import Any, NamedTuple
 
 from pipesched.errors import ConfigError
 from pipesched.estimation.derived import memory_with, with_budget
 from pipesched.estimation.hardware import GpuModel
 from pipesched.estimation.items import GB
-from pipesched.estimation.model import ModelShape
+from pipesched.estimation.model import ModelShape, divisors, items_of
 from pipesched.estimation.setup import FULL, NONE, SELECTIVE, Parallel, Setup, TokenBatch, TrainingSetup
-from pipesched.estimation.shapes import divisors, items_of
 from pipesched.pipeline.quantities import to_fraction
-from pipesched.tuning.point import FIELDS, Layout
+
+FIELDS = (
+    "parallel.tensor",
+    "parallel.pipeline",
+    "parallel.chunks",
+    "parallel.context",
+    "parallel.expert",
+    "parallel.expert_tensor",
+    "batch.micro",
+    "training.recompute",
+)
+WAYS = tuple(field.partition(".")[2] for field in FIELDS[:6])
+
+
+class Layout(NamedTuple):
+    """One value for each field. `recompute` is none, selective, full, or so many layers of each stage."""
+
+    tensor: int
+    pipeline: int
+    chunks: int
+    context: int
+    expert: int
+    expert_tensor: int
+    micro: int
+    recompute: str | int
+
+    @property
+    def parallel(self) -> dict[str, int]:
+        """The ways of parallelism, by their keys."""
+        return {key: getattr(self, key) for key in WAYS}
+
+    @property
+    def in_one_chunk(self) -> Layout:
+        """The same with one stage a device, which has the same weights on each."""
+        return self._replace(chunks=1)
+
+    @property
+    def recompute_value(self) -> Any:
+        """Recompute as a config gives it."""
+        return {FULL: self.recompute} if isinstance(self.recompute, int) else self.recompute
+
+    def __str__(self) -> str:
+        ways = [f"{key} {size}" for key, size in self.parallel.items() if size > 1 or key in ("tensor", "pipeline")]
+        more = [f"micro {self.micro}"] if self.micro > 1 else []
+        if self.recompute != "none":
+            more.append(f"recompute {self.recompute}" + (" layers" if isinstance(self.recompute, int) else ""))
+        return ", ".join([*ways, *more])
+
+
+class SpacePoint(NamedTuple):
+    """A layout and the algorithm that schedules it."""
+
+    layout: Layout
+    algorithm: str
+
+    @property
+    def key(self) -> str:
+        """A text that no other point of any space has."""
+        return f"{'/'.join(map(str, self.layout))}/{self.algorithm}"
+
 
 MOST_CHUNKS, MOST_MICRO = 8, 8
 

@@ -15,15 +15,13 @@ from pipesched.estimation.derived import derive
 from pipesched.estimation.presets import MODELS, preset_names
 from pipesched.estimation.setup import AUTO, FULL, NONE, RECOMPUTES
 from pipesched.estimation.setup_reader import read_unsized
-from pipesched.pipeline.given_numbers import exact_number, is_several
 from pipesched.pipeline.quantities import to_fraction
-from pipesched.pipeline.units_of_measure import MEMORY, Unit
+from pipesched.pipeline.units_of_measure import MEMORY, Unit, exact_number, is_several
 from pipesched.schedulers.registry import FAMILIES, family
 from pipesched.text.given import located as located_value, only_numbers
 from pipesched.text.sections import Section, located
 from pipesched.text.yaml_reader import Value
-from pipesched.tuning.point import FIELDS
-from pipesched.tuning.space import Space, automatic
+from pipesched.tuning.space import FIELDS, Space, automatic
 
 ABSENT = {"batch.micro": 1, "training.recompute": NONE, "parallel.expert_tensor": 1}  # other fields are searched
 EMPTY = Section(Value({}, 0))

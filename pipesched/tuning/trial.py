@@ -15,7 +15,7 @@ from pipesched.estimation.items import GB
 from pipesched.estimation.result import Estimate, TrainingStep
 from pipesched.estimation.setup import Setup
 from pipesched.results.outcome import run
-from pipesched.tuning.point import SpacePoint
+from pipesched.tuning.space import SpacePoint
 
 
 class TrialTask(NamedTuple):

@@ -19,10 +19,9 @@ from pipesched.executors.opening import FEWEST_OPERATIONS, chosen, lent
 from pipesched.tuning.answer import answer
 from pipesched.tuning.finalists import SOLVE, Finalist, Finished, finish
 from pipesched.tuning.journal import open_journal
-from pipesched.tuning.point import Layout
 from pipesched.tuning.result import Tuning
 from pipesched.tuning.search import Progress, SpaceSearch
-from pipesched.tuning.space import Space
+from pipesched.tuning.space import Layout, Space
 from pipesched.tuning.space_reader import read_space
 from pipesched.tuning.trial import Trial, TrialTask
 

@@ -12,8 +12,8 @@ import pipesched
 from pipesched.errors import ConfigError, NotApplicable
 from pipesched.estimation.communication import is_across
 from pipesched.estimation.derived import SetupCutter, derive
-from pipesched.estimation.flops import layer_flops
 from pipesched.estimation.items import GB, Items
+from pipesched.estimation.parameters import layer_flops
 from pipesched.estimation.result import Estimate
 from pipesched.estimation.setup import Setup
 from pipesched.pipeline.quantities import to_fraction

@@ -8,8 +8,14 @@ import pytest
 from hypothesis import given, strategies as st
 
 from pipesched.errors import ConfigError, NotApplicable
-from pipesched.estimation.layout_reader import MOST, read_megatron_text
-from pipesched.estimation.layout_text import StageItems, megatron_text, stages_of, torchtitan_modules
+from pipesched.estimation.layout import (
+    MOST,
+    StageItems,
+    megatron_text,
+    read_megatron_text,
+    stages_of,
+    torchtitan_modules,
+)
 
 EXAMPLE = "Et*9|(t*10|)*6t*10L"
 EIGHT = (

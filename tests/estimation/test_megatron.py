@@ -14,10 +14,9 @@ from typing import Any
 
 import pytest
 
-from pipesched.estimation.flops import training_flops
 from pipesched.estimation.memory import ItemMemory, embedding_memory, head_memory, layer_memory
 from pipesched.estimation.model import Experts, Latent, ModelShape
-from pipesched.estimation.parameters import parameters
+from pipesched.estimation.parameters import parameters, training_flops
 from pipesched.estimation.setup import Parallel, Setup, TokenBatch, TrainingSetup
 from pipesched.estimation.terms import total
 from tests.estimation.setups import GPU

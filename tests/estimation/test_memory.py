@@ -7,8 +7,7 @@ from typing import Any
 
 import pytest
 
-from pipesched.estimation.activations import logits
-from pipesched.estimation.memory import embedding_memory, fixed, head_memory, layer_memory, mtp_memory
+from pipesched.estimation.memory import embedding_memory, fixed, head_memory, layer_memory, logits, mtp_memory
 from pipesched.estimation.terms import total
 from tests.estimation.setups import setup
 

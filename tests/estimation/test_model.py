@@ -9,10 +9,9 @@ import pytest
 import yaml
 
 import pipesched.estimation
-from pipesched.estimation.flops import training_flops
 from pipesched.estimation.huggingface import read_model
 from pipesched.estimation.model import ModelShape
-from pipesched.estimation.parameters import parameters
+from pipesched.estimation.parameters import parameters, training_flops
 
 PRESETS = Path(pipesched.estimation.__file__).parent / "presets" / "models"
 

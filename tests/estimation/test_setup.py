@@ -8,10 +8,10 @@ from typing import Any
 import pytest
 
 from pipesched.errors import ConfigError
-from pipesched.estimation.hardware_reader import preset_hardware
+from pipesched.estimation.hardware import preset_hardware
+from pipesched.estimation.model import nearest_divisors, nearest_multiples
 from pipesched.estimation.presets import preset_model
 from pipesched.estimation.setup import Parallel, Setup, TokenBatch, TrainingSetup
-from pipesched.estimation.shapes import nearest_divisors, nearest_multiples
 
 SETUP = Setup(
     preset_model("llama-3-8b"),

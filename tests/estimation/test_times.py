@@ -11,13 +11,21 @@ from typing import Any
 import pytest
 
 from pipesched.estimation.communication import boundary_time, data_terms, expert_terms, message_terms, tensor_terms
-from pipesched.estimation.hardware import Efficiency, GpuModel
-from pipesched.estimation.hardware_reader import preset_hardware
+from pipesched.estimation.hardware import Efficiency, GpuModel, preset_hardware
 from pipesched.estimation.presets import preset_model
-from pipesched.estimation.products import Product, core_flops, layer_products
 from pipesched.estimation.setup import Parallel, Setup, TokenBatch, TrainingSetup
 from pipesched.estimation.terms import Term, total
-from pipesched.estimation.times import OPERATIONS, embedding_times, head_times, layer_times, mtp_times, optimizer_terms
+from pipesched.estimation.times import (
+    OPERATIONS,
+    Product,
+    core_flops,
+    embedding_times,
+    head_times,
+    layer_products,
+    layer_times,
+    mtp_times,
+    optimizer_terms,
+)
 from published_runs import DENSE, MOE, PARTS, RATIOS, Run, left_out, published_runs, records
 from published_times import Compared, compare, ratios, summary
 from validate_estimate import FITTED, MOST, NEAR, WORST, misses

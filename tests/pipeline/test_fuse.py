@@ -12,9 +12,9 @@ from hypothesis import given, strategies as st
 
 from pipesched.errors import NotApplicable
 from pipesched.pipeline.arguments import make_problem
-from pipesched.pipeline.fuse import fuse
 from pipesched.pipeline.placement import named_placement
 from pipesched.pipeline.problem import Problem
+from pipesched.pipeline.recut import fuse
 from tests.replay import parts, replay
 from tests.strategies import problems, random_plan
 

@@ -13,8 +13,7 @@ from pipesched.pipeline.arguments import make_problem
 from pipesched.pipeline.check import check
 from pipesched.pipeline.ops import parse_slot
 from pipesched.pipeline.placement import Placement
-from pipesched.pipeline.plan import Plan, plan_from_slots
-from pipesched.pipeline.plan_placement import placement_of, settled
+from pipesched.pipeline.plan import Plan, placement_of, plan_from_slots, settled
 from pipesched.pipeline.problem import Problem
 from pipesched.pipeline.schedule import schedule_plan
 from tests.strategies import SETTLED, plan_of, problems, random_plan

@@ -12,8 +12,8 @@ from hypothesis import given, settings, strategies as st
 
 from pipesched.errors import ConfigError, NoSchedule, NotApplicable
 from pipesched.pipeline.arguments import make_problem
+from pipesched.pipeline.capacity import least_capacity
 from pipesched.pipeline.check import violations
-from pipesched.pipeline.least_capacity import least_capacity
 from pipesched.pipeline.problem import Problem
 from pipesched.results.outcome import Outcome, SolveReport, run
 from pipesched.schedulers.registry import FAMILIES

@@ -14,8 +14,8 @@ from pipesched.core.cpsat import Limits
 from pipesched.core.integer_points import may_hold
 from pipesched.pipeline.arguments import make_problem
 from pipesched.pipeline.bounds import lower_bound
+from pipesched.pipeline.capacity import least_capacity
 from pipesched.pipeline.kinds import Allowed
-from pipesched.pipeline.least_capacity import least_capacity
 from pipesched.pipeline.problem import Problem
 from pipesched.results.outcome import Outcome
 from pipesched.solver.saving import SavingCase

@@ -12,10 +12,9 @@ from pipesched.core.cpsat import Limits
 from pipesched.core.timing import UNTIMED
 from pipesched.errors import ConfigError, NoSchedule
 from pipesched.pipeline.arguments import make_problem
-from pipesched.pipeline.capacity import order_edges
+from pipesched.pipeline.capacity import least_capacity, order_edges
 from pipesched.pipeline.check import checked
 from pipesched.pipeline.kinds import Allowed
-from pipesched.pipeline.least_capacity import least_capacity
 from pipesched.pipeline.problem import Problem
 from pipesched.pipeline.schedule import schedule_plan
 from pipesched.pipeline.waits import plan_of_times

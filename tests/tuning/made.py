@@ -6,8 +6,8 @@ from typing import Any
 
 import pipesched
 from pipesched.estimation.result import TrainingStep
-from pipesched.tuning.point import Layout, SpacePoint
 from pipesched.tuning.result import Doubt, NearMiss, OverMemory, TimeShare, Tuning
+from pipesched.tuning.space import Layout, SpacePoint
 from pipesched.tuning.trial import Trial
 
 SETUP = """\

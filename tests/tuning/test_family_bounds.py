@@ -23,8 +23,7 @@ from pipesched.pipeline.schedule import Schedule, schedule_plan
 from pipesched.results.outcome import run
 from pipesched.schedulers.family import prepare
 from pipesched.schedulers.registry import FAMILIES, family
-from pipesched.tuning.family_bounds import FamilyBounds
-from pipesched.tuning.setup_bounds import misses, setup_bounds
+from pipesched.tuning.setup_bounds import FamilyBounds, misses, setup_bounds
 from tests.estimation.setups import GPU
 from tests.tuning.spaces import DENSE_FIRST, EXPERTS, LLAMA
 

@@ -7,11 +7,10 @@ from typing import Any
 import pytest
 
 from pipesched.errors import ConfigError
-from pipesched.estimation.shapes import divisors
+from pipesched.estimation.model import divisors
 from pipesched.schedulers.registry import FAMILIES, family
-from pipesched.tuning.point import FIELDS, Layout, SpacePoint
 from pipesched.tuning.prune import REASONS, PrunedPoints, sift
-from pipesched.tuning.space import Space
+from pipesched.tuning.space import FIELDS, Layout, Space, SpacePoint
 from pipesched.tuning.space_reader import read_space
 from tests.tuning.spaces import DENSE_FIRST, EXPERTS, GPU, LLAMA, Config
 

@@ -1,4 +1,4 @@
-"""The problem of cutting a list of items into chunks, and what a cut costs: work, memory."""
+"""The problem of cutting a list of items into chunks, what a cut costs, and which chunks ought to have little work."""
 
 from __future__ import annotations
 
@@ -8,6 +8,8 @@ from functools import cached_property
 from typing import NamedTuple
 
 from pipesched.errors import ConfigError
+
+HEAVY = 16  # the weight of a chunk that ought to have little work
 
 Ends = tuple[int, ...]  # the end of each chunk; the last one is the number of items
 
@@ -116,3 +118,23 @@ class ChunkCosts:
             for device, stages in enumerate(self.problem.stages_on)
         )
         return CutValue(excess, max(self.loads(chunks)), max(chunk.work for chunk in chunks))
+
+
+def profiles(stages: int) -> list[list[int]]:
+    """Return the weights of the chunks for each variant, greater ones for less work; the first treats all alike.
+
+    A pipeline fills and drains through its ends, hence variants with little work there.
+    """
+    last, half = stages - 1, stages // 2
+    light = [
+        set[int](),
+        {0},
+        {last},
+        {0, last},
+        {*range(half)},
+        {*range(half, stages)},
+        {*range(stages // 4), *range(stages - stages // 4, stages)},
+        {*range(stages // 4, stages - stages // 4)},
+    ]
+    unique = [stage_set for place, stage_set in enumerate(light) if stage_set not in light[:place]]
+    return [[HEAVY if stage in chosen else 1 for stage in range(stages)] for chosen in unique]

@@ -10,20 +10,20 @@ nothing is proved (cut_any_items).
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import combinations, product
 from math import comb
 
 from pipesched.core.clock import Clock, TimeIsUp, under
-from pipesched.estimation.cutting.costs import ChunkCosts, CutProblem, Ends
+from pipesched.estimation.cutting.costs import ChunkCosts, CutProblem, CutValue, Ends
 from pipesched.estimation.cutting.dynamic_programming import cut_single_chunks
 from pipesched.estimation.cutting.equal_items import cut_equal_items
 from pipesched.estimation.cutting.two_runs import cut_two_runs
-from pipesched.estimation.cutting.variants import moved, with_variants
 
 FEW = 2000  # cuts that are all tried
 MOST_MOVES = 10_000  # that are tried where nothing is proved: a second
+TRIES = 600  # cuts near the best ones that are valued
 WIDEST = 8  # ends that move together
 
 
@@ -117,3 +117,29 @@ def _value(costs: ChunkCosts, ends: Ends) -> tuple[int, ...]:
     """Return how good a cut is, and of equals how even: the smaller the better."""
     excess, device, chunk = costs.value(ends)
     return excess, device, sum(work**2 for work in costs.loads(costs.chunks(ends))), chunk
+
+
+def with_variants(costs: ChunkCosts, cuts: Sequence[Ends], best: CutValue, count: int) -> list[Ends]:
+    """Return those of the cuts that are as good as `best` but for the largest chunk; with near ones, up to `count`."""
+    found = {ends: None for ends in cuts if costs.value(ends)[:2] == best[:2]}
+    queue, seen, tries = [*found], {*cuts}, 0
+    for ends in queue:
+        for stage, by in product(range(costs.stages - 1), (1, -1)):
+            if len(found) >= count or tries >= TRIES:
+                return [*found]
+            near = moved(ends, stage, stage + 1, by)
+            if near is not None and near not in seen:
+                seen.add(near)
+                tries += 1
+                if costs.value(near)[:2] == best[:2]:
+                    found[near] = None
+                    queue.append(near)
+    return [*found]
+
+
+def moved(ends: Ends, first: int, behind: int, by: int) -> Ends | None:
+    """Return a cut whose chunks from `first` to the one before `behind` end that much later; None if one is empty."""
+    begin = ends[first - 1] if first else 0
+    if behind >= len(ends) or not begin < ends[first] + by or not ends[behind - 1] + by < ends[behind]:
+        return None
+    return *ends[:first], *(end + by for end in ends[first:behind]), *ends[behind:]

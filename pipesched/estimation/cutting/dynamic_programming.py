@@ -9,8 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from typing import NamedTuple
 
-from pipesched.estimation.cutting.costs import ChunkCosts, Ends
-from pipesched.estimation.cutting.variants import profiles
+from pipesched.estimation.cutting.costs import ChunkCosts, Ends, profiles
 
 Reach = list[list[int]]  # for each chunk, the furthest end from each item; the item itself where not even it can be
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from pipesched.estimation.layout_text import megatron_text
+from pipesched.estimation.layout import megatron_text
 from pipesched.file_formats.handover.subject import GROUPED, Answer, HandoverText, Refusal, Subject
 
 NAME = "Primus"

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from pipesched.checks import require_sequence, require_type, require_whole
 from pipesched.errors import ConfigError, Deadlock, NoSchedule
-from pipesched.estimation.layout_text import StageItems, stages_of
+from pipesched.estimation.layout import StageItems, stages_of
 from pipesched.pipeline.kinds import COMPUTATION_LETTERS
 from pipesched.pipeline.placement import named_placement
 from pipesched.pipeline.schedule import Schedule

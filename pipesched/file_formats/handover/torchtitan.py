@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 
-from pipesched.estimation.layout_text import torchtitan_modules
+from pipesched.estimation.layout import torchtitan_modules
 from pipesched.file_formats.handover.subject import GROUPED, Answer, HandoverText, Refusal, Subject
 
 NAME = "torchtitan"

@@ -10,12 +10,11 @@ from math import ceil
 from typing import Any, NamedTuple
 
 from pipesched.errors import PipeschedError
-from pipesched.pipeline.fuse import fuse
 from pipesched.pipeline.kinds import Allowed, count_computations
 from pipesched.pipeline.placement import PLACEMENTS, Placement, named_placement
 from pipesched.pipeline.problem import Problem, require_recompute
 from pipesched.pipeline.quantities import Exact, canonical, to_fraction
-from pipesched.pipeline.recut import balanced_for, can_be_cut, open_cut, recut
+from pipesched.pipeline.recut import balanced_for, can_be_cut, fuse, open_cut, recut
 from pipesched.solver.advice.arguments import changed_arguments, typed
 from pipesched.solver.advice.microbatches import with_microbatches
 from pipesched.solver.policy import AdvicePolicy

@@ -18,8 +18,8 @@ from pipesched.analysis.reasons.timed import timed_tasks
 from pipesched.comparing.compare import every_name
 from pipesched.core.order_moves import legal_places
 from pipesched.errors import NoSchedule
+from pipesched.pipeline.capacity import least_capacity
 from pipesched.pipeline.check import violations
-from pipesched.pipeline.least_capacity import least_capacity
 from pipesched.pipeline.ops import parse_op
 from pipesched.pipeline.schedule import schedule_plan
 from pipesched.schedulers.registry import family

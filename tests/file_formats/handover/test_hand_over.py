@@ -15,7 +15,7 @@ from hypothesis import given, strategies as st
 
 import pipesched
 from pipesched.errors import ConfigError, Inexpressible
-from pipesched.estimation.layout_reader import read_megatron_text
+from pipesched.estimation.layout import read_megatron_text
 from pipesched.results.outcome import Outcome
 from tests.torch_ranks import needs_torch
 

@@ -10,7 +10,7 @@ from hypothesis import given, settings, strategies as st
 
 import pipesched
 from pipesched.core.cpsat import Limits
-from pipesched.pipeline.least_capacity import least_capacity
+from pipesched.pipeline.capacity import least_capacity
 from pipesched.pipeline.problem import Problem
 from pipesched.solver.keeping import KeepingCase
 from pipesched.solver.periodic.down_and_up import DownAndUp

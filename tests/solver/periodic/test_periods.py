@@ -13,8 +13,8 @@ from hypothesis import assume, given, settings, strategies as st
 
 from pipesched.core.cpsat import Limits
 from pipesched.pipeline.arguments import make_problem
+from pipesched.pipeline.capacity import least_capacity
 from pipesched.pipeline.check import violations
-from pipesched.pipeline.least_capacity import least_capacity
 from pipesched.pipeline.problem import Problem
 from pipesched.solver.keeping import KeepingCase
 from pipesched.solver.periodic.model import PeriodModel
