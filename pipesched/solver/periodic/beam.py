@@ -39,18 +39,14 @@ class Beam:
             if before != NO_HOP:
                 self.after[before].append(number)
 
-    def run(
-        self, prices: NDArray[Any], devices: Sequence[int], second: float, rest: NDArray[Any] | None = None
-    ) -> NDArray[Any]:
+    def run(self, prices: NDArray[Any], devices: Sequence[int], second: float) -> NDArray[Any]:
         """Return the best phases, a row each; none if no choice fits. `prices` is what memory costs on each device.
 
-        `devices` get their phases one after another; those that are not among them keep theirs of `rest`.
+        All devices get their phases one after another, in the order of `devices`.
         """
         weights = self.block.cover @ prices
-        placed = [there not in devices for there in self.block.devices]
+        placed = [False] * len(self.block)
         phases = np.zeros((self.policy.width, len(self.block)), dtype=np.int64)
-        if rest is not None:
-            phases += rest
         costs = np.zeros(self.policy.width)
         for device in devices:
             look()
