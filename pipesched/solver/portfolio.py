@@ -43,18 +43,21 @@ class Pools(NamedTuple):
 
 def named_candidates(case: Case) -> Iterator[Candidate]:
     """Yield the schedules of the named algorithms on a case, as `run` makes them, within the budget or not."""
-    for family in algorithms():
-        schedule = None if family.placement == ANY else family_schedule(case, family)
-        if schedule is not None:
-            yield Candidate(family.name, schedule, family.name)
+    yield from family_candidates(case)
     if case.problem.stages == case.problem.devices or len(case.graph) <= case.policy.portfolio.one_limit:
         yield from listed(case, "list (none, dfs)", pools(case)[-1], "none", "dfs")
 
 
 def quick_named_candidates(case: Case) -> Iterator[Candidate]:
     """Yield, unless a case is large, the schedules of families that make one plan each, within the budget or not."""
-    for family in algorithms() if len(case.graph) <= case.policy.portfolio.one_limit else ():
-        if family.placement != ANY and not family.is_slow:
+    if len(case.graph) <= case.policy.portfolio.one_limit:
+        yield from family_candidates(case, slow=False)
+
+
+def family_candidates(case: Case, *, slow: bool = True) -> Iterator[Candidate]:
+    """Yield the schedule of each family that has a placement and applies to a case; `slow` ones too, or not."""
+    for family in algorithms():
+        if family.placement != ANY and (slow or not family.is_slow):
             schedule = family_schedule(case, family)
             if schedule is not None:
                 yield Candidate(family.name, schedule, family.name)

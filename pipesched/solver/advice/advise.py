@@ -12,7 +12,6 @@ from contextlib import suppress
 from dataclasses import replace
 from fractions import Fraction
 from math import ceil, inf
-from typing import NamedTuple
 
 from pipesched.core.clock import Clock, TimeIsUp, under
 from pipesched.errors import PipeschedError
@@ -36,7 +35,7 @@ def advised(outcome: Outcome, request: SolveRequest, tell: Tell) -> Outcome:
     allowed = None if report is None else _allowance(request, report)
     if report is None or allowed is None:
         return outcome
-    clock, effort = Clock(allowed.seconds, request.stop), _Effort(allowed.operations)
+    clock, effort = Clock(allowed[0], request.stop), _Effort(allowed[1])
     makespan = Fraction(report.value_ticks, report.bound.per_unit)
     trials: list[_Trial] = []
     with suppress(KeyboardInterrupt):  # what is known by then counts
@@ -152,13 +151,6 @@ class _Trial:
         return Advice(change.name, least, plain(value - makespan), change.solve, change.arguments)
 
 
-class _Allowance(NamedTuple):
-    """What advice may take: so many seconds, and so many operations in all its schedules, maybe any number."""
-
-    seconds: float
-    operations: float
-
-
 def kept_seconds(request: SolveRequest) -> float:
     """Return the seconds that are kept for advice: 0 where there is none, and where they are too few for one schedule.
 
@@ -178,8 +170,11 @@ def _schedulable(request: SolveRequest, seconds: float) -> float:
     return request.policy.advice.room * request.policy.advice.a_second * seconds
 
 
-def _allowance(request: SolveRequest, report: SolveReport) -> _Allowance | None:
-    """Return what advice may take after a solve; None where there is none."""
+def _allowance(request: SolveRequest, report: SolveReport) -> tuple[float, float] | None:
+    """Return the seconds that advice may take after a solve, and the operations of all its schedules, maybe any number.
+
+    None where there is none.
+    """
     policy, kept = request.policy.advice, kept_seconds(request)
     if not kept or report.stopped_by == StoppedBy.INTERRUPT:
         return None
@@ -189,7 +184,7 @@ def _allowance(request: SolveRequest, report: SolveReport) -> _Allowance | None:
     left = max(request.limits.seconds - report.seconds, 0.0)
     if report.seconds >= policy.long:
         most = kept if request.advice else policy.part * report.seconds
-        return _Allowance(min(most, kept, left), inf)
+        return min(most, kept, left), inf
     operations = kept * policy.a_second
     is_brief = not request.advice and report.stopped_by != StoppedBy.TIME_LIMIT
-    return _Allowance(left, min(operations, policy.brief) if is_brief else operations)
+    return left, min(operations, policy.brief) if is_brief else operations

@@ -13,7 +13,7 @@ from pipesched.errors import PipeschedError
 from pipesched.pipeline.fuse import fuse
 from pipesched.pipeline.kinds import Allowed, count_computations
 from pipesched.pipeline.placement import PLACEMENTS, Placement, named_placement
-from pipesched.pipeline.problem import Problem, require_recompute
+from pipesched.pipeline.problem import Problem, require_offload, require_recompute
 from pipesched.pipeline.quantities import Exact, canonical, to_fraction
 from pipesched.pipeline.recut import balanced_for, can_be_cut, open_cut, recut
 from pipesched.solver.advice.arguments import changed_arguments, typed
@@ -50,7 +50,7 @@ def changes(request: SolveRequest) -> Iterator[AdvisedChange]:
     for make in CHANGES:
         try:
             change = make(request)
-        except PipeschedError:  # too large, or no such cut
+        except PipeschedError:  # too large, no such cut, or no cost of an offload
             continue
         if change is not None:
             yield change
@@ -62,24 +62,13 @@ def _split_backward(request: SolveRequest) -> AdvisedChange | None:
     return AdvisedChange("split backward", request.problem, True, request.allowed, {"split_backward": True})
 
 
-def _recompute(request: SolveRequest) -> AdvisedChange | None:
-    if request.allowed.recompute or not _saves(request):
+def _saving(name: str, require: Callable[[Problem], None], request: SolveRequest) -> AdvisedChange | None:
+    """Return the change that allows to save memory by `name`, where that may help, and goes with the method."""
+    if getattr(request.allowed, name) or request.problem.memory.budget is None or request.method in KEEPS_ALL:
         return None
-    require_recompute(request.problem)
-    allowed = request.allowed._replace(recompute=True)
-    return AdvisedChange("recompute", request.problem, request.splits_backward, allowed, {"recompute": True})
-
-
-def _offload(request: SolveRequest) -> AdvisedChange | None:
-    if request.allowed.offload or request.problem.costs.offload is None or not _saves(request):
-        return None
-    allowed = request.allowed._replace(offload=True)
-    return AdvisedChange("offload", request.problem, request.splits_backward, allowed, {"offload": True})
-
-
-def _saves(request: SolveRequest) -> bool:
-    """Return whether saving memory may help, and goes with the method."""
-    return request.problem.memory.budget is not None and request.method not in KEEPS_ALL
+    require(request.problem)
+    allowed = request.allowed._replace(**{name: True})
+    return AdvisedChange(name, request.problem, request.splits_backward, allowed, {name: True})
 
 
 def _budget(name: str, sign: int, request: SolveRequest) -> AdvisedChange | None:
@@ -161,7 +150,7 @@ CHANGES: tuple[Callable[[SolveRequest], AdvisedChange | None], ...] = (
     partial(_chunks, "four", 4),
     partial(_microbatches, Fraction(1, 2)),
     partial(_microbatches, Fraction(2)),
-    _recompute,
-    _offload,
+    partial(_saving, "recompute", require_recompute),
+    partial(_saving, "offload", require_offload),
     partial(_budget, "one activation less", -1),
 )
