@@ -55,7 +55,7 @@ MUTATIONS = [
     ),
     Mutation(
         name="equal shares of the budget",
-        file="solver/shares",
+        file="solver/portfolio",
         old="weights[number] / counts[number]",
         new="1 / counts[number]",
         tests=("solver/test_quality_shares",),

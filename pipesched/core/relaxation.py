@@ -15,7 +15,7 @@ from collections.abc import Mapping, Sequence
 from time import monotonic
 from typing import Any, NamedTuple
 
-from pipesched.core.loading import load
+from pipesched.core.cpsat import load
 from pipesched.core.tasks import TaskGraph
 
 SCALE = 1 << 30  # of dual values, which are rounded to multiples of 1 / SCALE
