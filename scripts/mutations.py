@@ -280,8 +280,8 @@ MUTATIONS = [
     Mutation(
         name="relaxation without lags",
         file="core/relaxation",
-        old="self._precedence(before, after, graph.durations[before] + lag)",
-        new="self._precedence(before, after, graph.durations[before])",
+        old="gap = graph.durations[before] + lag",
+        new="gap = graph.durations[before]",
         tests=("core/test_quality_relaxation", "core/test_quality_shaving"),
     ),
     Mutation(

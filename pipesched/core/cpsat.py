@@ -137,7 +137,8 @@ class TaskModel:
             solver.best_bound_callback = lambda bound: tell_bound(_rounded_up(bound))
         reporter = None if progress is None else self._reporter(callbacks.guarded(progress))
         status, interrupted = _in_thread(solver, self.model, reporter, limits.stop)
-        callbacks.raise_failure()
+        if callbacks.failure is not None:
+            raise callbacks.failure
         is_solved = status in {"OPTIMAL", "FEASIBLE"}
         return SearchAnswer(
             WORDS.get(status, "unknown"),
@@ -190,11 +191,6 @@ class _Callbacks:
                         self.solver.stop_search()
 
         return call
-
-    def raise_failure(self) -> None:
-        """Raise the exception of a function again, if there was one."""
-        if self.failure is not None:
-            raise self.failure
 
 
 def _rounded_up(bound: float) -> int:

@@ -39,9 +39,7 @@ def saving_candidates(case: Case, allowed: Allowed, adopt: Adopt) -> Iterator[Ca
 def quick_candidates(case: Case, allowed: Allowed) -> Iterator[Candidate]:
     """Yield schedules that fit the budget and are made quickly: at least one, if any order fits."""
     yield from _further_ahead(case, allowed, {})
-    base = one_by_one(case)
-    for rule in saving_rules(allowed):
-        yield from _with_savings(case, base, allowed, rule)
+    yield from with_rules(case, one_by_one(case), allowed)
 
 
 def of_case(candidate: Candidate, adopt: Adopt) -> Candidate:

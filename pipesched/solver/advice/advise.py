@@ -20,7 +20,7 @@ from pipesched.pipeline.quantities import in_units, plain
 from pipesched.results.outcome import Advice, Outcome, SolveReport
 from pipesched.results.status import Status, StoppedBy
 from pipesched.solver.advice.changes import AdvisedChange, changes
-from pipesched.solver.case import Candidate, Case
+from pipesched.solver.case import Candidate
 from pipesched.solver.feasible import cases_of
 from pipesched.solver.first import quick_rounds
 from pipesched.solver.request import SolveRequest
@@ -61,7 +61,7 @@ def _quick_trial(
         trial = _Trial(change, request, clock)
         if change.operations <= request.policy.advice.bounded or effort.left == inf:
             trial.raise_bounds(effort)
-        if trial.bound < makespan:
+        if Fraction(trial.search.bound.ticks, trial.search.per_unit) < makespan:
             trial.try_quickly(effort)
         yield trial
 
@@ -70,16 +70,11 @@ def _try_whole(trials: list[_Trial], request: SolveRequest, clock: Clock, tell: 
     """Try the whole portfolio for every change for which a solve has time for it."""
     policy = request.policy.advice
     for trial in trials:
-        seconds = sum(map(_seconds_whole, trial.search.cases))
+        sizes = (len(case.graph) / policy.whole for case in trial.search.cases)
+        seconds = sum(policy.whole_seconds * size**2 for size in sizes)  # that it takes, at most
         if not clock.is_over and seconds <= policy.reached * request.limits.seconds:
             tell(f"advice, {trial.change.name}")
             trial.try_whole(clock.part(policy.share * clock.left))
-
-
-def _seconds_whole(case: Case) -> float:
-    """Return the seconds that the whole portfolio of a case takes, at most."""
-    policy = case.policy.advice
-    return policy.whole_seconds * (len(case.graph) / policy.whole) ** 2
 
 
 class _Effort:
@@ -92,13 +87,9 @@ class _Effort:
         """Yield candidates until their operations are more than are left."""
         for candidate in candidates:
             yield candidate
-            self.spend(candidate.schedule.plan.index.size)
+            self.left -= candidate.schedule.plan.index.size
             if self.left <= 0:
                 return
-
-    def spend(self, operations: int) -> None:
-        """Count operations that were scheduled."""
-        self.left -= operations
 
 
 class _Trial:
@@ -116,12 +107,7 @@ class _Trial:
         with suppress(TimeIsUp), under(self.clock):
             for number, case in enumerate(self.search.cases):
                 self.search.raise_bound(number, case.bound())
-                effort.spend(len(case.graph))
-
-    @property
-    def bound(self) -> Fraction:
-        """What no schedule with the change is shorter than."""
-        return Fraction(self.search.bound.ticks, self.search.per_unit)
+                effort.left -= len(case.graph)
 
     def try_quickly(self, effort: _Effort) -> None:
         """Try what a solve tries first on every placement."""

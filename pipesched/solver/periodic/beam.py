@@ -107,8 +107,7 @@ class Beam:
         keys = self.random.random((rows, len(numbers)))
         keys += 1.5 * len(numbers) / self.period * self.random.random((rows, 1)) * lengths
         place = {number: column for column, number in enumerate(numbers)}
-        count = len(self.block.order)
-        for number in (copy * count + each for copy in range(self.block.microbatches) for each in self.block.order):
+        for number in self.block.order:
             if number in place and (other := anchors[number].other) in place:
                 keys[:, place[number]] = np.minimum(keys[:, place[number]], keys[:, place[other]] - 1e-9)
         return np.argsort(-keys, axis=1)

@@ -29,17 +29,17 @@ class BlockOperations:
 
     Operation i + k * (operations of a microbatch) is operation i of the microbatch k. `durations` and `devices` are
     theirs, `capacities` what each device may hold (grains; None: no limit). Operation i starts `gaps[i]` or more after
-    the start of `before[i]`, the one that it waits for last: NO_HOP for the first of a microbatch.
+    the start of `before[i]`, the one that it waits for last: NO_HOP for the first of a microbatch. `order` has each
+    behind what it waits for.
     """
 
     def __init__(self, case: Case, microbatches: int) -> None:
         self.case, self.microbatches = case, microbatches
         single = replace(case, problem=replace(case.problem, microbatches=1))
         self.single, self.quantum = single, case.quantum
-        self.order = topological_order(single.graph)
-        before, gaps = _hops(single, self.order, self.quantum)
-        count = len(single.graph)
-        each = range(microbatches)
+        order, count, each = topological_order(single.graph), len(single.graph), range(microbatches)
+        self.order = [number + copy * count for copy in each for number in order]
+        before, gaps = _hops(single, order, self.quantum)
         self.durations = [time // self.quantum for time in single.graph.durations] * microbatches
         self.devices = list(single.graph.pools) * microbatches
         self.before = [last + copy * count if last >= 0 else NO_HOP for copy in each for last in before]
@@ -93,15 +93,14 @@ class BlockOperations:
 
     def starts(self, phases: NDArray[Any], period: int) -> NDArray[Any]:
         """Return the earliest starts with these phases; both have a row for each choice of phases."""
-        starts, count = np.zeros_like(phases, dtype=np.int64), len(self.order)
-        for copy in range(self.microbatches):
-            for number in (copy * count + each for each in self.order):
-                before = self.before[number]
-                if before == NO_HOP:
-                    starts[:, number] = phases[:, number]
-                else:
-                    ready = starts[:, before] + self.gaps[number]
-                    starts[:, number] = ready + (phases[:, number] - ready) % period
+        starts = np.zeros_like(phases, dtype=np.int64)
+        for number in self.order:
+            before = self.before[number]
+            if before == NO_HOP:
+                starts[:, number] = phases[:, number]
+            else:
+                ready = starts[:, before] + self.gaps[number]
+                starts[:, number] = ready + (phases[:, number] - ready) % period
         return starts
 
     def unevenness(self, phases: NDArray[Any], device: int, period: int) -> NDArray[Any]:
@@ -139,7 +138,7 @@ class BlockOperations:
 
     def repeated(self, starts: Sequence[int], period: int) -> list[int]:
         """Return the start of each operation of the case, in ticks, when a block of these starts repeats."""
-        index, count = self.case.index, len(self.order)
+        index, count = self.case.index, len(self) // self.microbatches
         blocks = [starts[copy * count : (copy + 1) * count] for copy in range(self.microbatches)]
         blocks.sort(key=min)
         numbers = OpIndex(index.letters, index.stages, 1)
