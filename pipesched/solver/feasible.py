@@ -90,8 +90,8 @@ def feasible(problems: Sequence[Problem], allowed: Allowed = KEEP_ONLY) -> list[
         try:
             require_least_capacity(problem, allowed)
             fitting.append(problem)
-        except NoSchedule as reason:
-            reasons.append((problem, reason))
+        except NoSchedule as error:
+            reasons.append((problem, error))
     if fitting:
         return fitting
     nearest, reason = min(reasons, key=lambda pair: least_budget(pair[0], allowed))
