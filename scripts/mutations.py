@@ -55,7 +55,7 @@ MUTATIONS = [
     ),
     Mutation(
         name="equal shares of the budget",
-        file="solver/shares",
+        file="solver/portfolio",
         old="weights[number] / counts[number]",
         new="1 / counts[number]",
         tests=("solver/test_quality_shares",),
@@ -280,8 +280,8 @@ MUTATIONS = [
     Mutation(
         name="relaxation without lags",
         file="core/relaxation",
-        old="self._precedence(before, after, graph.durations[before] + lag)",
-        new="self._precedence(before, after, graph.durations[before])",
+        old="gap = graph.durations[before] + lag",
+        new="gap = graph.durations[before]",
         tests=("core/test_quality_relaxation", "core/test_quality_shaving"),
     ),
     Mutation(

@@ -15,13 +15,8 @@ from pipesched.core.tasks import NOWHERE, TaskGraph
 Name = Callable[[int], str]
 
 
-def task_number(task: int) -> str:
-    """Return the plain name of a task: its number."""
-    return f"task {task}"
-
-
 def violations(
-    graph: TaskGraph, starts: Sequence[int], capacities: Sequence[int | None] = (), name: Name = task_number
+    graph: TaskGraph, starts: Sequence[int], capacities: Sequence[int | None] = (), name: Name = "task {}".format
 ) -> Iterator[str]:
     """Yield what `starts` (in ticks) breaks: a task not started, a precedence, a resource or a memory pool overfull.
 

@@ -6,16 +6,29 @@ OR-Tools takes most of a second to load, so it is imported when the first model 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
+from importlib import import_module
 from math import ceil, gcd, inf
 from threading import Event, Lock, Thread
 from typing import Any, NamedTuple
 
 from pipesched.core.clock import look
-from pipesched.core.loading import load
 
 WORDS = {"OPTIMAL": "optimal", "FEASIBLE": "feasible", "INFEASIBLE": "infeasible"}
 Progress = Callable[[list[int], int, int], None]  # (starts, objective, bound), at every better schedule
 FINEST_WAIT = 0.05  # seconds between two checks for Ctrl-C
+
+
+def load(module: str) -> Any:
+    """Return a module of OR-Tools.
+
+    Raises KeyboardInterrupt for Ctrl-C while it loads, of which its binary parts make an ImportError.
+    """
+    try:
+        return import_module(f"ortools.{module}")
+    except ImportError as error:
+        if isinstance(error.__cause__, KeyboardInterrupt):
+            raise error.__cause__ from None
+        raise
 
 
 class Limits(NamedTuple):
@@ -124,7 +137,8 @@ class TaskModel:
             solver.best_bound_callback = lambda bound: tell_bound(_rounded_up(bound))
         reporter = None if progress is None else self._reporter(callbacks.guarded(progress))
         status, interrupted = _in_thread(solver, self.model, reporter, limits.stop)
-        callbacks.raise_failure()
+        if callbacks.failure is not None:
+            raise callbacks.failure
         is_solved = status in {"OPTIMAL", "FEASIBLE"}
         return SearchAnswer(
             WORDS.get(status, "unknown"),
@@ -177,11 +191,6 @@ class _Callbacks:
                         self.solver.stop_search()
 
         return call
-
-    def raise_failure(self) -> None:
-        """Raise the exception of a function again, if there was one."""
-        if self.failure is not None:
-            raise self.failure
 
 
 def _rounded_up(bound: float) -> int:

@@ -163,15 +163,12 @@ def _within(first: int, last: int, idle: Idle | None, culprit: int, start: int, 
         yield Piece(first, last, idle, culprit)
 
 
-def _joined(gaps: Iterator[Gap]) -> Iterator[Gap]:
-    """Yield gaps with touching ones of the same class, culprit and waiting task as one."""
-    held: Gap | None = None
+def _joined(gaps: Iterator[Gap]) -> list[Gap]:
+    """Return the gaps of a device with touching ones of the same class, culprit and waiting task as one."""
+    joined: list[Gap] = []
     for gap in gaps:
-        if held is not None and (held.device, held.end, *held[3:]) == (gap.device, gap.start, *gap[3:]):
-            held = held._replace(end=gap.end)
-            continue
-        if held is not None:
-            yield held
-        held = gap
-    if held is not None:
-        yield held
+        if joined and (joined[-1].end, *joined[-1][3:]) == (gap.start, *gap[3:]):
+            joined[-1] = joined[-1]._replace(end=gap.end)
+        else:
+            joined.append(gap)
+    return joined

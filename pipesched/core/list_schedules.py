@@ -11,8 +11,7 @@ from typing import NamedTuple
 from pipesched.core.listsched import list_schedule
 from pipesched.core.tasks import Edge, TaskGraph
 
-Rule = tuple[str, str]  # (priority, tie)
-RULES: tuple[Rule, ...] = (
+RULES = (  # (priority, tie)
     ("alap", "pairing"),
     ("mobility", "pairing"),
     ("alap", "input"),

@@ -113,7 +113,9 @@ class _Engine:
             while self.ends and self.ends[0][0] <= now:
                 self._end(heappop(self.ends)[1], now)
             while self.arrivals and self.arrivals[0][0] <= now:
-                self._arrive(heappop(self.arrivals)[1], now)
+                task = heappop(self.arrivals)[1]
+                arrive = self._occupy if self.graph.resources[task] == NOWHERE else self._offer
+                arrive(task, now)
 
     def _end(self, task: int, now: int) -> None:
         resource = self.graph.resources[task]
@@ -130,12 +132,6 @@ class _Engine:
             self.waits[after] -= 1
             if not self.waits[after]:
                 heappush(self.arrivals, (self.ready_at[after], after))
-
-    def _arrive(self, task: int, now: int) -> None:
-        if self.graph.resources[task] == NOWHERE:
-            self._occupy(task, now)
-        else:
-            self._offer(task, now)
 
     def _offer(self, task: int, now: int) -> None:
         """Put `task` among the ready ones, with its key as of now."""
@@ -181,8 +177,6 @@ class _Engine:
         self.memory.start(task)
         heappush(self.ends, (now + self.graph.durations[task], task))
         for changed in self.tie.issued(task):
-            if self.graph.resources[changed] != NOWHERE and self._is_ready(changed, now):
+            is_waiting = self.waits[changed] or self.ready_at[changed] > now
+            if not is_waiting and self.starts[changed] == UNSTARTED and self.graph.resources[changed] != NOWHERE:
                 self._offer(changed, now)
-
-    def _is_ready(self, task: int, now: int) -> bool:
-        return not self.waits[task] and self.starts[task] == UNSTARTED and self.ready_at[task] <= now

@@ -25,9 +25,8 @@ class Places(NamedTuple):
 
 def legal_places(tasks: TimedTasks, chosen: Sequence[int]) -> list[Places]:
     """Return where each of the chosen tasks may stand: behind what reaches it, before what it reaches."""
-    positions = _positions(tasks)
-    before = _reaching(tasks, positions, tasks.topological, _inputs_and_waits(tasks))
-    after = _reaching(tasks, _from_the_end(tasks, positions), tasks.topological[::-1], _users(tasks))
+    before = _reaching(tasks, _positions(tasks), tasks.topological, _inputs_and_waits(tasks))
+    after = _reaching(tasks, _positions(tasks, -1), tasks.topological[::-1], _users(tasks))
     return [_places(tasks, task, before, after) for task in chosen]
 
 
@@ -46,21 +45,13 @@ class _Reached(NamedTuple):
     sources: Sequence[Sequence[int]]
 
 
-def _positions(tasks: TimedTasks) -> list[int]:
+def _positions(tasks: TimedTasks, step: int = 1) -> list[int]:
+    """Return the position of each task in its order; with `step` -1 counted from the end."""
     positions = [NOTHING] * len(tasks.durations)
     for order in tasks.orders:
-        for position, task in enumerate(order):
+        for position, task in enumerate(order[::step]):
             positions[task] = position
     return positions
-
-
-def _from_the_end(tasks: TimedTasks, positions: Sequence[int]) -> list[int]:
-    """Return positions counted from the end of each order."""
-    sizes = [len(order) for order in tasks.orders]
-    return [
-        NOTHING if position == NOTHING else sizes[machine] - 1 - position
-        for position, machine in zip(positions, tasks.machine, strict=True)
-    ]
 
 
 def _inputs_and_waits(tasks: TimedTasks) -> list[list[int]]:

@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from pipesched.core.clock import EVERY, look, watched
 from pipesched.core.tasks import TaskGraph
 from pipesched.errors import InvalidSchedule
+
+UNREACHED = -1
 
 
 def topological_order(graph: TaskGraph) -> list[int]:
@@ -29,34 +33,34 @@ def topological_order(graph: TaskGraph) -> list[int]:
 
 def heads(graph: TaskGraph) -> list[int]:
     """Return the earliest start (ASAP) of each task in ticks, by its longest path of predecessors."""
-    start = [0] * len(graph)
-    durations, successors = graph.durations, graph.successors
-    for task in watched(topological_order(graph)):
-        end = start[task] + durations[task]
-        for after, lag in successors[task]:
-            if start[after] < end + lag:
-                start[after] = end + lag
-    return start
+    return _lengthened([0] * len(graph), topological_order(graph), graph.durations, graph.successors)
 
 
-def tails(graph: TaskGraph) -> list[int]:
-    """Return the ticks that must pass between the end of each task and the end of the schedule (longest path)."""
-    tail = list(graph.deliveries) or [0] * len(graph)
-    durations, predecessors = graph.durations, graph.predecessors
-    for task in watched(topological_order(graph)[::-1]):
-        whole = tail[task] + durations[task]
-        for before, lag in predecessors[task]:
-            if tail[before] < whole + lag:
-                tail[before] = whole + lag
-    return tail
+def tails(graph: TaskGraph, ends: Sequence[int] = ()) -> list[int]:
+    """Return the ticks that must pass between the end of each task and the end of the schedule (longest path).
+
+    `ends` is what passes after each task that may be the last one, UNREACHED for others (default: its delivery).
+    """
+    begun = list(ends or graph.deliveries) or [0] * len(graph)
+    return _lengthened(begun, topological_order(graph)[::-1], graph.durations, graph.predecessors)
 
 
 def longest_path(graph: TaskGraph, source: int, target: int) -> int:
     """Return the ticks from the start of `source` to the end of `target` along the longest path; -1 without a path."""
-    longest = [-1] * len(graph)
-    longest[source] = graph.durations[source]
-    for task in watched(topological_order(graph)):
-        if longest[task] >= 0:
-            for after, lag in graph.successors[task]:
-                longest[after] = max(longest[after], longest[task] + lag + graph.durations[after])
-    return longest[target]
+    begun = [UNREACHED] * len(graph)
+    begun[source] = 0
+    start = _lengthened(begun, topological_order(graph), graph.durations, graph.successors)[target]
+    return UNREACHED if start == UNREACHED else start + graph.durations[target]
+
+
+def _lengthened(
+    lengths: list[int], order: Sequence[int], durations: Sequence[int], arrows: Sequence[Sequence[tuple[int, int]]]
+) -> list[int]:
+    """Return `lengths`, the ticks before each task in `order`, as the longest paths along `arrows` make them."""
+    for task in watched(order):
+        if lengths[task] != UNREACHED:
+            whole = lengths[task] + durations[task]
+            for other, lag in arrows[task]:
+                if lengths[other] < whole + lag:
+                    lengths[other] = whole + lag
+    return lengths

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from itertools import pairwise
+from itertools import chain, pairwise
 from operator import add
 from typing import NamedTuple
 
@@ -65,11 +65,9 @@ class TimedTasks:
     @cached_property
     def ranks(self) -> list[int]:
         """The place of each task in all orders, one after the other: by device, then by lane, and by position."""
-        ranks, count = [NOTHING] * len(self.durations), 0
-        for order in self.orders:
-            for task in order:
-                ranks[task] = count
-                count += 1
+        ranks = [NOTHING] * len(self.durations)
+        for rank, task in enumerate(chain.from_iterable(self.orders)):
+            ranks[task] = rank
         return ranks
 
     @cached_property

@@ -15,7 +15,7 @@ from collections.abc import Mapping, Sequence
 from time import monotonic
 from typing import Any, NamedTuple
 
-from pipesched.core.loading import load
+from pipesched.core.cpsat import load
 from pipesched.core.tasks import TaskGraph
 
 SCALE = 1 << 30  # of dual values, which are rounded to multiples of 1 / SCALE
@@ -60,7 +60,9 @@ class Relaxation:
         for task in range(len(graph)):
             self._add_columns(task)
         for before, after, lag in graph.arrows():
-            self._precedence(before, after, graph.durations[before] + lag)
+            gap = graph.durations[before] + lag
+            for tick in range(self.earliest[after], self.latest[after]):
+                self._rule([(after, tick)], [(before, tick - gap)], 0)
         for resource, capacity in enumerate(graph.unit_counts):
             self._resource(graph, [task for task, used in enumerate(graph.resources) if used == resource], capacity)
         self.values = [0.0] * len(self.columns)  # of the last fractional schedule
@@ -109,10 +111,6 @@ class Relaxation:
             self.bounds.append((0, 1))
             if tick > self.earliest[task]:
                 self._rule([(task, tick - 1)], [(task, tick)], 0)
-
-    def _precedence(self, before: int, after: int, gap: int) -> None:
-        for tick in range(self.earliest[after], self.latest[after]):
-            self._rule([(after, tick)], [(before, tick - gap)], 0)
 
     def _resource(self, graph: TaskGraph, users: Sequence[int], capacity: int) -> None:
         users = [task for task in users if graph.durations[task]]

@@ -53,9 +53,7 @@ def path_counts(tasks: TimedTasks, columns: Callable[[int], Sequence[int]], coun
             found.most[column] += 1
         known[task] = found
         if tasks.outs[task] == tasks.makespan and tasks.machine[task] < tasks.devices:
-            tag = tasks.delivery_tags[task] if tasks.delivery_tags else NOTHING
-            passed = _passed(found, tag)
-            ending.append(_Bounds(passed.least.copy(), passed.most.copy()))
+            ending.append(_passed(found, tasks.delivery_tags[task] if tasks.delivery_tags else NOTHING))
         for arc in arcs:
             held[arc.before] -= 1
             if not held[arc.before]:

@@ -37,8 +37,7 @@ class TimeIndexed(TaskModel):
                 self.model.add_at_most_one(late + early)
 
     def one_at_a_time(self, tasks: Iterable[int]) -> None:
-        tasks = list(tasks)
-        self.at_most(1, tasks, [1] * len(tasks))
+        self._limit(1, ((task, 1) for task in tasks), lambda tick: tick)
 
     def at_most(self, capacity: int, tasks: Sequence[int], demands: Sequence[int]) -> None:
         self._limit(capacity, zip(tasks, demands, strict=True), lambda tick: tick)

@@ -10,8 +10,7 @@ from collections.abc import Iterator
 
 from pipesched.core.bounds import Job, jackson_preemptive
 from pipesched.core.clock import TimeIsUp
-from pipesched.core.paths import tails, topological_order
-from pipesched.core.tasks import TaskGraph
+from pipesched.core.paths import UNREACHED, tails
 from pipesched.pipeline.bounds import Bound, alone_bounds, highest, problem_bounds, work_bounds
 from pipesched.solver.case import Case
 
@@ -81,7 +80,8 @@ def _span_bounds(case: Case) -> Iterator[Bound]:
 
 def _alone(case: Case, device: int, origin: int) -> Bound:
     """Return the time from the first start of a device, at `origin`, to its own last end."""
-    jobs = jobs_of(case, device, _tails_on(case.ordered, device), origin)
+    ends = [0 if there == device else UNREACHED for there in case.ordered.resources]  # no other device counts
+    jobs = jobs_of(case, device, tails(case.ordered, ends), origin)
     return Bound(jackson_preemptive(jobs), f"Jackson's preemptive schedule of device {device} alone")
 
 
@@ -89,14 +89,3 @@ def jobs_of(case: Case, device: int, after: list[int], origin: int) -> list[Job]
     """Return the operations of a device with their heads, since `origin`, and tails `after` them, in ticks."""
     graph = case.ordered
     return [Job(case.heads[task] - origin, graph.durations[task], after[task]) for task in case.tasks_on[device]]
-
-
-def _tails_on(graph: TaskGraph, device: int) -> list[int]:
-    """Return for each task the longest path from its end to the end of a task of `device`; no other sinks count."""
-    tail = [0 if there == device else -1 for there in graph.resources]
-    for task in reversed(topological_order(graph)):
-        if tail[task] >= 0:
-            whole = tail[task] + graph.durations[task]
-            for before, lag in graph.predecessors[task]:
-                tail[before] = max(tail[before], whole + lag)
-    return tail

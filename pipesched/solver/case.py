@@ -43,6 +43,13 @@ class Origin(NamedTuple):
     start: int | None
 
 
+class Line(NamedTuple):
+    """Microbatches that go the same way, and the stages that each device runs for them, in order."""
+
+    microbatches: range
+    stages: list[list[int]]
+
+
 class Improvement(NamedTuple):
     """A local search: its name, the part of a case's time that it may take, and the function that searches.
 
@@ -161,6 +168,17 @@ class Case(ABC):
         return ranks
 
     @cached_property
+    def lines(self) -> list[Line]:
+        """The microbatches of each direction."""
+        placement, count, lines = self.problem.settled_placement, self.index.microbatches, list[Line]()
+        for microbatches in placement.directions(count):
+            stages: list[list[int]] = [[] for _ in range(self.problem.devices)]
+            for stage in range(self.problem.stages if microbatches else 0):
+                stages[placement.device(stage, microbatches[0], count)].append(stage)
+            lines.append(Line(microbatches, stages))
+        return lines
+
+    @cached_property
     def origins(self) -> list[Origin]:
         """The origin of each device: for the makespan time 0, for the span the device's first forward.
 
@@ -179,13 +197,8 @@ class Case(ABC):
 
     def _first_forwards(self, device: int) -> tuple[int, ...]:
         """Return what a device may run first: the first microbatch (of each direction) on its first stage."""
-        placement, count = self.problem.settled_placement, self.index.microbatches
-        firsts = []
-        for direction in placement.directions(count):
-            entering = direction[0]
-            stages = [s for s in range(self.problem.stages) if placement.device(s, entering, count) == device]
-            firsts += [self.index.row("F", stage)[entering] for stage in stages[:1]]
-        return tuple(firsts)
+        firsts = [(line.stages[device][0], line.microbatches[0]) for line in self.lines if line.stages[device]]
+        return tuple(self.index.row("F", stage)[microbatch] for stage, microbatch in firsts)
 
     def value(self, schedule: Schedule) -> int:
         """Return the objective of a schedule, in ticks."""

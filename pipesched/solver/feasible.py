@@ -85,18 +85,17 @@ def _called(problem: Problem, name: str) -> Iterator[Placement]:
 
 def feasible(problems: Sequence[Problem], allowed: Allowed = KEEP_ONLY) -> list[Problem]:
     """Return those of `problems` that hold one microbatch. Raises NoSchedule, with changes that would help."""
-    reasons: dict[int, NoSchedule] = {}
-    fitting = []
-    for number, problem in enumerate(problems):
+    fitting, reasons = list[Problem](), list[tuple[Problem, NoSchedule]]()
+    for problem in problems:
         try:
             require_least_capacity(problem, allowed)
             fitting.append(problem)
-        except NoSchedule as reason:
-            reasons[number] = reason
+        except NoSchedule as error:
+            reasons.append((problem, error))
     if fitting:
         return fitting
-    nearest = min(reasons, key=lambda number: least_budget(problems[number], allowed))
-    raise _with_alternatives(reasons[nearest], problems[nearest], allowed)
+    nearest, reason = min(reasons, key=lambda pair: least_budget(pair[0], allowed))
+    raise _with_alternatives(reason, nearest, allowed)
 
 
 def least_budget(problem: Problem, allowed: Allowed = KEEP_ONLY) -> int:

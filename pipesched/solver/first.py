@@ -9,13 +9,12 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from itertools import chain
-from typing import NamedTuple
 
 from pipesched.core.clock import Clock, TimeIsUp, look, under
 from pipesched.pipeline.plan import Plan
 from pipesched.pipeline.schedule import schedule_plan, timed_schedule
 from pipesched.schedulers.orders import one_forward_one_backward
-from pipesched.solver.case import Candidate, Case
+from pipesched.solver.case import Candidate, Case, Line
 from pipesched.solver.search import Search
 
 Orders = list[list[int]]
@@ -58,7 +57,7 @@ def _say_so(search: Search, number: int) -> None:
 
 def first_candidates(case: Case) -> Iterator[Candidate]:
     """Yield schedules of a case, the quickest to make first; at least one fits, if any order does."""
-    lines = [*_lines(case)]
+    lines = case.lines
     together = min(_fitting(case, line, device) for line in lines for device in range(case.problem.devices))
     if together > 0:
         is_linear = len(lines) == 1 and _is_linear(case)
@@ -68,30 +67,13 @@ def first_candidates(case: Case) -> Iterator[Candidate]:
     yield from case.quick_ruled_candidates()
 
 
-class _Line(NamedTuple):
-    """Microbatches that go the same way, and the stages that each device runs for them, in order."""
-
-    microbatches: range
-    stages: list[list[int]]
-
-
-def _lines(case: Case) -> Iterator[_Line]:
-    """Yield the microbatches of each direction."""
-    placement, count = case.problem.settled_placement, case.index.microbatches
-    for microbatches in placement.directions(count):
-        stages: list[list[int]] = [[] for _ in range(case.problem.devices)]
-        for stage in range(case.problem.stages if microbatches else 0):
-            stages[placement.device(stage, microbatches[0], count)].append(stage)
-        yield _Line(microbatches, stages)
-
-
 def _is_linear(case: Case) -> bool:
     """Return whether a microbatch comes to each device once on its way, and to all of them in their order."""
     devices = case.problem.settled_placement.devices
     return devices == tuple(sorted(devices)) and len(set(devices)) == case.problem.devices
 
 
-def _fitting(case: Case, line: _Line, device: int) -> int:
+def _fitting(case: Case, line: Line, device: int) -> int:
     """Return how many microbatches of a line a device may hold at once on all of its stages.
 
     Beside them there is room for what the I of one takes. Without a limit it is the number of all microbatches.
@@ -105,7 +87,7 @@ def _fitting(case: Case, line: _Line, device: int) -> int:
     return min((capacity - caught) // size, count)
 
 
-def _one_forward_one_backward(case: Case, line: _Line) -> Orders:
+def _one_forward_one_backward(case: Case, line: Line) -> Orders:
     """Return 1F1B with fewer warm-ups where the budget holds fewer, and nowhere more than on the device before."""
     devices, count = case.problem.devices, case.index.microbatches
     orders: Orders = []
@@ -121,7 +103,7 @@ def _one_forward_one_backward(case: Case, line: _Line) -> Orders:
     return orders
 
 
-def _in_groups(case: Case, lines: Sequence[_Line], size: int) -> Orders:
+def _in_groups(case: Case, lines: Sequence[Line], size: int) -> Orders:
     """Return all forwards of so many microbatches, stage by stage, then their backwards; groups of lines take turns."""
     orders: Orders = [[] for _ in range(case.problem.devices)]
     for first in range(0, max(len(line.microbatches) for line in lines), size):
@@ -132,7 +114,7 @@ def _in_groups(case: Case, lines: Sequence[_Line], size: int) -> Orders:
     return orders
 
 
-def _add_group(case: Case, line: _Line, group: slice, orders: Orders) -> None:
+def _add_group(case: Case, line: Line, group: slice, orders: Orders) -> None:
     for stages, order in zip(line.stages, orders, strict=True):
         look()
         for stage in stages:

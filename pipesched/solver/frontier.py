@@ -149,13 +149,9 @@ def _labelled(listener: Listener | None, problem: Problem) -> Listener | None:
     """Return a listener whose events name the budget of the solve."""
     if listener is None:
         return None
-    tell, budget = listener, problem.memory.budget
+    budget = problem.memory.budget
     label = "no budget" if budget is None else f"budget {float(budget[0]):.9g}"
-
-    def hear(event: Event) -> None:
-        tell(event._replace(step=f"{label}, {event.step}"))
-
-    return hear
+    return lambda event: listener(event._replace(step=f"{label}, {event.step}"))
 
 
 def _walk(budgets: _Budgets, floor: int, step: int) -> list[tuple[int, Outcome]]:

@@ -21,7 +21,7 @@ from pipesched.core.clock import look
 from pipesched.core.cpsat import Limits, TaskModel
 from pipesched.core.integers import ceil_div
 from pipesched.core.paths import topological_order
-from pipesched.core.tasks import NOWHERE, Edge
+from pipesched.core.tasks import Edge
 from pipesched.pipeline.capacity import capacity_edges, order_edges, says_all
 from pipesched.pipeline.residences import Residence, residences
 from pipesched.solver.case import Case
@@ -57,6 +57,8 @@ class TunedModel(TaskModel):
     models have none: CP-SAT derives that of NoOverlap from all paths between operations before it looks at its limit.
     """
 
+    horizon: int  # no task ends later
+
     def __init__(self, case: Case) -> None:
         super().__init__()
         self.case = case
@@ -75,6 +77,15 @@ class TunedModel(TaskModel):
         if workers == 2:
             parameters.subsolvers.append(PROVING if self.is_small else REFUTING_LARGE if is_large else REFUTING)
 
+    def begin(self, stay: Residence) -> Any:
+        """Return when a residence begins, whose operations have the numbers of tasks."""
+        return self.end(stay.first) if stay.from_end else self.starts[stay.first]
+
+    def keep_within(self, stays: Sequence[Residence], capacity: int) -> None:
+        """Keep residences, whose operations have the numbers of tasks, within a capacity at any time."""
+        intervals = [self.between(self.begin(stay), self.end(stay.last), self.horizon) for stay in stays]
+        self.hold(intervals, [stay.size for stay in stays], capacity)
+
 
 class PipelineModel(TunedModel):
     """The model of a case whose objective lies in [least, most] ticks."""
@@ -84,7 +95,7 @@ class PipelineModel(TunedModel):
         self.quantum = case.quantum
         self.least, self.most = ceil_div(least, self.quantum), most // self.quantum
         latest = latest_starts(case, most)
-        self.horizon = max(map(add, latest, case.graph.durations)) // self.quantum  # no task ends later
+        self.horizon = max(map(add, latest, case.graph.durations)) // self.quantum
         for duration, first, last in zip(case.graph.durations, case.heads, latest, strict=True):
             self.task(duration // self.quantum, first // self.quantum, last // self.quantum)
 
@@ -106,9 +117,8 @@ class PipelineModel(TunedModel):
 
     def devices(self) -> None:
         """Run one operation at a time on each device."""
-        resources = self.case.graph.resources
-        for device in range(self.case.problem.devices):
-            self.one_at_a_time([task for task, there in enumerate(resources) if there == device != NOWHERE])
+        for tasks in self.case.tasks_on:
+            self.one_at_a_time(tasks)
 
     def order(self) -> None:
         """Run microbatches, which are alike, in order for each stage and kind."""
@@ -134,12 +144,7 @@ class PipelineModel(TunedModel):
         problem, index = self.case.problem, self.case.index
         for device, capacity in enumerate(problem.capacity_grains):
             if capacity is not None and not (beside_capacity and says_all(problem, device, index)):
-                held = residences(problem, index, device)
-                self.hold([*map(self._interval, held)], [residence.size for residence in held], capacity)
-
-    def _interval(self, residence: Residence) -> Any:
-        start = self.end(residence.first) if residence.from_end else self.starts[residence.first]
-        return self.between(start, self.end(residence.last), self.horizon)
+                self.keep_within(residences(problem, index, device), capacity)
 
     def objective(self) -> None:
         """Minimize the makespan, or the span: the largest, over devices, of last end less first start."""

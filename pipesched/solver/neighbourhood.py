@@ -8,12 +8,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from itertools import pairwise
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from pipesched.core.clock import look, watched
 from pipesched.pipeline.capacity import says_all
 from pipesched.pipeline.plan import Plan
-from pipesched.pipeline.residences import Residence, residences
+from pipesched.pipeline.residences import residences
 from pipesched.pipeline.schedule import Schedule, schedule_plan
 from pipesched.solver.case import Case
 from pipesched.solver.model import TunedModel
@@ -125,15 +125,11 @@ class WindowModel(TunedModel):
             if first < 0 < last:
                 capacity -= residence.size
                 continue
-            begin = 0 if first else self._begin(residence)
+            begin = 0 if first else self.begin(residence._replace(first=self.number[residence.first]))
             end = forever if last else self.end(self.number[residence.last])
             intervals.append(self.between(begin, end, forever))
             sizes.append(residence.size)
         self.hold(intervals, sizes, capacity)
-
-    def _begin(self, residence: Residence) -> Any:
-        first = self.number[residence.first]
-        return self.end(first) if residence.from_end else self.starts[first]
 
     def _objective(self) -> None:
         """Minimize the objective, and among equals the sum of its values device by device."""

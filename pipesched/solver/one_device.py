@@ -14,7 +14,6 @@ from pipesched.core.bounds import jackson_preemptive
 from pipesched.core.clock import Clock, look
 from pipesched.core.integers import ceil_div
 from pipesched.core.paths import tails
-from pipesched.core.tasks import NOWHERE
 from pipesched.pipeline.bounds import Bound
 from pipesched.pipeline.capacity import capacity_edges, order_edges
 from pipesched.pipeline.residences import residences
@@ -49,10 +48,9 @@ def suits(case: Case) -> bool:
     problem, policy = case.problem, case.policy.exact
     if case.objective != "makespan" or not case.keeps_activations or problem.costs.overlap is not None:
         return False
-    pools = case.graph.pools
-    sizes = [pools.count(device) for device in range(problem.devices)]
+    largest = max(map(len, case.tasks_on))
     is_limited = any(capacity is not None for capacity in problem.capacity_grains)
-    return problem.devices > 1 and policy.least_on_device <= max(sizes) <= policy.most_on_device and is_limited
+    return problem.devices > 1 and policy.least_on_device <= largest <= policy.most_on_device and is_limited
 
 
 def most_promising(case: Case) -> int:
@@ -75,7 +73,7 @@ class DeviceModel(TunedModel):
     def __init__(self, case: Case, device: int, least: int, most: int) -> None:
         super().__init__(case)
         self.device = device
-        self.own = [task for task, there in enumerate(case.graph.pools) if there == device]
+        self.own = case.tasks_on[device]
         self.number = {task: number for number, task in enumerate(self.own)}
         quantum, graph, latest = case.quantum, case.graph, latest_starts(case, most)
         for task in self.own:
@@ -84,7 +82,7 @@ class DeviceModel(TunedModel):
         self._distances()
         self._orders()
         self._memory()
-        self.one_at_a_time([self.number[task] for task in self.own if graph.resources[task] != NOWHERE])
+        self.one_at_a_time(range(len(self.own)))
         after = tails(case.ordered)
         self.shortest([after[task] // quantum for task in self.own], ceil_div(least, quantum), most // quantum)
 
@@ -123,11 +121,6 @@ class DeviceModel(TunedModel):
         """Keep what the device holds at any time within its capacity."""
         problem, index = self.case.problem, self.case.index
         capacity, held = problem.capacity_grains[self.device], residences(problem, index, self.device)
-        if capacity is None or not held:
-            return
-        intervals = []
-        for stay in held:
-            first, last = self.number[stay.first], self.end(self.number[stay.last])
-            start = self.end(first) if stay.from_end else self.starts[first]
-            intervals.append(self.between(start, last, self.horizon))
-        self.hold(intervals, [stay.size for stay in held], capacity)
+        if capacity is not None and held:
+            stays = [stay._replace(first=self.number[stay.first], last=self.number[stay.last]) for stay in held]
+            self.keep_within(stays, capacity)

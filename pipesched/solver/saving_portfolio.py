@@ -17,12 +17,10 @@ from pipesched.pipeline.capacity import forward_headrooms
 from pipesched.pipeline.kinds import Allowed
 from pipesched.pipeline.plan import Plan
 from pipesched.pipeline.schedule import Schedule, schedule_plan
-from pipesched.schedulers.family import ANY
 from pipesched.schedulers.orders import one_forward_one_backward, split_one_forward_one_backward
-from pipesched.schedulers.registry import algorithms
 from pipesched.solver.case import Candidate, Case
 from pipesched.solver.memory_saving import SavingRule, saving_rules, with_savings
-from pipesched.solver.portfolio import Pools, family_schedule, listed, ruled_candidates
+from pipesched.solver.portfolio import Pools, family_candidates, listed, ruled_candidates
 from pipesched.solver.rules import RULES
 
 Adopt = Callable[[Schedule], Schedule | None]
@@ -41,9 +39,7 @@ def saving_candidates(case: Case, allowed: Allowed, adopt: Adopt) -> Iterator[Ca
 def quick_candidates(case: Case, allowed: Allowed) -> Iterator[Candidate]:
     """Yield schedules that fit the budget and are made quickly: at least one, if any order fits."""
     yield from _further_ahead(case, allowed, {})
-    base = one_by_one(case)
-    for rule in saving_rules(allowed):
-        yield from _with_savings(case, base, allowed, rule)
+    yield from with_rules(case, one_by_one(case), allowed)
 
 
 def of_case(candidate: Candidate, adopt: Adopt) -> Candidate:
@@ -72,10 +68,7 @@ def _with_savings(case: Case, base: Candidate, allowed: Allowed, rule: SavingRul
 
 def _bases(case: Case) -> Iterator[Candidate]:
     """Yield orders of `case` to save memory in, whether they fit or not."""
-    for family in algorithms():
-        schedule = None if family.placement == ANY else family_schedule(case, family)
-        if schedule is not None and not schedule.plan.pairs:
-            yield Candidate(family.name, schedule, family.name)
+    yield from (candidate for candidate in family_candidates(case) if not candidate.schedule.plan.pairs)
     rooms = forward_headrooms(case.problem, case.index)
     for name, rule in RULES.items():
         keys = rule(case)

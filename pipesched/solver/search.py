@@ -52,11 +52,6 @@ class Rank(NamedTuple):
     is_anonymous: bool
     placement: int
 
-    @property
-    def is_named(self) -> bool:
-        """Whether the schedule is one of a family."""
-        return not self.is_anonymous
-
 
 class Search:
     """The state of a solve over several cases of one model. `listener` is called with every better schedule or bound.
@@ -149,8 +144,8 @@ class Search:
             self.candidates[number] = candidate
         if is_better:
             self._take(rank, candidate)
-        if candidate.family is not None and rank.value == self.value:
-            self.named[candidate.family] = min(rank.memory, self.named.get(candidate.family, rank.memory))
+        if candidate.family is not None:
+            self.add_named({candidate.family: rank.memory}, rank.value)
         return is_best_of_case
 
     def _take(self, rank: Rank, candidate: Candidate) -> None:
@@ -177,7 +172,7 @@ class Search:
         return {name: plain(self.named[name]) for name in names if name != best}
 
     def add_named(self, named: Mapping[str, Fraction], value: int) -> None:
-        """Take note of named schedules of a value, in ticks, that were made elsewhere, with the memory they hold."""
+        """Take note of named schedules of a value, in ticks, with the memory they hold: those that equal the best."""
         if self.best is not None and value == self.value:
             for name, memory in named.items():
                 self.named[name] = min(memory, self.named.get(name, memory))

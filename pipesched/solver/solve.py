@@ -212,7 +212,7 @@ def _break_ties(search: Search, left: list[tuple[int, Iterator[Candidate]]]) -> 
 
 def _polish(search: Search) -> None:
     """Lower the memory of the best schedule, unless it has a name."""
-    if search.best is None or (search.rank is not None and search.rank.is_named):
+    if search.best is None or (search.rank is not None and not search.rank.is_anonymous):
         return
     number = search.candidates.index(search.best)
     search.at(f"{POLISHING}, {search.cases[number].name}")

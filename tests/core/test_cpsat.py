@@ -1,4 +1,4 @@
-"""CP-SAT's thread: Ctrl-C or an event stops the search, the answer waits for its end, and callbacks may raise."""
+"""CP-SAT's thread: Ctrl-C or an event stops loading and the search, whose end is waited for; callbacks may raise."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ from time import sleep
 
 import pytest
 
+from pipesched.core import cpsat
 from pipesched.core.cpsat import Limits, TaskModel, _Callbacks, _in_thread
 
 
@@ -177,3 +178,15 @@ def test_callbacks_never_run_at_once() -> None:
     for thread in threads:
         thread.join()
     assert calls == ["alone"] * 4
+
+
+@pytest.mark.parametrize("cause", [KeyboardInterrupt(), None])
+def test_ctrl_c_while_or_tools_loads(cause: BaseException | None, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What a binary module makes of an interrupt is an interrupt again; a missing module stays what it is."""
+
+    def interrupted(name: str) -> None:
+        raise ImportError(f"{name}: initialization failed") from cause
+
+    monkeypatch.setattr(cpsat, "import_module", interrupted)
+    with pytest.raises(ImportError if cause is None else KeyboardInterrupt):
+        cpsat.load("sat.python.cp_model")

@@ -12,7 +12,6 @@ from contextlib import suppress
 from dataclasses import replace
 from fractions import Fraction
 from math import ceil, inf
-from typing import NamedTuple
 
 from pipesched.core.clock import Clock, TimeIsUp, under
 from pipesched.errors import PipeschedError
@@ -21,7 +20,7 @@ from pipesched.pipeline.quantities import in_units, plain
 from pipesched.results.outcome import Advice, Outcome, SolveReport
 from pipesched.results.status import Status, StoppedBy
 from pipesched.solver.advice.changes import AdvisedChange, changes
-from pipesched.solver.case import Candidate, Case
+from pipesched.solver.case import Candidate
 from pipesched.solver.feasible import cases_of
 from pipesched.solver.first import quick_rounds
 from pipesched.solver.request import SolveRequest
@@ -36,7 +35,7 @@ def advised(outcome: Outcome, request: SolveRequest, tell: Tell) -> Outcome:
     allowed = None if report is None else _allowance(request, report)
     if report is None or allowed is None:
         return outcome
-    clock, effort = Clock(allowed.seconds, request.stop), _Effort(allowed.operations)
+    clock, effort = Clock(allowed[0], request.stop), _Effort(allowed[1])
     makespan = Fraction(report.value_ticks, report.bound.per_unit)
     trials: list[_Trial] = []
     with suppress(KeyboardInterrupt):  # what is known by then counts
@@ -62,7 +61,7 @@ def _quick_trial(
         trial = _Trial(change, request, clock)
         if change.operations <= request.policy.advice.bounded or effort.left == inf:
             trial.raise_bounds(effort)
-        if trial.bound < makespan:
+        if Fraction(trial.search.bound.ticks, trial.search.per_unit) < makespan:
             trial.try_quickly(effort)
         yield trial
 
@@ -71,16 +70,11 @@ def _try_whole(trials: list[_Trial], request: SolveRequest, clock: Clock, tell: 
     """Try the whole portfolio for every change for which a solve has time for it."""
     policy = request.policy.advice
     for trial in trials:
-        seconds = sum(map(_seconds_whole, trial.search.cases))
+        sizes = (len(case.graph) / policy.whole for case in trial.search.cases)
+        seconds = sum(policy.whole_seconds * size**2 for size in sizes)  # that it takes, at most
         if not clock.is_over and seconds <= policy.reached * request.limits.seconds:
             tell(f"advice, {trial.change.name}")
             trial.try_whole(clock.part(policy.share * clock.left))
-
-
-def _seconds_whole(case: Case) -> float:
-    """Return the seconds that the whole portfolio of a case takes, at most."""
-    policy = case.policy.advice
-    return policy.whole_seconds * (len(case.graph) / policy.whole) ** 2
 
 
 class _Effort:
@@ -93,13 +87,9 @@ class _Effort:
         """Yield candidates until their operations are more than are left."""
         for candidate in candidates:
             yield candidate
-            self.spend(candidate.schedule.plan.index.size)
+            self.left -= candidate.schedule.plan.index.size
             if self.left <= 0:
                 return
-
-    def spend(self, operations: int) -> None:
-        """Count operations that were scheduled."""
-        self.left -= operations
 
 
 class _Trial:
@@ -117,12 +107,7 @@ class _Trial:
         with suppress(TimeIsUp), under(self.clock):
             for number, case in enumerate(self.search.cases):
                 self.search.raise_bound(number, case.bound())
-                effort.spend(len(case.graph))
-
-    @property
-    def bound(self) -> Fraction:
-        """What no schedule with the change is shorter than."""
-        return Fraction(self.search.bound.ticks, self.search.per_unit)
+                effort.left -= len(case.graph)
 
     def try_quickly(self, effort: _Effort) -> None:
         """Try what a solve tries first on every placement."""
@@ -152,13 +137,6 @@ class _Trial:
         return Advice(change.name, least, plain(value - makespan), change.solve, change.arguments)
 
 
-class _Allowance(NamedTuple):
-    """What advice may take: so many seconds, and so many operations in all its schedules, maybe any number."""
-
-    seconds: float
-    operations: float
-
-
 def kept_seconds(request: SolveRequest) -> float:
     """Return the seconds that are kept for advice: 0 where there is none, and where they are too few for one schedule.
 
@@ -178,8 +156,11 @@ def _schedulable(request: SolveRequest, seconds: float) -> float:
     return request.policy.advice.room * request.policy.advice.a_second * seconds
 
 
-def _allowance(request: SolveRequest, report: SolveReport) -> _Allowance | None:
-    """Return what advice may take after a solve; None where there is none."""
+def _allowance(request: SolveRequest, report: SolveReport) -> tuple[float, float] | None:
+    """Return the seconds that advice may take after a solve, and the operations of all its schedules, maybe any number.
+
+    None where there is none.
+    """
     policy, kept = request.policy.advice, kept_seconds(request)
     if not kept or report.stopped_by == StoppedBy.INTERRUPT:
         return None
@@ -189,7 +170,7 @@ def _allowance(request: SolveRequest, report: SolveReport) -> _Allowance | None:
     left = max(request.limits.seconds - report.seconds, 0.0)
     if report.seconds >= policy.long:
         most = kept if request.advice else policy.part * report.seconds
-        return _Allowance(min(most, kept, left), inf)
+        return min(most, kept, left), inf
     operations = kept * policy.a_second
     is_brief = not request.advice and report.stopped_by != StoppedBy.TIME_LIMIT
-    return _Allowance(left, min(operations, policy.brief) if is_brief else operations)
+    return left, min(operations, policy.brief) if is_brief else operations

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from dataclasses import fields
 from typing import Any
 
@@ -80,10 +81,7 @@ def typed(value: Exact) -> int | float | str:
     whole = to_fraction(number)
     text = f"{whole.numerator}/{whole.denominator}"
     for spelled in (number, text):
-        try:
-            if not isinstance(spelled, (int, float, str)) or exact(spelled) != whole:
-                continue
-        except ValueError:
-            continue
-        return spelled
+        with suppress(ValueError):
+            if isinstance(spelled, (int, float, str)) and exact(spelled) == whole:
+                return spelled
     raise ConfigError(f"{text} has too many digits")

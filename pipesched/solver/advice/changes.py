@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from fractions import Fraction
 from functools import partial
@@ -10,13 +10,14 @@ from math import ceil
 from typing import Any, NamedTuple
 
 from pipesched.errors import PipeschedError
+from pipesched.pipeline.costs import PER_STAGE, Costs
 from pipesched.pipeline.kinds import Allowed, count_computations
+from pipesched.pipeline.layers import OPTIONAL, TIMES, LayerCosts, Layers
 from pipesched.pipeline.placement import PLACEMENTS, Placement, named_placement
-from pipesched.pipeline.problem import Problem, require_recompute
+from pipesched.pipeline.problem import Problem, require_offload, require_recompute
 from pipesched.pipeline.quantities import Exact, canonical, to_fraction
 from pipesched.pipeline.recut import balanced_for, can_be_cut, fuse, open_cut, recut
 from pipesched.solver.advice.arguments import changed_arguments, typed
-from pipesched.solver.advice.microbatches import with_microbatches
 from pipesched.solver.policy import AdvicePolicy
 from pipesched.solver.request import SolveRequest
 
@@ -49,7 +50,7 @@ def changes(request: SolveRequest) -> Iterator[AdvisedChange]:
     for make in CHANGES:
         try:
             change = make(request)
-        except PipeschedError:  # too large, or no such cut
+        except PipeschedError:  # too large, no such cut, or no cost of an offload
             continue
         if change is not None:
             yield change
@@ -61,24 +62,13 @@ def _split_backward(request: SolveRequest) -> AdvisedChange | None:
     return AdvisedChange("split backward", request.problem, True, request.allowed, {"split_backward": True})
 
 
-def _recompute(request: SolveRequest) -> AdvisedChange | None:
-    if request.allowed.recompute or not _saves(request):
+def _saving(name: str, require: Callable[[Problem], None], request: SolveRequest) -> AdvisedChange | None:
+    """Return the change that allows to save memory by `name`, where that may help, and goes with the method."""
+    if getattr(request.allowed, name) or request.problem.memory.budget is None or request.method in KEEPS_ALL:
         return None
-    require_recompute(request.problem)
-    allowed = request.allowed._replace(recompute=True)
-    return AdvisedChange("recompute", request.problem, request.splits_backward, allowed, {"recompute": True})
-
-
-def _offload(request: SolveRequest) -> AdvisedChange | None:
-    if request.allowed.offload or request.problem.costs.offload is None or not _saves(request):
-        return None
-    allowed = request.allowed._replace(offload=True)
-    return AdvisedChange("offload", request.problem, request.splits_backward, allowed, {"offload": True})
-
-
-def _saves(request: SolveRequest) -> bool:
-    """Return whether saving memory may help, and goes with the method."""
-    return request.problem.memory.budget is not None and request.method not in KEEPS_ALL
+    require(request.problem)
+    allowed = request.allowed._replace(**{name: True})
+    return AdvisedChange(name, request.problem, request.splits_backward, allowed, {name: True})
 
 
 def _budget(name: str, sign: int, request: SolveRequest) -> AdvisedChange | None:
@@ -145,6 +135,47 @@ def _microbatches(factor: Fraction, request: SolveRequest) -> AdvisedChange | No
     return _of_problem(f"{count} microbatch{'es' * (count != 1)}", request, changed)
 
 
+def with_microbatches(problem: Problem, count: int) -> Problem:
+    """Return `problem` with its global batch in `count` microbatches. Raises ConfigError where that is too large.
+
+    A microbatch of half the size takes half the time and half the memory, which is exact where time is in proportion
+    to size. The latency between devices is a part that depends on the size and a part that does not, in shares that
+    are not known. So it is taken at its largest: as it is for smaller microbatches, in proportion for larger ones.
+    Static memory does not change.
+    """
+    factor = Fraction(problem.microbatches, count)
+    layers = None if problem.layers is None else _scaled_layers(problem.layers, factor)
+    costs = _scaled_costs(problem.costs, factor)
+    changed = replace(
+        problem,
+        microbatches=count,
+        costs=costs if layers is None else replace(costs, resolution=layers.resolution),
+        memory=replace(problem.memory, activation=_scaled(problem.memory.activation, factor)),
+        layers=layers,
+    )
+    return balanced_for(changed)
+
+
+def _scaled(values: Sequence[Exact], factor: Fraction) -> tuple[Exact, ...]:
+    return tuple(canonical(to_fraction(value) * factor) for value in values)
+
+
+def _scaled_costs(costs: Costs, factor: Fraction) -> Costs:
+    given = {key: times for key in PER_STAGE if (times := getattr(costs, key)) is not None}
+    scaled: dict[str, Any] = {key: _scaled(times, factor) for key, times in given.items()}
+    return replace(costs, **scaled, p2p=_scaled(costs.p2p, max(factor, Fraction(1))))
+
+
+def _scaled_layers(layers: Layers, factor: Fraction) -> Layers:
+    parts = {key: _scaled_part(getattr(layers, key), factor) for key in ("layer", "first", "last")}
+    return replace(layers, **parts)  # type: ignore[arg-type]
+
+
+def _scaled_part(part: LayerCosts, factor: Fraction) -> LayerCosts:
+    keys = [key for key in (*TIMES, "activation") if key not in OPTIONAL or getattr(part, key) is not None]
+    return replace(part, **{key: canonical(part.amount(key) * factor) for key in keys})
+
+
 def _of_problem(name: str, request: SolveRequest, problem: Problem) -> AdvisedChange:
     arguments = changed_arguments(request.problem, problem)
     for saving, unused in (("recompute", ("recompute", "checkpoint")), ("offload", ("offload", "reload"))):
@@ -160,7 +191,7 @@ CHANGES: tuple[Callable[[SolveRequest], AdvisedChange | None], ...] = (
     partial(_chunks, "four", 4),
     partial(_microbatches, Fraction(1, 2)),
     partial(_microbatches, Fraction(2)),
-    _recompute,
-    _offload,
+    partial(_saving, "recompute", require_recompute),
+    partial(_saving, "offload", require_offload),
     partial(_budget, "one activation less", -1),
 )

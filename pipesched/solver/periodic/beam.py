@@ -39,18 +39,14 @@ class Beam:
             if before != NO_HOP:
                 self.after[before].append(number)
 
-    def run(
-        self, prices: NDArray[Any], devices: Sequence[int], second: float, rest: NDArray[Any] | None = None
-    ) -> NDArray[Any]:
+    def run(self, prices: NDArray[Any], devices: Sequence[int], second: float) -> NDArray[Any]:
         """Return the best phases, a row each; none if no choice fits. `prices` is what memory costs on each device.
 
-        `devices` get their phases one after another; those that are not among them keep theirs of `rest`.
+        All devices get their phases one after another, in the order of `devices`.
         """
         weights = self.block.cover @ prices
-        placed = [there not in devices for there in self.block.devices]
+        placed = [False] * len(self.block)
         phases = np.zeros((self.policy.width, len(self.block)), dtype=np.int64)
-        if rest is not None:
-            phases += rest
         costs = np.zeros(self.policy.width)
         for device in devices:
             look()
@@ -111,8 +107,7 @@ class Beam:
         keys = self.random.random((rows, len(numbers)))
         keys += 1.5 * len(numbers) / self.period * self.random.random((rows, 1)) * lengths
         place = {number: column for column, number in enumerate(numbers)}
-        count = len(self.block.order)
-        for number in (copy * count + each for copy in range(self.block.microbatches) for each in self.block.order):
+        for number in self.block.order:
             if number in place and (other := anchors[number].other) in place:
                 keys[:, place[number]] = np.minimum(keys[:, place[number]], keys[:, place[other]] - 1e-9)
         return np.argsort(-keys, axis=1)

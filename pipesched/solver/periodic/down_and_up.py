@@ -26,7 +26,7 @@ DOWN, UP, BACK_DOWN, BACK_UP = range(4)  # F of the first chunk, F of the second
 class _Device(NamedTuple):
     """A device on the way down: its four operations, what their activations take, and what it may hold (grains)."""
 
-    numbers: tuple[int, int, int, int]
+    numbers: list[int]
     sizes: tuple[int, int]
     capacity: int | None
 
@@ -43,8 +43,7 @@ class DownAndUp:
             second = problem.stages - 1 - stage
             rows = [index.row(kind, one)[0] for kind, one in (("F", stage), ("F", second), ("B", second), ("B", stage))]
             sizes = problem.grains.activation[stage], problem.grains.activation[second]
-            first, up, down, last = rows
-            self.way.append(_Device((first, up, down, last), sizes, problem.capacity_grains[devices[stage]]))
+            self.way.append(_Device(rows, sizes, problem.capacity_grains[devices[stage]]))
 
     @staticmethod
     def applies(block: BlockOperations) -> bool:

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -24,35 +24,26 @@ from pipesched.solver.case import Case
 NO_HOP = -1
 
 
-class Hops(NamedTuple):
-    """What each operation waits for last, which implies all else that it waits for.
-
-    Operation i starts `gaps[i]` or more after the start of `before[i]`, which is NO_HOP for the first of a microbatch.
-    """
-
-    before: list[int]
-    gaps: list[int]
-
-
 class BlockOperations:
     """The operations of a block of so many microbatches of a case whose activations are kept.
 
     Operation i + k * (operations of a microbatch) is operation i of the microbatch k. `durations` and `devices` are
-    theirs, `capacities` what each device may hold (grains; None: no limit).
+    theirs, `capacities` what each device may hold (grains; None: no limit). Operation i starts `gaps[i]` or more after
+    the start of `before[i]`, the one that it waits for last: NO_HOP for the first of a microbatch. `order` has each
+    behind what it waits for.
     """
 
     def __init__(self, case: Case, microbatches: int) -> None:
         self.case, self.microbatches = case, microbatches
         single = replace(case, problem=replace(case.problem, microbatches=1))
         self.single, self.quantum = single, case.quantum
-        self.order = topological_order(single.graph)
-        hops = _hops(single, self.order, self.quantum)
-        count = len(single.graph)
-        each = range(microbatches)
+        order, count, each = topological_order(single.graph), len(single.graph), range(microbatches)
+        self.order = [number + copy * count for copy in each for number in order]
+        before, gaps = _hops(single, order, self.quantum)
         self.durations = [time // self.quantum for time in single.graph.durations] * microbatches
         self.devices = list(single.graph.pools) * microbatches
-        self.before = [before + copy * count if before >= 0 else NO_HOP for copy in each for before in hops.before]
-        self.gaps = hops.gaps * microbatches
+        self.before = [last + copy * count if last >= 0 else NO_HOP for copy in each for last in before]
+        self.gaps = gaps * microbatches
         self.residences = [
             [_shifted(stay, copy * count) for copy in each for stay in residences(single.problem, single.index, device)]
             for device in range(case.problem.devices)
@@ -102,15 +93,14 @@ class BlockOperations:
 
     def starts(self, phases: NDArray[Any], period: int) -> NDArray[Any]:
         """Return the earliest starts with these phases; both have a row for each choice of phases."""
-        starts, count = np.zeros_like(phases, dtype=np.int64), len(self.order)
-        for copy in range(self.microbatches):
-            for number in (copy * count + each for each in self.order):
-                before = self.before[number]
-                if before == NO_HOP:
-                    starts[:, number] = phases[:, number]
-                else:
-                    ready = starts[:, before] + self.gaps[number]
-                    starts[:, number] = ready + (phases[:, number] - ready) % period
+        starts = np.zeros_like(phases, dtype=np.int64)
+        for number in self.order:
+            before = self.before[number]
+            if before == NO_HOP:
+                starts[:, number] = phases[:, number]
+            else:
+                ready = starts[:, before] + self.gaps[number]
+                starts[:, number] = ready + (phases[:, number] - ready) % period
         return starts
 
     def unevenness(self, phases: NDArray[Any], device: int, period: int) -> NDArray[Any]:
@@ -122,33 +112,33 @@ class BlockOperations:
         stays = self.residences[device]
         if not stays:
             return np.zeros(len(phases), dtype=np.int64)
-        begins = phases[:, [stay.first for stay in stays]]
-        begins = begins + np.array([self.durations[stay.first] if stay.from_end else 0 for stay in stays])
-        ends = phases[:, [stay.last for stay in stays]] + np.array([self.durations[stay.last] for stay in stays])
-        sizes = np.array([stay.size for stay in stays])
-        moments = begins[:, :, None]
-        more = (moments - ends[:, None, :]) % period - (moments - begins[:, None, :]) % period
-        excess: NDArray[Any] = (more * sizes).sum(axis=2).max(axis=1)
+        since_begins, since_ends, sizes = self._since(phases, stays)
+        excess: NDArray[Any] = ((since_ends % period - since_begins % period) * sizes).sum(axis=2).max(axis=1)
         return excess
 
     def peaks(self, starts: NDArray[Any], period: int) -> NDArray[Any]:
         """Return the most that each device ever holds (grains) when the block repeats, for each row of starts."""
         peaks = np.zeros((len(starts), len(self.residences)), dtype=np.int64)
         for device, stays in enumerate(self.residences):
-            if not stays:
-                continue
-            first, last = [stay.first for stay in stays], [stay.last for stay in stays]
-            waits = [self.durations[stay.first] if stay.from_end else 0 for stay in stays]
-            begins = starts[:, first] + np.array(waits)
-            ends = starts[:, last] + np.array([self.durations[number] for number in last])
-            moments = begins[:, :, None]
-            counts = (moments - begins[:, None, :]) // period - (moments - ends[:, None, :]) // period
-            peaks[:, device] = (counts * np.array([stay.size for stay in stays])).sum(axis=2).max(axis=1)
+            if stays:
+                since_begins, since_ends, sizes = self._since(starts, stays)
+                counts = since_begins // period - since_ends // period
+                peaks[:, device] = (counts * sizes).sum(axis=2).max(axis=1)
         return peaks
+
+    def _since(
+        self, starts: NDArray[Any], stays: Sequence[Residence]
+    ) -> tuple[NDArray[Any], NDArray[Any], NDArray[Any]]:
+        """Return for each row and each begin of a residence the times since all begins and all ends, and the sizes."""
+        waits = np.array([self.durations[stay.first] if stay.from_end else 0 for stay in stays])
+        begins = starts[:, [stay.first for stay in stays]] + waits
+        ends = starts[:, [stay.last for stay in stays]] + np.array([self.durations[stay.last] for stay in stays])
+        moments = begins[:, :, None]
+        return moments - begins[:, None, :], moments - ends[:, None, :], np.array([stay.size for stay in stays])
 
     def repeated(self, starts: Sequence[int], period: int) -> list[int]:
         """Return the start of each operation of the case, in ticks, when a block of these starts repeats."""
-        index, count = self.case.index, len(self.order)
+        index, count = self.case.index, len(self) // self.microbatches
         blocks = [starts[copy * count : (copy + 1) * count] for copy in range(self.microbatches)]
         blocks.sort(key=min)
         numbers = OpIndex(index.letters, index.stages, 1)
@@ -164,8 +154,8 @@ class BlockOperations:
         return index.spread(row)
 
 
-def _hops(single: Case, order: Sequence[int], quantum: int) -> Hops:
-    """Return what each operation of one microbatch waits for last: all else that it waits for comes before that."""
+def _hops(single: Case, order: Sequence[int], quantum: int) -> tuple[list[int], list[int]]:
+    """Return `before` and `gaps` of one microbatch: all else that an operation waits for comes before its last wait."""
     rank = {number: place for place, number in enumerate(order)}
     before, gaps = [NO_HOP] * len(order), [0] * len(order)
     for number in order:
@@ -173,7 +163,7 @@ def _hops(single: Case, order: Sequence[int], quantum: int) -> Hops:
         if waits:
             last, lag = max(waits, key=lambda wait: rank[wait[0]])
             before[number], gaps[number] = last, (single.graph.durations[last] + lag) // quantum
-    return Hops(before, gaps)
+    return before, gaps
 
 
 def _shifted(stay: Residence, numbers: int) -> Residence:

@@ -1,4 +1,7 @@
-"""Changes: the arguments that are named make the changed problem, of stages, of layers and of a model on GPUs."""
+"""Changes: the arguments that are named make the changed problem, of stages, of layers and of a model on GPUs.
+
+The same global batch in other microbatches: what changes in proportion, and what does not.
+"""
 
 from __future__ import annotations
 
@@ -11,7 +14,7 @@ import pytest
 import pipesched
 from pipesched.pipeline.problem import Problem
 from pipesched.solver.advice.arguments import typed
-from pipesched.solver.advice.changes import AdvisedChange, changes
+from pipesched.solver.advice.changes import AdvisedChange, changes, with_microbatches
 from pipesched.solver.request import SolveRequest
 
 CONFIGS = Path(__file__).parents[3] / "configs"
@@ -23,6 +26,10 @@ LAYERS: dict[str, Any] = {
     "devices": 2, "stages": 2, "microbatches": 4, "layers": 11, "layer": {"forward": 1, "backward": 2, "activation": 1},
     "last": {"forward": 3}, "budget": 30, "p2p": 1,
 }  # fmt: skip
+BATCH = pipesched.make_problem(
+    devices=2, stages=4, microbatches=6, forward=[1, 2, 3, 4], backward_input=2, backward_weight=[1, 1, 2, 2],
+    overlap=3, p2p=[1, 0, 0.5], offload=2, reload=3, activation="1/3", retain=0.5, checkpoint=0.1, static=2, budget=9,
+)  # fmt: skip
 
 
 def changes_of(problem: Problem, **more: Any) -> dict[str, AdvisedChange]:
@@ -95,3 +102,38 @@ def test_numbers_as_they_are_typed(number: Any, text: Any) -> None:
     """What has more digits than a user may type is a fraction."""
     assert typed(number) == text
     assert typed(number).__class__ is text.__class__
+
+
+def test_twice_as_many_microbatches() -> None:
+    """Times and activations are halved; latencies, shares, weights and the budget stay."""
+    assert with_microbatches(BATCH, 12) == pipesched.make_problem(
+        devices=2, stages=4, microbatches=12, forward=[0.5, 1, 1.5, 2], backward_input=1,
+        backward_weight=[0.5, 0.5, 1, 1], overlap=1.5, p2p=[1, 0, 0.5], offload=1, reload=1.5, activation="1/6",
+        retain=0.5, checkpoint=0.1, static=2, budget=9, recompute=[0.5, 1, 1.5, 2],
+    )  # fmt: skip
+
+
+def test_half_as_many_microbatches() -> None:
+    """Latencies grow with the size too, since a part of them may."""
+    changed = with_microbatches(BATCH, 3)
+    assert (changed.costs.forward, changed.costs.p2p) == ((2, 4, 6, 8), (2, 0, 1))
+    assert changed.memory.activation == (Fraction(2, 3),) * 4
+
+
+def test_the_work_of_a_step_is_the_same_in_other_microbatches() -> None:
+    """A device that never waits takes as long for the batch, whatever its microbatches are."""
+    for count in (1, 2, 3, 12, 24):
+        changed = with_microbatches(BATCH, count)
+        work = Fraction(sum(changed.ticks.forward), changed.ticks.per_unit) * count
+        assert work == sum(BATCH.ticks.forward) / Fraction(BATCH.ticks.per_unit) * BATCH.microbatches
+
+
+def test_other_microbatches_of_layers() -> None:
+    """The costs of a layer and of what stands beside the layers change, and those of the stages follow."""
+    given: dict[str, Any] = {"devices": 2, "stages": 4, "layers": 9, "p2p": 1, "budget": 30}
+    whole = {"forward": 1, "backward": 3, "activation": 1, "static": 0.5}
+    half = {"forward": 0.5, "backward": 1.5, "activation": 0.5, "static": 0.5}
+    problem = pipesched.make_problem(**given, microbatches=4, layer=whole, last={"forward": 2})
+    changed = with_microbatches(problem, 8)
+    same = pipesched.make_problem(**given, microbatches=8, layer=half, last={"forward": 1})
+    assert (changed, changed.layers) == (same, same.layers)

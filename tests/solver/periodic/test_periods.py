@@ -17,10 +17,10 @@ from pipesched.pipeline.capacity import least_capacity
 from pipesched.pipeline.check import violations
 from pipesched.pipeline.problem import Problem
 from pipesched.solver.keeping import KeepingCase
+from pipesched.solver.periodic.method import unrolled
 from pipesched.solver.periodic.model import PeriodModel
 from pipesched.solver.periodic.operations import BlockOperations
 from pipesched.solver.periodic.search import PeriodicSchedule, PeriodSearch, Seeker
-from pipesched.solver.periodic.unroll import unrolled
 from tests.solver.periodic.problems import PLACEMENTS, tight
 from tests.strategies import problems, with_capacities
 
