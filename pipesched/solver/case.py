@@ -43,7 +43,7 @@ class Origin(NamedTuple):
     start: int | None
 
 
-class Line(NamedTuple):
+class Way(NamedTuple):
     """Microbatches that go the same way, and the stages that each device runs for them, in order."""
 
     microbatches: range
@@ -168,15 +168,15 @@ class Case(ABC):
         return ranks
 
     @cached_property
-    def lines(self) -> list[Line]:
-        """The microbatches of each direction."""
-        placement, count, lines = self.problem.settled_placement, self.index.microbatches, list[Line]()
+    def ways(self) -> list[Way]:
+        """The microbatches of each direction, and the way that they go."""
+        placement, count, ways = self.problem.settled_placement, self.index.microbatches, list[Way]()
         for microbatches in placement.directions(count):
             stages: list[list[int]] = [[] for _ in range(self.problem.devices)]
             for stage in range(self.problem.stages if microbatches else 0):
                 stages[placement.device(stage, microbatches[0], count)].append(stage)
-            lines.append(Line(microbatches, stages))
-        return lines
+            ways.append(Way(microbatches, stages))
+        return ways
 
     @cached_property
     def origins(self) -> list[Origin]:
@@ -197,7 +197,7 @@ class Case(ABC):
 
     def _first_forwards(self, device: int) -> tuple[int, ...]:
         """Return what a device may run first: the first microbatch (of each direction) on its first stage."""
-        firsts = [(line.stages[device][0], line.microbatches[0]) for line in self.lines if line.stages[device]]
+        firsts = [(way.stages[device][0], way.microbatches[0]) for way in self.ways if way.stages[device]]
         return tuple(self.index.row("F", stage)[microbatch] for stage, microbatch in firsts)
 
     def value(self, schedule: Schedule) -> int:

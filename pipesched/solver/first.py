@@ -14,7 +14,7 @@ from pipesched.core.clock import Clock, TimeIsUp, look, under
 from pipesched.pipeline.plan import Plan
 from pipesched.pipeline.schedule import schedule_plan, timed_schedule
 from pipesched.schedulers.orders import one_forward_one_backward
-from pipesched.solver.case import Candidate, Case, Line
+from pipesched.solver.case import Candidate, Case, Way
 from pipesched.solver.search import Search
 
 Orders = list[list[int]]
@@ -57,12 +57,12 @@ def _say_so(search: Search, number: int) -> None:
 
 def first_candidates(case: Case) -> Iterator[Candidate]:
     """Yield schedules of a case, the quickest to make first; at least one fits, if any order does."""
-    lines = case.lines
-    together = min(_fitting(case, line, device) for line in lines for device in range(case.problem.devices))
+    ways = case.ways
+    together = min(_fitting(case, way, device) for way in ways for device in range(case.problem.devices))
     if together > 0:
-        is_linear = len(lines) == 1 and _is_linear(case)
+        is_linear = len(ways) == 1 and _is_linear(case)
         source = "1f1b within the budget" if is_linear else f"groups of {together}"
-        orders = _one_forward_one_backward(case, lines[0]) if is_linear else _in_groups(case, lines, together)
+        orders = _one_forward_one_backward(case, ways[0]) if is_linear else _in_groups(case, ways, together)
         yield Candidate(source, schedule_plan(case.problem, Plan(case.index, orders)))
     yield from case.quick_ruled_candidates()
 
@@ -73,13 +73,13 @@ def _is_linear(case: Case) -> bool:
     return devices == tuple(sorted(devices)) and len(set(devices)) == case.problem.devices
 
 
-def _fitting(case: Case, line: Line, device: int) -> int:
-    """Return how many microbatches of a line a device may hold at once on all of its stages.
+def _fitting(case: Case, way: Way, device: int) -> int:
+    """Return how many microbatches of a way a device may hold at once on all of its stages.
 
     Beside them there is room for what the I of one takes. Without a limit it is the number of all microbatches.
     """
     problem, count = case.problem, case.index.microbatches
-    capacity, stages = problem.capacity_grains[device], line.stages[device]
+    capacity, stages = problem.capacity_grains[device], way.stages[device]
     size = sum(problem.grains.activation[stage] for stage in stages)
     if capacity is None or not size:
         return count
@@ -87,14 +87,14 @@ def _fitting(case: Case, line: Line, device: int) -> int:
     return min((capacity - caught) // size, count)
 
 
-def _one_forward_one_backward(case: Case, line: Line) -> Orders:
+def _one_forward_one_backward(case: Case, way: Way) -> Orders:
     """Return 1F1B with fewer warm-ups where the budget holds fewer, and nowhere more than on the device before."""
     devices, count = case.problem.devices, case.index.microbatches
     orders: Orders = []
     most = count
-    for device, stages in enumerate(line.stages):
+    for device, stages in enumerate(way.stages):
         look()
-        most = min(most, devices - device, _fitting(case, line, device))
+        most = min(most, devices - device, _fitting(case, way, device))
         backwards = [row for stage in reversed(stages) for row in _backward_rows(case, stage)]
         forwards = [case.index.row("F", stage) for stage in stages]
         parts = [*zip(*forwards, strict=True), *zip(*backwards, strict=True)]
@@ -103,19 +103,19 @@ def _one_forward_one_backward(case: Case, line: Line) -> Orders:
     return orders
 
 
-def _in_groups(case: Case, lines: Sequence[Line], size: int) -> Orders:
-    """Return all forwards of so many microbatches, stage by stage, then their backwards; groups of lines take turns."""
+def _in_groups(case: Case, ways: Sequence[Way], size: int) -> Orders:
+    """Return all forwards of so many microbatches, stage by stage, then their backwards; groups of ways take turns."""
     orders: Orders = [[] for _ in range(case.problem.devices)]
-    for first in range(0, max(len(line.microbatches) for line in lines), size):
-        for line in lines:
-            group = line.microbatches[first : first + size]
+    for first in range(0, max(len(way.microbatches) for way in ways), size):
+        for way in ways:
+            group = way.microbatches[first : first + size]
             if group:
-                _add_group(case, line, slice(group.start, group.stop), orders)
+                _add_group(case, way, slice(group.start, group.stop), orders)
     return orders
 
 
-def _add_group(case: Case, line: Line, group: slice, orders: Orders) -> None:
-    for stages, order in zip(line.stages, orders, strict=True):
+def _add_group(case: Case, way: Way, group: slice, orders: Orders) -> None:
+    for stages, order in zip(way.stages, orders, strict=True):
         look()
         for stage in stages:
             order.extend(case.index.row("F", stage)[group])
