@@ -15,6 +15,8 @@ from pipesched.errors import ConfigError
 WIDTH = 60  # letters of a value in a message
 NESTED = 3  # lists inside lists that are shown
 MANY = 12  # entries of a list that are shown
+MOST_SECONDS = 1_000_000  # of a time limit: twelve days
+MOST_WORKERS = 1_000  # threads or processes: more than any machine has
 
 
 def shown(value: object, most: int = WIDTH) -> str:

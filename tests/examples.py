@@ -1,13 +1,13 @@
-"""How many random examples a property is tried with: above a hundred at night alone."""
+"""How many random examples a property is tried with: more than the profile's at night alone."""
 
 from __future__ import annotations
 
 from hypothesis import settings
 
-MOST = 100  # in the gate
+USUAL = 100  # a profile with more examples than these looks for new ones
 
 
 def examples(count: int) -> settings:
-    """So many examples in the profile `search`, which the nightly gate runs, or more; else a hundred at most."""
-    usual = settings.default.max_examples if settings.default else MOST
-    return settings(max_examples=max(count, usual) if usual > MOST else min(count, MOST), deadline=None)
+    """The examples of the profile; in one that looks for new ones, as that of the nightly gate, so many at least."""
+    usual = settings.default.max_examples if settings.default else count
+    return settings(max_examples=max(count, usual) if usual > USUAL else min(count, usual), deadline=None)

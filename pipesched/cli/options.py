@@ -9,13 +9,11 @@ from collections.abc import Sequence
 from functools import partial
 from typing import Any, NamedTuple
 
-from pipesched.checks import require_name
+from pipesched.checks import MOST_SECONDS, MOST_WORKERS, require_name
 from pipesched.cli.option import CommandOption, as_text, as_value, number_of, option, whole_number
 from pipesched.errors import ConfigError
 from pipesched.schedulers.options import COUNT, FLAG, OPTIONS, STAGES, WHOLE
 
-MOST_SECONDS = 1_000_000
-MOST = 1000  # workers, or jobs
 EVERY_CORE = "local"  # the executor where none is given: a process a core, where processes pay
 NARROWEST, WIDEST = 20, 10_000  # columns
 
@@ -45,7 +43,7 @@ EXECUTOR: dict[str, CommandOption] = {
     "jobs": option(
         "--jobs N",
         "processes side by side; default: one a core where that pays, in solve one",
-        partial(whole_number, least=1, most=MOST),
+        partial(whole_number, least=1, most=MOST_WORKERS),
     ),
     "executor": option(
         "--executor SPEC", "what runs them: local, local:N (as --jobs N), or dask://HOST:PORT, a Dask cluster"
@@ -78,7 +76,7 @@ class SearchOptions(NamedTuple):
     )
     gap: float | None = option("--gap FRACTION", "relative gap to the bound that is good enough; default 0", number_of)
     workers: int | None = option(
-        "--workers N", "threads of CP-SAT; default: one a core", partial(whole_number, least=1, most=MOST)
+        "--workers N", "threads of CP-SAT; default: one a core", partial(whole_number, least=1, most=MOST_WORKERS)
     )
     seed: Any = option("--seed N", "seed of the search; with --workers 1 it repeats the answer", as_value)
     split_backward: bool | None = option(

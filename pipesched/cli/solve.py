@@ -6,8 +6,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from pipesched.checks import MOST_SECONDS
 from pipesched.cli.chart_options import ChartOptions
-from pipesched.cli.options import MOST_SECONDS, ProblemSource, Screen, SearchOptions, Target
+from pipesched.cli.options import ProblemSource, Screen, SearchOptions, Target
 from pipesched.cli.time_left import left_for_search, most_classified
 from pipesched.errors import ConfigError, NoSchedule
 from pipesched.pipeline.kinds import count_computations

@@ -7,10 +7,9 @@ import re
 from difflib import get_close_matches
 from typing import NamedTuple
 
-from pipesched.checks import shown
+from pipesched.checks import MOST_WORKERS, shown
 from pipesched.errors import ConfigError
 
-MOST = 1000  # processes
 PORT, MOST_PORT = 8786, 65_535  # where a Dask scheduler listens, by default
 ALLOWED = "local, local:N or dask://HOST:PORT"
 
@@ -38,7 +37,7 @@ def read_spec(text: object) -> Spec:
         raise ConfigError(f"must be {ALLOWED}, not {shown(text)}", "executor")
     text = text.strip()
     kind, colon, rest = text.partition(":")
-    if kind == "local" and (not colon or _number(rest, MOST)):
+    if kind == "local" and (not colon or _number(rest, MOST_WORKERS)):
         return Spec(int(rest) if colon else cores())
     if re.fullmatch(r"dask://[^\s/:]+:\d+|dask://\[[0-9a-fA-F:]+\]:\d+", text) and _number(text.rpartition(":")[2]):
         return Spec(1, text)
@@ -73,10 +72,10 @@ def _nearest(text: str) -> str:
     lowered = text.lower()
     if near := get_close_matches(lowered.partition(":")[0], ["local"], n=1):
         lowered = near[0] + "".join(lowered.partition(":")[1:])
-    if _number(text, MOST):
+    if _number(text, MOST_WORKERS):
         return f"local:{text}"
     if match := re.fullmatch(r"local\W*(\d{1,5})?", lowered):
-        return f"local:{min(max(int(match[1]), 1), MOST)}" if match[1] else "local"
+        return f"local:{min(max(int(match[1]), 1), MOST_WORKERS)}" if match[1] else "local"
     if match := re.fullmatch(r"(?:(?:dask|tcp|tls|http|https)(?::/*|$))?([\w.-]+)?(?::(\d{1,5}))?/*", lowered):
         is_named = lowered.startswith(("dask", "tcp", "tls", "http")) or match[2]
         port = match[2] if match[2] and _number(match[2]) else PORT

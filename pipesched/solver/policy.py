@@ -8,14 +8,16 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from pipesched.checks import MOST_SECONDS, MOST_WORKERS
+
 
 @dataclass(frozen=True)
 class RangePolicy:
     """The largest arguments of a solve."""
 
-    most_seconds: int = 1_000_000  # seconds: twelve days
-    most_workers: int = 1_000  # threads: more than any machine has
-    most_jobs: int = 1_000  # processes: likewise
+    most_seconds: int = MOST_SECONDS  # seconds
+    most_workers: int = MOST_WORKERS  # threads
+    most_jobs: int = MOST_WORKERS  # processes
     most_seed: int = 2**31 - 1  # seeds: CP-SAT takes 32 bits
 
 

@@ -54,12 +54,12 @@ class OverMemory(NamedTuple):
 class Tuning(Displayable, Sequence[Trial]):
     """The best points of a space, best first, by tokens/s/GPU; all fit their memory.
 
-    `space` points were asked about: `simulated`, `pruned` by reason, and `left` because time was up. `improved` are the
-    schedules that `solve` found for the best layouts, where they are faster than the row of the same layout; they stand
-    among the rows too. `pareto` are the points of which none that was simulated is faster and holds less, fastest
-    first. `parts` is where the GPU time of the best step goes, `wishes` what memory forbids, `doubts` what another
-    efficiency would change; `nearest` what misses its memory by least, where nothing fits. `capacity` is GB of a GPU.
-    `estimate` is that of the first row's layout, under its algorithm, or the one that `solve` started from.
+    `space` points were asked about: `simulated`, `pruned` by reason, and `left` because time was up. Schedules that
+    `solve` found for the best layouts stand among the rows where they are faster than that layout's own. `pareto` are
+    the points of which none that was simulated is faster and holds less, fastest first. `parts` is where the GPU time
+    of the best step goes, `wishes` what memory forbids, `doubts` what another efficiency would change; `nearest` what
+    misses its memory by least, where nothing fits. `capacity` is GB of a GPU. `estimate` is that of the first row's
+    layout, under its algorithm, or the one that `solve` started from.
     """
 
     rows: tuple[Trial, ...]
@@ -75,7 +75,6 @@ class Tuning(Displayable, Sequence[Trial]):
     nearest: tuple[NearMiss, ...] = ()
     capacity: float = 0.0
     name: str = ""
-    seconds: float = 0.0
     estimate: Estimate | None = field(default=None, compare=False)
     config: str = ""
 

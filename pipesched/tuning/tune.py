@@ -11,7 +11,15 @@ from threading import Event as StopEvent
 from time import time
 from typing import Any
 
-from pipesched.checks import require_callable, require_number, require_sequence, require_type, require_whole
+from pipesched.checks import (
+    MOST_SECONDS,
+    MOST_WORKERS,
+    require_callable,
+    require_number,
+    require_sequence,
+    require_type,
+    require_whole,
+)
 from pipesched.config.values import Source
 from pipesched.core.clock import Clock, TimeIsUp
 from pipesched.executors.batches import map_batches
@@ -25,7 +33,7 @@ from pipesched.tuning.space import Layout, Space
 from pipesched.tuning.space_reader import read_space
 from pipesched.tuning.trial import Trial, TrialTask
 
-MOST_SECONDS, MOST_ROWS, MOST_JOBS = 1_000_000, 1_000, 1_000
+MOST_ROWS = 1_000
 FINALISTS = 5  # layouts that are solved, and retimed on other hardware
 SOLVE_SECONDS = 4.0  # of each
 FEWEST_POINTS = 100  # for which starting processes pays
@@ -84,7 +92,7 @@ def tune(
     names = (
         None if algorithms is None else [name for name in require_sequence(algorithms, "algorithms") if name != SOLVE]
     )
-    clock, runs = Clock(float(seconds), stop), chosen(executor, require_whole(jobs, "jobs", most=MOST_JOBS))
+    clock, runs = Clock(float(seconds), stop), chosen(executor, require_whole(jobs, "jobs", most=MOST_WORKERS))
     space = read_space(path_or_text, overrides, names)
     solves = algorithms is None or SOLVE in algorithms
     work = FEWEST_OPERATIONS if space.points >= FEWEST_POINTS else 0

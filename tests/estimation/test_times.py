@@ -223,7 +223,7 @@ def test_ratios_between_schedules() -> None:
     assert max(abs(row.error) for row in found) <= 0.042
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 def test_all_ratios_between_schedules() -> None:
     """Four of five within 4 %, all within 6 %."""
     found = list(ratios(judged(RATIOS)[1]))

@@ -98,7 +98,7 @@ def test_a_run_of_the_advised_change_reaches_what_was_claimed(case: tuple[dict[s
     require_reached(problem, {**options, "method": "portfolio", "time_limit": 10})
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 @settings(max_examples=10)
 @given(given_problems())
 def test_a_search_with_the_advised_change_reaches_what_was_claimed(case: tuple[dict[str, Any], dict[str, Any]]) -> None:
@@ -223,7 +223,7 @@ def test_no_time_is_kept_where_it_is_too_short() -> None:
     assert kept_seconds(replace(request, advice=True)) == 2
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 def test_the_split_backward_of_a_large_case() -> None:
     """Eight devices, 128 microbatches, a tight budget: v-half with a split backward takes 3,967 or a little more."""
     advice = {one.change: one for one in advice_of(N4, time_limit=60, method="portfolio", advice=True)}
