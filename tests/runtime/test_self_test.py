@@ -41,7 +41,7 @@ def test_a_dozen_plans_have_every_kind_of_operation(ranks: int) -> None:
     assert any(schedule.plan.pairs for schedule in schedules.values())
 
 
-@pytest.mark.parametrize("ranks", [2, pytest.param(4, marks=pytest.mark.slow)])
+@pytest.mark.parametrize("ranks", [2, pytest.param(4, marks=pytest.mark.nightly)])
 def test_all_plans_are_right(ranks: int) -> None:
     """Each plan in 64 and in 32 bits: equal but for rounding, and the bytes of the plan on some rank of nearly each."""
     from pipesched.runtime import self_test
