@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from fractions import Fraction
+from functools import cached_property
 from itertools import pairwise
 from typing import NamedTuple
 
@@ -256,12 +257,10 @@ class PlainSchedule(Plain):
         """The device whose memory a slot uses."""
         return device_of(self.problem, *parts(slot)[0][::2])
 
-    def fits(self, slot: Slot, time: int) -> bool:
-        """Whether the memory of its device stays within its budget if a slot takes its memory at `time` already."""
-        budget, device = self.problem.memory.budget, self.home(slot)
-        if budget is None:
-            return True
-        grains = Fraction(str(budget[device])) * self.problem.grains.per_unit
+    def room(self, device: int) -> Fraction | None:
+        """What the budget of a device leaves for activations, in grains; None without one."""
+        if self.problem.memory.budget is None:
+            return None
         static = 0
         for stage in range(self.problem.stages):
             placement = self.problem.settled_placement
@@ -269,6 +268,24 @@ class PlainSchedule(Plain):
             if placement.mirrored:
                 copies.append(self.problem.devices - 1 - copies[0])
             static += self.problem.grains.static[stage] * copies.count(device)
+        return Fraction(str(self.problem.memory.budget[device])) * self.problem.grains.per_unit - static
+
+    @cached_property
+    def is_over(self) -> bool:
+        """Whether some device holds more than its budget."""
+        rooms = map(self.room, range(self.devices))
+        peaks = (self.peak(device, self.rows, self.start, self.end) for device in range(self.devices))
+        return any(room is not None and peak > room for room, peak in zip(rooms, peaks, strict=True))
+
+    def fits(self, slot: Slot, time: int) -> bool:
+        """Whether the memory of its device stays within its budget if a slot takes its memory at `time` already.
+
+        A schedule that exceeds its budget obeys none.
+        """
+        device = self.home(slot)
+        room = self.room(device)
+        if room is None or self.is_over:
+            return True
         others = [one for one in self.order if one != slot and self.home(one) == device]
         changes = [change for one in others for change in self.changes(one, self.start[one], self.end[one])]
         changes += self.changes(slot, time, time + self.lengths[slot])
@@ -276,7 +293,7 @@ class PlainSchedule(Plain):
         levels = (
             sum(amount for when, amount in changes if when <= at) for at in looked if time <= at < self.start[slot]
         )
-        return max(levels) <= grains - static
+        return max(levels) <= room
 
     def peak(self, device: int, rows: Rows, start: Times, end: Times) -> Fraction:
         """The peak of a device with other times, in grains: what is freed counts before what is taken."""

@@ -13,7 +13,8 @@ from pipesched.pipeline.schedule import Schedule
 
 def gaps_of(schedule: Schedule, tasks: TimedTasks) -> list[Gap]:
     """Return all idle time of a schedule by class and culprit; `tasks` are its operations."""
-    return [*idle_gaps(tasks, schedule.graph.takes, MemoryFit(schedule))]
+    fits = MemoryFit(schedule) if schedule.fits else lambda *_: True  # what exceeds a budget obeys none
+    return [*idle_gaps(tasks, schedule.graph.takes, fits)]
 
 
 def idle_by_class(schedule: Schedule) -> dict[Idle, int | float]:

@@ -42,6 +42,13 @@ def test_idle_time_of_1f1b(budget: Any, held_back: dict[str, int]) -> None:
     assert classes(found) == {"wait": 60, "warm_up": 60, "drain": 120, **held_back}
 
 
+def test_what_exceeds_its_budget_waits_for_no_memory() -> None:
+    """Of a schedule over its budget that time is its order's: with 3.9 on a device 1F1B idles as without a budget."""
+    found = explain(run(default(budget=[3.9, 4, 4, 4]), "1f1b"))
+    assert not found.schedule.fits
+    assert classes(found) == {"wait": 60, "warm_up": 60, "drain": 120, "order": 120}
+
+
 def test_idle_time_of_a_list_schedule() -> None:
     """With room for two activations a list schedule waits most of the time."""
     problem = default(stages=4, forward=10, backward=20, budget=2)

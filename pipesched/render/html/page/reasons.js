@@ -105,7 +105,7 @@ function gapBefore(s, t, start, candidates, put) {
   put(allowed, end, "late", t);
   let left = min(allowed, end);
   const offered = candidates.map(one => ({ ...one, from: max(start, one.ready) })).filter(one => one.from < left);
-  for (const one of offered) one.idle = !s.takes[one.t] || fits(s, one.t, one.from) ? "order" : "memory";
+  for (const one of offered) one.idle = !s.takes[one.t] || !metrics(s).fits || fits(s, one.t, one.from) ? "order" : "memory";
   offered.sort((a, b) => (a.idle < b.idle) - (a.idle > b.idle) || a.ready - b.ready || a.at - b.at);
   for (const { from, idle, t: culprit } of offered) {
     put(from, left, idle, culprit);
