@@ -33,7 +33,7 @@ def command(
 
     Of a CSV of PyTorch also what its loader does not look at: duplicates, order of the last stage, SEND and RECV.
     Of the traces of a run whether there are clocks of the ranks that fit every message, and then the same but lengths.
-    Exit code 0 if it keeps every rule, 1 with what it breaks if not.
+    Exit code 0 if it keeps every rule and its budget, 1 with what it breaks if not.
     """
     from pipesched.cli.output import console_for, print_json
     from pipesched.documents.comparison import check_document
@@ -47,8 +47,11 @@ def command(
             console.print(violation, soft_wrap=True)
         if len(violations) > MOST_SHOWN:
             console.print(f"and {len(violations) - MOST_SHOWN:,} more; --json has all", soft_wrap=True)
-        broken = f"rules broken: {len(violations)}"
-        console.print(broken if outcome is None or violations else _praise(outcome), soft_wrap=True)
+        said = [f"rules broken: {len(violations)}"]
+        if outcome is not None and not violations:
+            note = outcome.schedule.plan.note
+            said = [f"{outcome.algorithm}: every rule is kept", *([f"note: {note}"] if note else [])]
+        console.print(*said, sep="\n", soft_wrap=True)
     if violations:
         raise typer.Exit(1)
 
@@ -57,19 +60,15 @@ def _checked(files: Sequence[str], problem: ProblemSource) -> tuple[Outcome | No
     """Return the schedule, None where its operations cannot run, and a sentence for each rule that it breaks."""
     from pipesched.cli.reading import read_schedule
     from pipesched.documents.schedule import wrong_claims
-    from pipesched.pipeline.check import check
+    from pipesched.pipeline.check import over_budget, violations
 
+    text = None
     try:
         if are_traces(files):
             outcome = read_timeline(files, None, problem).outcome
-            return outcome, check(outcome)
-        outcome, text, _ = read_schedule(files[0], problem)
+        else:
+            outcome, text, _ = read_schedule(files[0], problem)
     except InvalidSchedule as error:
         return None, error.violations
-    return outcome, check(outcome) or list(wrong_claims(text, outcome) if text else ())
-
-
-def _praise(outcome: Outcome) -> str:
-    fits = "" if outcome.schedule.fits else " (over budget)"
-    note = outcome.schedule.plan.note
-    return f"{outcome.algorithm}: every rule is kept{fits}" + (f"\nnote: {note}" if note else "")
+    claims = wrong_claims(text, outcome) if text else ()
+    return outcome, list(violations(outcome.schedule)) or [*claims, *over_budget(outcome.schedule)]

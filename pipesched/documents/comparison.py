@@ -10,6 +10,7 @@ from typing import Any
 from pipesched.checks import shown
 from pipesched.documents.json_text import VERSION, get, plain_values
 from pipesched.errors import ConfigError
+from pipesched.pipeline.check import excesses
 from pipesched.results.comparison import Comparison, Entry
 from pipesched.results.outcome import Outcome
 from pipesched.results.pareto import ParetoPoint
@@ -51,6 +52,7 @@ def check_document(outcome: Outcome | None, found: Sequence[str]) -> dict[str, A
         "valid": not found,
         "fits": None if outcome is None else outcome.schedule.fits,
         "violations": list(found),
+        "over": [] if outcome is None else excesses(outcome.schedule),
     }
 
 

@@ -8,6 +8,7 @@ costs less than scheduling; only where a row fails are its operations compared o
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
+from fractions import Fraction
 from itertools import accumulate, chain, compress, islice, pairwise, repeat
 from operator import add, ge, gt, lt
 
@@ -19,7 +20,7 @@ from pipesched.pipeline.metrics import picker
 from pipesched.pipeline.ops import OpIndex
 from pipesched.pipeline.plan import mismatch
 from pipesched.pipeline.problem import Problem
-from pipesched.pipeline.quantities import in_units, to_fraction
+from pipesched.pipeline.quantities import in_units, plain, to_fraction
 from pipesched.pipeline.schedule import Schedule
 
 MOST_VIOLATIONS = 20
@@ -38,12 +39,35 @@ def check(schedule: Schedule | Displayable) -> list[str]:
 
     Every operation runs once and on its device, no two at a time on a device or a lane, each after its inputs and its
     wait edges; lengths and memory are what the problem says (docs/explanation/semantics.md). An Outcome stands for its
-    schedule. The budget is no rule. Raises ConfigError for what is no schedule.
+    schedule. One that keeps all these has a sentence for each device that it lets exceed its budget. Raises ConfigError
+    for what is no schedule.
     """
     schedule = getattr(schedule, "schedule", schedule)
     if not isinstance(schedule, Schedule):
         raise ConfigError(f"must be a Schedule or an Outcome, not {shown(schedule)}", "schedule")
-    return list(violations(schedule))
+    return list(violations(schedule)) or over_budget(schedule)
+
+
+def over_budget(schedule: Schedule) -> list[str]:
+    """Return a sentence for each device that exceeds its budget."""
+    return [
+        f"device {one['device']} holds {round(one['memory'], 6)} of {round(one['budget'], 6)}"
+        f" {schedule.problem.memory.unit}: over the budget by {round(one['memory'] - one['budget'], 6)}"
+        for one in excesses(schedule)
+    ]
+
+
+def excesses(schedule: Schedule) -> list[dict[str, int | float]]:
+    """Return each device that exceeds its budget, and what it holds: its peak, computed anew, and static memory."""
+    memory, placement = schedule.problem.memory, schedule.problem.settled_placement
+    if memory.budget is None:
+        return []
+    held = [Fraction(peak, schedule.problem.grains.per_unit) for peak in replayed_peaks(schedule)]
+    for size, device in zip(memory.static, placement.devices, strict=True):
+        for there in (device, placement.last - device) if placement.mirrored else (device,):
+            held[there] += to_fraction(size)
+    rows = enumerate(zip(held, map(to_fraction, memory.budget), strict=True))
+    return [{"device": at, "memory": plain(most), "budget": plain(limit)} for at, (most, limit) in rows if most > limit]
 
 
 def violations(schedule: Schedule) -> Iterator[str]:

@@ -326,15 +326,34 @@ def test_good_document(cli: Cli, printed: str) -> None:
         "valid": True,
         "fits": True,
         "violations": [],
+        "over": [],
     }
 
 
-def test_over_budget_is_no_violation(cli: Cli) -> None:
-    """A schedule over its budget keeps the rules; `check` says that it does not fit."""
-    printed = cli("run", "-a", "naive", "--mem-budget", "1", "--json").stdout
-    result = cli("check", "-", stdin=printed)
-    assert (result.returncode, "over budget" in result.stdout) == (0, True)
-    assert json.loads(cli("check", "-", "--json", stdin=printed).stdout)["fits"] is False
+def test_over_budget(cli: Cli) -> None:
+    """A schedule over its budget: `check` names each device and by how much, with exit 1; it is drawn all the same."""
+    made = cli("run", "-a", "naive", "--mem-budget", "8,8,2,7.5", "--microbatches", "8", "--json")
+    result = cli("check", "-", stdin=made.stdout)
+    lines = [
+        "device 2 holds 8 of 2 microbatch: over the budget by 6",
+        "device 3 holds 8 of 7.5 microbatch: over the budget by 0.5",
+    ]
+    assert (result.returncode, result.stdout.splitlines()) == (1, [*lines, "rules broken: 2"])
+    as_json = cli("check", "-", "--json", stdin=made.stdout)
+    found = json.loads(as_json.stdout)
+    assert (as_json.returncode, found["valid"], found["fits"], found["violations"]) == (1, False, False, lines)
+    assert found["over"] == [{"device": 2, "memory": 8, "budget": 2}, {"device": 3, "memory": 8, "budget": 7.5}]
+    assert made.returncode == cli("show", "-", stdin=made.stdout).returncode == 0
+
+
+def test_false_claims_of_a_schedule_over_its_budget(cli: Cli) -> None:
+    """What a document claims falsely is said too, before the budget."""
+    document = json.loads(cli("run", "-a", "naive", "--mem-budget", "1", "--json").stdout)
+    document["metrics"]["makespan"] += 1
+    found = json.loads(cli("check", "-", "--json", stdin=json.dumps(document)).stdout)
+    assert found["violations"][0].startswith("metrics.makespan is ")
+    assert len(found["over"]) == 4
+    assert all("over the budget by" in line for line in found["violations"][-4:])
 
 
 @pytest.mark.parametrize("command", ["show", "check"])

@@ -10,6 +10,7 @@ import pytest
 import pipesched
 from pipesched.documents.comparison import check_document, comparison_document, rows_document, sweep_document
 from pipesched.documents.json_text import dump
+from pipesched.pipeline.check import check
 
 
 def small(**values: Any) -> pipesched.Problem:
@@ -47,13 +48,15 @@ def test_sweep_value_is_a_number(text: str | float, value: float) -> None:
 def test_check() -> None:
     """A check says whether the schedule is valid, whether it fits, and what it breaks."""
     outcome = pipesched.run(small(budget=1), "naive")
-    assert check_document(outcome, []) == {
+    found = check(outcome)
+    assert check_document(outcome, found) == {
         "format": "pipesched.check",
         "version": 1,
         "algorithm": "naive",
-        "valid": True,
+        "valid": False,
         "fits": False,
-        "violations": [],
+        "violations": [f"device {at} holds 3 of 1 microbatch: over the budget by 2" for at in (0, 1)],
+        "over": [{"device": at, "memory": 3, "budget": 1} for at in (0, 1)],
     }
     assert check_document(outcome, ["0F0 is missing"])["valid"] is False
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Sequence
 from dataclasses import replace
+from fractions import Fraction
 from random import Random
 
 import pytest
@@ -12,10 +13,11 @@ from hypothesis import assume, given, strategies as st
 
 from pipesched.errors import ConfigError, InvalidSchedule
 from pipesched.pipeline.arguments import make_problem
-from pipesched.pipeline.check import MOST_VIOLATIONS, checked, violations
+from pipesched.pipeline.check import MOST_VIOLATIONS, check, checked, excesses, violations
 from pipesched.pipeline.ops import parse_op
 from pipesched.pipeline.plan import Plan
 from pipesched.pipeline.problem import Problem
+from pipesched.pipeline.quantities import canonical, plain, to_fraction
 from pipesched.pipeline.schedule import Schedule, schedule_plan
 from tests.replay import device_of, name, parts
 from tests.strategies import SETTLED, plan_of, problems, random_plan, texts_of
@@ -262,12 +264,36 @@ def test_checked_raises_with_sentences() -> None:
     assert len(caught.value.violations) == MOST_VIOLATIONS
 
 
-def test_the_budget_is_no_rule() -> None:
-    """A schedule over its budget is drawn all the same, so the check lets it pass."""
-    problem = make_problem(devices=1, microbatches=2, budget=1, placement="linear")
+def test_the_budget_is_no_rule_of_what_is_drawn() -> None:
+    """A schedule over its budget is drawn all the same, and refused by nothing; only `check` says by how much."""
+    problem = make_problem(devices=1, microbatches=2, budget=1.25, static=0.5, placement="linear")
     schedule = scheduled(problem, [["0F0", "0F1", "0B0", "0B1"]])
     assert not schedule.fits
     assert list(violations(schedule)) == []
+    assert checked(schedule) is schedule
+    assert check(schedule) == ["device 0 holds 2.5 of 1.25 microbatch: over the budget by 1.25"]
+
+
+def test_a_broken_rule_comes_before_the_budget() -> None:
+    """Of a schedule that breaks a rule the check says that alone: what it holds is not known."""
+    problem = make_problem(devices=1, microbatches=2, budget=1, placement="linear")
+    schedule = moved(scheduled(problem, [["0F0", "0F1", "0B0", "0B1"]]), "0B1", end=1)
+    assert check(schedule) == ["0B1 lasts 3, not 2"]
+
+
+@given(problems(SETTLED, overlap=True, saving=True), randoms, st.integers(1, 8))
+def test_what_exceeds_the_budget(problem: Problem, random: Random, parts_of_peak: int) -> None:
+    """The devices, what they hold and their budgets are those of the metrics, static memory of both copies included."""
+    plan = plan_of(problem, random_plan(problem, random))
+    memory = schedule_plan(problem, plan).memory
+    static = replace(problem.memory, static=(1,) * problem.stages)
+    budget = tuple(max(to_fraction(most) * parts_of_peak / 4, Fraction(1)) for most in memory)
+    limited = replace(problem, memory=replace(static, budget=tuple(map(canonical, budget))))
+    schedule = schedule_plan(limited, plan)
+    limits = [*map(plain, limited.memory.budget or ())]
+    over = [{"device": at, "memory": schedule.memory[at], "budget": limits[at]} for at in schedule.over_budget]
+    assert excesses(schedule) == over
+    assert len(check(schedule)) == len(over)
 
 
 @given(problems(SETTLED, overlap=True), randoms, st.sampled_from([0, 0.5, 1]), st.sampled_from([0, 0.5]))
