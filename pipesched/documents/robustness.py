@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import asdict
+from itertools import chain, product
 from typing import Any
 
 from pipesched.analysis.robust.result import FIGURES, Robustness, RobustnessRow
@@ -21,8 +22,8 @@ def robustness_document(robustness: Robustness) -> dict[str, Any]:
 def _row(row: RobustnessRow) -> dict[str, Any]:
     if not row.applicable:
         return {"algorithm": row.algorithm, "applicable": False, "reason": row.reason}
-    figures = {key: getattr(row, key) for key in FIGURES}
-    return {"algorithm": row.algorithm, **figures, "stragglers": list(row.stragglers)}
+    more = {key: getattr(row, key) for key in FIGURES} | {"stragglers": list(row.stragglers)}
+    return {"algorithm": row.algorithm, **more, "fits": row.fits, "over": list(row.over)}
 
 
 def robustness_of(content: dict[str, Any]) -> Robustness:
@@ -38,9 +39,11 @@ def _read(row: Any, number: int) -> RobustnessRow:
         if row.get("applicable") is False:
             return RobustnessRow(name, reason=get(row, "reason", str) or "does not apply")
         figures = {key: get(row, key, object) for key in FIGURES}
-        stragglers = get(row, "stragglers", list)
+        stragglers, over = get(row, "stragglers", list), get({"over": [], **row}, "over", list)
+        over = [{key: get(one, key, object) for key in ("device", "memory", "budget")} for one in over]
     except ConfigError as error:
         raise ConfigError(f"rows[{number}]: {error}") from None
-    for key, value in [*figures.items(), *(("stragglers", value) for value in stragglers)]:
-        require_finite(value, key, number)
-    return RobustnessRow(name, **figures, stragglers=tuple(stragglers))
+    for key, value in chain(figures.items(), product(["stragglers"], stragglers), *(one.items() for one in over)):
+        if value is not None or key != "best_share" or not over:
+            require_finite(value, key, number)
+    return RobustnessRow(name, **figures, stragglers=tuple(stragglers), over=tuple(over))

@@ -54,13 +54,17 @@ class RobustnessTable:
         if self.rows:
             yield from self._table()
         for row in self.robustness:
+            if row.over:
+                listed = ((one["device"], number(one["memory"]), number(one["budget"])) for one in row.over)
+                held = ", ".join(f"device {device} holds {most} of {budget}" for device, most, budget in listed)
+                yield Text(f"{row.algorithm} is over budget: {held}")
             if not row.applicable:
                 yield Text(f"{row.algorithm} does not apply: {row.reason}")
 
     def _table(self) -> RenderResult:
         decimals = _decimals(max(row.p99 for row in self.rows), min(row.std for row in self.rows))
-        most = max(row.best_share for row in self.rows)
-        styles = [GOOD if len(self.rows) > 1 and row.best_share == most else "" for row in self.rows]
+        most = max((row.best_share for row in self.rows if row.best_share is not None), default=None)
+        styles = [GOOD if len(self.rows) > 1 and row.fits and row.best_share == most else "" for row in self.rows]
         names = [Text(row.algorithm, style=style) for row, style in zip(self.rows, styles, strict=True)]
         yield FittedTable(names, [_cells(row, decimals) for row in self.rows], KEPT_LONGEST)
         yield Text(_meaning(self.robustness), style="dim")
@@ -80,7 +84,7 @@ def _cells(row: RobustnessRow, decimals: int) -> dict[str, str]:
         "\np50": time(row.p50),
         "\np95": time(row.p95),
         "\np99": time(row.p99),
-        SHARE: f"{row.best_share:.1%}",
+        SHARE: "over budget" if row.best_share is None else f"{row.best_share:.1%}",
         SLOW: "" if worst is None else f"d{worst} {number(row.worst_makespan)} {row.price:+.1%}",
     }
 

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, fields
-from typing import overload
+from typing import Any, overload
 
 from pipesched.analysis.robust.variation import Variation
 from pipesched.checks import joined, require_label, require_number, require_sequence, require_text, require_type, shown
@@ -20,8 +20,9 @@ class RobustnessRow:
 
     `makespan` is that of the costs as they are; `mean`, `std` (of n - 1) and the percentiles are those of the samples,
     `best_share` is the share of samples in which no other was shorter (several shortest ones share it). `stragglers`
-    are the makespans with each device slow. `makespans` are the samples; a row that was read from a document has none.
-    Raises ConfigError, about the field at fault, for a value of another type.
+    are the makespans with each device slow. `over` has `device`, `memory` and `budget` of each device that exceeds it;
+    such a row takes no part in the best share, which is None. `makespans` are the samples, none of what was read from a
+    document. Raises ConfigError, about the field at fault, for a value of another type.
     """
 
     algorithm: str
@@ -31,17 +32,19 @@ class RobustnessRow:
     p50: float = 0.0
     p95: float = 0.0
     p99: float = 0.0
-    best_share: float = 0.0
+    best_share: float | None = 0.0
     stragglers: tuple[int | float, ...] = ()
     reason: str = ""
+    over: tuple[Mapping[str, Any], ...] = ()
     makespans: tuple[float, ...] = field(default=(), repr=False, compare=False)
 
     def __post_init__(self) -> None:
         require_text(self.algorithm, "algorithm")
         require_text(self.reason, "reason")
         for key in FIGURES:
-            require_number(getattr(self, key), key)
-        for key in ("stragglers", "makespans"):
+            if key != "best_share" or self.best_share is not None:
+                require_number(getattr(self, key), key)
+        for key in ("stragglers", "over", "makespans"):
             object.__setattr__(self, key, tuple(require_sequence(getattr(self, key), key)))
         for makespan in self.stragglers:
             require_number(makespan, "stragglers")
@@ -54,6 +57,11 @@ class RobustnessRow:
     def applicable(self) -> bool:
         """Whether there is a schedule."""
         return not self.reason
+
+    @property
+    def fits(self) -> bool:
+        """Whether no device exceeds its budget."""
+        return not self.over
 
     @property
     def worst_device(self) -> int | None:

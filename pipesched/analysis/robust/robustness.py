@@ -18,6 +18,7 @@ from pipesched.core.tasks import Edge
 from pipesched.core.timing import earliest_times
 from pipesched.errors import ConfigError
 from pipesched.executors.opening import chosen, lent, workers_of
+from pipesched.pipeline.check import excesses
 from pipesched.pipeline.quantities import plain
 from pipesched.pipeline.schedule import Schedule, schedule_plan, timed_schedule
 from pipesched.results.comparison import Comparison, Entry
@@ -72,8 +73,8 @@ def robustness(
     listed = _listed(outcomes)
     timed = [schedule_plan(one.problem, one.schedule.plan) for one in listed if isinstance(one, Outcome)]
     found = timings(timed, variation, chosen(executor))
-    shares = _best_shares([timing.makespans for timing in found])
-    known = iter(zip(timed, found, shares, strict=True))
+    shares = iter(_best_shares([timing.makespans for one, timing in zip(timed, found, strict=True) if one.fits]))
+    known = iter(zip(timed, found, [next(shares) if one.fits else None for one in timed], strict=True))
     rows = [
         RobustnessRow(one.algorithm, reason=one.reason) if isinstance(one, Entry) else _row(one.algorithm, *next(known))
         for one in listed
@@ -126,7 +127,7 @@ def _best_shares(drawn: Sequence[NDArray[np.float64]]) -> list[float]:
     return [float(np.mean((makespans == least) / shortest)) for makespans in drawn]
 
 
-def _row(algorithm: str, schedule: Schedule, timing: Timing, share: float) -> RobustnessRow:
+def _row(algorithm: str, schedule: Schedule, timing: Timing, share: float | None) -> RobustnessRow:
     import numpy as np
 
     makespans = timing.makespans
@@ -141,6 +142,7 @@ def _row(algorithm: str, schedule: Schedule, timing: Timing, share: float) -> Ro
         p99,
         share,
         tuple(timing.stragglers),
+        over=tuple(excesses(schedule)),
         makespans=tuple(makespans.tolist()),
     )
 

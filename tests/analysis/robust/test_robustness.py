@@ -194,7 +194,7 @@ def test_shares_of_being_shortest() -> None:
     outcomes = [pipesched.run(PROBLEM, name) for name in ("zb-v", "v-half", "zb-v", "interleaved")]
     for noise in (0, 0.02, 0.4):
         shares = [row.best_share for row in pipesched.robustness(outcomes, noise=noise, samples=300)]
-        assert sum(shares) == pytest.approx(1)
+        assert sum(share or 0 for share in shares) == pytest.approx(1)
         assert shares[0] == shares[2]
     assert [row.best_share for row in pipesched.robustness(outcomes, noise=0)] == [0.5, 0, 0.5, 0]
 
@@ -206,7 +206,19 @@ def test_what_does_not_apply_has_its_reason() -> None:
     found = pipesched.robustness(compared, samples=20)
     assert [row.applicable for row in found] == [True, False, True]
     assert found["zb-v"].reason == compared["zb-v"].reason
-    assert found["1f1b"].best_share + found["naive"].best_share == pytest.approx(1)
+    assert sum(found[name].best_share or 0 for name in ("1f1b", "naive")) == pytest.approx(1)
+
+
+def test_what_exceeds_its_budget_takes_no_part_in_the_best_share() -> None:
+    """It has no share, the others share 1 as if it were not there; where none fits, none has a share."""
+    problem = pipesched.make_problem(devices=4, stages=4, microbatches=8, budget=[4, 4, 4, 4.5])
+    found = pipesched.robustness(pipesched.compare(problem, ["naive", "1f1b", "sequential"]), samples=50)
+    assert [(row.fits, row.best_share is None) for row in found] == [(False, True), (True, False), (True, False)]
+    assert found["naive"].over[-1] == {"device": 3, "memory": 8, "budget": 4.5}
+    alone = pipesched.robustness(pipesched.compare(problem, ["1f1b", "sequential"]), samples=50)
+    assert [row.best_share for row in alone] == [found[name].best_share for name in ("1f1b", "sequential")]
+    tight = replace(problem, memory=replace(problem.memory, budget=(1,) * 4))
+    assert pipesched.robustness(pipesched.run(tight, "naive"))[0].best_share is None
 
 
 def test_times_of_a_schedule_do_not_count() -> None:

@@ -67,8 +67,9 @@ def test_document_and_back(tmp_path: Path) -> None:
     assert {key: value for key, value in content.items() if key != "rows"} == {
         "format": "pipesched.robustness", "version": 1, **settings}  # fmt: skip
     first, refused = content["rows"]
-    assert list(first) == ["algorithm", "makespan", "mean", "std", "p50", "p95", "p99", "best_share", "stragglers"]
-    assert len(first["stragglers"]) == 4
+    figures = ["makespan", "mean", "std", "p50", "p95", "p99", "best_share"]
+    assert list(first) == ["algorithm", *figures, "stragglers", "fits", "over"]
+    assert (len(first["stragglers"]), first["fits"], first["over"]) == (4, True, [])
     assert refused == {"algorithm": "zb-v", "applicable": False, "reason": found["zb-v"].reason}
     again: Any = pipesched.read(path)
     assert again == found
@@ -77,6 +78,21 @@ def test_document_and_back(tmp_path: Path) -> None:
     assert pipesched.write(again, tmp_path / "again.json").read_bytes() == path.read_bytes()
     with pytest.raises(ConfigError, match="nothing to draw: no samples"):
         pipesched.figure(again)
+
+
+def test_rows_over_budget_and_rows_of_before(tmp_path: Path) -> None:
+    """What exceeds its budget is written and read back; a document of before the key has rows that fit."""
+    problem = pipesched.make_problem(devices=2, microbatches=4, budget=2)
+    found = pipesched.robustness(pipesched.compare(problem, ["1f1b", "naive"]), samples=9)
+    path = pipesched.write(found, tmp_path / "robust.json")
+    again: Any = pipesched.read(path)
+    assert again == found
+    assert again["naive"].over[0] == {"device": 0, "memory": 4, "budget": 2}
+    assert "naive is over budget: device 0 holds 4 of 2, device 1 holds 4 of 2" in text(again, 100)
+    content = json.loads(path.read_text("utf-8"))
+    del content["rows"][0]["over"]
+    path.write_text(json.dumps(content), "utf-8")
+    assert pipesched.read(path) == found
 
 
 @pytest.mark.parametrize(
@@ -90,6 +106,13 @@ def test_document_and_back(tmp_path: Path) -> None:
         ({"rows": [{"algorithm": "x"}]}, r"rows\[0\]: 'makespan' is missing"),
         ({"rows": [{**dict.fromkeys(("makespan", "mean", "std", "p50", "p95", "p99", "best_share"), 1),
                     "algorithm": "x", "stragglers": ["y"]}]}, r"rows\[0\]: stragglers must be a number"),
+        ({"rows": [{**dict.fromkeys(("makespan", "mean", "std", "p50", "p95", "p99"), 1), "best_share": None,
+                    "algorithm": "x", "stragglers": [1]}]}, r"rows\[0\]: best_share must be a number"),
+        ({"rows": [{**dict.fromkeys(("makespan", "mean", "std", "p50", "p95", "p99", "best_share"), 1),
+                    "algorithm": "x", "stragglers": [1], "over": [{"device": 0}]}]}, r"rows\[0\]: 'memory' is missing"),
+        ({"rows": [{**dict.fromkeys(("makespan", "mean", "std", "p50", "p95", "p99", "best_share"), 1),
+                    "algorithm": "x", "stragglers": [1], "over": [{"device": 0, "memory": "y", "budget": 2}]}]},
+         r"rows\[0\]: memory must be a number"),
     ],
 )  # fmt: skip
 def test_broken_documents(tmp_path: Path, change: dict[str, Any], said: str) -> None:
