@@ -17,6 +17,7 @@ from pipesched.errors import ConfigError, PipeschedWarning
 if TYPE_CHECKING:
     from rich.console import Console
 
+    from pipesched.display import Displayable
     from pipesched.file_formats.registry import Content, Format
     from pipesched.pipeline.problem import Problem
     from pipesched.render.gantt import Gantt
@@ -95,6 +96,20 @@ def print_json(content: Mapping[str, Any]) -> None:
     from pipesched.documents.json_text import dump
 
     sys.stdout.write(dump(content))
+
+
+def print_result(result: Displayable, screen: Screen) -> None:
+    """Print a result of rows as its table, or as its JSON document."""
+    from pipesched.file_formats.files import content_of, kind_of
+    from pipesched.file_formats.registry import FORMATS
+    from pipesched.render.table import display_parts
+
+    if screen.as_json:
+        sys.stdout.write(str(content_of(result, FORMATS["json"], kind_of(result)[0])))
+        return
+    console = console_for(screen)
+    for part in display_parts(result, ascii_only=screen.ascii_only or console.options.ascii_only):
+        console.print(part)
 
 
 def chart_of(outcome: Outcome, view: View, screen: Screen, **more: Any) -> Gantt:

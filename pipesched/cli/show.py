@@ -12,7 +12,6 @@ from pipesched.cli.traces import TIMELINE, Plan, are_traces, print_timeline, rea
 
 if TYPE_CHECKING:
     from pipesched.analysis.measured.timeline import Timeline
-    from pipesched.display import Displayable
 
 
 def command(
@@ -37,7 +36,7 @@ def command(
     `robust` found as its table. Traces of a run (torch.profiler's, or Primus's pp_rank_0.json ..) become one measured
     schedule.
     """
-    from pipesched.cli.output import answer_schedule, refuse_chart_options, save, target_format
+    from pipesched.cli.output import answer_schedule, print_result, refuse_chart_options, save, target_format
     from pipesched.cli.reading import read_file
     from pipesched.file_formats.files import ReadSchedule, kind_of
     from pipesched.pipeline.check import checked
@@ -50,7 +49,7 @@ def command(
     if not isinstance(result, ReadSchedule):
         refuse_chart_options(chart, f"a {type(result).__name__.lower()}")
         save(result, kind_of(result)[0], target, chart.view())
-        _show_rows(result, screen)
+        print_result(result, screen)
         return
     target_format(target, kind_of(result.outcome)[0])
     checked(result.outcome.schedule)
@@ -71,28 +70,3 @@ def _show_timeline(timeline: Timeline, chart: ChartOptions, target: Target, scre
         chart.require_drawable(timeline.schedule)
     save(result, kind, target, chart.view() if target.path else None)
     print_timeline(timeline, chart, screen)
-
-
-def _show_rows(result: Displayable, screen: Screen) -> None:
-    """Print a result of rows as its table, or as its JSON document."""
-    from pipesched.cli.output import console_for, print_json
-    from pipesched.documents.comparison import comparison_document, sweep_document
-    from pipesched.documents.frontier import frontier_document
-    from pipesched.render.table import display_parts
-    from pipesched.results.capabilities import capability_of
-    from pipesched.results.comparison import Comparison
-    from pipesched.results.frontier import Frontier
-    from pipesched.results.sweep import Sweep
-
-    if not screen.as_json:
-        console = console_for(screen)
-        for part in display_parts(result, ascii_only=screen.ascii_only or console.options.ascii_only):
-            console.print(part)
-    elif isinstance(result, Frontier):
-        print_json(frontier_document(result))
-    elif isinstance(result, Sweep):
-        print_json(sweep_document(result))
-    elif isinstance(result, Comparison):
-        print_json(comparison_document(result))
-    elif (capability := capability_of(result)) is not None:
-        print_json(capability.load("document")(result))

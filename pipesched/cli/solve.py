@@ -146,16 +146,8 @@ def _given(source: ProblemSource, search: SearchOptions) -> tuple[Config, dict[s
 
 def _show_frontier(frontier: Frontier, chart: ChartOptions, target: Target, screen: Screen) -> None:
     """Write a frontier to the target file, if there is one, and print its document, or a plot and a table."""
-    from pipesched.cli.output import console_for, print_json, save
+    from pipesched.cli.output import print_result, save
     from pipesched.file_formats.registry import FRONTIER
 
     save(frontier, FRONTIER, target, chart.view() if target.path else None)
-    if screen.as_json:
-        from pipesched.documents.frontier import frontier_document
-
-        print_json(frontier_document(frontier))
-    else:
-        from pipesched.render.pareto import frontier_view
-
-        console = console_for(screen)
-        console.print(frontier_view(frontier, ascii_only=screen.ascii_only or console.options.ascii_only))
+    print_result(frontier, screen)

@@ -88,15 +88,12 @@ def _save(found: Tuning, target: Target, *, holds_all: bool) -> None:
 
 
 def _print(found: Tuning, screen: Screen, *, pareto: bool) -> None:
-    from pipesched.cli.output import console_for, print_json
+    from pipesched.cli.output import console_for, print_result
 
-    if screen.as_json:
-        from pipesched.documents.tuning import tuning_document
-
-        print_json(tuning_document(found))
-    else:
-        from pipesched.render.tuning import pareto_view, tuning_view
+    if pareto:
+        from pipesched.render.tuning import pareto_view
 
         console = console_for(screen)
-        view = pareto_view if pareto else tuning_view
-        console.print(view(found, ascii_only=screen.ascii_only or console.options.ascii_only))
+        console.print(pareto_view(found, ascii_only=screen.ascii_only or console.options.ascii_only))
+    else:
+        print_result(found, screen)
