@@ -6,7 +6,8 @@ import sys
 from typing import TYPE_CHECKING, Any
 
 from pipesched.cli.chart_options import ChartOptions
-from pipesched.cli.contestants import NamedContestants, located, own_options, read_plans
+from pipesched.cli.contestants import NamedContestants, located, own_options, read_contestants
+from pipesched.cli.exits import require_one
 from pipesched.cli.options import EVERY_CORE, ComparisonOptions, ProblemSource, Screen, Target
 from pipesched.cli.positionals import ToCompare, split_files, split_positionals
 from pipesched.errors import ConfigError
@@ -46,17 +47,18 @@ def command(
     _require_effect(comparison, names, chart)
     wanted = wanted_charts(comparison.charts)
     target_format(target, COMPARISON if comparison.sweep is None else SWEEP)
-    named = NamedContestants(names, read_plans(files))
-    _note_costs([file for _, file in files], problem)
+    named, problem = read_contestants(names, files, problem)
     if comparison.sweep is not None:
         swept = _swept(comparison, named, problem, algorithm, executor or EVERY_CORE)
         _answer_sweep(swept, comparison.show, chart, target, screen)
+        require_one(entry for point in swept for entry in point.comparison)
         return
     config = given_config(problem)
     compared = _compared(comparison, named, config, algorithm, executor or EVERY_CORE)
     note_halves(problem, assumed=config.assumes_halves, outcomes=(entry.outcome for entry in compared))
     if comparison.pareto:
         _answer_pareto(compared, chart, target, screen)
+        require_one(compared)
         return
     shown = compared.ranked() if comparison.everything else compared
     if chart.given():
@@ -67,15 +69,7 @@ def command(
     else:
         fold = comparison.everything and not comparison.all_rows
         print_comparison(shown, config.problem, wanted, chart, screen, fold=fold)
-
-
-def _note_costs(files: Sequence[str], problem: ProblemSource) -> None:
-    """Say on stderr that the times in documents do not count, where no config says which do."""
-    documents = [file for file in files if file.lower().endswith(".json")]
-    if documents and problem.config is None:
-        whose = "the built-in default's, or in options" if problem.overrides else "the built-in default's"
-        what = f"only the order counts; costs and memory are {whose}: name a config for others"
-        print(f"pipesched: note: of {', '.join(documents)} {what}", file=sys.stderr)
+    require_one(shown)
 
 
 def _chunks_swept(comparison: ComparisonOptions, problem: ProblemSource) -> tuple[ComparisonOptions, ProblemSource]:
@@ -104,18 +98,12 @@ def _require_effect(comparison: ComparisonOptions, names: Sequence[str], chart: 
 def _compared(
     comparison: ComparisonOptions, named: NamedContestants, config: Config, options: Mapping[str, Any], executor: str
 ) -> Comparison:
-    from pipesched.cli.output import working
-    from pipesched.comparing.compare import compare
-
-    chosen = named.algorithms(config.algorithm, everything=comparison.everything, plotted=comparison.pareto)
-    own = own_options(config.algorithm, chosen)
-    count = (20 if isinstance(chosen, str) else len(chosen)) + len(named.plans or ())
-    with working(config.problem, count), located(config.algorithm, options):
-        compared = compare(config.problem, chosen, plans=named.plans, each=own, executor=executor, **options)
+    how = {"everything": comparison.everything, "plotted": comparison.pareto}
+    compared = named.compared(config, options, executor, **how)
     if comparison.only is None:
         return compared
     left = compared.only(comparison.only)
-    _note_left_out(comparison.only, chosen, _names_of([compared]), _names_of([left]))
+    _note_left_out(comparison.only, named.algorithms(config.algorithm, **how), _names_of([compared]), _names_of([left]))
     return left
 
 
@@ -134,7 +122,7 @@ def _swept(
 
     require_unvaried(str(comparison.sweep), source.overrides)
     with flags_of_problem():
-        values = load_values(config_source(source.config), source.overrides)
+        values = load_values(source.document or config_source(source.config), source.overrides)
     configured = algorithm_of(values)
     chosen = named.algorithms(configured, everything=comparison.everything, plotted=comparison.pareto)
     own = own_options(configured, chosen)

@@ -8,8 +8,11 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
+    from pipesched.cli.options import ProblemSource
     from pipesched.comparing.contestants import Contestant
     from pipesched.config.algorithm import Algorithm
+    from pipesched.config.load import Config
+    from pipesched.results.comparison import Comparison
 
 
 class NamedContestants(NamedTuple):
@@ -33,14 +36,35 @@ class NamedContestants(NamedTuple):
         own = [configured.name] if configured else []
         return list(dict.fromkeys([*DEFAULT, *own])) if alone else self.names
 
+    def compared(self, config: Config, options: Mapping[str, Any], executor: str, **asked: bool) -> Comparison:
+        """Return their schedules, by `options` on top of those of the config; `asked` is as for `algorithms`."""
+        from pipesched.cli.output import working
+        from pipesched.comparing.compare import compare
 
-def read_plans(files: Sequence[tuple[str | None, str]]) -> Mapping[str, Contestant] | None:
-    """Return the plans and blocks in files, by their names. Raises ConfigError."""
-    if not files:
-        return None
-    from pipesched.comparing.contestants import contestants, name_files
+        chosen = self.algorithms(config.algorithm, **asked)
+        own = own_options(config.algorithm, chosen)
+        count = (20 if isinstance(chosen, str) else len(chosen)) + len(self.plans or ())
+        with working(config.problem, count), located(config.algorithm, options):
+            return compare(config.problem, chosen, plans=self.plans, each=own, executor=executor, **options)
 
-    return contestants(name_files(files))
+
+def read_contestants(
+    names: Sequence[str], files: Sequence[tuple[str | None, str]], source: ProblemSource
+) -> tuple[NamedContestants, ProblemSource]:
+    """Return what is compared, and the problem: without a config that of the first document. Raises ConfigError."""
+    from pipesched.cli.reading import note_on_stderr
+    from pipesched.comparing.contestants import GivenPlan, contestants, name_files, problem_of_plans
+
+    plans = contestants(name_files(files)) if files else None
+    if plans is not None and source.config is None:
+        orders = [plan.file for plan in plans.values() if isinstance(plan, GivenPlan)]
+        source = source._replace(document=problem_of_plans(plans))
+        if source.document is not None:
+            note_on_stderr(f"the problem is that of {source.document.name}")
+        elif orders:
+            whose = f"the built-in default's{', or in options' * bool(source.overrides)}: name a config for others"
+            note_on_stderr(f"of {', '.join(orders)} only the order counts; costs and memory are {whose}")
+    return NamedContestants(names, plans), source
 
 
 def own_options(configured: Algorithm | None, names: str | Sequence[str]) -> dict[str, Mapping[str, Any]]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 import os
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from enum import IntEnum
 from typing import Any
 
@@ -51,6 +51,12 @@ def guarded(command: Callable[..., None]) -> Callable[..., None]:
             raise typer.Exit(ExitStatus.INTERRUPTED) from None
 
     return run
+
+
+def require_one(entries: Iterable[Any]) -> None:
+    """Exit with the answer no where nothing that was named applies, whose reasons were printed."""
+    if not any(entry.applicable for entry in entries):
+        raise typer.Exit(ExitStatus.ANSWER_IS_NO)
 
 
 def _stop(message: str, status: ExitStatus) -> typer.Exit:

@@ -61,10 +61,11 @@ def executor_spec(jobs: int | None, executor: str | None) -> str | None:
 
 
 class ProblemSource(NamedTuple):
-    """A config file, if any, and what options replace of it: parameters of make_problem, and sections of a setup."""
+    """A config file, or the values of a `document`, if any, and the parameters and sections that options replace."""
 
     config: str | None
     overrides: dict[str, Any]
+    document: Any = None
 
 
 class SearchOptions(NamedTuple):

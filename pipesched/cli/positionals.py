@@ -18,7 +18,7 @@ ToCompare = Annotated[
     list[str] | None,
     typer.Argument(
         help="Algorithms of `pipesched list`, schedules (FILE.json, FILE.csv) and building blocks (NAME=FILE.yaml),"
-        " and the YAML file of the problem; default: naive 1f1b interleaved.",
+        " and the YAML file of the problem, which is else the first FILE.json's; default: naive 1f1b interleaved.",
         metavar="NAME|FILE|NAME=FILE",
     ),
 ]

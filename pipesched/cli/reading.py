@@ -45,7 +45,7 @@ def given_config(source: ProblemSource, *, notes: bool = True) -> Config:
     from pipesched.pipeline.suspicions import suspicions
 
     with flags_of_problem():
-        config = load_config(config_source(source.config), source.overrides)
+        config = load_config(source.document or config_source(source.config), source.overrides)
     for note in config.notes if notes else ():
         print(f"pipesched: note: {note}", file=sys.stderr)
     for doubt in suspicions(config.problem):

@@ -7,6 +7,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from pipesched.checks import require_mapping, require_sequence, require_whole, shown
+from pipesched.comparing.contestants import Contestant, GivenAlgorithm, contestants, problem_of_plans
+from pipesched.config.values import problem_of, values_of
 from pipesched.errors import ConfigError, NoSchedule, NotApplicable
 from pipesched.executors.opening import chosen, lent
 from pipesched.pipeline.problem import Problem, require_problem
@@ -18,15 +20,13 @@ from pipesched.schedulers.registry import algorithms as all_algorithms, family
 if TYPE_CHECKING:
     from concurrent.futures import Executor
 
-    from pipesched.comparing.contestants import Contestant
-
 DEFAULT = ("naive", "1f1b", "interleaved")
 ALL = "all"
-Call = tuple[Problem, str, Mapping[str, Any], "Contestant | None"]
+Call = tuple[Problem, str, Mapping[str, Any], Contestant | None]
 
 
 def compare(
-    problem: Problem,
+    problem: Problem | None = None,
     algorithms: str | Sequence[str] | None = None,
     *,
     plans: Mapping[str, Any] | Sequence[str | Path] | None = None,
@@ -38,7 +38,7 @@ def compare(
     """Run several algorithms on one problem, and plans of your own, and return their outcomes in the order asked for.
 
     Args:
-        problem: What to schedule.
+        problem: What to schedule; default: what `sweep` takes for None.
         algorithms: Names of `algorithms()`, or "all": every algorithm but those whose required options are not given.
             One that is listed twice, or under an alias too, has one entry. An algorithm that does not apply becomes an
             entry with the reason. Default: naive, 1f1b and interleaved, or none beside `plans`.
@@ -58,7 +58,10 @@ def compare(
         ConfigError: For an unknown algorithm, an option that none of them knows, a bad value, or a file that cannot be
             read.
     """
-    calls = comparison_calls(problem, algorithms, plans, each, options)
+    read = read_plans(plans)
+    if problem is None:
+        problem = problem_of(values_of(problem_of_plans(read)))
+    calls = comparison_calls(problem, algorithms, read, each, options)
     return Comparison(tuple(run_calls(calls, chosen_executor(jobs, executor))), problem.time_unit)
 
 
@@ -109,11 +112,7 @@ def every_name(own: Mapping[str, Mapping[str, Any]]) -> list[str]:
 
 def read_plans(plans: Any) -> Mapping[str, Contestant]:
     """Return the plans to compare, read once. Raises ConfigError."""
-    if plans is None:
-        return {}
-    from pipesched.comparing.contestants import contestants
-
-    return contestants(plans)
+    return {} if plans is None else contestants(plans)
 
 
 def _names(
@@ -164,7 +163,6 @@ def _entry(call: Call) -> Entry:
     try:
         if plan is None:
             return Entry(name, run(problem, name, **options), options=options)
-        from pipesched.comparing.contestants import GivenAlgorithm
         from pipesched.comparing.fitted_plan import scheduled
 
         options = plan.algorithm.options if isinstance(plan, GivenAlgorithm) else {}

@@ -3,22 +3,26 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence, Set
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import chain, count
 from pathlib import Path
 from typing import Any, NamedTuple
 
 from pipesched.checks import require_label, require_mapping, shown
 from pipesched.config.algorithm import Algorithm, read_algorithm
-from pipesched.config.values import read_fields
+from pipesched.config.values import Source, read_fields
 from pipesched.errors import ConfigError, InvalidSchedule
+from pipesched.pipeline.layer_arguments import KEYS
+from pipesched.pipeline.layers import BALANCED
 from pipesched.pipeline.placement import Placement
 from pipesched.pipeline.plan import Plan
+from pipesched.pipeline.problem import Problem
+from pipesched.pipeline.recut import recut
 from pipesched.pipeline.schedule import Schedule
 from pipesched.results.outcome import Outcome
 from pipesched.schedulers.options import checked_options
 from pipesched.schedulers.registry import FAMILIES, family, own_name
-from pipesched.text.fields import top_keys
+from pipesched.text.fields import BY_NAME, top_keys
 from pipesched.text.given import Given
 
 BLOCK = "block"
@@ -29,13 +33,14 @@ YAML = (".yaml", ".yml")
 class GivenPlan:
     """A plan and its placement (None: the one that it shows), and the file that it stands in, if any.
 
-    `refusal` says why there is no plan: what the file breaks.
+    `refusal` says why there is no plan: what the file breaks. `problem` is that of its schedule, where it has one.
     """
 
     plan: Plan | None
     placement: Placement | None = None
     file: str = ""
     refusal: str = ""
+    problem: Problem | None = None
 
 
 class GivenAlgorithm(NamedTuple):
@@ -63,6 +68,30 @@ def contestants(plans: Mapping[str, Any] | Sequence[str | Path]) -> dict[str, Co
             what = f"{shown(name)} is the name of an algorithm; choose another" if name else "a plan needs a name"
             raise ConfigError(what, "plans")
     return {name: _contestant(name, value) for name, value in by_name.items()}
+
+
+def problem_of_plans(plans: Mapping[str, Contestant]) -> Source | None:
+    """Return the problem of the first schedule among plans, as a config would give it; None where there is none.
+
+    Its placement is open, and so is a cut of layers that balances them; what has its default is left to that.
+    """
+    given = [(plan.file or name, plan.problem) for name, plan in plans.items() if isinstance(plan, GivenPlan)]
+    name, problem = next((one for one in given if one[1] is not None), ("", None))
+    if problem is None:
+        return None
+    from pipesched.documents.json_text import dump, parse_document
+    from pipesched.documents.schedule import BY_LAYER, problem_document, problem_values
+
+    values = problem_values(parse_document(dump(problem_document(problem)), name))
+    defaults = {"placement": values["placement"], "recompute": values["forward"], "reload": values["offload"]}
+    unsaid = [key for key, default in defaults.items() if values[key] == default]
+    if problem.layers is None or not problem.layers.make(problem.costs, problem.memory):
+        unsaid += BY_LAYER
+    else:
+        balanced = replace(problem, placement=None, layers=replace(problem.layers, rule=BALANCED), cutter=None)
+        unsaid += [*KEYS, *["layout"] * (recut(balanced, problem.settled_placement) == problem)]
+    said = {key: Given(value, f"{name}: {BY_NAME[key].key}") for key, value in values.items() if key not in unsaid}
+    return Source("", name, said)
 
 
 def name_files(files: Sequence[tuple[str | None, str | Path]]) -> dict[str, str | Path]:
@@ -103,7 +132,7 @@ def _contestant(name: str, value: Any) -> Contestant:
         return GivenPlan(value)
     schedule = value.schedule if isinstance(value, Outcome) else value
     if isinstance(schedule, Schedule):
-        return GivenPlan(schedule.plan, schedule.problem.placement)
+        return GivenPlan(schedule.plan, schedule.problem.placement, problem=schedule.problem)
     if isinstance(value, Mapping):
         return GivenAlgorithm(_block(name, value))
     if isinstance(value, (str, Path)):
@@ -129,7 +158,7 @@ def _in_file(file: str) -> GivenPlan:
         result = read_document(text)
         if not isinstance(result, Outcome):
             raise ConfigError(f"{file} holds a {type(result).__name__.lower()}, not a schedule", "plans")
-        return GivenPlan(result.schedule.plan, result.problem.placement, file)
+        return GivenPlan(result.schedule.plan, result.problem.placement, file, problem=result.problem)
     try:
         return GivenPlan(*order_of(text), file=file)
     except InvalidSchedule as error:

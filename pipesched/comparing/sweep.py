@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from pipesched.checks import require_mapping, shown
 from pipesched.comparing.compare import chosen_executor, comparison_calls, read_plans, run_calls
+from pipesched.comparing.contestants import problem_of_plans
 from pipesched.errors import ConfigError
 from pipesched.pipeline.quantities import plain, to_fraction
 from pipesched.pipeline.units_of_measure import TIME, Unit, first_entries, has_unit, is_several, read_number
@@ -42,7 +43,7 @@ def sweep(
     """Compare algorithms at several values of one number.
 
     Args:
-        path_or_text: As for `load`: the name of a file, YAML, or None for the built-in default.
+        path_or_text: As for `load`; None is the problem of the first schedule among `plans`, else the built-in default.
         field: What to vary: a parameter of `make_problem` (`microbatches`), or its key in a config (`costs.forward`).
         values: The values it takes, at most 10,000; texts with units too ("250us").
         algorithms: As for `compare`, like `plans`, `each`, `jobs`, `executor` and the `options` of families.
@@ -57,8 +58,10 @@ def sweep(
     given = {} if overrides is None else require_mapping(overrides, "values by the parameters they set", "overrides")
     varied, listed = numeric_field(field), _listed(values)
     _require_no_conflict(varied, given)
-    points = sweep_points(load_values(path_or_text, given), varied, listed)
-    settings: dict[str, Any] = {"plans": plans, "each": each, "jobs": jobs, "executor": executor}
+    read = read_plans(plans)
+    base = problem_of_plans(read) if path_or_text is None else path_or_text
+    points = sweep_points(load_values(base, given), varied, listed)
+    settings: dict[str, Any] = {"plans": read, "each": each, "jobs": jobs, "executor": executor}
     return Sweep(varied.key, compared_points(points, algorithms, **settings, **options))
 
 

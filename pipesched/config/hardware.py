@@ -46,7 +46,7 @@ def load_hardware(
     by unit class, and replace what a file says of it. In a `loop`, a variable that is read before its assignment has
     its value of the previous iteration, and `x@2` is the value of x two iterations earlier. Raises ConfigError.
     """
-    text, name = _source(source) if isinstance(source, str) else source
+    text, name, _ = _source(source) if isinstance(source, str) else source
     content = _content(text, name)
     for key in content:
         require_name(KEYS, key, f"key in {name}:")

@@ -36,10 +36,11 @@ TWO_A_DEVICE = object()  # the built-in default's stages, until the devices are 
 
 
 class Source(NamedTuple):
-    """The text of a config, and what messages call it."""
+    """The text of a config, and what messages call it; or the values that it would hold."""
 
     text: str
     name: str
+    values: Mapping[str, Given] | None = None
 
 
 Values = dict[str, Given]  # by the parameters of make_problem, `algorithm`, and the names of sections of a setup
@@ -77,6 +78,8 @@ def values_of(source: Source | None) -> Values:
         return default_values()
     from pipesched.text.yaml_reader import parse_yaml
 
+    if source.values is not None:
+        return dict(source.values)
     name = source.name
     root = parse_yaml(source.text, name)
     values = read_fields(root, name)

@@ -215,7 +215,8 @@ def _algorithm(content: Mapping[str, Any]) -> str:
     return name
 
 
-def _problem(content: dict[str, Any]) -> Problem:
+def problem_values(content: dict[str, Any]) -> dict[str, Any]:
+    """Return what a document says of a problem, exactly, by the parameters of make_problem. Raises ConfigError."""
     values: dict[str, Any] = {}
     for section, read in (("", _as_it_is), ("costs", _exact_time), ("memory", _exact_size)):
         part = get(content, section, dict) if section else content
@@ -229,8 +230,12 @@ def _problem(content: dict[str, Any]) -> Problem:
                 raise ConfigError(f"problem.{full}: unknown key; known here are {', '.join(keys_of(section))}")
     if "devices" not in values:
         raise ConfigError("'devices' is missing in 'problem'")
+    return values
+
+
+def _problem(content: dict[str, Any]) -> Problem:
     try:
-        return _made(values)
+        return _made(problem_values(content))
     except ConfigError as error:
         field = BY_NAME.get(error.key or "")
         raise error.at(f"problem.{field.key}" if field else "problem") from None

@@ -62,12 +62,16 @@ def test_what_does_not_apply_says_why(cli: Cli) -> None:
 
 
 def test_nothing_applies(cli: Cli) -> None:
-    """When nothing applies there are only reasons, and that is an answer too."""
+    """When nothing of what was named applies there are only reasons, and the answer is no: exit 1, in every form."""
     arguments = ("interleaved", "looped-bfs", "1f1b", "--stages", "5")
-    assert [row["applicable"] for row in rows(cli, *arguments)] == [False] * 3
-    drawn = cli("compare", *arguments)
-    assert (drawn.returncode, drawn.stderr) == (0, "")
-    assert drawn.stdout.count("does not apply") == 3
+    for more in ((), ("--pareto",), ("--sweep", "microbatches=4,8")):
+        drawn = cli("compare", *arguments, *more)
+        assert (drawn.returncode, drawn.stderr) == (1, "")
+        assert "multiple of 4 stages" in " ".join(drawn.stdout.split())
+        as_json = cli("compare", *arguments, *more, "--json")
+        assert (as_json.returncode, as_json.stderr) == (1, "")
+        assert {row["applicable"] for row in json.loads(as_json.stdout)["rows"]} == {False}
+    assert cli("compare", "1f1b", "interleaved", "--sweep", "stages=5,8").returncode == 0
 
 
 def test_budget_that_only_some_obey(cli: Cli) -> None:
@@ -249,7 +253,7 @@ def test_pareto_writes_its_document(cli: Cli, tmp_path: Path) -> None:
 def test_pareto_where_nothing_applies(cli: Cli) -> None:
     """Only reasons, and no plot."""
     result = cli("compare", "--pareto", "1f1b", "interleaved", "--stages", "5")
-    assert (result.returncode, result.stdout.count("does not apply")) == (0, 2)
+    assert (result.returncode, result.stdout.count("does not apply")) == (1, 2)
     assert "makespan" not in result.stdout
 
 

@@ -111,9 +111,77 @@ def test_what_is_refused(cli: Cli, words: list[str], message: str) -> None:
     assert result.stderr.count("\n") == 1
 
 
-def test_whose_costs_count_is_said(cli: Cli) -> None:
-    """Documents hold times that do not count; without a config it is said that the built-in default's do."""
-    alone = cli("compare", "mine.json", "--devices", "2", "--microbatches", "4", "--json")
+NOTE = "pipesched: note: the problem is that of {}\n"
+
+
+def test_a_document_brings_its_problem(cli: Cli) -> None:
+    """Without a config the problem is that of the first document, for names and CSVs too, and a note says so."""
+    asked = ("zb-h1", "theirs.csv", "mine.json", "--json")
+    alone, beside = cli("compare", *asked), cli("compare", *asked, "-c", "model.yaml")
+    assert (alone.returncode, alone.stderr) == (0, NOTE.format("mine.json"))
+    assert beside.stderr == ""
+    assert alone.stdout == beside.stdout
+    row = json.loads(cli("compare", "mine.json", "--json").stdout)["rows"][0]
+    assert row["metrics"] == json.loads(Path("mine.json").read_text("utf-8"))["metrics"]
+
+
+def test_the_first_of_several_documents_counts(cli: Cli) -> None:
+    """Of two documents the first among the words brings the problem; the other's order runs on it."""
+    assert cli("run", "1f1b", "model.yaml", "--forward", "3", "-o", "slow.json").returncode == 0
+    for first, second in (("mine.json", "slow.json"), ("slow.json", "mine.json")):
+        answer = cli("compare", first, second, "--json")
+        assert answer.stderr == NOTE.format(first)
+        metrics = [row["metrics"] for row in json.loads(answer.stdout)["rows"]]
+        assert metrics[0] == metrics[1] == json.loads(Path(first).read_text("utf-8"))["metrics"]
+
+
+def test_options_are_laid_over_the_problem_of_a_document(cli: Cli) -> None:
+    """What an option gives replaces what the document says; a recompute that was the forward's stays that."""
+    given = ("--forward", "2", "--mem-budget", "1", "--recompute", "full", "--json")
+    alone = cli("compare", "1f1b", "mine.json", *given)
+    beside = cli("compare", "1f1b", "mine.json", "model.yaml", *given)
+    assert (alone.returncode, alone.stderr) == (0, NOTE.format("mine.json"))
+    assert json.loads(alone.stdout) == json.loads(beside.stdout)
+    refused = cli("compare", "mine.json", "--microbatches", "5")
+    assert (refused.returncode, refused.stderr) == (1, NOTE.format("mine.json"))
+    assert "the problem has 5 microbatches, but mine.json has 4" in refused.stdout
+    wrong = cli("compare", "mine.json", "--forward", "-1")
+    assert (wrong.returncode, "--forward: must be" in wrong.stderr) == (2, True)
+
+
+def test_sweeps_vary_the_problem_of_a_document(cli: Cli) -> None:
+    """A sweep begins from the document, and has its schedule where the value is that of the document."""
+    swept = cli("compare", "1f1b", "mine.json", "--sweep", "microbatches=4,8", "--json")
+    assert (swept.returncode, swept.stderr) == (0, NOTE.format("mine.json"))
+    beside = cli("compare", "1f1b", "mine.json", "model.yaml", "--sweep", "microbatches=4,8", "--json")
+    assert swept.stdout == beside.stdout
+
+
+def test_placement_and_cut_of_a_document_are_open(cli: Cli) -> None:
+    """Other families place the stages as they need, and cut layers anew, as with the config that the document is of."""
+    Path("layers.yaml").write_text("devices: 2\nlayers: 11\nchunks: 2\nlast: {forward: 1}\nmicrobatches: 4\n")
+    assert cli("run", "zb-v", "layers.yaml", "-o", "v.json").returncode == 0
+    asked = ("1f1b", "interleaved", "zb-v", "v.json", "--json")
+    alone, beside = cli("compare", *asked), cli("compare", *asked, "layers.yaml")
+    found = json.loads(alone.stdout)["rows"]
+    assert found == json.loads(beside.stdout)["rows"]
+    assert all(row["applicable"] for row in found)
+    assert found[2]["metrics"] == found[3]["metrics"]
+
+
+def test_a_given_cut_stays(cli: Cli) -> None:
+    """A layout that balancing does not find holds for the stages of the document, and its own schedule is as it was."""
+    Path("layers.yaml").write_text("devices: 2\nlayers: 8\nlayout: [1, 7]\nmicrobatches: 4\n")
+    assert cli("run", "1f1b", "layers.yaml", "-o", "uneven.json").returncode == 0
+    row, naive = json.loads(cli("compare", "uneven.json", "naive", "--json").stdout)["rows"][::-1]
+    assert row["metrics"] == json.loads(Path("uneven.json").read_text("utf-8"))["metrics"]
+    assert naive["metrics"]["bottleneck"] == 1
+
+
+def test_whose_costs_count_is_said_of_a_csv(cli: Cli) -> None:
+    """A CSV alone has the costs of the built-in default, which is said; a config says nothing."""
+    alone = cli("compare", "theirs.csv", "--devices", "2", "--stages", "2", "--microbatches", "4", "--json")
     assert alone.returncode == 0
-    assert alone.stderr.startswith("pipesched: note: of mine.json only the order counts; costs and memory are the")
-    assert cli("compare", "mine.json", "model.yaml", "--json").stderr == ""
+    assert alone.stderr.startswith("pipesched: note: of theirs.csv only the order counts; costs and memory are the")
+    assert cli("compare", "theirs.csv", "model.yaml", "--json").stderr == ""
+    assert cli("compare", "wave=block.yaml", "--devices", "2", "--json").stderr == ""

@@ -79,6 +79,29 @@ def test_ascii(cli: Cli) -> None:
     assert result.stdout.isascii()
 
 
+def test_a_document_brings_its_problem(cli: Cli) -> None:
+    """Without a config the problem is that of the first document, as in `compare`; nothing that applies is exit 1."""
+    alone = cli("robust", "zb-h1", "theirs.csv", "mine.json", "--samples", "20", "--json")
+    beside = cli("robust", "zb-h1", "theirs.csv", "mine.json", "model.yaml", "--samples", "20", "--json")
+    assert (alone.returncode, alone.stderr) == (0, "pipesched: note: the problem is that of mine.json\n")
+    assert alone.stdout == beside.stdout
+    refused = cli("robust", "mine.json", "--microbatches", "5", "--json")
+    assert (refused.returncode, json.loads(refused.stdout)["rows"][0]["applicable"]) == (1, False)
+
+
+def test_over_budget(cli: Cli) -> None:
+    """What exceeds its budget is marked in the table, with device, amount and budget below, and in JSON."""
+    args = ("naive", "1f1b", "model.yaml", "--mem-budget", "2", "--samples", "20")
+    rows = document(cli, *args)["rows"]
+    assert [(row["best_share"], row["fits"]) for row in rows] == [(None, False), (1.0, True)]
+    assert rows[0]["over"] == [{"device": at, "memory": 4, "budget": 2} for at in (0, 1)]
+    assert rows[1]["over"] == []
+    lines = cli("robust", *args, "-o", "kept.json").stdout.splitlines()
+    assert "naive is over budget: device 0 holds 4 of 2, device 1 holds 4 of 2" in lines
+    assert [line.split()[0] for line in lines if " over budget " in line] == ["naive"]
+    assert cli("show", "kept.json").stdout.strip() in "\n".join(lines)
+
+
 def test_what_does_not_apply_goes_on(cli: Cli) -> None:
     result = cli("robust", "1f1b", "mine.json", "model.yaml", "--microbatches", "5", "--samples", "9")
     assert result.returncode == 0

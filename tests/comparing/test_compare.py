@@ -121,7 +121,7 @@ def test_options_for_all_replace_those_for_each() -> None:
 @pytest.mark.parametrize(
     ("given", "key", "message"),
     [
-        ({"problem": None}, "problem", "must be a Problem"),
+        ({"problem": 5}, "problem", "must be a Problem"),
         ({"algorithms": []}, "algorithms", "must list at least one algorithm"),
         ({"algorithms": 5}, "algorithms", "must be a list, not 5"),
         ({"algorithms": ["1f1c"]}, "algorithms", "unknown algorithm '1f1c'; did you mean '1f1b'"),

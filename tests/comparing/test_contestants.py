@@ -14,7 +14,7 @@ import pipesched
 from pipesched.comparing.contestants import contestants, name_files
 from pipesched.documents.comparison import comparison_document
 from pipesched.errors import ConfigError
-from pipesched.pipeline.check import check
+from pipesched.pipeline.check import violations
 from pipesched.pipeline.problem import Problem
 from tests.strategies import SETTLED, plan_of, problems, random_plan
 
@@ -33,7 +33,7 @@ def test_a_plan_is_timed_and_checked_as_it_stands(problem: Problem, random: Any)
         assert entry.outcome is not None, entry.reason
         assert entry.outcome.algorithm == entry.algorithm
         assert entry.outcome.schedule.start_ticks == schedule.start_ticks
-        assert check(entry.outcome) == []
+        assert [*violations(entry.outcome.schedule)] == []
 
 
 @given(problems(("auto",), most_chunks=2), problems(("auto",), most_chunks=2))
@@ -237,3 +237,28 @@ def test_names_of_files() -> None:
     assert list(name_files(files)) == ["a/x.json", "x", "1f1b.csv", "z", "c/z.json", "z-2"]
     with pytest.raises(ConfigError, match="'x' names two files"):
         name_files([("x", "a.json"), ("x", "b.json")])
+
+
+def test_the_problem_of_the_first_schedule(tmp_path: Path) -> None:
+    """Without a problem, `compare` takes that of the first schedule among plans, and a sweep varies it."""
+    outcome = pipesched.run(SMALL, "zb-v")
+    file = str(pipesched.write(outcome, tmp_path / "mine.json"))
+    plans: list[Any] = [{"a": BLOCK, "mine": outcome}, {"mine": outcome.schedule}, [file]]
+    for given_plans in plans:
+        comparison = pipesched.compare(algorithms=["zb-v", "1f1b"], plans=given_plans)
+        assert comparison["mine"].metrics == comparison["zb-v"].metrics == outcome.metrics
+        assert comparison["1f1b"].metrics == pipesched.run(SMALL, "1f1b").metrics
+        swept = pipesched.sweep(None, "budget", [9, 1], "1f1b", plans=given_plans)
+        assert [dict(point.comparison["mine"].metrics or {})["fits"] for point in swept] == [True, False]
+    assert pipesched.compare()["1f1b"].metrics == pipesched.run(pipesched.load(), "1f1b").metrics
+    assert pipesched.compare(plans={"free": outcome.schedule.plan})["free"].reason
+
+
+@given(problems(SETTLED, overlap=True, saving=True), st.randoms(use_true_random=False))
+def test_a_schedule_runs_on_its_own_problem(problem: Problem, random: Any) -> None:
+    """Whatever it is: a schedule that is compared without a problem has the times and the memory that it has."""
+    schedule = pipesched.schedule_plan(problem, plan_of(problem, random_plan(problem, random)))
+    [entry] = pipesched.compare(plans={"own": schedule})
+    assert entry.outcome is not None, entry.reason
+    assert entry.outcome.problem == problem
+    assert entry.outcome.metrics == pipesched.Outcome("own", schedule).metrics
