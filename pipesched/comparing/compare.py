@@ -38,7 +38,7 @@ def compare(
     """Run several algorithms on one problem, and plans of your own, and return their outcomes in the order asked for.
 
     Args:
-        problem: What to schedule; default: what `sweep` takes for None.
+        problem: What to schedule; None is the problem of the first schedule among `plans`, else the built-in default.
         algorithms: Names of `algorithms()`, or "all": every algorithm but those whose required options are not given.
             One that is listed twice, or under an alias too, has one entry. An algorithm that does not apply becomes an
             entry with the reason. Default: naive, 1f1b and interleaved, or none beside `plans`.
