@@ -5,13 +5,15 @@ They leave Ctrl-C to the process that started them, and end with it, however it 
 
 from __future__ import annotations
 
+import ctypes
 import os
 import signal
+import sys
 import warnings
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from functools import partial
-from multiprocessing import connection, get_context, parent_process
+from multiprocessing import connection, get_context, parent_process, resource_tracker
 from multiprocessing.connection import Connection
 from multiprocessing.context import SpawnProcess
 from pathlib import Path
@@ -20,12 +22,8 @@ from threading import Thread
 from time import monotonic
 from typing import Any, NamedTuple
 
-import torch
-import torch.distributed as dist
-
 from pipesched.checks import joined
 from pipesched.errors import PipeschedWarning, RankFailed
-from pipesched.runtime.devices import CUDA, take_device
 
 GRACE = 10.0  # seconds for a rank to end, or to say what it knows, when another one has failed
 
@@ -42,7 +40,7 @@ def rank_processes(count: int, kind: str) -> Iterator[Callable[..., list[Any]]]:
     """Yield a function that calls `job(rank, *args)` on so many ranks, and returns what they return.
 
     The ranks use this kind of device. After `seconds` without an answer, or when a rank fails or dies, the function
-    raises RankFailed; then no more jobs can run.
+    raises RankFailed; then no more jobs can run. With a `listener` a job gets a function more, which calls it here.
     """
     context = get_context("spawn")
     pipes, processes = [context.Pipe() for _ in range(count)], list[SpawnProcess]()
@@ -72,21 +70,26 @@ def _run(
     job: Callable[..., Any],
     *args: Any,
     seconds: float = float("inf"),
+    listener: Callable[..., None] | None = None,
 ) -> list[Any]:
     waiting: dict[Any, int] = {pipe: rank for rank, pipe in enumerate(pipes)}
     answers: dict[int, Any] = {}
     for pipe in pipes:
         with suppress(BrokenPipeError):  # then it has ended, which shows below
-            pipe.send((job, args))
+            pipe.send((job, args, listener is not None))
     end = monotonic() + seconds
     while waiting and (ready := connection.wait(waiting, None if end == float("inf") else max(end - monotonic(), 0))):
         for answered in ready:
-            rank = waiting.pop(answered)
+            rank, is_last = waiting[answered], True
             try:
-                answers[rank] = pipes[rank].recv()
-            except (EOFError, ConnectionError):
-                answers[rank] = _end_of(rank, processes[rank])
-            if isinstance(answers[rank], _Failure):
+                is_last, answer = pipes[rank].recv()
+            except (EOFError, OSError):
+                answer = _end_of(rank, processes[rank])
+            if is_last:
+                answers[waiting.pop(answered)] = answer
+            elif listener is not None:
+                listener(*answer)
+            if isinstance(answer, _Failure):
                 end = min(end, monotonic() + GRACE)
     failures = [answer for answer in answers.values() if isinstance(answer, _Failure)]
     if not waiting and not failures:
@@ -106,11 +109,12 @@ def _end_of(rank: int, process: SpawnProcess) -> _Failure:
 
 @contextmanager
 def _interrupts_wait() -> Iterator[None]:
-    """Keep Ctrl-C from processes that start, while they cannot ignore it, and from this one until the block ends."""
+    """Keep Ctrl-C from processes that start, until they ignore it, and with SIGTERM from this one in the block."""
     if not hasattr(signal, "pthread_sigmask"):
         yield
         return
-    before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
+    resource_tracker.ensure_running()  # else the first process starts it, which lets Ctrl-C through
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT, signal.SIGTERM})
     try:
         yield
     finally:
@@ -118,33 +122,38 @@ def _interrupts_wait() -> Iterator[None]:
 
 
 def _serve(rank: int, count: int, kind: str, meeting: Path, pipe: Connection) -> None:
-    """Join the others, then run jobs until the pipe ends."""
+    """Join the others, then run jobs until the pipe ends. This module loads without PyTorch, so that comes second."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
+    if sys.platform == "linux":  # PR_SET_PDEATHSIG: also while C code holds Python's lock
+        ctypes.CDLL(None).prctl(1, signal.SIGKILL)
+    Thread(target=_end_with, args=[parent_process()], daemon=True).start()
     if hasattr(signal, "pthread_sigmask"):
-        signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGINT})
-    Thread(target=_end_with_parent, daemon=True).start()
+        signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGINT, signal.SIGTERM})
+    from torch import cuda, distributed as dist
+
+    from pipesched.runtime.devices import CUDA, take_device
+    from pipesched.runtime.team import is_lost
+
     warnings.simplefilter("ignore", PipeschedWarning)  # the process that started this one gives them
     os.environ.setdefault("GLOO_SOCKET_IFNAME", "lo")
     take_device(rank, kind)
-    backend = "nccl" if kind == CUDA and count <= torch.cuda.device_count() else "gloo"  # NCCL wants a GPU for each
+    backend = "nccl" if kind == CUDA and count <= cuda.device_count() else "gloo"  # NCCL wants a GPU for each
     dist.init_process_group(backend, init_method=f"file://{meeting}", rank=rank, world_size=count)
     while True:
         try:
-            job, args = pipe.recv()
+            job, args, tells = pipe.recv()
         except EOFError:
             break
         try:
-            answer = job(rank, *args)
+            answer = job(rank, *args, *[lambda *content: pipe.send((False, content))] * tells)
         except RankFailed as error:
             answer = _Failure(2, str(error))
         except Exception as error:
-            answer = _Failure(0, f"{type(error).__name__}: {error}")
-        pipe.send(answer)
+            answer = _Failure(2 if is_lost(error) else 0, f"{type(error).__name__}: {error}".partition("\n")[0])
+        pipe.send((True, answer))
     dist.destroy_process_group()
 
 
-def _end_with_parent() -> None:
-    parent = parent_process()
-    if parent is not None:
-        parent.join()
-        os._exit(1)
+def _end_with(parent: Any) -> None:
+    parent.join()
+    os._exit(1)

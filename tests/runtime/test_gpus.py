@@ -82,7 +82,7 @@ def test_train_warns_once(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> No
     @contextmanager
     def no_processes(count: int, kind: str) -> Iterator[Any]:
         assert (count, kind) == (2, "cuda")
-        yield lambda *_: [{"losses": []}, None]
+        yield lambda *_, **__: [{"losses": []}, None]
 
     monkeypatch.setattr(training, "kind_of_device", lambda: "cuda")
     monkeypatch.setattr(training, "rank_processes", no_processes)
