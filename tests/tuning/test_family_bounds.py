@@ -68,7 +68,7 @@ def simulated(setup: Setup, name: str) -> Estimate | None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("first", range(0, 40, 10))
+@pytest.mark.parametrize("first", [0, *(pytest.param(first, marks=pytest.mark.nightly) for first in (10, 20, 30))])
 def test_no_schedule_beats_its_bounds(first: int) -> None:
     """Random setups under every algorithm: neither the time of what fits, nor the memory, nor what a step adds."""
     known_to_fit = impossible = 0
