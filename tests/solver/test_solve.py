@@ -214,6 +214,7 @@ def test_a_split_backward_is_no_worse() -> None:
     assert report_of(solve(linear(**UNIT, budget=4), split_backward=False)).value == 33
 
 
+@pytest.mark.slow
 def test_overlapped_pairs_are_kept() -> None:
     """Where pairs are shorter than their parts, schedules with pairs compete, and no bound without pairs proves."""
     problem = linear(forward=1, backward=2, overlap=2, microbatches=12)

@@ -167,6 +167,7 @@ def examples(name: str) -> tuple[tuple[Schedule, ...], ...]:
     return tuple(tuple(one for one in shape if one is not None) for shape in shapes if any(shape))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", NAMES)
 def test_what_families_say_of_their_orders_is_what_they_do(name: str) -> None:
     """A settled order is the same whatever the costs; who never splits a backward does not where costs do."""

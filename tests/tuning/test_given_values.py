@@ -11,6 +11,8 @@ import pipesched
 from pipesched.pipeline.quantities import to_fraction
 from tests.tuning.spaces import ALGORITHMS, GPU, SPACE, Config, enumerated
 
+pytestmark = pytest.mark.slow
+
 BUDGET = "3.5"  # GB for states and activations
 MEMORY = float(Fraction(BUDGET) * Fraction(104, 100) + Fraction(3, 4))  # of a GPU that leaves so much
 PLENTY: Config = {**SPACE, "hardware": {**GPU, "memory": 80}}

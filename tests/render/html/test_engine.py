@@ -23,7 +23,7 @@ from pipesched.results.outcome import MEASURED, Outcome
 from tests.render.html.engine import NODE, answers, case
 from tests.strategies import random_plan, random_saving_plan, saving_plan_of
 
-pytestmark = pytest.mark.skipif(NODE is None, reason="needs node")
+pytestmark = [pytest.mark.skipif(NODE is None, reason="needs node"), pytest.mark.slow]
 ORDERS = 1000
 
 
