@@ -21,7 +21,7 @@ if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
 # HYPOTHESIS_PROFILE=search looks for new ones, and looks longer; `few` is for the other versions of Python.
 settings.register_profile("suite", deadline=None, derandomize=True, max_examples=40)
 settings.register_profile("few", deadline=None, derandomize=True, max_examples=10)
-settings.register_profile("search", deadline=None, max_examples=2000, suppress_health_check=list(HealthCheck))
+settings.register_profile("search", deadline=None, max_examples=200, suppress_health_check=list(HealthCheck))
 settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "suite"))
 
 NIGHTLY = ("test_validate_", "test_reproduce_", "test_mutants")  # files of whose subjects .ci/nightly runs all

@@ -15,9 +15,9 @@ from pipesched.checks import MOST_SECONDS, MOST_WORKERS
 class RangePolicy:
     """The largest arguments of a solve."""
 
-    most_seconds: int = MOST_SECONDS  # seconds
-    most_workers: int = MOST_WORKERS  # threads
-    most_jobs: int = MOST_WORKERS  # processes
+    most_seconds: int = MOST_SECONDS  # seconds: as of every search
+    most_workers: int = MOST_WORKERS  # threads: as of every search
+    most_jobs: int = MOST_WORKERS  # processes: as of every search
     most_seed: int = 2**31 - 1  # seeds: CP-SAT takes 32 bits
 
 

@@ -178,6 +178,7 @@ def test_schema_refuses(old: str, new: str) -> None:
     assert not is_valid(FILE.replace(old, new))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("model", preset_names("models"))
 def test_starter_of_a_model(load: Load, model: str) -> None:
     """The starter of every model is valid, loads, and fits the memory of its GPUs."""

@@ -65,6 +65,7 @@ def assert_inputs_are_there(steps: Sequence[ProgramStep], schedule: Schedule) ->
             assert op in there or op.kind != "F"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("seeds", [range(start, start + 100) for start in range(0, 1000, 100)])
 def test_random_plans(seeds: range) -> None:
     """A thousand random legal plans, a quarter of them bidirectional."""

@@ -15,6 +15,7 @@ from pipesched.core.ties import TIES
 from pipesched.pipeline.check import violations
 from pipesched.schedulers.family import prepare
 from pipesched.schedulers.registry import algorithms, family
+from tests.examples import part
 from tests.replay import Stuck, replay
 from tests.strategies import ALL_PLACEMENTS, LINEAR, LOOP, problems, texts_of
 
@@ -113,6 +114,7 @@ def test_against_the_naive_replay(name: str) -> None:
     Any number of microbatches runs, but for the refusals above.
     """
 
+    @part(4)
     @given(problems_of(name), OPTIONS.get(name, st.just({})))
     def judged(problem: Problem, options: dict[str, Any]) -> None:
         reason = refusal(name, problem, options)

@@ -166,6 +166,7 @@ def test_the_default_group_size_never_refuses(devices: int, chunks: int) -> None
         assert ops(plan) == megatron(size, group)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("devices", [2, 3, 4, 6])
 @pytest.mark.parametrize("chunks", [2, 3])
 def test_explicit_group_sizes(devices: int, chunks: int) -> None:

@@ -18,6 +18,7 @@ from pipesched.pipeline.ops import Op, Pair, parse_op
 from pipesched.pipeline.schedule import schedule_plan
 from pipesched.results.trainers import refused_by_pytorch, runs_in
 from pipesched.schedulers.registry import family
+from tests.examples import part
 from tests.replay import replay
 from tests.strategies import ALL_PLACEMENTS, LINEAR, LOOP, problems, texts_of
 
@@ -149,6 +150,7 @@ def test_every_family(name: str) -> None:
     """The plan of every family runs with any savings, not sooner than without, by the rules of time, place and memory;
     more stages than there are, and the same ones twice, are refused."""
 
+    @part(4)
     @given(problems_of(name, overlap=True), SIZES, SIZES)
     def judged(problem: Problem, recompute: Any, offload: Any) -> None:
         plain, saved = applied(problem, name), applied(problem, name, recompute=recompute, offload=offload)
@@ -173,6 +175,7 @@ def test_every_family(name: str) -> None:
 def test_full_recompute_is_a_longer_backward(name: str) -> None:
     """Without pairs and latency, full recompute takes as long as the same plan with its cost in every backward."""
 
+    @part(4)
     @given(problems_of(name))
     def judged(problem: Problem) -> None:
         given_ = replace(problem, costs=replace(problem.costs, p2p=(0,) * (problem.stages - 1)))

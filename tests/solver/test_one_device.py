@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+import pytest
 from hypothesis import given, settings
 
 import pipesched
@@ -13,6 +14,8 @@ from pipesched.solver.keeping import KeepingCase
 from pipesched.solver.one_device import DeviceModel, most_promising, suits
 from plain_model import plain_model
 from tests.solver.periodic.problems import tight
+
+pytestmark = pytest.mark.slow
 
 SMALL: dict[str, Any] = {
     "devices": 2, "stages": 6, "microbatches": 8, "forward": 4, "backward": 9, "placement": "loop", "budget": 5,

@@ -56,7 +56,7 @@ def test_in_another_process() -> None:
     """Whatever the hashes of texts are there."""
     import json
 
-    values = {**SMALL, "microbatches": 18, "budget": 5}
+    values = {**SMALL, "microbatches": 10, "budget": 5}
     given = json.dumps([values, {"method": "periodic", "seed": 2, "time_limit": 600, "placement": "v"}])
     answers = {
         subprocess.run(

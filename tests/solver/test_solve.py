@@ -21,6 +21,7 @@ from pipesched.solver.keeping import KeepingCase
 from pipesched.solver.search import Event
 from pipesched.solver.solve import solve
 from plain_model import plain_model
+from tests.examples import part
 from tests.pipeline.optimum import optimum
 from tests.replay import replay
 from tests.strategies import problems, texts_of, with_capacities
@@ -102,8 +103,8 @@ def tight(draw: st.DrawFn, least: int = 0, most: int = 12) -> Problem:
     return with_capacities(problem, [capacity + draw(st.integers(0, capacity)) for capacity in capacities])
 
 
+@part(2)
 @given(tight(least=1, most=9), st.booleans())
-@settings(max_examples=40)
 def test_equal_to_brute_force(problem: Problem, span: bool) -> None:
     """On tiny problems the answer is the optimum of all orders, and is proved where the span's origin is known."""
     kinds = "FIW" if problem.costs.split else "FB"
@@ -213,6 +214,7 @@ def test_a_split_backward_is_no_worse() -> None:
     assert report_of(solve(linear(**UNIT, budget=4), split_backward=False)).value == 33
 
 
+@pytest.mark.slow
 def test_overlapped_pairs_are_kept() -> None:
     """Where pairs are shorter than their parts, schedules with pairs compete, and no bound without pairs proves."""
     problem = linear(forward=1, backward=2, overlap=2, microbatches=12)

@@ -21,7 +21,7 @@ from pipesched.results.outcome import Outcome
 from pipesched.solver.saving import SavingCase
 from pipesched.solver.saving_model import SavingModel
 from pipesched.solver.solve import solve
-from tests.examples import examples
+from tests.examples import part
 from tests.solver.every_way import least_makespan
 
 OFFLOAD, RECOMPUTE, BOTH = Allowed(offload=True), Allowed(recompute=True), Allowed(offload=True, recompute=True)
@@ -124,7 +124,7 @@ def plain_optimum(case: SavingCase) -> int | None:
 
 
 @pytest.mark.slow
-@examples(500)
+@part(4)
 @given(tight(), st.sampled_from(["makespan", "span"]))
 def test_never_above_an_optimum(drawn: tuple[Problem, Allowed], objective: str) -> None:
     """Small cases with latency, uneven costs, split backwards, every action and placement: the bound is at most the

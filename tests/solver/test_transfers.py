@@ -24,6 +24,7 @@ from pipesched.solver.saving import SavingCase
 from pipesched.solver.saving_model import SavingModel, saving_model
 from pipesched.solver.saving_portfolio import one_by_one
 from pipesched.solver.solve import solve
+from tests.examples import part
 from tests.solver.every_way import least_makespan
 from tests.strategies import SETTLED, problems, random_saving_plan, saving_plan_of, with_capacities
 
@@ -155,7 +156,7 @@ def test_span() -> None:
     assert outcome.report.value_ticks == outcome.schedule.span_ticks
 
 
-@settings(max_examples=20)
+@part(4)
 @given(problems(SETTLED, saving=True, most_devices=3, most_microbatches=3, most_chunks=2, least=1), actions)
 def test_at_the_floor_something_is_found(problem: Problem, allowed: Allowed) -> None:
     """At the smallest budget that any order can keep, the portfolio has a schedule; all it has is legal and fits."""

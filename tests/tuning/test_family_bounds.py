@@ -68,7 +68,7 @@ def simulated(setup: Setup, name: str) -> Estimate | None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("first", range(0, 40, 10))
+@pytest.mark.parametrize("first", [0, *(pytest.param(first, marks=pytest.mark.nightly) for first in (10, 20, 30))])
 def test_no_schedule_beats_its_bounds(first: int) -> None:
     """Random setups under every algorithm: neither the time of what fits, nor the memory, nor what a step adds."""
     known_to_fit = impossible = 0
@@ -167,6 +167,7 @@ def examples(name: str) -> tuple[tuple[Schedule, ...], ...]:
     return tuple(tuple(one for one in shape if one is not None) for shape in shapes if any(shape))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", NAMES)
 def test_what_families_say_of_their_orders_is_what_they_do(name: str) -> None:
     """A settled order is the same whatever the costs; who never splits a backward does not where costs do."""

@@ -11,6 +11,8 @@ import pipesched
 from pipesched.pipeline.quantities import to_fraction
 from tests.tuning.spaces import ALGORITHMS, GPU, SPACE, Config, enumerated
 
+pytestmark = pytest.mark.slow
+
 BUDGET = "3.5"  # GB for states and activations
 MEMORY = float(Fraction(BUDGET) * Fraction(104, 100) + Fraction(3, 4))  # of a GPU that leaves so much
 PLENTY: Config = {**SPACE, "hardware": {**GPU, "memory": 80}}
@@ -35,7 +37,7 @@ def test_a_budget_is_obeyed_as_a_smaller_gpu_would_be() -> None:
     assert free.rows[0].rate > given.rows[0].rate
 
 
-@pytest.mark.parametrize("value", [BUDGET, 3, [3, 3.5]])
+@pytest.mark.parametrize("value", [[3, 3.5], *(pytest.param(one, marks=pytest.mark.nightly) for one in (BUDGET, 3))])
 def test_rows_under_a_budget_are_those_of_estimate(value: Any) -> None:
     """Every point that fits is a row or is not faster than the best one; the best is the best of all points."""
     config = {**PLENTY, "parallel": {**PLENTY["parallel"], "pipeline": 2}}

@@ -29,6 +29,8 @@ from tests.executors.work import workers_left
 from tests.fake_clock import LATER, FakeClock
 from tests.tuning.spaces import ALGORITHMS, EXPERTS, GPU, LLAMA, SPACE, Config, held
 
+pytestmark = pytest.mark.slow
+
 LARGE: Config = {
     "model": "llama-3-70b",
     "hardware": "h100-sxm",

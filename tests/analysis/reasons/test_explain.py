@@ -23,7 +23,7 @@ from pipesched.pipeline.check import violations
 from pipesched.pipeline.ops import parse_op
 from pipesched.pipeline.schedule import schedule_plan
 from pipesched.schedulers.registry import family
-from tests.examples import examples
+from tests.examples import examples, part
 from tests.plain_reasons import PlainSchedule, retimed
 from tests.replay import parts
 from tests.strategies import (
@@ -222,8 +222,8 @@ def test_families(name: str) -> None:
     """Schedules of every family, with budgets, recompute and offload, and with later times, are explained as by the
     naive answer."""
 
+    @part(4)
     @given(problems_of(name), SIZES, SIZES, st.booleans(), st.booleans(), randoms)
-    @settings(max_examples=25)
     def judged(problem: Problem, recompute: Any, offload: Any, budget: bool, late: bool, random: Random) -> None:
         try:
             schedule = run(problem, name, recompute=recompute, offload=offload).schedule

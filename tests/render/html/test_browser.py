@@ -21,6 +21,8 @@ from pipesched.pipeline.schedule import Schedule
 from pipesched.render.html.page import page as page_of
 from tests.render.html.conftest import ROOT, Open, missing
 
+pytestmark = pytest.mark.slow
+
 PROBLEM = pipesched.make_problem(
     devices=4, stages=8, microbatches=8, forward=5, backward=10, time_unit="ms", name="mine"
 )

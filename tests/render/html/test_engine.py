@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Sequence
 from dataclasses import replace
+from functools import cache
 from random import Random
 from typing import Any
 
@@ -22,7 +23,7 @@ from pipesched.results.outcome import MEASURED, Outcome
 from tests.render.html.engine import NODE, answers, case
 from tests.strategies import random_plan, random_saving_plan, saving_plan_of
 
-pytestmark = pytest.mark.skipif(NODE is None, reason="needs node")
+pytestmark = [pytest.mark.skipif(NODE is None, reason="needs node"), pytest.mark.slow]
 ORDERS = 1000
 
 
@@ -45,6 +46,7 @@ def problems() -> list[pipesched.Problem]:
     ]
 
 
+@cache
 def outcomes() -> list[Outcome]:
     """A schedule of every family on every problem, with recompute and offload where it takes them, and of solves."""
     found = []
@@ -59,9 +61,6 @@ def outcomes() -> list[Outcome]:
     small = pipesched.make_problem(devices=2, microbatches=4, forward=2, backward=3, offload=1, budget=2)
     found.append(pipesched.solve(small, offload=True, recompute=True, time_limit=2))
     return found
-
-
-OUTCOMES = outcomes()
 
 
 def shuffled(orders: Sequence[Sequence[int]], random: Random) -> list[list[int]]:
@@ -95,7 +94,7 @@ def test_times_of_random_orders() -> None:
     """A thousand orders, made from every family's and from solves', have the same times or the same deadlock."""
     random = Random(0)
     asked = [
-        (outcome, shuffled(outcome.schedule.plan.orders, random)) for outcome in random.choices(OUTCOMES, k=ORDERS)
+        (outcome, shuffled(outcome.schedule.plan.orders, random)) for outcome in random.choices(outcomes(), k=ORDERS)
     ]
     found = answers([case(outcome, orders) for outcome, orders in asked])
     hanging = 0
@@ -132,13 +131,12 @@ def measured(outcome: Outcome, random: Random) -> Outcome:
     return Outcome(MEASURED, Schedule(outcome.problem, schedule.plan, *later, own_lengths=True))
 
 
-EXPLAINED = [*OUTCOMES[::3], *map(late, OUTCOMES[::17]), *(measured(one, Random(3)) for one in OUTCOMES[::11])]
-
-
 @pytest.fixture(scope="module")
 def explanations() -> list[tuple[Outcome, dict[str, Any]]]:
-    found = answers([case(outcome, explain=True) for outcome in EXPLAINED])
-    return list(zip(EXPLAINED, found, strict=True))
+    made = outcomes()
+    explained = [*made[::3], *map(late, made[::17]), *(measured(one, Random(3)) for one in made[::11])]
+    found = answers([case(outcome, explain=True) for outcome in explained])
+    return list(zip(explained, found, strict=True))
 
 
 def test_reasons(explanations: list[tuple[Outcome, dict[str, Any]]]) -> None:

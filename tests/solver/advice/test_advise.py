@@ -16,6 +16,7 @@ from pipesched.solver.advice.advise import kept_seconds
 from pipesched.solver.policy import AdvicePolicy, SolvePolicy
 from pipesched.solver.request import SolveRequest
 from pipesched.solver.solve import solve_request
+from tests.examples import part
 from tests.strategies import amounts, one_or_list
 
 SMALL: dict[str, Any] = {"devices": 4, "stages": 4, "microbatches": 8, "forward": 5, "backward": 10, "budget": 2}
@@ -90,7 +91,7 @@ def require_reached(problem: dict[str, Any], options: dict[str, Any]) -> None:
         assert again.schedule.makespan <= one.makespan_at_most, one
 
 
-@settings(max_examples=15)
+@part(5)
 @given(given_problems())
 def test_a_run_of_the_advised_change_reaches_what_was_claimed(case: tuple[dict[str, Any], dict[str, Any]]) -> None:
     """The values that advice names, laid over those of the problem, make the schedule as short as claimed."""

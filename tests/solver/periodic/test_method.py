@@ -18,6 +18,8 @@ from pipesched.solver.request import SolveRequest
 from pipesched.solver.solve import solve_request
 from tests.solver.periodic.problems import tight
 
+pytestmark = pytest.mark.slow
+
 LATENT: dict[str, Any] = {
     "devices": 4, "stages": 8, "microbatches": 24, "forward": 5, "backward": 10, "p2p": 1, "budget": 3,
 }  # fmt: skip

@@ -24,6 +24,8 @@ from pipesched.solver.periodic.search import PeriodicSchedule, PeriodSearch, See
 from tests.solver.periodic.problems import PLACEMENTS, tight
 from tests.strategies import problems, with_capacities
 
+pytestmark = pytest.mark.slow
+
 LATENT: dict[str, Any] = {"devices": 4, "stages": 8, "placement": "v", "forward": 5, "backward": 10, "p2p": 1}
 
 
