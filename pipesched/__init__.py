@@ -73,11 +73,11 @@ if TYPE_CHECKING:
         Advice as Advice,
         BestHeuristic as BestHeuristic,
         Outcome as Outcome,
+        Quartiles as Quartiles,
         Repetition as Repetition,
         SolveReport as SolveReport,
         run as run,
     )
-    from pipesched.results.quartiles import Quartiles as Quartiles
     from pipesched.results.status import Status as Status, StoppedBy as StoppedBy
     from pipesched.results.sweep import Sweep as Sweep
     from pipesched.schedulers.family import Family as Family
@@ -127,8 +127,7 @@ _NAMES = {  # module -> its public names; loaded when first asked for, so that `
     "render.table": "Table",
     "results.comparison": "Comparison Entry",
     "results.frontier": "Frontier FrontierPoint",
-    "results.outcome": "Advice BestHeuristic Outcome Repetition SolveReport run",
-    "results.quartiles": "Quartiles",
+    "results.outcome": "Advice BestHeuristic Outcome Quartiles Repetition SolveReport run",
     "results.status": "Status StoppedBy",
     "results.sweep": "Sweep",
     "schedulers.family": "Family",

@@ -33,6 +33,14 @@ from pipesched.schedulers.registry import family
 MEASURED = "measured"  # the algorithm of a schedule that a run recorded, whose operations have lengths of their own
 
 
+class Quartiles(NamedTuple):
+    """The first quartile, the median and the third quartile of measured lengths, in the unit of what has them."""
+
+    q1: int | float
+    median: int | float
+    q3: int | float
+
+
 class BestHeuristic(NamedTuple):
     """The best schedule that a solve had before it searched: what found it, and its value in the user's time unit."""
 

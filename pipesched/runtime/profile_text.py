@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence, Set
 from typing import Any
 
-from pipesched.results.quartiles import Quartiles
+from pipesched.results.outcome import Quartiles
 from pipesched.runtime.profiling import TIMES, Profile, StageProfile
 from pipesched.text.writer import ConfigWriter, in_list, trimmed
 

@@ -12,7 +12,7 @@ import torch
 
 from pipesched.checks import require_whole
 from pipesched.errors import ConfigError
-from pipesched.results.quartiles import Quartiles
+from pipesched.results.outcome import Quartiles
 from pipesched.runtime.devices import CPU, CUDA, device_of, kind_of_device, take_device, transfers_for, warn_untried
 from pipesched.runtime.headers import Shape, shapes_of
 from pipesched.runtime.model_source import default_loss, dtype_named, microbatch_shape, random_microbatches

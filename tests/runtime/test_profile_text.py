@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from pipesched import load
-from pipesched.results.quartiles import Quartiles
+from pipesched.results.outcome import Quartiles
 from tests.torch_ranks import needs_torch
 
 pytestmark = needs_torch

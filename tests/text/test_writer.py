@@ -18,7 +18,7 @@ from pipesched.analysis.measured.config_text import config_text as timeline_text
 from pipesched.analysis.measured.timeline import Timeline
 from pipesched.config.setup_starter import setup_starter
 from pipesched.estimation.config_text import config_text as estimate_text
-from pipesched.results.quartiles import Quartiles
+from pipesched.results.outcome import Quartiles
 from tests.torch_ranks import needs_torch
 from tests.tuning.spaces import SPACE
 

@@ -23,7 +23,7 @@ from pipesched.pipeline.plan import plan_from_slots
 from pipesched.pipeline.problem import Problem
 from pipesched.pipeline.quantities import Exact, plain, ticks_per_unit, to_fraction
 from pipesched.pipeline.schedule import Schedule
-from pipesched.results.quartiles import Quartiles
+from pipesched.results.outcome import Quartiles
 
 LETTER_OF = {kind.cost: letter for letter, kind in KINDS.items()}
 TRANSFERS = ("offload", "reload")

@@ -28,8 +28,7 @@ from pipesched.pipeline.problem import Problem
 from pipesched.pipeline.quantities import canonical, plain, ticks_per_unit, to_fraction
 from pipesched.pipeline.schedule import Schedule
 from pipesched.pipeline.units_of_measure import TIME
-from pipesched.results.outcome import MEASURED, Outcome
-from pipesched.results.quartiles import Quartiles
+from pipesched.results.outcome import MEASURED, Outcome, Quartiles
 
 OVERLAP = "overlap"  # the kind of a pair
 
