@@ -18,7 +18,7 @@ from multiprocessing.connection import Connection
 from multiprocessing.context import SpawnProcess
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from threading import Thread
+from threading import Thread, current_thread, main_thread
 from time import monotonic
 from typing import Any, NamedTuple
 
@@ -114,11 +114,18 @@ def _interrupts_wait() -> Iterator[None]:
         yield
         return
     resource_tracker.ensure_running()  # else the first process starts it, which lets Ctrl-C through
-    before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT, signal.SIGTERM})
+    held, numbers = list[int](), [signal.SIGINT, signal.SIGTERM]
+    is_main = current_thread() is main_thread()  # which runs the handlers of signals that other threads get
+    handlers = {number: signal.signal(number, lambda given, _: held.append(given)) for number in numbers * is_main}
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, numbers)
     try:
         yield
     finally:
         signal.pthread_sigmask(signal.SIG_SETMASK, before)
+        for number, handler in handlers.items():
+            signal.signal(number, handler)
+        for given in held:
+            signal.raise_signal(given)
 
 
 def _serve(rank: int, count: int, kind: str, meeting: Path, pipe: Connection) -> None:
