@@ -31,7 +31,8 @@ def command(
     shape: Annotated[str, option("--shape N,N,..", "The sizes of a microbatch.")] = DEFAULTS["--shape"],
     dtype: Annotated[str, option("--dtype NAME", "The type of input, as in float32 or int64.")] = DEFAULTS["--dtype"],
     loss: Annotated[
-        str | None, option("--loss MODULE:FUNCTION", "Of output and target; default: squared error.")
+        str | None,
+        option("--loss MODULE:FUNCTION", "A function of the output and the target; default: the mean squared error."),
     ] = None,
     steps: Annotated[str, option("--steps N", "Training steps.")] = DEFAULTS["--steps"],
     rate: Annotated[str, option("--rate X", "The learning rate of Adam.")] = DEFAULTS["--rate"],
@@ -42,7 +43,7 @@ def command(
         option("--self-test", "Without FILE: hold a dozen plans on a small model against PyTorch without a pipeline."),
     ] = False,
     device: Annotated[
-        str | None, option("--device NAME", "With --self-test: cpu or cuda; default: CUDA if any.")
+        str | None, option("--device NAME", "With --self-test: cpu or cuda; default: CUDA where it is.")
     ] = None,
     ranks: Annotated[
         str | None, option("--ranks N", "With --self-test: an even number; default: 2, and 4 unless GPUs are too few.")
@@ -65,8 +66,9 @@ def command(
                 raise ConfigError(f"{flag}: has no effect with --self-test, which has a model and plans of its own")
         _self_test(device, ranks, screen)
         return
-    if flags := [flag for flag, text in (("--device", device), ("--ranks", ranks)) if text is not None]:
-        raise ConfigError(f"{flags[0]}: has no effect without --self-test")
+    for flag, text in (("--device", device), ("--ranks", ranks)):
+        if text is not None:
+            raise ConfigError(f"{flag}: has no effect without --self-test")
     if file is None:
         raise ConfigError("FILE: is missing: the document of a schedule, which only --self-test does without")
     _train(file, model, screen, shape=shape, dtype=dtype, loss=loss, steps=steps, rate=rate, seed=seed, trace=trace)
