@@ -146,7 +146,7 @@ EXPERTS = of_model(
     model="mixtral-8x7b", parallel={"tensor": 2, "expert": 8, "expert_tensor": 1, "sequence": True}, gradients="bf16"
 )
 TOGETHER = of_model(model="mixtral-8x7b", parallel={"tensor": 2, "expert": 2, "expert_tensor": 2, "sequence": True})
-MODELS = {  # -> what Megatron-LM's own parser reads, but for the layout
+MODELS: dict[str, tuple[Outcome, dict[str, Any]]] = {  # -> what Megatron-LM's own parser reads, but for the layout
     "dense": (
         DENSE,
         {
@@ -295,7 +295,7 @@ def test_torchtitan(outcome: Outcome, name: str, csv: bool) -> None:
 
 
 STEP = {"data_parallel_shard_degree": "1", "num_tokens_per_train_step": f"{128 * 8192}", "max_context_length": "8192"}
-TITAN_MODELS = {  # -> options of torchtitan, and what has none
+TITAN_MODELS: dict[str, tuple[dict[str, str], list[str]]] = {  # -> options of torchtitan, and what has none
     "dense": (
         {"tensor_parallel_degree": "2", "data_parallel_replicate_degree": "8"},
         ["activation checkpointing: selective", "precision: bf16"],
