@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from random import Random
 
 import pytest
@@ -227,7 +228,9 @@ def test_waits_of_legal_plans(problem: Problem, random: Random, split: bool) -> 
     """With the waits that PyTorch 2.15 adds a legal plan has no mistake that it had not; one that is gone is named."""
     table = with_transfers(problem, random_plan(problem, random, split=split))
     waiting = with_waits(table)
-    assert mistakes("\n".join(map(",".join, table))) == mistakes("\n".join(map(",".join, waiting)))
+    texts = ("\n".join(map(",".join, rows)) for rows in (table, waiting))
+    said, with_them = ([re.sub(r", column \d+", "", one) for one in mistakes(text)] for text in texts)
+    assert said == with_them
     waits = [(row, cell) for row, cells in enumerate(waiting) for cell in cells if "WAIT" in cell]
     if len(waits) > 1:  # else nothing says that it is a file with waits
         row, gone = random.choice(waits)

@@ -51,6 +51,7 @@ def test_no_family_of_the_same_makespan_holds_less(problem: Problem) -> None:
             continue
         if (
             other.fits
+            and other.problem.stages == solved.problem.stages  # fused, gradients of one stage never wait beside another
             and other.makespan == solved.schedule.makespan
             and other.plan.index.letters == solved.schedule.plan.index.letters
             and not other.problem.settled_placement.mirrored

@@ -10,6 +10,7 @@ from pipesched.errors import Inexpressible
 from pipesched.file_formats.handover import deepspeed, megatron, primus, torchtitan, zero_bubble
 from pipesched.file_formats.handover.subject import GROUPED, Answer, Refusal, Subject, subject_of
 from pipesched.pipeline.check import checked
+from pipesched.pipeline.kinds import KINDS
 from pipesched.pipeline.schedule import Schedule
 from pipesched.results.outcome import Outcome
 
@@ -28,7 +29,7 @@ FRAMEWORKS = {
     "torchtitan": Framework(torchtitan.NAME, torchtitan.answer, torchtitan.CLASSES, torchtitan.SAVING),
     "deepspeed": Framework(deepspeed.NAME, deepspeed.answer, ("1f1b",), deepspeed.SAVING),
     "primus": Framework(primus.NAME, primus.answer, primus.ALGORITHMS, primus.SAVING),
-    "zero-bubble": Framework(zero_bubble.NAME, zero_bubble.answer, zero_bubble.HAS, zero_bubble.SAVING),
+    "zero-bubble": Framework(zero_bubble.NAME, zero_bubble.answer, zero_bubble.FLAGS, zero_bubble.SAVING),
 }
 
 
@@ -51,8 +52,8 @@ def hand_over(schedule: Schedule | Outcome, framework: str, *, layers: Sequence[
     to = look_up(FRAMEWORKS, framework, "framework", "framework")
     subject = subject_of(schedule, layers)
     checked(subject.schedule)
-    kinds = ", ".join(subject.saving)
-    no_operation = Refusal(f"{to.name} has no operations {kinds} in its schedules; it has {to.saving}")
+    kinds = " and ".join(f"{KINDS[letter].name.partition(' ')[0]} ({letter})" for letter in subject.saving)
+    no_operation = Refusal(f"{to.name} has no operations for {kinds} in its schedules; it has {to.saving}")
     found = no_operation if subject.saving else to.answer(subject)
     if isinstance(found, Refusal):
         nearest = nearest_family(subject, to.has)

@@ -2,11 +2,24 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 from pipesched.estimation.layout import megatron_text
 from pipesched.file_formats.handover.subject import GROUPED, Answer, HandoverText, Refusal, Subject
+from pipesched.pipeline.quantities import in_units
 
 NAME = "Megatron-LM"
 HAS = ("1f1b", GROUPED)
+OPTIONS = {  # of a model
+    "tensor": "--tensor-model-parallel-size {tensor}", "context": "--context-parallel-size {context}",
+    "expert": "--expert-model-parallel-size {expert}", "expert_tensor": "--expert-tensor-parallel-size {expert_tensor}",
+    "micro": "--micro-batch-size {micro}", "size": "--global-batch-size {size}", "sequence": "--seq-length {sequence}",
+    "is_split": "--sequence-parallel", "selective": "--recompute-activations", "bf16": "--bf16", "fp16": "--fp16",
+    "full": "--recompute-granularity full --recompute-method uniform --recompute-num-layers 1",
+    "full_layers": "--recompute-granularity full --recompute-method block --recompute-num-layers {full_layers}",
+    "distributed_optimizer": "--use-distributed-optimizer", "bf16 gradients": "--grad-reduce-in-bf16",
+}  # fmt: skip
+DATA = {"data": "{microbatches} microbatches a step; the data-parallel size, {data}, follows from the {gpus} GPUs"}
 SAVING = "recompute and offload by layer or module (--recompute-*, --fine-grained-activation-offloading)"
 
 
@@ -20,7 +33,17 @@ def answer(subject: Subject) -> Answer:
     flags = [pipeline_flag(subject), *stage_flags(subject)]
     if subject.chunks > 1 and subject.group_size != subject.devices:
         flags.append(f"--microbatch-group-size-per-virtual-pipeline-stage {subject.group_size}")
-    return HandoverText([" ".join(flags)], [microbatch_remark(subject)])
+    flags += subject.told(OPTIONS)
+    return HandoverText([" ".join(flags)], [microbatch_remark(subject), *_differences(subject)][:2])
+
+
+def _differences(subject: Subject) -> Iterator[str]:
+    """Yield in what stages differ whose layers are not known."""
+    ticks = subject.problem.ticks
+    for name, costs in (("forward", ticks.forward), ("backward", ticks.backward)):
+        if subject.layers is None and len({*costs}) > 1:
+            least, most = in_units(min(costs), ticks.per_unit), in_units(max(costs), ticks.per_unit)
+            yield f"the stages differ ({name} {least} to {most}): give --layers, else Megatron cuts evenly"
 
 
 def pipeline_flag(subject: Subject) -> str:
@@ -56,4 +79,5 @@ def wrong_group(subject: Subject) -> str:
 def microbatch_remark(subject: Subject) -> str:
     """Return which batch makes the number of microbatches."""
     count = subject.microbatches
-    return f"{count} microbatches a step: --global-batch-size is {count} x --micro-batch-size x data-parallel size"
+    usual = f"{count} microbatches a step: --global-batch-size is {count} x --micro-batch-size x data-parallel size"
+    return "".join(subject.told(DATA)) or usual

@@ -3,18 +3,15 @@
 from __future__ import annotations
 
 from pipesched.estimation.layout import megatron_text
+from pipesched.file_formats.handover.megatron import DATA, OPTIONS
 from pipesched.file_formats.handover.subject import GROUPED, Answer, HandoverText, Refusal, Subject
 
 NAME = "Primus"
 ALGORITHMS = {
-    "1f1b": "1f1b",
-    GROUPED: "1f1b-interleaved",
-    "zb-h1": "zero-bubble",
-    "zb-auto": "zero-bubble-heuristic",
-    "zb-v": "zbv-formatted",
-    "v-half": "v-half",
-    "v-min": "v-min",
-}
+    "1f1b": "1f1b", GROUPED: "1f1b-interleaved", "zb-h1": "zero-bubble", "zb-auto": "zero-bubble-heuristic",
+    "zb-v": "zbv-formatted", "v-half": "v-half", "v-min": "v-min",
+}  # fmt: skip
+ON = {"is_split": "sequence_parallel", "bf16": "bf16"}  # flags that are on where nothing is said
 SAVING = "offload of all activations (offload: true)"
 
 
@@ -34,4 +31,8 @@ def answer(subject: Subject) -> Answer:
         lines.append(f"pipeline_model_parallel_layout: '{megatron_text(subject.layers)}'")
     elif subject.chunks > 1:
         lines.append(f"num_virtual_stages_per_pipeline_rank: {subject.chunks}")
-    return HandoverText(lines, [f"{subject.microbatches} microbatches a step"])
+    for option in " ".join(["", *subject.told(OPTIONS)]).split(" --")[1:]:
+        key, _, value = option.partition(" ")
+        lines.append(f"{key.replace('-', '_')}: {value or 'true'}")
+    lines += [f"{flag}: false" for key, flag in ON.items() if subject.known and not subject.known.get(key)]
+    return HandoverText(lines, subject.told(DATA) or [f"{subject.microbatches} microbatches a step"])

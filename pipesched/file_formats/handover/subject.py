@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from pipesched.checks import require_sequence, require_type, require_whole
 from pipesched.errors import ConfigError, Deadlock, NoSchedule
+from pipesched.estimation.derived import SetupCutter
 from pipesched.estimation.layout import StageItems, stages_of
 from pipesched.pipeline.kinds import COMPUTATION_LETTERS
 from pipesched.pipeline.placement import named_placement
@@ -22,19 +23,9 @@ if TYPE_CHECKING:
 
 GROUPED = "interleaved"
 KNOWN = (  # whose orders are looked for, the first of those that agree; others only by the name of the schedule
-    "1f1b",
-    GROUPED,
-    "naive",
-    "zb-h1",
-    "zb-h2",
-    "looped-bfs",
-    "interleaved-zb",
-    "1f1b-v",
-    "zb-v",
-    "v-half",
-    "v-min",
+    "1f1b", GROUPED, "naive", "zb-h1", "zb-h2", "looped-bfs", "interleaved-zb", "1f1b-v", "zb-v", "v-half", "v-min",
     "dualpipe-v",
-)
+)  # fmt: skip
 COSTLY = ("zb-auto",)  # families that are planned again only where the schedule has their name
 
 
@@ -110,6 +101,27 @@ class Subject:
         """The kinds R, O and L, as far as operations of them stand in the plan."""
         plan = self.schedule.plan
         return [kind for kind in plan.index.letters if kind not in COMPUTATION_LETTERS and plan.count(kind)]
+
+    @cached_property
+    def known(self) -> dict[str, Any]:
+        """What the model behind the problem says, by the keys of the tables of frameworks; nothing without a model."""
+        if not isinstance(cutter := self.problem.cutter, SetupCutter):
+            return {}
+        parallel, batch, training = cutter.setup.parallel, cutter.setup.batch, cutter.setup.training
+        is_apart = cutter.setup.model.experts is not None and parallel.expert_tensor != parallel.tensor
+        size = batch.micro * parallel.data * self.microbatches
+        return {
+            **vars(training), **vars(batch), **{way: ranks for way, ranks in vars(parallel).items() if ranks > 1},
+            "expert_tensor": parallel.expert_tensor * is_apart, "gpus": parallel.gpus, "data": parallel.data,
+            "is_split": parallel.spread > 1, "is_whole": parallel.spread < parallel.tensor, "devices": self.devices,
+            "microbatches": self.microbatches, "size": size, "step": size * batch.sequence, training.precision: True,
+            "tokens": batch.micro * batch.sequence, f"{training.gradients} gradients": True,
+            f"{training.recompute}{training.full_layers or ''}": True,
+        }  # fmt: skip
+
+    def told(self, table: Mapping[str, str]) -> list[str]:
+        """Return the texts of a table whose keys the model knows, with its values."""
+        return [text.format(**self.known) for key, text in table.items() if self.known.get(key)]
 
     @property
     def is_uneven(self) -> bool:
@@ -194,8 +206,6 @@ def _known_layers(problem: Problem) -> tuple[StageItems, ...] | None:
     """Return the layers of a problem that was made of them."""
     if problem.layers is not None:
         return tuple(_items(problem.layers.layout))
-    from pipesched.estimation.derived import SetupCutter
-
     cutter = problem.cutter
     if isinstance(cutter, SetupCutter) and len(cutter.ends) == problem.stages:
         return stages_of(cutter.ends, cutter.setup.model.layers, cutter.setup.model.mtp)

@@ -13,19 +13,28 @@ from pipesched.file_formats.handover.subject import GROUPED, Answer, HandoverTex
 
 NAME = "torchtitan"
 CLASSES = {
-    "1f1b": "1F1B",
-    GROUPED: "Interleaved1F1B",
-    "naive": "GPipe",
-    "looped-bfs": "LoopedBFS",
-    "interleaved-zb": "InterleavedZeroBubble",
-    "zb-v": "ZBVZeroBubble",
-    "dualpipe-v": "DualPipeV",
-}
+    "1f1b": "1F1B", GROUPED: "Interleaved1F1B", "naive": "GPipe", "looped-bfs": "LoopedBFS",
+    "interleaved-zb": "InterleavedZeroBubble", "zb-v": "ZBVZeroBubble", "dualpipe-v": "DualPipeV",
+}  # fmt: skip
 IN_ROUNDS = (GROUPED, "interleaved-zb")  # whose classes run M / max(1, M // P) microbatches a round
 MAPS = {"linear": "1F1B", "loop": "Interleaved1F1B", "v": "ZBVZeroBubble"}  # a class of each stage map, beside a CSV
 USUAL_CHUNKS = 2  # of a rank, where nothing says it
 SAVING = "recompute by layer (activation checkpointing)"
 OPTION = "--parallelism."
+OPTIONS = {  # of a model
+    **{way: f"{OPTION}{way}_parallel_degree={{{way}}}" for way in ("tensor", "context", "expert")},
+    "data": f"{OPTION}data_parallel_replicate_degree={{data}} {OPTION}data_parallel_shard_degree=1",
+    "is_whole": f"{OPTION}no-enable-sequence-parallel",
+    "tokens": "--training.num_tokens_per_microbatch_per_dp_rank={tokens}",
+    "step": "--training.num_tokens_per_train_step={step}", "sequence": "--training.max_context_length={sequence}",
+}  # fmt: skip
+REMARKS = {  # on what has no option
+    "expert_tensor": f"{NAME} has no option for expert tensor parallelism of {{expert_tensor}}",
+    "selective": "activation checkpointing: selective", "full": "activation checkpointing: full",
+    "full_layers": "activation checkpointing: full of {full_layers} layers a stage",
+    "precision": "precision: {precision}",
+    "distributed_optimizer": f"{NAME} shards optimizer states only together with weights (FSDP)",
+}  # fmt: skip
 
 
 def answer(subject: Subject) -> Answer:
@@ -49,7 +58,8 @@ def answer(subject: Subject) -> Answer:
         options["module_fqns_per_model_part"] = f"'{json.dumps(torchtitan_modules(subject.layers))}'"
     elif subject.chunks > USUAL_CHUNKS:
         remarks.append(f"{subject.chunks} stages a rank: give module_fqns_per_model_part too, else there are 2")
-    return HandoverText([" ".join(f"{OPTION}{key}={value}" for key, value in options.items())], remarks)
+    texts = [*(f"{OPTION}{key}={value}" for key, value in options.items()), *subject.told(OPTIONS)]
+    return HandoverText([" ".join(texts)], [*remarks, *subject.told(REMARKS)])
 
 
 def _class_fits(subject: Subject) -> bool:

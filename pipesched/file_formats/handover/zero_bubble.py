@@ -6,33 +6,29 @@ from pipesched.file_formats.handover import megatron
 from pipesched.file_formats.handover.subject import GROUPED, Answer, HandoverText, Refusal, Subject
 
 NAME = "Zero Bubble's fork of Megatron-LM"
-PENDING = {"zb-h1": 1, "zb-h2": 2}  # backwards in flight, in P
-MEMORY = {"zb-v": "zb", "v-half": "half", "v-min": "min"}
-HAS = ("1f1b", GROUPED, *PENDING, "zb-auto", *MEMORY, "1f1b-v")
+PENDING = "--enable-zero-bubble --zero-bubble-max-pending-backward"
+SETUP = "--zero-bubble-v-schedule --zero-bubble-v-schedule-mem-setup"
+FLAGS = {  # for P and 2P; those of interleaved schedules depend on groups
+    "1f1b": "--enable-zb-runtime", GROUPED: "", "zb-h1": f"{PENDING} {{0}}", "zb-h2": f"{PENDING} {{1}}",
+    "zb-auto": f"{PENDING} auto", "zb-v": f"{SETUP} zb", "v-half": f"{SETUP} half", "v-min": f"{SETUP} min",
+    "1f1b-v": "--enable-1f1b-v",
+}  # fmt: skip
+LACKS = ("expert_tensor", "bf16 gradients")  # of Megatron-LM's options for a model
 SAVING = "offload by chunks (--cpu-offload --offload-chunk-num) in its groups of interleaved schedules"
 
 
 def answer(subject: Subject) -> Answer:
     """Return the flags of its schedules, which it makes itself."""
     name = subject.family
-    if name not in HAS:
+    if name not in FLAGS:
         return Refusal(f"{NAME} has schedules by flags; {subject.described} is none of them, and takes code")
     if subject.is_uneven:
         return Refusal(f"{NAME} cuts the layers evenly, and here stages have different numbers of them")
-    flags = [megatron.pipeline_flag(subject)]
-    if name == "1f1b":
-        flags.append("--enable-zb-runtime")
-    elif name == GROUPED:
-        flags += _groups(subject)
-    elif name in PENDING:
-        flags += ["--enable-zero-bubble", f"--zero-bubble-max-pending-backward {PENDING[name] * subject.devices}"]
-    elif name == "zb-auto":
-        flags += ["--enable-zero-bubble", "--zero-bubble-max-pending-backward auto"]
-    elif name == "1f1b-v":
-        flags.append("--enable-1f1b-v")
-    else:
-        flags += ["--zero-bubble-v-schedule", f"--zero-bubble-v-schedule-mem-setup {MEMORY[name]}"]
-    return HandoverText([" ".join(flags)], [megatron.microbatch_remark(subject)])
+    own = _groups(subject) if name == GROUPED else [FLAGS[name].format(subject.devices, 2 * subject.devices)]
+    model = subject.told({key: text for key, text in megatron.OPTIONS.items() if key not in LACKS})
+    lacking = subject.told({key: f"{NAME} has no {megatron.OPTIONS[key]}" for key in LACKS})
+    flags = " ".join([megatron.pipeline_flag(subject), *own, *model])
+    return HandoverText([flags], [megatron.microbatch_remark(subject), *lacking])
 
 
 def _groups(subject: Subject) -> list[str]:

@@ -41,8 +41,27 @@ def pasted(text: str) -> str:
     return "\n".join(line for line in text.splitlines() if not line.startswith("# "))
 
 
+def of_model(
+    algorithm: str = "1f1b", *, model: str = "llama-3-8b", parallel: Any = None, micro: int = 1, **training: Any
+) -> Outcome:
+    """The schedule of a model on 64 GPUs, 4 of them in a pipeline, in steps of 128 sequences of 8192 tokens."""
+    sections = {
+        "model": model,
+        "hardware": "h100-sxm",
+        "parallel": {"gpus": 64, "pipeline": P, **(parallel or {})},
+        "batch": {"sequence": 8192, "micro": micro, "global": 128},
+        "training": {"flash_attention": False, "layout": [8] * P, **training},
+    }
+    return pipesched.run(pipesched.load(json.dumps(sections)), algorithm)
+
+
+def remarks(text: str) -> list[str]:
+    """The remarks of a text."""
+    return [line.removeprefix("# ") for line in text.splitlines() if line.startswith("# ")]
+
+
 def parser(*, fork: bool = False) -> argparse.ArgumentParser:
-    """The flags of Megatron-LM that are about pipelines, and those of Zero Bubble's fork."""
+    """The flags of Megatron-LM that are about what a config says, and those of Zero Bubble's fork."""
     made_parser = argparse.ArgumentParser(exit_on_error=False, allow_abbrev=False)
     add = made_parser.add_argument
     add("--pipeline-model-parallel-size", type=int, default=1)
@@ -51,6 +70,17 @@ def parser(*, fork: bool = False) -> argparse.ArgumentParser:
     stages.add_argument("--num-layers-per-virtual-pipeline-stage", type=int)
     stages.add_argument("--pipeline-model-parallel-layout", type=str)
     add("--microbatch-group-size-per-virtual-pipeline-stage", type=int)
+    for way in ("tensor-model", "context", "expert-model"):
+        add(f"--{way}-parallel-size", type=int, default=1)
+    for count in ("--micro-batch-size", "--global-batch-size", "--seq-length", "--recompute-num-layers"):
+        add(count, type=int)
+    for flag in ("--sequence-parallel", "--recompute-activations", "--bf16", "--fp16", "--use-distributed-optimizer"):
+        add(flag, action="store_true")
+    add("--recompute-granularity", choices=("full", "selective"))
+    add("--recompute-method", choices=("uniform", "block"))
+    if not fork:
+        add("--expert-tensor-parallel-size", type=int)
+        add("--grad-reduce-in-bf16", action="store_true")
     if fork:
         add("--enable-zb-runtime", action="store_true")
         add("--interleave-group-size", type=int, default=0)
@@ -106,6 +136,106 @@ def test_zero_bubble(outcome: Outcome, expected: dict[str, Any]) -> None:
     assert flags(pipesched.hand_over(outcome, "zero-bubble"), fork=True) == expected
 
 
+BATCH = {"global_batch_size": 128, "seq_length": 8192}
+UNIFORM = {"recompute_granularity": "full", "recompute_method": "uniform", "recompute_num_layers": 1}
+BLOCK = {"recompute_granularity": "full", "recompute_method": "block", "recompute_num_layers": 3}
+DENSE = of_model(parallel={"tensor": 2, "sequence": True}, recompute="selective")
+LONG = of_model(parallel={"tensor": 2, "context": 2, "sequence": False}, micro=2, recompute="full")
+PLAIN = of_model(precision="fp16", gradients="bf16", distributed_optimizer=False, recompute={"full": 3})
+EXPERTS = of_model(
+    model="mixtral-8x7b", parallel={"tensor": 2, "expert": 8, "expert_tensor": 1, "sequence": True}, gradients="bf16"
+)
+TOGETHER = of_model(model="mixtral-8x7b", parallel={"tensor": 2, "expert": 2, "expert_tensor": 2, "sequence": True})
+MODELS: dict[str, tuple[Outcome, dict[str, Any]]] = {  # -> what Megatron-LM's own parser reads, but for the layout
+    "dense": (
+        DENSE,
+        {
+            "tensor_model_parallel_size": 2,
+            "micro_batch_size": 1,
+            "sequence_parallel": True,
+            "recompute_activations": True,
+            "bf16": True,
+            "use_distributed_optimizer": True,
+        },
+    ),
+    "long": (
+        LONG,
+        {
+            "tensor_model_parallel_size": 2,
+            "context_parallel_size": 2,
+            "micro_batch_size": 2,
+            **UNIFORM,
+            "bf16": True,
+            "use_distributed_optimizer": True,
+        },
+    ),
+    "plain": (PLAIN, {"micro_batch_size": 1, **BLOCK, "fp16": True, "grad_reduce_in_bf16": True}),
+    "experts": (
+        EXPERTS,
+        {
+            "tensor_model_parallel_size": 2,
+            "expert_model_parallel_size": 8,
+            "expert_tensor_parallel_size": 1,
+            "micro_batch_size": 1,
+            "sequence_parallel": True,
+            "bf16": True,
+            "use_distributed_optimizer": True,
+            "grad_reduce_in_bf16": True,
+        },
+    ),
+    "together": (
+        TOGETHER,
+        {
+            "tensor_model_parallel_size": 2,
+            "expert_model_parallel_size": 2,
+            "micro_batch_size": 1,
+            "sequence_parallel": True,
+            "bf16": True,
+            "use_distributed_optimizer": True,
+        },
+    ),
+}
+each_model = pytest.mark.parametrize("name", MODELS)
+
+
+def from_the_gpus(outcome: Outcome, data: int) -> str:
+    """The remark on what follows from the GPUs."""
+    count = outcome.problem.microbatches
+    return f"{count} microbatches a step; the data-parallel size, {data}, follows from the 64 GPUs"
+
+
+@each_model
+def test_megatron_of_a_model(name: str) -> None:
+    """All that the config knows, in flags of Megatron-LM, without degrees of 1; the ranks of data follow."""
+    outcome, expected = MODELS[name]
+    text = pipesched.hand_over(outcome, "megatron")
+    found = flags(text)
+    assert read_megatron_text(found.pop("pipeline_model_parallel_layout"), stages=P)
+    assert found == {**SIZE, **BATCH, **expected}
+    each = found["micro_batch_size"] * outcome.problem.microbatches
+    assert remarks(text) == [from_the_gpus(outcome, found["global_batch_size"] // each)]
+
+
+@each_model
+def test_primus_of_a_model(name: str) -> None:
+    """The same in YAML; its own flags that are on by default are said to be off."""
+    outcome, expected = MODELS[name]
+    content = yaml.safe_load(pipesched.hand_over(outcome, "primus"))
+    assert content.pop("pipeline_model_parallel_layout").startswith("E")
+    on = {"sequence_parallel": False, "bf16": False}
+    assert content == {"pp_algorithm": "1f1b", **SIZE, **BATCH, **on, **expected}
+
+
+def test_the_fork_of_a_model() -> None:
+    """The flags that Zero Bubble's fork has too, and remarks on those that it lacks."""
+    text = pipesched.hand_over(EXPERTS, "zero-bubble")
+    lacks = {"expert_tensor_parallel_size", "grad_reduce_in_bf16"}
+    shared = {key: value for key, value in MODELS["experts"][1].items() if key not in lacks}
+    assert flags(text, fork=True) == {**SIZE, **BATCH, **shared, "enable_zb_runtime": True}
+    lacking = ["--expert-tensor-parallel-size 1", "--grad-reduce-in-bf16"]
+    assert remarks(text)[1:] == [f"Zero Bubble's fork of Megatron-LM has no {flag}" for flag in lacking]
+
+
 TORCHTITAN = [
     (made("1f1b"), "1F1B", False),
     (made("1f1b", microbatches=3), "1F1B", True),
@@ -128,13 +258,25 @@ TORCHTITAN = [
 ]
 
 
+TITANS = {  # options of torchtitan, by their sections; of those that are on or off only what turns them off
+    "parallelism": (
+        "pipeline_parallel_degree num_pp_microbatches pipeline_parallel_schedule pipeline_parallel_schedule_csv"
+        " module_fqns_per_model_part tensor_parallel_degree context_parallel_degree expert_parallel_degree"
+        " data_parallel_replicate_degree data_parallel_shard_degree no-enable-sequence-parallel"
+    ),
+    "training": "num_tokens_per_microbatch_per_dp_rank num_tokens_per_train_step max_context_length",
+}
+
+
 def options(text: str) -> dict[str, str]:
     """The options of torchtitan in a text."""
     found = {}
     for word in shlex.split(pasted(text)):
-        match = re.fullmatch(r"--parallelism\.(\w+)=(.*)", word, re.DOTALL)
+        match = re.fullmatch(r"--(\w+)\.([\w-]+?)(?:=(.*))?", word, re.DOTALL)
         assert match, word
-        found[match[1]] = match[2]
+        assert match[2] in TITANS[match[1]].split()
+        assert (match[3] is None) == match[2].startswith("no-")
+        found[match[2]] = match[3] or ""
     return found
 
 
@@ -150,6 +292,56 @@ def test_torchtitan(outcome: Outcome, name: str, csv: bool) -> None:
     }
     assert options(text) == expected
     assert ("--to pytorch-csv -o schedule.csv" in text) == csv
+
+
+STEP = {"data_parallel_shard_degree": "1", "num_tokens_per_train_step": f"{128 * 8192}", "max_context_length": "8192"}
+TITAN_MODELS: dict[str, tuple[dict[str, str], list[str]]] = {  # -> options of torchtitan, and what has none
+    "dense": (
+        {"tensor_parallel_degree": "2", "data_parallel_replicate_degree": "8"},
+        ["activation checkpointing: selective", "precision: bf16"],
+    ),
+    "long": (
+        {
+            "tensor_parallel_degree": "2",
+            "context_parallel_degree": "2",
+            "data_parallel_replicate_degree": "4",
+            "no-enable-sequence-parallel": "",
+            "num_tokens_per_microbatch_per_dp_rank": f"{2 * 8192}",
+        },
+        ["activation checkpointing: full", "precision: bf16"],
+    ),
+    "plain": (
+        {"data_parallel_replicate_degree": "16"},
+        ["activation checkpointing: full of 3 layers a stage", "precision: fp16"],
+    ),
+    "experts": (
+        {"tensor_parallel_degree": "2", "expert_parallel_degree": "8", "data_parallel_replicate_degree": "8"},
+        ["torchtitan has no option for expert tensor parallelism of 1", "precision: bf16"],
+    ),
+    "together": (
+        {"tensor_parallel_degree": "2", "expert_parallel_degree": "2", "data_parallel_replicate_degree": "8"},
+        ["precision: bf16"],
+    ),
+}
+
+
+@each_model
+def test_torchtitan_of_a_model(name: str) -> None:
+    """Degrees, tokens and copies in torchtitan's options; remarks on what it has no option for."""
+    outcome, (expected, told) = MODELS[name][0], TITAN_MODELS[name]
+    text = pipesched.hand_over(outcome, "torchtitan")
+    found = options(text)
+    assert json.loads(found.pop("module_fqns_per_model_part"))[0][0] == "tok_embeddings"
+    assert found == {
+        "pipeline_parallel_degree": f"{P}",
+        "num_pp_microbatches": f"{outcome.problem.microbatches}",
+        "pipeline_parallel_schedule": "1F1B",
+        "num_tokens_per_microbatch_per_dp_rank": "8192",
+        **STEP,
+        **expected,
+    }
+    shards = [] if name == "plain" else ["torchtitan shards optimizer states only together with weights (FSDP)"]
+    assert remarks(text) == [*told, *shards]
 
 
 @needs_torch
@@ -190,6 +382,98 @@ def test_deepspeed() -> None:
     }
 
 
+BF16_ZERO = {"bf16": {"enabled": True}, "zero_optimization": {"stage": 1}}
+DEEPSPEED = [  # -> data-parallel ranks, other arguments, other keys of the config, and remarks
+    (
+        DENSE,
+        8,
+        {"topology": "PipeModelDataParallelTopology(num_pp=4, num_mp=2, num_dp=8)"},
+        BF16_ZERO,
+        ["sequence parallelism: the layers do it themselves", "activation checkpointing: selective"],
+    ),
+    (of_model(recompute="full"), 16, {"activation_checkpoint_interval": "1"}, BF16_ZERO, []),
+    (PLAIN, 16, {}, {"fp16": {"enabled": True}}, ["activation checkpointing: full of 3 layers a stage"]),
+]
+
+
+@pytest.mark.parametrize(("outcome", "data", "arguments", "keys", "told"), DEEPSPEED)
+def test_deepspeed_of_a_model(outcome: Outcome, data: int, arguments: Any, keys: Any, told: list[str]) -> None:
+    """A call that knows tensor ranks, and a config in JSON whose batch is that of all ranks."""
+    text = pipesched.hand_over(outcome, "deepspeed")
+    line, config = pasted(text).splitlines()
+    call = ast.parse(line).body[0].value  # type: ignore[attr-defined]
+    given_arguments = {one.arg: ast.unparse(one.value) for one in call.keywords}
+    assert given_arguments == {"num_stages": f"{P}", "partition_method": "'uniform'", **arguments}
+    count = outcome.problem.microbatches
+    batch = {"train_micro_batch_size_per_gpu": 1, "gradient_accumulation_steps": count, "train_batch_size": 128}
+    assert json.loads(config) == {**batch, **keys}
+    assert count * data == 128
+    assert remarks(text) == [from_the_gpus(outcome, data), *told]
+
+
+def test_deepspeed_refuses_ways_of_parallelism() -> None:
+    """Contexts and experts over several ranks, and experts whose tensors are split otherwise."""
+    refused = [
+        (LONG, "context parallelism of 2"),
+        (EXPERTS, "expert parallelism of 8"),
+        (of_model(model="mixtral-8x7b", parallel={"tensor": 2}), "expert tensor parallelism of 1"),
+    ]
+    for outcome, way in refused:
+        with pytest.raises(Inexpressible, match=f"DeepSpeed has no {way} in its pipelines"):
+            pipesched.hand_over(outcome, "deepspeed")
+
+
+def test_microbatches_that_are_given_count() -> None:
+    """A number of microbatches that replaces the one of the batch makes the batch that is handed over."""
+    problem = pipesched.load(
+        json.dumps(
+            {
+                "model": "llama-3-8b",
+                "hardware": "h100-sxm",
+                "parallel": {"gpus": 32, "pipeline": P},
+                "batch": {"sequence": 4096, "micro": 2, "global": 64},
+                "microbatches": 6,
+            }
+        )
+    )
+    found = flags(pipesched.hand_over(pipesched.run(problem, "1f1b"), "megatron"))
+    assert found["global_batch_size"] == 2 * 8 * 6
+
+
+DIFFERENT = [
+    ({"forward": [11.2, 18.4, 12, 12], "backward": [22, 40, 24, 24]}, "forward 11.2 to 18.4"),
+    ({"forward": 5, "backward": [10, 12, 10, 10]}, "backward 10 to 12"),
+]
+
+
+@pytest.mark.parametrize(("costs", "difference"), DIFFERENT)
+def test_stages_that_differ(costs: Any, difference: str) -> None:
+    """Stages given one by one that differ: Megatron cuts evenly unless it is told their layers."""
+    outcome = pipesched.run(pipesched.make_problem(devices=P, microbatches=M, **costs), "1f1b")
+    told = f"the stages differ ({difference}): give --layers, else Megatron cuts evenly"
+    assert remarks(pipesched.hand_over(outcome, "megatron"))[1:] == [told]
+    assert len(remarks(pipesched.hand_over(outcome, "megatron", layers=[5, 6, 6, 3]))) == 1
+
+
+WITHOUT = {  # a model: the text as it is
+    "megatron": "--pipeline-model-parallel-size 4\n"
+    "# 8 microbatches a step: --global-batch-size is 8 x --micro-batch-size x data-parallel size\n",
+    "torchtitan": "--parallelism.pipeline_parallel_degree=4 --parallelism.num_pp_microbatches=8"
+    " --parallelism.pipeline_parallel_schedule=1F1B\n",
+    "deepspeed": "PipelineModule(layers, num_stages=4, partition_method='uniform')\n"
+    '# 8 microbatches a step: "gradient_accumulation_steps": 8\n',
+    "primus": "pp_algorithm: 1f1b\npipeline_model_parallel_size: 4\n# 8 microbatches a step\n",
+    "zero-bubble": "--pipeline-model-parallel-size 4 --enable-zb-runtime\n"
+    "# 8 microbatches a step: --global-batch-size is 8 x --micro-batch-size x data-parallel size\n",
+}
+
+
+@pytest.mark.parametrize("framework", WITHOUT)
+def test_without_a_model(framework: str) -> None:
+    """Nothing is said that a problem without a model does not know."""
+    assert pipesched.hand_over(made("1f1b"), framework) == WITHOUT[framework]
+
+
 REFUSED = [
     ("megatron", ["zb-h1", "zb-h2", "zb-auto", "naive", "eager-1f1b"], 1, "1f1b"),
     ("megatron", ["zb-v", "v-half", "1f1b-v", "looped-bfs", "interleaved-zb", "dualpipe-v", "gis-h"], 2, "interleaved"),
@@ -217,8 +501,9 @@ def test_what_cannot_be_expressed(framework: str, names: list[str], chunks: int,
 @pytest.mark.parametrize("framework", ["megatron", "torchtitan", "deepspeed", "primus", "zero-bubble"])
 @pytest.mark.parametrize("saving", ["recompute", "offload"])
 def test_recompute_and_offload(framework: str, saving: str) -> None:
-    """No framework has them as operations of a schedule; the refusal says how it has them."""
-    with pytest.raises(Inexpressible, match=r"has no operations (R|O, L) in its schedules; it has \w"):
+    """No framework has them as operations of a schedule; the refusal names them in words and says how it has them."""
+    words = {"recompute": r"recompute \(R\)", "offload": r"offload \(O\) and load \(L\)"}[saving]
+    with pytest.raises(Inexpressible, match=rf"has no operations for {words} in its schedules; it has \w"):
         pipesched.hand_over(made("1f1b", **{saving: "full"}), framework)  # type: ignore[arg-type]
 
 
