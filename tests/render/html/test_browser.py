@@ -16,7 +16,7 @@ from pipesched.analysis.reasons.timed import timed_tasks
 from pipesched.core.order_moves import legal_places
 from pipesched.documents.json_text import dump
 from pipesched.documents.schedule import document, parse, wrong_claims
-from pipesched.pipeline.check import checked
+from pipesched.pipeline.check import checked, violations
 from pipesched.pipeline.schedule import Schedule
 from pipesched.render.html.page import page as page_of
 from tests.render.html.conftest import ROOT, Open, missing
@@ -536,7 +536,7 @@ def test_documents_of_edited_schedules(open_page: Open) -> None:
             api(page, f"move({random.choice(order)!r}, {random.randrange(len(order))})")
             text = json.dumps(api(page, "document()"))
             left = parse(text, "page")
-            assert pipesched.check(left.schedule) == []
+            assert list(violations(left.schedule)) == []
             assert list(wrong_claims(text, left)) == []
             again = pipesched.schedule_plan(left.problem, left.schedule.plan)
             assert again.start_ticks == left.schedule.start_ticks

@@ -104,10 +104,10 @@ function gapBefore(s, t, start, candidates, put) {
   const end = s.starts[t], allowed = max(reasons(s).allowed[t], start);
   put(allowed, end, "late", t);
   let left = min(allowed, end);
-  const offered = candidates.map(one => ({ ...one, from: max(start, one.ready) })).filter(one => one.from < left);
-  for (const one of offered) one.idle = !s.takes[one.t] || !metrics(s).fits || fits(s, one.t, one.from) ? "order" : "memory";
-  offered.sort((a, b) => (a.idle < b.idle) - (a.idle > b.idle) || a.ready - b.ready || a.at - b.at);
-  for (const { from, idle, t: culprit } of offered) {
+  const due = candidates.map(one => ({ ...one, from: max(start, one.ready) })).filter(one => one.from < left);
+  for (const one of due) one.idle = !s.takes[one.t] || !metrics(s).fits || fits(s, one.t, one.from) ? "order" : "memory";
+  due.sort((a, b) => a.idle.length - b.idle.length || a.ready - b.ready || a.at - b.at);
+  for (const { from, idle, t: culprit } of due) {
     put(from, left, idle, culprit);
     left = min(left, from);
   }
