@@ -16,7 +16,9 @@ WIDTH = 60  # letters of a value in a message
 NESTED = 3  # lists inside lists that are shown
 MANY = 12  # entries of a list that are shown
 MOST_SECONDS = 1_000_000  # of a time limit: twelve days
+NEAREST = 3  # names that a message proposes of many
 MOST_WORKERS = 1_000  # threads or processes: more than any machine has
+T = TypeVar("T")
 
 
 def shown(value: object, most: int = WIDTH) -> str:
@@ -138,12 +140,6 @@ def require_callable(value: object, key: str) -> Callable[..., Any] | None:
     if value is not None and not callable(value):
         raise ConfigError(f"must be a function, not {shown(value)}", key)
     return value
-
-
-T = TypeVar("T")
-
-
-NEAREST = 3
 
 
 def look_up(table: Mapping[str, T], name: object, what: str, key: str | None = None, rest: str = "") -> T:

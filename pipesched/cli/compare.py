@@ -181,7 +181,7 @@ def _answer_pareto(comparison: Comparison, chart: ChartOptions, target: Target, 
     from pipesched.documents.json_text import dump
     from pipesched.file_formats.registry import COMPARISON, FIGURES
     from pipesched.render.pareto import pareto
-    from pipesched.results.pareto import pareto_points
+    from pipesched.results.comparison import pareto_points
 
     ranked = pareto_points(comparison)
     content = pareto_document(comparison, ranked)

@@ -131,13 +131,8 @@ def _require_explorable(*, compare: bool, pipeline: bool, explain: bool, target:
     """Raise ConfigError for options that --explore contradicts, and where it cannot run."""
     from pipesched.cli.explore import require_terminal
 
-    given = {
-        "--compare": compare,
-        "--pipeline": pipeline,
-        "--explain": explain,
-        "--json": screen.as_json,
-        "-o": target.path is not None,
-    }
+    given = {"--compare": compare, "--pipeline": pipeline, "--explain": explain}
+    given |= {"--json": screen.as_json, "-o": target.path is not None}
     for flag, is_given in given.items():
         if is_given:
             raise ConfigError(f"--explore: edits one schedule that runs once; leave out {flag}")

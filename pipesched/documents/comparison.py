@@ -11,9 +11,8 @@ from pipesched.checks import shown
 from pipesched.documents.json_text import VERSION, get, plain_values
 from pipesched.errors import ConfigError
 from pipesched.pipeline.check import excesses
-from pipesched.results.comparison import Comparison, Entry
+from pipesched.results.comparison import Comparison, Entry, ParetoPoint
 from pipesched.results.outcome import Outcome
-from pipesched.results.pareto import ParetoPoint
 from pipesched.results.sweep import Sweep, SweepPoint
 from pipesched.results.trainers import runs_in, weight_copies
 from pipesched.schedulers.options import OPTIONS

@@ -18,8 +18,7 @@ from typing import Any, Generic, TypeVar
 
 from pipesched.core.clock import Clock, TimeIsUp, under
 from pipesched.errors import ConfigError, PipeschedError, WorkerDied, WorkerTraceback
-from pipesched.executors.here import InThisProcess
-from pipesched.executors.opening import workers_of
+from pipesched.executors.opening import runs_at_once, workers_of
 from pipesched.version import __version__
 
 Call = TypeVar("Call")
@@ -28,6 +27,8 @@ BATCH_SECONDS = 0.1  # what a batch should take: a Dask task costs some 2 ms, on
 LARGEST = 10_000  # calls of a batch
 OFTEN = 0.1  # seconds between two looks at a clock that may be stopped
 AHEAD = 2  # batches that each worker has: the one it runs, and the next
+
+
 FEWEST = 8  # batches under way, at least: a cluster that grows by need begins without workers
 PARTS = 8  # batches for each place, at least, into which what is left is cut
 GROWTH = 4  # times as many calls as in the batch before, at most: first calls may be the quickest
@@ -121,7 +122,7 @@ def map_batches(
 
 def _most(executor: Executor) -> int:
     """Return how many batches may be under way; one where they run while they are sent."""
-    return 1 if isinstance(executor, InThisProcess) else max(workers_of(executor) * AHEAD, FEWEST)
+    return 1 if runs_at_once(executor) else max(workers_of(executor) * AHEAD, FEWEST)
 
 
 def _next_size(answers: BatchResult[Any], calls: int) -> int:

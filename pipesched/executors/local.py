@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import signal
 from collections.abc import Callable
-from concurrent.futures import CancelledError, Future, ThreadPoolExecutor
+from concurrent.futures import CancelledError, Executor, Future, ThreadPoolExecutor
 from contextlib import suppress
 from functools import partial
 from multiprocessing import get_context
@@ -151,3 +151,26 @@ def _leave_interrupts_to_the_parent() -> None:
     """Let the processes that this thread starts be born deaf to Ctrl-C."""
     if hasattr(signal, "pthread_sigmask"):
         signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
+
+
+class InThisProcess(Executor):
+    """Runs each call while it is submitted: its future is done when `submit` returns. Ctrl-C leaves `submit`."""
+
+    workers = 1
+    runs_at_once = True
+
+    def __init__(self) -> None:
+        self._is_open = True
+
+    def submit(self, fn: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Future[Any]:
+        if not self._is_open:
+            raise RuntimeError("cannot schedule new futures after shutdown")
+        future: Future[Any] = Future()
+        try:
+            future.set_result(fn(*args, **kwargs))
+        except Exception as error:
+            future.set_exception(error)
+        return future
+
+    def shutdown(self, wait: bool = True, *, cancel_futures: bool = False) -> None:
+        self._is_open = False

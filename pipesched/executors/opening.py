@@ -35,13 +35,9 @@ def open_executor(spec: str = "local") -> Executor:
         from pipesched.executors.dask_cluster import DaskExecutor
 
         return DaskExecutor(wanted.address)
-    if wanted.workers == 1:
-        from pipesched.executors.here import InThisProcess
+    from pipesched.executors.local import InThisProcess, LocalExecutor
 
-        return InThisProcess()
-    from pipesched.executors.local import LocalExecutor
-
-    return LocalExecutor(wanted.workers)
+    return InThisProcess() if wanted.workers == 1 else LocalExecutor(wanted.workers)
 
 
 def chosen(executor: Executor | str | None, jobs: int = 1) -> Executor | str | None:
@@ -82,10 +78,8 @@ def lent(executor: Executor | str | None, work: int) -> Iterator[Executor | None
         finally:
             opened.shutdown(cancel_futures=True)
     else:
-        from pipesched.executors.here import InThisProcess
-
         starts = not getattr(executor, "is_started", True)
-        is_here = isinstance(executor, InThisProcess) or (starts and work < FEWEST_OPERATIONS)
+        is_here = runs_at_once(executor) or (starts and work < FEWEST_OPERATIONS)
         yield None if is_here else executor
 
 
@@ -105,6 +99,11 @@ def others_at_a_time(executor: Executor) -> int:
 def shares_cores(executor: Executor) -> bool:
     """Return whether what an executor runs uses the cores of this machine, as far as is known."""
     return bool(getattr(executor, "shares_cores", False))
+
+
+def runs_at_once(executor: Executor) -> bool:
+    """Return whether a call has run when it was submitted."""
+    return bool(getattr(executor, "runs_at_once", False))
 
 
 def cores_of_each(executor: Executor) -> int:

@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-from pipesched.checks import require_number, require_whole
+from pipesched.checks import MOST_SECONDS, MOST_WORKERS, require_number, require_whole
 from pipesched.core.cpsat import Limits
 from pipesched.hls import compare, modulo, outcome
 from pipesched.hls.compare import RuleTable
 from pipesched.hls.graph import DataflowGraph
 from pipesched.hls.outcome import MOST_SEED, HardwareOutcome
 from pipesched.hls.units import Units
-
-MOST_SECONDS, MOST_WORKERS = 1_000_000, 1_000
 
 
 def solve(

@@ -21,7 +21,7 @@ def mime_bundle(result: object) -> dict[str, str]:
     """Return a result by MIME type: as text/plain and as text/html; a frontier also as image/svg+xml."""
     text = plain_text(result)
     if isinstance(result, Frontier) and result.points:
-        from pipesched.render.html.steps import steps
+        from pipesched.render.html.still import steps
 
         picture = steps(result)
         return {"text/plain": text, "text/html": f"{picture}{html(result)}", "image/svg+xml": picture}

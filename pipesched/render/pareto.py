@@ -17,9 +17,8 @@ from pipesched.render.palette import DIM, OVER
 from pipesched.render.scatter import PlotPoint, Scatter, Wall
 from pipesched.render.summary import BAD, GOOD
 from pipesched.render.timescale import number
-from pipesched.results.comparison import Comparison
+from pipesched.results.comparison import Comparison, ParetoPoint
 from pipesched.results.frontier import Frontier
-from pipesched.results.pareto import ParetoPoint
 from pipesched.results.status import Status
 
 BOLD = Style(bold=True)

@@ -59,7 +59,7 @@ def _tables(result: object) -> Iterator[RenderableType]:
             return
     capability = capability_of(result)
     if capability is not None:
-        yield capability.load("table")(result)
+        yield capability.load("table" if capability.table else "view")(result)
 
 
 def display_parts(result: object, *, ascii_only: bool = False) -> Iterator[RenderableType]:

@@ -15,15 +15,15 @@ class Capability(NamedTuple):
     """The places, "module:name" below the package, of a result's class and of what makes something of a result.
 
     `document` makes the object of its JSON document, whose format is "pipesched." and the key of CAPABILITIES, and
-    `reader` a result of that; `table` and `view` make a renderable, the latter with `ascii_only`; `figure` a drawing
+    `reader` a result of that; `view` makes a renderable, with `ascii_only`, `table` one for files; `figure` a drawing
     so many inches wide; `outcomes` the schedules that the result is about, each with a title, for a page. What is "" a
-    capability does not have.
+    capability does not have; its table is then its view.
     """
 
     result: str
     document: str
-    table: str
     view: str
+    table: str = ""
     reader: str = ""
     figure: str = ""
     config: str = ""
@@ -52,13 +52,11 @@ CAPABILITIES = {
     "hls-explanation": Capability(
         result="hls.explanation:HardwareExplanation",
         document="documents.hardware:hardware_explanation_document",
-        table="render.hardware_reasons:hardware_view",
         view="render.hardware_reasons:hardware_view",
     ),
     "estimate": Capability(
         result="estimation.result:Estimate",
         document="documents.estimate:estimate_document",
-        table="render.estimate:estimate_view",
         view="render.estimate:estimate_view",
         config="estimation.config_text:config_text",
     ),
@@ -96,5 +94,4 @@ def kind_of_capability(result: object) -> str | None:
 
 def capability_of(result: object) -> Capability | None:
     """Return the capability whose result this is, or None."""
-    kind = kind_of_capability(result)
-    return None if kind is None else CAPABILITIES[kind]
+    return CAPABILITIES.get(kind_of_capability(result) or "")

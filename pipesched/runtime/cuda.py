@@ -14,7 +14,7 @@ import torch
 import torch.distributed as dist
 
 from pipesched.runtime.activation import Activation, Host
-from pipesched.runtime.headers import LENGTH, Shape, header_of, shapes_in
+from pipesched.runtime.channels import LENGTH, Shape, header_of, shapes_in
 from pipesched.runtime.team import PATIENCE, Team
 from pipesched.runtime.torch_internals import nccl_group
 from pipesched.runtime.transfers import Transfers, buffer_for, bytes_of

@@ -9,8 +9,8 @@ from typing import Any, NamedTuple
 from torch.profiler import record_function
 
 from pipesched.pipeline.ops import Op
+from pipesched.runtime.channels import Shape, shapes_of
 from pipesched.runtime.graph import has_gradient
-from pipesched.runtime.headers import Shape, shapes_of
 from pipesched.runtime.measured import Measured
 from pipesched.runtime.program import RECEIVE, RUN, ProgramStep, message_of
 from pipesched.runtime.stage import StageRunner

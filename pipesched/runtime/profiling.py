@@ -13,8 +13,8 @@ import torch
 from pipesched.checks import require_whole
 from pipesched.errors import ConfigError
 from pipesched.results.outcome import Quartiles
+from pipesched.runtime.channels import Shape, shapes_of
 from pipesched.runtime.devices import CPU, CUDA, device_of, kind_of_device, take_device, transfers_for, warn_untried
-from pipesched.runtime.headers import Shape, shapes_of
 from pipesched.runtime.model_source import default_loss, dtype_named, microbatch_shape, random_microbatches
 from pipesched.runtime.rank_processes import rank_processes
 from pipesched.runtime.stage import Role, StageRunner

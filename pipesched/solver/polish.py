@@ -10,7 +10,7 @@ from pipesched.errors import NoSchedule
 from pipesched.pipeline.kinds import Allowed
 from pipesched.pipeline.schedule import Schedule
 from pipesched.solver.case import Candidate, Case
-from pipesched.solver.exact import can_begin, seconds_for
+from pipesched.solver.case_search import can_begin, seconds_for
 from pipesched.solver.feasible import least_step, within
 from pipesched.solver.search import Search
 

@@ -11,7 +11,7 @@ import pytest
 from pipesched import ConfigError, open_executor
 from pipesched.errors import NotApplicable
 from pipesched.executors.batches import FEWEST, GROWTH, CallBatch, map_batches
-from pipesched.executors.here import InThisProcess
+from pipesched.executors.local import InThisProcess
 from tests.executors.work import broken, failing, slowly, squared
 
 

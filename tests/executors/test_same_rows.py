@@ -11,7 +11,7 @@ import pytest
 import pipesched
 from pipesched.analysis.robust.result import Robustness
 from pipesched.executors import opening
-from pipesched.executors.here import InThisProcess
+from pipesched.executors.local import InThisProcess
 from pipesched.executors.opening import open_executor
 from pipesched.schedulers.registry import FAMILIES
 from tests.executors.work import workers_left

@@ -20,7 +20,7 @@ from pipesched.documents.json_text import dump
 from pipesched.documents.schedule import document, parse
 from pipesched.errors import ConfigError, InvalidSchedule, NotApplicable
 from pipesched.pipeline.problem import Problem
-from pipesched.results.pareto import pareto_points
+from pipesched.results.comparison import pareto_points
 from tests.strategies import SETTLED, problems, random_saving_plan, saving_plan_of
 
 PROBLEM = pipesched.make_problem(

@@ -14,7 +14,7 @@ from pipesched.core.clock import EVERY, Clock, TimeIsUp, under, watched
 from pipesched.core.cpsat import Limits
 from pipesched.pipeline.kinds import Allowed
 from pipesched.results.status import StoppedBy
-from pipesched.solver.exact import can_begin, prove, seconds_for
+from pipesched.solver.case_search import can_begin, prove, seconds_for
 from pipesched.solver.keeping import KeepingCase
 from pipesched.solver.policy import DEFAULT
 from pipesched.solver.saving import SavingCase

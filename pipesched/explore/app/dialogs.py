@@ -32,32 +32,31 @@ class Dialog(ModalScreen[str | None]):
         self.dismiss(None)
 
 
-class Ask(Dialog):
-    """A question that is answered by a line of text."""
+class Question(Dialog):
+    """A question, and the widgets below it."""
 
-    def __init__(self, question: str) -> None:
+    def __init__(self, question: str, *below: Input) -> None:
         super().__init__()
-        self.question = question
+        self.question, self.below = question, below
 
     def compose(self) -> ComposeResult:
         with Vertical(classes="dialog"):
             yield Label(self.question, markup=False)
-            yield Input(select_on_focus=False, compact=True)
+            yield from self.below
+
+
+class Ask(Question):
+    """A question that is answered by a line of text."""
+
+    def __init__(self, question: str) -> None:
+        super().__init__(question, Input(select_on_focus=False, compact=True))
 
     def on_input_submitted(self, event: Input.Submitted) -> None:
         self.dismiss(event.value)
 
 
-class Confirm(Dialog):
+class Confirm(Question):
     """A question that `y` answers yes, and any other key no."""
-
-    def __init__(self, question: str) -> None:
-        super().__init__()
-        self.question = question
-
-    def compose(self) -> ComposeResult:
-        with Vertical(classes="dialog"):
-            yield Label(self.question, markup=False)
 
     def on_key(self, event: events.Key) -> None:
         if event.key != "escape":

@@ -32,8 +32,8 @@ from pipesched.render.figure.page import (
 from pipesched.render.figure.placing import Box, Spot, needs_line, place_names
 from pipesched.render.palette import HUES
 from pipesched.render.view import PAGE
+from pipesched.results.comparison import ParetoPoint
 from pipesched.results.frontier import Frontier
-from pipesched.results.pareto import ParetoPoint
 
 SHAPE = 0.62  # height over width
 MARK, PASSED = unit_rgb(HUES[0]), "0.6"

@@ -42,7 +42,7 @@ async function numbersIn(text) {
   return numbers;
 }
 
-// The inverse of packing.py.
+// The inverse of data.packed.
 function unpacked({ P, M }, numbers) {
   let at = 0;
   const next = () => numbers[at++], list = (length, make) => Array.from({ length }, make);
