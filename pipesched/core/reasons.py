@@ -36,6 +36,8 @@ class TimedTasks:
     are the arcs of data into each task, `waits` the tasks that each waits for besides. `starts` and `ends` are in
     ticks, from 0, the first start; tasks in no order have none. `deliveries[i]` ticks after its end the result of task
     i is out, occupying nobody (default: at once), and `delivery_tags[i]` names what makes them, as the tag of an arc.
+    Of what was measured `arrived[i]` is when the message was there that task i waited for, less than 0 where it waited
+    for none.
     """
 
     durations: Sequence[int]
@@ -47,6 +49,7 @@ class TimedTasks:
     ends: Sequence[int]
     deliveries: Sequence[int] = ()
     delivery_tags: Sequence[int] = ()
+    arrived: Sequence[int] = ()
 
     @cached_property
     def outs(self) -> Sequence[int]:
@@ -147,6 +150,13 @@ class TimedTasks:
         if len(reaching) == 1:
             return reaching[0]
         return min(reaching, key=lambda arc: (not arc.is_input, -arc.lag, ranks[arc.before]))
+
+    def sender(self, task: int) -> int:
+        """Return the device from which the last input of a task came, of those of other devices; else its own."""
+        here = self.machine[task]
+        others = [arc.before for arc in self.inputs[task] if self.machine[arc.before] not in (here, NOTHING)]
+        sent = [before for before in others if self.machine[before] < self.devices]
+        return self.machine[max(sent, key=self.ends.__getitem__)] if sent else here
 
     @cached_property
     def last(self) -> int:

@@ -14,6 +14,7 @@ from pipesched.pipeline.kinds import KINDS
 from pipesched.render.chosen import some_devices
 from pipesched.render.gantt import Gantt
 from pipesched.render.grid import grid, uncut
+from pipesched.render.labels import counted
 from pipesched.render.timescale import number
 
 DIGITS = 3  # behind the point, of times
@@ -66,6 +67,9 @@ def remarks(timeline: Timeline) -> Iterator[Text]:
         yield Text(f"clocks ahead of that of rank 0, in {unit}: {clocks}")
     if any(cost.always_waited for cost in timeline.costs):
         yield Text(f"{MARK} none was seen to find its input there: where waiting ends rests on the clocks alone")
+    if timeline.machine is not None:
+        ranks, cores = timeline.machine
+        yield Text(f"{counted(ranks, 'rank')} ran on {counted(cores, 'core')}")
     yield from (Text(note) for note in timeline.notes)
 
 

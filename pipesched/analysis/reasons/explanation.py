@@ -7,8 +7,9 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import NamedTuple
 
-from pipesched.core.idle_time import Gap, Idle
-from pipesched.core.reasons import NOTHING
+from pipesched.analysis.reasons.timed import timed_tasks
+from pipesched.core.idle_time import LATE_PARTS, Gap, Idle, classes
+from pipesched.core.reasons import NOTHING, TimedTasks
 from pipesched.display import HasPage
 from pipesched.pipeline.bounds import Bound
 from pipesched.pipeline.ops import Pair, Slot
@@ -19,7 +20,8 @@ from pipesched.pipeline.schedule import Schedule
 class IdleGap(NamedTuple):
     """Idle time of one class: of a device, from `start` to `end`.
 
-    `culprit` is the slot or transfer that makes it, `waiting` the next slot of the device, None behind its last.
+    `culprit` is the slot or transfer that makes it, `waiting` the next slot of the device, None behind its last; where
+    it is the message to the culprit that took long, `sender` is the device that sent it.
     """
 
     device: int
@@ -28,11 +30,21 @@ class IdleGap(NamedTuple):
     idle: Idle
     culprit: Slot
     waiting: Slot | None
+    sender: int | None = None
 
     @property
     def length(self) -> int | float:
         """How long it is."""
         return self.end - self.start
+
+
+def idle_gap(schedule: Schedule, tasks: TimedTasks, gap: Gap) -> IdleGap:
+    """Return idle time of a schedule, whose operations are `tasks`, in the user's unit."""
+    slot, scale = schedule.plan.slot, schedule.problem.ticks.per_unit
+    times = in_units(gap.start, scale), in_units(gap.end, scale)
+    waiting = None if gap.waiting == NOTHING else slot(gap.waiting)
+    sender = tasks.sender(gap.culprit) if gap.idle is Idle.MESSAGE else None
+    return IdleGap(gap.device, *times, gap.idle, slot(gap.culprit), waiting, sender)
 
 
 class Sensitivity(NamedTuple):
@@ -94,12 +106,17 @@ class Explanation(HasPage):
 
     def __repr__(self) -> str:
         total = self.totals
-        largest = max(total, key=lambda idle: total[idle])
+        largest = max(classes(measured=self.is_measured), key=lambda idle: total[idle])
         return f"Explanation(makespan {self.makespan}, idle {self.idle}, most of it {largest.value})"
 
     def number_of(self, slot: Slot) -> int:
         """Return the number in the plan of a slot or transfer; a pair's is that of its forward."""
         return self.schedule.plan.index.number(slot.forward if isinstance(slot, Pair) else slot)
+
+    @property
+    def is_measured(self) -> bool:
+        """Whether a run recorded the schedule: its late time is then split into message and runtime."""
+        return self.schedule.own_lengths
 
     @property
     def makespan(self) -> int | float:
@@ -109,18 +126,8 @@ class Explanation(HasPage):
     @cached_property
     def gaps(self) -> list[IdleGap]:
         """All idle time by class and culprit, by device and start."""
-        slot = self.schedule.plan.slot
-        return [
-            IdleGap(
-                gap.device,
-                self._time(gap.start),
-                self._time(gap.end),
-                gap.idle,
-                slot(gap.culprit),
-                None if gap.waiting == NOTHING else slot(gap.waiting),
-            )
-            for gap in self.gap_ticks
-        ]
+        tasks = timed_tasks(self.schedule)
+        return [idle_gap(self.schedule, tasks, gap) for gap in self.gap_ticks]
 
     @cached_property
     def critical_path(self) -> list[Slot]:
@@ -136,10 +143,17 @@ class Explanation(HasPage):
     @cached_property
     def device_ticks(self) -> list[dict[Idle, int]]:
         """The idle time of each device by class, in ticks."""
-        rows = [dict.fromkeys(Idle, 0) for _ in range(self.schedule.problem.devices)]
+        rows = [dict.fromkeys(self.classes, 0) for _ in range(self.schedule.problem.devices)]
         for gap in self.gap_ticks:
             rows[gap.device][gap.idle] += gap.end - gap.start
+            if gap.idle in LATE_PARTS:
+                rows[gap.device][Idle.LATE] += gap.end - gap.start
         return rows
+
+    @property
+    def classes(self) -> list[Idle]:
+        """The classes of idle time; message and runtime, which a measured schedule has, are parts of late."""
+        return [*Idle] if self.is_measured else classes()
 
     @property
     def devices(self) -> list[dict[Idle, int | float]]:
@@ -149,7 +163,7 @@ class Explanation(HasPage):
     @property
     def totals(self) -> dict[Idle, int | float]:
         """The idle time of all devices by class."""
-        return {idle: self._time(sum(row[idle] for row in self.device_ticks)) for idle in Idle}
+        return {idle: self._time(sum(row[idle] for row in self.device_ticks)) for idle in self.classes}
 
     @property
     def idle(self) -> int | float:
