@@ -151,12 +151,11 @@ class TimedTasks:
             return reaching[0]
         return min(reaching, key=lambda arc: (not arc.is_input, -arc.lag, ranks[arc.before]))
 
-    def sender(self, task: int) -> int:
-        """Return the device from which the last input of a task came, of those of other devices; else its own."""
-        here = self.machine[task]
-        others = [arc.before for arc in self.inputs[task] if self.machine[arc.before] not in (here, NOTHING)]
-        sent = [before for before in others if self.machine[before] < self.devices]
-        return self.machine[max(sent, key=self.ends.__getitem__)] if sent else here
+    def message(self, task: int) -> Arc | None:
+        """Return the last of a task's inputs from other devices; None where it has none."""
+        others = {*range(self.devices)} - {self.machine[task]}
+        sent = [arc for arc in self.inputs[task] if self.machine[arc.before] in others]
+        return max(sent, key=lambda arc: self.ends[arc.before], default=None)
 
     @cached_property
     def last(self) -> int:

@@ -122,12 +122,12 @@ def _if_moved(explanation: Explanation, gaps: Sequence[IdleGap]) -> Iterator[str
 def gap_words(gap: IdleGap, unit: str = "") -> str:
     """Say what a device waits for in a gap, and because of what; `unit` is the label of times."""
     culprit, waiting = gap.culprit, gap.waiting
-    took = f"{number(gap.length)} {unit}".rstrip()
+    more = f"{number(gap.more)} {unit}".rstrip() if gap.more > 0 else "no"
     could_run = {
         Idle.ORDER: f"{culprit} could run, but {waiting} comes first in the order",
         Idle.MEMORY: f"{culprit} could run, but its activation does not fit the budget",
         Idle.LATE: f"{culprit} starts later than it could",
-        Idle.MESSAGE: f"{culprit}'s input from device {gap.sender} took {took} longer than planned",
+        Idle.MESSAGE: f"{culprit}'s input from device {gap.sender} took {more} longer than planned",
         Idle.RUNTIME: f"{culprit} could run, the rank had not begun it",
     }
     if gap.idle in could_run:

@@ -100,7 +100,8 @@ class Timeline(HasPage):
     @cached_property
     def explanation(self) -> Explanation:
         """Why the step took as long as it did. Raises InvalidSchedule for one that breaks a rule."""
-        return explain(self.outcome)
+        planned = () if self.plan is None else [*map(plain, self.plan.problem.costs.p2p)]
+        return replace(explain(self.outcome), planned_p2p=planned)
 
     @property
     def outcomes(self) -> list[tuple[str, Outcome]]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from fractions import Fraction
 from functools import cached_property
 from typing import NamedTuple
 
@@ -13,7 +14,7 @@ from pipesched.core.reasons import NOTHING, TimedTasks
 from pipesched.display import HasPage
 from pipesched.pipeline.bounds import Bound
 from pipesched.pipeline.ops import Pair, Slot
-from pipesched.pipeline.quantities import in_units
+from pipesched.pipeline.quantities import in_units, plain, to_fraction
 from pipesched.pipeline.schedule import Schedule
 
 
@@ -21,7 +22,8 @@ class IdleGap(NamedTuple):
     """Idle time of one class: of a device, from `start` to `end`.
 
     `culprit` is the slot or transfer that makes it, `waiting` the next slot of the device, None behind its last; where
-    it is the message to the culprit that took long, `sender` is the device that sent it.
+    it is the message to the culprit that took long, `sender` is the device that sent it, and `more` how much longer it
+    took than planned.
     """
 
     device: int
@@ -31,6 +33,7 @@ class IdleGap(NamedTuple):
     culprit: Slot
     waiting: Slot | None
     sender: int | None = None
+    more: int | float = 0
 
     @property
     def length(self) -> int | float:
@@ -38,13 +41,18 @@ class IdleGap(NamedTuple):
         return self.end - self.start
 
 
-def idle_gap(schedule: Schedule, tasks: TimedTasks, gap: Gap) -> IdleGap:
-    """Return idle time of a schedule, whose operations are `tasks`, in the user's unit."""
+def idle_gap(schedule: Schedule, tasks: TimedTasks, gap: Gap, p2p: Sequence[int | float] = ()) -> IdleGap:
+    """Return idle time of a schedule, whose operations are `tasks`, in the user's unit; `p2p` is the planned latency."""
     slot, scale = schedule.plan.slot, schedule.problem.ticks.per_unit
     times = in_units(gap.start, scale), in_units(gap.end, scale)
     waiting = None if gap.waiting == NOTHING else slot(gap.waiting)
-    sender = tasks.sender(gap.culprit) if gap.idle is Idle.MESSAGE else None
-    return IdleGap(gap.device, *times, gap.idle, slot(gap.culprit), waiting, sender)
+    found = IdleGap(gap.device, *times, gap.idle, slot(gap.culprit), waiting)
+    message = tasks.message(gap.culprit) if gap.idle is Idle.MESSAGE else None
+    if message is None:
+        return found
+    took = Fraction(tasks.arrived[gap.culprit] - tasks.ends[message.before], scale)
+    planned = to_fraction(p2p[message.tag]) if p2p else Fraction(0)
+    return found._replace(sender=tasks.machine[message.before], more=plain(took - planned))
 
 
 class Sensitivity(NamedTuple):
@@ -90,7 +98,8 @@ class Explanation(HasPage):
     `bound` is the lower bound on its makespan. `gap_ticks` is all its idle time by class, `path` the critical path and
     `slack_ticks` the slack of each operation, by their numbers in the plan, in ticks from the first start on; `gaps`,
     `critical_path` and `slack` are the same in the user's units. `moves` are the best single changes of the order;
-    `moves_complete` says that all were timed. `algorithm` is the name of what made the schedule, if it is known.
+    `moves_complete` says that all were timed. `algorithm` is the name of what made the schedule, if it is known;
+    `planned_p2p` is, of a measured one, the latency at each boundary that was planned (empty: none).
     """
 
     schedule: Schedule
@@ -103,6 +112,7 @@ class Explanation(HasPage):
     moves: Sequence[OrderMove]
     moves_complete: bool
     algorithm: str = ""
+    planned_p2p: Sequence[int | float] = ()
 
     def __repr__(self) -> str:
         total = self.totals
@@ -127,7 +137,7 @@ class Explanation(HasPage):
     def gaps(self) -> list[IdleGap]:
         """All idle time by class and culprit, by device and start."""
         tasks = timed_tasks(self.schedule)
-        return [idle_gap(self.schedule, tasks, gap) for gap in self.gap_ticks]
+        return [idle_gap(self.schedule, tasks, gap, self.planned_p2p) for gap in self.gap_ticks]
 
     @cached_property
     def critical_path(self) -> list[Slot]:
