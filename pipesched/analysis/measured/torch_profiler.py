@@ -15,10 +15,10 @@ from typing import Any, NamedTuple
 
 from pipesched.analysis.measured.ranges import (
     Machine,
+    MessageWait,
     Range,
     Recorded,
     TraceSource,
-    MessageWait,
     idle_as_waits,
     ops_of,
     ticks_of,

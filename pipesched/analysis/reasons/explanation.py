@@ -42,7 +42,7 @@ class IdleGap(NamedTuple):
 
 
 def idle_gap(schedule: Schedule, tasks: TimedTasks, gap: Gap, p2p: Sequence[int | float] = ()) -> IdleGap:
-    """Return idle time of a schedule, whose operations are `tasks`, in the user's unit; `p2p` is the planned latency."""
+    """Return idle time of a schedule, whose operations are `tasks`, in the user's unit; `p2p` are planned latencies."""
     slot, scale = schedule.plan.slot, schedule.problem.ticks.per_unit
     times = in_units(gap.start, scale), in_units(gap.end, scale)
     waiting = None if gap.waiting == NOTHING else slot(gap.waiting)
