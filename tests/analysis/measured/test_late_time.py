@@ -21,10 +21,15 @@ from pipesched.analysis.measured.measured_step import latencies
 from pipesched.analysis.measured.timeline import Timeline
 from pipesched.core.idle_time import Idle
 from pipesched.documents.explanation import explanation_document, timeline_document
+from pipesched.explore.pipeline_board import board_of
 from pipesched.pipeline.check import check
 from pipesched.pipeline.ops import Op
 from pipesched.pipeline.schedule import Schedule
 from pipesched.render.explanation import gap_words
+from pipesched.render.gantt import Gantt
+from pipesched.render.html.page import legend
+from pipesched.render.labels import MEASURED_MEMORY
+from pipesched.render.summary import summary
 from pipesched.render.timeline import remarks, timeline_view
 from pipesched.schedulers.registry import FAMILIES
 from tests.analysis.measured.test_read_traces import made
@@ -241,3 +246,47 @@ def test_ranks_and_cores(tmp_path: Path, said: Any, words: str | None) -> None:
     assert (words or "ran on") in printed(timeline) or words is None
     measured = timeline_document(timeline)["measured"]
     assert {key: measured.get(key) for key in ("ranks", "cores")} == (said if words else {"ranks": None, "cores": None})
+
+
+def test_whose_memory_it_is(tmp_path: Path) -> None:
+    """The strip of a measured chart has a title, in a figure too, and the summary says it: of that schedule alone."""
+    memory_key = pytest.importorskip("pipesched.render.figure.memory").memory_key
+    timeline = pipesched.read_traces(torch_traces(tmp_path, ran(four_ranks(), lambda _: 0), CLOCKS, apart=True))
+    planned = pipesched.run(pipesched.make_problem(devices=4, microbatches=8), "1f1b")
+    for outcome, times in ((timeline.outcome, 1), (planned, 0)):
+        console = Console(width=80, color_system=None)
+        with console.capture() as captured:
+            console.print(Gantt(outcome, memory=True))
+        lines = captured.get().splitlines()
+        titles = [number for number, line in enumerate(lines) if line.strip() == MEASURED_MEMORY]
+        assert len(titles) == times
+        assert all(lines[number + 1].startswith("mem ") for number in titles)
+        with console.capture() as captured:
+            console.print(summary(outcome))
+        assert captured.get().count(MEASURED_MEMORY) == times
+        (_, name), *_ = memory_key([outcome.schedule])
+        assert name.startswith(MEASURED_MEMORY) == bool(times)
+
+
+def test_explore_says_the_same(tmp_path: Path) -> None:
+    """The reasons of gaps in the editor are those of the explanation; an edit has no late time left."""
+    steps = ran(four_ranks(), lambda _: 210_000, lambda slot: 90_000 * (slot.stage == 3))
+    timeline = pipesched.read_traces(torch_traces(tmp_path, steps, CLOCKS, apart=True))
+    board = board_of(timeline.outcome)
+    said = [gap_words(gap, "us") for gap in timeline.explanation.gaps]
+    assert [board.gap_words(gap) for gap in board.gaps] == said
+    assert {"message", "runtime"} <= {gap.idle.value for gap in board.gaps}
+    edited = board.reordered(0, board.tasks.orders[0])
+    assert not {gap.idle for gap in edited.gaps} & {Idle.LATE, Idle.MESSAGE, Idle.RUNTIME}
+
+
+def test_the_page_has_both_classes(tmp_path: Path) -> None:
+    """The legend of a page names them where a schedule was measured, and not else."""
+    timeline = pipesched.read_traces(torch_traces(tmp_path, ran(four_ranks(), lambda _: 0), CLOCKS, apart=True))
+    planned = pipesched.run(pipesched.make_problem(devices=4, microbatches=8), "1f1b")
+    entries = [legend([outcome]) for outcome in (timeline.outcome, planned)]
+    assert [("message" in text, "runtime" in text, "late" in text) for text in entries] == [
+        (True, True, False), (False, False, True)
+    ]  # fmt: skip
+    text = timeline.to_html(tmp_path / "page.html").read_text(encoding="utf-8")
+    assert '"arrived":[' in text
