@@ -53,9 +53,9 @@ class Schedule(ScheduleMetrics, HasPage):
         wrong = mismatch(self.problem, require_type(self.plan, Plan, "a Plan", "plan"))
         if wrong:
             raise ConfigError(wrong, "plan")
-        for key in ("start_ticks", "end_ticks", *(["arrival_ticks"] if self.arrival_ticks else ())):
-            if len(require_sequence(getattr(self, key), key)) != self.plan.index.size:
-                given, due = len(getattr(self, key)), self.plan.index.size
+        for key in ("start_ticks", "end_ticks", "arrival_ticks"):
+            given, due = len(require_sequence(getattr(self, key), key)), self.plan.index.size
+            if given != due and (given or key != "arrival_ticks"):
                 raise ConfigError(f"needs a time for each of the {due} operations; this has {given}", key)
             object.__setattr__(self, key, _ints(getattr(self, key), key))
         require_flag(self.own_lengths, "own_lengths")

@@ -100,7 +100,7 @@ def test_a_slow_rank(tmp_path: Path) -> None:
     assert_parts_add_up(timeline)
 
 
-def by_definition(step: Sequence[Sequence[Ran]]) -> dict[str, tuple[float, float, float]]:
+def by_definition(step: Sequence[Sequence[Ran]]) -> dict[str, tuple[float, ...]]:
     """Of each slot from when it could run, to when its message took, and when it began, in us since the first start.
 
     Judged from what was planted alone.
