@@ -22,8 +22,8 @@ class IdleGap(NamedTuple):
     """Idle time of one class: of a device, from `start` to `end`.
 
     `culprit` is the slot or transfer that makes it, `waiting` the next slot of the device, None behind its last; where
-    it is the message to the culprit that took long, `sender` is the device that sent it, and `more` how much longer it
-    took than planned.
+    it is the message to the culprit that took long, `sender` is the device that sent it, and `more` how much later than
+    planned it was there, from when its device needed it.
     """
 
     device: int
@@ -50,9 +50,10 @@ def idle_gap(schedule: Schedule, tasks: TimedTasks, gap: Gap, p2p: Sequence[int 
     message = tasks.message(gap.culprit) if gap.idle is Idle.MESSAGE else None
     if message is None:
         return found
-    took = Fraction(tasks.arrived[gap.culprit] - tasks.ends[message.before], scale)
-    planned = to_fraction(p2p[message.tag]) if p2p else Fraction(0)
-    return found._replace(sender=tasks.machine[message.before], more=plain(took - planned))
+    planned = (to_fraction(p2p[message.tag]) if p2p else 0) + Fraction(tasks.ends[message.before], scale)
+    needed = max(planned, Fraction(tasks.allowed[gap.culprit], scale))
+    more = Fraction(min(tasks.arrived[gap.culprit], tasks.starts[gap.culprit]), scale) - needed
+    return found._replace(sender=tasks.machine[message.before], more=plain(more))
 
 
 class Sensitivity(NamedTuple):
