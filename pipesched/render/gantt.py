@@ -216,7 +216,8 @@ class Gantt(Displayable):
             yield from line([Segment(self.marks.name.ljust(layout.gutter), DIM), *marked])
         if self.memory:
             if self.schedule.own_lengths and device == self.devices[0]:
-                yield from line([Segment(" " * layout.gutter), Segment(MEASURED_MEMORY, DIM)])
+                columns = sum(scale.columns for scale in layout.scales)
+                yield from line([Segment(" " * layout.gutter), Segment(MEASURED_MEMORY[:columns], DIM)])
             full, look = full_scale(self.together), {"colour": layout.colour, "ascii_only": layout.ascii_only}
             strip = memory_strip(self.schedule, device, layout.scales, full, **look)
             peak = Segment(peak_text(self.schedule, device).rjust(layout.tail), OVER if over else DIM)

@@ -8,6 +8,7 @@ from pathlib import Path
 from random import Random
 from tempfile import TemporaryDirectory
 from typing import Any
+from unittest.mock import Mock
 
 import pytest
 import yaml
@@ -21,7 +22,11 @@ from pipesched.analysis.measured.measured_step import latencies
 from pipesched.analysis.measured.timeline import Timeline
 from pipesched.core.idle_time import Idle
 from pipesched.documents.explanation import explanation_document, timeline_document
+from pipesched.explore.drawing import BoardScreen, draw
 from pipesched.explore.pipeline_board import board_of
+from pipesched.explore.sheet import loaded
+from pipesched.explore.state import State
+from pipesched.explore.viewport import Viewport
 from pipesched.pipeline.check import check
 from pipesched.pipeline.ops import Op
 from pipesched.pipeline.schedule import Schedule
@@ -261,6 +266,13 @@ def test_whose_memory_it_is(tmp_path: Path) -> None:
         titles = [number for number, line in enumerate(lines) if line.strip() == MEASURED_MEMORY]
         assert len(titles) == times
         assert all(lines[number + 1].startswith("mem ") for number in titles)
+        with console.capture() as captured:
+            console.print(Gantt(outcome, memory=True), width=30)
+        assert max(map(len, captured.get().splitlines())) <= 30
+        state = State(loaded(board_of(outcome), outcome.algorithm), Mock())
+        state.shown = {*state.shown, "memory"}
+        drawing = draw(state, Viewport(1), BoardScreen(80, 40, colour=False, ascii_only=False))
+        assert "".join(segment.text for line in drawing.lines for segment in line).count(MEASURED_MEMORY) == times
         with console.capture() as captured:
             console.print(summary(outcome))
         assert captured.get().count(MEASURED_MEMORY) == times
