@@ -22,6 +22,7 @@ from pipesched.display import show_by, write_pages_by
 from pipesched.version import __version__
 
 if TYPE_CHECKING:
+    from pipesched.analysis.measured.measured_step import MeasuredLatency as MeasuredLatency
     from pipesched.analysis.measured.timeline import (
         MeasuredCost as MeasuredCost,
         Timeline as Timeline,
@@ -92,6 +93,7 @@ if TYPE_CHECKING:
     from pipesched.tuning.tune import tune as tune
 
 _NAMES = {  # module -> its public names; loaded when first asked for, so that `import pipesched` costs nothing
+    "analysis.measured.measured_step": "MeasuredLatency",
     "analysis.measured.timeline": "MeasuredCost Timeline read_traces",
     "analysis.reasons.explain": "explain",
     "analysis.reasons.explanation": "Explanation",

@@ -137,6 +137,7 @@ WRONG: dict[tuple[str, str], list[Any]] = {
         for key in ("start_ticks", "end_ticks")
     },
     ("schedule", "own_lengths"): [None, 1, "yes"],
+    ("schedule", "arrival_ticks"): [None, 5, "x" * 24, [0], (0,) * 25, [0.5] * 24, [True] * 24, ["0"] * 24],
     ("report", "objective"): [None, "time", 5, ALIEN],
     ("report", "status"): [None, "optimal", StoppedBy.PROOF],
     **{("report", key): [None, 24, OUTCOME] for key in ("bound", "makespan_bound")},

@@ -22,9 +22,19 @@ class Idle(str, Enum):
     MEMORY = "memory"
     DRAIN = "drain"
     LATE = "late"
+    MESSAGE = "message"
+    RUNTIME = "runtime"
 
     def __str__(self) -> str:
         return self.value
+
+
+LATE_PARTS = (Idle.MESSAGE, Idle.RUNTIME)  # of what was measured: instead of late
+
+
+def classes(*, measured: bool = False) -> list[Idle]:
+    """Return the classes that add up to the idle time of a device, where that was measured and where it was not."""
+    return [idle for idle in Idle if idle not in ((Idle.LATE,) if measured else LATE_PARTS)]
 
 
 class Gap(NamedTuple):
@@ -108,10 +118,8 @@ def _candidates(tasks: TimedTasks, order: Sequence[int], takes: Sequence[int]) -
 
 def _pieces(tasks: TimedTasks, task: int, start: int, end: int, candidates: Candidates, fits: Fits) -> Iterator[Piece]:
     """Yield the pieces of the gap before a task: late, order, memory, and what the walk finds in the rest."""
-    allowed = max(tasks.allowed[task], start)
-    if allowed < end:
-        yield Piece(allowed, end, Idle.LATE, task)
-        end = allowed
+    yield from _late(tasks, task, start, end)
+    end = min(end, max(tasks.allowed[task], start))
     early = [candidate for candidate in candidates if candidate is not None and max(start, candidate.ready) < end]
     fitting = [one for one in early if not one.takes or fits(one.task, max(start, one.ready))]
     if fitting:
@@ -146,7 +154,7 @@ def _walk(tasks: TimedTasks, task: int, time: int, start: int, end: int, *, own:
         if own:
             is_lane = tasks.machine[task] >= tasks.devices
             yield from _within(tasks.starts[task], time, Idle.TRANSFER if is_lane else None, task, start, end)
-            yield from _within(tasks.allowed[task], tasks.starts[task], Idle.LATE, task, start, end)
+            yield from _late(tasks, task, start, end)
             time = tasks.allowed[task]
         arc = tasks.tight[task]
         if arc is None:
@@ -154,6 +162,20 @@ def _walk(tasks: TimedTasks, task: int, time: int, start: int, end: int, *, own:
         left = time - max(arc.lag, 0)  # a lag below 0 leaves the time to the task before
         yield from _within(left, time, Idle.TRANSFER, arc.before, start, end)
         time, task, own = left, arc.before, True
+
+
+def _late(tasks: TimedTasks, task: int, start: int, end: int) -> Iterator[Piece]:
+    """Yield the time by which a task is late, as far as it lies between two times.
+
+    Where it was measured that is message up to when its message was there, and runtime from then on.
+    """
+    allowed, begin = tasks.allowed[task], tasks.starts[task]
+    if not tasks.arrived:
+        yield from _within(allowed, begin, Idle.LATE, task, start, end)
+        return
+    there = min(max(tasks.arrived[task], allowed), begin)
+    yield from _within(allowed, there, Idle.MESSAGE, task, start, end)
+    yield from _within(there, begin, Idle.RUNTIME, task, start, end)
 
 
 def _within(first: int, last: int, idle: Idle | None, culprit: int, start: int, end: int) -> Iterator[Piece]:

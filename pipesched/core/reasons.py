@@ -36,6 +36,8 @@ class TimedTasks:
     are the arcs of data into each task, `waits` the tasks that each waits for besides. `starts` and `ends` are in
     ticks, from 0, the first start; tasks in no order have none. `deliveries[i]` ticks after its end the result of task
     i is out, occupying nobody (default: at once), and `delivery_tags[i]` names what makes them, as the tag of an arc.
+    Of what was measured `arrived[i]` is when the message was there that task i waited for, less than 0 where it waited
+    for none.
     """
 
     durations: Sequence[int]
@@ -47,6 +49,7 @@ class TimedTasks:
     ends: Sequence[int]
     deliveries: Sequence[int] = ()
     delivery_tags: Sequence[int] = ()
+    arrived: Sequence[int] = ()
 
     @cached_property
     def outs(self) -> Sequence[int]:
@@ -147,6 +150,12 @@ class TimedTasks:
         if len(reaching) == 1:
             return reaching[0]
         return min(reaching, key=lambda arc: (not arc.is_input, -arc.lag, ranks[arc.before]))
+
+    def message(self, task: int) -> Arc | None:
+        """Return the last of a task's inputs from other devices; None where it has none."""
+        others = {*range(self.devices)} - {self.machine[task]}
+        sent = [arc for arc in self.inputs[task] if self.machine[arc.before] in others]
+        return max(sent, key=lambda arc: self.ends[arc.before], default=None)
 
     @cached_property
     def last(self) -> int:

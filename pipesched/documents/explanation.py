@@ -82,7 +82,7 @@ def timeline_document(timeline: Timeline) -> dict[str, Any]:
 
 
 def measured_document(timeline: Timeline) -> dict[str, Any]:
-    """Return what was measured: the makespan, the clocks, and how long operations took."""
+    """Return what was measured: the makespan, the clocks, and how long operations and messages took."""
     return {
         "makespan": timeline.makespan,
         "offsets": list(timeline.offsets),
@@ -98,4 +98,15 @@ def measured_document(timeline: Timeline) -> dict[str, Any]:
             }
             for cost in timeline.costs
         ],
+        "p2p": [
+            {
+                "boundary": latency.boundary,
+                "count": latency.samples,
+                "forward": latency.forward,
+                "backward": latency.backward,
+                "p2p": latency.p2p,
+            }
+            for latency in timeline.p2p
+        ],
+        **({} if timeline.machine is None else timeline.machine._asdict()),
     }

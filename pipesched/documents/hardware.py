@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from pipesched.core.idle_time import Idle
+from pipesched.core.idle_time import classes
 from pipesched.hls.compare import RuleTable
 from pipesched.hls.explanation import HardwareExplanation
 from pipesched.hls.modulo import Intervals
@@ -63,7 +63,7 @@ def hardware_explanation_document(explanation: HardwareExplanation) -> dict[str,
         "bound": explanation.bound,
         "idle": {"total": explanation.idle, "unavoidable": explanation.unavoidable, "avoidable": explanation.avoidable},
         "devices": [
-            {"unit": [*unit], **{idle.value: row[idle] for idle in Idle}, "idle": sum(row.values())}
+            {"unit": [*unit], **{idle.value: row[idle] for idle in classes()}, "idle": sum(row.values())}
             for unit, row in zip(explanation.units, explanation.devices, strict=True)
         ],
         "gaps": [

@@ -108,8 +108,10 @@ def _one_or_list(values: Sequence[Exact] | None) -> Any:
 
 
 def _slots(schedule: Schedule, device: int) -> Iterator[dict[str, Any]]:
-    for slot, start, end in schedule.timeline(device):
-        yield {"op": str(slot), "start": start, "end": end}
+    arrived, scale = schedule.arrival_ticks, schedule.problem.ticks.per_unit
+    for number, (slot, start, end) in zip(schedule.plan.orders[device], schedule.timeline(device), strict=True):
+        message = {"arrived": in_units(arrived[number], scale)} if arrived and arrived[number] != UNTIMED else {}
+        yield {"op": str(slot), "start": start, "end": end, **message}
 
 
 def _transfers(schedule: Schedule) -> list[list[dict[str, Any]]]:
@@ -286,12 +288,13 @@ def _exact_size(value: int | Decimal) -> Fraction:
 
 
 class _WrittenSlot(NamedTuple):
-    """A slot or a transfer of a document, with its times in ticks; `turn` orders transfers of the same times."""
+    """A slot or a transfer, with its times and that of its message in ticks; `turn` orders transfers of equal times."""
 
     slot: Slot
     start: int
     end: int
     turn: int
+    arrived: int = UNTIMED
 
 
 def _schedule(problem: Problem, content: dict[str, Any]) -> Schedule:
@@ -305,20 +308,21 @@ def _schedule(problem: Problem, content: dict[str, Any]) -> Schedule:
     slots = [[entry.slot for entry in row] for row in rows]
     lanes, waits = _lanes(problem, moves), _parsed_waits(content)
     plan = plan_from_slots(slots, problem.stages, problem.microbatches, lanes, waits)
-    starts, ends = [UNTIMED] * plan.index.size, [UNTIMED] * plan.index.size
+    starts, ends, arrived = ([UNTIMED] * plan.index.size for _ in range(3))
     for entry in chain(*rows, *moves):
         for op in entry.slot if isinstance(entry.slot, Pair) else (entry.slot,):
             number = plan.index.number(op)
-            starts[number], ends[number] = entry.start, entry.end
-    schedule = Schedule(problem, plan, starts, ends, own_lengths=is_measured)
-    return schedule if is_measured else _as_written(schedule)
+            starts[number], ends[number], arrived[number] = entry.start, entry.end, entry.arrived
+    if is_measured:
+        return Schedule(problem, plan, starts, ends, own_lengths=True, arrival_ticks=arrived)
+    return _as_written(Schedule(problem, plan, starts, ends))
 
 
 def _resolution(content: dict[str, Any]) -> int:
     """Return how fine the times in a document are: the power of ten that makes them whole, up to MOST_RESOLVED."""
     rows = (row for key in ("devices", "transfers") for row in _lists(content.get(key)))
     entries = (entry for row in rows for entry in _lists(row) if isinstance(entry, dict))
-    times = (entry.get(key) for entry in entries for key in ("start", "end"))
+    times = (entry.get(key) for entry in entries for key in ("start", "end", "arrived"))
     places = max((-time.as_tuple().exponent for time in times if isinstance(time, Decimal)), default=0)  # type: ignore[operator]
     return int(10 ** min(max(places, 0), MOST_RESOLVED))
 
@@ -342,15 +346,15 @@ def _entries(problem: Problem, content: Any, key: str, read: Callable[[str], Slo
         raise ConfigError(f"{key!r} lists {len(devices)} devices; the problem has {problem.devices}")
     if not all(isinstance(slots, list) for slots in devices):
         raise ConfigError(f"{key!r} must hold a list of slots for each device")
-    return [
-        [
-            _WrittenSlot(
-                read(get(slot, "op", str)), _ticks(slot, "start", problem), _ticks(slot, "end", problem), _turn(slot)
-            )
-            for slot in row
-        ]
-        for row in devices
-    ]
+    return [[_entry(problem, slot, read) for slot in row] for row in devices]
+
+
+def _entry(problem: Problem, content: Any, read: Callable[[str], Slot]) -> _WrittenSlot:
+    """Return one slot or transfer."""
+    slot = read(get(content, "op", str))
+    start, end = _ticks(content, "start", problem), _ticks(content, "end", problem)
+    arrived = _ticks(content, "arrived", problem) if "arrived" in content else UNTIMED
+    return _WrittenSlot(slot, start, end, _turn(content), arrived)
 
 
 def _lanes(problem: Problem, moves: Sequence[Sequence[_WrittenSlot]]) -> Iterator[list[Op]]:

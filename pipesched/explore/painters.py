@@ -15,7 +15,9 @@ from pipesched.pipeline.kinds import Resource
 from pipesched.render.cells import Cells, ColourCells, LetterCells, Line
 from pipesched.render.fold import is_narrow
 from pipesched.render.frame import LineFrame
+from pipesched.render.labels import MEASURED_MEMORY
 from pipesched.render.legend import Item, LegendKey, Look
+from pipesched.render.palette import DIM
 from pipesched.render.rows import Row, Run, device_row, lane_rows
 from pipesched.render.strip import full_scale, memory_strip, peak_text
 from pipesched.render.timescale import operation_times, quantum
@@ -111,6 +113,8 @@ class PipelinePainter(Painter):
     def below(self, number: int, *, memory: bool) -> Iterator[Extra]:
         layout = self.layout
         if memory:
+            if self.schedule.own_lengths and not number:
+                yield Extra("", [Segment(MEASURED_MEMORY[: layout.scale.columns], DIM)])
             full = full_scale([self.schedule])
             colours = {"colour": layout.colour, "ascii_only": layout.ascii_only}
             strip = memory_strip(self.schedule, number, layout.scales, full, **colours)

@@ -7,9 +7,9 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
 
-from pipesched.analysis.reasons.explanation import IdleGap, Sensitivity
+from pipesched.analysis.reasons.explanation import Sensitivity, idle_gap
 from pipesched.analysis.reasons.idle import gaps_of
-from pipesched.analysis.reasons.timed import timed_tasks
+from pipesched.analysis.reasons.timed import arrivals, timed_tasks
 from pipesched.analysis.reasons.what_costs_do import sensitivities
 from pipesched.core.idle_time import Gap
 from pipesched.core.reasons import NOTHING, Arc, TimedTasks
@@ -77,8 +77,11 @@ class PipelineBoard(Board):
     def tasks(self) -> TimedTasks:
         schedule, plan = self.schedule, self.plan
         starts, ends = ([time - self.first for time in times] for times in (schedule.start_ticks, schedule.end_ticks))
-        durations = schedule.graph.durations
-        return TimedTasks(durations, self.fixed.inputs, self.fixed.waits, plan.machines, len(plan.orders), starts, ends)
+        fixed, arrived = self.fixed, arrivals(schedule, self.first)
+        return TimedTasks(
+            schedule.graph.durations, fixed.inputs, fixed.waits, plan.machines, len(plan.orders), starts, ends,
+            arrived=arrived,
+        )  # fmt: skip
 
     @cached_property
     def first(self) -> int:
@@ -173,8 +176,7 @@ class PipelineBoard(Board):
         return board
 
     def gap_words(self, gap: Gap) -> str:
-        waiting = None if gap.waiting == NOTHING else self.slot(gap.waiting)
-        return gap_words(IdleGap(gap.device, gap.start, gap.end, gap.idle, self.slot(gap.culprit), waiting))
+        return gap_words(idle_gap(self.schedule, self.tasks, gap), self.problem.time_unit)
 
     def through(self, chain: Sequence[int]) -> str:
         """Say over which stages a result comes, or which operations lie between."""

@@ -8,7 +8,7 @@ from functools import cached_property
 from typing import NamedTuple
 
 from pipesched.checks import look_up
-from pipesched.core.idle_time import Gap, Idle
+from pipesched.core.idle_time import Gap, Idle, classes
 from pipesched.core.reasons import NOTHING, TimedTasks
 from pipesched.display import Displayable
 from pipesched.hls.schedule import HardwareSchedule
@@ -139,7 +139,7 @@ class HardwareExplanation(Displayable):
     @cached_property
     def devices(self) -> list[dict[Idle, int]]:
         """The idle time of each of `units` by class."""
-        rows = [dict.fromkeys(Idle, 0) for _ in self.units]
+        rows = [dict.fromkeys(classes(), 0) for _ in self.units]
         for gap in self.gap_cycles:
             rows[gap.device][gap.idle] += gap.end - gap.start
         return rows
@@ -147,7 +147,7 @@ class HardwareExplanation(Displayable):
     @property
     def totals(self) -> dict[Idle, int]:
         """The idle time of all units by class."""
-        return {idle: sum(row[idle] for row in self.devices) for idle in Idle}
+        return {idle: sum(row[idle] for row in self.devices) for idle in classes()}
 
     @property
     def idle(self) -> int:

@@ -36,8 +36,9 @@ class Schedule(ScheduleMetrics, HasPage):
 
     The backward of a pair has the times of the pair. `schedule_plan` makes a schedule whose operations run as early as
     they can. With `own_lengths` operations last what their times say, as in a measured step, not what the problem's
-    costs do. Raises ConfigError when plan and times are not for the problem, and for a time that is no int. Whether the
-    times are legal is for `check` to say.
+    costs do; `arrival_ticks` is then when the message from another device was there that each one waited for (-1: it
+    waited for none), or empty where nobody recorded that. Raises ConfigError when plan and times are not for the
+    problem, and for a time that is no int. Whether the times are legal is for `check` to say.
     """
 
     problem: Problem
@@ -45,15 +46,16 @@ class Schedule(ScheduleMetrics, HasPage):
     start_ticks: Sequence[int]
     end_ticks: Sequence[int]
     own_lengths: bool = field(default=False, kw_only=True)
+    arrival_ticks: Sequence[int] = field(default=(), kw_only=True)
 
     def __post_init__(self) -> None:
         require_problem(self.problem)
         wrong = mismatch(self.problem, require_type(self.plan, Plan, "a Plan", "plan"))
         if wrong:
             raise ConfigError(wrong, "plan")
-        for key in ("start_ticks", "end_ticks"):
-            if len(require_sequence(getattr(self, key), key)) != self.plan.index.size:
-                given, due = len(getattr(self, key)), self.plan.index.size
+        for key in ("start_ticks", "end_ticks", "arrival_ticks"):
+            given, due = len(require_sequence(getattr(self, key), key)), self.plan.index.size
+            if given != due and (given or key != "arrival_ticks"):
                 raise ConfigError(f"needs a time for each of the {due} operations; this has {given}", key)
             object.__setattr__(self, key, _ints(getattr(self, key), key))
         require_flag(self.own_lengths, "own_lengths")

@@ -13,7 +13,7 @@ from pipesched.analysis.reasons.explanation import Explanation, IdleGap, Sensiti
 from pipesched.analysis.reasons.timed_moves import moved_before
 from pipesched.analysis.reasons.what_costs_do import OVERLAP, Planner, what_if
 from pipesched.analysis.reasons.why import Why
-from pipesched.core.idle_time import Idle
+from pipesched.core.idle_time import Idle, classes
 from pipesched.pipeline.kinds import KINDS
 from pipesched.pipeline.ops import Op, Slot
 from pipesched.pipeline.schedule import schedule_plan
@@ -50,7 +50,7 @@ def idle_table(explanation: Explanation) -> Table:
     """Return idle time by class and device; of many devices those that idle longest, and the sum of the others."""
     rows, idle = explanation.devices, explanation.schedule.idle
     totals = explanation.totals
-    used = [kind for kind in IDLE_MARKS if totals[kind]]
+    used = [kind for kind in classes(measured=explanation.is_measured) if totals[kind]]
     table = grid(uncut("idle"), *map(right, (*(IDLE_MARKS[kind].meaning for kind in used), "all")))
     listed = list(range(len(rows)))
     if len(rows) > MOST_DEVICES:
@@ -100,10 +100,10 @@ def gap_lines(explanation: Explanation) -> list[RenderableType]:
     if not longest:
         return [Text("none: no device ever idles")]
     table = grid(uncut(), uncut(), uncut(), Column(style="dim"), header=False)
-    if_moved = _if_moved(explanation, longest)
+    if_moved, unit = _if_moved(explanation, longest), explanation.schedule.problem.time_unit
     for gap in longest:
         times = f"{number(gap.start)} to {number(gap.end)}"
-        words = gap_words(gap) + (next(if_moved) if gap.idle is Idle.ORDER else "")
+        words = gap_words(gap, unit) + (next(if_moved) if gap.idle is Idle.ORDER else "")
         table.add_row(f"device {gap.device}", times, IDLE_MARKS[gap.idle].meaning, words)
     return [table]
 
@@ -119,15 +119,19 @@ def _if_moved(explanation: Explanation, gaps: Sequence[IdleGap]) -> Iterator[str
         yield "" if after is None else f" (before it: {number(after)})"
 
 
-def gap_words(gap: IdleGap) -> str:
-    """Say what a device waits for in a gap, and because of what."""
+def gap_words(gap: IdleGap, unit: str = "") -> str:
+    """Say what a device waits for in a gap, and because of what; `unit` is the label of times."""
     culprit, waiting = gap.culprit, gap.waiting
-    if gap.idle is Idle.ORDER:
-        return f"{culprit} could run, but {waiting} comes first in the order"
-    if gap.idle is Idle.MEMORY:
-        return f"{culprit} could run, but its activation does not fit the budget"
-    if gap.idle is Idle.LATE:
-        return f"{culprit} starts later than it could"
+    more = f"{number(gap.more)} {unit}".rstrip() if gap.more > 0 else "no"
+    could_run = {
+        Idle.ORDER: f"{culprit} could run, but {waiting} comes first in the order",
+        Idle.MEMORY: f"{culprit} could run, but its activation does not fit the budget",
+        Idle.LATE: f"{culprit} starts later than it could",
+        Idle.MESSAGE: f"{culprit}'s input from device {gap.sender} took {more} longer than planned",
+        Idle.RUNTIME: f"{culprit} could run, the rank had not begun it",
+    }
+    if gap.idle in could_run:
+        return could_run[gap.idle]
     if waiting is None:
         return f"all done here; {culprit} still runs" if gap.idle is Idle.DRAIN else f"all done here; after {culprit}"
     if gap.idle is Idle.TRANSFER:

@@ -25,6 +25,7 @@ from pipesched.pipeline.schedule import Schedule
 from pipesched.render.cells import Cells, ColourCells, LetterCells
 from pipesched.render.fold import NOTHING, Fold, fold_of, helps, is_narrow
 from pipesched.render.frame import WIDE, LineFrame, axis, has_colour, line
+from pipesched.render.labels import MEASURED_MEMORY
 from pipesched.render.legend import Item, LegendKey, Look, wrap
 from pipesched.render.palette import DIM, OVER, break_mark
 from pipesched.render.rows import Run, device_row, lane_rows, rows_of
@@ -214,6 +215,9 @@ class Gantt(Displayable):
             marked = self.marks.line(device, layout.scales, colour=layout.colour, ascii_only=layout.ascii_only)
             yield from line([Segment(self.marks.name.ljust(layout.gutter), DIM), *marked])
         if self.memory:
+            if self.schedule.own_lengths and device == self.devices[0]:
+                columns = sum(scale.columns for scale in layout.scales)
+                yield from line([Segment(" " * layout.gutter), Segment(MEASURED_MEMORY[:columns], DIM)])
             full, look = full_scale(self.together), {"colour": layout.colour, "ascii_only": layout.ascii_only}
             strip = memory_strip(self.schedule, device, layout.scales, full, **look)
             peak = Segment(peak_text(self.schedule, device).rjust(layout.tail), OVER if over else DIM)

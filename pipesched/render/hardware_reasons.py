@@ -9,7 +9,7 @@ from rich.console import Console, ConsoleOptions, Group, RenderableType, RenderR
 from rich.table import Table
 from rich.text import Text
 
-from pipesched.core.idle_time import Idle
+from pipesched.core.idle_time import Idle, classes
 from pipesched.hls.explanation import ClassSensitivity, HardwareExplanation, OperationReasons, Unit, UnitGap
 from pipesched.hls.graph import Operation
 from pipesched.render.frame import line
@@ -67,12 +67,12 @@ def why_parts(explanation: HardwareExplanation, op: str, *, ascii_only: bool = F
 
 def idle_table(rows: Sequence[IdleRow]) -> Table:
     """Return idle time by class: a row each, the last of them for the sum; no empty class."""
-    classes = [idle for idle in Idle if any(row.idle[idle] for row in rows)]
-    titles = [*(IDLE_MARKS[idle].meaning for idle in classes), "idle", "share"]
+    used = [idle for idle in classes() if any(row.idle[idle] for row in rows)]
+    titles = [*(IDLE_MARKS[idle].meaning for idle in used), "idle", "share"]
     table = grid(folded("idle time"), *(folded(title, justify="right") for title in titles))
     for row in rows:
         total = sum(row.idle.values())
-        numbers = [*(row.idle[idle] for idle in classes), total]
+        numbers = [*(row.idle[idle] for idle in used), total]
         table.add_row(
             Text(row.name),
             *map(str, numbers),

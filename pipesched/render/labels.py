@@ -13,6 +13,9 @@ def as_parameters(text: str) -> str:
     return text.replace("`", "")
 
 
+MEASURED_MEMORY = "memory as planned: traces hold none"  # of a measured schedule
+
+
 def counted(number: int, what: str, plural: str = "s") -> str:
     """Return a count as text: `1 stage`, `2 stages`."""
     return f"{number} {what}" if number == 1 else f"{number} {what}{plural}"

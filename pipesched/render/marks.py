@@ -32,6 +32,8 @@ IDLE_MARKS: Mapping[Idle, ColumnMark] = {
     Idle.MEMORY: ColumnMark("m", Style(color="white", bgcolor="red"), "memory"),
     Idle.DRAIN: ColumnMark("d", Style(color="black", bgcolor="green"), "drain"),
     Idle.LATE: ColumnMark("l", Style(color="black", bgcolor="white"), "late"),
+    Idle.MESSAGE: ColumnMark("s", Style(color="white", bgcolor="cyan"), "message"),
+    Idle.RUNTIME: ColumnMark("r", Style(color="black", bgcolor="white"), "runtime"),
 }
 MARKS = (CRITICAL, *IDLE_MARKS.values())
 

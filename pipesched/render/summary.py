@@ -16,7 +16,7 @@ from pipesched.pipeline.problem import Problem
 from pipesched.pipeline.quantities import plain, to_fraction
 from pipesched.pipeline.schedule import Schedule
 from pipesched.render.grid import folded, grid, uncut
-from pipesched.render.labels import Spelling, as_parameters, counted
+from pipesched.render.labels import MEASURED_MEMORY, Spelling, as_parameters, counted
 from pipesched.render.timescale import number
 from pipesched.results.outcome import Advice, Outcome, Repetition, SolveReport
 from pipesched.results.status import Status, StoppedBy
@@ -210,6 +210,8 @@ def _peak(outcome: Outcome, every: bool) -> tuple[str, str]:
     held, memory = outcome.schedule.memory, outcome.problem.memory
     what = "activations and static memory" if any(memory.static) else "activations"
     value = f"{number(max(held))} {memory.unit}".strip()
+    if outcome.schedule.own_lengths:
+        what = f"{MEASURED_MEMORY}; {what}"
     if every or len(held) <= FEW_DEVICES:
         whose = f"devices 0..{len(held) - 1}" if len(held) > 1 else "device 0"
         return value, f"{what} of {whose}: {', '.join(map(number, held))}"

@@ -14,6 +14,7 @@ from pipesched.pipeline.kinds import KINDS
 from pipesched.render.chosen import some_devices
 from pipesched.render.gantt import Gantt
 from pipesched.render.grid import grid, uncut
+from pipesched.render.labels import counted
 from pipesched.render.timescale import number
 
 DIGITS = 3  # behind the point, of times
@@ -57,7 +58,7 @@ def _against_plan(cost: MeasuredCost) -> tuple[str, str]:
 
 
 def remarks(timeline: Timeline) -> Iterator[Text]:
-    """Yield what to know of the numbers: steps, clocks, kinds that always waited."""
+    """Yield what to know of the numbers: steps, clocks, messages, cores, kinds that always waited."""
     unit = timeline.problem.time_unit
     kept = "1 step" if timeline.steps == 1 else f"{timeline.steps} steps"
     yield Text(f"{timeline.source}, {kept}; drawn is step {timeline.step}, of median makespan; times in {unit}")
@@ -66,6 +67,13 @@ def remarks(timeline: Timeline) -> Iterator[Text]:
         yield Text(f"clocks ahead of that of rank 0, in {unit}: {clocks}")
     if any(cost.always_waited for cost in timeline.costs):
         yield Text(f"{MARK} none was seen to find its input there: where waiting ends rests on the clocks alone")
+    known = [row for row in timeline.p2p if row.samples]
+    if known:
+        times = joined([f"{row.boundary}-{row.boundary + 1}: {_rounded(row.p2p)}" for row in known])
+        yield Text(f"messages between stages took, in {unit}: {times}")
+    if timeline.machine is not None:
+        ranks, cores = timeline.machine
+        yield Text(f"{counted(ranks, 'rank')} ran on {counted(cores, 'core')}")
     yield from (Text(note) for note in timeline.notes)
 
 

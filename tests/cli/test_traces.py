@@ -40,6 +40,7 @@ def test_the_document_of_explain(cli: Cli, run: list[str], tmp_path: Path) -> No
             for stage in (0, 1)
             for kind, cost, planned in (("F", 1, 1), ("B", 2, 1.5))
         ],
+        "p2p": [{"boundary": 0, "count": 0, "forward": None, "backward": None, "p2p": 0}],
     }
     assert document["makespan"] == 15
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from random import Random
 
 import pytest
@@ -34,7 +35,8 @@ def plain_of(tasks: TimedTasks) -> Plain:
         for task in order
     }
     start = {slot: tasks.starts[int(slot)] for slot in arcs}
-    return Plain(rows, tasks.devices, arcs, start, {slot: tasks.ends[int(slot)] for slot in arcs})
+    arrived = {slot: tasks.arrived[int(slot)] for slot in arcs} if tasks.arrived else None
+    return Plain(rows, tasks.devices, arcs, start, {slot: tasks.ends[int(slot)] for slot in arcs}, arrived)
 
 
 @st.composite
@@ -81,10 +83,18 @@ def at(tasks: TimedTasks, release: dict[str, int]) -> TimedTasks:
     return TimedTasks(tasks.durations, tasks.inputs, tasks.waits, tasks.orders, tasks.devices, starts, ends)
 
 
-@given(st.booleans().flatmap(lambda late: timed(late=late)), st.lists(st.integers(0, 2), min_size=16, max_size=16))
+@given(
+    st.booleans().flatmap(lambda late: timed(late=late)),
+    st.lists(st.integers(0, 2), min_size=16, max_size=16),
+    st.none() | st.lists(st.integers(-1, 12), min_size=16, max_size=16),
+)
 @examples(300)
-def test_idle_time_tick_by_tick(tasks: TimedTasks, takes: Sequence[int]) -> None:
-    """Every idle tick of every device has the class, the culprit and the waiting task of the rules, whatever fits."""
+def test_idle_time_tick_by_tick(tasks: TimedTasks, takes: Sequence[int], arrived: Sequence[int] | None) -> None:
+    """Every idle tick of every device has the class, the culprit and the waiting task of the rules, whatever fits.
+
+    Of what was measured, whose messages `arrived` at times, late ones are told apart.
+    """
+    tasks = replace(tasks, arrived=(arrived or [])[: len(tasks.durations)])
     plain = plain_of(tasks)
 
     def fits(task: int, time: int) -> bool:

@@ -14,7 +14,7 @@ import pytest
 from hypothesis import given, strategies as st
 
 from pipesched import hls
-from pipesched.core.idle_time import Idle
+from pipesched.core.idle_time import Idle, classes
 from pipesched.core.reasons import NOTHING
 from pipesched.errors import ConfigError, InvalidSchedule
 from pipesched.hls.graph import DataflowGraph
@@ -90,7 +90,7 @@ def test_a_unit_that_is_occupied_longer_than_its_latency() -> None:
 def test_a_unit_that_runs_nothing_idles_all_the_time() -> None:
     """Its idle time is the latency, and it drains along the whole critical path."""
     found = explained("(a+b)*c", {"mul": 2, "add": 1})
-    assert found.devices[1] == {**dict.fromkeys(Idle, 0), Idle.DRAIN: 2}
+    assert found.devices[1] == {**dict.fromkeys(classes(), 0), Idle.DRAIN: 2}
     assert [gap.culprit for gap in found.gaps if gap.unit == ("mul", 1)] == ["+1", "*2"]
 
 

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import chain
 from statistics import median_low
+from typing import NamedTuple
 
 from pipesched.analysis.measured.clocks import Clocks, Kind, align, kind_of, messages
 from pipesched.analysis.measured.files import RecordedRun
@@ -19,7 +20,8 @@ from pipesched.pipeline.ops import Op, Slot
 class AlignedStep:
     """A step on the clock of the first rank: `ranges[r]` are those of rank r, without what they waited.
 
-    `ahead` is the clock of each rank less that of the first, in ticks.
+    Each has the wait for its messages from other ranks, where that is known. `ahead` is the clock of each rank less
+    that of the first, in ticks.
     """
 
     name: str
@@ -78,16 +80,38 @@ def aligned(run: RecordedRun, steps: Steps) -> Aligned:
 def _aligned_step(steps: Steps, number: int, clocks: Clocks) -> AlignedStep:
     """Return a step on the clock of the first rank, each operation from when its inputs had ended."""
     on_one_clock = [
-        [one._replace(start=one.start - ahead, end=one.end - ahead) for one in row]
-        for row, ahead in zip(steps.ranges[number], clocks.ahead, strict=True)
+        [one.earlier(ahead) for one in row] for row, ahead in zip(steps.ranges[number], clocks.ahead, strict=True)
     ]
     ends = {op: one.end for row in on_one_clock for one in row for op in ops_of(one.slot)}
-    rows = [[_without_waiting(one, ends, steps) for one in row] for row in on_one_clock]
-    return AlignedStep(steps.names[number], [sorted(row, key=lambda one: one[1:]) for row in rows], clocks.ahead)
+    rows = [[_without_waiting(one, rank, ends, steps) for one in row] for rank, row in enumerate(on_one_clock)]
+    return AlignedStep(steps.names[number], [sorted(row, key=lambda one: one[1:3]) for row in rows], clocks.ahead)
 
 
-def _without_waiting(one: Range, ends: Mapping[Op, int], steps: Steps) -> Range:
+def _without_waiting(one: Range, rank: int, ends: Mapping[Op, int], steps: Steps) -> Range:
     ops = ops_of(one.slot)
-    inputs: Iterable[Op] = chain.from_iterable(producers(op, steps.letters, steps.stages) for op in ops)
-    there = [ends[op] for op in inputs if op in ends and op not in ops]
-    return one._replace(start=min(max([one.start, *there]), one.end))
+    inputs = chain.from_iterable(producers(op, steps.letters, steps.stages) for op in ops)
+    known = [op for op in inputs if op in ends and op not in ops]
+    start = min(max([one.start, *(ends[op] for op in known)]), one.end)
+    return one._replace(start=start, wait=one.wait if any(steps.home[op] != rank for op in known) else None)
+
+
+class Transit(NamedTuple):
+    """How long a message took that its receiver waited for: over which boundary, whether forwards, and the ticks."""
+
+    boundary: int
+    forward: bool
+    ticks: int
+
+
+def transits(found: Aligned, steps: Steps) -> Iterator[Transit]:
+    """Yield the messages whose receivers waited from before the end of the sender: from that to the end of waiting."""
+    for step in found.steps:
+        ends = {op: one.end for row in step.ranges for one in row for op in ops_of(one.slot)}
+        for one in chain(*step.ranges):
+            if one.wait is None:
+                continue
+            for op in ops_of(one.slot):
+                for before in producers(op, steps.letters, steps.stages):
+                    if steps.home.get(before, steps.home[op]) != steps.home[op] and one.wait.start < ends[before]:
+                        boundary = min(before.stage, op.stage)
+                        yield Transit(boundary, before.stage < op.stage, one.wait.end - ends[before])

@@ -72,7 +72,7 @@ def messages(steps: Steps, numbers: Sequence[int] | None = None) -> list[RankMes
         ends = {op: one for row in ranges for one in row for op in ops_of(one.slot)}
         for receiver, row in enumerate(ranges):
             for last, one in zip((None, *row), row, strict=False):
-                idle = None if last is None else one.start - last.end
+                idle = None if last is None else one.there - last.end
                 for op in chain.from_iterable(producers(op, steps.letters, steps.stages) for op in ops_of(one.slot)):
                     sender = steps.home.get(op, receiver)
                     if sender != receiver:
@@ -94,7 +94,7 @@ def align(sent: Sequence[RankMessage], ranks: Sequence[int], unit: str, *, apart
     else:
         least, bounds = _with_lengths(sent, len(ranks), slack)
         waited = frozenset(kind_of(one.after.slot) for one in sent) - least.keys()
-    fine = gcd(*(time for one in sent for time in (one.sent, one.after.start, one.after.end))) or 1
+    fine = gcd(*(time for one in sent for time in (one.sent, one.after.there, one.after.end))) or 1
     ahead: Sequence[int] = _least_slack(sent, len(ranks), bounds, least, apart=apart)
     if not apart and sent:
         ahead = _with_equal_lengths(sent, len(ranks), bounds, ahead)
@@ -113,7 +113,7 @@ def _bounds(sent: Sequence[RankMessage], least: Mapping[Kind, int], slack: int, 
 
 def _latest(one: RankMessage, least: Mapping[Kind, int], *, apart: bool) -> int:
     """Return when the result was there at the latest, on the clock of the receiver."""
-    return one.after.start if apart else max(one.after.end - least.get(kind_of(one.after.slot), 0), one.after.start)
+    return one.after.there if apart else max(one.after.end - least.get(kind_of(one.after.slot), 0), one.after.start)
 
 
 def _feasible(sent: Sequence[RankMessage], ranks: Sequence[int], unit: str, *, apart: bool) -> int:
@@ -195,6 +195,7 @@ def _least_slack(
     of the least sum of square roots of slack.
     """
     typical = median_low([one.after.end - one.after.start for one in sent] or [0])
+    is_recorded = any(one.after.wait is not None and one.after.wait.is_recorded for one in sent)
     known = _idle_before(sent, typical) if apart else [one for one in sent if kind_of(one.after.slot) in least]
     spare: dict[Pair, list[int]] = {}
     for one in known:
@@ -211,7 +212,12 @@ def _least_slack(
             behind = tightest(count, bounds, [j])[j, i]
             if (wide := most + behind) * LITTLE <= typical:
                 continue
-            if apart and wide <= typical and _is_steady(spare[i, j], wide) and _is_steady(spare[j, i], wide):
+            if (
+                apart
+                and (is_recorded or wide <= typical)
+                and _is_steady(spare[i, j], wide)
+                and _is_steady(spare[j, i], wide)
+            ):
                 continue
             ends = {ahead: _roots(spare[i, j], -ahead) + _roots(spare[j, i], ahead) for ahead in (most, -behind)}
             bounds = with_equality(bounds, (i, j), min(ends, key=ends.__getitem__))
@@ -260,10 +266,19 @@ def _directions(sent: Sequence[RankMessage], ahead: Sequence[int]) -> dict[Pair,
 
 
 def _idle_before(sent: Sequence[RankMessage], typical: int) -> list[RankMessage]:
-    """Return the messages before which the receiver idled, and so may have waited; all of ranks that have none."""
-    idle = [one for one in sent if one.idle is None or one.idle * LITTLE > typical]
-    waiting = {frozenset((one.sender, one.receiver)) for one in idle}
-    return [*idle, *(one for one in sent if frozenset((one.sender, one.receiver)) not in waiting)]
+    """Return the messages that receivers waited for; of ranks that have none, those before which they idled; or all."""
+    found: list[RankMessage] = []
+    for is_meant in (_was_waited_for, lambda one, least: one.idle is None or one.idle > least, lambda *_: True):
+        told = {frozenset((one.sender, one.receiver)) for one in found}
+        rest = (one for one in sent if frozenset((one.sender, one.receiver)) not in told)
+        found += [one for one in rest if is_meant(one, typical // LITTLE)]
+    return found
+
+
+def _was_waited_for(one: RankMessage, least: int) -> bool:
+    """Return whether the receiver recorded that it waited longer than so many ticks."""
+    wait = one.after.wait
+    return wait is not None and wait.is_recorded and wait.end - wait.start > least
 
 
 def _is_steady(rooms: Sequence[int], wide: int) -> bool:
@@ -293,7 +308,7 @@ def _contradiction(
 def _in_words(one: RankMessage, ranks: Sequence[int], unit: str, most: int, *, apart: bool) -> str:
     """Return what a message says of two clocks."""
     sender, receiver = ranks[one.sender], ranks[one.receiver]
-    what, there = ("starts", one.after.start) if apart else ("ends", one.after.end)
+    what, there = ("had its input", one.after.there) if apart else ("ends", one.after.end)
     ahead = f"at most {_time(most, unit)} ahead of" if most >= 0 else f"at least {_time(-most, unit)} behind"
     return (
         f"step {one.step}: {one.before} ends on rank {sender} at {_time(one.sent, unit)} and {one.after.slot} {what}"

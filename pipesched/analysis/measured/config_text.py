@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from fractions import Fraction
 from typing import Any
 
@@ -15,8 +16,9 @@ DECIMALS = 6  # of times in a config, fewer where they have many digits
 
 
 def config_text(timeline: Timeline) -> str:
-    """Return the config: medians as costs, and memory as the plan had it."""
-    config, problem = ConfigWriter(), timeline.problem
+    """Return the config: medians as costs and latencies, and memory as the plan had it."""
+    config, costs = ConfigWriter(), replace(timeline.problem.costs, p2p=tuple(one.p2p for one in timeline.p2p))
+    problem = replace(timeline.problem, costs=costs)
     config.remark(f"Measured by {timeline.source}: medians of {timeline.steps} steps.")
     _write_pipeline(config, problem)
     with config.section("costs"):

@@ -5,13 +5,14 @@ In the schedule operations stand at the times, and have the lengths, that they h
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from fractions import Fraction
 from itertools import chain
 from math import gcd
+from typing import NamedTuple
 
-from pipesched.analysis.measured.aligned import AlignedStep, is_transfer
+from pipesched.analysis.measured.aligned import AlignedStep, Transit, is_transfer
 from pipesched.analysis.measured.ranges import PER_UNIT, ops_of
 from pipesched.analysis.measured.steps import Steps
 from pipesched.core.timing import UNTIMED
@@ -28,6 +29,37 @@ from pipesched.results.outcome import Quartiles
 LETTER_OF = {kind.cost: letter for letter, kind in KINDS.items()}
 TRANSFERS = ("offload", "reload")
 Cost = list[Fraction | None]  # of each stage; None where nothing was measured
+
+
+class MeasuredLatency(NamedTuple):
+    """How long messages took at a boundary between stages, in the unit of the trace, from the sender's end on.
+
+    `forward` and `backward` are medians of those whose receiver waited for them from before that end, None where it
+    waited for none; together they are `samples`. `p2p` is half of their sum, which no difference of clocks changes, or
+    the one there is; 0 where there is none, and instead of less than that.
+    """
+
+    boundary: int
+    samples: int
+    forward: int | float | None
+    backward: int | float | None
+    p2p: int | float
+
+
+def latencies(found: Iterable[Transit], boundaries: int) -> list[MeasuredLatency]:
+    """Return the latency at each boundary."""
+    ticks: dict[tuple[int, bool], list[int]] = {}
+    for one in found:
+        ticks.setdefault((one.boundary, one.forward), []).append(one.ticks)
+    rows = []
+    for boundary in range(boundaries):
+        both = [sorted(ticks.get((boundary, forward), ())) for forward in (True, False)]
+        medians = [_quantile(times, Fraction(1, 2)) / PER_UNIT if times else None for times in both]
+        known = [time for time in medians if time is not None]
+        p2p = max(sum(known, Fraction(0)) / max(len(known), 1), Fraction(0))
+        forward, backward = (None if time is None else plain(time) for time in medians)
+        rows.append(MeasuredLatency(boundary, sum(map(len, both)), forward, backward, plain(p2p)))
+    return rows
 
 
 def quartiles(lengths: Sequence[int], per_unit: int) -> Quartiles:
@@ -113,7 +145,8 @@ def measured_schedule(problem: Problem, step: AlignedStep, resolution: int = 1) 
     """
     ranges = [*chain(*step.ranges)]
     first = min(one.start for one in ranges)
-    coarsest = gcd(PER_UNIT, *chain.from_iterable((one.start - first, one.end - first) for one in ranges))
+    times = chain.from_iterable((one.start, one.end, *((one.wait.end,) if one.wait else ())) for one in ranges)
+    coarsest = gcd(PER_UNIT, *(time - first for time in times))
     scale = ticks_per_unit([Fraction(coarsest, PER_UNIT)])
     problem = replace(problem, costs=replace(problem.costs, resolution=max(scale, resolution)))
     rows = [[one.slot for one in row if not is_transfer(one.slot)] for row in step.ranges]
@@ -125,10 +158,12 @@ def measured_schedule(problem: Problem, step: AlignedStep, resolution: int = 1) 
     begin = {op: one.start for one in ranges for op in ops_of(one.slot)}
     lanes = [sorted(lane, key=begin.__getitem__) for lane in moves]
     plan = plan_from_slots(rows, problem.stages, problem.microbatches, lanes)
-    starts, ends = [UNTIMED] * plan.index.size, [UNTIMED] * plan.index.size
+    starts, ends, arrived = ([UNTIMED] * plan.index.size for _ in range(3))
     for one in ranges:
         for op in ops_of(one.slot):
             number = plan.index.number(op)
             starts[number] = (one.start - first) * problem.ticks.per_unit // PER_UNIT
             ends[number] = (one.end - first) * problem.ticks.per_unit // PER_UNIT
-    return Schedule(problem, plan, starts, ends, own_lengths=True)
+            if one.wait is not None:
+                arrived[number] = max(one.wait.end - first, 0) * problem.ticks.per_unit // PER_UNIT
+    return Schedule(problem, plan, starts, ends, own_lengths=True, arrival_ticks=arrived)

@@ -14,7 +14,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import PurePath
 from typing import Any, NamedTuple
 
-from pipesched.analysis.measured.ranges import Range, Recorded, TraceSource, ticks_of
+from pipesched.analysis.measured.ranges import Range, Recorded, TraceSource, idle_as_waits, ticks_of
 from pipesched.checks import shown
 from pipesched.errors import ConfigError
 from pipesched.pipeline.ops import Op, Pair
@@ -63,10 +63,10 @@ def recorded(content: Mapping[str, Any], file: str, placement: Placement) -> Rec
     stages = placement.stages_on(rank)
     steps = {}
     for name in sorted(content, key=int):
-        ranges = sorted(_ranges(content[name], stages, f"{file}: iteration {name}"), key=lambda one: one[1:])
+        ranges = sorted(_ranges(content[name], stages, f"{file}: iteration {name}"), key=lambda one: one[1:3])
         if not ranges:
             raise ConfigError(f"{file}: iteration {name} holds no operation")
-        steps[name] = ranges
+        steps[name] = idle_as_waits(ranges, 0)
     return Recorded(rank, file, steps, apart=True)
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from decimal import Decimal, InvalidOperation
 from typing import Any, NamedTuple
@@ -15,12 +15,52 @@ PER_UNIT = 10**6  # ticks in a unit of time: picoseconds in a microsecond, nanos
 LONGEST = Decimal(10**18)  # of the times in a trace
 
 
+class MessageWait(NamedTuple):
+    """When a rank waited for the message that an operation needs, on its own clock.
+
+    `is_recorded`: else nothing says it, and the rank may have waited as long as it did nothing.
+    """
+
+    start: int
+    end: int
+    is_recorded: bool = True
+
+
 class Range(NamedTuple):
-    """A slot or transfer with its times on the clock of its rank, in ticks."""
+    """A slot or transfer with its times on the clock of its rank, in ticks, and what it waited before."""
 
     slot: Slot
     start: int
     end: int
+    wait: MessageWait | None = None
+
+    def earlier(self, ticks: int) -> Range:
+        """Return the range on a clock that is so many ticks behind."""
+        wait = (
+            None if self.wait is None else self.wait._replace(start=self.wait.start - ticks, end=self.wait.end - ticks)
+        )
+        return Range(self.slot, self.start - ticks, self.end - ticks, wait)
+
+    @property
+    def there(self) -> int:
+        """When its input was there at the latest."""
+        return self.start if self.wait is None else min(self.wait.end, self.start)
+
+
+def idle_as_waits(ranges: Iterable[Range], begin: int) -> list[Range]:
+    """Return ranges in their order, each with all that its rank did nothing before as waiting, from `begin` on."""
+    waiting, free = [], begin
+    for one in ranges:
+        waiting.append(one._replace(wait=MessageWait(min(free, one.start), one.start, is_recorded=False)))
+        free = one.end
+    return waiting
+
+
+class Machine(NamedTuple):
+    """How many ranks ran, and on how many cores."""
+
+    ranks: int
+    cores: int
 
 
 @dataclass(frozen=True)
@@ -29,7 +69,7 @@ class Recorded:
 
     `file` is where they were read. `apart` says that ranges hold no waiting for messages, which a runtime recorded
     apart. `ranks` is how many ranks took part where the file says so, else 0; `peers` are stages that it exchanged
-    messages with, as far as these were recorded.
+    messages with, as far as these were recorded. `machine` is what the runtime said of it, if it did.
     """
 
     rank: int
@@ -38,6 +78,7 @@ class Recorded:
     apart: bool
     ranks: int = 0
     peers: frozenset[int] = frozenset()
+    machine: Machine | None = None
 
 
 @dataclass(frozen=True)

@@ -9,10 +9,16 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from pipesched.analysis.measured.aligned import Aligned, aligned
+from pipesched.analysis.measured.aligned import Aligned, aligned, transits
 from pipesched.analysis.measured.files import read_run
-from pipesched.analysis.measured.measured_step import measured_problem, measured_schedule, quartiles
-from pipesched.analysis.measured.ranges import PER_UNIT
+from pipesched.analysis.measured.measured_step import (
+    MeasuredLatency,
+    latencies,
+    measured_problem,
+    measured_schedule,
+    quartiles,
+)
+from pipesched.analysis.measured.ranges import PER_UNIT, Machine
 from pipesched.analysis.measured.steps import placement_of, steps_of
 from pipesched.analysis.reasons.explain import explain
 from pipesched.analysis.reasons.explanation import Explanation
@@ -56,9 +62,10 @@ class Timeline(HasPage):
     """What the ranks of a run recorded, on one clock.
 
     `outcome` is the step of median makespan out of `steps` (the first is left out, unless it is the only one), as a
-    schedule whose operations last as long as they did, with the median of each kind as its problem's costs. `offsets`
-    is the clock of each rank less that of the first, in the unit of the trace; `plan` the schedule that was planned, in
-    the same unit, if there is one.
+    schedule whose operations last as long as they did, with the median of each kind as its problem's costs, and no
+    latency: what messages took is idle time in it, and in `p2p` by boundaries. `offsets` is the clock of each rank less
+    that of the first, in the unit of the trace; `plan` the schedule that was planned, in the same unit, if there is
+    one; `machine` how many ranks ran on how many cores, where the traces say it.
     """
 
     outcome: Outcome
@@ -69,6 +76,8 @@ class Timeline(HasPage):
     source: str
     plan: Outcome | None = None
     notes: Sequence[str] = ()
+    p2p: Sequence[MeasuredLatency] = ()
+    machine: Machine | None = None
 
     def __repr__(self) -> str:
         return f"Timeline({self.source}, {self.steps} steps, makespan {self.makespan} {self.problem.time_unit})"
@@ -91,7 +100,8 @@ class Timeline(HasPage):
     @cached_property
     def explanation(self) -> Explanation:
         """Why the step took as long as it did. Raises InvalidSchedule for one that breaks a rule."""
-        return explain(self.outcome)
+        planned = () if self.plan is None else [*map(plain, self.plan.problem.costs.p2p)]
+        return replace(explain(self.outcome), planned_p2p=planned)
 
     @property
     def outcomes(self) -> list[tuple[str, Outcome]]:
@@ -149,6 +159,8 @@ def read_traces(
         run.source.name,
         planned,
         ["only one step was recorded; the first one of a run takes longer than those behind it"] if steps.only else [],
+        latencies(transits(found, steps), steps.stages - 1),
+        next((rank.machine for rank in run.ranks if rank.machine is not None), None),
     )
 
 

@@ -9,11 +9,20 @@ are microseconds (docs: pytorch.org/docs/stable/profiler.html, `export_chrome_tr
 from __future__ import annotations
 
 import re
-from collections import Counter
+from collections import Counter, deque
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
-from pipesched.analysis.measured.ranges import Range, Recorded, TraceSource, ops_of, ticks_of
+from pipesched.analysis.measured.ranges import (
+    Machine,
+    MessageWait,
+    Range,
+    Recorded,
+    TraceSource,
+    idle_as_waits,
+    ops_of,
+    ticks_of,
+)
 from pipesched.checks import shown
 from pipesched.errors import ConfigError
 from pipesched.pipeline.ops import Op, Pair, Slot, parse_op, parse_slot
@@ -39,16 +48,31 @@ def recorded(content: Mapping[str, Any], file: str) -> Recorded:
     events = [*_events(content["traceEvents"], file)]
     waits = _of_one_lane([event for event in events if event.name.startswith(WAIT)])
     runs = _of_one_lane([event for event in events if event.name.startswith(RUN)])
-    ranges = [*_ranges(runs, waits)]
+    ranges = _without_parts([*_ranges(runs, waits)])
     if not ranges:
         raise ConfigError(
             f"{file} holds no range that is named like PP:2F0; a run by PyTorch's pipeline runtime under"
             " torch.profiler, exported by `export_chrome_trace`, has them"
         )
-    steps = {str(number): step for number, step in enumerate(_steps(_without_parts(ranges)))}
+    if waits and _on_gpu(runs) and not _on_gpu(waits):  # that the CPU waited says nothing of the GPU
+        ranges = idle_as_waits(ranges, ranges[0].start)
+    steps = {str(number): step for number, step in enumerate(_steps(ranges))}
     rank, ranks = _rank(content, file)
     peers = frozenset(_peers(event.name for event in events))
-    return Recorded(rank, file, steps, apart=bool(waits), ranks=ranks, peers=peers)
+    machine = _machine(content.get("pipesched"))
+    return Recorded(rank, file, steps, apart=bool(waits), ranks=ranks, peers=peers, machine=machine)
+
+
+def _on_gpu(events: Sequence[_Event]) -> bool:
+    return any(event.lane[0] == GPU for event in events)
+
+
+def _machine(said: Any) -> Machine | None:
+    """Return what our runtime says of the machine in a trace; None where nothing says it."""
+    numbers: list[Any] = [said.get(key) for key in Machine._fields] if isinstance(said, dict) else []
+    if not numbers or any(isinstance(one, bool) or not isinstance(one, int) or one < 1 for one in numbers):
+        return None
+    return Machine(*numbers)
 
 
 def _peers(names: Iterable[str]) -> Iterator[int]:
@@ -102,18 +126,21 @@ def _of_one_lane(events: Sequence[_Event]) -> list[_Event]:
 
 
 def _ranges(runs: Sequence[_Event], waits: Sequence[_Event]) -> Iterator[Range]:
-    """Yield the ranges of slots and transfers; one that holds its own waiting begins behind that."""
-    ends: dict[tuple[str, str], list[tuple[int, int]]] = {}
-    for wait in waits:
-        ends.setdefault((wait.name.removeprefix(WAIT), wait.lane[0]), []).append((wait.start, wait.end))
-    for event in runs:
+    """Yield the ranges of slots and transfers, each with its waiting; one that holds that begins behind it."""
+    waited: dict[tuple[str, str], deque[_Event]] = {}
+    for one in sorted(waits, key=lambda event: event.start):
+        waited.setdefault((one.name.removeprefix(WAIT), one.lane[0]), deque()).append(one)
+    for event in sorted(runs, key=lambda event: event.start):
         text = event.name.removeprefix(RUN)
         slot = _slot(text)
         if slot is None:
             continue
-        inside = ends.get((text, event.lane[0]), ())
-        later = [end for start, end in inside if event.start <= start and end <= event.end]
-        yield Range(slot, max([event.start, *later]), event.end)
+        before, wait, start = waited.get((text, event.lane[0]), deque()), None, event.start
+        while before and before[0].end <= event.end:
+            wait = MessageWait(before[0].start, before[0].end)
+            start = wait.end if wait.start >= event.start else start
+            before.popleft()
+        yield Range(slot, start, event.end, wait)
 
 
 def _slot(text: str) -> Slot | None:

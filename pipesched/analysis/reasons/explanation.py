@@ -4,22 +4,26 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from fractions import Fraction
 from functools import cached_property
 from typing import NamedTuple
 
-from pipesched.core.idle_time import Gap, Idle
-from pipesched.core.reasons import NOTHING
+from pipesched.analysis.reasons.timed import timed_tasks
+from pipesched.core.idle_time import LATE_PARTS, Gap, Idle, classes
+from pipesched.core.reasons import NOTHING, TimedTasks
 from pipesched.display import HasPage
 from pipesched.pipeline.bounds import Bound
 from pipesched.pipeline.ops import Pair, Slot
-from pipesched.pipeline.quantities import in_units
+from pipesched.pipeline.quantities import in_units, plain, to_fraction
 from pipesched.pipeline.schedule import Schedule
 
 
 class IdleGap(NamedTuple):
     """Idle time of one class: of a device, from `start` to `end`.
 
-    `culprit` is the slot or transfer that makes it, `waiting` the next slot of the device, None behind its last.
+    `culprit` is the slot or transfer that makes it, `waiting` the next slot of the device, None behind its last; where
+    it is the message to the culprit that took long, `sender` is the device that sent it, and `more` how much later than
+    planned it was there, from when its device needed it.
     """
 
     device: int
@@ -28,11 +32,28 @@ class IdleGap(NamedTuple):
     idle: Idle
     culprit: Slot
     waiting: Slot | None
+    sender: int | None = None
+    more: int | float = 0
 
     @property
     def length(self) -> int | float:
         """How long it is."""
         return self.end - self.start
+
+
+def idle_gap(schedule: Schedule, tasks: TimedTasks, gap: Gap, p2p: Sequence[int | float] = ()) -> IdleGap:
+    """Return idle time of a schedule, whose operations are `tasks`, in the user's unit; `p2p` are planned latencies."""
+    slot, scale = schedule.plan.slot, schedule.problem.ticks.per_unit
+    times = in_units(gap.start, scale), in_units(gap.end, scale)
+    waiting = None if gap.waiting == NOTHING else slot(gap.waiting)
+    found = IdleGap(gap.device, *times, gap.idle, slot(gap.culprit), waiting)
+    message = tasks.message(gap.culprit) if gap.idle is Idle.MESSAGE else None
+    if message is None:
+        return found
+    planned = (to_fraction(p2p[message.tag]) if p2p else 0) + Fraction(tasks.ends[message.before], scale)
+    needed = max(planned, Fraction(tasks.allowed[gap.culprit], scale))
+    more = Fraction(min(tasks.arrived[gap.culprit], tasks.starts[gap.culprit]), scale) - needed
+    return found._replace(sender=tasks.machine[message.before], more=plain(more))
 
 
 class Sensitivity(NamedTuple):
@@ -78,7 +99,8 @@ class Explanation(HasPage):
     `bound` is the lower bound on its makespan. `gap_ticks` is all its idle time by class, `path` the critical path and
     `slack_ticks` the slack of each operation, by their numbers in the plan, in ticks from the first start on; `gaps`,
     `critical_path` and `slack` are the same in the user's units. `moves` are the best single changes of the order;
-    `moves_complete` says that all were timed. `algorithm` is the name of what made the schedule, if it is known.
+    `moves_complete` says that all were timed. `algorithm` is the name of what made the schedule, if it is known;
+    `planned_p2p` is, of a measured one, the latency at each boundary that was planned (empty: none).
     """
 
     schedule: Schedule
@@ -91,15 +113,21 @@ class Explanation(HasPage):
     moves: Sequence[OrderMove]
     moves_complete: bool
     algorithm: str = ""
+    planned_p2p: Sequence[int | float] = ()
 
     def __repr__(self) -> str:
         total = self.totals
-        largest = max(total, key=lambda idle: total[idle])
+        largest = max(classes(measured=self.is_measured), key=lambda idle: total[idle])
         return f"Explanation(makespan {self.makespan}, idle {self.idle}, most of it {largest.value})"
 
     def number_of(self, slot: Slot) -> int:
         """Return the number in the plan of a slot or transfer; a pair's is that of its forward."""
         return self.schedule.plan.index.number(slot.forward if isinstance(slot, Pair) else slot)
+
+    @property
+    def is_measured(self) -> bool:
+        """Whether a run recorded the schedule: its late time is then split into message and runtime."""
+        return self.schedule.own_lengths
 
     @property
     def makespan(self) -> int | float:
@@ -109,18 +137,8 @@ class Explanation(HasPage):
     @cached_property
     def gaps(self) -> list[IdleGap]:
         """All idle time by class and culprit, by device and start."""
-        slot = self.schedule.plan.slot
-        return [
-            IdleGap(
-                gap.device,
-                self._time(gap.start),
-                self._time(gap.end),
-                gap.idle,
-                slot(gap.culprit),
-                None if gap.waiting == NOTHING else slot(gap.waiting),
-            )
-            for gap in self.gap_ticks
-        ]
+        tasks = timed_tasks(self.schedule)
+        return [idle_gap(self.schedule, tasks, gap, self.planned_p2p) for gap in self.gap_ticks]
 
     @cached_property
     def critical_path(self) -> list[Slot]:
@@ -136,10 +154,17 @@ class Explanation(HasPage):
     @cached_property
     def device_ticks(self) -> list[dict[Idle, int]]:
         """The idle time of each device by class, in ticks."""
-        rows = [dict.fromkeys(Idle, 0) for _ in range(self.schedule.problem.devices)]
+        rows = [dict.fromkeys(self.classes, 0) for _ in range(self.schedule.problem.devices)]
         for gap in self.gap_ticks:
             rows[gap.device][gap.idle] += gap.end - gap.start
+            if gap.idle in LATE_PARTS:
+                rows[gap.device][Idle.LATE] += gap.end - gap.start
         return rows
+
+    @property
+    def classes(self) -> list[Idle]:
+        """The classes of idle time; message and runtime, which a measured schedule has, are parts of late."""
+        return [*Idle] if self.is_measured else classes()
 
     @property
     def devices(self) -> list[dict[Idle, int | float]]:
@@ -149,7 +174,7 @@ class Explanation(HasPage):
     @property
     def totals(self) -> dict[Idle, int | float]:
         """The idle time of all devices by class."""
-        return {idle: self._time(sum(row[idle] for row in self.device_ticks)) for idle in Idle}
+        return {idle: self._time(sum(row[idle] for row in self.device_ticks)) for idle in self.classes}
 
     @property
     def idle(self) -> int | float:

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from pipesched.checks import shown
 from pipesched.core.reasons import NOTHING, Arc, TimedTasks
+from pipesched.core.timing import UNTIMED
 from pipesched.errors import ConfigError
 from pipesched.pipeline.check import checked
 from pipesched.pipeline.lowering import precedence_rows
@@ -33,8 +36,22 @@ def timed_tasks(schedule: Schedule) -> TimedTasks:
     if first:
         starts, ends = [time - first for time in starts], [time - first for time in ends]
     return TimedTasks(
-        schedule.graph.durations, _inputs(schedule, task), waits, plan.machines, len(plan.orders), starts, ends
+        schedule.graph.durations,
+        _inputs(schedule, task),
+        waits,
+        plan.machines,
+        len(plan.orders),
+        starts,
+        ends,
+        arrived=arrivals(schedule, first),
     )
+
+
+def arrivals(schedule: Schedule, first: int) -> Sequence[int]:
+    """Return when messages were there, from the first start on; nothing of a schedule that was not measured."""
+    if not schedule.own_lengths:
+        return ()
+    return [time - first for time in schedule.arrival_ticks] or [UNTIMED] * schedule.plan.index.size
 
 
 def _inputs(schedule: Schedule, task: dict[int, int]) -> list[list[Arc]]:

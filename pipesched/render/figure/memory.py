@@ -14,6 +14,7 @@ from pipesched.pipeline.quantities import plain
 from pipesched.pipeline.schedule import Schedule
 from pipesched.render.figure.page import FONT, GREY, RED, Key, with_unit
 from pipesched.render.figure.rows import STRIP, ChartRow, Polygon
+from pipesched.render.labels import MEASURED_MEMORY
 from pipesched.render.timescale import Window, number
 
 FILL = "0.62"
@@ -80,7 +81,8 @@ def memory_key(schedules: Sequence[Schedule]) -> Iterator[Key]:
     """Yield the entries of the legend: what the strips of schedules of one problem show."""
     problem = schedules[0].problem
     above = " above static memory" if any(problem.memory.static) else ""
-    yield Patch(facecolor=FILL), with_unit("memory", problem.memory.unit) + above
+    name = MEASURED_MEMORY if any(schedule.own_lengths for schedule in schedules) else "memory"
+    yield Patch(facecolor=FILL), with_unit(name, problem.memory.unit) + above
     if any(schedule.over_budget for schedule in schedules):
         yield Patch(facecolor=RED), "over budget"
     if problem.memory.budget is not None:

@@ -18,6 +18,7 @@ LITERAL = re.compile(
 )
 SPACES = re.compile(r" *([{}()\[\];,=<>?:&|*/%!^~]) *|(?<![+-]) ([+-]) (?![+-])")
 
+CONST = re.compile(r"\bconst\b")  # which `let` is shorter than
 NEEDLESS = re.compile(r"(?<=[;{,(\[=>&|?:])\n|\n(?=[)\]}.?:&|])|;\n?(?=})")  # where a statement goes on, or ends anyway
 
 
@@ -42,9 +43,9 @@ def program(names: Sequence[str] = (*ENGINE, *VIEW)) -> str:
 def compact(script: str) -> str:
     """Return a script without comments, and without spaces and ends of lines that mean nothing.
 
-    Names, texts, templates and regular expressions stay as they are. It knows as much of the language as `page/` uses:
-    a regular expression stands behind a bracket, a comma or an operator; a template has one line, and no texts with
-    braces or backquotes in its expressions.
+    Names, texts and regular expressions stay as they are, and templates but for the expressions in them. It knows as
+    much of the language as `page/` uses: a regular expression stands behind a bracket, a comma or an operator; a
+    template has one line, and no texts with braces or backquotes in its expressions.
     """
     parts: list[str] = []
     code, at = "", 0
@@ -52,27 +53,42 @@ def compact(script: str) -> str:
         code += script[at : found.start()]
         at = found.end() if found[0] != "`" else _end_of_template(script, found.end())
         if not found[0].startswith("//"):
-            parts += _compact_code(code), script[found.start() : at].lstrip()
+            literal = script[found.start() : at].lstrip()
+            parts += _compact_code(code), _compact_template(literal) if found[0] == "`" else literal
             code = ""
     return "".join((*parts, _compact_code(code + script[at:]))).lstrip()
 
 
 def _compact_code(code: str) -> str:
-    """Return what stands between literals without needless spaces, ends of lines and semicolons."""
-    return NEEDLESS.sub("", re.sub(r"\s*\n\s*", "\n", SPACES.sub(r"\1\2", code)))
+    """Return what stands between literals without needless letters, spaces, ends of lines and semicolons."""
+    return NEEDLESS.sub("", re.sub(r"\s*\n\s*", "\n", SPACES.sub(r"\1\2", CONST.sub("let", code))))
+
+
+def _compact_template(text: str) -> str:
+    """Return a template with compact expressions."""
+    parts, at = [text[0]], 1
+    while text[at] != "`":
+        begin, at = at, at + 1 + (text[at] == "\\")
+        if text.startswith("${", begin):
+            at = _end_of_expression(text, begin + 2)
+            parts.append(f"${{{compact(text[begin + 2 : at - 1])}}}")
+        else:
+            parts.append(text[begin:at])
+    return "".join((*parts, text[at:]))
 
 
 def _end_of_template(script: str, at: int) -> int:
-    """Return where a template ends whose text begins at a position; expressions in it may hold further templates."""
-    depth = 0  # of braces
-    while depth or script[at] != "`":
-        if script[at] == "\\":
-            at += 1
-        elif script[at] == "{" and (depth or script[at - 1] == "$"):
-            depth += 1
-        elif script[at] == "}" and depth:
-            depth -= 1
-        elif script[at] == "`":
-            at = _end_of_template(script, at + 1) - 1
-        at += 1
+    """Return where a template ends whose text begins at a position."""
+    while script[at] != "`":
+        is_expression = script.startswith("${", at)
+        at = _end_of_expression(script, at + 2) if is_expression else at + 1 + (script[at] == "\\")
     return at + 1
+
+
+def _end_of_expression(script: str, at: int) -> int:
+    """Return where an expression of a template ends that begins at a position; it may hold further templates."""
+    depth = 1  # of braces
+    while depth:
+        depth += (script[at] == "{") - (script[at] == "}")
+        at = _end_of_template(script, at + 1) if script[at] == "`" else at + 1
+    return at

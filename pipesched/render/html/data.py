@@ -8,6 +8,7 @@ Numbers come column by column, because equal neighbours compress best:
     the wait edges: differences of the earlier and of the later operation
     where times are late: 1, and the start of each slot less the start of the one before it; else 0
     where operations have lengths of their own: 1, and each less the one before it; else 0
+    with lengths, when the message of each was there (-1: it waited for none), in the same way
 """
 
 from __future__ import annotations
@@ -19,6 +20,7 @@ from dataclasses import replace
 from typing import Any
 
 from pipesched.core.idle_time import Idle
+from pipesched.core.timing import UNTIMED
 from pipesched.documents.schedule import problem_document
 from pipesched.documents.solver import solver_document
 from pipesched.errors import Deadlock, NotApplicable
@@ -45,7 +47,10 @@ IDLE_LOOKS = {  # a colour, and its stripes
     Idle.MEMORY: ("239,83,80", "rise"),
     Idle.DRAIN: ("141,110,99", "fall"),
     Idle.LATE: ("66,165,245", "cross"),
+    Idle.MESSAGE: ("0,121,107", "cross"),
+    Idle.RUNTIME: ("66,165,245", "rise"),
 }
+COLUMNS = 3  # of times that may stand with a packed plan: starts, lengths, arrivals
 ALONE = 0  # instead of the row of a backward: the slot is no pair
 Palette = dict[tuple[int, ...], int]  # the colours of a sort of operations by hue, as 0xrrggbb, and its number
 
@@ -107,11 +112,13 @@ def plan_data(schedule: Schedule) -> dict[str, Any]:
     With them starts that are later than they could be, and lengths that are the operations' own, position by position.
     """
     late, plan = _late_starts(schedule), schedule.plan
-    lengths = None
+    lengths = arrived = None
     if schedule.own_lengths:
-        lengths = [schedule.graph.durations[number] for order in plan.machines for number in order]
+        numbers = [number for order in plan.machines for number in order]
+        lengths = [schedule.graph.durations[number] for number in numbers]
+        arrived = [schedule.arrival_ticks[number] if schedule.arrival_ticks else UNTIMED for number in numbers]
     if len(plan) > MOST_PLAIN:
-        return {"packed": packed(plan, late, lengths)}
+        return {"packed": packed(plan, late, lengths, arrived)}
     op = plan.index.op
     return {
         "orders": [[str(slot) for slot in plan.slots(device)] for device in range(len(plan.orders))],
@@ -119,6 +126,7 @@ def plan_data(schedule: Schedule) -> dict[str, Any]:
         "waits": [[str(op(before)), str(op(after))] for before, after in plan.waits],
         "starts": late,
         "lengths": lengths,
+        "arrived": arrived,
     }
 
 
@@ -190,8 +198,8 @@ def _require_exact(schedule: Schedule) -> None:
         raise NotApplicable("html: the times of this schedule have more digits than a browser adds exactly")
 
 
-def packed(plan: Plan, starts: Sequence[int] | None = None, lengths: Sequence[int] | None = None) -> str:
-    """Return a plan as base64 text: orders, pairs, lanes, wait edges, and `starts` and `lengths` in the same order."""
+def packed(plan: Plan, *columns: Sequence[int] | None) -> str:
+    """Return a plan as base64 text: orders, pairs, lanes, wait edges; then starts, lengths and arrivals, if given."""
     numbers: list[int] = [len(plan.lanes)]
     microbatches: list[int] = []
     for order in plan.machines:
@@ -211,7 +219,7 @@ def packed(plan: Plan, starts: Sequence[int] | None = None, lengths: Sequence[in
     numbers.append(len(plan.waits))
     for column_of_waits in zip(*plan.waits, strict=True):
         numbers += _differences(column_of_waits)
-    for times in (starts, lengths):
+    for times in (*columns, None, None, None)[:COLUMNS]:
         numbers.append(int(times is not None))
         numbers += _differences(times or ())
     return compressed(_bytes(numbers))

@@ -8,6 +8,7 @@ from collections.abc import Iterable
 from typing import Any
 
 from pipesched.checks import shown
+from pipesched.core.idle_time import classes
 from pipesched.errors import ConfigError, NotApplicable
 from pipesched.pipeline.check import checked
 from pipesched.pipeline.kinds import KINDS
@@ -98,7 +99,10 @@ def embedded(document: str, name: str, height: int) -> str:
 
 def legend(outcomes: Iterable[Outcome]) -> str:
     """Return the entries: the kinds that run, then the classes of idle time and the critical path, shown on request."""
-    letters = {letter for outcome in outcomes for letter in outcome.schedule.plan.index.letters}
+    schedules = [outcome.schedule for outcome in outcomes]
+    letters = {letter for schedule in schedules for letter in schedule.plan.index.letters}
+    ways = {schedule.own_lengths for schedule in schedules}
+    idles = {idle for measured in ways for idle in classes(measured=measured)}
     entries = [
         f"<li>{_box(f'rgb{colour_of(0, letter)}', STRIPES.get(letter, ''))}{letter} {kind.name}"
         for letter, kind in KINDS.items()
@@ -106,6 +110,8 @@ def legend(outcomes: Iterable[Outcome]) -> str:
     ]
     for idle, (colour, stripes) in IDLE_LOOKS.items():
         mark = IDLE_MARKS[idle]
+        if idle not in idles:
+            continue
         entries.append(f'<li class="of-idle">{_box(f"rgba({colour},.35)", stripes)}{mark.letter} {mark.meaning}')
     return "".join((*entries, f'<li class="of-path">{_box("transparent")}critical path<li>hue: microbatch'))
 

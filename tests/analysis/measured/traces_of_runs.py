@@ -27,13 +27,17 @@ NEEDS = {  # of a kind: (other kind, stages further)
 
 @dataclass
 class Ran:
-    """An operation (or a pair) of a step: when its rank came to it, when its inputs were there, and its end."""
+    """An operation (or a pair) of a step: when its rank came to it, when it began, and its end.
+
+    It began when its inputs were there, or a `pause` behind that.
+    """
 
     slot: Any
     rank: int
     reached: int
     start: int
     end: int
+    pause: int = 0
 
     @property
     def ops(self) -> Sequence[Op]:
@@ -46,8 +50,12 @@ def replayed(
     length: Callable[[Any], int],
     latency: Callable[[Any, Any], int] = lambda _a, _b: 0,
     begin: int = 0,
+    pause: Callable[[Any], int] = lambda _: 0,
 ) -> list[list[Ran]]:
-    """A step of this order: each rank comes to an operation as it has done the one before, and waits for its inputs."""
+    """A step of this order: each rank comes to an operation as it has done the one before, and waits for its inputs.
+
+    A slow rank begins it a pause later.
+    """
     orders = [list(schedule.plan.slots(device)) for device in range(schedule.problem.devices)]
     home = {op: rank for rank, order in enumerate(orders) for slot in order for op in _ops(slot)}
     done: dict[Op, tuple[int, Any]] = {}
@@ -66,9 +74,9 @@ def replayed(
                 if any(op not in done for op in inputs):
                     break
                 there = [done[op][0] + (latency(done[op][1], slot) if home[op] != rank else 0) for op in inputs]
-                start = max([clock[rank], *there])
+                start = max([clock[rank], *there]) + pause(slot)
                 end = start + length(slot)
-                rows[rank].append(Ran(slot, rank, clock[rank], start, end))
+                rows[rank].append(Ran(slot, rank, clock[rank], start, end, pause(slot)))
                 clock[rank] = end
                 done |= dict.fromkeys(_ops(slot), (end, slot))
     return rows
@@ -92,8 +100,9 @@ def torch_traces(
         events: list[dict[str, Any]] = [{"ph": "M", "name": "process_name", "ts": 0, "pid": 1, "args": {}}]
         for step in steps:
             for one in step[rank]:
-                if apart and one.start > one.reached:
-                    events.append(_event(f"WAIT:{one.slot}", one.reached + clock, one.start + clock))
+                there = one.start - one.pause
+                if apart and there > one.reached:
+                    events.append(_event(f"WAIT:{one.slot}", one.reached + clock, there + clock))
                 events.append(_event(f"PP:{one.slot}", (one.start if apart else one.reached) + clock, one.end + clock))
         content = {"schemaVersion": 1, "distributedInfo": {"rank": rank, **(info or {})}, "traceEvents": events}
         files.append(folder / f"trace{rank}.json")

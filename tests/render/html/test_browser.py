@@ -13,12 +13,15 @@ import pytest
 
 import pipesched
 from pipesched.analysis.reasons.timed import timed_tasks
+from pipesched.core.idle_time import LATE_PARTS
 from pipesched.core.order_moves import legal_places
 from pipesched.documents.json_text import dump
 from pipesched.documents.schedule import document, parse, wrong_claims
 from pipesched.pipeline.check import checked, violations
 from pipesched.pipeline.schedule import Schedule
+from pipesched.render.explanation import gap_words
 from pipesched.render.html.page import page as page_of
+from tests.analysis.measured.traces_of_runs import replayed, torch_traces
 from tests.render.html.conftest import ROOT, Open, missing
 
 pytestmark = pytest.mark.slow
@@ -365,6 +368,29 @@ def test_late_times(open_page: Open) -> None:
     assert api(page, "times().devices[0][0].start") == 0
     api(page, "undo()")
     assert api(page, "document()") == json.loads(dump(document(late)))
+
+
+def test_what_made_a_run_slow(open_page: Open, tmp_path: Path) -> None:
+    """The longest gaps of a measured step name its slow link and its slow rank in the words of explain."""
+    schedule = pipesched.run(pipesched.make_problem(devices=2, microbatches=4), "1f1b").schedule
+    lengths = {"F": 1_000_000, "B": 2_000_000}
+
+    def delay(_before: object, _after: object) -> int:
+        return 210_000
+
+    steps = [
+        replayed(schedule, lambda slot: lengths[slot.kind], delay, begin, lambda slot: 600_000 * (str(slot) == "1F3"))
+        for begin in (0, 10**8, 2 * 10**8)
+    ]
+    timeline = pipesched.read_traces(torch_traces(tmp_path, steps, [0, 7000], apart=True))
+    page = open_page(timeline)
+    page.wait_for_selector("#gaps li")
+    longest = sorted(timeline.explanation.gaps, key=lambda gap: (gap.start - gap.end, gap.device, gap.start))[:10]
+    found = page.locator("#gaps li").all_inner_texts()
+    said = [(gap.idle.value, gap_words(gap, "us")) for gap in longest if gap.idle in LATE_PARTS]
+    assert {idle for idle, _ in said} == {"message", "runtime"}
+    for idle, words in said:
+        assert any(text.endswith(f"{idle}: {words}") for text in found), words
 
 
 def test_reasons_are_shown(open_page: Open) -> None:

@@ -6,6 +6,7 @@ import json
 from collections.abc import Sequence
 from dataclasses import replace
 from functools import cache
+from itertools import chain
 from random import Random
 from typing import Any
 
@@ -14,6 +15,7 @@ import pytest
 import pipesched
 from pipesched.analysis.reasons.explain import explain
 from pipesched.analysis.reasons.timed import timed_tasks
+from pipesched.core.idle_time import Idle
 from pipesched.core.order_moves import legal_places
 from pipesched.documents.json_text import dump
 from pipesched.documents.schedule import document, parse
@@ -123,12 +125,22 @@ def late(outcome: Outcome) -> Outcome:
 
 
 def measured(outcome: Outcome, random: Random) -> Outcome:
-    """The same order, each operation with a length of its own and later than it could be."""
+    """The same order, each operation with a length of its own, later than it could be, and behind a message or none."""
     schedule = outcome.schedule
+    late = [random.randint(0, 4) if length else 0 for length in schedule.graph.durations]
     lengths = [length + random.randint(0, 5) if length else 0 for length in schedule.graph.durations]
-    replay = schedule_plan(outcome.problem, schedule.plan, lengths)
-    later = [[time if time < 0 else time + 3 for time in times] for times in (replay.start_ticks, replay.end_ticks)]
-    return Outcome(MEASURED, Schedule(outcome.problem, schedule.plan, *later, own_lengths=True))
+    replay = schedule_plan(outcome.problem, schedule.plan, [*map(sum, zip(lengths, late, strict=True))])
+    for forward, backward in schedule.plan.pairs.items():
+        late[backward] = late[forward]
+    starts, ends, arrivals = ([-1] * len(late) for _ in range(3))
+    slots = set(chain(*schedule.plan.orders))
+    for number, begin in enumerate(replay.start_ticks):
+        if begin >= 0:
+            starts[number], ends[number] = begin + late[number] + 3, replay.end_ticks[number] + 3
+        if number in slots:
+            arrivals[number] = random.choice([-1, begin + 3 + random.randint(0, 5)])
+    measured = Schedule(outcome.problem, schedule.plan, starts, ends, own_lengths=True, arrival_ticks=arrivals)
+    return Outcome(MEASURED, measured)
 
 
 @pytest.fixture(scope="module")
@@ -141,6 +153,7 @@ def explanations() -> list[tuple[Outcome, dict[str, Any]]]:
 
 def test_reasons(explanations: list[tuple[Outcome, dict[str, Any]]]) -> None:
     """Critical path, slack, idle time by class and culprit, sensitivities and the best move are those of explain."""
+    assert {gap[3] for _, answer in explanations for gap in answer["gaps"]} == {*map(str, Idle)}
     for outcome, answer in explanations:
         said, per = explain(outcome), outcome.problem.ticks.per_unit
         assert answer["path"] == [str(slot) for slot in said.critical_path]

@@ -46,7 +46,7 @@ def test_the_program() -> None:
 
 
 def test_compact_scripts() -> None:
-    """Comments and needless spaces go; texts, templates in templates and regular expressions stay."""
+    """Comments and needless spaces go; texts, what templates say and regular expressions stay."""
     script = """// a comment
 const a = "x  // y;}", b = `${a ? ` ; ${ {} } ` : "-"}  `; // another
 function f(x) {
@@ -56,7 +56,7 @@ function f(x) {
 f(/ , [/"] ;/.test(a), 1 / 2 / 3);
 """
     assert compact(script) == (
-        'const a="x  // y;}",b=`${a ? ` ; ${ {} } ` : "-"}  `;function f(x){return x + +b - -1/2}\n'
+        'let a="x  // y;}",b=`${a?` ; ${{}} `:"-"}  `;function f(x){return x + +b - -1/2}\n'
         'f(/ , [/"] ;/.test(a),1/2/3);'
     )
 

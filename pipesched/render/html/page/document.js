@@ -23,7 +23,10 @@ const metrics = s => cached(s, "metrics", () => {
 const ownBound = ({ bound }, fit) => (fit ? max(bound.own, bound.free) : bound.free);
 
 function timesDocument(s) {
-  const entry = t => ({ op: slotText(s, t), start: s.starts[t] / s.per, end: s.ends[t] / s.per });
+  const entry = t => ({
+    op: slotText(s, t), start: s.starts[t] / s.per, end: s.ends[t] / s.per,
+    ...(s.lengths && !s.edits && s.there[t] >= 0 && { arrived: s.there[t] / s.per }),
+  });
   const transfers = s.orders.slice(s.P).flat().sort((a, b) => s.starts[a] - s.starts[b] || s.ends[a] - s.ends[b]);
   const devices = s.orders.slice(0, s.P), of = (_, device) => transfers.filter(t => deviceOf(s, t) === device).map(entry);
   return { devices: devices.map(order => order.map(entry)), transfers: s.orders.length > s.P ? devices.map(of) : [] };

@@ -8,6 +8,7 @@ async function scheduleOf(data) {
     task: Int32Array.from({ length: size }, (_, number) => number),
     present: new Uint8Array(size),
     machine: new Int32Array(size).fill(-1),
+    there: new Float64Array(size), // of a measured one: when the message was there that a task waited for
   });
   s.orders.forEach((order, machine) => order.forEach(t => { s.present[t] = 1; s.machine[t] = machine; }));
   for (const [forward, backward] of s.pairs) {
@@ -15,7 +16,7 @@ async function scheduleOf(data) {
     s.task[backward] = forward;
   }
   fillColumns(s);
-  if (s.lengths) s.orders.flat().forEach((t, place) => { s.duration[t] = s.lengths[place]; });
+  if (s.lengths) s.orders.flat().forEach((t, place) => { [s.duration[t], s.there[t]] = [s.lengths[place], s.arrived[place]]; });
   return Object.assign(s, arcsInto(size, use => eachArc(s, use)));
 }
 

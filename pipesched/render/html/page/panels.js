@@ -88,12 +88,18 @@ function showDetails() {
   $("details").replaceChildren(list);
 }
 
+// The device from which the last input of a task came.
+const senderOf = (s, t) => inputsOf(s, t).filter(one => one.what === "input" && ofDevice(s, one.t))
+  .sort((a, b) => b.there - a.there).map(one => s.machine[one.t]).find(device => device !== s.machine[t]);
+
 function gapSentence(s, { device, start, end, idle, culprit, waiting }) {
-  const by = slotText(s, culprit), next = waiting < 0 ? null : slotText(s, waiting);
+  const by = slotText(s, culprit), more = min(s.there[culprit], s.starts[culprit]) - reasons(s).allowed[culprit], next = waiting < 0 ? null : slotText(s, waiting);
   const words = {
     order: `${by} could run, but ${next} comes first in the order`,
     memory: `${by} could run, but its activation does not fit the budget`,
     late: `${by} starts later than it could`,
+    message: `${by}'s input from device ${senderOf(s, culprit)} took ${time(s, more)}${unit} longer than planned`,
+    runtime: `${by} could run, the rank had not begun it`,
   }[idle] || (!next ? `all done here; ${by} still runs`
     : `${next} waits for ${idle === "transfer" && ofDevice(s, culprit) ? "the transfer after " : ""}${by}`);
   return `device ${device} idles from ${time(s, start)} to ${time(s, end)}, ${page.idle[idle][0]}: ${words}`;

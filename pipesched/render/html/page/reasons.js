@@ -102,7 +102,7 @@ function candidatesOf(s, order, begin) {
 
 function gapBefore(s, t, start, candidates, put) {
   const end = s.starts[t], allowed = max(reasons(s).allowed[t], start);
-  put(allowed, end, "late", t);
+  lateTime(s, t, (from, to, idle) => put(max(from, start), to, idle, t));
   let left = min(allowed, end);
   const due = candidates.map(one => ({ ...one, from: max(start, one.ready) })).filter(one => one.from < left);
   for (const one of due) one.idle = !s.takes[one.t] || !metrics(s).fits || fits(s, one.t, one.from) ? "order" : "memory";
@@ -114,6 +114,13 @@ function gapBefore(s, t, start, candidates, put) {
   if (start < left) walkBack(s, t, reasons(s).allowed[t], [start, left], false, put);
 }
 
+// The time by which a task is late: of a measured one its message up to when that was there, and the runtime.
+function lateTime(s, t, put) {
+  const from = reasons(s).allowed[t], to = s.starts[t], there = min(max(s.there[t], from), to);
+  put(from, s.lengths ? there : to, s.lengths ? "message" : "late");
+  if (s.lengths) put(there, to, "runtime");
+}
+
 // What the walk back from a task finds between two times; `time` is where it stands, `own` whether the task's time counts.
 function walkBack(s, t, time, [start, end], own, put) {
   const { allowed, heldBy, heldLag } = reasons(s);
@@ -121,7 +128,7 @@ function walkBack(s, t, time, [start, end], own, put) {
   while (time > start) {
     if (own) {
       within(s.starts[t], time, ofDevice(s, t) ? null : "transfer", t);
-      within(allowed[t], s.starts[t], "late", t);
+      lateTime(s, t, (from, to, idle) => within(from, to, idle, t));
       time = allowed[t];
     }
     const before = heldBy(t);

@@ -14,14 +14,14 @@ function numbersOf({ letters, S, M }, text) {
   return numbers.includes(-1) ? null : numbers;
 }
 
-function named(s, { orders, lanes, waits, starts, lengths }) {
+function named(s, { orders, lanes, waits, starts, lengths, arrived }) {
   const pairs = new Map();
   const numbers = rows => rows.map(row => row.map(text => {
     const [number, backward] = numbersOf(s, text);
     if (backward >= 0) pairs.set(number, backward);
     return number;
   }));
-  return { orders: numbers([...orders, ...lanes]), pairs, waits: numbers(waits), late: starts, lengths };
+  return { orders: numbers([...orders, ...lanes]), pairs, waits: numbers(waits), late: starts, lengths, arrived };
 }
 
 async function numbersIn(text) {
@@ -64,5 +64,5 @@ function unpacked({ P, M }, numbers) {
   });
   const count = next(), before = differences(count), after = differences(count);
   const each = () => next() ? differences(orders.flat().length) : null;
-  return { orders, pairs, waits: before.map((earlier, i) => [earlier, after[i]]), late: each(), lengths: each() };
+  return { orders, pairs, waits: before.map((earlier, i) => [earlier, after[i]]), late: each(), lengths: each(), arrived: each() };
 }
