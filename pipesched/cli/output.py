@@ -117,7 +117,7 @@ def chart_of(outcome: Outcome, view: View, screen: Screen, **more: Any) -> Gantt
     from pipesched.render.gantt import Gantt
 
     part = {name: getattr(view, name) for name in ("start", "end", "zoom", "label", "memory", "rows", "fold")}
-    return Gantt(outcome, ascii_only=screen.ascii_only, **{**part, **more})
+    return Gantt(outcome, ascii_only=screen.ascii_only, spell=spell, **{**part, **more})
 
 
 def print_schedule(
