@@ -18,7 +18,7 @@ NARROW = 2  # columns of a slot on average, below which its microbatch cannot be
 OFTEN = 4  # times a period must come, and
 HELPS = Fraction(
     2, 3
-)  # of a timeline is the most that may be left of it, for one chunk to be folded without being asked
+)  # of a timeline may be left of it, for schedules of one chunk to be folded without being asked
 NOTHING = "nothing repeats often enough to be folded: drawn whole"
 
 
