@@ -141,9 +141,9 @@ def _trainer(_flag: str, text: str) -> str:
 
 
 def _measure(_flag: str, text: str) -> str:
-    from pipesched.render.measures import MEASURES
+    from pipesched.render.measures import name_of_measure
 
-    return require_name(MEASURES, text, "measure", "show")
+    return name_of_measure(text)
 
 
 class ComparisonOptions(NamedTuple):
@@ -158,7 +158,8 @@ class ComparisonOptions(NamedTuple):
     )
     show: str | None = option(
         "--show MEASURE",
-        "what --sweep prints: bubble, makespan, microbatch (time of one), utilization, memory",
+        "what --sweep prints, a metric: bubble (default), makespan, span, bubble-of-span, bubble-over-ideal,"
+        " utilization, memory, .., or microbatch (time of one)",
         _measure,
     )
     charts: str | None = option(

@@ -36,10 +36,10 @@ from pipesched.render.figure.page import (
     plain_numbers,
     settle,
     sheet,
-    with_unit,
 )
 from pipesched.render.figure.rows import BAR_INCHES, GAP, Bar, bars, layout, rectangle
 from pipesched.render.figure.stripes import WIDTH, Striped, stripes
+from pipesched.render.labels import with_unit
 from pipesched.render.palette import FALLING, HUES, Rgb, colour_of, text_on
 from pipesched.render.summary import heading
 from pipesched.render.timescale import Window, number
