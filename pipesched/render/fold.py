@@ -16,9 +16,7 @@ from pipesched.render.timescale import TimeScale, Window, in_all, number
 
 NARROW = 2  # columns of a slot on average, below which its microbatch cannot be told
 OFTEN = 4  # times a period must come, and
-HELPS = Fraction(
-    2, 3
-)  # of a timeline may be left of it, for schedules of one chunk to be folded without being asked
+HELPS = Fraction(2, 3)  # of a timeline may be left of it, for schedules of one chunk to be folded without being asked
 NOTHING = "nothing repeats often enough to be folded: drawn whole"
 
 

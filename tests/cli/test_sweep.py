@@ -12,7 +12,7 @@ from pipesched.cli.comparing import read_sweep
 from pipesched.cli.flags import PROBLEM_FLAGS
 from pipesched.comparing.compare import compare
 from pipesched.config.load import load, load_values
-from pipesched.text.fields import BY_NAME, words_of, LAYOUT, PLACEMENT
+from pipesched.text.fields import BY_NAME, LAYOUT, PLACEMENT, words_of
 
 Cli = Callable[..., "CompletedProcess[str]"]
 

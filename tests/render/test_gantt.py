@@ -197,7 +197,7 @@ def test_of_many_devices_the_first_and_last_are_drawn(
 @pytest.mark.parametrize("width", [60, 200])
 def test_16_colours_have_one_for_each_kind(width: int) -> None:
     """F, B, I, W and R have five backgrounds that differ, whether slots are wide or narrow."""
-    found = {}
+    found: dict[str, str] = {}
     for algorithm, options in (("1f1b", {"recompute": "full"}), ("zb-v", {})):
         console = Console(width=width, force_terminal=True, color_system="standard", no_color=False)
         problem = make_problem(devices=4, stages=8, microbatches=8, forward=5, backward=10, recompute=5)
