@@ -100,14 +100,18 @@ def legend(outcomes: Iterable[Outcome]) -> str:
     """Return the entries: the kinds that run, then the classes of idle time and the critical path, shown on request."""
     letters = {letter for outcome in outcomes for letter in outcome.schedule.plan.index.letters}
     entries = [
-        f"<li>{_box(f'rgb{colour_of(0, letter)}', STRIPES.get(letter, ''))}{letter} {kind.name}"
+        f'<li class="{name}">{_box(f"rgb{colour_of(hue, letter)}", STRIPES.get(letter, ""))}{letter} {kind.name}'
+        for name, hue in (("of-hue", 0), ("of-kind", None))
         for letter, kind in KINDS.items()
         if letter in letters
     ]
     for idle, (colour, stripes) in IDLE_LOOKS.items():
         mark = IDLE_MARKS[idle]
         entries.append(f'<li class="of-idle">{_box(f"rgba({colour},.35)", stripes)}{mark.letter} {mark.meaning}')
-    return "".join((*entries, f'<li class="of-path">{_box("transparent")}critical path<li>hue: microbatch'))
+    return "".join((*entries, f'<li class="of-path">{_box("transparent")}critical path', HUES_SAY))
+
+
+HUES_SAY = '<li class="of-hue">hue: microbatch<li class="of-kind">hue: kind, where operations are narrow'
 
 
 def _box(colour: str, stripes: str = "") -> str:
