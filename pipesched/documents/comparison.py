@@ -11,6 +11,7 @@ from pipesched.checks import shown
 from pipesched.documents.json_text import VERSION, get, plain_values
 from pipesched.errors import ConfigError
 from pipesched.pipeline.check import excesses
+from pipesched.pipeline.memory import Memory
 from pipesched.results.comparison import Comparison, Entry, ParetoPoint
 from pipesched.results.outcome import Outcome
 from pipesched.results.sweep import Sweep, SweepPoint
@@ -27,9 +28,10 @@ def comparison_document(comparison: Comparison) -> dict[str, Any]:
 
 
 def sweep_document(sweep: Sweep) -> dict[str, Any]:
-    """Return format "pipesched.sweep": a row for each value of the field and each algorithm."""
+    """Return format "pipesched.sweep": a row for each value of the field and each algorithm, and units that are named."""
+    named = {"time_unit": sweep.time_unit, "memory_unit": sweep.memory_unit.replace(Memory.unit, "")}
     rows = ({sweep.field: point.value, **_row(entry)} for point in sweep.points for entry in point.comparison)
-    return {**rows_document("sweep", rows), "time_unit": sweep.time_unit, "memory_unit": sweep.memory_unit}
+    return {**rows_document("sweep", rows), **{key: unit for key, unit in named.items() if unit}}
 
 
 def pareto_document(comparison: Comparison, pareto_points: Sequence[ParetoPoint]) -> dict[str, Any]:
