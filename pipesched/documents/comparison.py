@@ -28,8 +28,9 @@ def comparison_document(comparison: Comparison) -> dict[str, Any]:
 
 
 def sweep_document(sweep: Sweep) -> dict[str, Any]:
-    """Return format "pipesched.sweep": a row for each value of the field and each algorithm, and units that are named."""
-    named = {"time_unit": sweep.time_unit, "memory_unit": sweep.memory_unit.replace(Memory.unit, "")}
+    """Return format "pipesched.sweep": a row for each value of the field and each algorithm; units that are named."""
+    memory = "" if sweep.memory_unit == Memory.unit else sweep.memory_unit
+    named = {"time_unit": sweep.time_unit, "memory_unit": memory}
     rows = ({sweep.field: point.value, **_row(entry)} for point in sweep.points for entry in point.comparison)
     return {**rows_document("sweep", rows), **{key: unit for key, unit in named.items() if unit}}
 
