@@ -59,7 +59,8 @@ def output_of(command: str, columns: int = 100) -> str:
     here = Path.cwd()
     os.chdir(ROOT)
     try:
-        with patch("pipesched.tuning.tune.tune", tuned_once):
+        without_progress = patch("pipesched.cli.progress.AFTER", 1e6)  # seconds: pages say none
+        with patch("pipesched.tuning.tune.tune", tuned_once), without_progress:
             result = CliRunner().invoke(app, arguments, env={**TERMINAL, "COLUMNS": str(columns)}, prog_name=program)
     finally:
         os.chdir(here)

@@ -27,7 +27,7 @@ class ChartOptions(NamedTuple):
     label: str | None = LABEL
     memory: bool | None = option("--memory/--no-memory", "the strip of memory over time; default: with a budget")
     rows: list[int] | str | None = option(
-        "--rows D,D..", "devices to draw: all, or 0,31,63; default: all, of many some in compare", _rows
+        "--rows D,D..", "devices to draw: all, or 0,31,63; default: at most 64, of more than 16 in compare 8", _rows
     )
     fold: bool | None = option(
         "--fold/--no-fold",
@@ -39,7 +39,7 @@ class ChartOptions(NamedTuple):
 
     def view(self, **more: Any) -> View:
         """Return these options as renderers take them, with `more` fields of a View. Raises ConfigError."""
-        return figure_view(**{**self._asdict(), "rows": None if self.rows == "all" else self.rows, **more})
+        return figure_view(**{**self._asdict(), **more})
 
     def require_drawable(self, schedule: Schedule, until: int | None = None) -> None:
         """Raise ConfigError for a window or devices that a chart of `schedule`, up to the tick `until`, has not."""

@@ -10,6 +10,7 @@ from pipesched.cli.contestants import NamedContestants, located, own_options, re
 from pipesched.cli.exits import require_one
 from pipesched.cli.options import EVERY_CORE, ComparisonOptions, ProblemSource, Screen, Target
 from pipesched.cli.positionals import ToCompare, split_files, split_positionals
+from pipesched.cli.progress import doing
 from pipesched.errors import ConfigError
 
 if TYPE_CHECKING:
@@ -126,7 +127,7 @@ def _swept(
     configured = algorithm_of(values)
     chosen = named.algorithms(configured, everything=comparison.everything, plotted=comparison.pareto)
     own = own_options(configured, chosen)
-    with located(configured, options):
+    with located(configured, options), doing(f"comparing over {comparison.sweep}"):
         settings = {"plans": named.plans, "each": own, "executor": executor, **options}
         swept = read_sweep(str(comparison.sweep), values, chosen, **settings)
     outcomes = (entry.outcome for point in swept for entry in point.comparison)

@@ -71,7 +71,7 @@ def command(
 
 
 def _print_estimate(found: Estimate, console: Any, screen: Screen, *, chart: bool) -> None:
-    from pipesched.cli.output import waiting
+    from pipesched.cli.progress import doing
     from pipesched.render.estimate import estimate_view, fit_lines
     from pipesched.render.gantt import Gantt
 
@@ -81,7 +81,7 @@ def _print_estimate(found: Estimate, console: Any, screen: Screen, *, chart: boo
         console.print(Gantt(found.outcome, ascii_only=screen.ascii_only))
     if found.fits:
         return
-    with waiting("looking for changes with which it fits"):
+    with doing("looking for changes with which it fits"):
         lines = [*fit_lines(found)]
     for line in lines:
         console.print(line)

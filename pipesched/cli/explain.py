@@ -20,7 +20,6 @@ if TYPE_CHECKING:
 
 
 EXPLANATION = "explanation"  # the kind of result that is written
-LARGE = 30_000  # operations from which an explanation may take a second
 
 
 def command(
@@ -63,7 +62,7 @@ def command(
     from pipesched.analysis.reasons.explain import explain
     from pipesched.documents.explanation import explanation_document
 
-    with working(outcome.problem, what="explaining", large=LARGE):
+    with working(outcome.problem, what="explaining"):
         explanation = explain(outcome)
     save(explanation, EXPLANATION, target)
     if screen.as_json:
@@ -135,6 +134,7 @@ def _subject(
     words: Sequence[str], algo: str | None, source: ProblemSource, options: dict[str, Any]
 ) -> tuple[Outcome, Planner | None]:
     """Return the schedule to explain, and what plans again a problem with other costs; None for one of a file."""
+    from pipesched.cli.output import working
     from pipesched.cli.reading import given_config, made_schedule, read_schedule
 
     names, source = split_positionals(words, source)
@@ -151,7 +151,8 @@ def _subject(
     def plan_again(problem: Any) -> Outcome:
         return made_schedule(config._replace(problem=problem), name, options)
 
-    outcome = made_schedule(config, name, options)
+    with working(config.problem):
+        outcome = made_schedule(config, name, options)
     by_layers = outcome.problem.layers is not None and outcome.schedule.recomputed  # of stages there are no layers
     return outcome, None if by_layers else plan_again
 

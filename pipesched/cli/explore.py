@@ -11,6 +11,7 @@ import typer
 from pipesched.cli.option import option, parse_value
 from pipesched.cli.options import ProblemSource, Screen
 from pipesched.cli.positionals import Algo, ToExplain, is_file, only_name, split_positionals
+from pipesched.cli.progress import no_progress
 from pipesched.cli.traces import Plan, all_traces, read_timeline
 from pipesched.errors import ConfigError
 
@@ -70,7 +71,9 @@ def run(state: State, pool: Unplaced | None, screen: Screen) -> None:
     """Run the app. Raises typer.Exit with the code 1 where it broke."""
     from pipesched.explore.app.app import run_app
 
-    if run_app(state, pool, colour=not screen.no_color, ascii_only=screen.ascii_only):
+    with no_progress():
+        broke = run_app(state, pool, colour=not screen.no_color, ascii_only=screen.ascii_only)
+    if broke:
         raise typer.Exit(1)
 
 

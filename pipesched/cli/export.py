@@ -13,6 +13,7 @@ from pipesched.checks import require_name
 from pipesched.cli.flags import ALGORITHM_FLAGS
 from pipesched.cli.option import option, whole_numbers
 from pipesched.cli.options import ProblemSource, Target
+from pipesched.cli.progress import doing
 from pipesched.errors import ConfigError
 from pipesched.file_formats.registry import SCHEDULE, formats_that_hold
 
@@ -65,8 +66,10 @@ def command(
         raise ConfigError("--layers: has no effect without --for, which names a framework")
     form = _format(to, target)
     outcome = _outcome(file, algo, problem, algorithm)
-    checked(outcome.schedule)
-    _deliver(content_of(outcome, form, SCHEDULE, figure), target)
+    with doing(f"writing {form.name}"):
+        checked(outcome.schedule)
+        content = content_of(outcome, form, SCHEDULE, figure)
+    _deliver(content, target)
 
 
 def _hand_over(framework: str, layers: str | None, to: str | None, made: Callable[[], Outcome], target: Target) -> None:

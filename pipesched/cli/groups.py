@@ -12,6 +12,7 @@ from pipesched.cli.options import (
     ALGORITHM,
     EXECUTOR,
     FAMILY_OPTIONS,
+    QUIET,
     VARIATION,
     ComparisonOptions,
     Rules,
@@ -23,6 +24,7 @@ from pipesched.cli.options import (
     given,
 )
 from pipesched.cli.problem_options import ESTIMATION, PROBLEM, SPACE, problem_source
+from pipesched.cli.progress import progress_of
 from pipesched.errors import ConfigError
 
 FIGURE_SUFFIXES = (".svg", ".png", ".pdf")
@@ -66,7 +68,8 @@ GROUPS = {  # parameter of a command -> its options
 def with_options(function: Callable[..., Any]) -> Callable[..., Any]:
     """Return `function` as Typer reads it: each parameter that is named like a group is replaced by its options.
 
-    Of options that are spelled alike the first counts: the function's own, else that of the first group.
+    Of options that are spelled alike the first counts: the function's own, else that of the first group. Every command
+    has --quiet.
     """
     own = inspect.signature(function, eval_str=True).parameters.values()
     shown = [_for_typer(parameter) for parameter in own if parameter.name not in GROUPS]
@@ -79,13 +82,16 @@ def with_options(function: Callable[..., Any]) -> Callable[..., Any]:
                 shown.append(option.parameter(kept[key], GROUPS[group].panel))
                 taken.update(option.names)
 
-    def command(**values: Any) -> Any:
+    shown.append(QUIET.parameter("quiet", "Output"))
+
+    def command(quiet: bool = False, **values: Any) -> Any:
         read = {
             group: GROUPS[group].read({key: values[name] for key, name in kept.items()})
             for group, kept in names.items()
         }
         _require_effect(read)
-        return function(**{p.name: values[p.name] for p in own if p.name not in GROUPS}, **read)
+        with progress_of(function.__module__.rpartition(".")[2], quiet=quiet):
+            return function(**{p.name: values[p.name] for p in own if p.name not in GROUPS}, **read)
 
     command.__name__, command.__doc__ = function.__name__, function.__doc__
     command.__annotations__ = {parameter.name: parameter.annotation for parameter in shown}

@@ -97,12 +97,11 @@ class SearchOptions(NamedTuple):
         "--advice/--no-advice",
         "which changes would make it shorter, by heuristics; default: unless a bound settles the answer at once",
     )
-    quiet: bool = option("--quiet", "no progress, no timing")
 
     @property
     def settings(self) -> dict[str, Any]:
         """What was given of the parameters of `pipesched.solve`, but for the hint, which is read later."""
-        others = ("hint", "frontier", "quiet")
+        others = ("hint", "frontier")
         return {name: value for name, value in self._asdict().items() if value is not None and name not in others}
 
 
@@ -126,7 +125,6 @@ class TuningOptions(NamedTuple):
     resume: str | None = option(
         "--resume FILE", "file that keeps each point that was tried; what stands in it already is not tried again"
     )
-    quiet: bool = option("--quiet", "no progress")
 
     @property
     def settings(self) -> dict[str, Any]:
@@ -141,9 +139,9 @@ def _trainer(_flag: str, text: str) -> str:
 
 
 def _measure(_flag: str, text: str) -> str:
-    from pipesched.render.measures import MEASURES
+    from pipesched.render.measures import name_of_measure
 
-    return require_name(MEASURES, text, "measure", "show")
+    return name_of_measure(text)
 
 
 class ComparisonOptions(NamedTuple):
@@ -158,7 +156,8 @@ class ComparisonOptions(NamedTuple):
     )
     show: str | None = option(
         "--show MEASURE",
-        "what --sweep prints: bubble, makespan, microbatch (time of one), utilization, memory",
+        "what --sweep prints, a metric: bubble (default), makespan, span, bubble-of-span, bubble-over-ideal,"
+        " utilization, memory, .., or microbatch (time of one)",
         _measure,
     )
     charts: str | None = option(
@@ -212,6 +211,9 @@ class Screen(NamedTuple):
     )
     no_color: bool = option("--no-color", "no colours (also: NO_COLOR)")
     ascii_only: bool = option("--ascii", "ASCII letters only")
+
+
+QUIET: CommandOption = option("--quiet", "no progress, no timing")  # of every command
 
 
 class Target(NamedTuple):

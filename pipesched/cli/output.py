@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Iterator, Mapping
-from contextlib import AbstractContextManager, contextmanager, nullcontext
+from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -12,6 +12,7 @@ from pipesched.cli.chart_options import ChartOptions
 from pipesched.cli.exits import quiet_pipe
 from pipesched.cli.flags import spell
 from pipesched.cli.options import NARROWEST, WIDEST, Screen, Target
+from pipesched.cli.progress import doing
 from pipesched.errors import ConfigError, PipeschedWarning
 
 if TYPE_CHECKING:
@@ -25,7 +26,6 @@ if TYPE_CHECKING:
     from pipesched.results.outcome import Outcome
 
 MOST_CLASSIFIED = 50_000  # operations: of more, only `pipesched explain` classifies idle time
-LARGE = 200_000  # operations from which scheduling may take a second
 
 
 def console_for(screen: Screen) -> Console:
@@ -53,24 +53,10 @@ def console_for(screen: Screen) -> Console:
     return console
 
 
-def working(
-    problem: Problem, algorithms: int = 1, what: str = "scheduling", large: int = LARGE
-) -> AbstractContextManager[object]:
-    """Return a context that shows a status on stderr, where that is a terminal, while many operations are scheduled.
-
-    `what` is done with them, and takes a second from `large` operations on.
-    """
+def working(problem: Problem, algorithms: int = 1, what: str = "scheduling") -> AbstractContextManager[object]:
+    """Return a context in which progress says how many operations are scheduled, or `what` else is done with them."""
     operations = 2 * problem.stages * problem.microbatches * algorithms
-    return nullcontext() if operations < large else waiting(f"{what} {operations:,} operations")
-
-
-def waiting(what: str) -> AbstractContextManager[object]:
-    """Return a context that shows what is done, on stderr where that is a terminal."""
-    if not sys.stderr.isatty():
-        return nullcontext()
-    from rich.console import Console
-
-    return Console(stderr=True).status(what)
+    return doing(f"{what} {operations:,} operations")
 
 
 @contextmanager
@@ -117,7 +103,7 @@ def chart_of(outcome: Outcome, view: View, screen: Screen, **more: Any) -> Gantt
     from pipesched.render.gantt import Gantt
 
     part = {name: getattr(view, name) for name in ("start", "end", "zoom", "label", "memory", "rows", "fold")}
-    return Gantt(outcome, ascii_only=screen.ascii_only, **{**part, **more})
+    return Gantt(outcome, ascii_only=screen.ascii_only, spell=spell, **{**part, **more})
 
 
 def print_schedule(
@@ -134,6 +120,13 @@ def print_schedule(
     `given` is the problem before it was fused; `timing` says how long a solve took. Of more than `most_classified`
     operations idle time is not classified.
     """
+    with doing("printing"):
+        _print_schedule(outcome, chart, screen, given, timing=timing, most_classified=most_classified)
+
+
+def _print_schedule(
+    outcome: Outcome, chart: ChartOptions, screen: Screen, given: Problem | None, *, timing: bool, most_classified: int
+) -> None:
     if screen.as_json:
         from pipesched.documents.schedule import document
 
@@ -220,7 +213,8 @@ def save(result: Any, kind: str, target: Target, view: View | None = None) -> No
     if form is not None:
         from pipesched.file_formats.files import content_of
 
-        write_target(content_of(result, form, kind, view), target)
+        with doing(f"writing {target.path}"):
+            write_target(content_of(result, form, kind, view), target)
 
 
 def write_target(content: Content, target: Target) -> None:

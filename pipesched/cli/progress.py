@@ -1,144 +1,162 @@
-"""The progress of a search on stderr: on a terminal what is kept up to date, else lines, of a tuning few."""
+"""What a command does, said on stderr once it lasts: in place on a terminal, else a line every ten seconds at most.
+
+`with_options` begins and ends it for every command. What is printed meanwhile takes the place of the line, which comes
+again below it.
+"""
 
 from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Iterator
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import contextmanager
+from shutil import get_terminal_size
+from threading import Event, RLock, Thread
 from time import monotonic
-from typing import TYPE_CHECKING, Any
+from typing import Any, TextIO
 
-if TYPE_CHECKING:
-    from rich.console import RenderableType
-    from rich.text import Text
+from pipesched.cli.time_left import elapsed
 
-    from pipesched.solver.search import Event, Listener
-    from pipesched.tuning.search import Progress
+AFTER, EVERY, REFRESH = 2.0, 10.0, 0.2  # seconds: before the first line, between two lines, and in place
+CLEAR = "\r\x1b[K"
+Text = str | Callable[[float], str]  # what is done, or what says it after so many seconds
+DOES = {  # where a command says no more
+    "check": "checking",
+    "compare": "comparing",
+    "estimate": "estimating",
+    "explain": "explaining",
+    "export": "exporting",
+    "hls": "scheduling",
+    "profile": "measuring",
+    "robust": "timing with noise",
+    "run": "scheduling",
+    "show": "reading",
+    "solve": "solving",
+    "train": "training",
+    "tune": "searching",
+}
 
-SECONDS_A_LINE = 10.0  # of a tuning, without a terminal
+
+class ProgressLine:
+    """The thread that says what is done; `texts` are what is under way, the innermost last."""
+
+    def __init__(self, what: Text, err: TextIO) -> None:
+        self.began, self.texts, self.err = monotonic() - elapsed(), [what], err
+        self.in_place = err.isatty()
+        self.lock, self.ended = RLock(), Event()
+        self.is_shown = self.is_paused = False
+        self.at_start = True  # of a line of the terminal
+        self.thread = Thread(target=self._run, daemon=True, name="pipesched-progress")
+
+    def line(self) -> str:
+        """Return what is said now."""
+        seconds, what = monotonic() - self.began, self.texts[-1]
+        return what(seconds) if callable(what) else f"{seconds:5.1f} s  {what}"
+
+    def _run(self) -> None:
+        pause = max(AFTER - (monotonic() - self.began), 0)
+        while not self.ended.wait(pause):
+            with self.lock:
+                self._show()
+            pause = REFRESH if self.in_place else EVERY
+
+    def _show(self) -> None:
+        if self.is_paused or not self.at_start or self.ended.is_set():
+            return
+        if self.in_place:
+            self.err.write(CLEAR + self.line()[: get_terminal_size().columns - 1])
+            self.is_shown = True
+        else:
+            self.err.write(self.line() + "\n")
+        self.err.flush()
+
+    def clear(self) -> None:
+        """Take the line away from the terminal."""
+        if self.is_shown:
+            self.err.write(CLEAR)
+            self.err.flush()
+        self.is_shown = False
+
+    def end(self) -> None:
+        """Say no more."""
+        self.ended.set()
+        if self.thread.is_alive():
+            self.thread.join()
+        self.clear()
 
 
-def progress_on_stderr(quiet: bool) -> AbstractContextManager[Listener | None]:
-    """Return a context with a listener that shows the events of a solve until it ends; with `quiet`, with None."""
-    return _shown(quiet, lambda: _print_event, _ProgressLine)
+class _Cleared:
+    """A stream on the terminal, for which the line of progress makes room."""
+
+    def __init__(self, stream: TextIO, progress: ProgressLine) -> None:
+        self.stream, self.progress = stream, progress
+
+    def write(self, text: str) -> int:
+        """Write a text where the line of progress was."""
+        with self.progress.lock:
+            self.progress.clear()
+            self.progress.at_start = text.endswith("\n") or (self.progress.at_start and not text)
+            return self.stream.write(text)
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self.stream, name)
 
 
-def tuning_on_stderr(quiet: bool) -> AbstractContextManager[Callable[[Progress], None] | None]:
-    """Return a context with a listener that shows how far a tuning is until it ends; with `quiet`, with None."""
-    return _shown(quiet, lambda: Lines().hear, TuningBar)
+_running: list[ProgressLine] = []  # that of the command, if it is not quiet
 
 
 @contextmanager
-def _shown(quiet: bool, lines: Callable[[], Any], live: Callable[[], Any]) -> Iterator[Any]:
-    """Yield what prints lines, or where stderr is a terminal, what `live` hears and shows."""
-    if quiet:
-        yield None
-    elif not sys.stderr.isatty():
-        yield lines()
-    else:
-        from rich.console import Console
-        from rich.live import Live
-
-        shown = live()
-        with Live(shown, console=Console(stderr=True), refresh_per_second=5, transient=True):
-            yield shown.hear
-
-
-def _print_event(event: Event) -> None:
-    print(line(event, event.seconds), file=sys.stderr, flush=True)
-
-
-class _ProgressLine:
-    """The last event, with the time since the solve began."""
-
-    def __init__(self) -> None:
-        self.began = monotonic()
-        self.event: Event | None = None
-
-    def hear(self, event: Event) -> None:
-        """Show `event` from now on."""
-        self.event = event
-
-    def __rich__(self) -> Text:
-        from rich.text import Text
-
-        seconds = monotonic() - self.began
-        text = line(self.event, seconds) if self.event else f"{seconds:5.1f} s"
-        return Text(text, no_wrap=True, overflow="ellipsis")
-
-
-def line(event: Event, seconds: float) -> str:
-    """Return the line for an event: elapsed time, best value so far and its source, bound, gap, step of the solve."""
-    parts = [f"{seconds:5.1f} s"]
-    if event.value is not None:
-        parts.append(f"best {event.value:g} ({event.source})")
-    if event.bound:
-        parts.append(f"bound {event.bound:g}")
-    if event.gap is not None:
-        parts.append(f"gap {event.gap:.2%}")
-    return "  ".join([*parts, event.step])
-
-
-class Lines:
-    """A line every ten seconds, so that a log stays short."""
-
-    def __init__(self) -> None:
-        self.began = self.last = monotonic()
-
-    def hear(self, progress: Progress) -> None:
-        """Print a line, if the last one is old enough."""
-        now = monotonic()
-        if now - self.last >= SECONDS_A_LINE:
-            self.last = now
-            parts = [f"{now - self.began:5.0f} s", progress.step or "search", counts(progress), best(progress)]
-            print("  ".join(filter(None, parts)), file=sys.stderr, flush=True)
-
-
-class TuningBar:
-    """A bar of the points that are done since the search began, of those to do, and the best so far below it."""
-
-    def __init__(self) -> None:
-        from rich.progress import BarColumn, Progress as RichProgress, TextColumn, TimeElapsedColumn
-        from rich.table import Column
-
-        columns = (
-            TextColumn("{task.description}"),
-            BarColumn(16),
-            TimeElapsedColumn(),
-            TextColumn("{task.fields[said]}", table_column=Column(no_wrap=True, overflow="ellipsis")),
+def progress_of(command: str, *, quiet: bool) -> Iterator[None]:
+    """Say on stderr what a command does inside the block; with `quiet` nothing."""
+    if quiet or sys.stderr is None:
+        yield
+        return
+    progress, streams = ProgressLine(DOES.get(command, "working"), sys.stderr), (sys.stdout, sys.stderr)
+    _running.append(progress)
+    if progress.in_place:
+        sys.stdout, sys.stderr = (
+            _Cleared(one, progress) if one is not None and one.isatty() else one for one in streams
         )
-        self.bar = RichProgress(*columns)
-        self.task = self.bar.add_task("space", total=None, said="")
-        self.before: int | None = None  # points that were dropped before any was simulated
-        self.last: Progress | None = None
-
-    def hear(self, progress: Progress) -> None:
-        """Show this from now on."""
-        done = progress.simulated + sum(progress.pruned.values())
-        if self.before is None:
-            self.before = done
-        self.last = progress
-        at = done - self.before
-        text = progress.step or "search"
-        self.bar.update(self.task, description=text, completed=at, total=at + progress.left, said=counts(progress))
-
-    def __rich__(self) -> RenderableType:
-        from rich.console import Group
-        from rich.text import Text
-
-        text = "" if self.last is None else best(self.last)
-        return Group(self.bar, Text(text, no_wrap=True, overflow="ellipsis")) if text else self.bar
+    progress.thread.start()
+    try:
+        yield
+    finally:
+        _running.remove(progress)
+        progress.end()
+        sys.stdout, sys.stderr = streams
 
 
-def counts(progress: Progress) -> str:
-    """Return how many points were simulated, dropped and left."""
-    dropped = sum(progress.pruned.values())
-    return f"{progress.simulated:,} simulated, {dropped:,} dropped, {progress.left:,} left"
+def is_quiet() -> bool:
+    """Return whether the command says neither progress nor timing."""
+    return not _running
 
 
-def best(progress: Progress) -> str:
-    """Return the best so far; "" while there is none."""
-    if progress.best is None:
-        return ""
-    point = progress.best.point
-    return f"best {progress.best.rate:,.1f} tokens/s/GPU: {point.layout}, {point.algorithm}"
+@contextmanager
+def doing(what: Text) -> Iterator[Callable[[str], None]]:
+    """Say this, while the block lasts, where progress is said; yield what says another text instead."""
+    texts = _running[-1].texts if _running else []
+    texts.append(what)
+    place = len(texts) - 1
+
+    def say(text: str) -> None:
+        texts[place] = text
+
+    try:
+        yield say
+    finally:
+        texts.pop()
+
+
+@contextmanager
+def no_progress() -> Iterator[None]:
+    """Leave the terminal alone, while the block lasts."""
+    progress = _running[-1] if _running else None
+    if progress is None:
+        yield
+        return
+    with progress.lock:
+        progress.clear()
+        progress.is_paused = True
+    try:
+        yield
+    finally:
+        progress.is_paused = False

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from pipesched.cli.flags import about_problem, spell
 from pipesched.cli.options import ProblemSource
+from pipesched.cli.progress import doing
 from pipesched.errors import ConfigError
 
 if TYPE_CHECKING:
@@ -139,6 +140,11 @@ def read_file(name: str, source: ProblemSource) -> ReadSchedule | Comparison | S
 
     Raises ConfigError, and InvalidSchedule for a CSV that cannot run.
     """
+    with doing(f"reading {name}"):
+        return _read(name, source)
+
+
+def _read(name: str, source: ProblemSource) -> ReadSchedule | Comparison | Sweep | Frontier | Displayable:
     from pipesched.file_formats.files import is_csv, parse, timing_by
 
     text = _text(name, source.config)

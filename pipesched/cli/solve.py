@@ -9,6 +9,7 @@ import typer
 from pipesched.checks import MOST_SECONDS
 from pipesched.cli.chart_options import ChartOptions
 from pipesched.cli.options import ProblemSource, Screen, SearchOptions, Target
+from pipesched.cli.progress import is_quiet
 from pipesched.cli.time_left import left_for_search, most_classified
 from pipesched.errors import ConfigError, NoSchedule
 from pipesched.pipeline.kinds import count_computations
@@ -47,7 +48,7 @@ def command(
     _check_target(target, search)  # before anything takes long
     config, settings = _given(problem, search)
     settings["executor"] = executor
-    assumed = config.assumes_halves and not search.quiet
+    assumed = config.assumes_halves and not is_quiet()
     given, classified = _limited(config.problem, settings, search, target, screen)
     if search.frontier:
         refuse_chart_options(chart, "--frontier")
@@ -59,7 +60,7 @@ def command(
     note_halves(problem, assumed=assumed, outcomes=[outcome])
     if screen.as_json and outcome.schedule.plan.note:
         note_on_stderr(outcome.schedule.plan.note)
-    answer_schedule(outcome, chart, target, screen, config.problem, timing=not search.quiet, most_classified=classified)
+    answer_schedule(outcome, chart, target, screen, config.problem, timing=not is_quiet(), most_classified=classified)
 
 
 def _limited(
@@ -93,12 +94,12 @@ def _limited(
 def _searched(given: Problem, settings: dict[str, Any], search: SearchOptions) -> Any:
     """Return the outcome or the frontier, after Ctrl-C the best so far. Raises KeyboardInterrupt if there is none."""
     from pipesched.cli.interrupts import stop_on_interrupt
-    from pipesched.cli.progress import progress_on_stderr
+    from pipesched.cli.search_progress import progress_of_solve
     from pipesched.solver.frontier import frontier
     from pipesched.solver.request import SolveRequest
     from pipesched.solver.solve import solve_request
 
-    with stop_on_interrupt() as stop, progress_on_stderr(search.quiet) as listener:
+    with stop_on_interrupt() as stop, progress_of_solve() as listener:
         try:
             if search.frontier:
                 return frontier(given, listener=listener, stop=stop, **settings)

@@ -56,7 +56,7 @@ def read_timeline(files: Sequence[str], plan: str | None, source: ProblemSource)
     """
     from pipesched.analysis.measured.files import is_primus_file
     from pipesched.analysis.measured.timeline import read_traces
-    from pipesched.cli.output import waiting
+    from pipesched.cli.progress import doing
 
     planned = None if plan is None else _planned(plan, source)
     placement = None
@@ -68,7 +68,7 @@ def read_timeline(files: Sequence[str], plan: str | None, source: ProblemSource)
                 f"{files[0]}: a trace of torch.profiler names its stages; configs and their options go with Primus's"
                 " files, and with a plan in CSV"
             )
-    with waiting(f"reading {len(files)} traces"):
+    with doing(f"reading {len(files)} traces"):
         timeline = read_traces(files, plan=planned, placement=placement)
     for note in timeline.notes:
         print(f"pipesched: note: {note}", file=sys.stderr)

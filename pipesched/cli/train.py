@@ -12,8 +12,9 @@ from pipesched.cli.flags import spell
 from pipesched.cli.interrupts import leave_at_signals
 from pipesched.cli.option import number_of, option, whole_number
 from pipesched.cli.options import Screen
-from pipesched.cli.output import print_json, waiting, warnings_on_stderr
+from pipesched.cli.output import print_json, warnings_on_stderr
 from pipesched.cli.profile import sizes
+from pipesched.cli.progress import doing
 from pipesched.errors import ConfigError, RankFailed
 from pipesched.executors.spec import cores
 from pipesched.runtime import require_torch
@@ -120,9 +121,9 @@ def _self_test(device: str | None, ranks: str | None, screen: Screen) -> None:
     from pipesched.runtime.self_testing import self_test
 
     count = None if ranks is None else whole_number("--ranks", ranks, least=2)
-    with waiting("PyTorch starts") as status:
+    with doing("PyTorch starts") as say:
         try:
-            result = self_test(device, count, listener=getattr(status, "update", None))
+            result = self_test(device, count, listener=say)
         except ConfigError as error:
             raise (error.at(f"--{error.key}") if error.key else error) from None
     if screen.as_json:

@@ -11,6 +11,7 @@ from pipesched.checks import shown
 from pipesched.documents.json_text import VERSION, get, plain_values
 from pipesched.errors import ConfigError
 from pipesched.pipeline.check import excesses
+from pipesched.pipeline.memory import Memory
 from pipesched.results.comparison import Comparison, Entry, ParetoPoint
 from pipesched.results.outcome import Outcome
 from pipesched.results.sweep import Sweep, SweepPoint
@@ -27,9 +28,11 @@ def comparison_document(comparison: Comparison) -> dict[str, Any]:
 
 
 def sweep_document(sweep: Sweep) -> dict[str, Any]:
-    """Return format "pipesched.sweep": a row for each value of the field and each algorithm."""
+    """Return format "pipesched.sweep": a row for each value of the field and each algorithm; units that are named."""
+    memory = "" if sweep.memory_unit == Memory.unit else sweep.memory_unit
+    named = {"time_unit": sweep.time_unit, "memory_unit": memory}
     rows = ({sweep.field: point.value, **_row(entry)} for point in sweep.points for entry in point.comparison)
-    return rows_document("sweep", rows)
+    return {**rows_document("sweep", rows), **{key: unit for key, unit in named.items() if unit}}
 
 
 def pareto_document(comparison: Comparison, pareto_points: Sequence[ParetoPoint]) -> dict[str, Any]:
@@ -98,8 +101,12 @@ def _options(options: Mapping[str, Any]) -> dict[str, Any]:
 def comparison_of(content: dict[str, Any]) -> Comparison:
     """Return the comparison in a document: its rows with their metrics, without schedules. Raises ConfigError."""
     entries = tuple(_entry(row, number) for number, row in enumerate(get(content, "rows", list)))
-    unit = content.get("time_unit", "")
-    return Comparison(entries, unit if isinstance(unit, str) and unit.isprintable() else "")
+    return Comparison(entries, _unit(content, "time_unit"))
+
+
+def _unit(content: Mapping[str, Any], key: str) -> str:
+    unit = content.get(key, "")
+    return unit if isinstance(unit, str) and unit.isprintable() else ""
 
 
 def sweep_of(content: dict[str, Any]) -> Sweep:
@@ -112,7 +119,9 @@ def sweep_of(content: dict[str, Any]) -> Sweep:
     for number, row in enumerate(rows):
         value = require_finite(plain_numbers(get(row, field, object)), field, number)
         points.setdefault(value, []).append(_entry(row, number))
-    return Sweep(field, tuple(SweepPoint(value, Comparison(tuple(entries))) for value, entries in points.items()))
+    time, memory = _unit(content, "time_unit"), _unit(content, "memory_unit")
+    compared = ((value, Comparison(tuple(entries), time)) for value, entries in points.items())
+    return Sweep(field, tuple(SweepPoint(value, comparison) for value, comparison in compared), memory)
 
 
 _ENTRY_KEYS = ("algorithm", "file", "applicable", "runs_in", "weights", "metrics", "reason", "dominated", *OPTIONS)

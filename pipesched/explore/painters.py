@@ -13,7 +13,7 @@ from pipesched.explore.pipeline_board import PipelineBoard
 from pipesched.explore.unit_board import UnitBoard
 from pipesched.pipeline.kinds import Resource
 from pipesched.render.cells import Cells, ColourCells, LetterCells, Line
-from pipesched.render.fold import is_narrow
+from pipesched.render.fold import is_by_kind
 from pipesched.render.frame import LineFrame
 from pipesched.render.labels import MEASURED_MEMORY
 from pipesched.render.legend import Item, LegendKey, Look
@@ -90,7 +90,7 @@ class PipelinePainter(Painter):
 
     def prepare(self, layout: LineFrame, critical: Set[int]) -> None:
         self.layout = layout
-        self.by_kind = is_narrow([self.schedule], layout.scales) and any(self.schedule.busy_ticks)
+        self.by_kind = is_by_kind([self.schedule], layout.scales) and any(self.schedule.busy_ticks)
         self.cells: Cells
         if layout.colour:
             scale = layout.scale

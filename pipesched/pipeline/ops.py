@@ -188,6 +188,10 @@ class OpIndex(NamedTuple):
         """Return the operation of the same stage and microbatch so many kinds further on; out of range if none."""
         return number + kinds * self.stages * self.microbatches
 
+    def kind_of(self, number: int) -> str:
+        """Return the letter of an operation."""
+        return self.letters[number // self.microbatches // self.stages]
+
     def is_forward(self, number: int) -> bool:
         """Return whether an operation is an F."""
         return number < self.stages * self.microbatches

@@ -20,7 +20,7 @@ from pipesched.pipeline.schedule import Schedule
 
 INSTANTS = (2, 1, 3)  # quarters of the timeline at which a period is looked for
 TRIALS = 4  # candidates at an instant that are verified
-FEWEST = 3  # repetitions of a period that make a steady state
+FEWEST, FEWEST_OF_CHUNKS = 3, 2  # repetitions of a period that make a steady state; of chunks a period is long
 
 
 class SteadyState(NamedTuple):
@@ -61,16 +61,22 @@ class Series(NamedTuple):
 
 
 def steady_state(schedule: Schedule) -> SteadyState | None:
-    """Return the longest steady stretch of at least FEWEST periods, or None."""
+    """Return the longest steady stretch of at least FEWEST periods, with several chunks FEWEST_OF_CHUNKS, or None."""
+    fewest = FEWEST_OF_CHUNKS if has_chunks(schedule) else FEWEST
     series = list(_series(schedule))
     last = max(schedule.last_end_ticks)
     best: SteadyState | None = None
     for quarter in INSTANTS:
         instant = quarter * last // 4
         if best is None or not best.start <= instant < best.end:
-            found = _steady_at(series, instant, last)
+            found = _steady_at(series, instant, last, fewest)
             best = max((each for each in (best, found) if each), key=lambda each: each.end - each.start, default=None)
     return best
+
+
+def has_chunks(schedule: Schedule) -> bool:
+    """Return whether a device has several chunks, which take turns: a period then holds several microbatches."""
+    return schedule.problem.stages > schedule.problem.devices
 
 
 def _series(schedule: Schedule) -> Iterator[Series]:
@@ -85,11 +91,11 @@ def _series(schedule: Schedule) -> Iterator[Series]:
                     yield series
 
 
-def _steady_at(series: Sequence[Series], instant: int, last: int) -> SteadyState | None:
+def _steady_at(series: Sequence[Series], instant: int, last: int, fewest: int) -> SteadyState | None:
     """Return the steady stretch of the shortest period that repeats from `instant` on, or None."""
     for ticks, step in islice(_candidates(series, instant, last), TRIALS):
         found = _longest(series, ticks, step)
-        if found is not None and found.repeats >= FEWEST:
+        if found is not None and found.repeats >= fewest:
             return found
     return None
 

@@ -10,11 +10,10 @@ from rich.style import Style
 from pipesched.pipeline.kinds import KINDS
 from pipesched.pipeline.ops import Op
 from pipesched.pipeline.schedule import Schedule
-from pipesched.render.palette import CRITICAL_STYLE, DIM, MIXED, PAIR_STYLE, break_mark, fill, ink
-from pipesched.render.rows import FULL, Run
+from pipesched.render.palette import CRITICAL_STYLE, DIM, PAIR_STYLE, break_mark, fill, fill_of_kind
+from pipesched.render.rows import PAIR, Run
 
-SHADES = "·░▒▓█"
-ASCII_SHADES = ".:-+#"
+IDLE, ASCII_IDLE = "·", "."
 
 Line = list[Segment]
 
@@ -33,7 +32,8 @@ class ColourCells:
     """A line for each device: hue by microbatch, shade by kind and chunk, the label where it fits.
 
     `label` auto means the texts of operations if the longest fits into `narrowest` columns, else microbatches. With
-    `by_kind` hue is by kind, and shade by chunk; then auto writes only numbers that fit. What is `underlined` is.
+    `by_kind`, as where slots share columns, hue is by kind, and shade by chunk; then auto writes only numbers that fit.
+    With `few` colours each kind has one. What is `underlined` is.
     """
 
     def __init__(
@@ -43,12 +43,13 @@ class ColourCells:
         narrowest: int,
         *,
         by_kind: bool = False,
+        few: bool = False,
         underlined: Set[int] = frozenset(),
     ) -> None:
         self.underlined = underlined
         index = schedule.plan.index
         longest = len(f"{index.stages - 1}F{index.microbatches - 1}")
-        self.plan, self.label, self.by_kind = schedule.plan, label, by_kind
+        self.plan, self.label, self.by_kind, self.few = schedule.plan, label, by_kind, few
         self.cuts = label != "auto" or not by_kind
         if label == "auto":
             self.label = "op" if longest < narrowest else "microbatch"
@@ -63,26 +64,26 @@ class ColourCells:
         if run.is_break:
             return break_mark(ascii_only=False)
         if run.slot is None:
-            return Segment(SHADES[0] * run.width, DIM)
-        op = self.plan.index.op(run.slot)
-        if run.shared and self.by_kind:
-            return Segment(SHADES[run.busy] * run.width, self._shared(run.slots))
-        shade = (None if self.by_kind else op.microbatch, op.kind, self.chunk[op.stage], self.chunks)
-        if run.busy < FULL:  # always a shared column
-            return Segment(SHADES[run.busy] * run.width, ink(*shade))
-        style: Style = fill(*shade) + PAIR_STYLE if run.slot in self.plan.pairs else fill(*shade)
+            return Segment(IDLE * run.width, DIM)
+        op, paired = self.plan.index.op(run.slot), self.plan.paired(run.slot)
+        style = self._fill(op, run)
+        if paired is not None:
+            style += PAIR_STYLE
+        if run.shared:
+            return Segment(" " if paired is None else PAIR, style)
         style = style + CRITICAL_STYLE if run.slot in self.underlined else style
         label = "op" if of_two and self.label != "none" and len(f"{op}") <= run.width else self.label
-        paired = self.plan.paired(run.slot)
-        text = "" if run.shared else label_of(label, op, paired, run.width)
+        text = label_of(label, op, paired, run.width)
         if not self.cuts and label == "microbatch" and len(f"{op.microbatch}") > run.width:
             text = ""
         return Segment(text.ljust(run.width), style)
 
-    def _shared(self, slots: Sequence[int]) -> Style:
-        """Return the style of a column that slots share: that of their kind, if they have one."""
-        kinds = {self.plan.index.op(slot).kind if slot not in self.plan.pairs else "" for slot in slots}
-        return ink(None, kinds.pop()) if len(kinds) == 1 and kinds != {""} else MIXED
+    def _fill(self, op: Op, run: Run) -> Style:
+        if self.few:
+            return fill_of_kind(op.kind)
+        if run.shared:
+            return fill(None, op.kind)
+        return fill(None if self.by_kind else op.microbatch, op.kind, self.chunk[op.stage], self.chunks)
 
 
 def label_of(label: str, op: Op, paired: Op | None, width: int) -> str:
@@ -105,7 +106,7 @@ class LetterCells:
 
     def __init__(self, schedule: Schedule, label: str, ascii_only: bool) -> None:
         self.plan, self.label = schedule.plan, label
-        self.shades = ASCII_SHADES if ascii_only else SHADES
+        self.idle = ASCII_IDLE if ascii_only else IDLE
         self.pause = break_mark(ascii_only=ascii_only).text
         self.chunk = chunk_of_stage(schedule)
         self.chunks = max(self.chunk) + 1
@@ -121,11 +122,11 @@ class LetterCells:
     def _kind(self, run: Run) -> str:
         if run.is_break:
             return self.pause
-        if run.slot is None or run.shared:
-            return self.shades[0 if run.slot is None else run.busy] * run.width
-        kind = self.plan.index.op(run.slot).kind
+        if run.slot is None:
+            return self.idle * run.width
         if run.slot in self.plan.pairs:
-            return "&".ljust(run.width, KINDS["B"].mark)
+            return PAIR.ljust(run.width, KINDS["B"].mark)
+        kind = self.plan.index.kind_of(run.slot)
         return kind.ljust(run.width, KINDS[kind].mark)
 
     def _text(self, run: Run) -> str:

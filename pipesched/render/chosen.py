@@ -51,13 +51,13 @@ def some_devices(devices: int, many: int = MANY_DEVICES) -> list[int] | None:
     return [number * (devices - 1) // (SHOWN_DEVICES - 1) for number in range(SHOWN_DEVICES)]
 
 
-def not_drawn(schedule: Schedule, until: int | None, rows: Sequence[int] | None) -> list[str]:
+def not_drawn(schedule: Schedule, until: int | None, rows: Sequence[int] | str | None) -> list[str]:
     """Return in words which parts of a schedule are not drawn; `until` is the tick at which it may be cut."""
     end, scale = max(schedule.last_end_ticks), schedule.problem.ticks.per_unit
     remarks = []
     if until is not None and end > until:
         remarks.append(f"cut at {number(in_units(until, scale))}, ends at {number(in_units(end, scale))}")
-    shown = schedule.problem.devices if rows is None else len(set(rows))
+    shown = schedule.problem.devices if rows is None or isinstance(rows, str) else len(set(rows))
     if shown < schedule.problem.devices:
         remarks.append(f"{shown} of {schedule.problem.devices} devices")
     return remarks

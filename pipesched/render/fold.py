@@ -4,17 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from fractions import Fraction
+from itertools import chain
 from typing import NamedTuple
 
-from pipesched.pipeline.period import SteadyState, steady_state
+from pipesched.pipeline.period import SteadyState, has_chunks, steady_state
 from pipesched.pipeline.quantities import in_units
 from pipesched.pipeline.schedule import Schedule
 from pipesched.render.labels import counted
+from pipesched.render.rows import rows_of
 from pipesched.render.timescale import TimeScale, Window, in_all, number
 
 NARROW = 2  # columns of a slot on average, below which its microbatch cannot be told
 OFTEN = 4  # times a period must come, and
-HELPS = Fraction(2, 3)  # of a timeline is the most that may be left of it, for a chart to be folded without being asked
+HELPS = Fraction(2, 3)  # of a timeline may be left of it, for schedules of one chunk to be folded without being asked
 NOTHING = "nothing repeats often enough to be folded: drawn whole"
 
 
@@ -51,7 +53,8 @@ def fold_of(schedule: Schedule) -> Fold | None:
     if steady is None:
         return None
     is_last = steady.start + steady.repeats * steady.ticks >= max(schedule.last_end_ticks)
-    return Fold(steady, steady.repeats - 1 - is_last)
+    periods = steady.repeats - 1 - is_last
+    return Fold(steady, periods) if periods else None
 
 
 def is_narrow(schedules: Iterable[Schedule], scales: Sequence[TimeScale]) -> bool:
@@ -64,10 +67,15 @@ def is_narrow(schedules: Iterable[Schedule], scales: Sequence[TimeScale]) -> boo
     )
 
 
-def helps(fold: Fold, folded: Sequence[TimeScale], whole: Sequence[TimeScale]) -> bool:
-    """Return whether enough of the timeline is left out, and slots get wider by that."""
-    if fold.steady.repeats < OFTEN:
-        return False
+def is_by_kind(schedules: Sequence[Schedule], scales: Sequence[TimeScale]) -> bool:
+    """Return whether hues stand for kinds: where slots are narrow, or share columns in one of the rows."""
+    rows = chain.from_iterable(map(rows_of, schedules))
+    return is_narrow(schedules, scales) or any(row.is_crowded(*scales) for row in rows)
+
+
+def helps(schedule: Schedule, fold: Fold, folded: Sequence[TimeScale], whole: Sequence[TimeScale]) -> bool:
+    """Return whether slots get wider by a fold; with one chunk also whether enough of the timeline is left out."""
     narrow, wide = (in_all(scales) for scales in (whole, folded))
     before, after = (scale.window.end - scale.window.start for scale in (narrow, wide))
-    return after <= HELPS * before and wide.columns * before > narrow.columns * after
+    is_enough = has_chunks(schedule) or (fold.steady.repeats >= OFTEN and after <= HELPS * before)
+    return is_enough and wide.columns * before > narrow.columns * after

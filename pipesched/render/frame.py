@@ -26,6 +26,7 @@ class LineFrame(NamedTuple):
     tail: int
     colour: bool
     ascii_only: bool
+    few_colours: bool = False  # 16 of them
 
     @property
     def scale(self) -> TimeScale:
@@ -36,6 +37,11 @@ class LineFrame(NamedTuple):
 def has_colour(console: Console, ascii_only: bool) -> bool:
     """Return whether cells are filled with colour; else letters spell them out."""
     return not (ascii_only or console.no_color or console.color_system is None)
+
+
+def has_few_colours(console: Console) -> bool:
+    """Return whether a terminal has 16 colours, or less."""
+    return console.color_system in ("standard", "windows")
 
 
 def axis(layout: LineFrame, ticks_a_unit: int, marked: Window | None = None) -> Iterator[Segment]:

@@ -1,8 +1,8 @@
 """The chart: a row for each device, time to the right, an axis above, as a Rich renderable that adapts to its width.
 
 With colours a slot is filled with its microbatch's hue. Without them, or in ASCII, a device takes a line of kinds, a
-line of microbatches and, with several chunks, a line of chunks. A timeline too long for one column a slot is drawn as
-how busy each column is. Transfer lanes stand below their device, or below the second of the two that share them.
+line of microbatches and, with several chunks, a line of chunks. Where several slots share a column, it shows the kind
+that fills most of it. Transfer lanes stand below their device, or below the second of the two that share them.
 """
 
 from __future__ import annotations
@@ -23,15 +23,15 @@ from pipesched.errors import ConfigError
 from pipesched.pipeline.quantities import Number
 from pipesched.pipeline.schedule import Schedule
 from pipesched.render.cells import Cells, ColourCells, LetterCells
-from pipesched.render.fold import NOTHING, Fold, fold_of, helps, is_narrow
-from pipesched.render.frame import WIDE, LineFrame, axis, has_colour, line
-from pipesched.render.labels import MEASURED_MEMORY
+from pipesched.render.fold import NOTHING, Fold, fold_of, helps, is_by_kind, is_narrow
+from pipesched.render.frame import WIDE, LineFrame, axis, has_colour, has_few_colours, line
+from pipesched.render.labels import MEASURED_MEMORY, Spelling, as_parameters, counted
 from pipesched.render.legend import Item, LegendKey, Look, wrap
 from pipesched.render.palette import DIM, OVER, break_mark
 from pipesched.render.rows import Run, device_row, lane_rows, rows_of
 from pipesched.render.strip import full_scale, memory_strip, peak_text
 from pipesched.render.timescale import TimeScale, Window, fit, fit_parts, operation_times, quantum
-from pipesched.render.view import View
+from pipesched.render.view import MOST_DEVICES, View
 from pipesched.results.outcome import Outcome
 
 AXIS_EVERY = 16  # devices between two axes
@@ -61,11 +61,12 @@ class Gantt(Displayable):
 
     `start` and `end` (in the user's time unit) and `zoom` choose the part to draw: 1/zoom of the window, from its
     start. `label` is one of labels.LABELS; `memory` adds a strip under each device (None: when there is a budget);
-    `rows` are the devices to draw (None: all). `fold` leaves out what repeats: of the steady state one period is drawn
-    (None: where slots are narrower than two columns and it helps; not in a part, with `until`, or of charts together).
-    Charts of the schedules in `together` share one layout, up to the tick `until` (or each folded by itself), so their
-    ticks are equally long; the legend of a chart (`show_legend`) explains them all. `marks` adds a line of marks below
-    each device. Raises ConfigError, about the argument at fault.
+    `rows` are the devices to draw (None: of more than 64 the first and the last 32; "all"). `fold` leaves out what
+    repeats: of the steady state one period is drawn (None: where slots are narrower than two columns and it helps; not
+    in a part, with `until`, or of charts together). Charts of the schedules in `together` share one layout, up to the
+    tick `until` (or each folded by itself), so their ticks are equally long; the legend of a chart (`show_legend`)
+    explains them all. `marks` adds a line of marks below each device; `spell` spells parameters in texts. Raises
+    ConfigError, about the argument at fault.
     """
 
     def __init__(
@@ -77,13 +78,14 @@ class Gantt(Displayable):
         zoom: float = 1,
         label: str = "auto",
         memory: bool | None = None,
-        rows: Sequence[int] | None = None,
+        rows: Sequence[int] | str | None = None,
         fold: bool | None = None,
         ascii_only: bool = False,
         together: Sequence[Schedule | Outcome] = (),
         until: int | None = None,
         show_legend: bool = True,
         marks: Marks | None = None,
+        spell: Spelling = as_parameters,
     ) -> None:
         self.schedule = schedule.schedule if isinstance(schedule, Outcome) else schedule
         require_type(self.schedule, Schedule, "a Schedule or an Outcome", "schedule")
@@ -96,6 +98,8 @@ class Gantt(Displayable):
         self.may_fold = fold is not False and view.part is None and until is None
         self.must_fold = bool(fold)
         self.memory, self.devices = view.shows_memory(self.schedule), view.devices(self.schedule)
+        left_out = view.left_out(self.schedule)
+        self.left_out = spell(f"{counted(left_out, 'device')} left out; `rows` all draws them") if left_out else ""
         self.show_legend = require_flag(show_legend, "show_legend")
         self.marks = marks
 
@@ -106,17 +110,20 @@ class Gantt(Displayable):
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
         """Yield lines of segments, none wider than the options allow."""
         layout = self._layout(console, options)
-        by_kind = is_narrow(self.together, layout.scales)
+        by_kind = layout.few_colours or is_by_kind(self.together, layout.scales)
         cells: Cells
         if layout.colour:
             underlined = self.marks.underlined if self.marks else frozenset()
             narrowest = self._narrowest(layout.scale)
-            cells = ColourCells(self.schedule, self.label, narrowest, by_kind=by_kind, underlined=underlined)
+            look_of_cells = {"by_kind": by_kind, "few": layout.few_colours}
+            cells = ColourCells(self.schedule, self.label, narrowest, underlined=underlined, **look_of_cells)
         else:
             cells = LetterCells(self.schedule, self.label, layout.ascii_only)
         look = Look()
         marked = self._fold.period if self._fold and len(layout.scales) > 1 else None
         for position, device in enumerate(self.devices):
+            if self.left_out and position == MOST_DEVICES // 2:
+                yield from line(Segment.adjust_line_length([Segment(self.left_out, DIM)], options.max_width, pad=False))
             if position % AXIS_EVERY == 0:
                 yield from axis(layout, self.schedule.problem.ticks.per_unit, marked)
             row = device_row(self.schedule, device)
@@ -183,7 +190,7 @@ class Gantt(Displayable):
             peaks = (peak_text(member, device) for member in self.together for device in range(member.problem.devices))
             tail = max(tail, max(map(len, peaks)) + 1)
         colour = has_colour(console, ascii_only)
-        layout = LineFrame(gutter, [], tail, colour, ascii_only)
+        layout = LineFrame(gutter, [], tail, colour, ascii_only, colour and has_few_colours(console))
         return layout._replace(scales=self._scales(_columns(layout, options)))
 
     def _scales(self, columns: int) -> Sequence[TimeScale]:
@@ -194,7 +201,7 @@ class Gantt(Displayable):
         if not self.may_fold or len(self.together) > 1 or not is_narrow(self.together, whole) or not self._fold:
             return whole
         folded = self._folded(self.schedule, columns)
-        return folded if helps(self._fold, folded, whole) else whole
+        return folded if helps(self.schedule, self._fold, folded, whole) else whole
 
     def _narrowest(self, scale: TimeScale) -> int:
         """Return the columns of the shortest operation."""

@@ -19,3 +19,8 @@ MEASURED_MEMORY = "memory as planned: traces hold none"  # of a measured schedul
 def counted(number: int, what: str, plural: str = "s") -> str:
     """Return a count as text: `1 stage`, `2 stages`."""
     return f"{number} {what}" if number == 1 else f"{number} {what}{plural}"
+
+
+def with_unit(name: str, unit: str) -> str:
+    """Return the name of an axis, a column or a colour with its unit, if there is one: `makespan (ms)`."""
+    return f"{name} ({unit})" if unit else name

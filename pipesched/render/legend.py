@@ -10,9 +10,9 @@ from rich.segment import Segment
 from pipesched.pipeline.kinds import KINDS
 from pipesched.pipeline.quantities import in_units
 from pipesched.pipeline.schedule import Schedule
-from pipesched.render.cells import ASCII_SHADES, SHADES, Line, chunk_of_stage
+from pipesched.render.cells import ASCII_IDLE, IDLE, Line, chunk_of_stage
 from pipesched.render.frame import LineFrame
-from pipesched.render.palette import DIM, HUES, MIXED, OVER, PAIR_STYLE, fill, ink
+from pipesched.render.palette import DIM, HUES, OVER, PAIR_STYLE, fill, fill_of_kind
 from pipesched.render.rows import Row, Run
 from pipesched.render.strip import full_scale
 from pipesched.render.timescale import TimeScale, describe, number
@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from pipesched.hls.graph import Operation
 
 Item = list[Segment]
+SHARED = "a column that several share: the kind that fills most of it"
 
 
 class Look:
@@ -46,7 +47,7 @@ class LegendKey:
 
     def __init__(self, schedules: Sequence[Schedule], layout: LineFrame, *, memory: bool, by_kind: bool) -> None:
         self.schedules, self.scale, self.memory, self.by_kind = schedules, layout.scale, memory, by_kind
-        self.colour, self.ascii_only = layout.colour, layout.ascii_only
+        self.colour, self.few, self.ascii_only = layout.colour, layout.few_colours, layout.ascii_only
         self.kinds = [kind for kind in KINDS if any(_occurs(kind, schedule) for schedule in schedules)]
         self.lanes_of_two = any(schedule.offloaded and schedule.problem.lanes == "pair" for schedule in schedules)
         self.pairs = any(schedule.plan.pairs for schedule in schedules)
@@ -56,16 +57,12 @@ class LegendKey:
         """Yield the items of the legend, for charts that contain what `look` says."""
         if self.colour:
             yield from self._colour_items(look)
-        elif look.apart:
-            yield from self._letter_items()
+        else:
+            yield from self._letter_items(look)
         problem = self.schedules[0].problem
-        shades = ASCII_SHADES if self.ascii_only else SHADES
-        yield [Segment(shades[0], DIM), Segment(" idle")]
+        yield [Segment(ASCII_IDLE if self.ascii_only else IDLE, DIM), Segment(" idle")]
         if look.shared:
-            style = (MIXED if self.by_kind else ink(0, "F")) if self.colour else None
-            several = ", here with slots of several kinds" if self.colour and self.by_kind else ""
-            busy = Segment(shades[1:], style)
-            yield [busy, Segment(f" share of a column that is busy{several}")]
+            yield [Segment(SHARED)]
         if self.memory:
             yield from self._memory_items()
         yield [Segment(describe(self.scale, problem.ticks.per_unit, problem.time_unit), DIM)]
@@ -80,10 +77,12 @@ class LegendKey:
         else:
             yield self._microbatches()
         for kind in self.kinds:
-            yield [Segment(f" {kind} ", fill(first, kind, 0, self.chunks)), Segment(f" {KINDS[kind].name}")]
+            look_of_kind = fill_of_kind(kind) if self.few else fill(first, kind, 0, self.chunks)
+            yield [Segment(f" {kind} ", look_of_kind), Segment(f" {KINDS[kind].name}")]
         if self.pairs:
-            yield [Segment("1&0", fill(second, "F") + PAIR_STYLE), Segment(" overlapped pair")]
-        if self.chunks > 1 and (look.apart or not self.by_kind):
+            look_of_pair = (fill_of_kind("F") if self.few else fill(second, "F")) + PAIR_STYLE
+            yield [Segment("1&0", look_of_pair), Segment(" overlapped pair")]
+        if self.chunks > 1 and not self.few and (look.apart or not self.by_kind):
             chunks = range(min(self.chunks, 4))
             shades = [Segment(f" {chunk} ", fill(first, "F", chunk, self.chunks)) for chunk in chunks]
             yield [Segment("chunk "), *shades]
@@ -93,11 +92,14 @@ class LegendKey:
         swatches = [Segment(f"{m}", fill(m, "F")) for m in range(min(count, len(HUES)))]
         return [Segment("microbatch "), *swatches, *([Segment("..")] if count > len(HUES) else [])]
 
-    def _letter_items(self) -> Iterator[Item]:
+    def _letter_items(self, look: Look) -> Iterator[Item]:
         for kind in self.kinds:
-            yield [Segment(f"{kind}{KINDS[kind].mark} {KINDS[kind].name}")]
+            mark = KINDS[kind].mark if look.apart else ""
+            yield [Segment(f"{kind}{mark} {KINDS[kind].name}")]
         if self.pairs:
-            yield [Segment("&= overlapped pair")]
+            yield [Segment(f"&{'=' * look.apart} overlapped pair")]
+        if not look.apart:
+            return
         lanes = "; on lanes of two devices stage" if self.lanes_of_two else ""
         yield [Segment("below: microbatch" + (", then chunk" if self.chunks > 1 else "") + lanes)]
 

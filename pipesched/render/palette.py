@@ -1,5 +1,7 @@
 """Colours of the chart: hue by microbatch, shade by kind and chunk; of narrow slots hue by kind, shade by chunk.
 
+Terminals of 16 colours have one for each kind.
+
 The hues are Paul Tol's "muted" set and Okabe and Ito's, reordered so that neighbours differ in lightness too: they stay
 apart for colour-blind eyes, and carry their own text colour, so they read on dark and on light terminals.
 """
@@ -28,13 +30,14 @@ WHITE, GREY, BLACK = (255, 255, 255), (128, 128, 128), (0, 0, 0)
 KIND_SHADE = {
     "F": (BLACK, 0.0),
     "B": (BLACK, 0.42),
-    "I": (BLACK, 0.42),
+    "I": (BLACK, 0.24),
     "W": (WHITE, 0.55),
     "R": (GREY, 0.7),
     "O": (WHITE, 0.3),
     "L": (BLACK, 0.25),
 }
-KIND_HUE = {"F": 0, "B": 1, "I": 1, "W": 2, "R": 3, "O": 4, "L": 5}
+KIND_HUE = {"F": 0, "B": 1, "I": 5, "W": 2, "R": 3, "O": 4, "L": 7}
+KIND_ANSI = {"F": "blue", "B": "yellow", "I": "red", "W": "green", "R": "magenta", "O": "cyan", "L": "white"}
 FALLING = {"W": False, "R": True}  # the stripes of a kind in figures: whether they fall from left to right
 CHUNK_STEP = 0.34  # each further chunk of a device is this much lighter
 BREAK, ASCII_BREAK = "≈", "/"
@@ -42,7 +45,6 @@ PAIR_STYLE = Style(italic=True, underline=True)
 CRITICAL_STYLE = Style(underline=True, bold=True)
 DIM = Style(dim=True)
 OVER = Style(color="red", bold=True)
-MIXED = Style(color=Color.from_rgb(128, 128, 160))  # where slots of several kinds share a column
 
 
 def _mix(colour: Rgb, other: Rgb, part: float) -> Rgb:
@@ -72,9 +74,14 @@ def fill(microbatch: int | None, kind: str, chunk: int = 0, chunks: int = 1) -> 
     return Style(color=Color.from_rgb(*text_on(colour)), bgcolor=Color.from_rgb(*colour))
 
 
+def fill_of_kind(kind: str) -> Style:
+    """Return the style of a filled slot in a terminal of 16 colours."""
+    return Style(color="white" if kind in "FIR" else "black", bgcolor=KIND_ANSI[kind])
+
+
 @lru_cache(maxsize=4096)
 def ink(microbatch: int | None, kind: str, chunk: int = 0, chunks: int = 1) -> Style:
-    """Return the style of cells that are only partly busy: the colour of `fill` as a foreground."""
+    """Return the style of marks and lines: the colour of `fill` as a foreground."""
     return Style(color=fill(microbatch, kind, chunk, chunks).bgcolor)
 
 

@@ -13,6 +13,7 @@ from rich.text import Text
 from pipesched.pipeline.quantities import plain, to_fraction
 from pipesched.render.comparison import refusals
 from pipesched.render.grid import folded, grid, right, uncut
+from pipesched.render.labels import with_unit
 from pipesched.render.palette import DIM, OVER
 from pipesched.render.scatter import PlotPoint, Scatter, Wall
 from pipesched.render.summary import BAD, GOOD
@@ -45,15 +46,14 @@ def plot(pareto_points: Sequence[ParetoPoint], *, ascii_only: bool = False) -> S
     The line joins those of them that fit the budget. More than twice the least makespan is off the scale.
     """
     problem = pareto_points[0].outcome.schedule.problem
-    time, memory = (f" ({unit})" if unit else "" for unit in (problem.time_unit, problem.memory.unit))
     marked = sorted(
         zip(pareto_points, marks(pareto_points), strict=True), key=lambda pair: pair[0].dominated_by is not None
     )
     undominated = [point for point in pareto_points if point.fits and point.dominated_by is None]
     return Scatter(
         [PlotPoint(point.memory, point.makespan, mark, _style(point)) for point, mark in marked],
-        x_title=f"peak memory of the largest device{memory}",
-        y_title=f"makespan{time}",
+        x_title=with_unit("peak memory of the largest device", problem.memory.unit),
+        y_title=with_unit("makespan", problem.time_unit),
         steps=sorted({(point.memory, point.makespan) for point in undominated}),
         walls=_walls(pareto_points),
         ceiling=2 * min(point.makespan for point in pareto_points),
@@ -121,7 +121,6 @@ def frontier_view(frontier: Frontier, *, ascii_only: bool = False) -> Group:
 
 
 def _frontier_plot(frontier: Frontier, ascii_only: bool) -> Scatter:
-    time, memory = (f" ({unit})" if unit else "" for unit in (frontier.time_unit, frontier.memory_unit))
     corners = [(to_fraction(point.budget), to_fraction(point.value)) for point in frontier]
     drawn = [
         PlotPoint(x, y, PROVED if point.status == Status.OPTIMAL else OPEN)
@@ -129,8 +128,8 @@ def _frontier_plot(frontier: Frontier, ascii_only: bool) -> Scatter:
     ]
     return Scatter(
         drawn,
-        x_title=f"budget of a device{memory}",
-        y_title=f"{frontier.objective}{time}",
+        x_title=with_unit("memory budget of a device", frontier.memory_unit),
+        y_title=with_unit(frontier.objective, frontier.time_unit),
         steps=corners,
         ascii_only=ascii_only,
     )
@@ -138,7 +137,9 @@ def _frontier_plot(frontier: Frontier, ascii_only: bool) -> Scatter:
 
 def frontier_table(frontier: Frontier) -> Table:
     """Return a row for each point: budget, objective, bound, gap, placement."""
-    table = grid(*map(right, ("budget", frontier.objective, "bound", "gap")), folded("placement"))
+    time, memory = frontier.time_unit, frontier.memory_unit
+    heads = with_unit("memory budget", memory), with_unit(frontier.objective, time), with_unit("bound", time), "gap"
+    table = grid(*map(right, heads), folded("placement"))
     for point in frontier:
         gap = Text("optimal", style=GOOD) if point.status == Status.OPTIMAL else Text(f"{point.gap:.2%}")
         table.add_row(*map(number, (point.budget, point.value, point.bound)), gap, point.placement)

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
-from collections.abc import Iterator, Sequence
-from functools import lru_cache
+from collections.abc import Callable, Hashable, Iterator, Sequence
+from functools import cached_property, lru_cache
 from itertools import pairwise
 from typing import NamedTuple
 
@@ -14,29 +14,42 @@ from pipesched.pipeline.metrics import picker
 from pipesched.pipeline.schedule import Schedule
 from pipesched.render.timescale import TimeScale, in_all
 
-FULL = 4
-MOST_SEEN = 12  # slots of a shared column that tell of which kinds it is
+PAIR = "&"  # the kind of an overlapped pair
+MOST_SEEN = 12  # slots of a shared column that are looked at for marks
 
 
 class Run(NamedTuple):
-    """Neighbouring columns that show the same slot (None: idle); `busy` is the part of them that is worked, of FULL.
+    """Neighbouring columns that show the same slot (None: idle).
 
     `slots` are those that fall into a shared column, of many every so manieth.
     """
 
     width: int
     slot: int | None
-    busy: int = FULL
-    shared: bool = False  # several slots fall into the column; `slot` is one of them
+    shared: bool = False  # several slots fall into the column; `slot` is the first of the kind that fills most of it
     slots: Sequence[int] = ()
     is_break: bool = False  # time is left out here
 
 
-class Row:
-    """The slots of one row in their order, each with its start and its end, ready to be looked up by time."""
+def itself(slot: int) -> Hashable:
+    """Return the slot, as the kind of what has none."""
+    return slot
 
-    def __init__(self, order: Sequence[int], starts: Sequence[int], ends: Sequence[int]) -> None:
-        self.order, self.starts, self.ends = order, starts, ends
+
+class Row:
+    """The slots of one row in their order, each with its start and its end, ready to be looked up by time.
+
+    `kind_of` says of which kind a slot is, for columns that several share.
+    """
+
+    def __init__(
+        self,
+        order: Sequence[int],
+        starts: Sequence[int],
+        ends: Sequence[int],
+        kind_of: Callable[[int], Hashable] = itself,
+    ) -> None:
+        self.order, self.starts, self.ends, self.kind_of = order, starts, ends, kind_of
 
     def slot_at(self, tick: int) -> int | None:
         """Return the slot that runs at `tick`, None if the row is idle then."""
@@ -44,19 +57,23 @@ class Row:
         return self.order[position] if position >= 0 and tick < self.ends[position] else None
 
     def runs(self, *scales: TimeScale) -> list[Run]:
-        """Return what the columns show, left to right: slots if they fill a column on average, else how busy it is.
+        """Return what the columns show, left to right: slots, or in a crowded row the kind that fills most of each.
 
         A column that shows a break stands between two scales.
         """
-        whole = in_all(scales)
-        worked = sum(self._worked(*scale.window) for scale in scales)
-        slots = sum(last - first for first, last in map(self._within, scales))
-        crowded = worked * whole.columns < slots * (whole.window.end - whole.window.start)
+        crowded = self.is_crowded(*scales)
         runs: list[Run] = []
         for scale in scales:
             runs += [Run(1, None, is_break=True)] if runs else []
-            runs += self._shares(scale) if crowded else self._slots(scale)
+            runs += self._kinds(scale) if crowded else self._slots(scale)
         return runs
+
+    def is_crowded(self, *scales: TimeScale) -> bool:
+        """Return whether slots are narrower than a column on average."""
+        whole = in_all(scales)
+        worked = sum(self._worked(*scale.window) for scale in scales)
+        slots = sum(last - first for first, last in map(self._within, scales))
+        return worked * whole.columns < slots * (whole.window.end - whole.window.start)
 
     def hidden(self, runs: Sequence[Run], *scales: TimeScale) -> int:
         """Return how many slots that take time are too short for a column of their own in `runs`."""
@@ -81,17 +98,29 @@ class Row:
                 start, shown = column, slot
         yield Run(scale.columns - start, shown)
 
-    def _shares(self, scale: TimeScale) -> Iterator[Run]:
-        """Yield a run for each column, with the slot in its middle or the last one before."""
-        edges, middles = borders(scale)
-        for column, (left, right) in enumerate(pairwise(edges)):
-            worked = self._worked(left, right)
-            busy = ceil_div(FULL * worked, right - left) if worked else 0  # rounded up: what is shown idle is idle
-            busy -= busy == FULL and worked < right - left  # and what is shown full is full
-            position = bisect_right(self.starts, middles[column]) - 1
+    def _kinds(self, scale: TimeScale) -> Iterator[Run]:
+        """Yield a run for each column; of kinds that fill it alike, the one that comes first in the row counts."""
+        for left, right in pairwise(borders(scale)):
+            times = [row._worked(left, right) for row in self._by_kind]
+            if not any(times):
+                yield Run(1, None, shared=True)
+                continue
+            fullest = self._by_kind[times.index(max(times))]
             first, last = bisect_right(self.ends, left), bisect_left(self.starts, right)
-            slots = self.order[first : last : ceil_div(last - first, MOST_SEEN)] if first < last else ()
-            yield Run(1, self.order[max(position, 0)] if busy else None, busy, True, slots)
+            seen = self.order[first : last : ceil_div(last - first, MOST_SEEN)]
+            yield Run(1, fullest.order[bisect_right(fullest.ends, left)], shared=True, slots=seen)
+
+    @cached_property
+    def _by_kind(self) -> Sequence[Row]:
+        """The slots of each kind as a row of their own."""
+        found: dict[Hashable, tuple[list[int], list[int], list[int]]] = {}
+        for slot, start, end in zip(self.order, self.starts, self.ends, strict=True):
+            if start < end:
+                order, starts, ends = found.setdefault(self.kind_of(slot), ([], [], []))
+                order.append(slot)
+                starts.append(start)
+                ends.append(end)
+        return [Row(*columns) for columns in found.values()]
 
     def _worked(self, left: int, right: int) -> int:
         """Return how long the row works between two ticks."""
@@ -103,15 +132,21 @@ class Row:
 
 
 @lru_cache(maxsize=4)
-def borders(scale: TimeScale) -> tuple[list[int], list[int]]:
-    """Return the ticks at the edges of the columns of a scale, and those in their middles; all rows share them."""
-    columns = range(scale.columns)
-    return [*map(scale.edge, columns), scale.window.end], [*map(scale.middle, columns)]
+def borders(scale: TimeScale) -> list[int]:
+    """Return the ticks at the edges of the columns of a scale, which all rows share."""
+    return [*map(scale.edge, range(scale.columns)), scale.window.end]
+
+
+def kinds_of(schedule: Schedule) -> Callable[[int], Hashable]:
+    """Return what says of which kind a slot is: its letter, or PAIR."""
+    kind_of, pairs = schedule.plan.index.kind_of, schedule.plan.pairs
+    return lambda slot: PAIR if slot in pairs else kind_of(slot)
 
 
 def device_row(schedule: Schedule, device: int) -> Row:
     """Return the row of a device."""
-    return Row(schedule.plan.orders[device], schedule.slot_start_ticks[device], schedule.slot_end_ticks[device])
+    starts, ends = schedule.slot_start_ticks[device], schedule.slot_end_ticks[device]
+    return Row(schedule.plan.orders[device], starts, ends, kinds_of(schedule))
 
 
 def lane_rows(schedule: Schedule, device: int) -> Iterator[tuple[str, Row]]:
@@ -123,7 +158,7 @@ def lane_rows(schedule: Schedule, device: int) -> Iterator[tuple[str, Row]]:
     for lane, order in zip(LANES, schedule.plan.lanes[pair], strict=True):
         if order:
             pick = picker(order)
-            yield lane.value, Row(order, pick(schedule.start_ticks), pick(schedule.end_ticks))
+            yield lane.value, Row(order, pick(schedule.start_ticks), pick(schedule.end_ticks), kinds_of(schedule))
 
 
 def rows_of(schedule: Schedule) -> Iterator[Row]:

@@ -11,15 +11,25 @@ from rich.console import Group
 from rich.table import Column, Table
 from rich.text import Text
 
-from pipesched.checks import look_up
 from pipesched.render.grid import grid, right, uncut
-from pipesched.render.measures import BUBBLE, MEASURES, MICROBATCHES, Measure, fits, value_of
+from pipesched.render.measures import (
+    BUBBLE,
+    MICROBATCHES,
+    Measure,
+    fits,
+    measure_named,
+    name_of_measure,
+    title_of,
+    title_of_field,
+    value_of,
+)
 from pipesched.render.palette import OVER, ink
 from pipesched.render.scatter import Path, PlotPoint, Scatter
 from pipesched.render.summary import GOOD
 from pipesched.render.timescale import number
 from pipesched.results.comparison import Entry
 from pipesched.results.sweep import Sweep, SweepPoint
+from pipesched.text.fields import words_of
 
 LITTLE = 0.01  # of the time a microbatch: what one more microbatch gains beyond the elbow
 MOST_COLUMNS = 8  # of algorithms; more of them are rows
@@ -28,7 +38,7 @@ MOST_LINES = 8  # of a plot
 
 
 def sweep_view(sweep: Sweep, show: str = BUBBLE, *, ascii_only: bool = False) -> Group:
-    """Return the plot, if there is one, and the table. Raises ConfigError for a measure that is not in MEASURES."""
+    """Return the plot, if there is one, and the table. Raises ConfigError for an unknown measure."""
     plot = sweep_plot(sweep, show, ascii_only=ascii_only)
     table = sweep_table(sweep, show)
     return Group(table) if plot is None else Group(plot, "", table)
@@ -37,9 +47,9 @@ def sweep_view(sweep: Sweep, show: str = BUBBLE, *, ascii_only: bool = False) ->
 def sweep_table(sweep: Sweep, show: str = BUBBLE) -> Group:
     """Return a measure of each algorithm by the value of the field, with the best marked, and why others have none.
 
-    `show` is one of MEASURES. Raises ConfigError for another.
+    `show` is the name of a measure. Raises ConfigError for an unknown one.
     """
-    measure = look_up(MEASURES, show, "measure", "show")
+    measure = measure_named(show)
     rows: list[list[Text]] = []
     notes: dict[str, None] = {}  # in order, each once
     for point in sweep.points:
@@ -49,20 +59,22 @@ def sweep_table(sweep: Sweep, show: str = BUBBLE) -> Group:
         best = (max if measure.more_is_better else min)(known, default=None)
         rows.append([_cell(*pair, best, measure) for pair in zip(point.comparison, values, strict=True)])
         notes |= dict.fromkeys(_notes(sweep, point))
-    elbow = [_elbow(sweep)] if show == "microbatch" and sweep.field == MICROBATCHES else []
-    return Group(measure.meaning, _oriented(sweep, rows), *[line for line in elbow if line], *notes)
+    asks_for_time = name_of_measure(show) == "microbatch" and sweep.field == MICROBATCHES
+    elbow = [_elbow(sweep)] if asks_for_time else []
+    head = measure.name if measure.is_share else title_of(sweep, measure)  # cells have their %
+    return Group(f"{head}: {measure.formula}", _oriented(sweep, rows), *[line for line in elbow if line], *notes)
 
 
 def _oriented(sweep: Sweep, rows: Sequence[Sequence[Text]]) -> Table:
     """Return the cells as a table: a column for each algorithm, or a row, where they are many and the values fewer."""
-    names = [entry.label for entry in sweep.points[0].comparison] if sweep.points else []
+    field, names = title_of_field(sweep), [entry.label for entry in sweep.points[0].comparison] if sweep.points else []
     values = [number(point.value) for point in sweep.points]
     if len(names) <= max(MOST_COLUMNS, len(values)):
-        table = grid(right(sweep.field), *(Column(name, justify="right") for name in names))
+        table = grid(right(field), *(Column(name, justify="right") for name in names))
         for value, cells in zip(values, rows, strict=True):
             table.add_row(value, *cells)
         return table
-    table = grid(uncut(f"{sweep.field}:"), *(Column(value, justify="right") for value in values))
+    table = grid(uncut(f"{field}:"), *(Column(value, justify="right") for value in values))
     for name, across in zip(names, zip(*rows, strict=True), strict=True):
         table.add_row(name, *across)
     return table
@@ -78,7 +90,7 @@ def _cell(entry: Entry, value: float | None, best: float | None, measure: Measur
 def _notes(sweep: Sweep, point: SweepPoint) -> Iterator[str]:
     for entry in point.comparison:
         if entry.metrics is None:
-            yield f"{entry.algorithm} at {sweep.field} {number(point.value)}: {entry.reason}"
+            yield f"{entry.algorithm} at {words_of(sweep.field)} {number(point.value)}: {entry.reason}"
         elif not entry.metrics["fits"]:
             yield "! over budget"
 
@@ -113,16 +125,15 @@ class PlotMark(NamedTuple):
 def sweep_lines(sweep: Sweep, show: str = BUBBLE) -> dict[str, list[PlotMark]]:
     """Return the values of a measure by algorithm, by rising value of the field; shares in percent.
 
-    `show` is one of MEASURES. Raises ConfigError for another.
+    `show` is the name of a measure. Raises ConfigError for an unknown one.
     """
-    measure = look_up(MEASURES, show, "measure", "show")
+    measure = measure_named(show)
     lines: dict[str, list[PlotMark]] = {}
     for point in sorted(sweep.points, key=lambda point: point.value):
         for entry in point.comparison:
             value = value_of(entry, point, sweep, measure)
             if value is not None:
-                scaled = value * 100 if measure.is_share else value
-                lines.setdefault(entry.label, []).append(PlotMark(point.value, scaled, fits(entry)))
+                lines.setdefault(entry.label, []).append(PlotMark(point.value, measure.scaled(value), fits(entry)))
     return lines
 
 
@@ -131,7 +142,7 @@ def best_lines(sweep: Sweep, show: str = BUBBLE) -> tuple[dict[str, list[PlotMar
 
     Of more than MOST_LINES these are the best, by the value of the measure at the largest value of the field.
     """
-    lines, more_is_better = sweep_lines(sweep, show), MEASURES[show].more_is_better
+    lines, more_is_better = sweep_lines(sweep, show), measure_named(show).more_is_better
     if len(lines) <= MOST_LINES:
         return lines, ""
 
@@ -143,21 +154,10 @@ def best_lines(sweep: Sweep, show: str = BUBBLE) -> tuple[dict[str, list[PlotMar
     return {name: line for name, line in lines.items() if name in best}, f"the best {MOST_LINES} of {len(lines)}"
 
 
-def title_of(sweep: Sweep, show: str) -> str:
-    """Return the name of a measure with its unit."""
-    measure, times = MEASURES[show], [point.comparison.time_unit for point in sweep.points]
-    name = "time a microbatch" if show == "microbatch" else "memory of the fullest device" if show == "memory" else show
-    unit = "%" if measure.is_share else times[0] if times and show in ("makespan", "microbatch") else ""
-    if show == "memory":
-        outcomes = (entry.outcome for point in sweep.points for entry in point.comparison)
-        unit = next((outcome.problem.memory.unit for outcome in outcomes if outcome is not None), "")
-    return f"{name} ({unit})" if unit else name
-
-
 def sweep_plot(sweep: Sweep, show: str = BUBBLE, *, ascii_only: bool = False) -> Scatter | None:
     """Return a line for each algorithm (of many, the best), or None where less than FEWEST values have one.
 
-    `show` is one of MEASURES. Raises ConfigError for another.
+    `show` is the name of a measure. Raises ConfigError for an unknown one.
     """
     lines, note = best_lines(sweep, show)
     if len({mark.x for line in lines.values() for mark in line}) < FEWEST:
@@ -169,8 +169,8 @@ def sweep_plot(sweep: Sweep, show: str = BUBBLE, *, ascii_only: bool = False) ->
     }
     return Scatter(
         [PlotPoint(x, y, mark, style if fit else OVER) for mark, style, line in looks.values() for x, y, fit in line],
-        x_title=sweep.field,
-        y_title=title_of(sweep, show),
+        x_title=title_of_field(sweep),
+        y_title=title_of(sweep, measure_named(show)),
         paths=[Path([(x, y) for x, y, _ in line], style) for _, style, line in looks.values()],
         names=[(mark, name, style) for name, (mark, style, _) in looks.items()],
         note=note,

@@ -18,12 +18,12 @@ from rich.style import Style
 from pipesched.core.integers import ceil_div
 from pipesched.hls.graph import Operation
 from pipesched.hls.schedule import HardwareSchedule
-from pipesched.render.cells import ASCII_SHADES, SHADES, Line
+from pipesched.render.cells import ASCII_IDLE, IDLE, Line
 from pipesched.render.frame import WIDE, LineFrame, axis, has_colour, line
 from pipesched.render.labels import counted
-from pipesched.render.legend import Item, Look, explained, wrap
-from pipesched.render.palette import DIM, HUES, fill, ink
-from pipesched.render.rows import FULL, Row, Run
+from pipesched.render.legend import SHARED, Item, Look, explained, wrap
+from pipesched.render.palette import DIM, HUES, fill
+from pipesched.render.rows import Row, Run
 from pipesched.render.strip import column_levels, level_marks
 from pipesched.render.timescale import Window, describe, fit
 
@@ -109,14 +109,14 @@ class UnitChart:
                 self.positions |= {task: position for position, task in enumerate(order)}
                 begin = [starts[task] for task in order]
                 end = [start + unit.interval for start in begin]
-                yield f"{unit.name} {instance}", Row(order, begin, end), len(order) * unit.interval
+                yield f"{unit.name} {instance}", Row(order, begin, end, self._type), len(order) * unit.interval
 
     def lines(self, runs: Sequence[Run], layout: LineFrame) -> list[Line]:
         """Return the lines of a unit, for its runs; `rows` says first where operations stand in their rows."""
         if layout.colour:
             return [[self._filled(run) for run in runs]]
-        shades = ASCII_SHADES if layout.ascii_only else SHADES
-        kinds = "".join(self._kind(run, shades) for run in runs)
+        idle = ASCII_IDLE if layout.ascii_only else IDLE
+        kinds = "".join(self._kind(run, idle) for run in runs)
         below = ["".join((MARK if self._is_marked(run) else " ") * run.width for run in runs)]
         below.append("".join(self._label(run).ljust(run.width) for run in runs))
         if self.period:
@@ -125,10 +125,8 @@ class UnitChart:
 
     def _filled(self, run: Run) -> Segment:
         if run.slot is None:
-            return Segment(SHADES[0] * run.width, DIM)
+            return Segment(IDLE * run.width, DIM)
         hue, shade = self._hue(run.slot), 0 if run.shared else self.positions[run.slot] % 2
-        if run.busy < FULL:  # always a shared column
-            return Segment(SHADES[run.busy] * run.width, self._style(ink(hue, "F"), run))
         return Segment(self._label(run).ljust(run.width), self._style(fill(hue, "F", shade, 2), run))
 
     def _style(self, style: Style, run: Run) -> Style:
@@ -142,12 +140,15 @@ class UnitChart:
 
     def _hue(self, slot: int) -> int:
         iteration, task = divmod(slot, len(self.schedule.graph))
-        return iteration if self.period else self.types.index(self.schedule.graph.operations[task].type)
+        return iteration if self.period else self.types.index(self._type(task))
 
-    def _kind(self, run: Run, shades: str) -> str:
-        if run.slot is None or run.shared:
-            return shades[0 if run.slot is None else run.busy] * run.width
-        kind = self.schedule.graph.operations[run.slot % len(self.schedule.graph)].type
+    def _type(self, slot: int) -> str:
+        return self.schedule.graph.operations[slot % len(self.schedule.graph)].type
+
+    def _kind(self, run: Run, idle: str) -> str:
+        if run.slot is None:
+            return idle * run.width
+        kind = self._type(run.slot)
         return kind[: run.width].ljust(run.width, "-" if self.positions[run.slot] % 2 else "=")
 
     def _label(self, run: Run) -> str:
@@ -179,7 +180,6 @@ class UnitChart:
 
     def legend(self, look: Look, layout: LineFrame) -> Iterator[Item]:
         """Yield the items of the legend."""
-        shades = ASCII_SHADES if layout.ascii_only else SHADES
         if layout.colour and self.period:
             swatches = [Segment(f" {number} ", fill(number, "F", 0, 2)) for number in range(self.iterations)]
             yield [Segment("iteration "), *swatches]
@@ -190,9 +190,9 @@ class UnitChart:
             yield [Segment("type, below: name" + (", then iteration" if self.period else ""))]
         if self.marked:
             yield [Segment(" op ", MARKED) if layout.colour else Segment(MARK), Segment(" critical path")]
-        yield [Segment(shades[0], DIM), Segment(" idle")]
+        yield [Segment(ASCII_IDLE if layout.ascii_only else IDLE, DIM), Segment(" idle")]
         if look.shared:
-            yield [Segment(shades[1:]), Segment(" share of a column that is busy")]
+            yield [Segment(SHARED.replace("kind", "type"))]
         when = " in the steady state" if self.period else ""
         most = counted(self.schedule.registers, "register")
         yield [Segment(f"regs: {'9' if layout.ascii_only else '█'} = {most} alive{when}")]

@@ -18,6 +18,8 @@ from pipesched.render.timescale import Window, zoomed
 PAGE = 7.0  # inches: the text of a page; a column of a two-column paper is half of it
 NARROWEST_PAGE, WIDEST_PAGE = 2, 40
 MOST_ROWS = 100_000
+MOST_DEVICES = 64  # of more, a chart draws the first and the last ones
+ALL = "all"
 
 
 @dataclass(frozen=True)
@@ -26,7 +28,8 @@ class View:
 
     `start` and `end` (in the user's time unit; None: all) and `zoom` choose the part: 1/zoom of the window, from its
     start. `label` is one of labels.LABELS, `memory` the strip under each device (None: when there is a budget), `rows`
-    the devices to draw (None: all). `inches` is the width of a figure. `fold` says whether a chart in a terminal leaves
+    the devices to draw (None: of more than MOST_DEVICES the first and the last ones; "all"). `inches` is the width of a
+    figure. `fold` says whether a chart in a terminal leaves
     out what repeats (None: where slots are narrow and it helps; never in a part). `charts` is the number of schedules
     in the figure of a comparison (None: all of few, of many the best; "all"; 0: bars of the metrics of all), `show` the
     measure in that of a sweep. Raises ConfigError, about the field at fault.
@@ -38,7 +41,7 @@ class View:
     label: str = "auto"
     memory: bool | None = None
     inches: float = PAGE
-    rows: Sequence[int] | None = None
+    rows: Sequence[int] | str | None = None
     fold: bool | None = None
     charts: int | str | None = None
     show: str = "bubble"
@@ -87,20 +90,30 @@ class View:
     def devices(self, schedule: Schedule) -> Sequence[int]:
         """Return the devices to draw. Raises ConfigError for one that is not there."""
         count = schedule.problem.devices
-        for entry, device in enumerate(() if self.rows is None else self.rows):
+        if self.rows is None and count > MOST_DEVICES:
+            return [*range(MOST_DEVICES // 2), *range(count - MOST_DEVICES // 2, count)]
+        if self.rows is None or isinstance(self.rows, str):
+            return range(count)
+        for entry, device in enumerate(self.rows):
             if device >= count:
                 raise ConfigError(f"device {device} is out of range; devices are 0 to {count - 1}", "rows", entry=entry)
-        return range(count) if self.rows is None else sorted(set(self.rows))
+        return sorted(set(self.rows))
+
+    def left_out(self, schedule: Schedule) -> int:
+        """Return how many devices are left out in the middle, where none were asked for."""
+        return max(schedule.problem.devices - MOST_DEVICES, 0) if self.rows is None else 0
 
     def shows_memory(self, schedule: Schedule) -> bool:
         """Return whether there is a strip of memory under each device."""
         return schedule.problem.memory.budget is not None if self.memory is None else self.memory
 
 
-def _rows(rows: Any) -> tuple[int, ...]:
+def _rows(rows: Any) -> tuple[int, ...] | str:
     """Return the devices to draw. Raises ConfigError."""
+    if isinstance(rows, str) and rows == ALL:
+        return rows
     if not is_several(rows):
-        raise ConfigError(f"must be a list of devices, not {shown(rows)}", "rows")
+        raise ConfigError(f"must be a list of devices, or {ALL}, not {shown(rows)}", "rows")
     listed = first_entries(rows, MOST_ROWS)
     if len(listed) > MOST_ROWS:
         raise ConfigError(f"must list at most {MOST_ROWS:,} devices", "rows")

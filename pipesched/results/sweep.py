@@ -28,10 +28,14 @@ class SweepPoint:
 
 @dataclass(frozen=True, repr=False)
 class Sweep(Displayable):
-    """Comparisons by the value of one field, whose dotted key in a config is `field`."""
+    """Comparisons by the value of one field, whose dotted key in a config is `field`.
+
+    `known_unit` is the unit of memory of a sweep without schedules, as a document holds it.
+    """
 
     field: str
     points: tuple[SweepPoint, ...]
+    known_unit: str = ""
 
     def __post_init__(self) -> None:
         require_label(self.field, "field")
@@ -47,6 +51,17 @@ class Sweep(Displayable):
 
     def __iter__(self) -> Iterator[SweepPoint]:
         return iter(self.points)
+
+    @property
+    def time_unit(self) -> str:
+        """The user's unit of time; "" if there is none."""
+        return next((point.comparison.time_unit for point in self.points), "")
+
+    @property
+    def memory_unit(self) -> str:
+        """The user's unit of memory; "" if there is none."""
+        outcomes = (entry.outcome for point in self.points for entry in point.comparison)
+        return next((outcome.problem.memory.unit for outcome in outcomes if outcome is not None), self.known_unit)
 
     def only(self, trainer: str) -> Sweep:
         """Return the algorithms whose schedules a trainer of `TRAINERS` can run, at some value at least.

@@ -22,6 +22,17 @@ ALGORITHM = "algorithm"
 PART = "costs of a layer"
 LAYOUT = "layout"
 SECTION = "section"
+WORDS = {  # names of fields for people, where they are not the last part of the key
+    "costs.backward_input": "input gradient",
+    "costs.backward_weight": "weight gradient",
+    "costs.overlap": "overlapped pair",
+    "costs.p2p": "p2p latency",
+    "memory.activation": "activation memory",
+    "memory.retain": "retained part of activations",
+    "memory.checkpoint": "kept part of activations",
+    "memory.static": "static memory",
+    "memory.budget": "memory budget",
+}
 
 
 class Field(NamedTuple):
@@ -46,6 +57,11 @@ class Field(NamedTuple):
         if self.shape not in (PER_STAGE, PER_BOUNDARY, PER_DEVICE):
             return None
         return TIME if self.key.startswith("costs.") else MEMORY
+
+
+def words_of(key: str) -> str:
+    """Return the name of a value for people, by its key."""
+    return WORDS.get(key, key.rpartition(".")[2].replace("_", " "))
 
 
 FIELDS = (

@@ -19,8 +19,9 @@ SETTINGS = ("COLUMNS", "LINES", "NO_COLOR", "FORCE_COLOR", "TTY_COMPATIBLE", "PY
 
 @pytest.fixture
 def cli(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., Completed]:
-    """Call pipesched in an empty folder and 100 columns. An exception that is no exit fails the test."""
+    """Call pipesched in an empty folder and 100 columns, quietly. An exception that is no exit fails the test."""
     monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr("pipesched.cli.progress.AFTER", 3600.0)  # of a slow machine too, stderr is what is tested
 
     def call(*args: str, stdin: str | bytes = "", env: Mapping[str, str] = {}) -> Completed:
         settings = {**dict.fromkeys(SETTINGS), "COLUMNS": "100", **env}

@@ -15,8 +15,8 @@ from typing import Any
 import pytest
 
 import pipesched
-from pipesched.cli import progress as showing
-from pipesched.cli.progress import Lines, TuningBar, tuning_on_stderr
+from pipesched.cli.progress import progress_of
+from pipesched.cli.search_progress import TuningBar, progress_of_tuning, tuning_line
 from pipesched.config.values import Source
 from pipesched.documents.tuning import tuning_document
 from pipesched.errors import ConfigError
@@ -200,22 +200,20 @@ def test_errors_of_the_search(cli: Cli, monkeypatch: pytest.MonkeyPatch, error: 
 PROGRESS = Progress(812, 188, ROWS[0], PRUNED, "search")
 
 
-def test_lines_of_progress(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
-    """Without a terminal a line every ten seconds, so that a short search prints none."""
-    now = iter([100.0, 101.0, 111.0, 112.0, 122.0])
-    monkeypatch.setattr(showing, "monotonic", lambda: next(now))
-    lines = Lines()
-    for progress in (PROGRESS, PROGRESS, PROGRESS, PROGRESS._replace(best=None, step="")):
-        lines.hear(progress)
-    assert capsys.readouterr().err == (
-        "   11 s  search  812 simulated, 469,188 dropped, 188 left  best 10,412.3 tokens/s/GPU: tensor 2, pipeline 4,"
-        " zb-h1\n   22 s  search  812 simulated, 469,188 dropped, 188 left\n"
+def test_lines_of_progress() -> None:
+    """Without a terminal a line says the step, the points and the best, if there is one."""
+    assert tuning_line(None, 3) == "    3 s  search"
+    assert tuning_line(PROGRESS, 11) == (
+        "   11 s  search  812 simulated, 469,188 dropped, 188 left"
+        "  best 10,412.3 tokens/s/GPU: tensor 2, pipeline 4, zb-h1"
     )
+    bare = PROGRESS._replace(best=None, step="")
+    assert tuning_line(bare, 22) == "   22 s  search  812 simulated, 469,188 dropped, 188 left"
 
 
 def test_no_progress() -> None:
     """--quiet: nobody listens."""
-    with tuning_on_stderr(quiet=True) as listener:
+    with progress_of("tune", quiet=True), progress_of_tuning() as listener:
         assert listener is None
 
 
@@ -228,7 +226,7 @@ def test_the_bar(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[
     assert (bar.bar.tasks[0].completed, bar.bar.tasks[0].total) == (812, 1000)
     monkeypatch.setattr(sys.stderr, "isatty", lambda: True)
     monkeypatch.setenv("COLUMNS", "80")
-    with tuning_on_stderr(quiet=False) as listener:
+    with progress_of("tune", quiet=False), progress_of_tuning() as listener:
         assert listener is not None
         listener(PROGRESS)
     shown = capsys.readouterr().err

@@ -177,15 +177,27 @@ def test_charts_together_have_one_kind_of_colours(draw: Renderer) -> None:
         assert "colour by kind" in chart
 
 
-def test_a_shared_column_has_the_colour_of_its_only_kind(draw: Renderer) -> None:
-    """Thousands of slots: columns of forwards alone are blue, of backwards alone orange, all others neither."""
+def test_a_shared_column_has_the_hue_of_its_kind(draw: Renderer) -> None:
+    """Thousands of slots: columns of forwards are blue, of backwards orange, and nothing else is on the row."""
     schedule = scheduled("naive", devices=2, microbatches=2000)
     chart = draw(pipesched.Gantt(schedule, fold=False), 80, colour=True)
     row = Text.from_ansi(chart.splitlines()[2])
-    inks = [tuple(s.style.color.get_truecolor()) for s in row.spans if not isinstance(s.style, str) and s.style.color]
-    assert inks[0] == HUES[0]
-    assert inks[-2] == HUES[1]  # the last is the idle share
-    assert "here with slots of several kinds" in Text.from_ansi(chart).plain
+    spans = [span.style.bgcolor for span in row.spans if not isinstance(span.style, str) and span.style.bgcolor]
+    shown = [tuple(background.get_truecolor()) for background in spans]
+    assert [*dict.fromkeys(shown)] == [HUES[0], HUES[1]]
+    assert shown == [HUES[0]] * shown.count(HUES[0]) + [HUES[1]] * shown.count(HUES[1])
+    assert "colour by kind" in Text.from_ansi(chart).plain
+
+
+@pytest.mark.parametrize("algorithm", ["interleaved", "interleaved-zb", "zb-v", "v-half", "dualpipe-v", "looped-bfs"])
+@pytest.mark.parametrize("microbatches", [16, 64])
+def test_several_chunks_fold_wherever_their_order_repeats(draw: Renderer, algorithm: str, microbatches: int) -> None:
+    """Also where a period of all chunks comes twice only; and what is left has its letters."""
+    schedule = scheduled(algorithm, devices=4, stages=8, microbatches=microbatches)
+    chart = draw(pipesched.Gantt(schedule), 80)
+    assert folds(chart)
+    rows = [re.sub(r" +\d+%$", "", line) for line in chart.splitlines() if line.startswith("device")]
+    assert all(set(row[len("device 0 ") :]) <= set("FBIW-=~&·≈") for row in rows)
 
 
 @settings(max_examples=60, deadline=None)

@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 from hypothesis import given, settings, strategies as st
 from rich.cells import cell_len
+from rich.console import Console
 from rich.text import Text
 
 from pipesched.pipeline.arguments import make_problem
@@ -139,24 +140,76 @@ def test_many_devices_all_print_and_repeat_the_axis(draw: Renderer, devices: int
     assert sum("+---" in line for line in lines) == -(-devices // AXIS_EVERY)
 
 
-def test_a_timeline_of_a_million_units_shows_how_busy_each_column_is(draw: Renderer) -> None:
-    """Thousands of slots a column: the steady state is full, warm-up and cool-down are not, and the scale is said."""
-    schedule = scheduled("1f1b", stages=4, microbatches=500, forward=700, backward=1300)
+def fullest(schedule: Schedule, device: int, left: int, right: int) -> set[str]:
+    """The kinds that take most of the time between two ticks on a device; `.` where nothing runs."""
+    times = dict.fromkeys("FBIW&", 0)
+    starts, ends = schedule.slot_start_ticks[device], schedule.slot_end_ticks[device]
+    for number, start, end in zip(schedule.plan.orders[device], starts, ends, strict=True):
+        kind = "&" if number in schedule.plan.pairs else schedule.plan.index.op(number).kind
+        times[kind] += max(min(end, right) - max(start, left), 0)
+    most = max(times.values())
+    return {kind for kind, time in times.items() if time == most} if most else {"."}
+
+
+@pytest.mark.parametrize("algorithm", ["1f1b", "zb-v", "dualpipe-v", "naive", "interleaved"])
+def test_a_shared_column_shows_the_kind_that_fills_most_of_it(draw: Renderer, algorithm: str) -> None:
+    """Hundreds of slots in sixty columns: each is the letter of the kind that runs longest in it, or idle."""
+    schedule = scheduled(algorithm, microbatches=100, forward=3, backward=10)
+    columns, length = 70, schedule.makespan_ticks
+    chart = draw(Gantt(schedule, fold=False, ascii_only=True), columns + len("device 0 ") + len(" idle"))
+    rows = [line[len("device 0 ") :][:columns] for line in chart.splitlines() if line.startswith("device")]
+    assert "a column that several share: the kind that fills most of it" in chart
+    for device, row in enumerate(rows):
+        for column, letter in enumerate(row):
+            left, right = (length * edge // columns for edge in (column, column + 1))
+            assert letter in fullest(schedule, device, left, right), (device, column)
+
+
+def test_a_timeline_of_a_million_units_keeps_its_kinds(draw: Renderer) -> None:
+    """Thousands of slots a column: forwards, backwards, and nothing where nothing runs; and the scale is said."""
+    schedule = scheduled("naive", stages=4, microbatches=500, forward=700, backward=1300)
     assert schedule.makespan_ticks > 1_000_000
     lines = draw(Gantt(schedule, fold=False, ascii_only=True), 100).splitlines()
-    row = next(line for line in lines if line.startswith("device 3"))[len("device 3 ") :]
-    assert row[0] in ":-+"  # waits for the first microbatch, then is busy within the same column
-    assert set(row[2:80]) == {"#"}
-    assert "share of a column that is busy" in lines[-1] + lines[-2]
+    row = next(line for line in lines if line.startswith("device 3"))
+    assert re.fullmatch(r"device 3 F+B+ +\d+%", row)
     assert re.search(r"1 column = 11,\d{3}", lines[-1] + lines[-2])
 
 
-def test_shares_never_call_a_partly_busy_column_idle_or_full(draw: Renderer) -> None:
-    """A column with any work is not drawn idle, and one with any pause is not drawn full."""
-    schedule = scheduled("sequential", stages=4, microbatches=200, forward=1, backward=1)
-    chart = draw(Gantt(schedule, fold=False, ascii_only=True), 100)
-    row = next(line for line in chart.splitlines() if line.startswith("device 0"))
-    assert set(row[len("device 0 ") :].split()[0]) <= {":", "-", "+"}
+@pytest.mark.parametrize(("devices", "rows", "left_out"), [(64, None, ""), (65, None, "1 device"), (65, "all", ""),
+                                                           (1000, None, "936 devices"), (1000, [7], "")])  # fmt: skip
+def test_of_many_devices_the_first_and_last_are_drawn(
+    draw: Renderer, devices: int, rows: str | list[int] | None, left_out: str
+) -> None:
+    """At most 64 rows, with a line between that says how many are left out, unless rows are asked for."""
+    schedule = scheduled("1f1b", devices=devices, stages=devices, microbatches=2)
+    lines = draw(Gantt(schedule, ascii_only=True, rows=rows), 80).splitlines()
+    drawn = [int(line.split()[1]) for line in lines if re.match(r"device \d", line)]
+    between = [place for place, line in enumerate(lines) if "left out" in line]
+    if not left_out:
+        assert drawn == (rows if isinstance(rows, list) else list(range(devices)))
+        assert not between
+        return
+    assert drawn == [*range(32), *range(devices - 32, devices)]
+    assert [lines[place] for place in between] == [f"{left_out} left out; rows all draws them"]
+    assert sum(line.startswith("device") for line in lines[: between[0]]) == 32
+
+
+@pytest.mark.parametrize("width", [60, 200])
+def test_16_colours_have_one_for_each_kind(width: int) -> None:
+    """F, B, I, W and R have five backgrounds that differ, whether slots are wide or narrow."""
+    found: dict[str, str] = {}
+    for algorithm, options in (("1f1b", {"recompute": "full"}), ("zb-v", {})):
+        console = Console(width=width, force_terminal=True, color_system="standard", no_color=False)
+        problem = make_problem(devices=4, stages=8, microbatches=8, forward=5, backward=10, recompute=5)
+        with console.capture() as capture:
+            console.print(Gantt(run(problem, algorithm, **options)))
+        for kind in "FBIWR":
+            for background in re.findall(rf"\x1b\[\d+;(4\d)m {kind} \x1b", capture.get()):
+                assert found.setdefault(kind, background) == background
+        rows = "".join(line for line in capture.get().splitlines() if line.startswith("device"))
+        assert set(re.findall(r"\x1b\[\d+;(4\d)m", rows)) <= set(found.values())
+    assert set(found) == set("FBIWR")
+    assert len(set(found.values())) == 5
 
 
 def test_window_and_zoom_show_the_part_that_was_asked_for(draw: Renderer) -> None:

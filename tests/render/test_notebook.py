@@ -37,7 +37,7 @@ NOUNS: dict[str, tuple[Any, list[str]]] = {  # what stands in its text
     ),
     "frontier": (
         pipesched.frontier(pipesched.make_problem(devices=2, microbatches=3, placement="linear"), time_limit=10),
-        ["budget makespan bound gap placement", "1 18 18 optimal linear", "* proved optimal"],
+        ["memory budget (microbatch) makespan bound gap placement", "1 18 18 optimal linear", "* proved optimal"],
     ),
     "robustness": (
         pipesched.robustness(OUTCOME, noise=0),

@@ -11,7 +11,7 @@ import pytest
 
 import pipesched
 from pipesched.errors import ConfigError
-from pipesched.render.measures import MEASURES
+from pipesched.render.measures import MEASURES, title_of_field
 from pipesched.render.scatter import PlotPoint, Scatter
 from pipesched.render.sweep import MOST_LINES, PlotMark, best_lines, sweep_lines, sweep_plot, sweep_view
 from pipesched.render.table import display_parts
@@ -59,7 +59,7 @@ def test_any_numbers_may_vary(draw: Renderer, field: str, values: Any) -> None:
         assert [mark.x for mark in line] == [*values]
     plot = sweep_plot(sweep, "makespan")
     assert plot is not None
-    assert sweep.field in draw(plot, 80)
+    assert title_of_field(sweep) in draw(plot, 80)
 
 
 def test_lines_rise_in_the_field_whatever_the_order() -> None:
@@ -164,3 +164,50 @@ def test_a_mark_that_is_shared_otherwise_elsewhere(draw: Renderer) -> None:
     drawn = draw(Scatter(points, "value", "measure"), 60)
     assert "x+ = x y  or x y z" in drawn
     assert drawn.count("x+ =") == 1
+
+
+@pytest.mark.parametrize(
+    ("show", "title"),
+    [
+        ("makespan", "makespan (ms)"),
+        ("span", "span (ms)"),
+        ("lower bound", "lower bound (ms)"),
+        ("microbatch", "time a microbatch (ms)"),
+        ("bubble", "bubble (%)"),
+        ("bubble_span", "bubble of span (%)"),
+        ("bubble-of-span", "bubble of span (%)"),
+        ("bubble-over-ideal", "bubble over ideal (%)"),
+        ("vs bound", "gap (%)"),
+        ("memory", "memory of the fullest device (GB)"),
+        ("peak_memory", "peak memory (GB)"),
+    ],
+)
+def test_metrics_by_the_names_of_documents_and_tables(show: str, title: str) -> None:
+    """Each is drawn under its name in words with its unit, and so is what varies: no key of a config."""
+    sweep = swept("budget", (4, 5, 6), time_unit="ms", unit="GB")
+    (axes,) = pipesched.figure(sweep, show=show).axes
+    assert (axes.get_xlabel(), axes.get_ylabel()) == ("memory budget (GB)", title)
+    plot = sweep_plot(sweep, show)
+    assert plot is not None
+    assert (plot.x_title, plot.y_title) == ("memory budget (GB)", title)
+
+
+def test_every_metric_of_a_document_can_be_shown() -> None:
+    """Each number of a schedule's metrics is a measure, but the device that is the bottleneck."""
+    metrics = pipesched.run(pipesched.make_problem(devices=2), "1f1b").metrics
+    numbers = {name for name, value in metrics.items() if isinstance(value, (int, float)) and name != "bottleneck"}
+    assert numbers - {"fits"} <= set(MEASURES)
+
+
+def test_a_document_keeps_the_units(tmp_path: Any, draw: Renderer) -> None:
+    """A sweep that is read back has the heads of the one that was written."""
+    sweep = swept("budget", (4, 5), time_unit="ms", unit="GB")
+    again: Any = pipesched.read(pipesched.write(sweep, tmp_path / "sweep.json"))
+    assert (again.time_unit, again.memory_unit) == ("ms", "GB")
+    assert draw(sweep_view(again, "span"), 80) == draw(sweep_view(sweep, "span"), 80)
+
+
+def test_all_lines_are_equally_thick() -> None:
+    """No line of a sweep looks more important than another."""
+    lines = pipesched.figure(swept()).axes[0].lines
+    assert len({line.get_linewidth() for line in lines if line.get_linestyle() == "-"}) == 1

@@ -36,10 +36,10 @@ from pipesched.render.figure.page import (
     plain_numbers,
     settle,
     sheet,
-    with_unit,
 )
 from pipesched.render.figure.rows import BAR_INCHES, GAP, Bar, bars, layout, rectangle
 from pipesched.render.figure.stripes import WIDTH, Striped, stripes
+from pipesched.render.labels import with_unit
 from pipesched.render.palette import FALLING, HUES, Rgb, colour_of, text_on
 from pipesched.render.summary import heading
 from pipesched.render.timescale import Window, number
@@ -114,6 +114,11 @@ class Chart:
                 name.set_color(RED)
         for name in names[len(named) :]:
             name.set(color=GREY, fontsize=LANE_FONT)
+        if self.layout.left_out is not None:
+            height, text = self.layout.left_out
+            self.axes.annotate(
+                text, (0, height), xycoords=("axes fraction", "data"), color=GREY, fontsize=LANE_FONT, va="center"
+            )
 
     def _idle(self) -> None:
         """Draw a pale band a row, from the first start to the last end of all; where no slot covers it, it is idle."""
@@ -184,13 +189,10 @@ def key(charts: Sequence[Chart]) -> Iterator[Key]:
     """Yield the entries of the legend for charts of one look: what the colours mean."""
     by_kind, chunks = charts[0].by_kind, max(chart.chunks for chart in charts)
     first, second = (None, None) if by_kind else (0, 1)
-    names: dict[Rgb, list[str]] = defaultdict(list)  # B and I share a shade
     drawn = {bar.op.kind for chart in charts for bar in chart.bars}
     for kind in KINDS:
         if kind in drawn:
-            names[colour_of(first, kind)].append(kind)
-    for colour, kinds in names.items():
-        yield _swatch(colour, kinds[0]), " or ".join(KINDS[kind].name for kind in kinds)
+            yield _swatch(colour_of(first, kind), kind), KINDS[kind].name
     if any(chart.schedule.plan.pairs for chart in charts):
         yield _two_tone(colour_of(first, "F"), colour_of(second, "B")), "overlapped pair"
     if chunks > 1:

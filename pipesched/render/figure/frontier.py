@@ -17,25 +17,16 @@ from pipesched.errors import ConfigError
 from pipesched.pipeline.quantities import plain
 from pipesched.render.figure.chart import unit_rgb
 from pipesched.render.figure.memory import DASHES
-from pipesched.render.figure.page import (
-    FONT,
-    GREY,
-    Drawing,
-    Key,
-    legend,
-    plain_numbers,
-    plot_axes,
-    settle,
-    sheet,
-    with_unit,
-)
+from pipesched.render.figure.page import FONT, GREY, Drawing, Key, legend, plain_numbers, plot_axes, settle, sheet
 from pipesched.render.figure.placing import Box, Spot, needs_line, place_names
+from pipesched.render.labels import with_unit
 from pipesched.render.palette import HUES
 from pipesched.render.view import PAGE
 from pipesched.results.comparison import ParetoPoint
 from pipesched.results.frontier import Frontier
 
 SHAPE = 0.62  # height over width
+THICK = 0.9  # points, of every line
 MARK, PASSED = unit_rgb(HUES[0]), "0.6"
 DOTTED = (0, (1, 1.5))
 WIDE_RANGE = 2.5  # of makespans, from which their axis is logarithmic
@@ -104,12 +95,12 @@ def _stairs(axes: Axes, points: Sequence[Trade]) -> None:
     best = sorted({(point.peak, point.makespan) for point in points if not point.dominated})
     if best:
         peaks, makespans = zip(*best, strict=True)
-        axes.step(peaks, makespans, where="post", color=MARK, linewidth=0.9)
+        axes.step(peaks, makespans, where="post", color=MARK, linewidth=THICK)
 
 
 def _limit(axes: Axes, limit: float) -> None:
     """Draw the budget, from top to bottom, with its name above."""
-    axes.axvline(limit, color="black", linewidth=0.6, linestyle=DASHES)
+    axes.axvline(limit, color="black", linewidth=THICK, linestyle=DASHES)
     axes.text(limit, 1.01, "budget", transform=axes.get_xaxis_transform(), ha="center", va="bottom", fontsize=FONT - 1)
 
 
@@ -126,7 +117,7 @@ def _marks(axes: Axes, points: Sequence[Trade]) -> None:
             zorder=3,
         )
     gaps = [[(point.peak, point.bound), (point.peak, point.makespan)] for point in points if point.bound is not None]
-    axes.add_collection(LineCollection(gaps, colors=MARK, linewidths=0.6, linestyles=DOTTED))
+    axes.add_collection(LineCollection(gaps, colors=MARK, linewidths=THICK, linestyles=DOTTED))
 
 
 def _key(points: Sequence[Trade]) -> Iterator[Key]:
@@ -141,7 +132,7 @@ def _key(points: Sequence[Trade]) -> Iterator[Key]:
         yield Line2D([], [], color=MARK, **look), "proved optimal"
     if any(point.open for point in points):
         yield Line2D([], [], markerfacecolor="white", markeredgecolor=MARK, **look), "best found"
-        yield Line2D([], [], color=MARK, linewidth=0.6, linestyle=DOTTED), "down to the bound"
+        yield Line2D([], [], color=MARK, linewidth=THICK, linestyle=DOTTED), "down to the bound"
 
 
 def _names(axes: Axes, points: Sequence[Trade]) -> None:
@@ -212,7 +203,7 @@ def solved_figure(frontier: Frontier, inches: float = PAGE) -> Drawing:
         drawn,
         time_unit=frontier.time_unit,
         memory_unit=frontier.memory_unit,
-        titles=("budget of a device", frontier.objective),
+        titles=("memory budget of a device", frontier.objective),
         inches=inches,
     )
 

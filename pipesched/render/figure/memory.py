@@ -12,9 +12,9 @@ from matplotlib.patches import Patch
 
 from pipesched.pipeline.quantities import plain
 from pipesched.pipeline.schedule import Schedule
-from pipesched.render.figure.page import FONT, GREY, RED, Key, with_unit
+from pipesched.render.figure.page import FONT, GREY, RED, Key
 from pipesched.render.figure.rows import STRIP, ChartRow, Polygon
-from pipesched.render.labels import MEASURED_MEMORY
+from pipesched.render.labels import MEASURED_MEMORY, with_unit
 from pipesched.render.timescale import Window, number
 
 FILL = "0.62"

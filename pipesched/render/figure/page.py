@@ -136,8 +136,3 @@ def legend(figure: Figure, entries: Sequence[Key]) -> None:
             return
         if rows < len(entries):
             box.remove()
-
-
-def with_unit(name: str, unit: str) -> str:
-    """Return the name of an axis or a colour with its unit, if there is one."""
-    return f"{name} ({unit})" if unit else name

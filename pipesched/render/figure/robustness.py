@@ -10,7 +10,8 @@ from matplotlib.lines import Line2D
 from pipesched.analysis.robust.result import Robustness, RobustnessRow
 from pipesched.errors import ConfigError
 from pipesched.render.figure.chart import unit_rgb
-from pipesched.render.figure.page import Drawing, Key, legend, plot_axes, settle, sheet, with_unit
+from pipesched.render.figure.page import Drawing, Key, legend, plot_axes, settle, sheet
+from pipesched.render.labels import with_unit
 from pipesched.render.palette import HUES
 from pipesched.render.view import PAGE
 

@@ -10,9 +10,10 @@ from typing import NamedTuple
 
 from pipesched.pipeline.ops import Op
 from pipesched.pipeline.schedule import Schedule
+from pipesched.render.labels import counted
 from pipesched.render.rows import Row, device_row, lane_rows
 from pipesched.render.timescale import Window
-from pipesched.render.view import View
+from pipesched.render.view import MOST_DEVICES, View
 
 BAR, STRIP, GAP = 1.0, 0.7, 0.22  # heights: of the slots of a device, of its memory, and what is left below
 LANE, LANE_GAP = 0.55, 0.1  # of a transfer lane, and what is left above it
@@ -65,13 +66,18 @@ class ChartRows(NamedTuple):
     devices: Sequence[ChartRow]
     lanes: Sequence[ChartRow]
     height: float
+    left_out: tuple[float, str] | None = None  # where devices are left out, and how many
 
 
 def layout(schedule: Schedule, view: View) -> ChartRows:
     """Return all rows with their positions; a lane stands below its last user."""
     problem, top = schedule.problem, 0.0
     devices, lanes = [], []
-    for device in view.devices(schedule):
+    count, left_out = view.left_out(schedule), None
+    for position, device in enumerate(view.devices(schedule)):
+        if count and position == MOST_DEVICES // 2:
+            left_out = top + BAR / 2 - GAP / 2, f"{counted(count, 'device')} left out"
+            top += BAR
         devices.append(ChartRow(f"device {device}", device_row(schedule, device), top, BAR))
         top += BAR + (STRIP if view.shows_memory(schedule) else 0)
         users = problem.devices_of_lanes(problem.lane_pair(device))
@@ -80,7 +86,7 @@ def layout(schedule: Schedule, view: View) -> ChartRows:
             lanes.append(ChartRow(name + shared, slots, top + LANE_GAP, LANE))
             top += LANE_GAP + LANE
         top += GAP
-    return ChartRows(devices, lanes, top)
+    return ChartRows(devices, lanes, top, left_out)
 
 
 def bars(schedule: Schedule, row: ChartRow, window: Window) -> Iterator[Bar]:

@@ -12,12 +12,14 @@ from matplotlib.lines import Line2D
 from pipesched.errors import ConfigError
 from pipesched.render.figure.chart import unit_rgb
 from pipesched.render.figure.page import Drawing, Key, legend, plain_numbers, plot_axes, settle, sheet
+from pipesched.render.measures import measure_named, title_of, title_of_field
 from pipesched.render.palette import HUES
-from pipesched.render.sweep import PlotMark, best_lines, title_of
+from pipesched.render.sweep import PlotMark, best_lines
 from pipesched.render.view import View
 from pipesched.results.sweep import Sweep
 
 SHAPE = 0.55  # height over width
+THICK = 1.2  # points, of every line
 MARKERS = "osD^vP*X<>"  # one after the other, so that lines differ without colours
 MOST_TICKS = 13  # values of the field that all stand below the axis
 
@@ -34,8 +36,8 @@ def sweep_figure(sweep: Sweep, view: View) -> Drawing:
             keys.append((Line2D([], [], linestyle="none", **_hollow("0.35", "o")), "over budget"))
         if note:
             keys.append((Line2D([], [], linestyle="none"), note))
-        axes.set_xlabel(sweep.field)
-        axes.set_ylabel(title_of(sweep, view.show))
+        axes.set_xlabel(title_of_field(sweep))
+        axes.set_ylabel(title_of(sweep, measure_named(view.show)))
         _ticks(axes, sorted({mark.x for line in lines.values() for mark in line}))
         legend(figure, keys)
         settle(figure)
@@ -45,17 +47,16 @@ def sweep_figure(sweep: Sweep, view: View) -> Drawing:
 def _draw(axes: Axes, place: int, lines: int, name: str, line: Sequence[PlotMark]) -> Key:
     """Draw a line with its marks, hollow where a schedule is over its budget; return its entry of the legend.
 
-    Each line is thinner than those before, so that equal ones are seen below it.
+    Marks are smaller than those of the lines before, so that equal lines are seen below each other.
     """
     colour, marker = unit_rgb(HUES[place % len(HUES)]), MARKERS[place % len(MARKERS)]
-    behind = 1 - place / max(lines - 1, 1)
-    width, size = 1 + 1.2 * behind, 3.5 + 3 * behind
-    axes.plot([mark.x for mark in line], [mark.y for mark in line], color=colour, linewidth=width, zorder=2 + place)
+    size = 3.5 + 3 * (1 - place / max(lines - 1, 1))
+    axes.plot([mark.x for mark in line], [mark.y for mark in line], color=colour, linewidth=THICK, zorder=2 + place)
     full: dict[str, Any] = {"marker": marker, "color": colour, "markersize": size}
     for fits, look in ((True, full), (False, {**_hollow(colour, marker), "markersize": size})):
         chosen = [mark for mark in line if mark.fits == fits]
         axes.plot([mark.x for mark in chosen], [mark.y for mark in chosen], linestyle="none", zorder=2 + place, **look)
-    return Line2D([], [], color=colour, linewidth=width, marker=marker, markersize=size), name
+    return Line2D([], [], color=colour, linewidth=THICK, marker=marker, markersize=size), name
 
 
 def _hollow(colour: object, marker: str) -> dict[str, Any]:

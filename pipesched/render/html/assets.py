@@ -19,7 +19,8 @@ LITERAL = re.compile(
 SPACES = re.compile(r" *([{}()\[\];,=<>?:&|*/%!^~]) *|(?<![+-]) ([+-]) (?![+-])")
 
 CONST = re.compile(r"\bconst\b")  # which `let` is shorter than
-NEEDLESS = re.compile(r"(?<=[;{,(\[=>&|?:])\n|\n(?=[)\]}.?:&|])|;\n?(?=})")  # where a statement goes on, or ends anyway
+# Ends of lines where a statement goes on, or ends anyway (as with a block); and the 0 of 0.5.
+NEEDLESS = re.compile(r"(?<![\w.])0(?=\.\d)|(?<=[;{},(\[=>&|?:])\n|\n(?=[)\]}.?:&|])|;\n?(?=})")
 
 
 @cache
@@ -61,7 +62,8 @@ def compact(script: str) -> str:
 
 def _compact_code(code: str) -> str:
     """Return what stands between literals without needless letters, spaces, ends of lines and semicolons."""
-    return NEEDLESS.sub("", re.sub(r"\s*\n\s*", "\n", SPACES.sub(r"\1\2", CONST.sub("let", code))))
+    short = NEEDLESS.sub("", re.sub(r"\s*\n\s*", "\n", SPACES.sub(r"\1\2", CONST.sub("let", code))))
+    return re.sub(r"\b(true|false)\b", lambda found: "!0" if found[0] == "true" else "!1", short)
 
 
 def _compact_template(text: str) -> str:

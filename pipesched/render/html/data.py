@@ -52,7 +52,7 @@ IDLE_LOOKS = {  # a colour, and its stripes
 }
 COLUMNS = 3  # of times that may stand with a packed plan: starts, lengths, arrivals
 ALONE = 0  # instead of the row of a backward: the slot is no pair
-Palette = dict[tuple[int, ...], int]  # the colours of a sort of operations by hue, as 0xrrggbb, and its number
+Palette = dict[tuple[int, ...], int]  # a sort of operations: its colour by kind and those by hue, 0xrrggbb; its number
 
 
 def schedule_data(outcome: Outcome, name: str, palette: Palette | None = None) -> dict[str, Any]:
@@ -173,7 +173,8 @@ def _tones(problem: Problem, index: OpIndex, palette: Palette) -> list[list[int]
         for letter in index.letters:
             for stage in range(index.stages):
                 chunks = placement.stages_on(placement.device(stage, part[0], index.microbatches))
-                colours = [colour_of(hue, letter, chunks.index(stage), len(chunks)) for hue in range(len(HUES))]
+                look = letter, chunks.index(stage), len(chunks)
+                colours = [colour_of(hue, *look) for hue in (None, *range(len(HUES)))]
                 key = tuple(red << 16 | green << 8 | blue for red, green, blue in colours)
                 tones.append(palette.setdefault(key, len(palette)))
         found.append(tones)

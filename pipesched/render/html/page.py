@@ -104,7 +104,8 @@ def legend(outcomes: Iterable[Outcome]) -> str:
     ways = {schedule.own_lengths for schedule in schedules}
     idles = {idle for measured in ways for idle in classes(measured=measured)}
     entries = [
-        f"<li>{_box(f'rgb{colour_of(0, letter)}', STRIPES.get(letter, ''))}{letter} {kind.name}"
+        f'<li class="{name}">{_box(f"rgb{colour_of(hue, letter)}", STRIPES.get(letter, ""))}{letter} {kind.name}'
+        for name, hue in (("of-hue", 0), ("of-kind", None))
         for letter, kind in KINDS.items()
         if letter in letters
     ]
@@ -113,7 +114,10 @@ def legend(outcomes: Iterable[Outcome]) -> str:
         if idle not in idles:
             continue
         entries.append(f'<li class="of-idle">{_box(f"rgba({colour},.35)", stripes)}{mark.letter} {mark.meaning}')
-    return "".join((*entries, f'<li class="of-path">{_box("transparent")}critical path<li>hue: microbatch'))
+    return "".join((*entries, f'<li class="of-path">{_box("transparent")}critical path', HUES_SAY))
+
+
+HUES_SAY = '<li class="of-hue">hue: microbatch<li class="of-kind">hue: kind, where operations are narrow'
 
 
 def _box(colour: str, stripes: str = "") -> str:

@@ -86,7 +86,8 @@ def steps(frontier: Frontier) -> str:
             f'<text x="{x:.1f}" y="{height - bottom + 15}" text-anchor="middle">{number(point.budget)}</text>'
         )
     memory, time = (f" ({html.escape(unit)})" if unit else "" for unit in (frontier.memory_unit, frontier.time_unit))
-    parts.append(f'<text x="{width / 2}" y="{height - 8}" text-anchor="middle">budget of a device{memory}</text>')
+    across = f"memory budget of a device{memory}"
+    parts.append(f'<text x="{width / 2}" y="{height - 8}" text-anchor="middle">{across}</text>')
     parts.append(f'<text x="4" y="14">{frontier.objective}{time}; filled: proved optimal</text>')
     return (
         f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {width} {height}" role="img" fill="currentColor"'

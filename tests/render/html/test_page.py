@@ -12,7 +12,7 @@ import pytest
 
 import pipesched
 from pipesched.errors import ConfigError, InvalidSchedule, NotApplicable
-from pipesched.render.html.assets import ENGINE, VIEW, asset, compact, program
+from pipesched.render.html.assets import ENGINE, VIEW, asset, compact, program, style
 from pipesched.render.html.page import page
 from pipesched.render.html.still import still
 
@@ -45,6 +45,23 @@ def test_the_program() -> None:
     assert all(asset(name).count("\n") < 350 for name in names)
 
 
+def test_swatches_of_kinds_differ() -> None:
+    """A schedule with B and one with I and W in a page: each kind has a colour of its own, by hue and by kind."""
+    both = pipesched.compare(OUTCOME.problem, ["1f1b", "zb-h1"])
+    text = page(both)
+    for name in ("of-hue", "of-kind"):
+        found = re.findall(
+            rf'<li class="{name}"><i class="[a-z]*" style="background-color:(rgb\([^)]*\))"></i>(\w) ', text
+        )
+        assert [letter for _, letter in found] == ["F", "B", "I", "W"]
+        assert len({colour for colour, _ in found}) == 4
+
+
+def test_no_empty_bar() -> None:
+    """The sentence below the buttons is seen once there is one."""
+    assert "#live:empty{visibility:hidden" in style()
+
+
 def test_compact_scripts() -> None:
     """Comments and needless spaces go; texts, what templates say and regular expressions stay."""
     script = """// a comment
@@ -56,7 +73,7 @@ function f(x) {
 f(/ , [/"] ;/.test(a), 1 / 2 / 3);
 """
     assert compact(script) == (
-        'let a="x  // y;}",b=`${a?` ; ${{}} `:"-"}  `;function f(x){return x + +b - -1/2}\n'
+        'let a="x  // y;}",b=`${a?` ; ${{}} `:"-"}  `;function f(x){return x + +b - -1/2}'
         'f(/ , [/"] ;/.test(a),1/2/3);'
     )
 

@@ -1,6 +1,6 @@
 // window.pipesched, copy and download.
 
-const orderTexts = s => s.orders.slice(0, s.P).map(order => order.map(t => slotText(s, t)));
+const orderTexts = s => ranks(s).map(order => order.map(t => slotText(s, t)));
 const makespanOf = s => totals(s).makespan / s.per;
 
 // A call about an operation: use(schedule, task), or else what `absent` says.

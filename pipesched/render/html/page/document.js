@@ -3,7 +3,7 @@
 const metrics = s => cached(s, "metrics", () => {
   const { makespan, busy, idle, firsts, lasts, bubble } = totals(s);
   const span = max(...lasts.map((end, device) => end - firsts[device]));
-  const useful = s.orders.slice(0, s.P).map(order => order.reduce((sum, t) => sum + (s.useful[kindOf(s, t)] ? s.duration[t] : 0), 0));
+  const useful = ranks(s).map(order => order.reduce((sum, t) => sum + (s.useful[kindOf(s, t)] ? s.duration[t] : 0), 0));
   const ideal = max(...useful), all = useful.reduce((a, b) => a + b), devices = [...busy.keys()];
   const peaks = devices.map(device => memoryOf(s, device).peak), fit = !devices.some(device => excess(s, device));
   const bound = s.edits ? ownBound(s, fit) : s.bound.ticks;
@@ -28,7 +28,7 @@ function timesDocument(s) {
     ...(s.lengths && !s.edits && s.there[t] >= 0 && { arrived: s.there[t] / s.per }),
   });
   const transfers = s.orders.slice(s.P).flat().sort((a, b) => s.starts[a] - s.starts[b] || s.ends[a] - s.ends[b]);
-  const devices = s.orders.slice(0, s.P), of = (_, device) => transfers.filter(t => deviceOf(s, t) === device).map(entry);
+  const devices = ranks(s), of = (_, device) => transfers.filter(t => deviceOf(s, t) === device).map(entry);
   return { devices: devices.map(order => order.map(entry)), transfers: s.orders.length > s.P ? devices.map(of) : [] };
 }
 

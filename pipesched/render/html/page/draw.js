@@ -63,7 +63,16 @@ function fitCanvas(canvas, width, height) {
   return pen;
 }
 
+// Whether slots are on average narrower than their number.
+const isNarrow = s => {
+  const { makespan, bubble } = totals(s), wide = 7 + 7 * `${s.M - 1}`.length;
+  return makespan * s.P * (1 - bubble) < s.sequence.length * s.per * perPixel() * wide;
+};
+
 function drawChart() {
+  const byKind = !shows.hues && sheets.some(isNarrow);
+  $("legend").classList.toggle("kinds", byKind);
+  for (const s of sheets) s.colour = s.tints[+byKind];
   ratio = min(window.devicePixelRatio || 1, 2);
   paint = fitCanvas($("paint"), scene.width, scene.height);
   fill(paint, ink.bg, 0, 0, scene.width, scene.height);
@@ -200,7 +209,7 @@ function drawPath(s) {
 
 function drawMemory({ s, device, top, height }) {
   const { times, levels } = memoryOf(s, device), capacity = s.capacity[device];
-  const most = max(...s.orders.slice(0, s.P).map((_, other) => memoryOf(s, other).peak), capacity || 0) || 1;
+  const most = max(...ranks(s).map((_, other) => memoryOf(s, other).peak), capacity || 0) || 1;
   const high = level => (height * level) / most, bottom = top + height;
   const until = countBefore(times.length, i => times[i] > view.to * s.per);
   for (let i = max(lastAtMost(times, view.from * s.per), 0); i < until; i++) {
@@ -231,7 +240,7 @@ function drawMap() {
 
 function busyShares(s, columns, scale) {
   const busy = new Float32Array(columns + 1);
-  for (const t of s.orders.slice(0, s.P).flat()) {
+  for (const t of ranks(s).flat()) {
     const left = s.starts[t] * scale, right = s.ends[t] * scale;
     for (let x = floor(left); x < right; x++) busy[x] += (min(right, x + 1) - max(left, x)) / s.P;
   }

@@ -32,8 +32,8 @@ function refresh({ relayout = false, soon = false } = {}) {
 }
 
 function settle() {
-  for (const [key, on] of Object.entries({ p: shows.path, w: shows.idle, m: shows.memory, d: shows.marks }))
-    document.querySelector(`[data-key=${key}]`).setAttribute("aria-pressed", on);
+  for (const [key, name] of Object.entries({ p: "path", w: "idle", m: "memory", d: "marks", n: "hues" }))
+    document.querySelector(`[data-key=${key}]`).setAttribute("aria-pressed", shows[name]);
   for (const name of ["path", "idle"]) $("legend").classList.toggle(name, shows[name]);
   for (const show of [showMetrics, showOperations, showDetails, showReasons, redraw]) show();
 }
@@ -235,7 +235,7 @@ const KEYS = { // as page.html lists them
   "/": () => { $("goto").value = ""; $("jump").showModal(); },
   "+ =": () => zoomBy(1 / 1.5), "-": () => zoomBy(1.5), 0: fitAll,
   f: () => revealTask(chosen().s, chosen().t, plotWidth() / 8),
-  p: toggle("path"), w: why, m: toggle("memory"), d: toggle("marks"), x: improve, c: keepCopy, s: () => download(),
+  p: toggle("path"), w: why, m: toggle("memory"), d: toggle("marks"), n: toggle("hues"), x: improve, c: keepCopy, s: () => download(),
   u: () => stepBack(undoEdit(), "undo"), "r Ctrl-R": () => stepBack(redoEdit(), "redo"), "?": () => $("help").showModal(),
 };
 

@@ -36,7 +36,7 @@ const reasons = s => cached(s, "reasons", () => {
   }
 
   const heldBy = t => (tight[t] === FREE ? -1 : sourceOf(t)), path = [];
-  const last = s.orders.slice(0, s.P).flatMap(order => order.find(t => ends[t] === end) ?? [])[0] ?? -1;
+  const last = ranks(s).flatMap(order => order.find(t => ends[t] === end) ?? [])[0] ?? -1;
   for (let t = last; t >= 0; t = heldBy(t)) path.unshift(t);
   return {
     allowed, slack, path, last, heldBy,

@@ -5,7 +5,7 @@ const $ = id => document.getElementById(id);
 const sheets = []; // the schedules; further ones than the file's were kept by the reader
 const edits = { done: [], undone: [] }; // {s, t, from, to}
 const view = { from: 0, to: 1, whole: true }; // in the user's units; whole: all there is, also after edits
-const shows = { path: page.explains, idle: page.explains, memory: false, marks: false };
+const shows = { path: page.explains, idle: page.explains, memory: false, marks: false, hues: false };
 const LARGE = 20000; // operations from which reasons wait until nothing moves
 let current = 0; // the index of the schedule that was selected last
 let picked = null; // {s, t}
@@ -37,10 +37,10 @@ function addSheet(s) {
   const { orders, starts, ends, sequence, isLate } = s, half = floor(s.M / 2);
   s.index = sheets.push(s) - 1;
   s.loaded ??= { orders, starts, ends, sequence, isLate, makespan: totals(s).makespan };
-  s.colour ??= Uint32Array.from({ length: s.size }, (_, number) => {
-    const tones = s.tones[s.tones.length > 1 && number % s.M >= half ? 1 : 0], hues = page.palette[tones[rowOf(s, number)]];
-    return hues[(number % s.M) % hues.length];
-  });
+  s.tints ??= [0, 1].map(byKind => Uint32Array.from({ length: s.size }, (_, number) => {
+    const m = number % s.M, hues = page.palette[s.tones[s.tones[1] && m >= half ? 1 : 0][rowOf(s, number)]];
+    return hues[byKind ? 0 : 1 + m % (hues.length - 1)];
+  }));
 }
 
 const retime = (s, orders, times = earliest(s, orders)) => Object.assign(s, { orders, ...times, cache: {} });

@@ -52,8 +52,10 @@ function cycleFrom(s, stuck, ends, on) {
 const timed = (s, orders, times = earliest(s, orders)) => ({ ...s, orders, ...times, cache: {} });
 
 // The times as numbers: the first start, the makespan, and busy time, first start and last end of each device.
+const ranks = s => s.orders.slice(0, s.P); // the orders of devices, without lanes
+
 const totals = s => cached(s, "totals", () => {
-  const devices = s.orders.slice(0, s.P), firsts = devices.map(order => (order.length ? s.starts[order[0]] : 0));
+  const devices = ranks(s), firsts = devices.map(order => (order.length ? s.starts[order[0]] : 0));
   const lasts = devices.map(order => (order.length ? s.ends[order[order.length - 1]] : 0));
   const busy = (s.busy ??= devices.map(order => order.reduce((sum, t) => sum + s.duration[t], 0))); // in whatever order
   const begin = min(...firsts), end = max(...lasts), makespan = end - begin;
