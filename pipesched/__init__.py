@@ -51,7 +51,7 @@ if TYPE_CHECKING:
     from pipesched.estimation.result import Estimate as Estimate
     from pipesched.executors.opening import open_executor as open_executor
     from pipesched.file_formats.files import read as read, write as write
-    from pipesched.file_formats.handover.hand_over import hand_over as hand_over
+    from pipesched.results.handover.hand_over import hand_over as hand_over
     from pipesched.file_formats.registry import Format as Format, formats as formats
     from pipesched.pipeline.arguments import make_problem as make_problem
     from pipesched.pipeline.bounds import Bound as Bound
@@ -109,7 +109,7 @@ _NAMES = {  # module -> its public names; loaded when first asked for, so that `
     "estimation.result": "Estimate",
     "executors.opening": "open_executor",
     "file_formats.files": "read write",
-    "file_formats.handover.hand_over": "hand_over",
+    "results.handover.hand_over": "hand_over",
     "file_formats.registry": "Format formats",
     "pipeline.arguments": "make_problem",
     "pipeline.bounds": "Bound",

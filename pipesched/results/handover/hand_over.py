@@ -1,4 +1,4 @@
-"""`hand_over`: the text that makes a framework train by a schedule, or why it cannot and what is nearest."""
+"""Frameworks: the text that makes one train by a schedule, or why it cannot and what is nearest."""
 
 from __future__ import annotations
 
@@ -7,8 +7,8 @@ from typing import NamedTuple
 
 from pipesched.checks import look_up
 from pipesched.errors import Inexpressible
-from pipesched.file_formats.handover import deepspeed, megatron, primus, torchtitan, zero_bubble
-from pipesched.file_formats.handover.subject import GROUPED, Answer, Refusal, Subject, subject_of
+from pipesched.results.handover import deepspeed, megatron, primus, torchtitan, zero_bubble
+from pipesched.results.handover.subject import GROUPED, Answer, Refusal, Subject, subject_of
 from pipesched.pipeline.check import checked
 from pipesched.pipeline.kinds import KINDS
 from pipesched.pipeline.schedule import Schedule
@@ -16,17 +16,28 @@ from pipesched.results.outcome import Outcome
 
 
 class Framework(NamedTuple):
-    """A framework: what it answers, the families that it has, and how it saves memory where we have operations."""
+    """A framework: what it answers, the families that it has, and how it saves memory where we have operations.
+
+    `takes_orders`: it also runs an order of no family, from a file.
+    """
 
     name: str
-    answer: Callable[[Subject], Answer]
+    answers: Callable[[Subject], Answer]
     has: Collection[str]
     saving: str
+    takes_orders: bool = False
+
+    def answer(self, subject: Subject) -> Answer:
+        """Return the text, or the refusal."""
+        if not subject.saving:
+            return self.answers(subject)
+        kinds = " and ".join(f"{KINDS[letter].name.partition(' ')[0]} ({letter})" for letter in subject.saving)
+        return Refusal(f"{self.name} has no operations for {kinds} in its schedules; it has {self.saving}")
 
 
 FRAMEWORKS = {
     "megatron": Framework(megatron.NAME, megatron.answer, megatron.HAS, megatron.SAVING),
-    "torchtitan": Framework(torchtitan.NAME, torchtitan.answer, torchtitan.CLASSES, torchtitan.SAVING),
+    "torchtitan": Framework(torchtitan.NAME, torchtitan.answer, torchtitan.CLASSES, torchtitan.SAVING, True),
     "deepspeed": Framework(deepspeed.NAME, deepspeed.answer, ("1f1b",), deepspeed.SAVING),
     "primus": Framework(primus.NAME, primus.answer, primus.ALGORITHMS, primus.SAVING),
     "zero-bubble": Framework(zero_bubble.NAME, zero_bubble.answer, zero_bubble.FLAGS, zero_bubble.SAVING),
@@ -52,12 +63,10 @@ def hand_over(schedule: Schedule | Outcome, framework: str, *, layers: Sequence[
     to = look_up(FRAMEWORKS, framework, "framework", "framework")
     subject = subject_of(schedule, layers)
     checked(subject.schedule)
-    kinds = " and ".join(f"{KINDS[letter].name.partition(' ')[0]} ({letter})" for letter in subject.saving)
-    no_operation = Refusal(f"{to.name} has no operations for {kinds} in its schedules; it has {to.saving}")
-    found = no_operation if subject.saving else to.answer(subject)
+    found = to.answer(subject)
     if isinstance(found, Refusal):
         nearest = nearest_family(subject, to.has)
-        raise Inexpressible(f"{found.why}; the nearest that it has is {nearest}", nearest)
+        raise Inexpressible(f"{found.sentence}; the nearest that it has is {nearest}", nearest)
     return "".join(f"{line}\n" for line in [*found.lines, *(f"# {remark}" for remark in found.remarks)])
 
 
