@@ -51,7 +51,6 @@ if TYPE_CHECKING:
     from pipesched.estimation.result import Estimate as Estimate
     from pipesched.executors.opening import open_executor as open_executor
     from pipesched.file_formats.files import read as read, write as write
-    from pipesched.results.handover.hand_over import hand_over as hand_over
     from pipesched.file_formats.registry import Format as Format, formats as formats
     from pipesched.pipeline.arguments import make_problem as make_problem
     from pipesched.pipeline.bounds import Bound as Bound
@@ -69,6 +68,7 @@ if TYPE_CHECKING:
     from pipesched.render.table import Table as Table
     from pipesched.results.comparison import Comparison as Comparison, Entry as Entry
     from pipesched.results.frontier import Frontier as Frontier, FrontierPoint as FrontierPoint
+    from pipesched.results.handover.hand_over import hand_over as hand_over
     from pipesched.results.outcome import (
         Advice as Advice,
         BestHeuristic as BestHeuristic,

@@ -181,7 +181,7 @@ class Comparison(HasPage, Sequence[Entry]):
         return self.only(trainer).best
 
     def only(self, trainer: str) -> Comparison:
-        """Return the entries whose schedules a trainer of `TRAINERS` takes. Raises ConfigError as `Entry.suits` does."""
+        """Return the entries whose schedule a trainer of `TRAINERS` takes. Raises ConfigError as `Entry.suits` does."""
         require_name(TRAINERS, trainer, "trainer", "trainer")
         return replace(self, entries=tuple(entry for entry in self.entries if entry.suits(trainer)))
 

@@ -125,7 +125,9 @@ class Space:
     @property
     def digest(self) -> str:
         """A text that another space does not have."""
-        said = repr([getattr(self, key) for key in self.__dataclass_fields__ if key not in ("name", "sections", "only")])
+        said = repr(
+            [getattr(self, key) for key in self.__dataclass_fields__ if key not in ("name", "sections", "only")]
+        )
         return sha256(said.encode()).hexdigest()[:16]
 
     def layouts(self) -> Iterator[Layout]:

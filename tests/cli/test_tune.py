@@ -54,7 +54,7 @@ def engine(monkeypatch: pytest.MonkeyPatch) -> Engine:
 
 @pytest.mark.slow
 def test_only_what_a_trainer_takes(cli: Cli) -> None:
-    """--only tries what the trainer has and says what it leaves out; rows and a line below the table say what runs in."""
+    """--only tries what the trainer has and names what it leaves out; rows and a line below the table say more."""
     Path("my.yaml").write_text(SPACE)
     arguments = ("tune", "my.yaml", "1f1b", "zb-h1", "--top", "3", "--quiet")
     result = cli(*arguments, "--only", "megatron", "--json")

@@ -116,7 +116,7 @@ def test_selective_recompute_counts_where_attention_is_not_fused() -> None:
 
 @pytest.mark.parametrize("trainer", TRAINERS)
 def test_only_what_a_trainer_takes(trainer: str) -> None:
-    """The first row is the best of all points that it does not refuse; refused ones count as those that do not divide."""
+    """The first row is the best of all points that it does not refuse; refused ones count as not divisible."""
     config: Config = {
         "model": {**LLAMA, "num_hidden_layers": 6},
         "hardware": {**GPU, "memory": 6},

@@ -7,11 +7,11 @@ from typing import NamedTuple
 
 from pipesched.checks import look_up
 from pipesched.errors import Inexpressible
-from pipesched.results.handover import deepspeed, megatron, primus, torchtitan, zero_bubble
-from pipesched.results.handover.subject import GROUPED, Answer, Refusal, Subject, subject_of
 from pipesched.pipeline.check import checked
 from pipesched.pipeline.kinds import KINDS
 from pipesched.pipeline.schedule import Schedule
+from pipesched.results.handover import deepspeed, megatron, primus, torchtitan, zero_bubble
+from pipesched.results.handover.subject import GROUPED, Answer, Refusal, Subject, subject_of
 from pipesched.results.outcome import Outcome
 
 

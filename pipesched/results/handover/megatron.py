@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from pipesched.pipeline.quantities import in_units
 from pipesched.results.handover.stage_items import megatron_text
 from pipesched.results.handover.subject import GROUPED, Answer, HandoverText, Refusal, Subject
-from pipesched.pipeline.quantities import in_units
 
 NAME = "Megatron-LM"
 HAS = ("1f1b", GROUPED)

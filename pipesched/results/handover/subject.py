@@ -174,7 +174,6 @@ class Subject:
         mine = self.schedule.plan
         return all([*plan.slots(device)] == [*mine.slots(device)] for device in range(self.devices))
 
-
     def _may_be_of(self, known: Family) -> bool:
         """Return False where the halves of backwards, or what devices hold, are other than in any order of a family.
 
