@@ -18,7 +18,7 @@ from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from pipesched.display import show_by, write_pages_by
+from pipesched.display import read_by, show_by, write_pages_by
 from pipesched.version import __version__
 
 if TYPE_CHECKING:
@@ -170,3 +170,10 @@ def _write_page(result: object, path: str | Path, force: bool) -> Path:
 
 
 write_pages_by(_write_page)
+
+
+def _from_file(value: Any, problem: Any, key: str, entry: int | None) -> Any:
+    return import_module("pipesched.file_formats.files").read_given(value, problem, key, entry)
+
+
+read_by(_from_file)

@@ -1,1 +1,1 @@
-"""What comes back: outcomes, comparisons, sweeps, frontiers; `run`, which makes an outcome; trainers, which take one."""
+"""What comes back: outcomes, comparisons, sweeps, frontiers; `run`, which makes outcomes; trainers, which take them."""

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Sequence
+from pathlib import Path
 from typing import NamedTuple
 
 from pipesched.checks import look_up
+from pipesched.display import from_file
 from pipesched.errors import Inexpressible
 from pipesched.pipeline.check import checked
 from pipesched.pipeline.kinds import KINDS
+from pipesched.pipeline.problem import Problem
 from pipesched.pipeline.schedule import Schedule
 from pipesched.results.handover import deepspeed, megatron, primus, torchtitan, zero_bubble
 from pipesched.results.handover.subject import GROUPED, Answer, Refusal, Subject, subject_of
@@ -44,16 +47,23 @@ FRAMEWORKS = {
 }
 
 
-def hand_over(schedule: Schedule | Outcome, framework: str, *, layers: Sequence[int] | None = None) -> str:
+def hand_over(
+    schedule: Schedule | Outcome | str | Path,
+    framework: str,
+    *,
+    layers: Sequence[int] | None = None,
+    problem: Problem | None = None,
+) -> str:
     """Return the text that makes a framework train by a schedule: to paste, with remarks behind "# ".
 
     What counts is the order, not the name that a schedule has: one of a solve that equals 1F1B is 1F1B.
 
     Args:
-        schedule: The schedule, checked first.
+        schedule: The schedule, or the name of its file; checked first.
         framework: "megatron" (flags), "torchtitan" (flags), "deepspeed" (Python), "primus" (YAML) or "zero-bubble"
             (flags of the fork of Megatron-LM).
         layers: The decoder layers of each stage; default: those of a problem by layers or of a model, if it has them.
+        problem: The costs, where the file is a CSV.
 
     Raises:
         ConfigError: For a framework that is not known, and layers that are not one number a stage.
@@ -61,7 +71,7 @@ def hand_over(schedule: Schedule | Outcome, framework: str, *, layers: Sequence[
         InvalidSchedule: For a schedule that breaks a rule.
     """
     to = look_up(FRAMEWORKS, framework, "framework", "framework")
-    subject = subject_of(schedule, layers)
+    subject = subject_of(from_file(schedule, problem, "schedule"), layers)
     checked(subject.schedule)
     found = to.answer(subject)
     if isinstance(found, Refusal):
