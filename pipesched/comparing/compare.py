@@ -44,9 +44,9 @@ def compare(
             entry with the reason. Default: naive, 1f1b and interleaved, or none beside `plans`.
         plans: What else to compare, by names that are no algorithm's: a Plan, a Schedule, an Outcome, the options of a
             building block, or the name of a file (a JSON document, a CSV of PyTorch, a block or a config with one in
-            YAML). Or a file, or a list of files, named by their stems. Only orders are taken: times and memory are those
-            of `problem`, with its stages fused to those of the plan. A plan that cannot be for this problem becomes an
-            entry with the reason. Entries of plans follow those of algorithms.
+            YAML). Or a file, or a list of files, named by their stems. Only orders are taken: times and memory are
+            those of `problem`, with its stages fused to those of the plan. A plan that cannot be for this problem
+            becomes an entry with the reason. Entries of plans follow those of algorithms.
         each: Options of single algorithms, by the names of algorithms that are compared.
         jobs: The number of processes that run algorithms side by side; 0: one a core. The answer is the same. None is
             started for what takes less time than that.
