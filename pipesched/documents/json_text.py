@@ -77,7 +77,8 @@ def require_metrics(metrics: Mapping[str, Any], where: str, required: Iterable[s
 
 def require_finite(value: Any, name: str) -> Any:
     """Return a value if it is a number that a float can hold. Raises ConfigError."""
-    if isinstance(value, bool) or not isinstance(value, (int, float, Decimal)) or abs(value) > MOST:
+    is_number = isinstance(value, (int, float, Decimal)) and not isinstance(value, bool)
+    if not is_number or abs(value) > MOST:
         raise ConfigError(f"{name} must be a number, not {shown(value)}")
     return value
 
