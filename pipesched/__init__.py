@@ -18,7 +18,7 @@ from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from pipesched.display import show_by, write_pages_by
+from pipesched.display import read_by, show_by, write_pages_by
 from pipesched.version import __version__
 
 if TYPE_CHECKING:
@@ -52,7 +52,6 @@ if TYPE_CHECKING:
     from pipesched.estimation.result import Estimate as Estimate
     from pipesched.executors.opening import open_executor as open_executor
     from pipesched.file_formats.files import read as read, write as write
-    from pipesched.file_formats.handover.hand_over import hand_over as hand_over
     from pipesched.file_formats.registry import Format as Format, formats as formats
     from pipesched.pipeline.arguments import make_problem as make_problem
     from pipesched.pipeline.bounds import Bound as Bound
@@ -70,6 +69,7 @@ if TYPE_CHECKING:
     from pipesched.render.table import Table as Table
     from pipesched.results.comparison import Comparison as Comparison, Entry as Entry
     from pipesched.results.frontier import Frontier as Frontier, FrontierPoint as FrontierPoint
+    from pipesched.results.handover.hand_over import hand_over as hand_over
     from pipesched.results.outcome import (
         Advice as Advice,
         BestHeuristic as BestHeuristic,
@@ -111,7 +111,7 @@ _NAMES = {  # module -> its public names; loaded when first asked for, so that `
     "estimation.result": "Estimate",
     "executors.opening": "open_executor",
     "file_formats.files": "read write",
-    "file_formats.handover.hand_over": "hand_over",
+    "results.handover.hand_over": "hand_over",
     "file_formats.registry": "Format formats",
     "pipeline.arguments": "make_problem",
     "pipeline.bounds": "Bound",
@@ -172,3 +172,10 @@ def _write_page(result: object, path: str | Path, force: bool) -> Path:
 
 
 write_pages_by(_write_page)
+
+
+def _from_file(value: Any, problem: Any, key: str, entry: int | None) -> Any:
+    return import_module("pipesched.file_formats.files").read_given(value, problem, key, entry)
+
+
+read_by(_from_file)

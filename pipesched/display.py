@@ -1,15 +1,17 @@
-"""How a notebook shows the results of the public API.
+"""How a notebook shows the results of the public API, and how functions take them from files.
 
-The modules of the results stand below the renderers and import none of them. The package stands above both and
-registers a renderer; without one a result is shown as its repr.
+The modules of the results stand below the renderers and the formats, and import none of them. The package stands above
+all and registers a renderer and a reader; without one a result is shown as its repr, and only itself is taken.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from pathlib import Path
+from typing import Any
 
 Renderer = Callable[[object], dict[str, str]]  # from a result to its MIME types and their contents
+Reader = Callable[[Any, Any, str, "int | None"], Any]  # as `from_file`
 PageWriter = Callable[[object, str | Path, bool], Path]  # writes a result as a page to a file; replaces one if asked
 
 
@@ -43,6 +45,20 @@ class HasPage(Displayable):
         return _PAGE_WRITERS[-1](self, path, force)
 
 
+def from_file(value: Any, problem: Any, key: str, entry: int | None = None) -> Any:
+    """Return the result in a file, where `value` is its name; else `value`. A CSV has the costs of a problem.
+
+    `key` is the parameter, `entry` the index in its list; of a list each CSV, and nothing else, has those costs. Raises
+    ConfigError and InvalidSchedule.
+    """
+    return _READERS[-1](value, problem, key, entry)
+
+
+def read_by(reader: Reader) -> None:
+    """Register `reader` as what reads every file from now on."""
+    _READERS.append(reader)
+
+
 def show_by(renderer: Renderer) -> None:
     """Register `renderer` as what shows every result from now on."""
     _RENDERERS.append(renderer)
@@ -59,3 +75,4 @@ def _as_text(result: object) -> dict[str, str]:
 
 _RENDERERS: list[Renderer] = [_as_text]
 _PAGE_WRITERS: list[PageWriter] = []
+_READERS: list[Reader] = [lambda value, *_: value]

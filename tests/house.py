@@ -39,7 +39,7 @@ NAMES_MODULES = {  # files that name modules as text, loaded when used, which ma
     "__init__", "results/capabilities", "schedulers/registry", "cli/app", "core/cpsat", "file_formats/files",
     "runtime/__init__", "runtime/model_source",
 }  # fmt: skip
-FACTS_OF_FRAMEWORKS = "file_formats/handover/"  # may name families: what frameworks have
+FACTS_OF_FRAMEWORKS = "results/handover/"  # may name families: what frameworks have
 AHEAD, THREADS = "solver/ahead", "solver/improve"  # what may start work of a solve beside it
 SHOWN = {"message", "reason", "source", "would_fit", "label", "title", "note", "advice", "change"}  # made for people
 PARSERS = {

@@ -162,15 +162,15 @@ BAD: list[tuple[Callable[[], Any], str]] = [  # a call, and the parameter that i
     (lambda: pipesched.plan(PROBLEM, PLAN.orders, waits=["0F0"]), "orders"),  # type: ignore[arg-type, list-item]
     (lambda: pipesched.schedule_plan(PROBLEM, [["0F0"]]), "plan"),  # type: ignore[arg-type]
     (lambda: pipesched.schedule_plan(pipesched.make_problem(devices=3), PLAN), "plan"),
-    (lambda: pipesched.check("schedule.json"), "schedule"),  # type: ignore[arg-type]
+    (lambda: pipesched.check("schedule.json"), "schedule"),
     (lambda: pipesched.read("no-such-file.json"), "path_or_file"),
     (lambda: pipesched.read(1), "path_or_file"),  # type: ignore[arg-type]
     (lambda: pipesched.read(ROOT / "README.md", problem="none"), "problem"),  # type: ignore[arg-type]
     (lambda: pipesched.write(OUTCOME, "schedule.docx"), "path"),
     (lambda: pipesched.write(OUTCOME, "schedule", format="word"), "format"),
     (lambda: pipesched.write(OUTCOME, ROOT / "README.md", format="json"), "path"),
-    (lambda: pipesched.write("1f1b", "schedule.json"), "result"),  # type: ignore[arg-type]
-    (lambda: pipesched.figure("1f1b"), "result"),  # type: ignore[arg-type]
+    (lambda: pipesched.write("1f1b", "schedule.json"), "result"),
+    (lambda: pipesched.figure("1f1b"), "result"),
     (lambda: pipesched.figure(OUTCOME, inches=-1), "inches"),
     (lambda: pipesched.Gantt(OUTCOME, zoom=0), "zoom"),
     (lambda: pipesched.Gantt(OUTCOME, start=5, end=5), "end"),
@@ -278,7 +278,7 @@ BAD: list[tuple[Callable[[], Any], str]] = [  # a call, and the parameter that i
     (lambda: pipesched.tune(TRAINING, stop=True), "stop"),  # type: ignore[arg-type]
     (lambda: pipesched.tune(TRAINING, listener="print"), "listener"),  # type: ignore[arg-type]
     (lambda: pipesched.tune(TRAINING, parallel={"tensor": [2, "x"]}), "parallel.tensor"),
-    (lambda: pipesched.robustness("1f1b"), "outcomes"),  # type: ignore[arg-type]
+    (lambda: pipesched.robustness("1f1b"), "outcomes"),
     *((lambda bad=bad: pipesched.robustness(OUTCOME, noise=bad), "noise") for bad in (-1, math.nan, "x", ARRAY, HUGE)),
     *((lambda bad=bad: pipesched.robustness(OUTCOME, samples=bad), "samples") for bad in (1, 2.5, ARRAY, HUGE, None)),
     *((lambda bad=bad: pipesched.robustness(OUTCOME, straggler=bad), "straggler") for bad in (0, -1, math.inf, DEEP)),

@@ -75,7 +75,7 @@ def command(
 def _hand_over(framework: str, layers: str | None, to: str | None, made: Callable[[], Outcome], target: Target) -> None:
     """Print, or write, the options that make a framework train by a schedule."""
     from pipesched.file_formats.files import refuse_existing
-    from pipesched.file_formats.handover.hand_over import FRAMEWORKS, hand_over
+    from pipesched.results.handover.hand_over import FRAMEWORKS, hand_over
 
     if to is not None:
         raise ConfigError("--to: a format; give either it or --for, which prints options")

@@ -105,6 +105,15 @@ class SearchOptions(NamedTuple):
         return {name: value for name, value in self._asdict().items() if value is not None and name not in others}
 
 
+ONLY = "only what a trainer takes: megatron, torchtitan, pytorch, primus, zero-bubble, deepspeed"
+
+
+def _trainer(_flag: str, text: str) -> str:
+    from pipesched.results.trainers import TRAINERS
+
+    return require_name(TRAINERS, text, "trainer", "trainer")
+
+
 def _names(_flag: str, text: str) -> list[str]:
     return [name.strip() for name in text.split(",") if name.strip()]
 
@@ -118,6 +127,7 @@ class TuningOptions(NamedTuple):
         _names,
         absent=(),
     )
+    only: str | None = option("--only TRAINER", ONLY, _trainer)
     top: Any = option("--top N", "how many of the best; default 10", as_value)
     time_limit: float | None = option(
         "--time-limit SECONDS", "seconds until the best so far is taken; default: none", number_of
@@ -129,13 +139,7 @@ class TuningOptions(NamedTuple):
     @property
     def settings(self) -> dict[str, Any]:
         """What was given of the other parameters of `pipesched.tune`."""
-        return given(top=self.top, time_limit=self.time_limit, resume=self.resume)
-
-
-def _trainer(_flag: str, text: str) -> str:
-    from pipesched.results.trainers import TRAINERS
-
-    return require_name(TRAINERS, text, "trainer", "trainer")
+        return given(only=self.only, top=self.top, time_limit=self.time_limit, resume=self.resume)
 
 
 def _measure(_flag: str, text: str) -> str:
@@ -149,7 +153,7 @@ class ComparisonOptions(NamedTuple):
 
     everything: bool = option("--all", "every algorithm that applies, best first")
     all_rows: bool = option("--all-rows", "with --all: a row for each, also where several take the same time")
-    only: str | None = option("--only TRAINER", "only what a trainer can run as it is: pytorch", _trainer)
+    only: str | None = option("--only TRAINER", ONLY, _trainer)
     pareto: bool = option("--pareto", "makespan against memory, plotted; without names of every algorithm")
     sweep: str | None = option(
         "--sweep FIELD=VALUES", "vary a field: microbatches=4,8,16,32, or a range 8:96:8, prints the bubble against it"

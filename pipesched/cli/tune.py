@@ -52,6 +52,7 @@ def command(
     names, source = split_positionals(words, space)
     form = target_format(target, "tuning")
     found = _tuned(source, [*names, *tuning.names], tuning, executor)
+    _note_left_out(tuning.only, [*names, *tuning.names])
     _save(found, target, holds_all=form is not None and form.name == "json")
     if layout and found.estimate is not None:
         print_layout(found.estimate, screen)
@@ -75,6 +76,19 @@ def _tuned(source: ProblemSource, names: Sequence[str], tuning: TuningOptions, e
         if stop.is_set() and found.best is None:
             raise KeyboardInterrupt
     return found
+
+
+def _note_left_out(trainer: str | None, names: Sequence[str]) -> None:
+    """Say on stderr which of the algorithms that were named a trainer does not have."""
+    from pipesched.results.trainers import families_of, takes_orders
+    from pipesched.tuning.finalists import SOLVE
+
+    if trainer is None:
+        return
+    left = families_of(trainer, [name for name in names if name != SOLVE])
+    out = [name for name in names if name not in left and not (name == SOLVE and takes_orders(trainer))]
+    if out:
+        print(f"pipesched: note: --only {trainer} leaves out {', '.join(out)}", file=sys.stderr)
 
 
 def _save(found: Tuning, target: Target, *, holds_all: bool) -> None:

@@ -29,7 +29,7 @@ def compare(
     problem: Problem | None = None,
     algorithms: str | Sequence[str] | None = None,
     *,
-    plans: Mapping[str, Any] | Sequence[str | Path] | None = None,
+    plans: Mapping[str, Any] | Sequence[str | Path] | Path | None = None,
     each: Mapping[str, Mapping[str, Any]] | None = None,
     jobs: int = 1,
     executor: Executor | str | None = None,
@@ -44,9 +44,9 @@ def compare(
             entry with the reason. Default: naive, 1f1b and interleaved, or none beside `plans`.
         plans: What else to compare, by names that are no algorithm's: a Plan, a Schedule, an Outcome, the options of a
             building block, or the name of a file (a JSON document, a CSV of PyTorch, a block or a config with one in
-            YAML); a list of files is named by their stems. Only orders are taken: times and memory are those of
-            `problem`, with its stages fused to those of the plan. A plan that cannot be for this problem becomes an
-            entry with the reason. Entries of plans follow those of algorithms.
+            YAML). Or a file, or a list of files, named by their stems. Only orders are taken: times and memory are
+            those of `problem`, with its stages fused to those of the plan. A plan that cannot be for this problem
+            becomes an entry with the reason. Entries of plans follow those of algorithms.
         each: Options of single algorithms, by the names of algorithms that are compared.
         jobs: The number of processes that run algorithms side by side; 0: one a core. The answer is the same. None is
             started for what takes less time than that.
@@ -73,7 +73,7 @@ def chosen_executor(jobs: int, executor: Executor | str | None) -> Executor | st
 def comparison_calls(
     problem: Problem,
     algorithms: str | Sequence[str] | None,
-    plans: Mapping[str, Any] | Sequence[str | Path] | None,
+    plans: Mapping[str, Any] | Sequence[str | Path] | Path | None,
     each: Mapping[str, Mapping[str, Any]] | None,
     options: Mapping[str, Any],
 ) -> list[Call]:

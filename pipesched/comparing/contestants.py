@@ -55,13 +55,14 @@ class GivenAlgorithm(NamedTuple):
 Contestant = GivenPlan | GivenAlgorithm
 
 
-def contestants(plans: Mapping[str, Any] | Sequence[str | Path]) -> dict[str, Contestant]:
+def contestants(plans: Mapping[str, Any] | Sequence[str | Path] | Path) -> dict[str, Contestant]:
     """Return what stands for each name: a Plan, a Schedule, an Outcome, options of a block, or what is in a file.
 
-    A list of files is named by their stems. Raises ConfigError for a file that cannot be read, for anything else, and
-    for the name of an algorithm.
+    A file, or a list of files, is named by their stems. Raises ConfigError for a file that cannot be read, for anything
+    else, and for the name of an algorithm.
     """
-    listed = name_files([(None, file) for file in plans]) if isinstance(plans, (list, tuple)) else plans
+    files = [plans] if isinstance(plans, (str, Path)) else plans
+    listed = name_files([(None, file) for file in files]) if isinstance(files, (list, tuple)) else files
     by_name = require_mapping(listed, "plans by their names, or a list of files", "plans")
     for name in by_name:
         if not require_label(name, "plans") or is_algorithm(name):

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from decimal import Decimal
-from sys import float_info
 from typing import Any
 
 from pipesched.checks import shown
-from pipesched.documents.json_text import VERSION, get, plain_values
+from pipesched.documents.json_text import NUMBERS, VERSION, get, plain_values, require_finite, require_metrics
 from pipesched.errors import ConfigError
 from pipesched.pipeline.check import excesses
 from pipesched.pipeline.memory import Memory
@@ -17,9 +16,6 @@ from pipesched.results.outcome import Outcome
 from pipesched.results.sweep import Sweep, SweepPoint
 from pipesched.results.trainers import runs_in, weight_copies
 from pipesched.schedulers.options import OPTIONS
-
-NUMBERS = ("makespan", "span", "ideal", "bubble", "bubble_over_ideal", "bubble_span", "lower_bound", "gap")
-MOST = float_info.max
 
 
 def comparison_document(comparison: Comparison) -> dict[str, Any]:
@@ -117,7 +113,7 @@ def sweep_of(content: dict[str, Any]) -> Sweep:
         raise ConfigError("'rows' must name the field that was varied")
     points: dict[Any, list[Entry]] = {}
     for number, row in enumerate(rows):
-        value = require_finite(plain_numbers(get(row, field, object)), field, number)
+        value = require_finite(plain_numbers(get(row, field, object)), f"rows[{number}]: {field}")
         points.setdefault(value, []).append(_entry(row, number))
     time, memory = _unit(content, "time_unit"), _unit(content, "memory_unit")
     compared = ((value, Comparison(tuple(entries), time)) for value, entries in points.items())
@@ -135,13 +131,9 @@ def _entry(row: Any, number: int) -> Entry:
         metrics = plain_numbers(get(row, "metrics", dict))
     except ConfigError as error:
         raise ConfigError(f"rows[{number}]: {error}") from None
-    for key in NUMBERS:
-        require_finite(metrics.get(key), f"metrics.{key}", number)
-    peaks = metrics.get("peak_memory")
-    if not isinstance(metrics.get("fits"), bool) or not isinstance(peaks, list) or not peaks:
-        raise ConfigError(f"rows[{number}]: metrics must hold peak_memory, one a device, and fits")
-    for peak in peaks:
-        require_finite(peak, "metrics.peak_memory", number)
+    require_metrics(metrics, f"rows[{number}]: metrics.", (*NUMBERS, "peak_memory"))
+    if not isinstance(metrics.get("fits"), bool):
+        raise ConfigError(f"rows[{number}]: metrics.fits must be true or false, not {shown(metrics.get('fits'))}")
     trainers, copies = row.get("runs_in", []), row.get("weights", 1)
     if not isinstance(trainers, list) or not all(isinstance(trainer, str) for trainer in trainers):
         raise ConfigError(f"rows[{number}]: runs_in must be a list of names, not {shown(trainers)}")
@@ -150,16 +142,9 @@ def _entry(row: Any, number: int) -> Entry:
         options={option: plain_numbers(row[option]) for option in OPTIONS if option in row},
         document=metrics,
         trainers=tuple(trainers),
-        copies=require_finite(copies, "weights", number),
+        copies=require_finite(copies, f"rows[{number}]: weights"),
         file=file,
     )
-
-
-def require_finite(value: Any, name: str, row: int) -> Any:
-    """Return a value of a row if it is a number that a float can hold. Raises ConfigError."""
-    if isinstance(value, bool) or not isinstance(value, (int, float)) or abs(value) > MOST:
-        raise ConfigError(f"rows[{row}]: {name} must be a number, not {shown(value)}")
-    return value
 
 
 def plain_numbers(value: Any) -> Any:

@@ -6,8 +6,8 @@ from collections.abc import Mapping
 from typing import Any
 
 from pipesched.checks import shown
-from pipesched.documents.comparison import plain_numbers, require_finite, rows_document
-from pipesched.documents.json_text import get
+from pipesched.documents.comparison import plain_numbers, rows_document
+from pipesched.documents.json_text import get, require_finite, require_metrics
 from pipesched.errors import ConfigError
 from pipesched.results.frontier import Frontier, FrontierPoint
 from pipesched.results.status import Status
@@ -56,7 +56,8 @@ def _point(row: Any, objective: str, number: int) -> FrontierPoint:
     except ConfigError as error:
         raise ConfigError(f"rows[{number}]: {error}") from None
     for key, value in numbers.items():
-        require_finite(value, key, number)
+        require_finite(value, f"rows[{number}]: {key}")
+    require_metrics(row, f"rows[{number}]: ")
     if texts["status"] not in (Status.OPTIMAL.value, Status.FEASIBLE.value):
         raise ConfigError(f"rows[{number}]: status must be optimal or feasible, not {shown(texts['status'])}")
     return FrontierPoint(

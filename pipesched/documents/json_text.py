@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from decimal import Decimal
 from fractions import Fraction
+from sys import float_info
 from typing import Any
 
 from pipesched.checks import shown
@@ -13,6 +14,10 @@ from pipesched.errors import ConfigError
 from pipesched.pipeline.quantities import parse_number, plain
 
 VERSION = 1
+MOST = float_info.max
+NUMBERS = ("makespan", "span", "ideal", "bubble", "bubble_over_ideal", "bubble_span", "lower_bound", "gap")
+BY_DEVICE = ("peak_memory", "memory", "idle", "busy")  # lists of numbers
+METRICS = (*NUMBERS, *BY_DEVICE, "imbalance", "utilization", "bottleneck")
 
 
 def dump(content: Mapping[str, Any]) -> str:
@@ -56,6 +61,26 @@ def get(content: Any, key: str, kind: type) -> Any:
     if not isinstance(content, dict) or key not in content or not isinstance(content[key], kind):
         raise ConfigError(f"{key!r} is missing, or of the wrong type")
     return content[key]
+
+
+def require_metrics(metrics: Mapping[str, Any], where: str, required: Iterable[str] = ()) -> None:
+    """Raise ConfigError, with `where`, for a metric that is no number, or no list of them; others may be missing."""
+    for key in dict.fromkeys((*required, *METRICS)):
+        if key not in required and key not in metrics:
+            continue
+        value = metrics.get(key)
+        if key in BY_DEVICE and (not isinstance(value, list) or not value):
+            raise ConfigError(f"{where}{key} must list a number for each device, not {shown(value)}")
+        for one in value if isinstance(value, list) and key in BY_DEVICE else [value]:
+            require_finite(one, f"{where}{key}")
+
+
+def require_finite(value: Any, name: str) -> Any:
+    """Return a value if it is a number that a float can hold. Raises ConfigError."""
+    is_number = isinstance(value, (int, float, Decimal)) and not isinstance(value, bool)
+    if not is_number or abs(value) > MOST:
+        raise ConfigError(f"{name} must be a number, not {shown(value)}")
+    return value
 
 
 def plain_values(value: Any) -> Any:

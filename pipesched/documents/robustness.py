@@ -8,8 +8,8 @@ from typing import Any
 
 from pipesched.analysis.robust.result import FIGURES, Robustness, RobustnessRow
 from pipesched.analysis.robust.variation import Variation
-from pipesched.documents.comparison import plain_numbers, require_finite, rows_document
-from pipesched.documents.json_text import get
+from pipesched.documents.comparison import plain_numbers, rows_document
+from pipesched.documents.json_text import get, require_finite
 from pipesched.errors import ConfigError
 
 
@@ -45,5 +45,5 @@ def _read(row: Any, number: int) -> RobustnessRow:
         raise ConfigError(f"rows[{number}]: {error}") from None
     for key, value in chain(figures.items(), product(["stragglers"], stragglers), *(one.items() for one in over)):
         if value is not None or key != "best_share" or not over:
-            require_finite(value, key, number)
+            require_finite(value, f"rows[{number}]: {key}")
     return RobustnessRow(name, **figures, stragglers=tuple(stragglers), over=tuple(over))

@@ -18,7 +18,7 @@ from typing import Any, NamedTuple
 from pipesched.checks import shown
 from pipesched.config.values import in_file
 from pipesched.core.timing import UNTIMED
-from pipesched.documents.json_text import VERSION, get, parse_document, require_version
+from pipesched.documents.json_text import VERSION, get, parse_document, require_finite, require_metrics, require_version
 from pipesched.documents.solver import report_of, solver_document, wrong_solver_claims
 from pipesched.errors import ConfigError, InvalidSchedule, WrongOperation
 from pipesched.pipeline.arguments import make_problem
@@ -35,7 +35,7 @@ from pipesched.text.fields import BY_KEY, BY_NAME, SECTIONS, keys_of
 
 FORMAT = "pipesched.schedule"
 BY_LAYER = ("layers", *PARTS, "layout")
-NEVER_NULL = ("costs.forward", "memory.static")  # in a document no default stands for them
+MAY_BE_NULL = ("costs.overlap", "costs.offload", "costs.reload", "memory.budget")  # of numbers of a document
 MOST_RESOLVED = 12  # digits behind the point, of the times of a measured schedule
 MOST_PLACES = 30  # digits before or behind the point
 UNPROVED = (Status.HEURISTIC, Status.FEASIBLE)  # what may be said of any schedule
@@ -158,8 +158,12 @@ def outcome_of(content: dict[str, Any], name: str) -> Outcome:
     try:
         require_version(content, FORMAT, "schedule")
         schedule = _schedule(_problem(get(content, "problem", dict)), content)
+        if isinstance(content.get("metrics"), dict):
+            require_metrics(content["metrics"], "metrics.")
         report = None
         if "solver" in content:
+            for key in {"objective", "gap"} & {*get(content, "solver", dict)}:
+                require_finite(content["solver"][key], f"solver.{key}")
             report = report_of(get(content, "solver", dict), content.get("metrics"), schedule)
         return Outcome(_algorithm(content), schedule, report)
     except ConfigError as error:
@@ -191,9 +195,6 @@ def wrong_claims(text: str, outcome: Outcome) -> Iterator[str]:
 def _wrong_bound(claimed: dict[str, Any], ours: dict[str, Any]) -> Iterator[str]:
     bound = claimed.get("lower_bound", ours["lower_bound"])
     makespan = ours["makespan"]
-    if isinstance(bound, bool) or not isinstance(bound, (int, float)):
-        yield f"metrics.lower_bound is {shown(bound)} in the document, no number"
-        return
     if bound > makespan and not _same(bound, makespan):
         yield f"metrics.lower_bound is {shown(bound)} in the document, above the makespan, {shown(makespan)}"
     gap = (makespan - bound) / bound if bound else 0.0
@@ -224,8 +225,10 @@ def problem_values(content: dict[str, Any]) -> dict[str, Any]:
         part = get(content, section, dict) if section else content
         for key, value in part.items():
             full = f"{section}.{key}" if section else key
-            if full in NEVER_NULL and value is None:
-                raise ConfigError(f"problem.{full}: must be a number or a list, not null")
+            inside = value.items() if isinstance(value, dict) else ()
+            for name, one in ((full, value), *((f"{full}.{inner}", one) for inner, one in inside)):
+                if one is None and name not in MAY_BE_NULL:
+                    raise ConfigError(f"problem.{name}: must not be null")
             if full in BY_KEY:
                 values[BY_KEY[full].name] = in_file(BY_KEY[full], _entries_or_numbers(value, read))
             elif section or key not in SECTIONS:

@@ -50,6 +50,7 @@ def _row(trial: Trial, gpus: int | None) -> dict[str, Any]:
         "memory": trial.memory,
         "spare": trial.spare,
         "fits": trial.fits,
+        "runs_in": trial.runs_in,
     }
 
 

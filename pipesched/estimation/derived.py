@@ -27,6 +27,7 @@ from pipesched.pipeline.quantities import to_fraction
 from pipesched.pipeline.recut import recut
 from pipesched.pipeline.schedule import schedule_plan
 from pipesched.pipeline.units_of_measure import is_several
+from pipesched.results.handover.stage_items import stages_of
 from pipesched.schedulers.registry import family
 
 TIMED = 10  # cuts of the same largest work that are timed
@@ -59,6 +60,20 @@ class SetupCutter:
     def stages(self) -> tuple[Stage, ...]:
         """The stages, once they are cut."""
         return tuple(map(self.items.stage, (0, *self.ends), self.ends))
+
+    def facts(self) -> Mapping[str, Any]:
+        """Return the ranks of ways of parallelism that have several, sizes, and True for each choice that was made."""
+        setup = self.setup
+        model, parallel, batch, training = setup.model, setup.parallel, setup.batch, setup.training
+        is_apart = model.experts is not None and parallel.expert_tensor != parallel.tensor
+        return {
+            **vars(training), **vars(batch), **{way: ranks for way, ranks in vars(parallel).items() if ranks > 1},
+            "expert_tensor": parallel.expert_tensor * is_apart, "gpus": parallel.gpus, "data": parallel.data,
+            "is_split": parallel.spread > 1, "is_whole": parallel.spread < parallel.tensor, training.precision: True,
+            "tokens": batch.micro * batch.sequence, f"{training.gradients} gradients": True,
+            f"{training.recompute}{training.full_layers or ''}": True,
+            "stages": stages_of(self.ends, model.layers, model.mtp),
+        }  # fmt: skip
 
     def require_recompute(self) -> None:
         """Raise NotApplicable where full recompute is part of the backward already."""

@@ -12,7 +12,6 @@ from pipesched.display import Displayable
 from pipesched.estimation.communication import data_terms
 from pipesched.estimation.derived import SetupCutter, memory_with
 from pipesched.estimation.items import GB, STATES, Items, Stage
-from pipesched.estimation.layout import StageItems, megatron_text, stages_of
 from pipesched.estimation.memory import fixed
 from pipesched.estimation.parameters import LayerFlops, ParameterCounts, layer_flops, parameters, training_flops
 from pipesched.estimation.setup import FULL, SELECTIVE, Setup
@@ -20,6 +19,7 @@ from pipesched.estimation.terms import Terms, total
 from pipesched.estimation.times import optimizer_terms
 from pipesched.pipeline.problem import Problem
 from pipesched.pipeline.quantities import to_fraction
+from pipesched.results.handover.stage_items import StageItems, megatron_text, stages_of
 from pipesched.results.outcome import Outcome
 
 MS = 1000  # a second

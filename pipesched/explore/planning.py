@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from threading import Event
 from typing import NamedTuple, Protocol
 
@@ -11,10 +12,11 @@ from pipesched.core.clock import Clock, under
 from pipesched.errors import ConfigError
 from pipesched.explore.board import Board
 from pipesched.explore.pipeline_board import PipelineBoard, board_of
+from pipesched.pipeline.kinds import Allowed
+from pipesched.pipeline.placement import placement_name
 from pipesched.pipeline.problem import Problem
 from pipesched.pipeline.quantities import plain, to_fraction
 from pipesched.results.outcome import Outcome
-from pipesched.results.status import Status
 from pipesched.schedulers.registry import algorithms
 from pipesched.solver.search import Event as Found
 from pipesched.solver.solve import solve
@@ -73,7 +75,10 @@ class Planner(Protocol):
         """Plan anew. Raises ConfigError and NoSchedule."""
 
     def solve(self, board: Board, stop: Event, tell: Tell) -> Planned:
-        """Return the best schedule that a search finds until it is stopped. Raises NoSchedule."""
+        """Return the best schedule that a search finds until it is stopped, or the same board if none is shorter.
+
+        The note says what is proved, or what is not. Raises NoSchedule.
+        """
 
     def best_move(self, board: Board, stop: Event) -> Move | None:
         """Return the move of one task that shortens a schedule most, if there is one. Raises TimeIsUp."""
@@ -127,21 +132,30 @@ class PipelinePlanner(Planner):
         return Planned(board_of(outcome), outcome.algorithm)
 
     def solve(self, board: Board, stop: Event, tell: Tell) -> Planned:
-        """Search from the schedule as it stands, for the same placement, until proved, stopped or 60 s over."""
-        problem = _pipeline(board).problem
+        """Search from the schedule as it stands, for the same placement, until proved, stopped or 60 s over.
+
+        It may split backwards, recompute and offload where the schedule does, but overlaps nothing.
+        """
+        open_board = _pipeline(board)
+        plan, problem = open_board.plan, _split(open_board)
 
         def listener(found: Found) -> None:
             unit = problem.ticks.per_unit
             best = "" if found.value is None else f", best {board.number(round(found.value * unit))}"
             tell(f"solving: {found.step}{best}, bound {board.number(round(found.bound * unit))}")
 
-        schedule = _pipeline(board).schedule
-        hint = schedule if not _pipeline(board).missing and schedule.fits and _plain(problem, board) else None
-        outcome = solve(problem, time_limit=SECONDS, stop=stop, listener=listener, hint=hint, advice=False)
-        proved = "optimal" if outcome.status == Status.OPTIMAL else f"at most {outcome.gap:.1%} from the best"
-        found = board_of(outcome)
-        splits = found.plan.index.letters != _pipeline(board).plan.index.letters and "W" in found.plan.index.letters
-        return Planned(found, "solve", f", {proved}" + (", by splitting the backward" if splits else ""))
+        allowed = Allowed.of(plan.index.letters)
+        can_begin = not board.missing and open_board.schedule.fits and not (plan.pairs and any(allowed))
+        outcome = solve(
+            problem,
+            time_limit=SECONDS,
+            stop=stop,
+            listener=listener,
+            hint=open_board.schedule if can_begin else None,
+            advice=False,
+            **allowed._asdict(),
+        )
+        return _shorter(open_board, board_of(outcome), outcome.bound.ticks)
 
     def best_move(self, board: Board, stop: Event) -> Move | None:
         pipeline = _pipeline(board)
@@ -153,10 +167,28 @@ class PipelinePlanner(Planner):
         return Move(pipeline.plan.orders[best.device][best.start], best.to)
 
 
-def _plain(problem: Problem, board: Board) -> bool:
-    """Return whether a schedule may be the hint of a plain solve, which overlaps and saves nothing."""
-    plan = _pipeline(board).plan
-    return not plan.pairs and not plan.lanes and set(plan.index.letters) <= set(problem.letters)
+def _split(board: PipelineBoard) -> Problem:
+    """Return the problem of a board, with split backwards where its costs or its schedule have them."""
+    costs = board.problem.costs
+    return replace(board.problem, costs=replace(costs, split=costs.split or "I" in board.plan.index.letters))
+
+
+def _shorter(before: PipelineBoard, found: PipelineBoard, bound: int) -> Planned:
+    """Return the found board if it is shorter, or else the one before; and what the bound says of its makespan."""
+    makespan, best = before.amounts.makespan, found.amounts.makespan
+    keeps = not before.missing and best >= makespan
+    problem = found.problem
+    backward = f"{'split' if problem.costs.split else 'whole'} backward" + ", no overlap" * bool(before.plan.pairs)
+    place = placement_name(problem.settled_placement, problem.devices)
+    value = makespan if keeps else best
+    if bound >= value:
+        cut = ", this cut" * (problem.layers is not None or problem.cutter is not None)
+        note = f"proved for placement {place}{cut}, {backward}"
+    else:
+        note = f"{backward}, at most {(value - bound) / bound:.1%} from the best"
+    if keeps and before.amounts.over:
+        note = f"within the budget {found.number(best)}; {note}"
+    return Planned(before if keeps else found, "solve", note)
 
 
 def _pipeline(board: Board) -> PipelineBoard:

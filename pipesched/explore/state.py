@@ -247,7 +247,17 @@ class State:
         makespan = planned.board.number(planned.board.amounts.makespan)
         found = planned.board.amounts.makespan - before.board.amounts.makespan
         gain = f" ({change(planned.board, found)})" if parameters is None and not before.board.missing else ""
-        self.message = f"{planned.algorithm}: makespan {makespan}{gain}{planned.note}{dropped}"
+        note = f"; {planned.note}" if planned.note else dropped  # a solve begins from the edits
+        self.message = f"{planned.algorithm}: makespan {makespan}{gain}{note}"
+
+    def take_solved(self, planned: Planned) -> None:
+        """Take what a solve found, as one step, unless it is what stands here: then nothing shorter was found."""
+        board = self.board
+        if planned.board is board:
+            shortest = board.number(board.amounts.makespan)
+            self.message = f"{planned.algorithm}: nothing shorter than {shortest}; {planned.note}"
+        else:
+            self.adopt(planned)
 
     # Kept schedules, files
 

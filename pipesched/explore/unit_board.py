@@ -232,7 +232,11 @@ class UnitPlanner(Planner):
         assert isinstance(board, UnitBoard)
         tell("solving")
         outcome = solve(board.schedule.graph, board.schedule.units, Limits(SECONDS, stop=stop))
-        return Planned(unit_board(outcome), "solve", ", optimal" if outcome.status == "optimal" else "")
+        found = unit_board(outcome)
+        kept = board if not board.missing and found.amounts.makespan >= board.amounts.makespan else found
+        least, bound = kept.amounts.makespan, found.bound
+        note = "proved" if least <= bound else f"at most {(least - bound) / bound:.1%} from the best"
+        return Planned(kept, "solve", note)
 
     def best_move(self, board: Board, stop: Event) -> Move | None:
         tasks, best, least = board.tasks, None, board.amounts.makespan

@@ -1,1 +1,1 @@
-"""Bytes: what is read and written, for us, for PyTorch, for browsers and for training frameworks."""
+"""Bytes: what is read and written, for us, for PyTorch and for browsers."""

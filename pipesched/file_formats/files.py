@@ -78,7 +78,23 @@ def read(
         ConfigError: For a file that cannot be read, or holds something else.
         InvalidSchedule: For a CSV that PyTorch could not run. What a document claims is for `check` to judge.
     """
-    text = _text_of(path_or_file)
+    return _result_of(_text_of(path_or_file, "path_or_file"), problem)
+
+
+def read_given(value: object, problem: Problem | None = None, key: str = "schedule", entry: int | None = None) -> Any:
+    """Return the result in a file, where `value` is its name; else `value` (pipesched.display.from_file)."""
+    if not isinstance(value, (str, Path)):
+        if problem is not None and entry is None:
+            raise ConfigError("gives a CSV its costs, and none is named", "problem")
+        return value
+    text = _text_of(value, key)
+    if is_csv(text) and problem is None:
+        raise ConfigError(f"{text.name} is a CSV, which holds no costs: give a Problem", "problem")
+    return _result_of(text, problem if entry is None or is_csv(text) else None)
+
+
+def _result_of(text: Text, problem: Problem | None) -> Outcome | Comparison | Sweep | Frontier | Displayable:
+    """Return the result in a text, a schedule as an Outcome."""
     if problem is not None and not is_csv(text):
         raise ConfigError(f"{text.name} is a document, which holds its own problem; costs go with a CSV", "problem")
     result = parse(text, timing_by(None if problem is None else require_problem(problem)))
@@ -155,35 +171,38 @@ def read_file(path: str | Path) -> Text:
     return Text(read_text(Path(path), MOST_BYTES), str(path))
 
 
-def _text_of(file: object) -> Text:
+def _text_of(file: object, key: str) -> Text:
     from pipesched.text.text_files import decode
 
     if isinstance(file, (str, Path)):
         try:
             return read_file(file)
         except ConfigError as error:
-            raise error.about("path_or_file") from None
+            raise error.about(key) from None
     reader = getattr(file, "read", None)
     if reader is None:
-        raise ConfigError(f"must be the name of a file, or an open file, not {shown(file)}", "path_or_file")
+        raise ConfigError(f"must be the name of a file, or an open file, not {shown(file)}", key)
     content, name = reader(), str(getattr(file, "name", "<file>"))
     return Text(decode(content, name, MOST_BYTES) if isinstance(content, bytes) else str(content), name)
 
 
 def write(
-    result: Outcome | Schedule | Comparison | Sweep | Frontier | Displayable,
+    result: Outcome | Schedule | Comparison | Sweep | Frontier | Displayable | str | Path,
     path: str | Path,
     *,
     format: str | None = None,  # noqa: A002  the word that people use
     force: bool = False,
+    problem: Problem | None = None,
 ) -> Path:
     """Write a result to a file, whole or not at all.
 
     Args:
-        result: An Outcome or Schedule, a Comparison, a Sweep, a Frontier or a Robustness.
+        result: An Outcome or Schedule, a Comparison, a Sweep, a Frontier or a Robustness, or the name of a file with
+            one.
         path: The file. An existing one is replaced only by `force`.
         format: A name of `formats()`; default: by the suffix of the file.
         force: Whether to replace an existing file.
+        problem: The costs, where `result` names a CSV.
 
     Returns:
         The path.
@@ -192,7 +211,7 @@ def write(
         ConfigError: For a format that cannot hold the result, an existing file, or one that cannot be written.
         NotApplicable: For a schedule that the format cannot express.
     """
-    kind, content = kind_of(result)
+    kind, content = kind_of(read_given(result, problem, "result"))
     if not isinstance(path, (str, Path)):
         raise ConfigError(f"must be the name of a file, not {shown(path)}", "path")
     form = named_format(format, kind) if format is not None else format_of(str(path), formats_that_hold(kind))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
 from fractions import Fraction
 from typing import Any
 
@@ -14,7 +15,7 @@ from pipesched.pipeline.memory import Memory
 from pipesched.pipeline.placement import Placement, explicit_placement, named_placement
 from pipesched.pipeline.problem import MOST_OPERATIONS, Problem, require_size
 from pipesched.pipeline.quantities import Exact, Number, canonical, exact, ticks_per_unit, to_fraction
-from pipesched.pipeline.recut import balanced_for
+from pipesched.pipeline.recut import balanced_for, cut_again
 from pipesched.pipeline.units_of_measure import (
     MEMORY,
     TIME,
@@ -131,6 +132,16 @@ def make_problem(
     )
     costs = _costs(given, s, p2p, time, split=split)
     return balanced_for(Problem(p, s, m, settled, costs, memory, name, time_unit, lanes, model))
+
+
+def with_budget(problem: Problem, budget: Any) -> Problem:
+    """Return `problem` with the budget that `make_problem` would read, and its stages cut for that if a rule cuts them.
+
+    Raises ConfigError about `budget`.
+    """
+    size = Unit(MEMORY, problem.memory.unit)
+    limits = exact_numbers("budget", budget, problem.devices, "one a device", size, positive=True)
+    return cut_again(replace(problem, memory=replace(problem.memory, budget=limits)))
 
 
 def _or(value: Any, default: Any) -> Any:

@@ -16,6 +16,7 @@ from pipesched.core.bounds import Job, critical_path, jackson_preemptive, longes
 from pipesched.core.integers import round_up
 from pipesched.core.paths import heads, longest_path, tails
 from pipesched.core.tasks import TaskGraph
+from pipesched.display import Displayable
 from pipesched.pipeline.kinds import Allowed, computation_letters
 from pipesched.pipeline.lowering import lower
 from pipesched.pipeline.ops import OpIndex
@@ -27,7 +28,7 @@ from pipesched.pipeline.stays import DeviceStays, StayChunk
 
 
 @dataclass(frozen=True)
-class Bound:
+class Bound(Displayable):
     """A lower bound: no schedule is shorter than `ticks`, of which `per_unit` are one of the user's time units.
 
     `reason` says which bound it is, and for which device.

@@ -11,10 +11,11 @@ from collections.abc import Callable, Iterator, Sequence
 from fractions import Fraction
 from itertools import accumulate, chain, compress, islice, pairwise, repeat
 from operator import add, ge, gt, lt
+from pathlib import Path
 
 from pipesched.checks import shown
 from pipesched.core.clock import look
-from pipesched.display import Displayable
+from pipesched.display import Displayable, from_file
 from pipesched.errors import ConfigError, InvalidSchedule
 from pipesched.pipeline.metrics import picker
 from pipesched.pipeline.ops import OpIndex
@@ -34,14 +35,15 @@ def checked(schedule: Schedule) -> Schedule:
     return schedule
 
 
-def check(schedule: Schedule | Displayable) -> list[str]:
+def check(schedule: Schedule | Displayable | str | Path, *, problem: Problem | None = None) -> list[str]:
     """Return the rules of a training step that a schedule breaks, one sentence each; empty if it keeps them all.
 
     Every operation runs once and on its device, no two at a time on a device or a lane, each after its inputs and its
     wait edges; lengths and memory are what the problem says (docs/explanation/semantics.md). An Outcome stands for its
-    schedule. One that keeps all these has a sentence for each device that it lets exceed its budget. Raises ConfigError
-    for what is no schedule.
+    schedule, and the name of a file for what it holds; a CSV has the costs of `problem`. One that keeps all these has a
+    sentence for each device that it lets exceed its budget. Raises ConfigError for what is no schedule.
     """
+    schedule = from_file(schedule, problem, "schedule")
     schedule = getattr(schedule, "schedule", schedule)
     if not isinstance(schedule, Schedule):
         raise ConfigError(f"must be a Schedule or an Outcome, not {shown(schedule)}", "schedule")

@@ -9,6 +9,7 @@ from functools import cached_property
 from typing import Any, NamedTuple
 
 from pipesched.checks import WIDTH, require_flag, require_sequence, require_whole, shown
+from pipesched.display import Displayable
 from pipesched.errors import ConfigError
 from pipesched.pipeline.kinds import KINDS
 from pipesched.pipeline.quantities import Exact, canonical, in_range, ticks_per_unit, to_fraction
@@ -42,7 +43,7 @@ class Ticks(NamedTuple):
 
 
 @dataclass(frozen=True)
-class Costs:
+class Costs(Displayable):
     """Durations in the user's time unit, one for each of the S stages.
 
     `split` says that the backward is given as its halves, so that it may run as I and W. `overlap` is the duration of a

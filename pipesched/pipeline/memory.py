@@ -10,6 +10,7 @@ from operator import sub
 from typing import Any, NamedTuple
 
 from pipesched.checks import require_label, require_sequence, shown
+from pipesched.display import Displayable
 from pipesched.errors import ConfigError
 from pipesched.pipeline.costs import BRIEF, exact_tuple, fields_of, one_or_all
 from pipesched.pipeline.quantities import Exact, grains_per_unit, to_fraction
@@ -47,7 +48,7 @@ class Grains(NamedTuple):
 
 
 @dataclass(frozen=True)
-class Memory:
+class Memory(Displayable):
     """Memory in the user's unit, of which `unit` is the label.
 
     For each of the S stages: `activation` of one microbatch, `retain` (what is held from the end of I to the end of W,

@@ -6,11 +6,12 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
 from pipesched.checks import MANY, look_up, require_flag, require_sequence, require_whole, shown
+from pipesched.display import Displayable
 from pipesched.errors import ConfigError
 
 
 @dataclass(frozen=True)
-class Placement:
+class Placement(Displayable):
     """The device of each stage: stage s is on `devices[s]`.
 
     If `mirrored`, a second copy of stage s on device P-1-devices[s] serves the second half of the microbatches. Raises

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Protocol, runtime_checkable
 
@@ -30,6 +31,9 @@ class Cutter(Protocol):
 
     def require_recompute(self) -> None:
         """Raise NotApplicable where a recompute is part of the costs already, and none can be an operation."""
+
+    def facts(self) -> Mapping[str, Any]:
+        """Return what trainers have options for, by the keys of their tables; `stages` are the items of each stage."""
 
 
 @dataclass(frozen=True, repr=False)

@@ -149,6 +149,13 @@ def balanced_for(problem: Problem) -> Problem:
     return replace(recut(problem, placement), placement=problem.placement)
 
 
+def cut_again(problem: Problem) -> Problem:
+    """Return `problem` with its stages cut for its budget, on the placement that it has, if a rule cuts them."""
+    if problem.cutter is not None and problem.placement is not None:
+        return recut(replace(problem, placement=None), problem.placement)
+    return balanced_for(problem)
+
+
 def open_cut(problem: Problem, stages: int) -> Problem:
     """Return `problem`, whose layers may be cut anew, cut into a number of stages; its placement stays open.
 

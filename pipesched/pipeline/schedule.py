@@ -116,7 +116,7 @@ def schedule_plan(problem: Problem, plan: Plan, lengths: Sequence[int] | None = 
     problem = settled(problem, plan)
     graph = lower_plan(problem, plan)
     if lengths is not None:
-        graph = replace(graph, durations=lengths)
+        graph = replace(graph, durations=_lengths(lengths, plan.index.size))
     try:
         starts, ends = earliest_times(graph, plan.machines)
     except Deadlock as error:
@@ -144,6 +144,16 @@ def timed_schedule(
         problem=problem, plan=plan, start_ticks=starts, end_ticks=ends, graph=graph, own_lengths=own_lengths
     )
     return schedule
+
+
+def _lengths(lengths: Sequence[int], size: int) -> Sequence[int]:
+    """Return the lengths of so many operations. Raises ConfigError for what is none, or for other operations."""
+    ticks = _ints(require_sequence(lengths, "lengths"), "lengths")
+    if len(ticks) != size:
+        raise ConfigError(f"needs a length for each of the {size} operations; this has {len(ticks)}", "lengths")
+    if min(ticks, default=0) < 0:
+        raise ConfigError(f"must be at least 0, not {min(ticks)}", "lengths", entry=ticks.index(min(ticks)))
+    return ticks
 
 
 def _ints(times: Sequence[int], key: str) -> Sequence[int]:

@@ -32,7 +32,7 @@ def plan(
     Args:
         problem: What is planned. Its placement may be left open: `schedule_plan` then reads it off the plan.
         orders: For each device what it runs, in order: texts such as "2F0" or "(0F3;3B1)OVERLAP_F_B", as a list or as
-            one text with blanks between them.
+            one text with blanks or commas between them.
         transfers: For each device its offloads and loads in order, such as "2O0" and "2L0". Where two devices share
             their lanes, the transfers of both take turns by their earliest starts: those that they would have if no
             transfer had to wait for one of the other device.
@@ -86,7 +86,7 @@ def _most(problem: Problem) -> int:
 
 def _split(row: Any, key: str, device: int, most: int) -> list[Any]:
     if isinstance(row, str):
-        return row.split()
+        return row.replace(",", " ").split()
     if not is_several(row):
         raise ConfigError(f"must be a list of operations, not {shown(row)}", key, entry=device)
     entries = first_entries(row, most)

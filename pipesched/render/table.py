@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any
 
 from rich.console import Console, ConsoleOptions, RenderableType, RenderResult
@@ -11,7 +11,10 @@ from rich.text import Text
 from pipesched.checks import shown
 from pipesched.display import Displayable
 from pipesched.errors import ConfigError
-from pipesched.pipeline.costs import one_or_all
+from pipesched.pipeline.bounds import Bound
+from pipesched.pipeline.costs import Costs, one_or_all
+from pipesched.pipeline.memory import Memory
+from pipesched.pipeline.placement import Placement
 from pipesched.pipeline.plan import Plan
 from pipesched.pipeline.problem import Problem
 from pipesched.pipeline.schedule import Schedule
@@ -23,14 +26,18 @@ from pipesched.render.grid import folded, grid, uncut
 from pipesched.render.pareto import frontier_table, frontier_view
 from pipesched.render.summary import heading, summary
 from pipesched.render.sweep import sweep_table, sweep_view
+from pipesched.render.timescale import number
 from pipesched.results.capabilities import capability_of
 from pipesched.results.comparison import Comparison
 from pipesched.results.frontier import Frontier
-from pipesched.results.outcome import Outcome
+from pipesched.results.outcome import Outcome, SolveReport
 from pipesched.results.sweep import Sweep
 from pipesched.schedulers.family import Family
 from pipesched.schedulers.registry import Catalogue
+from pipesched.text.fields import keys_of
 
+TIMES = ("forward", "backward", "p2p")  # of a problem, which have its unit
+UNUSED = (("backward_input", "backward_weight"), ("backward",))  # of whole backwards, and of split ones
 MOST_SLOTS = 24  # of a device that a plan's table shows
 
 
@@ -38,8 +45,8 @@ class Table(Displayable):
     """The table of a result, for Rich.
 
     It shows the metrics of an Outcome or a Schedule, the rows of a Comparison, a Sweep, a Frontier, a Robustness or a
-    Catalogue, the description of a Family, the values of a Problem, or the orders of a Plan. Raises ConfigError for
-    anything else.
+    Catalogue, the description of a Family, the values of a Problem, of its Costs, its Memory or its Placement, of a
+    Bound or a SolveReport, or the orders of a Plan. Raises ConfigError for anything else.
     """
 
     def __init__(self, result: object) -> None:
@@ -71,6 +78,8 @@ def display_parts(result: object, *, ascii_only: bool = False) -> Iterator[Rende
         yield summary(result)
     elif isinstance(result, Schedule):
         yield Gantt(result)
+        yield ""
+        yield f"makespan {number(result.makespan)} {result.problem.time_unit}".rstrip()
     elif isinstance(result, Frontier) and result.points:
         yield frontier_view(result, ascii_only=ascii_only)
     elif isinstance(result, Sweep):
@@ -103,7 +112,6 @@ def _charts(comparison: Comparison, ascii_only: bool) -> Iterator[RenderableType
 
 def _problem_table(problem: Problem) -> RenderableType:
     """Return the values of a problem: sizes, costs and memory, one number where all stages are equal."""
-    table = grid(uncut(style="dim"), folded(), header=False)
     costs, memory = problem.costs, problem.memory
     halves = (("backward_input", costs.backward_input), ("backward_weight", costs.backward_weight))
     rows: list[tuple[str, object]] = [
@@ -123,10 +131,44 @@ def _problem_table(problem: Problem) -> RenderableType:
         ("static", one_or_all(memory.static)),
         ("budget", "none" if memory.budget is None else one_or_all(memory.budget)),
     ]
+    unit = f" {problem.time_unit}" if problem.time_unit else ""
+    return _values((name, f"{value}{unit if name in TIMES else ''}") for name, value in rows)
+
+
+def _values(rows: Iterable[tuple[str, object]]) -> RenderableType:
+    """Return a row for each name and its value, but for those that are None."""
+    table = grid(uncut(style="dim"), folded(), header=False)
     for name, value in rows:
-        unit = f" {problem.time_unit}" if problem.time_unit and name in ("forward", "backward", "p2p") else ""
-        table.add_row(name, f"{value}{unit}")
+        if value is not None:
+            table.add_row(name, str(value))
     return table
+
+
+def _lists(noun: Costs | Memory, keys: Iterable[str]) -> RenderableType:
+    """Return values of a noun by stage, one number where all stages are equal, and labels as they are."""
+    values = ((key, getattr(noun, key) or None) for key in keys)
+    return _values((key, one_or_all(value) if isinstance(value, tuple) else value) for key, value in values)
+
+
+def _placement_table(placement: Placement) -> RenderableType:
+    """Return the stages of each device."""
+    devices = range(placement.last + 1)
+    return _values((f"device {device}", f"stages {shown(placement.stages_on(device))}") for device in devices)
+
+
+def _report_table(report: SolveReport) -> RenderableType:
+    """Return what a solve found, what it proved, and how it ended."""
+    bound = report.bound
+    proof: list[tuple[str, object]] = [
+        ("status", report.status),
+        (report.objective, number(report.value)),
+        ("bound", f"{number(bound.value)}   {bound.reason}"),
+        ("gap", f"{report.gap:.1%}"),
+        ("stopped by", report.stopped_by),
+        ("source", report.source),
+        ("placements", ", ".join(report.placements) or None),
+    ]
+    return _values(proof)
 
 
 def _plan_table(plan: Plan) -> RenderableType:
@@ -148,5 +190,10 @@ _TABLES: Mapping[type, Callable[[Any], RenderableType]] = {
     Catalogue: CatalogueTable,
     Family: lambda family: catalogue_details([family]),
     Problem: _problem_table,
+    Costs: lambda costs: _lists(costs, [key for key in keys_of("costs") if key not in UNUSED[costs.split]]),
+    Memory: lambda memory: _lists(memory, keys_of("memory")),
+    Placement: _placement_table,
+    Bound: lambda bound: _values([("bound", number(bound.value)), ("reason", bound.reason or None)]),
+    SolveReport: _report_table,
     Plan: _plan_table,
 }

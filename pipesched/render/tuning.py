@@ -21,6 +21,7 @@ from pipesched.render.space_points import PointsTable
 from pipesched.render.summary import BAD
 from pipesched.tuning.result import Doubt, OverMemory, TimeShare, Tuning
 from pipesched.tuning.space import Layout
+from pipesched.tuning.trial import Trial
 
 REASONS = {  # why points are not simulated -> what is said of them
     "divisibility": "do not divide",
@@ -80,6 +81,8 @@ def _parts(tuning: Tuning, *, ascii_only: bool) -> Iterator[RenderableType]:
     if tuning.rows:
         yield ""
         yield PointsTable(tuning.rows)
+        if tuning.rows[0].verdicts:
+            yield Text(trainers_text(tuning.rows[0]), style="dim")
         yield from _where_time_goes(tuning, ascii_only=ascii_only)
         yield from _over_memory(tuning)
         yield from _doubts(tuning)
@@ -88,6 +91,17 @@ def _parts(tuning: Tuning, *, ascii_only: bool) -> Iterator[RenderableType]:
     if any(tuning.pruned.values()):
         yield ""
         yield Text(_not_simulated(tuning), style="dim")
+
+
+def trainers_text(trial: Trial) -> str:
+    """Return which trainers take the schedule of a point, and why others do not."""
+    takers = [f"{one.trainer} ({one.note})" if one.note else one.trainer for one in trial.verdicts if one.takes]
+    refusals: dict[str, list[str]] = {}
+    for one in trial.verdicts:
+        if not one.takes:
+            refusals.setdefault(one.note, []).append(one.trainer)
+    parts = [", ".join(takers) or "none", *(f"not {', '.join(names)}: {why}" for why, names in refusals.items())]
+    return f"runs in: {'; '.join(parts)}"
 
 
 def _where_time_goes(tuning: Tuning, *, ascii_only: bool) -> Iterator[RenderableType]:

@@ -1,1 +1,1 @@
-"""What comes back: outcomes, comparisons, sweeps, frontiers, their status; and `run`, which makes an outcome."""
+"""What comes back: outcomes, comparisons, sweeps, frontiers; `run`, which makes outcomes; trainers, which take them."""

@@ -22,7 +22,7 @@ from pipesched.display import HasPage
 from pipesched.errors import ConfigError
 from pipesched.pipeline.costs import BRIEF
 from pipesched.results.outcome import Outcome
-from pipesched.results.trainers import TRAINERS, runs_in, weight_copies
+from pipesched.results.trainers import PYTORCH, TRAINERS, runs_in, takes, weight_copies
 from pipesched.schedulers.options import labelled
 from pipesched.schedulers.registry import own_name
 
@@ -78,8 +78,20 @@ class Entry:
 
     @property
     def runs_in(self) -> list[str]:
-        """The trainers that can run the schedule as it is: "pytorch", from a CSV."""
+        """The trainers that load our file of the schedule: "pytorch", from a CSV."""
         return list(self.trainers) if self.outcome is None else runs_in(self.outcome.schedule)
+
+    def suits(self, trainer: str) -> bool:
+        """Return whether a trainer of `TRAINERS` takes the schedule: `hand_over` does not refuse it.
+
+        Raises ConfigError for another name, and where that is not known: a document says it of PyTorch alone.
+        """
+        require_name(TRAINERS, trainer, "trainer", "trainer")
+        if self.outcome is not None:
+            return takes(self.outcome, trainer, "" if self.options else own_name(self.algorithm))
+        if self.applicable and trainer != PYTORCH:
+            raise ConfigError(f"a document does not say what {trainer} takes; compare the schedules again", "trainer")
+        return trainer in self.trainers
 
     @property
     def weights(self) -> int:
@@ -162,16 +174,16 @@ class Comparison(HasPage, Sequence[Entry]):
         return best if best is not None and best.applicable else None
 
     def best_in(self, trainer: str) -> Entry | None:
-        """Return the best entry that a trainer of `TRAINERS` can run; None if it can run none.
+        """Return the best entry that a trainer of `TRAINERS` takes; None if it takes none.
 
-        Raises ConfigError for another name.
+        Raises ConfigError as `Entry.suits` does.
         """
         return self.only(trainer).best
 
     def only(self, trainer: str) -> Comparison:
-        """Return the entries that a trainer of `TRAINERS` can run as they are. Raises ConfigError for another name."""
+        """Return the entries whose schedule a trainer of `TRAINERS` takes. Raises ConfigError as `Entry.suits` does."""
         require_name(TRAINERS, trainer, "trainer", "trainer")
-        return replace(self, entries=tuple(entry for entry in self.entries if trainer in entry.runs_in))
+        return replace(self, entries=tuple(entry for entry in self.entries if entry.suits(trainer)))
 
 
 class ParetoPoint(NamedTuple):

@@ -16,7 +16,7 @@ from pipesched.checks import (
     require_whole,
     shown,
 )
-from pipesched.display import HasPage
+from pipesched.display import Displayable, HasPage
 from pipesched.errors import Deadlock, NotApplicable
 from pipesched.pipeline.bounds import Bound, lower_bound
 from pipesched.pipeline.check import checked
@@ -79,7 +79,7 @@ class Advice(NamedTuple):
 
 
 @dataclass(frozen=True)
-class SolveReport:
+class SolveReport(Displayable):
     """What a solve reports beside its schedule.
 
     `objective` is "makespan" or "span", and `value` its number. `bound` is the best lower bound on it over all

@@ -64,9 +64,9 @@ class Sweep(Displayable):
         return next((outcome.problem.memory.unit for outcome in outcomes if outcome is not None), self.known_unit)
 
     def only(self, trainer: str) -> Sweep:
-        """Return the algorithms whose schedules a trainer of `TRAINERS` can run, at some value at least.
+        """Return the algorithms whose schedules a trainer of `TRAINERS` takes, at some value at least.
 
-        Raises ConfigError for another name.
+        Raises ConfigError as `Entry.suits` does.
         """
         names = {entry.algorithm for point in self.points for entry in point.comparison.only(trainer)}
         points = (

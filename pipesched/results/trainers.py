@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+from typing import NamedTuple
+
 from pipesched.pipeline.kinds import COMPUTATION_LETTERS, KINDS
 from pipesched.pipeline.schedule import Schedule
+from pipesched.results.outcome import Outcome
+from pipesched.schedulers.registry import family
 
 PYTORCH = "pytorch"
-TRAINERS = (PYTORCH,)
+TRAINERS = ("megatron", "torchtitan", PYTORCH, "primus", "zero-bubble", "deepspeed")
 ADVICE = {  # what to do about a kind of operation that PyTorch lacks
     "recompute": "; there the model does that itself (torch.utils.checkpoint): schedule without `recompute`, with its"
     " cost in the backward",
@@ -14,8 +19,58 @@ ADVICE = {  # what to do about a kind of operation that PyTorch lacks
 }
 
 
+class Verdict(NamedTuple):
+    """Whether a trainer takes a schedule: `note` is the file that it needs for that, if any, else why it does not."""
+
+    trainer: str
+    takes: bool
+    note: str = ""
+
+
+def verdicts(outcome: Outcome, made_by: str = "", trainers: Iterable[str] = TRAINERS) -> tuple[Verdict, ...]:
+    """Return what each trainer says of a schedule: frameworks as `hand_over` does, PyTorch's runtime as its CSV does.
+
+    `made_by` is the algorithm that made it with its default options; "" where that is not known, so that the order is
+    compared with those of all families that a framework has.
+    """
+    from pipesched.results.handover.hand_over import FRAMEWORKS
+    from pipesched.results.handover.subject import Refusal, subject_of
+
+    subject, found = subject_of(outcome, made_by=made_by), []
+    for trainer in trainers:
+        if trainer == PYTORCH:
+            why = refused_by_pytorch(outcome.schedule)
+            found.append(Verdict(trainer, why is None, why or ""))
+            continue
+        answer = FRAMEWORKS[trainer].answer(subject)
+        refused = isinstance(answer, Refusal)
+        found.append(Verdict(trainer, not refused, answer.why if isinstance(answer, Refusal) else answer.file))
+    return tuple(found)
+
+
+def takes(outcome: Outcome, trainer: str, made_by: str = "") -> bool:
+    """Return whether a trainer of TRAINERS can run a schedule; `made_by` as for `verdicts`."""
+    return verdicts(outcome, made_by, [trainer])[0].takes
+
+
+def takes_orders(trainer: str) -> bool:
+    """Return whether a trainer runs any order of a copy of each stage, not only those of families that it has."""
+    from pipesched.results.handover.hand_over import FRAMEWORKS
+
+    return trainer == PYTORCH or FRAMEWORKS[trainer].takes_orders
+
+
+def families_of(trainer: str, names: Iterable[str]) -> list[str]:
+    """Return the families, of these names, of which a trainer takes schedules where the numbers suit it."""
+    from pipesched.results.handover.hand_over import FRAMEWORKS
+
+    if takes_orders(trainer):
+        return [name for name in names if family(name).copies == 1]
+    return [name for name in names if family(name).name in FRAMEWORKS[trainer].has]
+
+
 def runs_in(schedule: Schedule) -> list[str]:
-    """Return the trainers that can run a schedule as it is: "pytorch" (torch.distributed.pipelining, from a CSV)."""
+    """Return the trainers that load our file of a schedule: "pytorch" (torch.distributed.pipelining, from a CSV)."""
     return [] if refused_by_pytorch(schedule) else [PYTORCH]
 
 

@@ -39,7 +39,8 @@ class Family(Displayable):
     What others may rely on: it makes another plan under a budget (`obeys_budget`); the order of its plan follows from
     the numbers of devices, stages and microbatches alone (`settled_order`); plans run I and W always (`splits_backward`
     is True), never (False), or where the costs split the backward (None); with one stage a device they are those of
-    another family (`same_with_one_stage`); it times many plans, for most of a second (`is_slow`).
+    another family (`same_with_one_stage`); it times many plans, for most of a second (`is_slow`); its plans hold so
+    many activations on a device at most (`most_chunks`, None: not told).
 
     Raises ConfigError, about the field at fault, for what is none of these.
     """
@@ -62,12 +63,14 @@ class Family(Displayable):
     splits_backward: bool | None = False
     same_with_one_stage: str = ""
     is_slow: bool = False
+    most_chunks: Callable[[Problem], int] | None = None
 
     def __post_init__(self) -> None:
         for key in ("name", "needs", "bubble", "memory", "paper", "elsewhere", "same_with_one_stage"):
             require_label(getattr(self, key), key)
         require_type(self.plan, Callable, "a function", "plan")
-        require_callable(self.requires, "requires")
+        for key in ("requires", "most_chunks"):
+            require_callable(getattr(self, key), key)
         for key in ("is_multiple", "obeys_budget", "settled_order", "is_slow"):
             require_flag(getattr(self, key), key)
         if self.splits_backward is not None:

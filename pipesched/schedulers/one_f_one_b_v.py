@@ -19,7 +19,13 @@ def one_f_one_b_v(problem: Problem, *, objective: str = "span") -> Plan:
     """Run the block of `unit_block`, stretched to the given costs, or with its own costs, whichever is better."""
     block, unit = unit_block(problem.devices), costing(problem, Fraction(0))
     designs = [Design(design, block.scaled(Fraction(busiest(design), PERIOD))) for design in (unit, problem)]
-    return best_of(problem, designs, designs[0].block.peak(unit), objective)
+    return best_of(problem, designs, most_chunks(problem), objective)
+
+
+def most_chunks(problem: Problem) -> int:
+    """Return the published memory."""
+    unit = costing(problem, Fraction(0))
+    return unit_block(problem.devices).scaled(Fraction(busiest(unit), PERIOD)).peak(unit)
 
 
 def unit_block(devices: int) -> Block:
@@ -51,4 +57,5 @@ FAMILY = Family(
     elsewhere="the authors' Megatron fork",
     options=("objective",),
     is_slow=True,
+    most_chunks=most_chunks,
 )

@@ -14,11 +14,20 @@ from pipesched.schedulers.v_block import Waits, published_peak, v_blocks
 @lru_cache(maxsize=1)  # estimates ask twice for the same problem: to choose its cut, and to run it
 def v_half(problem: Problem, *, objective: str = "span") -> Plan:
     """Let a microbatch wait one operation at each hop down the V; or if that is better, its forwards at each hop up."""
-    even = problem.devices % 2 == 0
-    published = Waits(1, 0, 1, 0, top=3 if even else 0, backward_bottom=1)
     reflected = Waits(0, 1, 1, 0, forward_bottom=2)
-    designs = [*v_blocks(problem, published), *v_blocks(problem, reflected)]
-    return best_of(problem, designs, published_peak(problem, published), objective)
+    designs = [*v_blocks(problem, waits(problem)), *v_blocks(problem, reflected)]
+    return best_of(problem, designs, most_chunks(problem), objective)
+
+
+def waits(problem: Problem) -> Waits:
+    """Return the published waits."""
+    even = problem.devices % 2 == 0
+    return Waits(1, 0, 1, 0, top=3 if even else 0, backward_bottom=1)
+
+
+def most_chunks(problem: Problem) -> int:
+    """Return the published memory."""
+    return published_peak(problem, waits(problem))
 
 
 FAMILY = Family(
@@ -34,4 +43,5 @@ FAMILY = Family(
     options=("objective",),
     splits_backward=True,
     is_slow=True,
+    most_chunks=most_chunks,
 )

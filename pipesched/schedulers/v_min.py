@@ -14,8 +14,17 @@ from pipesched.schedulers.v_block import Waits, published_peak, v_blocks
 @lru_cache(maxsize=1)  # estimates ask twice for the same problem: to choose its cut, and to run it
 def v_min(problem: Problem, *, objective: str = "span") -> Plan:
     """Let no microbatch wait; but two operations at the top of the V where 3 divides P and operations would collide."""
-    waits = Waits(0, 0, 0, 0, top=2 if problem.devices % 3 == 0 else 0)
-    return best_of(problem, v_blocks(problem, waits), published_peak(problem, waits), objective)
+    return best_of(problem, v_blocks(problem, waits(problem)), most_chunks(problem), objective)
+
+
+def waits(problem: Problem) -> Waits:
+    """Return the published waits."""
+    return Waits(0, 0, 0, 0, top=2 if problem.devices % 3 == 0 else 0)
+
+
+def most_chunks(problem: Problem) -> int:
+    """Return the published memory."""
+    return published_peak(problem, waits(problem))
 
 
 FAMILY = Family(
@@ -31,4 +40,5 @@ FAMILY = Family(
     options=("objective",),
     splits_backward=True,
     is_slow=True,
+    most_chunks=most_chunks,
 )

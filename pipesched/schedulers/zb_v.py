@@ -19,7 +19,12 @@ def zb_v(problem: Problem, *, objective: str = "span") -> Plan:
     """Run the published order, or where that is better, the best of blocks that hold 2P chunks at most."""
     index = OpIndex("FIW", problem.stages, problem.microbatches)
     published = [published_order(index, problem.devices, device) for device in range(problem.devices)]
-    return best_of(problem, v_blocks(problem, WAITS), 2 * problem.devices, objective, known=[published])
+    return best_of(problem, v_blocks(problem, WAITS), most_chunks(problem), objective, known=[published])
+
+
+def most_chunks(problem: Problem) -> int:
+    """Return the chunks that 1F1B holds."""
+    return 2 * problem.devices
 
 
 def published_order(index: OpIndex, devices: int, device: int) -> list[int]:
@@ -78,4 +83,5 @@ FAMILY = Family(
     options=("objective",),
     splits_backward=True,
     is_slow=True,
+    most_chunks=most_chunks,
 )

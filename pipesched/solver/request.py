@@ -6,12 +6,13 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from threading import Event as StopEvent
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from pipesched.checks import require_callable, require_flag, require_name, require_number, require_type, require_whole
 from pipesched.core.cpsat import Limits
 from pipesched.errors import ConfigError
 from pipesched.executors.opening import chosen
+from pipesched.pipeline.arguments import with_budget
 from pipesched.pipeline.kinds import Allowed
 from pipesched.pipeline.problem import Problem, require_offload, require_problem, require_recompute
 from pipesched.pipeline.schedule import Schedule
@@ -48,6 +49,7 @@ class SolveRequest:
     jobs: int = 1
     executor: Executor | str | None = None
     advice: bool | None = None
+    budget: Any = None
     whole_limit: float | None = None
     policy: SolvePolicy = DEFAULT
     limits: Limits = field(init=False)
@@ -55,6 +57,9 @@ class SolveRequest:
 
     def __post_init__(self) -> None:
         require_problem(self.problem)
+        if self.budget is not None:
+            object.__setattr__(self, "problem", with_budget(self.problem, self.budget))
+            object.__setattr__(self, "budget", None)  # a copy may have another problem
         object.__setattr__(self, "limits", self._limits())
         require_name(sorted(OBJECTIVES), self.objective, "objective", "objective")
         require_name(METHODS, self.method, "method", "method")

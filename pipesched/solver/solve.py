@@ -15,6 +15,7 @@ from pipesched.errors import ConfigError, NoSchedule
 from pipesched.executors.opening import FEWEST_OPERATIONS, lent
 from pipesched.pipeline.bounds import Bound
 from pipesched.pipeline.problem import Problem
+from pipesched.pipeline.quantities import Number
 from pipesched.pipeline.schedule import Schedule
 from pipesched.results.outcome import Outcome, SolveReport
 from pipesched.results.status import Status, StoppedBy
@@ -53,6 +54,7 @@ def solve(
     jobs: int = 1,
     executor: Executor | str | None = None,
     advice: bool | None = None,
+    budget: Number | str | Sequence[Number | str] | None = None,
 ) -> Outcome:
     """Find the schedule with the least objective within the budget, with what is proved about it.
 
@@ -84,6 +86,8 @@ def solve(
         executor: What does that instead: the text of `open_executor`, or what it returns. On a Dask cluster `workers`
             are by default one.
         advice: Whether the report says which changes would help; default: unless a bound settles the answer at once.
+        budget: Limit of activations and static memory, per device, instead of the problem's, as `make_problem` takes
+            it.
 
     Returns:
         An outcome whose `report` says the status, the bound and what it rests on. Ctrl-C counts as `stop`.

@@ -28,7 +28,7 @@ def answer(
     space: Space, search: SpaceSearch, finished: Sequence[tuple[Trial, Finished]], top: int, clock: Clock
 ) -> Tuning:
     """Return what a search found, with what the decision rests on."""
-    solved = [done.solved for _, done in finished if done.solved is not None]
+    solved = [done.solved for _, done in finished if done.solved is not None and done.solved.suits(space.only)]
     rows = sorted([*search.fitting(), *solved], key=lambda trial: trial.rank)
     counts: dict[str, Any] = {
         "space": space.points,

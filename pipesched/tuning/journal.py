@@ -11,13 +11,14 @@ from typing import IO, Any
 from pipesched.checks import shown
 from pipesched.errors import ConfigError
 from pipesched.estimation.result import TrainingStep
+from pipesched.results.trainers import Verdict
 from pipesched.tuning.prune import PrunedPoints
 from pipesched.tuning.space import Layout, Space, SpacePoint
 from pipesched.tuning.trial import Trial
 from pipesched.version import __version__
 
-FORMAT, VERSION = "pipesched.journal", 1
-TRIAL_KEYS = ("memory", "spare", "bubble", "layout", "reason", "is_short")
+FORMAT, VERSION = "pipesched.journal", 2
+TRIAL_KEYS = ("memory", "spare", "bubble", "layout", "reason", "is_short")  # and the verdicts of trainers
 
 
 class Journal:
@@ -141,13 +142,15 @@ def _trial_entry(trial: Trial) -> dict[str, Any]:
         "algorithm": trial.point.algorithm,
         "step": None if trial.step is None else [*trial.step],
         **{key: getattr(trial, key) for key in TRIAL_KEYS},
+        "verdicts": [[*verdict] for verdict in trial.verdicts],
     }
 
 
 def _trial(entry: dict[str, Any]) -> Trial:
     point = SpacePoint(Layout(*entry["point"]), entry["algorithm"])
     step = None if entry["step"] is None else TrainingStep(*entry["step"])
-    return Trial(point, step, **{key: entry[key] for key in TRIAL_KEYS})
+    said = tuple(Verdict(*verdict) for verdict in entry["verdicts"])
+    return Trial(point, step, **{key: entry[key] for key in TRIAL_KEYS}, verdicts=said)
 
 
 def _key(entry: dict[str, Any]) -> str:

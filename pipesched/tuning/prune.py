@@ -80,7 +80,8 @@ def _of_layout(
         text = f"weights, optimizer and one microbatch are {over:.1f} GB too much"
         yield PrunedPoints(layout, left, MEMORY, text, over, _rate(known, min(known.ideal)))
         return
-    twin = seen.setdefault((layout.chunks, known.signature), layout)
+    ways = tuple(size > 1 for size in layout.parallel.values()) if space.only else ()  # a trainer may refuse one
+    twin = seen.setdefault((layout.chunks, known.signature, ways), layout)
     if twin is not layout:
         yield PrunedPoints(layout, left, DOMINANCE, f"the same times and memory as {twin}")
         return

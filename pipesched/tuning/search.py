@@ -163,8 +163,8 @@ class SpaceSearch:
         return None
 
     def _take(self, trial: Trial, estimate: Estimate | None) -> None:
-        """Count a trial, and keep it where its algorithm applies."""
-        if trial.step is None:
+        """Count a trial, and keep it where its algorithm applies and the trainer takes its schedule."""
+        if trial.step is None or not trial.suits(self.space.only):
             self.pruned[MEMORY if trial.is_short else DIVISIBILITY] += 1
         else:
             self.trials.append(trial)

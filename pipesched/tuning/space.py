@@ -88,7 +88,7 @@ class Space:
     `data` are the data-parallel ranks where they are given. `sequence` is None where sequence parallelism goes with
     tensor parallelism. `given` are parameters of make_problem that count instead of what is derived, among them the
     `budget`, which is here as well where all devices have the same. `sections` are those of the config, as it gives
-    them.
+    them. `only` is the trainer that must take each schedule, if there is one.
     """
 
     model: ModelShape
@@ -105,6 +105,7 @@ class Space:
     data: int | None = None
     sections: Mapping[str, Any] = field(default_factory=dict)
     budget: Fraction | None = None
+    only: str | None = None
 
     @property
     def replaces(self) -> bool:
@@ -124,7 +125,9 @@ class Space:
     @property
     def digest(self) -> str:
         """A text that another space does not have."""
-        said = repr([getattr(self, key) for key in self.__dataclass_fields__ if key not in ("name", "sections")])
+        said = repr(
+            [getattr(self, key) for key in self.__dataclass_fields__ if key not in ("name", "sections", "only")]
+        )
         return sha256(said.encode()).hexdigest()[:16]
 
     def layouts(self) -> Iterator[Layout]:

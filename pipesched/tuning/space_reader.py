@@ -17,6 +17,7 @@ from pipesched.estimation.setup import AUTO, FULL, NONE, RECOMPUTES
 from pipesched.estimation.setup_reader import read_unsized
 from pipesched.pipeline.quantities import to_fraction
 from pipesched.pipeline.units_of_measure import MEMORY, Unit, exact_number, is_several
+from pipesched.results.trainers import families_of
 from pipesched.schedulers.registry import FAMILIES, family
 from pipesched.text.given import located as located_value, only_numbers
 from pipesched.text.sections import Section, located
@@ -28,10 +29,12 @@ EMPTY = Section(Value({}, 0))
 SECTIONS = ("model", "hardware", "parallel", "batch", "training")
 
 
-def read_space(config: Any, overrides: Mapping[str, Any], algorithms: Sequence[str] | None = None) -> Space:
+def read_space(
+    config: Any, overrides: Mapping[str, Any], algorithms: Sequence[str] | None = None, only: str | None = None
+) -> Space:
     """Return the space of a config with overrides on top.
 
-    `algorithms` are those to try; None: all that need no options.
+    `algorithms` are those to try; None: all that need no options. With `only` they are those that this trainer has.
 
     Raises ConfigError that says where the value at fault stands.
     """
@@ -40,7 +43,7 @@ def read_space(config: Any, overrides: Mapping[str, Any], algorithms: Sequence[s
         require_place(values)
     sections = {name: values[name].value for name in SECTIONS if name in values}
     try:
-        space = _space(values, sections, algorithms)
+        space = _space(values, sections, algorithms, only)
         _require_use(space)
     except ConfigError as error:
         others = {key: value for key, value in values.items() if key not in SECTIONS}
@@ -71,7 +74,9 @@ def _require_use(space: Space) -> None:
         raise refused
 
 
-def _space(values: Values, sections: Mapping[str, Section], algorithms: Sequence[str] | None) -> Space:
+def _space(
+    values: Values, sections: Mapping[str, Section], algorithms: Sequence[str] | None, only: str | None
+) -> Space:
     fixed = {name: _without_fields(name, section) for name, section in sections.items()}
     unsized = read_unsized(fixed)
     model, hardware = unsized.model, unsized.hardware
@@ -81,6 +86,9 @@ def _space(values: Values, sections: Mapping[str, Section], algorithms: Sequence
         for field in FIELDS
     }
     tried = [name for name in FAMILIES if not family(name).required] if algorithms is None else _named(algorithms)
+    left = tried if only is None else families_of(only, tried)
+    if not left:
+        raise ConfigError(f"{only} can run none of these: {', '.join(tried)}", "only")
     others = (*SECTIONS, *INSTEAD, "algorithm", "name")
     given = {key: one.value for key, one in values.items() if key not in others and one.value is not None}
     return Space(
@@ -92,12 +100,13 @@ def _space(values: Values, sections: Mapping[str, Section], algorithms: Sequence
         size=unsized.size,
         training=unsized.training,
         candidates=candidates,
-        algorithms=tuple(dict.fromkeys(tried)),
+        algorithms=tuple(dict.fromkeys(left)),
         given=given,
         name=str(values["name"].value) if "name" in values else "",
         data=unsized.data,
         sections={name: _as_given(name, section) for name, section in sections.items()},
         budget=_budget(given.get("budget")),
+        only=only,
     )
 
 

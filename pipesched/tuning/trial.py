@@ -15,6 +15,7 @@ from pipesched.estimation.items import GB
 from pipesched.estimation.result import Estimate, TrainingStep
 from pipesched.estimation.setup import Setup
 from pipesched.results.outcome import run
+from pipesched.results.trainers import Verdict, verdicts
 from pipesched.tuning.space import SpacePoint
 
 
@@ -34,6 +35,7 @@ class Trial:
 
     `layout` is what each stage holds, as Megatron-LM writes it. `reason` says why the algorithm does not apply; then
     there is no step. So it is where an algorithm that obeys the memory finds no schedule: then it `is_short`.
+    `verdicts` are what each trainer says of the schedule.
     """
 
     point: SpacePoint
@@ -44,6 +46,16 @@ class Trial:
     layout: str = ""
     reason: str = ""
     is_short: bool = False
+    verdicts: tuple[Verdict, ...] = ()
+
+    @property
+    def runs_in(self) -> list[str]:
+        """The trainers that take the schedule."""
+        return [verdict.trainer for verdict in self.verdicts if verdict.takes]
+
+    def suits(self, trainer: str | None) -> bool:
+        """Return whether a trainer takes the schedule; without one it does."""
+        return trainer is None or trainer in self.runs_in
 
     @property
     def fits(self) -> bool:
@@ -92,4 +104,6 @@ def trial_of(point: SpacePoint, found: Estimate) -> Trial:
     """Return an estimate as a trial."""
     totals = [float(device.total) / GB for device in found.devices]
     spare = min(float(device.budget - device.total) / GB for device in found.devices)
-    return Trial(point, found.step, max(totals), spare, found.outcome.schedule.bubble, found.layout)
+    outcome = found.outcome
+    said = verdicts(outcome, point.algorithm)
+    return Trial(point, found.step, max(totals), spare, outcome.schedule.bubble, found.layout, verdicts=said)

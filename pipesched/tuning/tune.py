@@ -15,6 +15,7 @@ from pipesched.checks import (
     MOST_SECONDS,
     MOST_WORKERS,
     require_callable,
+    require_name,
     require_number,
     require_sequence,
     require_type,
@@ -24,6 +25,7 @@ from pipesched.config.values import Source
 from pipesched.core.clock import Clock, TimeIsUp
 from pipesched.executors.batches import map_batches
 from pipesched.executors.opening import FEWEST_OPERATIONS, chosen, lent
+from pipesched.results.trainers import TRAINERS, takes_orders
 from pipesched.tuning.answer import answer
 from pipesched.tuning.finalists import SOLVE, Finalist, Finished, finish
 from pipesched.tuning.journal import open_journal
@@ -44,6 +46,7 @@ def tune(
     path_or_text: str | Path | Source | None = None,
     algorithms: Sequence[str] | None = None,
     *,
+    only: str | None = None,
     top: int = 10,
     executor: Executor | str | None = None,
     jobs: int = 1,
@@ -65,6 +68,9 @@ def tune(
             None where the overrides say it all.
         algorithms: What may schedule the pipeline; default: all algorithms that need no options, and `solve` for the
             best five layouts. `solve` among names does the same.
+        only: A trainer: "megatron", "torchtitan", "pytorch", "primus", "zero-bubble" or "deepspeed". Only algorithms
+            that it has are tried, and points whose schedule it refuses for its numbers are left out, as those that do
+            not divide.
         top: How many rows to return.
         executor: What simulates points side by side: the text of `open_executor`, or what it returns.
         jobs: Processes of this machine instead; 0 is one a core. The rows are the same whatever runs them, but for
@@ -81,6 +87,8 @@ def tune(
             does not answer, or a journal of another space or version.
         WorkerDied: A point ends every process that it runs in.
     """
+    if only is not None:
+        require_name(TRAINERS, only, "trainer", "only")
     top = require_whole(top, "top", least=1, most=MOST_ROWS)
     jobs = require_whole(jobs, "jobs")
     seconds = inf if time_limit is None else require_number(time_limit, "time_limit", most=MOST_SECONDS, above=True)
@@ -93,8 +101,8 @@ def tune(
         None if algorithms is None else [name for name in require_sequence(algorithms, "algorithms") if name != SOLVE]
     )
     clock, runs = Clock(float(seconds), stop), chosen(executor, require_whole(jobs, "jobs", most=MOST_WORKERS))
-    space = read_space(path_or_text, overrides, names)
-    solves = algorithms is None or SOLVE in algorithms
+    space = read_space(path_or_text, overrides, names, only)
+    solves = (algorithms is None or SOLVE in algorithms) and (only is None or takes_orders(only))
     work = FEWEST_OPERATIONS if space.points >= FEWEST_POINTS else 0
     with open_journal(resume, space) as journal, lent(runs, work) as pool:
         search = SpaceSearch(space, journal.known, journal.note, listener or (lambda _: None))

@@ -389,7 +389,7 @@ def test_many_digits_survive(cli: Cli, forward: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("name", "claim"), [("makespan", 1), ("fits", False), ("peak_memory", [9, 9]), ("bubble", "none"), ("idle", 0)]
+    ("name", "claim"), [("makespan", 1), ("fits", False), ("peak_memory", [9, 9]), ("bubble", 0.9), ("idle", [0, 0])]
 )
 def test_mistaken_metrics(cli: Cli, printed: str, name: str, claim: object) -> None:
     """A document whose metrics are not those of its schedule is drawn, but `check` says which one is wrong."""

@@ -27,7 +27,7 @@ BACKTICKED = re.compile(r"`([a-z][a-z_0-9]*(?:\.[a-z_]+)?)`")
 # Of these messages speak that are about the problem, where `about_problem` has the flags, or about a block, which
 # stands in a config, as the last two do.
 OF_OTHERS = {SOURCE / "estimation" / name for name in ("frameworks.py", "layout.py")} | set(
-    (SOURCE / "file_formats" / "handover").glob("*.py")
+    (SOURCE / "results" / "handover").glob("*.py")
 )  # flags
 WITHOUT_FLAG = {"backward", "backward_input", "backward_weight", "layer", "first", "last"} | {
     "training.layout",
@@ -127,14 +127,14 @@ def test_every_flag_is_an_option() -> None:
 @pytest.mark.parametrize(
     ("function", "command", "untold"),
     [
-        ("solve", "solve", {"listener", "stop"}),
+        ("solve", "solve", {"listener", "stop", "budget"}),
         ("frontier", "solve", {"listener", "stop"}),
         ("compare", "compare", {"algorithms", "plans", "each", "options"}),
         ("sweep", "compare", {"algorithms", "plans", "overrides", "each", "options"}),
         ("run", "run", {"options"}),
-        ("write", "export", set()),
-        ("figure", "compare", set()),
-        ("robustness", "robust", set()),
+        ("write", "export", {"problem"}),
+        ("figure", "compare", {"problem"}),
+        ("robustness", "robust", {"problem"}),
         ("tune", "tune", {"algorithms", "stop", "listener", "overrides"}),
     ],
 )

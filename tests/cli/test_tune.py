@@ -52,6 +52,25 @@ def engine(monkeypatch: pytest.MonkeyPatch) -> Engine:
     return made
 
 
+@pytest.mark.slow
+def test_only_what_a_trainer_takes(cli: Cli) -> None:
+    """--only tries what the trainer has and names what it leaves out; rows and a line below the table say more."""
+    Path("my.yaml").write_text(SPACE)
+    arguments = ("tune", "my.yaml", "1f1b", "zb-h1", "--top", "3", "--quiet")
+    result = cli(*arguments, "--only", "megatron", "--json")
+    assert (result.returncode, result.stderr) == (0, "pipesched: note: --only megatron leaves out zb-h1\n")
+    rows = json.loads(result.stdout)["rows"]
+    assert {row["algorithm"] for row in rows} == {"1f1b"}
+    assert all("megatron" in row["runs_in"] for row in rows)
+    table = cli("tune", "my.yaml", "zb-h1", "--pipeline", "4", "--quiet", "--width", "200").stdout
+    assert (
+        "runs in: torchtitan (schedule.csv), pytorch, primus; not megatron, deepspeed: zb-h1 takes code;"
+        " not zero-bubble: Zero Bubble's fork of Megatron-LM cuts the layers evenly"
+    ) in table
+    none = cli("tune", "my.yaml", "zb-h1", "--only", "megatron")
+    assert (none.returncode, none.stderr) == (2, "pipesched: --only: megatron can run none of these: zb-h1\n")
+
+
 def test_words_and_options(cli: Cli, engine: Engine) -> None:
     """The config, the algorithms of words and --algos, the settings, and candidates on top of the config's own."""
     Path("my.yaml").write_text(SETUP)

@@ -26,7 +26,7 @@ def test_what_it_says() -> None:
     assert content["pruned"] == PRUNED
     assert content["space"] == content["simulated"] + sum(content["pruned"].values()) + content["left"]
     first = content["rows"][0]
-    assert list(first) == [*POINT, "layout", "bubble", "step", "memory", "spare", "fits"]
+    assert list(first) == [*POINT, "layout", "bubble", "step", "memory", "spare", "fits", "runs_in"]
     assert first["parallel"] == {
         "gpus": 8, "tensor": 2, "pipeline": 4, "chunks": 1, "context": 1, "expert": 1, "expert_tensor": 1, "data": 1,
     }  # fmt: skip

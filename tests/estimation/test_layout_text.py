@@ -8,14 +8,8 @@ import pytest
 from hypothesis import given, strategies as st
 
 from pipesched.errors import ConfigError, NotApplicable
-from pipesched.estimation.layout import (
-    MOST,
-    StageItems,
-    megatron_text,
-    read_megatron_text,
-    stages_of,
-    torchtitan_modules,
-)
+from pipesched.estimation.layout import MOST, read_megatron_text
+from pipesched.results.handover.stage_items import StageItems, megatron_text, stages_of, torchtitan_modules
 
 EXAMPLE = "Et*9|(t*10|)*6t*10L"
 EIGHT = (

@@ -227,8 +227,8 @@ def test_best_move_and_solve_run_beside_the_app() -> None:
         assert state.board.amounts.makespan == 285
         await pilot.press("S")
         await settled(pilot, screen)
-        assert state.sheet.version.algorithm == "solve"
-        assert "optimal" in said(screen, "message")
+        assert state.sheet.version.algorithm == "interleaved"
+        assert "solve: nothing shorter than 285; proved for placement loop, whole backward" in said(screen, "message")
 
     play(app_of(state), script)
 

@@ -5,10 +5,12 @@ from __future__ import annotations
 from pathlib import Path
 from random import Random
 from threading import Event
+from typing import Any
 
 import pytest
 from hypothesis import given, settings, strategies as st
 
+import pipesched
 from pipesched import Outcome, Problem, Schedule, check, read, run, schedule_plan
 from pipesched.explore.board import place_of
 from pipesched.explore.details import details, title
@@ -17,7 +19,7 @@ from pipesched.explore.planning import PipelinePlanner
 from pipesched.explore.selection_moves import pauses
 from pipesched.explore.sheet import loaded
 from pipesched.explore.state import State
-from tests.explore.conftest import maker, outcome_of, state_of
+from tests.explore.conftest import maker, outcome_of, planner_of, state_of
 from tests.explore.test_places import random_board
 from tests.strategies import SETTLED, problems
 
@@ -221,13 +223,56 @@ def test_the_best_move_is_the_best_of_explain() -> None:
 
 
 def test_a_solve_is_one_step() -> None:
-    state = state_of("naive", stages=4)
+    state = state_of("sequential", stages=4)
     told: list[str] = []
-    state.adopt(state.planner.solve(state.board, Event(), told.append))
+    state.take_solved(state.planner.solve(state.board, Event(), told.append))
     assert state.board.amounts.makespan == state.board.amounts.bound
+    assert state.message == "solve: makespan 165 (-315); proved for placement linear, whole backward"
     assert any("bound" in text for text in told)
     state.undo()
-    assert state.sheet.version.algorithm == "naive"
+    assert state.sheet.version.algorithm == "sequential"
+
+
+@pytest.mark.parametrize(
+    ("algorithm", "settings", "said"),
+    [
+        ("zb-v", {}, "nothing shorter than 255; proved for placement v, split backward"),
+        ("interleaved", {}, "nothing shorter than 285; proved for placement loop, whole backward"),
+        (
+            "dualpipe-v",
+            {"devices": 2, "stages": 4, "microbatches": 4, "overlap": 10},
+            "nothing shorter than 110; split backward, no overlap, at most 4.8% from the best",
+        ),
+        (
+            "zb-h1",
+            {"budget": 2, "stages": 4},
+            "nothing shorter than 135; within the budget 205; proved for placement linear, split backward",
+        ),
+    ],
+)
+def test_a_solve_never_makes_a_schedule_longer(algorithm: str, settings: dict[str, Any], said: str) -> None:
+    """It splits backwards where the open schedule does, and says what it proved; edits and steps stay."""
+    state = state_of(algorithm, **settings)
+    version = state.sheet.version
+    state.take_solved(state.planner.solve(state.board, Event(), lambda _text: None))
+    assert state.message == f"solve: {said}"
+    assert state.sheet.version is version
+
+
+def test_a_solve_of_an_edited_schedule_begins_from_it() -> None:
+    """What was moved to a worse place is found again, with recompute where there is some; the step can be undone."""
+    problem = pipesched.make_problem(devices=2, microbatches=4, forward=5, backward=10)
+    outcome = pipesched.run(problem, "1f1b", recompute="full")
+    state = State(loaded(board_of(outcome), "1f1b"), planner_of("1f1b"))
+    state.jump("0F1")
+    assert state.move_by(3), state.message
+    longer = state.board.amounts.makespan
+    state.take_solved(state.planner.solve(state.board, Event(), lambda _text: None))
+    assert state.board.amounts.makespan < longer
+    assert state.message.startswith("solve: makespan ")
+    assert state.message.endswith("; proved for placement linear, whole backward")
+    assert state.undo()
+    assert state.board.amounts.makespan == longer
 
 
 @pytest.mark.parametrize("name", ["mine.json", "mine.csv"])

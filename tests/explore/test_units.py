@@ -105,7 +105,9 @@ def test_more_units_and_another_rule_and_a_solve() -> None:
     assert "2 mul" in state.board.amounts.sizes
     assert state.plan("mobility/lifo"), state.message
     assert state.sheet.version.algorithm == "mobility/lifo"
-    state.adopt(state.planner.solve(state.board, Event(), lambda _text: None))
+    state.take_solved(state.planner.solve(state.board, Event(), lambda _text: None))
     assert state.board.amounts.makespan == state.board.amounts.bound
+    assert state.message.startswith("solve: ")
+    assert state.message.endswith("; proved")
     assert not state.plan(parameters={"mul": "many"})
     assert "mul: must be a number of units" in state.message

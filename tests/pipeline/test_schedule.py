@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 from hypothesis import given, strategies as st
 
-from pipesched.errors import Deadlock
+from pipesched.errors import ConfigError, Deadlock
 from pipesched.pipeline.arguments import make_problem
 from pipesched.pipeline.check import violations
 from pipesched.pipeline.problem import Problem
@@ -32,6 +32,24 @@ def times(schedule: Schedule) -> dict[str, tuple[int, int]]:
     index = schedule.plan.index
     numbers = [*chain(*schedule.plan.orders), *schedule.plan.pairs.values()]
     return {str(index.op(number)): (schedule.start_ticks[number], schedule.end_ticks[number]) for number in numbers}
+
+
+@pytest.mark.parametrize(
+    ("lengths", "message"),
+    [
+        (b"x", "lengths: must be a list, not b'x'"),
+        ([1], "lengths: needs a length for each of the 8 operations; this has 1"),
+        ([1, 2.5] * 4, "lengths[1]: must be a whole number of ticks, not 2.5"),
+        ([1, -1] * 4, "lengths[1]: must be at least 0, not -1"),
+    ],
+)
+def test_lengths_that_are_none(lengths: Any, message: str) -> None:
+    """What is no length of each operation is a ConfigError."""
+    problem = make_problem(devices=2, microbatches=2)
+    plan = plan_of(problem, [["0F0", "0F1", "0B0", "0B1"], ["1F0", "1B0", "1F1", "1B1"]])
+    with pytest.raises(ConfigError) as caught:
+        schedule_plan(problem, plan, lengths)
+    assert str(caught.value) == message
 
 
 def changes(schedule: Schedule, device: int) -> list[tuple[int, int]]:

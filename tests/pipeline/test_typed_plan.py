@@ -29,11 +29,12 @@ ROWS = ["0F0 0F1 0B0 0B1", "1F0 1B0 1F1 1B1"]
         tuple(ROWS),
         [row.split() for row in ROWS],
         [tuple(ROWS[0].split()), "  1F0\t1B0\n1F1 1B1 "],
+        [", ".join(ROWS[0].split()), "1F0,1B0 1F1,1B1,"],
         [[Op(0, "F", 0), "0F1", Op(0, "B", 0), "0B1"], ROWS[1]],
     ],
 )
 def test_ways_to_write_an_order(rows: Any) -> None:
-    """A text with blanks, a list of texts, and operations themselves all say the same."""
+    """A text with blanks or commas, a list of texts, and operations themselves all say the same."""
     plan = pipesched.plan(TWO, rows)
     assert texts_of(plan) == [row.split() for row in ROWS]
     assert (repr(plan), len(plan)) == ("Plan(2 devices, 8 operations of F/B)", 8)

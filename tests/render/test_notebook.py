@@ -21,12 +21,13 @@ PROBLEM = pipesched.make_problem(
     devices=2, stages=4, microbatches=3, forward=5, backward=10, budget=4, unit="GB", time_unit="ms", name="mine"
 )
 OUTCOME = pipesched.run(PROBLEM, "interleaved")
+SOLVED = pipesched.solve(PROBLEM, method="portfolio")
 NOUNS: dict[str, tuple[Any, list[str]]] = {  # what stands in its text
     "problem": (PROBLEM, ["devices 2", "stages 4", "forward 5 ms", "activation 0.5 GB", "budget 4"]),
     "plan": (OUTCOME.schedule.plan, ["device 0 0F0 0F1 2F0", "device 1 1F0"]),
     "schedule": (OUTCOME.schedule, ["device 0", "F- forward", "1 column = 1.25 ms"]),
     "outcome": (OUTCOME, ["interleaved mine, 2 devices", "device 1", "makespan 115 ms", "bubble of span"]),
-    "solved": (pipesched.solve(PROBLEM, method="portfolio"), ["status", "bound on makespan", "placements tried"]),
+    "solved": (SOLVED, ["status", "bound on makespan", "placements tried"]),
     "comparison": (
         pipesched.compare(PROBLEM, ["1f1b", "interleaved", "dualpipe"]),
         ["device 1", "algorithm makespan", "interleaved ★ 115 best", "dualpipe does not apply: "],
@@ -49,6 +50,11 @@ NOUNS: dict[str, tuple[Any, list[str]]] = {  # what stands in its text
         pipesched.algorithms(),
         ["algorithm placement bubble", "naive (gpipe, afab, fill-drain) linear", "block"],
     ),
+    "report": (SOLVED.report, ["status", "makespan", "bound", "stopped by", "placements"]),
+    "bound": (pipesched.Bound(5, "work of device 0", 2), ["bound 2.5", "reason work of device 0"]),
+    "costs": (PROBLEM.costs, ["forward 5", "backward 10"]),
+    "memory": (PROBLEM.memory, ["unit GB", "activation 0.5", "budget 4"]),
+    "placement": (OUTCOME.problem.placement, ["device 0 stages [0, 2]", "device 1 stages [1, 3]"]),
     "chart": (pipesched.Gantt(OUTCOME, rows=[1]), ["device 1"]),
     "table": (pipesched.Table(OUTCOME), ["makespan 115 ms"]),
 }
@@ -130,6 +136,11 @@ def test_large_pages_are_left_out(tmp_path: Any, monkeypatch: pytest.MonkeyPatch
     assert outcome.to_html(path, force=True) == path
 
 
+def test_the_text_of_a_schedule_ends_with_its_makespan() -> None:
+    """With the unit of its time."""
+    assert OUTCOME.schedule._repr_mimebundle_()["text/plain"].splitlines()[-1] == "makespan 115 ms"
+
+
 def test_include_and_exclude() -> None:
     """A front end may ask for some kinds only."""
     assert set(OUTCOME._repr_mimebundle_(include=["text/plain"])) == {"text/plain"}
@@ -187,7 +198,7 @@ def test_figures_show_themselves_as_svg() -> None:
     assert ">device 1</text>" in svg
 
 
-@pytest.mark.parametrize("noun", [None, 5, "1f1b", [OUTCOME], PROBLEM.costs])
+@pytest.mark.parametrize("noun", [None, 5, "1f1b", [OUTCOME], PROBLEM.ticks])
 def test_a_table_of_no_noun(noun: Any) -> None:
     """Table takes nouns, and says what it was given instead."""
     with pytest.raises(ConfigError, match="result: must be a result") as caught:

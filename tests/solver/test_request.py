@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 
 import pipesched
+from pipesched.errors import ConfigError
 from pipesched.pipeline.kinds import Allowed
 from pipesched.solver.policy import DEFAULT
 from pipesched.solver.request import SolveRequest
@@ -39,6 +40,23 @@ def test_what_follows_from_it() -> None:
     assert request.allowed == Allowed(False, False)
     assert request.start is start.schedule
     assert request.runs is None
+
+
+def test_a_budget_instead_of_the_problem_s() -> None:
+    """As `load` takes it: a number, a list, an amount with a unit; stages are cut for it."""
+    problem = pipesched.make_problem(devices=2, microbatches=4, static=[10, 30], activation=1, unit="GB")
+    for budget, limits in ((40, (40, 40)), ([20, 40], (20, 40)), ("40000 MB", (40, 40))):
+        changed = pipesched.make_problem(
+            devices=2, microbatches=4, static=[10, 30], activation=1, unit="GB", budget=budget
+        )
+        request = SolveRequest(problem, budget=budget)
+        assert (request.problem, request.problem.memory.budget, request.budget) == (changed, limits, None)
+    layers: Any = {"devices": 2, "layers": 6, "microbatches": 4, "layer": {"activation": 1}, "last": {"forward": 3}}
+    assert SolveRequest(pipesched.make_problem(**layers), budget=7).problem == pipesched.make_problem(
+        **layers, budget=7
+    )
+    with pytest.raises(ConfigError, match=r"^budget: a list here needs 2 numbers"):
+        pipesched.solve(problem, budget=[1, 2, 3])
 
 
 def test_it_does_not_change() -> None:

@@ -7,6 +7,7 @@ from functools import cache
 import pytest
 
 import pipesched
+from pipesched.results.trainers import TRAINERS, families_of, takes
 from pipesched.tuning import search
 from tests.tuning.spaces import DENSE_FIRST, GPU, LLAMA, Config, Found, enumerated, held, small_space
 
@@ -111,3 +112,29 @@ def test_selective_recompute_counts_where_attention_is_not_fused() -> None:
     assert tuning.best is not None
     assert tuning.best.point.layout.recompute == "selective"
     assert tuning.pruned["dominance"] == 0
+
+
+@pytest.mark.parametrize("trainer", TRAINERS)
+def test_only_what_a_trainer_takes(trainer: str) -> None:
+    """The first row is the best of all points that it does not refuse; refused ones count as not divisible."""
+    config: Config = {
+        "model": {**LLAMA, "num_hidden_layers": 6},
+        "hardware": {**GPU, "memory": 6},
+        "parallel": {"gpus": 8, "tensor": [1, 2], "pipeline": [2, 4], "chunks": [1, 2], "context": [1, 2]},
+        "batch": {"sequence": 1024, "global": 8, "micro": [1, 2]},
+    }
+    algorithms = ["1f1b", "interleaved", "zb-h1", "hanayo", "dualpipe", "eager-1f1b"]
+    tuning = pipesched.tune(None, algorithms, only=trainer, top=1000, **config)
+    tried = families_of(trainer, algorithms)
+    every = list(enumerated(config, tried))
+    assert tuning.space == len(every) == tuning.simulated + sum(tuning.pruned.values())
+    taken = [one for one in every if one.estimate is not None and takes(one.estimate.outcome, trainer)]
+    first = tuning.best
+    assert best_of(taken) == (None if first is None else (first.step and first.step.time, first.rate, first.memory))
+    assert len(taken) > 1
+    estimates = {(one.sizes, one.algorithm): one.estimate for one in taken}
+    for row in tuning:
+        estimate = estimates[tuple(row.point.layout), row.point.algorithm]
+        assert estimate is not None
+        assert row.runs_in == [name for name in TRAINERS if takes(estimate.outcome, name)]
+    assert tuning.pruned["divisibility"] >= len([one for one in every if one.estimate is None])

@@ -24,7 +24,7 @@ from pipesched.analysis.reasons.explain import explain
 from pipesched.analysis.reasons.explanation import Explanation
 from pipesched.checks import require_type
 from pipesched.core.timing import UNTIMED
-from pipesched.display import HasPage
+from pipesched.display import HasPage, from_file
 from pipesched.errors import ConfigError
 from pipesched.pipeline.check import checked
 from pipesched.pipeline.costs import PER_STAGE, Costs
@@ -118,24 +118,26 @@ def timeline_outcomes(timeline: Timeline) -> list[tuple[str, Outcome]]:
 def read_traces(
     files: Sequence[str | Path],
     *,
-    plan: Outcome | Schedule | None = None,
+    plan: Outcome | Schedule | str | Path | None = None,
     placement: Placement | Sequence[int] | str | None = None,
+    problem: Problem | None = None,
 ) -> Timeline:
     """Read the traces of a run, one file a rank in any order, and bring them on one clock.
 
     Args:
         files: Traces of torch.profiler of a run by PyTorch's pipeline runtime or by pipesched's, or Primus's
             `pp_rank_R.json`; the content tells which.
-        plan: The schedule that was planned, to compare with.
+        plan: The schedule that was planned, or the name of its file, to compare with.
         placement: Which stages the chunks of a rank are: for Primus's files, which do not say it. Default: those
             of the plan, else stage = chunk x P + rank.
+        problem: The costs of the plan, where its file is a CSV.
 
     Raises:
         ConfigError: For files that are no traces, a rank that is missing or there twice, and a plan of another step.
         InvalidSchedule: Where no clocks of the ranks fit the messages between them: `violations` are those that
             contradict each other.
     """
-    given = None if plan is None else _outcome(plan)
+    given = None if plan is None else _outcome(from_file(plan, problem, "plan"))
     run = read_run(files, placement, None if given is None else given.problem.placement)
     steps = steps_of(run)
     where = placement_of(steps, len(run.ranks))
@@ -144,10 +146,10 @@ def read_traces(
     lengths = {kind: quartiles(values, PER_UNIT) for kind, values in found.lengths().items()}
     planned = None if given is None else in_unit(given, run.source.unit)
     base = None if planned is None else planned.problem
-    problem = measured_problem(lengths, steps, where, run.source.unit, base)
+    measured = measured_problem(lengths, steps, where, run.source.unit, base)
     if planned is not None:
-        require_same_step(planned, problem)
-    schedule = measured_schedule(problem, step, 1 if base is None else base.ticks.per_unit)
+        require_same_step(planned, measured)
+    schedule = measured_schedule(measured, step, 1 if base is None else base.ticks.per_unit)
     if planned is not None:
         planned = as_fine_as(planned, schedule.problem.ticks.per_unit)
     return Timeline(

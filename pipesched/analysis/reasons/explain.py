@@ -2,24 +2,30 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 from pipesched.analysis.reasons.explanation import Explanation
 from pipesched.analysis.reasons.idle import gaps_of
 from pipesched.analysis.reasons.timed import given_schedule, timed_tasks
 from pipesched.analysis.reasons.timed_moves import best_moves
 from pipesched.analysis.reasons.what_costs_do import sensitivities
 from pipesched.core.reasons import TimedTasks
+from pipesched.display import from_file
 from pipesched.pipeline.bounds import lower_bound
+from pipesched.pipeline.problem import Problem
 from pipesched.pipeline.schedule import Schedule, schedule_plan
 from pipesched.results.outcome import Outcome
 
 
-def explain(schedule: Schedule | Outcome) -> Explanation:
+def explain(schedule: Schedule | Outcome | str | Path, *, problem: Problem | None = None) -> Explanation:
     """Say why a schedule takes as long as it does, and what would change it.
 
     A schedule may have times of its own, later than they could be: that is idle time of the class late; sensitivities
-    and moves are then those of the same order at its earliest times. Raises ConfigError for what is no schedule,
-    InvalidSchedule for one that breaks a rule, and Deadlock for one whose order cannot run.
+    and moves are then those of the same order at its earliest times. The name of a file stands for what it holds; a CSV
+    has the costs of `problem`. Raises ConfigError for what is no schedule, InvalidSchedule for one that breaks a rule,
+    and Deadlock for one whose order cannot run.
     """
+    schedule = from_file(schedule, problem, "schedule")
     outcome = schedule if isinstance(schedule, Outcome) else None
     subject = given_schedule(schedule)
     tasks = timed_tasks(subject)

@@ -14,7 +14,7 @@ from pipesched.pipeline.schedule import Schedule
 from pipesched.results.outcome import Outcome
 
 
-def given_schedule(schedule: Schedule | Outcome) -> Schedule:
+def given_schedule(schedule: object) -> Schedule:
     """Return the schedule that is asked about, after checks. Raises ConfigError and InvalidSchedule."""
     subject = schedule.schedule if isinstance(schedule, Outcome) else schedule
     if not isinstance(subject, Schedule):

@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict, replace
 from fractions import Fraction
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from pipesched.analysis.robust.replay import Replay
@@ -16,9 +17,11 @@ from pipesched.analysis.robust.variation import Variation, block_sizes
 from pipesched.checks import shown
 from pipesched.core.tasks import Edge
 from pipesched.core.timing import earliest_times
+from pipesched.display import from_file
 from pipesched.errors import ConfigError
 from pipesched.executors.opening import chosen, lent, workers_of
 from pipesched.pipeline.check import excesses
+from pipesched.pipeline.problem import Problem
 from pipesched.pipeline.quantities import plain
 from pipesched.pipeline.schedule import Schedule, schedule_plan, timed_schedule
 from pipesched.results.comparison import Comparison, Entry
@@ -36,7 +39,7 @@ KNOWN = "an Outcome, a Schedule, a list of them, or a Comparison"
 
 
 def robustness(
-    outcomes: Outcome | Schedule | Sequence[Outcome | Schedule] | Comparison,
+    outcomes: Outcome | Schedule | str | Path | Sequence[Outcome | Schedule | str | Path] | Comparison,
     *,
     noise: float = 0.05,
     device_noise: float = 0,
@@ -44,6 +47,7 @@ def robustness(
     samples: int = 1000,
     seed: int = 0,
     executor: Executor | str | None = None,
+    problem: Problem | None = None,
 ) -> Robustness:
     """Time the orders of schedules with durations that vary, and with each device slow in turn.
 
@@ -53,8 +57,9 @@ def robustness(
     depend on what stands beside it.
 
     Args:
-        outcomes: An Outcome or a Schedule, a list of them, or a Comparison, whose entries that do not apply become rows
-            with their reasons. A schedule with times of its own is timed anew by its plan.
+        outcomes: An Outcome or a Schedule, the name of a file with one, a list of them, or a Comparison, whose entries
+            that do not apply become rows with their reasons. A schedule with times of its own is timed anew by its
+            plan.
         noise: The coefficient of variation (standard deviation over mean) of each operation's factor, which is
             independent of all others.
         device_noise: The same of a further factor for each device and sample, for all that the device runs; transfers
@@ -64,13 +69,14 @@ def robustness(
         seed: The seed of the draws: the same one gives the same figures.
         executor: What draws them: the text of `open_executor`, or what it returns; default: this process. The figures
             are the same.
+        problem: The costs of each CSV among the files.
 
     Raises:
         ConfigError: For a bad argument, or an entry that was read from a document, without its schedule.
         InvalidSchedule: For a plan that cannot run.
     """
     variation = Variation(noise, device_noise, straggler, samples, seed)
-    listed = _listed(outcomes)
+    listed = _listed(outcomes, problem)
     timed = [schedule_plan(one.problem, one.schedule.plan) for one in listed if isinstance(one, Outcome)]
     found = timings(timed, variation, chosen(executor))
     shares = iter(_best_shares([timing.makespans for one, timing in zip(timed, found, strict=True) if one.fits]))
@@ -84,14 +90,18 @@ def robustness(
     return Robustness(tuple(rows), **asdict(variation), time_unit=unit)
 
 
-def _listed(outcomes: Any) -> list[Outcome | Entry]:
+def _listed(outcomes: Any, problem: Problem | None) -> list[Outcome | Entry]:
     """Return what is to be timed, and entries that do not apply. Raises ConfigError."""
-    if isinstance(outcomes, Comparison):
-        listed = [_of_entry(entry, position) for position, entry in enumerate(outcomes)]
-    elif isinstance(outcomes, (list, tuple)):
-        listed = [_outcome(one, position) for position, one in enumerate(outcomes)]
+    if isinstance(outcomes, (list, tuple)):
+        given: Any = [from_file(one, problem, "outcomes", position) for position, one in enumerate(outcomes)]
     else:
-        listed = [_outcome(outcomes)]
+        given = from_file(outcomes, problem, "outcomes")
+    if isinstance(given, Comparison):
+        listed = [_of_entry(entry, position) for position, entry in enumerate(given)]
+    elif isinstance(given, list):
+        listed = [_outcome(one, position) for position, one in enumerate(given)]
+    else:
+        listed = [_outcome(given)]
     if not listed:
         raise ConfigError("must hold at least one schedule", "outcomes")
     return listed

@@ -240,12 +240,14 @@ class MainScreen(Asking):
     def action_best(self) -> None:
         self.state.message = "looking for the best move"
         board = self.state.board
-        self._begin(Work(lambda stop, _tell: self.state.planner.best_move(board, stop), self.state.make_move))
+        self._begin(Work("best move", lambda stop, _: self.state.planner.best_move(board, stop), self.state.make_move))
 
     def action_solve(self) -> None:
         board = self.state.board
         self.state.message = "solving"
-        self._begin(Work(lambda stop, tell: self.state.planner.solve(board, stop, tell), self.state.adopt))
+        self._begin(
+            Work("solve", lambda stop, tell: self.state.planner.solve(board, stop, tell), self.state.take_solved)
+        )
 
     async def action_typed(self) -> None:
         """Go back from the parameters to the chart, or the pool."""

@@ -14,11 +14,12 @@ Result = TypeVar("Result")
 
 
 class Work(Generic[Result]):
-    """A call in a thread. `said` is what it last told; `error` is why it ended without a result."""
+    """A call in a thread. `said` is what it last told; `error` is why it ended without a result, behind its `name`."""
 
-    def __init__(self, call: Callable[[Event, Tell], Result], done: Callable[[Result], object]) -> None:
+    def __init__(self, name: str, call: Callable[[Event, Tell], Result], done: Callable[[Result], object]) -> None:
         self.stop = Event()
         self.said, self.error = "", ""
+        self._name = name
         self._call, self._done = call, done
         self._found: list[Result] = []
         self._crash: BaseException | None = None
@@ -29,9 +30,10 @@ class Work(Generic[Result]):
         try:
             self._found.append(self._call(self.stop, self._tell))
         except TimeIsUp:
-            self.error = "stopped"
+            self.error = f"{self._name}: stopped"
         except PipeschedError as error:
-            self.error = "stopped before anything was found" if self.stop.is_set() else str(error)
+            why = "stopped before anything was found" if self.stop.is_set() else str(error)
+            self.error = f"{self._name}: {why}"
         except BaseException as error:
             self._crash = error
 

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from importlib.util import find_spec
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from pipesched.checks import shown
-from pipesched.display import Displayable
+from pipesched.display import Displayable, from_file
 from pipesched.errors import ConfigError
+from pipesched.pipeline.problem import Problem
 from pipesched.pipeline.quantities import Number
 from pipesched.pipeline.schedule import Schedule
 from pipesched.render.view import PAGE, View
@@ -25,7 +27,7 @@ if TYPE_CHECKING:
 
 
 def figure(
-    result: Outcome | Schedule | Comparison | Sweep | Frontier | Displayable,
+    result: Outcome | Schedule | Comparison | Sweep | Frontier | Displayable | str | Path,
     *,
     start: Number | None = None,
     end: Number | None = None,
@@ -35,12 +37,14 @@ def figure(
     inches: float = PAGE,
     charts: int | str | None = None,
     show: str = "bubble",
+    problem: Problem | None = None,
 ) -> Figure:
     """Draw a result with matplotlib, which the extra `plot` installs.
 
     Args:
         result: An Outcome or Schedule (its chart), a Comparison (charts on one time scale), a Sweep (a line for each
-            algorithm), a Frontier, or a Robustness (a distribution function for each schedule).
+            algorithm), a Frontier, or a Robustness (a distribution function for each schedule); or the name of a file
+            with one.
         start: Draw from this time on, in the user's unit. Like `end`, `zoom`, `label` and `memory` not for a Sweep, a
             Frontier or a Robustness, which have no timeline.
         end: Draw up to this time.
@@ -51,11 +55,13 @@ def figure(
         charts: How many schedules of a Comparison: "all", or so many of the best; 0: bars of the metrics of all.
             Default: all of up to 4, of more the best 3.
         show: The measure of a Sweep: bubble, makespan, microbatch (time of one), utilization, memory.
+        problem: The costs, where `result` names a CSV.
 
     Raises:
         ConfigError: For a bad argument, or where matplotlib is not installed.
     """
     require_matplotlib()
+    result = from_file(result, problem, "result")
     view = View(start, end, zoom, label, memory, inches, charts=charts, show=show)
     if isinstance(result, (Sweep, Frontier)) or capability_of(result) is not None:
         _require_default(view, ("start", "end", "zoom", "label", "memory"), result, "no timeline")

@@ -16,7 +16,7 @@ from pipesched.pipeline.layers import OPTIONAL, TIMES, LayerCosts, Layers
 from pipesched.pipeline.placement import PLACEMENTS, Placement, named_placement
 from pipesched.pipeline.problem import Problem, require_offload, require_recompute
 from pipesched.pipeline.quantities import Exact, canonical, to_fraction
-from pipesched.pipeline.recut import balanced_for, can_be_cut, fuse, open_cut, recut
+from pipesched.pipeline.recut import balanced_for, can_be_cut, cut_again, fuse, open_cut, recut
 from pipesched.solver.advice.arguments import changed_arguments, typed
 from pipesched.solver.policy import AdvicePolicy
 from pipesched.solver.request import SolveRequest
@@ -77,7 +77,7 @@ def _budget(name: str, sign: int, request: SolveRequest) -> AdvisedChange | None
     if memory.budget is None or not one:
         return None
     budget = tuple(_short(to_fraction(limit) + one, request.policy.advice) for limit in memory.budget)
-    changed = _cut_again(replace(request.problem, memory=replace(memory, budget=budget)))
+    changed = cut_again(replace(request.problem, memory=replace(memory, budget=budget)))
     return _of_problem(name, request, changed)._replace(tightens=sign < 0)
 
 
@@ -87,13 +87,6 @@ def _short(amount: Fraction, policy: AdvicePolicy) -> Exact:
         return canonical(amount)
     scale = 10 ** max(policy.digits - len(str(int(amount))), 0)
     return canonical(Fraction(ceil(amount * scale), scale))
-
-
-def _cut_again(problem: Problem) -> Problem:
-    """Return `problem` with its stages cut for its budget, on the placement that it has, if a rule cuts them."""
-    if problem.cutter is not None and problem.placement is not None:
-        return recut(replace(problem, placement=None), problem.placement)
-    return balanced_for(problem)
 
 
 def _chunks(word: str, count: int, request: SolveRequest) -> AdvisedChange | None:

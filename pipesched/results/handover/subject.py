@@ -9,13 +9,13 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from pipesched.checks import require_sequence, require_type, require_whole
 from pipesched.errors import ConfigError, Deadlock, NoSchedule
-from pipesched.estimation.derived import SetupCutter
-from pipesched.estimation.layout import StageItems, stages_of
 from pipesched.pipeline.kinds import COMPUTATION_LETTERS
 from pipesched.pipeline.placement import named_placement
-from pipesched.pipeline.schedule import Schedule
+from pipesched.pipeline.schedule import Schedule, schedule_plan
+from pipesched.results.handover.stage_items import StageItems
 from pipesched.results.outcome import Outcome
-from pipesched.schedulers.family import prepare
+from pipesched.schedulers.block import in_chunks
+from pipesched.schedulers.family import Family, prepare
 from pipesched.schedulers.registry import family, own_name
 
 if TYPE_CHECKING:
@@ -30,16 +30,23 @@ COSTLY = ("zb-auto",)  # families that are planned again only where the schedule
 
 
 class HandoverText(NamedTuple):
-    """Lines to paste, and remarks on them."""
+    """Lines to paste, remarks on them, and the file that they name, which holds the order."""
 
     lines: Sequence[str]
     remarks: Sequence[str] = ()
+    file: str = ""
 
 
 class Refusal(NamedTuple):
-    """Why a framework cannot express a schedule."""
+    """Why a framework cannot express a schedule; `has`, if anything, is what it has."""
 
     why: str
+    has: str = ""
+
+    @property
+    def sentence(self) -> str:
+        """What it has, and why that is not enough."""
+        return f"{self.has}; {self.why}" if self.has else self.why
 
 
 Answer = HandoverText | Refusal
@@ -47,10 +54,14 @@ Answer = HandoverText | Refusal
 
 @dataclass(frozen=True, eq=False)
 class Subject:
-    """A schedule to hand over. `layers` are the items of each stage, None where they are not known."""
+    """A schedule to hand over. `layers` are the items of each stage, None where they are not known.
+
+    `made_by` is the algorithm that made it with its default options; "" where that is not known.
+    """
 
     outcome: Outcome
     layers: tuple[StageItems, ...] | None = None
+    made_by: str = ""
 
     @property
     def schedule(self) -> Schedule:
@@ -105,19 +116,12 @@ class Subject:
     @cached_property
     def known(self) -> dict[str, Any]:
         """What the model behind the problem says, by the keys of the tables of frameworks; nothing without a model."""
-        if not isinstance(cutter := self.problem.cutter, SetupCutter):
+        if self.problem.cutter is None:
             return {}
-        parallel, batch, training = cutter.setup.parallel, cutter.setup.batch, cutter.setup.training
-        is_apart = cutter.setup.model.experts is not None and parallel.expert_tensor != parallel.tensor
-        size = batch.micro * parallel.data * self.microbatches
-        return {
-            **vars(training), **vars(batch), **{way: ranks for way, ranks in vars(parallel).items() if ranks > 1},
-            "expert_tensor": parallel.expert_tensor * is_apart, "gpus": parallel.gpus, "data": parallel.data,
-            "is_split": parallel.spread > 1, "is_whole": parallel.spread < parallel.tensor, "devices": self.devices,
-            "microbatches": self.microbatches, "size": size, "step": size * batch.sequence, training.precision: True,
-            "tokens": batch.micro * batch.sequence, f"{training.gradients} gradients": True,
-            f"{training.recompute}{training.full_layers or ''}": True,
-        }  # fmt: skip
+        facts = self.problem.cutter.facts()
+        size = facts["micro"] * facts["data"] * self.microbatches
+        numbers = {"devices": self.devices, "microbatches": self.microbatches, "size": size}
+        return {**facts, **numbers, "step": size * facts["sequence"]}
 
     def told(self, table: Mapping[str, str]) -> list[str]:
         """Return the texts of a table whose keys the model knows, with its values."""
@@ -131,14 +135,13 @@ class Subject:
     @cached_property
     def family(self) -> str:
         """The name of the family whose order the schedule has, "" where none of those that frameworks have does."""
-        own = own_name(self.outcome.algorithm)
-        names = [own] if own in (*KNOWN, *COSTLY) else []
+        own, named = own_name(self.outcome.algorithm), (*KNOWN, *COSTLY)
         if self.saving or self.placement in ("", "bidirectional"):
             return ""
-        for name in (*names, *(name for name in KNOWN if name != own)):
-            if self._has_order_of(name):
-                return name
-        return ""
+        if self.made_by in named:
+            return self.made_by
+        names = [*[own] * (own in named), *(name for name in KNOWN if name != own)]
+        return next((name for name in names if self._has_order_of(name)), "")
 
     @property
     def described(self) -> str:
@@ -159,7 +162,8 @@ class Subject:
         known = family(name)
         try:
             fitted = prepare(self.problem, known)
-            if fitted.stages != self.problem.stages or fitted.placement != self.problem.placement:
+            is_alike = fitted.stages == self.problem.stages and fitted.placement == self.problem.placement
+            if not is_alike or not self._may_be_of(known):
                 return False
             options: dict[str, Any] = {}
             if name == GROUPED and self.chunks > 1:
@@ -170,8 +174,24 @@ class Subject:
         mine = self.schedule.plan
         return all([*plan.slots(device)] == [*mine.slots(device)] for device in range(self.devices))
 
+    def _may_be_of(self, known: Family) -> bool:
+        """Return False where the halves of backwards, or what devices hold, are other than in any order of a family.
 
-def subject_of(schedule: object, layers: object = None) -> Subject:
+        Counting that takes less time than planning by a family that searches for its order.
+        """
+        splits = self.problem.costs.split if known.splits_backward is None else known.splits_backward
+        if splits != bool(self.schedule.plan.count("I")):
+            return False
+        return known.most_chunks is None or self._most_chunks <= known.most_chunks(self.problem)
+
+    @cached_property
+    def _most_chunks(self) -> int:
+        """The most activations that a device holds at once."""
+        counted, chunk = in_chunks(self.problem)
+        return max(schedule_plan(counted, self.schedule.plan).peak_grains) // chunk
+
+
+def subject_of(schedule: object, layers: object = None, made_by: str = "") -> Subject:
     """Return what is handed over, after checks: a Schedule or an Outcome, and the layers of each stage.
 
     Layers that are not given are those of a problem by layers, or derived from a model. Raises ConfigError, about
@@ -181,13 +201,13 @@ def subject_of(schedule: object, layers: object = None) -> Subject:
     checked: Outcome = require_type(outcome, Outcome, "a Schedule or an Outcome", "schedule")
     stages = checked.problem.stages
     if layers is None:
-        return Subject(checked, _known_layers(checked.problem))
+        return Subject(checked, _known_layers(checked.problem), made_by)
     counts = [
         require_whole(count, "layers", entry=entry) for entry, count in enumerate(require_sequence(layers, "layers"))
     ]
     if len(counts) != stages:
         raise ConfigError(f"needs {stages} numbers (one a stage); this has {len(counts)}", "layers")
-    return Subject(checked, tuple(_items(counts)))
+    return Subject(checked, tuple(_items(counts)), made_by)
 
 
 def _items(counts: Sequence[int]) -> Iterator[StageItems]:
@@ -206,7 +226,5 @@ def _known_layers(problem: Problem) -> tuple[StageItems, ...] | None:
     """Return the layers of a problem that was made of them."""
     if problem.layers is not None:
         return tuple(_items(problem.layers.layout))
-    cutter = problem.cutter
-    if isinstance(cutter, SetupCutter) and len(cutter.ends) == problem.stages:
-        return stages_of(cutter.ends, cutter.setup.model.layers, cutter.setup.model.mtp)
-    return None
+    stages: tuple[StageItems, ...] = () if problem.cutter is None else problem.cutter.facts()["stages"]
+    return stages if len(stages) == problem.stages else None

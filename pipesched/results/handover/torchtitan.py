@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import json
 
-from pipesched.estimation.layout import torchtitan_modules
-from pipesched.file_formats.handover.subject import GROUPED, Answer, HandoverText, Refusal, Subject
+from pipesched.results.handover.stage_items import torchtitan_modules
+from pipesched.results.handover.subject import GROUPED, Answer, HandoverText, Refusal, Subject
 
 NAME = "torchtitan"
 CLASSES = {
@@ -18,6 +18,7 @@ CLASSES = {
 }  # fmt: skip
 IN_ROUNDS = (GROUPED, "interleaved-zb")  # whose classes run M / max(1, M // P) microbatches a round
 MAPS = {"linear": "1F1B", "loop": "Interleaved1F1B", "v": "ZBVZeroBubble"}  # a class of each stage map, beside a CSV
+FILE = "schedule.csv"
 USUAL_CHUNKS = 2  # of a rank, where nothing says it
 SAVING = "recompute by layer (activation checkpointing)"
 OPTION = "--parallelism."
@@ -50,16 +51,16 @@ def answer(subject: Subject) -> Answer:
     }
     remarks = []
     if by_name is None:
-        options["pipeline_parallel_schedule_csv"] = "schedule.csv"
-        remarks.append(
-            f"write {subject.described} to schedule.csv: pipesched export .. --to pytorch-csv -o schedule.csv"
-        )
+        options["pipeline_parallel_schedule_csv"] = FILE
+        remarks.append(f"write {subject.described} to {FILE}: pipesched export .. --to pytorch-csv -o {FILE}")
+    if subject.layers is not None and any(stage.mtp for stage in subject.layers):
+        return Refusal(f"{NAME} has no layers of multi-token prediction (MTP)")
     if subject.layers is not None:
         options["module_fqns_per_model_part"] = f"'{json.dumps(torchtitan_modules(subject.layers))}'"
     elif subject.chunks > USUAL_CHUNKS:
         remarks.append(f"{subject.chunks} stages a rank: give module_fqns_per_model_part too, else there are 2")
     texts = [*(f"{OPTION}{key}={value}" for key, value in options.items()), *subject.told(OPTIONS)]
-    return HandoverText([" ".join(texts)], [*remarks, *subject.told(REMARKS)])
+    return HandoverText([" ".join(texts)], [*remarks, *subject.told(REMARKS)], "" if by_name else FILE)
 
 
 def _class_fits(subject: Subject) -> bool:

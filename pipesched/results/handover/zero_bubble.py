@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from pipesched.file_formats.handover import megatron
-from pipesched.file_formats.handover.subject import GROUPED, Answer, HandoverText, Refusal, Subject
+from pipesched.results.handover import megatron
+from pipesched.results.handover.subject import GROUPED, Answer, HandoverText, Refusal, Subject
 
 NAME = "Zero Bubble's fork of Megatron-LM"
 PENDING = "--enable-zero-bubble --zero-bubble-max-pending-backward"
@@ -21,7 +21,7 @@ def answer(subject: Subject) -> Answer:
     """Return the flags of its schedules, which it makes itself."""
     name = subject.family
     if name not in FLAGS:
-        return Refusal(f"{NAME} has schedules by flags; {subject.described} is none of them, and takes code")
+        return Refusal(f"{subject.described} is none of them, and takes code", f"{NAME} has schedules by flags")
     if subject.is_uneven:
         return Refusal(f"{NAME} cuts the layers evenly, and here stages have different numbers of them")
     own = _groups(subject) if name == GROUPED else [FLAGS[name].format(subject.devices, 2 * subject.devices)]

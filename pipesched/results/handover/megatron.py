@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from pipesched.estimation.layout import megatron_text
-from pipesched.file_formats.handover.subject import GROUPED, Answer, HandoverText, Refusal, Subject
 from pipesched.pipeline.quantities import in_units
+from pipesched.results.handover.stage_items import megatron_text
+from pipesched.results.handover.subject import GROUPED, Answer, HandoverText, Refusal, Subject
 
 NAME = "Megatron-LM"
 HAS = ("1f1b", GROUPED)
@@ -26,7 +26,7 @@ SAVING = "recompute and offload by layer or module (--recompute-*, --fine-graine
 def answer(subject: Subject) -> Answer:
     """Return the flags of 1F1B, or of the interleaved schedule."""
     if subject.family not in HAS:
-        return Refusal(f"{NAME} has 1F1B and the interleaved schedule by flags; {subject.described} takes code")
+        return Refusal(f"{subject.described} takes code", f"{NAME} has 1F1B and the interleaved schedule by flags")
     wrong = wrong_group(subject)
     if wrong:
         return Refusal(wrong)

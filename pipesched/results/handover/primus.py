@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from pipesched.estimation.layout import megatron_text
-from pipesched.file_formats.handover.megatron import DATA, OPTIONS
-from pipesched.file_formats.handover.subject import GROUPED, Answer, HandoverText, Refusal, Subject
+from pipesched.results.handover.megatron import DATA, OPTIONS
+from pipesched.results.handover.stage_items import megatron_text
+from pipesched.results.handover.subject import GROUPED, Answer, HandoverText, Refusal, Subject
 
 NAME = "Primus"
 ALGORITHMS = {
@@ -19,7 +19,7 @@ def answer(subject: Subject) -> Answer:
     """Return the keys of its algorithms."""
     algorithm = ALGORITHMS.get(subject.family)
     if algorithm is None:
-        return Refusal(f"{NAME} has schedules by name; {subject.described} is none of them, and takes code")
+        return Refusal(f"{subject.described} is none of them, and takes code", f"{NAME} has schedules by name")
     if subject.family == GROUPED and subject.chunks > 1 and subject.group_size != subject.devices:
         return Refusal(
             f"{NAME} interleaves groups of {subject.devices} (P) microbatches; this has {subject.group_size}"

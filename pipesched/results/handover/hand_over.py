@@ -1,48 +1,69 @@
-"""`hand_over`: the text that makes a framework train by a schedule, or why it cannot and what is nearest."""
+"""Frameworks: the text that makes one train by a schedule, or why it cannot and what is nearest."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Sequence
+from pathlib import Path
 from typing import NamedTuple
 
 from pipesched.checks import look_up
+from pipesched.display import from_file
 from pipesched.errors import Inexpressible
-from pipesched.file_formats.handover import deepspeed, megatron, primus, torchtitan, zero_bubble
-from pipesched.file_formats.handover.subject import GROUPED, Answer, Refusal, Subject, subject_of
 from pipesched.pipeline.check import checked
 from pipesched.pipeline.kinds import KINDS
+from pipesched.pipeline.problem import Problem
 from pipesched.pipeline.schedule import Schedule
+from pipesched.results.handover import deepspeed, megatron, primus, torchtitan, zero_bubble
+from pipesched.results.handover.subject import GROUPED, Answer, Refusal, Subject, subject_of
 from pipesched.results.outcome import Outcome
 
 
 class Framework(NamedTuple):
-    """A framework: what it answers, the families that it has, and how it saves memory where we have operations."""
+    """A framework: what it answers, the families that it has, and how it saves memory where we have operations.
+
+    `takes_orders`: it also runs an order of no family, from a file.
+    """
 
     name: str
-    answer: Callable[[Subject], Answer]
+    answers: Callable[[Subject], Answer]
     has: Collection[str]
     saving: str
+    takes_orders: bool = False
+
+    def answer(self, subject: Subject) -> Answer:
+        """Return the text, or the refusal."""
+        if not subject.saving:
+            return self.answers(subject)
+        kinds = " and ".join(f"{KINDS[letter].name.partition(' ')[0]} ({letter})" for letter in subject.saving)
+        return Refusal(f"{self.name} has no operations for {kinds} in its schedules; it has {self.saving}")
 
 
 FRAMEWORKS = {
     "megatron": Framework(megatron.NAME, megatron.answer, megatron.HAS, megatron.SAVING),
-    "torchtitan": Framework(torchtitan.NAME, torchtitan.answer, torchtitan.CLASSES, torchtitan.SAVING),
+    "torchtitan": Framework(torchtitan.NAME, torchtitan.answer, torchtitan.CLASSES, torchtitan.SAVING, True),
     "deepspeed": Framework(deepspeed.NAME, deepspeed.answer, ("1f1b",), deepspeed.SAVING),
     "primus": Framework(primus.NAME, primus.answer, primus.ALGORITHMS, primus.SAVING),
     "zero-bubble": Framework(zero_bubble.NAME, zero_bubble.answer, zero_bubble.FLAGS, zero_bubble.SAVING),
 }
 
 
-def hand_over(schedule: Schedule | Outcome, framework: str, *, layers: Sequence[int] | None = None) -> str:
+def hand_over(
+    schedule: Schedule | Outcome | str | Path,
+    framework: str,
+    *,
+    layers: Sequence[int] | None = None,
+    problem: Problem | None = None,
+) -> str:
     """Return the text that makes a framework train by a schedule: to paste, with remarks behind "# ".
 
     What counts is the order, not the name that a schedule has: one of a solve that equals 1F1B is 1F1B.
 
     Args:
-        schedule: The schedule, checked first.
+        schedule: The schedule, or the name of its file; checked first.
         framework: "megatron" (flags), "torchtitan" (flags), "deepspeed" (Python), "primus" (YAML) or "zero-bubble"
             (flags of the fork of Megatron-LM).
         layers: The decoder layers of each stage; default: those of a problem by layers or of a model, if it has them.
+        problem: The costs, where the file is a CSV.
 
     Raises:
         ConfigError: For a framework that is not known, and layers that are not one number a stage.
@@ -50,14 +71,12 @@ def hand_over(schedule: Schedule | Outcome, framework: str, *, layers: Sequence[
         InvalidSchedule: For a schedule that breaks a rule.
     """
     to = look_up(FRAMEWORKS, framework, "framework", "framework")
-    subject = subject_of(schedule, layers)
+    subject = subject_of(from_file(schedule, problem, "schedule"), layers)
     checked(subject.schedule)
-    kinds = " and ".join(f"{KINDS[letter].name.partition(' ')[0]} ({letter})" for letter in subject.saving)
-    no_operation = Refusal(f"{to.name} has no operations for {kinds} in its schedules; it has {to.saving}")
-    found = no_operation if subject.saving else to.answer(subject)
+    found = to.answer(subject)
     if isinstance(found, Refusal):
         nearest = nearest_family(subject, to.has)
-        raise Inexpressible(f"{found.why}; the nearest that it has is {nearest}", nearest)
+        raise Inexpressible(f"{found.sentence}; the nearest that it has is {nearest}", nearest)
     return "".join(f"{line}\n" for line in [*found.lines, *(f"# {remark}" for remark in found.remarks)])
 
 

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from pipesched.file_formats.handover import torchtitan
-from pipesched.file_formats.handover.megatron import DATA
-from pipesched.file_formats.handover.subject import Answer, HandoverText, Refusal, Subject
+from pipesched.results.handover import torchtitan
+from pipesched.results.handover.megatron import DATA
+from pipesched.results.handover.subject import Answer, HandoverText, Refusal, Subject
 
 NAME = "DeepSpeed"
 LACKS = {way: f"{way.replace('_', ' ')} parallelism of {{{way}}}" for way in ("context", "expert", "expert_tensor")}
@@ -25,7 +25,7 @@ SAVING = "recompute by layer (activation_checkpoint_interval)"
 def answer(subject: Subject) -> Answer:
     """Return the module of 1F1B, the only schedule that it trains by."""
     if subject.family != "1f1b":
-        return Refusal(f"{NAME} trains by 1F1B alone, with a stage a rank; {subject.described} takes code")
+        return Refusal(f"{subject.described} takes code", f"{NAME} trains by 1F1B alone, with a stage a rank")
     if subject.is_uneven:
         return Refusal(f"{NAME} cuts layers uniformly, or by their parameters, not into given numbers")
     for way in subject.told(LACKS):
