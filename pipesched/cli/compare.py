@@ -116,7 +116,7 @@ def _swept(
 ) -> Sweep:
     """Return the comparison at each value of a field, given as FIELD=VALUES."""
     from pipesched.cli.comparing import read_sweep, require_unvaried
-    from pipesched.cli.reading import config_source, flags_of_problem, note_halves, note_other_models, note_setup
+    from pipesched.cli.reading import config_source, flags_of_problem, note_halves, note_other_models
     from pipesched.config.load import algorithm_of, load_values
     from pipesched.config.values import assumes_halves
 
@@ -130,7 +130,6 @@ def _swept(
         settings = {"plans": named.plans, "each": own, "executor": executor, **options}
         swept = read_sweep(str(comparison.sweep), values, chosen, **settings)
     outcomes = (entry.outcome for point in swept for entry in point.comparison)
-    note_setup(values)
     note_halves(source, assumed=assumes_halves(values), outcomes=outcomes)
     note_other_models(swept)
     if comparison.only is None:

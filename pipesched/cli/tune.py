@@ -65,12 +65,13 @@ def _tuned(source: ProblemSource, names: Sequence[str], tuning: TuningOptions, e
     """Return what was found, after Ctrl-C the best so far. Raises KeyboardInterrupt if there is none."""
     from pipesched.cli.interrupts import stop_on_interrupt
     from pipesched.cli.progress import tuning_on_stderr
-    from pipesched.cli.reading import config_source, flags_of_problem
+    from pipesched.cli.reading import config_source, flags_of_problem, note_rounding
     from pipesched.tuning.tune import tune
 
     config: Any = config_source(source.config)
     settings = {**tuning.settings, "executor": executor or EVERY_CORE}
     with stop_on_interrupt() as stop, flags_of_problem(), tuning_on_stderr(tuning.quiet) as listener:
+        note_rounding(config, source.overrides)
         found = tune(config, names or None, stop=stop, listener=listener, **settings, **source.overrides)
         if stop.is_set() and found.best is None:
             raise KeyboardInterrupt

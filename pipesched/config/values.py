@@ -12,7 +12,7 @@ from pipesched.errors import ConfigError
 from pipesched.pipeline.arguments import make_problem
 from pipesched.pipeline.layer_arguments import PARTS
 from pipesched.pipeline.problem import Problem
-from pipesched.pipeline.quantities import exact
+from pipesched.pipeline.quantities import to_fraction
 from pipesched.text.fields import (
     ALGORITHM,
     BY_KEY,
@@ -231,7 +231,7 @@ def problem_of(values: Mapping[str, Given]) -> Problem:
 def _two_a_device(devices: Any) -> int | None:
     """Return twice the devices; None for what is no whole number, which the problem refuses."""
     try:
-        count = exact(devices)
+        count = to_fraction(devices)
     except ValueError:
         return None
     return 2 * int(count) if count.denominator == 1 else None

@@ -57,6 +57,7 @@ class CasePolicy:
     end_part: float = 0.02  # of the time limit: with less than that left, it was the limit that ended a search
     easy: int = 300  # operations: up to so many, CP-SAT needs no better schedule first
     large: int = 3_500  # operations: with more, CP-SAT cannot prove, and periods are searched before slow families
+    most_counted: int = 2**50  # quanta of all operations: with more, no search counts in 64 bits
 
 
 @dataclass(frozen=True)
