@@ -43,7 +43,7 @@ def command(
     time limit, ends the search with the best so far; -o best.yaml writes the config of the best.
     """
     from pipesched.cli.estimate import print_layout
-    from pipesched.cli.output import target_format
+    from pipesched.cli.output import printed_before, target_format
     from pipesched.cli.positionals import split_positionals
 
     if pareto and (layout or screen.as_json):
@@ -52,11 +52,11 @@ def command(
     names, source = split_positionals(words, space)
     form = target_format(target, "tuning")
     found = _tuned(source, [*names, *tuning.names], tuning, executor)
-    _save(found, target, holds_all=form is not None and form.name == "json")
-    if layout and found.estimate is not None:
-        print_layout(found.estimate, screen)
-    else:
-        _print(found, screen, pareto=pareto)
+    with printed_before(lambda: _save(found, target, holds_all=form is not None and form.name == "json")):
+        if layout and found.estimate is not None:
+            print_layout(found.estimate, screen)
+        else:
+            _print(found, screen, pareto=pareto)
     if found.best is None:
         raise typer.Exit(ExitStatus.ANSWER_IS_NO)
 

@@ -30,7 +30,7 @@ DEFAULTS: dict[str, dict[str, Any]] = {
     },
     "cases": {
         "first_part": 0.65, "device_part": 0.25, "justification_part": 0.1, "windows_part": 0.6, "used_part": 0.9,
-        "end_part": 0.02, "easy": 300, "large": 3_500,
+        "end_part": 0.02, "easy": 300, "large": 3_500, "most_counted": 2**50,
     },
     "exact": {
         "before": 4e-4, "after": 5e-5, "small": 300, "relaxed": 1_000, "probed": 2_000, "near": 1.1,
