@@ -121,7 +121,7 @@ def _swept(
     from pipesched.config.values import assumes_halves
 
     require_unvaried(str(comparison.sweep), source.overrides)
-    with flags_of_problem():
+    with flags_of_problem(source):
         values = load_values(source.document or config_source(source.config), source.overrides)
     configured = algorithm_of(values)
     chosen = named.algorithms(configured, everything=comparison.everything, plotted=comparison.pareto)

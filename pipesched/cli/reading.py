@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 from pipesched.cli.flags import about_problem, spell
 from pipesched.cli.options import ProblemSource
 from pipesched.errors import ConfigError
+from pipesched.text.fields import BY_NAME
 
 if TYPE_CHECKING:
     from pipesched.config.load import Config
@@ -28,12 +29,17 @@ DEFAULT = "1f1b"
 
 
 @contextmanager
-def flags_of_problem() -> Iterator[None]:
-    """Let an error about a value of the problem, inside the block, name its flag."""
+def flags_of_problem(source: ProblemSource | None = None) -> Iterator[None]:
+    """Let an error about a value of the problem, inside the block, name its flag, beside a config if it was given."""
     try:
         yield
     except ConfigError as error:
-        raise about_problem(error) from None
+        if source is None:
+            raise about_problem(error) from None
+        given = [*source.overrides, *(BY_NAME[name].key for name in source.overrides if name in BY_NAME)]
+        for section, values in source.overrides.items():
+            given += [f"{section}.{key}" for key in values] if isinstance(values, dict) else []
+        raise about_problem(error, source.config, given) from None
 
 
 def given_config(source: ProblemSource, *, notes: bool = True) -> Config:
@@ -44,7 +50,7 @@ def given_config(source: ProblemSource, *, notes: bool = True) -> Config:
     from pipesched.config.load import load_config
     from pipesched.pipeline.suspicions import suspicions
 
-    with flags_of_problem():
+    with flags_of_problem(source):
         config = load_config(source.document or config_source(source.config), source.overrides)
     _note(config.notes if notes else (), config.rounded)
     for doubt in suspicions(config.problem):

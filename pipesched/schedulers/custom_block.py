@@ -17,7 +17,7 @@ from pipesched.pipeline.plan import Plan
 from pipesched.pipeline.problem import Problem
 from pipesched.pipeline.quantities import plain
 from pipesched.pipeline.units_of_measure import TIME, Unit, read_number
-from pipesched.schedulers.block import Block, Time, busiest, in_chunks, squeeze as squeezed, with_weights
+from pipesched.schedulers.block import Block, Time, busiest, in_chunks, squeeze as squeezed, with_weights, works
 from pipesched.schedulers.family import ANY, Family
 
 EXAMPLE = (  # two stages, B = 2F
@@ -71,13 +71,17 @@ def _repeated(problem: Problem, index: OpIndex, block: Block) -> list[list[int]]
 
 
 def _note(problem: Problem, block: Block, held: int) -> str:
-    """Say how many chunks the block holds, and whether its period is too short for these costs."""
+    """Say how many chunks the block holds, and whether its period is too short or too long for these costs."""
     work, scale = busiest(problem), problem.ticks.per_unit
-    note = f"the block holds {held} {'chunk' if held == 1 else 'chunks'} a device by residence"
-    if block.period >= work:
-        return note
+    holds = f"holds {held} {'chunk' if held == 1 else 'chunks'} a device by residence"
+    if block.period == work:
+        return f"the block {holds}"
     period, need = plain(Fraction(block.period) / scale), plain(Fraction(work, scale))
-    return f"{note}; its order counts, not its period {period}: a device works {need} for a microbatch"
+    if block.period < work:
+        return f"the block {holds}; its order counts, not its period {period}: a device works {need} for a microbatch"
+    device, idle = works(problem).index(max(works(problem))), float(1 - Fraction(work) / block.period)
+    idles = f"device {device} works {need} on a microbatch, so it idles {idle:.0%} of each period"
+    return f"block: period {period}, {idles}; it {holds}"
 
 
 def _block(problem: Problem, period: Any, starts: Mapping[str, Any]) -> Block:
