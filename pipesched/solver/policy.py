@@ -155,7 +155,6 @@ class AdvicePolicy:
     whole_seconds: float = 4.0  # seconds: which grow with the square of the operations
     reached: float = 0.25  # of the time limit: that a solve has for its portfolio
     share: float = 0.5  # of the time left: for the whole portfolio of the next change
-    simple: int = 1_000  # denominators: with a larger one, an advised budget is rounded up
     digits: int = 6  # digits: of a budget that is rounded up
 
 
