@@ -10,7 +10,7 @@ import re
 from collections.abc import Iterable
 from decimal import Decimal, InvalidOperation
 from fractions import Fraction
-from math import lcm
+from math import ceil, floor, lcm
 from numbers import Integral, Rational, Real
 
 MOST_DIGITS = 9  # that tell, of a number that users write or read: more are rounded
@@ -86,15 +86,15 @@ def require_limits(number: Fraction) -> None:
         raise OutOfLimits(large=abs(number) > 1)
 
 
-def rounded(number: Fraction) -> Fraction:
-    """Return a number rounded half up to MOST_DIGITS significant digits."""
+def rounded(number: Fraction, *, up: bool = False) -> Fraction:
+    """Return a number rounded half up to MOST_DIGITS significant digits; with `up` to the next one that is no less."""
     if number.denominator == 1 and abs(number.numerator) < 10**MOST_DIGITS:
         return number
     size = abs(number)
     first = len(str(size.numerator)) - len(str(size.denominator))  # the power of the first digit, or one more
     first -= size < Fraction(10) ** first
     unit = Fraction(10) ** (first - MOST_DIGITS + 1)
-    whole = (size / unit + Fraction(1, 2)).__floor__() * unit
+    whole = (ceil(size / unit) if up else floor(size / unit + Fraction(1, 2))) * unit
     return whole if number > 0 else -whole
 
 

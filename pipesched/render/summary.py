@@ -67,7 +67,11 @@ def summary(
     """
     table = grid(uncut(), folded(justify="right"), folded(style="dim"), header=False)
     for name, value, note in _rows(outcome, timing, memory, spell):
-        table.add_row(name, value, "" if brief and name in FORMULAS else note or FORMULAS.get(name, ""))
+        if brief and name in FORMULAS:
+            note = note.rpartition("; ")[2] if name == "utilization" else ""
+        else:
+            note = note or FORMULAS.get(name, "")
+        table.add_row(name, value, note)
     return table
 
 

@@ -76,7 +76,7 @@ def _note(problem: Problem, block: Block, held: int) -> str:
     holds = f"holds {held} {'chunk' if held == 1 else 'chunks'} a device by residence"
     if block.period == work:
         return f"the block {holds}"
-    period, need = plain(Fraction(block.period) / scale), plain(Fraction(work, scale))
+    period, need = (shown(plain(Fraction(ticks) / scale)) for ticks in (block.period, work))
     if block.period < work:
         return f"the block {holds}; its order counts, not its period {period}: a device works {need} for a microbatch"
     device, idle = works(problem).index(max(works(problem))), float(1 - Fraction(work) / block.period)
@@ -132,7 +132,7 @@ def _in_order(problem: Problem, block: Block) -> None:
     for (before, here), (after, there) in hops:
         first, second = block.offsets[before][here], block.offsets[after][there]
         if second < first:
-            early, late = (plain(Fraction(time) / problem.ticks.per_unit) for time in (second, first))
+            early, late = (shown(plain(Fraction(time) / problem.ticks.per_unit)) for time in (second, first))
             raise NotApplicable(
                 f"{after} of stage {there} starts at {early}, before {before} of stage {here} at {late}",
                 KEYS[after],

@@ -47,10 +47,10 @@ def problems(draw: st.DrawFn) -> Problem:
         return draw(st.lists(values, min_size=count, max_size=count))
 
     split = draw(st.booleans())
-    keys = ("backward_input", "backward_weight") if split else ("backward",)
+    backward: Any = {key: column(times) for key in (("backward_input", "backward_weight") if split else ("backward",))}
     problem = pipesched.make_problem(
         devices=devices, stages=stages, microbatches=3, placement="loop" if each > 1 else "linear",
-        forward=column(times), **{key: column(times) for key in keys}, p2p=column(times, stages - 1),
+        forward=column(times), **backward, p2p=column(times, stages - 1),
         offload=column(times), overlap=column(times), activation=column(sizes), retain=column(sizes),
         checkpoint=column(shares), static=column(sizes), budget=column(sizes, devices), time_unit="ms", unit="GB",
         name=draw(st.sampled_from(["", 'a "run": 1'])),
@@ -116,7 +116,7 @@ def test_measured_configs(problem: Problem) -> None:
 def test_estimates(forward: list[Fraction], algorithm: str, given_forward: bool) -> None:
     """`estimate -o`: what was derived has as many digits as it likes, and so has what was given instead."""
     space = {"model": SPACE["model"], "hardware": SPACE["hardware"], "batch": {"sequence": 2048, "global": 16}}
-    more = {"forward": forward} if given_forward else {}
+    more: Any = {"forward": forward} if given_forward else {}
     found = pipesched.estimate(None, algorithm, **space, parallel={"gpus": 8, "pipeline": 4}, **more)
     same_but_for_rounding(estimate_text(found), found.problem)
 
