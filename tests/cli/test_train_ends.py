@@ -28,6 +28,14 @@ Training = subprocess.Popen[str]
 EVER = "100000"  # steps
 
 
+@pytest.fixture(autouse=True)
+def _hang_up() -> Iterator[None]:
+    """Let SIGHUP end what a test starts, also where the tests run under nohup."""
+    before = signal.signal(signal.SIGHUP, signal.SIG_DFL)
+    yield
+    signal.signal(signal.SIGHUP, before)
+
+
 @pytest.fixture
 def folder(tmp_path: Path) -> Path:
     """A folder with the schedule of two ranks."""

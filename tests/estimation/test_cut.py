@@ -7,7 +7,7 @@ from itertools import accumulate, combinations
 from subprocess import run
 
 import pytest
-from hypothesis import given, settings, strategies as st
+from hypothesis import example, given, settings, strategies as st
 
 from pipesched.errors import ConfigError
 from pipesched.estimation.cutting.costs import ChunkCost, ChunkCostOf, ChunkCosts, CutProblem, CutValue
@@ -150,6 +150,7 @@ def two_runs(draw: st.DrawFn) -> CutProblem:
 
 
 @settings(max_examples=80, deadline=None)
+@example(CutProblem(8, added([(5, 1, 0)] * 8), (0, 0), (((1, 2),),), (18,)))  # fits where the first has most
 @given(two_runs())
 def test_two_runs_against_all_cuts(problem: CutProblem) -> None:
     """Where a cut fits at all, that with the least largest work of a device is found."""

@@ -49,7 +49,7 @@ class _Counting:
         self.stride = costs.stages * self.longest + 1
         self.total = first.items * self.stride + second.items
         value = costs.value(known)
-        self.work = costs.at(0, costs.items).work if value.excess else value.device
+        self.work = costs.at(0, costs.items).work + 1 if value.excess else value.device  # what is found has less
         self._options = cache(lambda chunks, vectors, capacity: self._found(chunks, vectors, capacity, self.work))
 
     def shapes(self) -> Iterator[Shape]:
