@@ -67,11 +67,10 @@ def summary(
     """
     table = grid(uncut(), folded(justify="right"), folded(style="dim"), header=False)
     for name, value, note in _rows(outcome, timing, memory, spell):
+        said = note or FORMULAS.get(name, "")
         if brief and name in FORMULAS:
-            note = note.rpartition("; ")[2] if name == "utilization" else ""
-        else:
-            note = note or FORMULAS.get(name, "")
-        table.add_row(name, value, note)
+            said = note.rpartition("; ")[2] if name == "utilization" else ""
+        table.add_row(name, value, said)
     return table
 
 

@@ -124,5 +124,5 @@ def test_recomputing_is_told_with_utilization(cli: Cli) -> None:
     text = cli("run", "1f1b", "--stages", "4", "--recompute", "full", "--forward", "5,5,5,9").stdout
     shares = {name: float(share) for name, share in re.findall(r"^ *([a-z ]+?) +(-?[\d.]+)%", text, re.MULTILINE)}
     assert min(shares.values()) >= 0
-    assert re.search(r"recomputing\s+takes another \d+\.\d+%", text)
+    assert re.search(r"recomputing\s+takes\s+another\s+\d+\.\d+%", text)
     assert shares["imbalance"] + shares["the rest"] == pytest.approx(100 - shares["utilization"], abs=0.02)

@@ -215,3 +215,12 @@ def test_a_period_that_is_too_long_is_told() -> None:
     assert note == f"{told}; it holds 2 chunks a device by residence"
     note = run(problem, "block", period=3, backward_input=[7, 6, 5, 4], **starts).schedule.plan.note
     assert note == "the block holds 3 chunks a device by residence"
+
+
+def test_the_example_of_the_page_runs_as_it_stands() -> None:
+    """The first config of own-schedule.md is whole, and its period is the work of a device."""
+    page = (Path(__file__).parents[2] / "docs" / "how-to" / "own-schedule.md").read_text(encoding="utf-8")
+    config = load_config(page.split("```yaml\n")[1].split("```")[0], {})
+    assert config.algorithm is not None
+    made = run(config.problem, config.algorithm.name, **config.algorithm.options)
+    assert made.schedule.plan.note == "the block holds 3 chunks a device by residence"
