@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from decimal import Decimal
+from decimal import Context, Decimal
 from difflib import get_close_matches
 from fractions import Fraction
 from math import isfinite, nan
@@ -14,6 +14,7 @@ from pipesched.errors import ConfigError
 
 WIDTH = 60  # letters of a value in a message
 NESTED = 3  # lists inside lists that are shown
+MOST_DIGITS = 9  # of a number in a message
 MANY = 12  # entries of a list that are shown
 MOST_SECONDS = 1_000_000  # of a time limit: twelve days
 NEAREST = 3  # names that a message proposes of many
@@ -53,9 +54,18 @@ def _shown(value: object, depth: int) -> str:
     if isinstance(value, str):
         return repr(str(value[:1000]))
     try:
-        return str(value) if isinstance(value, (Decimal, Fraction)) else repr(value)
+        return _digits(value) if isinstance(value, (int, float, Decimal, Fraction)) else repr(value)
     except Exception:  # whatever an object of a user raises; or a number of more digits than Python writes
         return f"a value of type {type(value).__name__} that cannot be written"
+
+
+def _digits(value: int | float | Decimal | Fraction) -> str:
+    """Return a number as text, with at most MOST_DIGITS digits."""
+    text = str(value) if isinstance(value, (Decimal, Fraction)) else repr(value)
+    if sum(map(str.isdigit, text)) <= MOST_DIGITS:
+        return text
+    number = float(value) if isinstance(value, Fraction) else value
+    return f"{Decimal(number).normalize(Context(prec=MOST_DIGITS)):g}"
 
 
 def require_type(value: object, kind: Any, what: str, key: str) -> Any:

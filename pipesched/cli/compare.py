@@ -37,7 +37,7 @@ def command(
     What does not apply says why, and the rest goes on.
     """
     from pipesched.cli.comparing import print_comparison, require_drawable, wanted_charts
-    from pipesched.cli.output import print_json, save, target_format
+    from pipesched.cli.output import print_json, saving, target_format
     from pipesched.cli.reading import given_config, note_halves
     from pipesched.documents.comparison import comparison_document
     from pipesched.file_formats.registry import COMPARISON, SWEEP
@@ -64,12 +64,12 @@ def command(
     shown = compared.ranked() if comparison.everything else compared
     if chart.given():
         require_drawable(shown, wanted, chart)  # bad options are said before anything is written
-    save(shown, COMPARISON, target, chart.view(charts=wanted) if target.path else None)
-    if screen.as_json:
-        print_json(comparison_document(shown))
-    else:
-        fold = comparison.everything and not comparison.all_rows
-        print_comparison(shown, config.problem, wanted, chart, screen, fold=fold)
+    with saving(shown, COMPARISON, target, chart.view(charts=wanted) if target.path else None):
+        if screen.as_json:
+            print_json(comparison_document(shown))
+        else:
+            fold = comparison.everything and not comparison.all_rows
+            print_comparison(shown, config.problem, wanted, chart, screen, fold=fold)
     require_one(shown)
 
 
@@ -117,12 +117,12 @@ def _swept(
 ) -> Sweep:
     """Return the comparison at each value of a field, given as FIELD=VALUES."""
     from pipesched.cli.comparing import read_sweep, require_unvaried
-    from pipesched.cli.reading import config_source, flags_of_problem, note_halves, note_other_models, note_setup
+    from pipesched.cli.reading import config_source, flags_of_problem, note_halves, note_other_models
     from pipesched.config.load import algorithm_of, load_values
     from pipesched.config.values import assumes_halves
 
     require_unvaried(str(comparison.sweep), source.overrides)
-    with flags_of_problem():
+    with flags_of_problem(source):
         values = load_values(source.document or config_source(source.config), source.overrides)
     configured = algorithm_of(values)
     chosen = named.algorithms(configured, everything=comparison.everything, plotted=comparison.pareto)
@@ -131,7 +131,6 @@ def _swept(
         settings = {"plans": named.plans, "each": own, "executor": executor, **options}
         swept = read_sweep(str(comparison.sweep), values, chosen, **settings)
     outcomes = (entry.outcome for point in swept for entry in point.comparison)
-    note_setup(values)
     note_halves(source, assumed=assumes_halves(values), outcomes=outcomes)
     note_other_models(swept)
     if comparison.only is None:
@@ -160,32 +159,46 @@ def _note_left_out(trainer: str, chosen: str | Sequence[str], every: Sequence[st
 
 
 def _answer_sweep(sweep: Sweep, show: str | None, chart: ChartOptions, target: Target, screen: Screen) -> None:
-    """Write a sweep to the target file, if there is one, and print its document, or a plot and a table of a measure."""
-    from pipesched.cli.output import console_for, print_json, save
+    """Print the document of a sweep, or a plot and a table of a measure, and then write it to the target file."""
+    from pipesched.cli.output import console_for, print_json, saving
     from pipesched.documents.comparison import sweep_document
     from pipesched.file_formats.registry import SWEEP
     from pipesched.render.measures import BUBBLE
     from pipesched.render.sweep import sweep_view
 
     measure = BUBBLE if show is None else show
-    save(sweep, SWEEP, target, chart.view(show=measure) if target.path else None)
-    if screen.as_json:
-        print_json(sweep_document(sweep))
-    else:
-        console_for(screen).print(sweep_view(sweep, measure, ascii_only=screen.ascii_only))
+    with saving(sweep, SWEEP, target, chart.view(show=measure) if target.path else None):
+        if screen.as_json:
+            print_json(sweep_document(sweep))
+        else:
+            console_for(screen).print(sweep_view(sweep, measure, ascii_only=screen.ascii_only))
 
 
 def _answer_pareto(comparison: Comparison, chart: ChartOptions, target: Target, screen: Screen) -> None:
-    """Write the schedules by makespan and peak memory, and print their document, or a plot and a table."""
-    from pipesched.cli.output import console_for, print_json, save, target_format, write_target
+    """Print the schedules by makespan and peak memory, a document, or a plot and a table; then write them."""
+    from pipesched.cli.output import console_for, print_json, printed_before
     from pipesched.documents.comparison import pareto_document
-    from pipesched.documents.json_text import dump
-    from pipesched.file_formats.registry import COMPARISON, FIGURES
     from pipesched.render.pareto import pareto
     from pipesched.results.comparison import pareto_points
 
     ranked = pareto_points(comparison)
     content = pareto_document(comparison, ranked)
+    with printed_before(lambda: _write_pareto(comparison, ranked, content, chart, target)):
+        if screen.as_json:
+            print_json(content)
+        else:
+            console = console_for(screen)
+            console.print(pareto(ranked, comparison, ascii_only=screen.ascii_only, narrow=console.width < 80))
+
+
+def _write_pareto(
+    comparison: Comparison, ranked: Any, content: Mapping[str, Any], chart: ChartOptions, target: Target
+) -> None:
+    """Write schedules by makespan and peak memory to the target file, if there is one."""
+    from pipesched.cli.output import save, target_format, write_target
+    from pipesched.documents.json_text import dump
+    from pipesched.file_formats.registry import COMPARISON, FIGURES
+
     form = target_format(target, COMPARISON)
     if form is not None and form.name in FIGURES:
         from pipesched.render.figure.frontier import pareto_figure
@@ -196,8 +209,3 @@ def _answer_pareto(comparison: Comparison, chart: ChartOptions, target: Target, 
         save(comparison, COMPARISON, target)
     elif form is not None:
         write_target(dump(content), target)
-    if screen.as_json:
-        print_json(content)
-    else:
-        console = console_for(screen)
-        console.print(pareto(ranked, comparison, ascii_only=screen.ascii_only, narrow=console.width < 80))

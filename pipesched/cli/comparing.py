@@ -101,9 +101,10 @@ def _print_charts(
 
 def read_sweep(text: str, values: Values, algorithms: str | Sequence[str], **settings: Any) -> Sweep:
     """Return the sweep of FIELD=VALUES over the values of a config. Raises ConfigError."""
-    from pipesched.cli.reading import flags_of_problem
+    from pipesched.cli.reading import flags_of_problem, note_values
     from pipesched.comparing.sweep import compared_points, numeric_field, sweep_points
     from pipesched.results.sweep import Sweep
+    from pipesched.text.given import Given
 
     name, _, listed = text.partition("=")
     field = numeric_field(_parameter(name.strip()))
@@ -113,8 +114,10 @@ def read_sweep(text: str, values: Values, algorithms: str | Sequence[str], **set
             raise ConfigError(f"--sweep: {part!r} is no number; write for instance microbatches=4,8,16,32")
     if not parts:
         raise ConfigError("--sweep: no values; write for instance microbatches=4,8,16,32")
+    numbers = [parse_value(part) for part in parts]
     with flags_of_problem():
-        points = sweep_points(values, field, [parse_value(part) for part in parts])
+        points = sweep_points(values, field, numbers)
+    note_values({**values, field.name: Given(numbers, "--sweep")})
     return Sweep(field.key, compared_points(points, algorithms, **settings))
 
 

@@ -44,7 +44,7 @@ def command(
 
     The YAML file says model, hardware, parallel, batch and training; options replace its values.
     """
-    from pipesched.cli.output import console_for, print_json, save, target_format, working
+    from pipesched.cli.output import console_for, print_json, saving, target_format, working
     from pipesched.cli.reading import given_config
     from pipesched.config.estimate import estimate_of
     from pipesched.documents.estimate import estimate_document
@@ -56,18 +56,15 @@ def command(
     config = given_config(source, notes=False)
     with working(config.problem):
         found = estimate_of(config, name, whole=count == "full", **family_options)
-    save(found, "estimate", target)
-    if trace is not None:
-        _print_trace(found, trace, screen)
-        return
-    if layout:
-        print_layout(found, screen)
-        return
-    if screen.as_json:
-        print_json(estimate_document(found))
-        return
-    console = console_for(screen)
-    _print_estimate(found, console, screen, chart=with_chart)
+    with saving(found, "estimate", target):
+        if trace is not None:
+            _print_trace(found, trace, screen)
+        elif layout:
+            print_layout(found, screen)
+        elif screen.as_json:
+            print_json(estimate_document(found))
+        else:
+            _print_estimate(found, console_for(screen), screen, chart=with_chart)
 
 
 def _print_estimate(found: Estimate, console: Any, screen: Screen, *, chart: bool) -> None:

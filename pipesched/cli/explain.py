@@ -14,8 +14,10 @@ from pipesched.errors import ConfigError
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from pipesched.analysis.measured.timeline import Timeline
     from pipesched.analysis.reasons.explanation import Explanation
     from pipesched.analysis.reasons.what_costs_do import Planner
+    from pipesched.pipeline.problem import Problem
     from pipesched.results.outcome import Outcome
 
 
@@ -42,7 +44,7 @@ def command(
 
     With --measured, of the traces of a run, also how long operations took; -o config.yaml writes that as costs.
     """
-    from pipesched.cli.output import print_json, refuse_chart_options, save, target_format, working
+    from pipesched.cli.output import print_json, refuse_chart_options, saving, target_format, working
 
     if why is not None:
         refuse_chart_options(chart, "--why")
@@ -53,7 +55,7 @@ def command(
         return
     refuse_plan(plan)
     target_format(target, EXPLANATION)  # raises for a bad target before anything takes long
-    outcome, plan_again = _subject(words or [], algo, problem, algorithm)
+    outcome, given, plan_again = _subject(words or [], algo, problem, algorithm)
     if chart.given():
         chart.require_drawable(outcome.schedule)
     if why is not None:
@@ -64,11 +66,11 @@ def command(
 
     with working(outcome.problem, what="explaining"):
         explanation = explain(outcome)
-    save(explanation, EXPLANATION, target)
-    if screen.as_json:
-        print_json(explanation_document(explanation))
-        return
-    _print_explanation(outcome, explanation, plan_again, chart, screen)
+    with saving(explanation, EXPLANATION, target):
+        if screen.as_json:
+            print_json(explanation_document(explanation))
+        else:
+            _print_explanation(outcome, given, explanation, plan_again, chart, screen)
 
 
 def _explain_measured(
@@ -83,11 +85,8 @@ def _explain_measured(
     screen: Screen,
 ) -> None:
     """Explain what the traces of a run show."""
-    from pipesched.cli.output import console_for, print_json, save, target_format
+    from pipesched.cli.output import print_json, saving, target_format
     from pipesched.documents.explanation import timeline_document
-    from pipesched.render.explanation import explanation_parts
-    from pipesched.render.marks import MarkLines
-    from pipesched.render.timeline import costs_table, remarks
 
     if not files:
         raise ConfigError("--measured: give the traces of the run, one a rank")
@@ -100,29 +99,43 @@ def _explain_measured(
     if why is not None:
         _explain_one(timeline.outcome, why, screen)
         return
-    explanation = timeline.explanation
-    save(timeline, TIMELINE, target)
-    if screen.as_json:
-        print_json(timeline_document(timeline))
-        return
+    with saving(timeline, TIMELINE, target):
+        if screen.as_json:
+            print_json(timeline_document(timeline))
+        else:
+            _print_timeline(timeline, chart, screen)
+
+
+def _print_timeline(timeline: Timeline, chart: ChartOptions, screen: Screen) -> None:
+    """Print the charts of a run, what its operations cost, and why it took as long as it did."""
+    from pipesched.cli.output import console_for
+    from pipesched.render.explanation import explanation_parts
+    from pipesched.render.marks import MarkLines
+    from pipesched.render.timeline import costs_table, remarks
+
     console = console_for(screen)
-    print_charts(console, timeline, chart, screen, MarkLines(explanation))
+    print_charts(console, timeline, chart, screen, MarkLines(timeline.explanation))
     console.print(costs_table(timeline))
-    for part in (*remarks(timeline), "", *explanation_parts(explanation)):
+    for part in (*remarks(timeline), "", *explanation_parts(timeline.explanation)):
         console.print(part)
 
 
 def _print_explanation(
-    outcome: Outcome, explanation: Explanation, plan_again: Planner | None, chart: ChartOptions, screen: Screen
+    outcome: Outcome,
+    given: Problem | None,
+    explanation: Explanation,
+    plan_again: Planner | None,
+    chart: ChartOptions,
+    screen: Screen,
 ) -> None:
-    """Print the chart with its marks, and what is known below it."""
+    """Print the chart with its marks, and what is known below it; `given` is the problem before it was fused."""
     from pipesched.cli.output import chart_of, console_for
     from pipesched.render.explanation import explanation_parts
     from pipesched.render.marks import MarkLines
     from pipesched.render.summary import heading
 
     console, view = console_for(screen), chart.view()
-    console.print(heading(outcome))
+    console.print(heading(outcome, given))
     rows = view.rows if chart.rows else _worst_devices(outcome, explanation.schedule.idle_ticks)
     console.print(chart_of(outcome, view, screen, rows=rows, marks=MarkLines(explanation)))
     console.print()
@@ -132,8 +145,11 @@ def _print_explanation(
 
 def _subject(
     words: Sequence[str], algo: str | None, source: ProblemSource, options: dict[str, Any]
-) -> tuple[Outcome, Planner | None]:
-    """Return the schedule to explain, and what plans again a problem with other costs; None for one of a file."""
+) -> tuple[Outcome, Problem | None, Planner | None]:
+    """Return the schedule to explain, the problem before it was fused, and what plans one with other costs again.
+
+    The last is None for a schedule of a file.
+    """
     from pipesched.cli.output import working
     from pipesched.cli.reading import given_config, made_schedule, read_schedule
 
@@ -144,7 +160,8 @@ def _subject(
             raise ConfigError(
                 f"{files[0]}: a schedule of a file is explained alone; give no algorithm and no option of one"
             )
-        return read_schedule(files[0], source).outcome, None  # checked by what explains it
+        read = read_schedule(files[0], source)  # checked by what explains it
+        return read.outcome, read.given, None
     name = only_name(names, algo)
     config = given_config(source)
 
@@ -154,7 +171,7 @@ def _subject(
     with working(config.problem):
         outcome = made_schedule(config, name, options)
     by_layers = outcome.problem.layers is not None and outcome.schedule.recomputed  # of stages there are no layers
-    return outcome, None if by_layers else plan_again
+    return outcome, config.problem, None if by_layers else plan_again
 
 
 def _explain_one(outcome: Outcome, op: str, screen: Screen) -> None:

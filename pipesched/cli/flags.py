@@ -7,12 +7,13 @@ their stead. Options stand under the parameters that they set; parameters of oth
 from __future__ import annotations
 
 import re
+from collections.abc import Collection
 
 from pipesched.cli.groups import GROUPS
 from pipesched.cli.options import ALGORITHM
 from pipesched.cli.problem_options import ESTIMATE_OPTIONS, FIELD_OPTIONS, SETUP_OPTIONS
 from pipesched.errors import ConfigError
-from pipesched.text.fields import FIELDS
+from pipesched.text.fields import BY_NAME, FIELDS
 
 PROBLEM_FLAGS = {name: one.flag for name, one in FIELD_OPTIONS.items()}  # by the parameter of make_problem
 ALGORITHM_FLAGS = {key: one.flag for key, one in ALGORITHM.items()}
@@ -63,10 +64,24 @@ def spelled(error: ConfigError) -> str:
     return spell(str(error.at(flag) if flag and names_it else error))
 
 
-def about_problem(error: ConfigError) -> ConfigError:
-    """Return an error about a value of the problem as one about its flag, unless the value stands in a file."""
-    flag = {**PROBLEM_FLAGS, **SETUP_FLAGS, **ESTIMATE_FLAGS}.get(error.key or "")
-    if error.where or flag is None:
+def about_problem(error: ConfigError, config: str | None = None, given: Collection[str] = ()) -> ConfigError:
+    """Return an error about a value of the problem as one about its flag, unless the value stands in a file.
+
+    Beside a `config` only an error about what is `given` on the command line, by parameters and dotted keys, is about
+    a flag; others call by flags what was given.
+    """
+    known, key = {**PROBLEM_FLAGS, **KEY_FLAGS}, error.key or ""
+    flag = {**PROBLEM_FLAGS, **SETUP_FLAGS, **ESTIMATE_FLAGS}.get(key)
+    where = error.where
+    if where is None and flag is not None and (config is None or key in given):
+        where = flag
+    elif config is None:
         return error
-    text = _PARAMETER.sub(lambda match: {**PROBLEM_FLAGS, **KEY_FLAGS}.get(match[1], match[0]), error.message)
-    return type(error)(text, error.key, entry=error.entry, where=flag)
+    else:
+        known = {name: spelling for name, spelling in known.items() if name in given}
+        if where is None and key in BY_NAME:
+            where = f"{'<stdin>' if config == '-' else config}: {BY_NAME[key].key}"
+    if where is None:
+        return error
+    text = _PARAMETER.sub(lambda match: known.get(match[1], match[0]), error.message)
+    return type(error)(text, error.key, entry=error.entry, where=where)

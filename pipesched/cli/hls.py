@@ -13,7 +13,7 @@ from pipesched.cli.options import Rules, Screen, Target
 from pipesched.errors import ConfigError
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Callable, Mapping, Sequence
 
     from rich.console import Console
 
@@ -180,17 +180,16 @@ def _require_json(target: Target) -> None:
         refuse_existing(Path(target.path), target.force)
 
 
-def _is_answered(content: Mapping[str, Any], target: Target, screen: Screen) -> bool:
-    """Write a document to the target, if there is one; print it if that is asked for, and return whether it is."""
-    from pipesched.cli.output import print_json, write_target
+def _answer(content: Mapping[str, Any], draw: Callable[[], None], target: Target, screen: Screen) -> None:
+    """Print a document, if that is asked for, or draw what it says; then write it to the target, if there is one."""
+    from pipesched.cli.output import print_json, printed_before, write_target
+    from pipesched.documents.json_text import dump
 
-    if target.path is not None:
-        from pipesched.documents.json_text import dump
-
-        write_target(dump(content), target)
-    if screen.as_json:
-        print_json(content)
-    return screen.as_json
+    with printed_before(lambda: write_target(dump(content), target)):
+        if screen.as_json:
+            print_json(content)
+        else:
+            draw()
 
 
 def _source(source: str) -> str | Source:
@@ -242,32 +241,33 @@ def _body(graph: DataflowGraph, units: Units, rules: Rules, *, solve: bool) -> H
 
 
 def _answer_rules(graph: DataflowGraph, units: Units, rules: Rules, target: Target, screen: Screen) -> None:
-    """Compare every rule with the optimum, save that, and print a document, or the chart of the optimum and a table."""
+    """Compare every rule with the optimum: a document, or the chart of the optimum and a table."""
     from pipesched.documents.hardware import rules_document
     from pipesched.hls.search import compare_rules
-
-    table = compare_rules(graph, units, **_limits(rules))
-    if _is_answered(rules_document(table), target, screen):
-        return
     from pipesched.render.hardware import rule_table
 
-    console = _print_chart(table.optimum, screen)
-    console.print(rule_table(table, console.width))
+    table = compare_rules(graph, units, **_limits(rules))
+
+    def draw() -> None:
+        console = _print_chart(table.optimum, screen)
+        console.print(rule_table(table, console.width))
+
+    _answer(rules_document(table), draw, target, screen)
 
 
 def _answer_outcome(outcome: HardwareOutcome, bounds: Intervals | None, target: Target, screen: Screen) -> None:
-    """Save a schedule, and print its document, or a chart and a summary."""
+    """Print a schedule, as its document or as a chart and a summary, and write it."""
     from pipesched.documents.hardware import hardware_document
-
-    if _is_answered(hardware_document(outcome, bounds), target, screen):
-        return
     from pipesched.render.hardware import hardware_summary
 
-    _print_chart(outcome, screen).print(hardware_summary(outcome, bounds))
+    def draw() -> None:
+        _print_chart(outcome, screen).print(hardware_summary(outcome, bounds))
+
+    _answer(hardware_document(outcome, bounds), draw, target, screen)
 
 
 def _answer_explanation(outcome: HardwareOutcome, why: str | None, target: Target, screen: Screen) -> None:
-    """Save an explanation, and print its document, or the chart and what explains it; or one operation's reasons."""
+    """Print an explanation, as its document or with the chart, or one operation's reasons, and write it."""
     from pipesched.cli.output import console_for
     from pipesched.documents.hardware import hardware_explanation_document
     from pipesched.hls.explain import explain_hardware
@@ -282,12 +282,13 @@ def _answer_explanation(outcome: HardwareOutcome, why: str | None, target: Targe
             parts = iter([*why_parts(explanation, why, ascii_only=screen.ascii_only)])
         except ConfigError as error:
             raise ConfigError(f"--why: {error.message}") from None
-    if _is_answered(hardware_explanation_document(explanation), target, screen):
-        return
-    console = console_for(screen)
-    console.print(hardware_heading(outcome))
-    for part in parts:
-        console.print(part)
+
+    def draw() -> None:
+        console = console_for(screen)
+        for part in (hardware_heading(outcome), *parts):
+            console.print(part)
+
+    _answer(hardware_explanation_document(explanation), draw, target, screen)
 
 
 def _print_chart(outcome: HardwareOutcome, screen: Screen) -> Console:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -175,7 +175,7 @@ def answer_schedule(
     timing: bool = True,
     most_classified: int = MOST_CLASSIFIED,
 ) -> None:
-    """Write a schedule to the target file, if there is one, and print it as `print_schedule` does.
+    """Print a schedule as `print_schedule` does, and then write it to the target file, if there is one.
 
     Raises ConfigError, before anything is written, for chart options that leave nothing to draw.
     """
@@ -183,8 +183,8 @@ def answer_schedule(
 
     if chart.given():
         chart.require_drawable(outcome.schedule)
-    save(outcome, SCHEDULE, target, chart.view() if target.path else None)
-    print_schedule(outcome, chart, screen, given, timing=timing, most_classified=most_classified)
+    with saving(outcome, SCHEDULE, target, chart.view() if target.path else None):
+        print_schedule(outcome, chart, screen, given, timing=timing, most_classified=most_classified)
 
 
 def target_format(target: Target, kind: str) -> Format | None:
@@ -207,6 +207,17 @@ def target_format(target: Target, kind: str) -> Format | None:
     return form
 
 
+@contextmanager
+def saving(result: Any, kind: str, target: Target, view: View | None = None) -> Iterator[None]:
+    """Print a result in the block, then write it to the target file, if there is one; `view` is for figures.
+
+    Raises ConfigError, before anything is printed, for a target that cannot hold it.
+    """
+    target_format(target, kind)
+    with printed_before(lambda: save(result, kind, target, view)):
+        yield
+
+
 def save(result: Any, kind: str, target: Target, view: View | None = None) -> None:
     """Write a result to the target file, if there is one, in the format of its suffix; `view` is for figures."""
     form = target_format(target, kind)
@@ -217,11 +228,33 @@ def save(result: Any, kind: str, target: Target, view: View | None = None) -> No
             write_target(content_of(result, form, kind, view), target)
 
 
+@contextmanager
+def printed_before(write: Callable[[], None]) -> Iterator[None]:
+    """Print an answer in the block, and write its file once it is out: no search is lost to what writes it.
+
+    The file is written too where the reader of stdout has gone, and after Ctrl-C.
+    """
+    try:
+        yield
+        sys.stdout.flush()
+    except ConfigError:
+        raise
+    except BaseException:
+        write()
+        raise
+    write()
+
+
 def write_target(content: Content, target: Target) -> None:
-    """Write the target file."""
+    """Write the target file, if there is one, and say which of its numbers were rounded."""
     from pipesched.file_formats.files import write_file
 
+    if target.path is None:
+        return
     write_file(Path(str(target.path)), [content], target.force)
+    note = getattr(content, "note", "")
+    if note:
+        print(f"pipesched: note: {target.path}: {note}", file=sys.stderr)
 
 
 def refuse_chart_options(chart: ChartOptions, beside: str) -> None:

@@ -45,8 +45,9 @@ def command(
 
     On the GPU, if there is one; else on one core, as torchrun starts its ranks. Needs `pip install 'pipesched[torch]'`.
     """
-    from pipesched.cli.output import print_json, warnings_on_stderr
-    from pipesched.file_formats.files import refuse_existing, write_file
+    from pipesched.cli.output import print_json, printed_before, warnings_on_stderr, write_target
+    from pipesched.cli.reading import note_on_stderr
+    from pipesched.file_formats.files import refuse_existing
     from pipesched.runtime import require_torch
 
     require_torch()
@@ -70,13 +71,17 @@ def command(
             name=model,
         )
     text = config_text(measured, split_backward=split_backward)
-    if target.path is not None:
-        write_file(Path(target.path), [text], target.force)
-        print(f"wrote {target.path}", file=sys.stderr)
     if screen.as_json:
-        print_json(profile_document(measured))
-    elif target.path is None:
+        with printed_before(lambda: write_target(text, target)):
+            print_json(profile_document(measured))
+    elif target.path is not None:
+        write_target(text, target)
+    else:
         sys.stdout.write(text)
+        if text.note:
+            note_on_stderr(text.note)
+    if target.path is not None:
+        print(f"wrote {target.path}", file=sys.stderr)
 
 
 def sizes(text: str) -> list[int]:

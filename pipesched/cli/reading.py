@@ -12,6 +12,7 @@ from pipesched.cli.flags import about_problem, spell
 from pipesched.cli.options import ProblemSource
 from pipesched.cli.progress import doing
 from pipesched.errors import ConfigError
+from pipesched.text.fields import BY_NAME
 
 if TYPE_CHECKING:
     from pipesched.config.load import Config
@@ -29,12 +30,17 @@ DEFAULT = "1f1b"
 
 
 @contextmanager
-def flags_of_problem() -> Iterator[None]:
-    """Let an error about a value of the problem, inside the block, name its flag."""
+def flags_of_problem(source: ProblemSource | None = None) -> Iterator[None]:
+    """Let an error about a value of the problem, inside the block, name its flag, beside a config if it was given."""
     try:
         yield
     except ConfigError as error:
-        raise about_problem(error) from None
+        if source is None:
+            raise about_problem(error) from None
+        given = [*source.overrides, *(BY_NAME[name].key for name in source.overrides if name in BY_NAME)]
+        for section, values in source.overrides.items():
+            given += [f"{section}.{key}" for key in values] if isinstance(values, dict) else []
+        raise about_problem(error, source.config, given) from None
 
 
 def given_config(source: ProblemSource, *, notes: bool = True) -> Config:
@@ -45,26 +51,45 @@ def given_config(source: ProblemSource, *, notes: bool = True) -> Config:
     from pipesched.config.load import load_config
     from pipesched.pipeline.suspicions import suspicions
 
-    with flags_of_problem():
+    with flags_of_problem(source):
         config = load_config(source.document or config_source(source.config), source.overrides)
-    for note in config.notes if notes else ():
-        print(f"pipesched: note: {note}", file=sys.stderr)
+    _note(config.notes if notes else (), config.rounded)
     for doubt in suspicions(config.problem):
         print(f"pipesched: warning: {spell(doubt) if source.config is None else doubt}", file=sys.stderr)
     return config
 
 
-def note_setup(values: Mapping[str, Given]) -> None:
-    """Say on stderr that a problem is derived, where these values describe a training run. Raises ConfigError."""
+def note_values(values: Mapping[str, Given]) -> None:
+    """Say on stderr that a problem is derived, where these values describe a training run, and which are rounded.
+
+    Raises ConfigError.
+    """
+    from pipesched.config.rounding import rounding_note
     from pipesched.config.values import has_setup
 
-    if not has_setup(values):
-        return
-    from pipesched.config.derived import setup_notes
+    notes: Iterable[str] = ()
+    if has_setup(values):
+        from pipesched.config.derived import setup_notes
 
-    with flags_of_problem():
-        for note in setup_notes(values):
-            print(f"pipesched: note: {note}", file=sys.stderr)
+        with flags_of_problem():
+            notes = setup_notes(values)
+    _note(notes, rounding_note(values))
+
+
+def note_rounding(config: Source | None, overrides: Mapping[str, Any]) -> None:
+    """Say on stderr which numbers of a config that is searched are rounded. Raises ConfigError."""
+    from pipesched.config.load import load_values
+    from pipesched.config.rounding import rounding_note
+
+    _note((), rounding_note(load_values(config, overrides)))
+
+
+def _note(notes: Iterable[str], rounded: str | None) -> None:
+    """Say on stderr what to know of a config, and which of its numbers, or of options, are `rounded`."""
+    for note in notes:
+        print(f"pipesched: note: {note}", file=sys.stderr)
+    if rounded is not None:
+        note_on_stderr(rounded)
 
 
 def note_halves(source: ProblemSource, *, assumed: bool, outcomes: Iterable[Outcome | None]) -> None:
@@ -176,7 +201,7 @@ def _timing(source: ProblemSource) -> Any:
 
     def timing(plan: Any, placement: Any, file: str) -> ImportedProblem:
         imported = imported_problem(plan, placement, config, source.overrides, file)
-        note_setup(load_values(config, source.overrides))
+        note_values(load_values(config, source.overrides))
         return imported
 
     return timing

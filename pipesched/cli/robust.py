@@ -26,7 +26,7 @@ def command(
     """
     from pipesched.analysis.robust.robustness import robustness
     from pipesched.analysis.robust.variation import Variation
-    from pipesched.cli.output import print_result, save, target_format
+    from pipesched.cli.output import print_result, saving, target_format
     from pipesched.cli.reading import given_config, note_halves
 
     Variation(**variation)  # bad numbers are said before anything takes long
@@ -39,6 +39,6 @@ def command(
     compared = named.compared(config, family_options, runs)
     note_halves(problem, assumed=config.assumes_halves, outcomes=(entry.outcome for entry in compared))
     result = robustness(compared, **variation, executor=runs)
-    save(result, "robustness", target)
-    print_result(result, screen)
+    with saving(result, "robustness", target):
+        print_result(result, screen)
     require_one(result)

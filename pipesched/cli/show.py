@@ -36,7 +36,7 @@ def command(
     `robust` found as its table. Traces of a run (torch.profiler's, or Primus's pp_rank_0.json ..) become one measured
     schedule.
     """
-    from pipesched.cli.output import answer_schedule, print_result, refuse_chart_options, save, target_format
+    from pipesched.cli.output import answer_schedule, print_result, refuse_chart_options, saving, target_format
     from pipesched.cli.reading import read_file
     from pipesched.file_formats.files import ReadSchedule, kind_of
     from pipesched.pipeline.check import checked
@@ -48,8 +48,8 @@ def command(
     result = read_file(files[0], problem)
     if not isinstance(result, ReadSchedule):
         refuse_chart_options(chart, f"a {type(result).__name__.lower()}")
-        save(result, kind_of(result)[0], target, chart.view())
-        print_result(result, screen)
+        with saving(result, kind_of(result)[0], target, chart.view()):
+            print_result(result, screen)
         return
     target_format(target, kind_of(result.outcome)[0])
     checked(result.outcome.schedule)
@@ -58,7 +58,7 @@ def command(
 
 def _show_timeline(timeline: Timeline, chart: ChartOptions, target: Target, screen: Screen) -> None:
     """Print a measured schedule, and write it: to a page with what was planned, to other formats alone."""
-    from pipesched.cli.output import save, target_format
+    from pipesched.cli.output import saving, target_format
     from pipesched.file_formats.registry import SCHEDULE
     from pipesched.pipeline.check import checked
 
@@ -68,5 +68,5 @@ def _show_timeline(timeline: Timeline, chart: ChartOptions, target: Target, scre
     checked(timeline.schedule)
     if chart.given():
         chart.require_drawable(timeline.schedule)
-    save(result, kind, target, chart.view() if target.path else None)
-    print_timeline(timeline, chart, screen)
+    with saving(result, kind, target, chart.view() if target.path else None):
+        print_timeline(timeline, chart, screen)

@@ -146,9 +146,9 @@ def _given(source: ProblemSource, search: SearchOptions) -> tuple[Config, dict[s
 
 
 def _show_frontier(frontier: Frontier, chart: ChartOptions, target: Target, screen: Screen) -> None:
-    """Write a frontier to the target file, if there is one, and print its document, or a plot and a table."""
-    from pipesched.cli.output import print_result, save
+    """Print the document of a frontier, or a plot and a table, and then write it to the target file."""
+    from pipesched.cli.output import print_result, saving
     from pipesched.file_formats.registry import FRONTIER
 
-    save(frontier, FRONTIER, target, chart.view() if target.path else None)
-    print_result(frontier, screen)
+    with saving(frontier, FRONTIER, target, chart.view() if target.path else None):
+        print_result(frontier, screen)

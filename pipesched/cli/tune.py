@@ -43,7 +43,7 @@ def command(
     time limit, ends the search with the best so far; -o best.yaml writes the config of the best.
     """
     from pipesched.cli.estimate import print_layout
-    from pipesched.cli.output import target_format
+    from pipesched.cli.output import printed_before, target_format
     from pipesched.cli.positionals import split_positionals
 
     if pareto and (layout or screen.as_json):
@@ -53,11 +53,11 @@ def command(
     form = target_format(target, "tuning")
     found = _tuned(source, [*names, *tuning.names], tuning, executor)
     _note_left_out(tuning.only, [*names, *tuning.names])
-    _save(found, target, holds_all=form is not None and form.name == "json")
-    if layout and found.estimate is not None:
-        print_layout(found.estimate, screen)
-    else:
-        _print(found, screen, pareto=pareto)
+    with printed_before(lambda: _save(found, target, holds_all=form is not None and form.name == "json")):
+        if layout and found.estimate is not None:
+            print_layout(found.estimate, screen)
+        else:
+            _print(found, screen, pareto=pareto)
     if found.best is None:
         raise typer.Exit(ExitStatus.ANSWER_IS_NO)
 
@@ -65,13 +65,14 @@ def command(
 def _tuned(source: ProblemSource, names: Sequence[str], tuning: TuningOptions, executor: str | None) -> Tuning:
     """Return what was found, after Ctrl-C the best so far. Raises KeyboardInterrupt if there is none."""
     from pipesched.cli.interrupts import stop_on_interrupt
-    from pipesched.cli.reading import config_source, flags_of_problem
+    from pipesched.cli.reading import config_source, flags_of_problem, note_rounding
     from pipesched.cli.search_progress import progress_of_tuning
     from pipesched.tuning.tune import tune
 
     config: Any = config_source(source.config)
     settings = {**tuning.settings, "executor": executor or EVERY_CORE}
     with stop_on_interrupt() as stop, flags_of_problem(), progress_of_tuning() as listener:
+        note_rounding(config, source.overrides)
         found = tune(config, names or None, stop=stop, listener=listener, **settings, **source.overrides)
         if stop.is_set() and found.best is None:
             raise KeyboardInterrupt

@@ -12,7 +12,7 @@ from pipesched.checks import require_mapping, shown
 from pipesched.comparing.compare import chosen_executor, comparison_calls, read_plans, run_calls
 from pipesched.comparing.contestants import problem_of_plans
 from pipesched.errors import ConfigError
-from pipesched.pipeline.quantities import plain, to_fraction
+from pipesched.pipeline.quantities import OutOfLimits, exact, plain, to_fraction
 from pipesched.pipeline.units_of_measure import TIME, Unit, first_entries, has_unit, is_several, read_number
 from pipesched.results.comparison import Comparison
 from pipesched.results.sweep import Sweep, SweepPoint
@@ -128,6 +128,8 @@ def _require_number(value: Any, field: Field) -> None:
         return
     try:
         to_fraction(value)
+    except OutOfLimits:
+        return  # which the problem says, about its key
     except ValueError:
         raise ConfigError(f"{shown(value)} is no number", "values") from None
 
@@ -135,7 +137,7 @@ def _require_number(value: Any, field: Field) -> None:
 def _in_unit(value: Any, field: Field, problem: Problem) -> Fraction:
     """Return a value of a sweep in the problem's unit: "250us" is 0.25 where that is ms."""
     if field.dimension is None or not has_unit(value):
-        return to_fraction(value)
+        return exact(value)
     label = problem.time_unit if field.dimension is TIME else problem.memory.unit
     return read_number(value, Unit(field.dimension, label), field.name)
 

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from pipesched.checks import shown
+from pipesched.config.rounding import rounding_note
 from pipesched.config.values import (
     Source,
     Values,
@@ -29,7 +30,8 @@ class Config(NamedTuple):
     """What a config says: the problem, and the algorithm that it asks for, if any.
 
     `assumes_halves`: the backward was given whole, and not by the built-in default, so its halves are not measured.
-    `setup` is the training run that the problem was derived from, if it was, and `notes` say what to know of that.
+    `setup` is the training run that the problem was derived from, if it was, and `notes` say what to know of that;
+    `rounded` says which numbers had too many digits, if some had.
     """
 
     problem: Problem
@@ -37,6 +39,7 @@ class Config(NamedTuple):
     assumes_halves: bool = False
     setup: Setup | None = None
     notes: tuple[str, ...] = ()
+    rounded: str | None = None
 
 
 def load(path_or_text: str | Path | None = None, **overrides: Any) -> Problem:
@@ -60,11 +63,12 @@ def load_config(config: str | Path | Source | None, overrides: Mapping[str, Any]
     """Return the problem, as `load` does, and the algorithm that the config asks for, if any. Raises ConfigError."""
     values = load_values(config, overrides)
     if not has_setup(values):
-        return Config(problem_of(values), algorithm_of(values), assumes_halves(values))
+        problem = problem_of(values)  # which refuses what is no number
+        return Config(problem, algorithm_of(values), assumes_halves(values), rounded=rounding_note(values))
     from pipesched.config.derived import derived
 
     problem, setup, notes = derived(values)
-    return Config(problem, algorithm_of(values), assumes_halves(values), setup, notes)
+    return Config(problem, algorithm_of(values), assumes_halves(values), setup, notes, rounding_note(values))
 
 
 def load_values(config: str | Path | Source | None, overrides: Mapping[str, Any]) -> Values:

@@ -12,16 +12,20 @@ from pipesched.errors import ConfigError
 from pipesched.pipeline.arguments import make_problem
 from pipesched.pipeline.layer_arguments import PARTS
 from pipesched.pipeline.problem import Problem
-from pipesched.pipeline.quantities import exact
+from pipesched.pipeline.quantities import to_fraction
 from pipesched.text.fields import (
     ALGORITHM,
     BY_KEY,
     BY_NAME,
     FIELDS,
+    FRACTION,
     LAYOUT,
     NUMERIC,
     PART,
+    PER_BOUNDARY,
+    PER_STAGE,
     PLACEMENT,
+    RATIO,
     SECTION,
     SECTIONS,
     SETUP,
@@ -32,6 +36,7 @@ from pipesched.text.fields import (
 )
 from pipesched.text.given import Given, located, only_numbers
 
+LISTED = (PER_STAGE, PER_BOUNDARY, RATIO, FRACTION)  # shapes of lists that are for one number of stages
 TWO_A_DEVICE = object()  # the built-in default's stages, until the devices are known
 
 
@@ -110,8 +115,10 @@ def read_fields(root: Any, name: str) -> Values:
 def _fields(root: Any, name: str, section: str = "") -> Iterator[tuple[Field, Given]]:
     """Yield each field of the file with its value, and where that stands. Raises ConfigError for an unknown key."""
     if not isinstance(root.data, dict):
-        what = f"`{section}`" if section else "a config"
-        raise ConfigError(f"{name}:{root.line}: {what} must hold `key: value` lines, not {shown(root.plain())}")
+        form = f"must hold `key: value` lines, not {shown(root.plain())}"
+        if not section:
+            raise ConfigError(f"{name}:{root.line}: a config {form}")
+        raise ConfigError(form, section, where=f"{name}:{root.line}: {section}")
     for key, value in root.data.items():
         full = f"{section}.{key}" if section else key
         if not section and key in SECTIONS:
@@ -225,13 +232,24 @@ def problem_of(values: Mapping[str, Given]) -> Problem:
     try:
         return make_problem(**plain)
     except ConfigError as error:
-        raise located(error, values) from None
+        raise located(_of_other_stages(error, values), values) from None
+
+
+def _of_other_stages(error: ConfigError, values: Mapping[str, Given]) -> ConfigError:
+    """Return an error about a list of a file where other stages were asked for, with what to do about it."""
+    field, stages, given = BY_NAME.get(error.key or ""), values.get("stages"), values.get(error.key or "")
+    if field is None or stages is None or given is None or error.entry is not None:
+        return error
+    is_listed = field.shape in LISTED and isinstance(given.value, list)
+    if not is_listed or given.where is None or stages.where is not None or stages.built_in:
+        return error
+    return ConfigError(f"{error.message}; leave `stages` out to fuse the stages of the config", error.key)
 
 
 def _two_a_device(devices: Any) -> int | None:
     """Return twice the devices; None for what is no whole number, which the problem refuses."""
     try:
-        count = exact(devices)
+        count = to_fraction(devices)
     except ValueError:
         return None
     return 2 * int(count) if count.denominator == 1 else None

@@ -10,17 +10,15 @@ from pipesched.estimation.result import Estimate
 from pipesched.pipeline.quantities import Exact, to_fraction
 from pipesched.schedulers.family import ANY
 from pipesched.schedulers.registry import family
-from pipesched.text.writer import ConfigWriter, flow, in_list, one_or_list, quoted, trimmed
+from pipesched.text.writer import ConfigText, ConfigWriter, flow, in_list, quoted
 
-DECIMALS = 3  # of ms and of GB
-PART_DECIMALS = 4
 DEVICE = "device"  # lanes that need no word
 GIVEN = "as given"
 WIDTH = 118
 
 
-def config_text(estimate: Estimate) -> str:
-    """Return a config of the problem of an estimate: times to 0.001 ms, memory to 0.001 GB."""
+def config_text(estimate: Estimate) -> ConfigText:
+    """Return a config of the problem of an estimate, in ms and GB."""
     config = ConfigWriter(WIDTH)
     _write_heading(config, estimate)
     _write_pipeline(config, estimate)
@@ -89,8 +87,8 @@ def _write_memory(entries: _Entries, estimate: Estimate) -> None:
     setup, memory = estimate.setup, estimate.problem.memory
     entries.put("activation", memory.activation, "what a microbatch leaves from forward to backward")
     if any(share != 1 for share in memory.retain):
-        entries.put("retain", memory.retain, decimals=PART_DECIMALS)
-    entries.put("checkpoint", memory.checkpoint, "the inputs of layers, as a part of that", decimals=PART_DECIMALS)
+        entries.put("retain", memory.retain)
+    entries.put("checkpoint", memory.checkpoint, "the inputs of layers, as a part of that")
     entries.put("static", memory.static, "weights, gradients, optimizer, and logits at the last stage")
     if memory.budget is not None:
         is_own = {*memory.budget} == {budget_of(setup)}
@@ -112,7 +110,7 @@ class _Entries:
     config: ConfigWriter
     replaced: Mapping[str, object]
 
-    def put(self, key: str, values: Sequence[Exact], remark: str = GIVEN, *, decimals: int = DECIMALS) -> None:
+    def put(self, key: str, values: Sequence[Exact], remark: str = GIVEN) -> None:
         """Write a key with its numbers, one for all where they are equal, and a comment above it."""
         self.config.remark(GIVEN if key in self.replaced else remark)
-        self.config.put(key, one_or_list([trimmed(value, decimals) for value in values]))
+        self.config.numbers(key, values)

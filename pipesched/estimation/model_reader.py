@@ -26,7 +26,24 @@ KNOWN = (
     "num_experts_per_tok", "moe_intermediate_size", "n_shared_experts", "shared_expert_intermediate_size",
     "first_k_dense_replace", "decoder_sparse_step", "moe_layer_freq", "mlp_only_layers", "num_nextn_predict_layers",
     "q_lora_rank", "kv_lora_rank", "qk_nope_head_dim", "qk_rope_head_dim", "v_head_dim", "n_layer", "n_embd", "n_head",
-    "n_inner", "n_positions", "text_config",
+    "n_inner", "n_positions",
+)  # fmt: skip
+OTHER_PARTS = tuple(f"{part}_config" for part in ("text", "vision", "audio", "image", "video", "speech"))
+WITHOUT_EFFECT = (  # what Hugging Face writes that changes neither times nor memory here, or has a note of its own
+    "_attn_implementation", "_attn_implementation_autoset", "_name_or_path", "activation_function", "architectures",
+    "attention_dropout", "attention_probs_dropout_prob", "attn_implementation", "attn_pdrop", "auto_map",
+    "aux_loss_alpha", "bos_token_id", "chunk_size_feed_forward", "decoder_start_token_id", "dtype", "embd_pdrop",
+    "eos_token_id", "ep_size", "gradient_checkpointing", "hidden_act", "hidden_activation", "hidden_dropout_prob",
+    "id2label", "ignore_index", "initializer_range", "is_encoder_decoder", "label2id", "layer_norm_eps",
+    "layer_norm_epsilon", "layer_types", "max_window_layers", "model_max_length", "n_ctx", "n_group",
+    "norm_topk_prob", "output_attentions", "output_hidden_states", "output_past", "output_router_logits",
+    "pad_token_id", "partial_rotary_factor", "pretraining_tp", "problem_type", "quantization_config",
+    "reorder_and_upcast_attn", "resid_pdrop", "return_dict", "rms_norm_eps", "rope_interleave", "rope_parameters",
+    "rope_scaling", "rope_theta", "rotary_emb_base", "rotary_pct", "routed_scaling_factor", "router_aux_loss_coef",
+    "router_jitter_noise", "scale_attn_by_inverse_layer_idx", "scale_attn_weights", "scoring_func", "seq_aux",
+    "sliding_window", "summary_activation", "summary_first_dropout", "summary_proj_to_labels", "summary_type",
+    "summary_use_proj", "task_specific_params", "tie_encoder_decoder", "topk_group", "topk_method", "torch_dtype",
+    "transformers_version", "unk_token_id", "use_cache", "use_parallel_residual", "use_sliding_window",
 )  # fmt: skip
 
 
@@ -42,8 +59,9 @@ def read_model_section(section: Section) -> ReadModel:
     value = section.value
     if isinstance(value.data, dict):
         keys = value.plain()
-        _require_no_slip(keys)
-        return _read(keys, "")
+        unknown = [key for key in keys if not _is_known(key)]
+        model, notes = _read(keys, "")
+        return ReadModel(model, (*notes, *([f"{', '.join(unknown)}: not known, not counted"] if unknown else [])))
     name = value.data
     if (
         isinstance(name, str)
@@ -102,9 +120,20 @@ def _parsed(file: Path) -> Mapping[str, Any]:
     return content
 
 
-def _require_no_slip(keys: Mapping[str, Any]) -> None:
-    """Raise ConfigError for a key that is written by hand and nearly a known one; others are Hugging Face's too."""
-    for key in keys:
-        near = [] if key in KNOWN else get_close_matches(key, KNOWN, n=1, cutoff=ALIKE)
-        if near:
-            raise ConfigError(f"unknown key; did you mean {near[0]!r}?", f"model.{key}")
+def _is_known(key: str) -> bool:
+    """Return whether a key that is written by hand is one of Hugging Face's, or ours, with effect or without.
+
+    Raises ConfigError for one that is nearly a known one, and for a part of another modality than text.
+    """
+    if key in OTHER_PARTS:
+        way_out = (
+            "`model` is a language model alone: write its keys here, and give what comes before its first layer (a"
+            " vision or audio encoder) in a config by layers, as `first: {forward: .., backward: .., static: ..}`"
+        )
+        raise ConfigError(f"is not estimated; {way_out}", f"model.{key}")
+    if key in KNOWN or key in WITHOUT_EFFECT:
+        return True
+    near = get_close_matches(key, KNOWN, n=1, cutoff=ALIKE)
+    if near:
+        raise ConfigError(f"unknown key; did you mean {near[0]!r}?", f"model.{key}")
+    return False

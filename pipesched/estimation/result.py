@@ -82,8 +82,8 @@ class Estimate(Displayable):
     options: Mapping[str, Any] = field(default_factory=dict, hash=False)
 
     def __repr__(self) -> str:
-        rate = self.step.tokens_per_second_per_gpu
-        return f"Estimate({self.setup.name or self.setup.model.name}, {self.step.algorithm}, {rate:.1f} tokens/s/GPU)"
+        said = f"{self.step.tokens_per_second_per_gpu:.1f} tokens/s/GPU" if self.fits else "does not fit"
+        return f"Estimate({self.setup.name or self.setup.model.name}, {self.step.algorithm}, {said})"
 
     @property
     def problem(self) -> Problem:

@@ -163,20 +163,20 @@ def _measured(hardware: GpuModel, training: Section) -> GpuModel:
     value = Entries(training.value, "training", TRAINING_KEYS).values.get("efficiency")
     if value is None:
         return hardware
-    if isinstance(value.data, str):
-        return replace(hardware, efficiency=_profile(training, value, hardware, key))
-    return replace(hardware, efficiency=read_efficiency(value, key, hardware.efficiency))
+    if not isinstance(value.data, str):
+        return replace(hardware, efficiency=read_efficiency(value, key, hardware.efficiency))
+    profile = profile_of(training, value)
+    try:
+        return replace(hardware, efficiency=read_efficiency(profile.value, "efficiency", hardware.efficiency))
+    except ConfigError as error:
+        raise located(error, {"efficiency": profile}) from None
 
 
-def _profile(training: Section, value: Value, hardware: GpuModel, key: str) -> Any:
-    """Return the shares of a YAML file. Raises ConfigError, with a line of that file for what is wrong in it."""
+def profile_of(training: Section, value: Value) -> Section:
+    """Return the YAML file of shares that `training.efficiency` names. Raises ConfigError."""
     path = training.folder(value) / value.data
     try:
         text = read_text(path)
     except ConfigError as error:
-        raise ConfigError(error.message, key) from None
-    root = parse_yaml(text, str(path))
-    try:
-        return read_efficiency(root, "efficiency", hardware.efficiency)
-    except ConfigError as error:
-        raise located(error, {"efficiency": Section(root, str(path))}) from None
+        raise ConfigError(error.message, "training.efficiency") from None
+    return Section(parse_yaml(text, str(path)), str(path))

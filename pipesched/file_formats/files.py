@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import tempfile
 from collections.abc import Callable, Iterable
+from errno import EISDIR, ENOENT
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple, TextIO
 
@@ -259,9 +260,12 @@ def content_of(result: Any, form: Format, kind: str, view: View | None = None) -
 
 
 def refuse_existing(path: Path, force: bool) -> None:
-    """Raise ConfigError for a file that exists and may not be replaced."""
+    """Raise ConfigError for a file that exists and may not be replaced, and for one that has no place."""
     if os.path.lexists(path) and not force:
         raise ConfigError(f"{path} exists; `force` overwrites it", "path")
+    for wrong, number in ((path.is_dir(), EISDIR), (not path.absolute().parent.is_dir(), ENOENT)):
+        if wrong:
+            raise ConfigError(f"cannot write {str(path)!r}: {os.strerror(number)}", "path")
 
 
 def write_file(path: Path, parts: Iterable[Content], force: bool) -> None:

@@ -63,7 +63,8 @@ def make_problem(
 ) -> Problem:
     """Build a problem, every default filled in.
 
-    Numbers may be int, float, Decimal, Fraction, the text of a number, or numpy's; a decimal has at most 9 digits.
+    Numbers may be int, float, Decimal, Fraction, the text of a number, or numpy's; of decimals 9 digits
+    count, rounded half up.
     Times are in the user's time unit, memory in the user's memory unit, unless they name another: "250us", "80GB" (ns,
     us, ms, s; B, kB, MB, GB, TB, KiB, MiB, GiB, TiB), which `time_unit` or `unit` makes exact numbers. Per-stage values
     are one number for all, or a list.

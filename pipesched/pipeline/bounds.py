@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from math import gcd
 
-from pipesched.checks import require_label, require_whole
+from pipesched.checks import require_label, require_whole, shown
 from pipesched.core.bounds import Job, critical_path, jackson_preemptive, longest_stretch
 from pipesched.core.integers import round_up
 from pipesched.core.paths import heads, longest_path, tails
@@ -203,11 +203,11 @@ class _Single:
     def in_words(self, device: int, stretch: Job) -> str:
         """Return the bound by the work of a device in words: what comes before its work, the work, what follows."""
         scale = self.problem.ticks.per_unit
-        head, work, tail = (in_units(ticks, scale) for ticks in stretch)
+        head, work, tail = (shown(in_units(ticks, scale)) for ticks in stretch)
         parts = [f"work {work}"]
-        if head:
+        if stretch[0]:
             parts.insert(0, f"first input after {head}")
-        if tail:
+        if stretch[2]:
             parts.append(f"then {tail} until the last gradient is home")
         return f"device {device}: {', '.join(parts)}"
 

@@ -22,14 +22,16 @@ after (s,j-k) is freed. They lengthen heads and tails, so that Jackson's bound c
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from fractions import Fraction
 from itertools import accumulate
 
+from pipesched.checks import shown
 from pipesched.core.tasks import Edge
 from pipesched.errors import NoSchedule, Remedy
 from pipesched.pipeline.kinds import KEEP_ONLY, Allowed
 from pipesched.pipeline.ops import OpIndex
 from pipesched.pipeline.problem import Problem
-from pipesched.pipeline.quantities import in_units
+from pipesched.pipeline.quantities import in_units, plain, rounded
 
 
 def least_capacity(problem: Problem, device: int, allowed: Allowed = KEEP_ONLY) -> int:
@@ -82,13 +84,14 @@ def require_least_capacity(problem: Problem, allowed: Allowed = KEEP_ONLY) -> No
         static = problem.static_grains(device)
         least = in_units(floor + static, scale)
         budget = in_units(capacity + static, scale)
-        would_fit = [Remedy(f"a budget of {least} {unit} on device {device}", "budget")]
+        typed = shown(plain(rounded(Fraction(floor + static, scale), up=True)))
+        would_fit = [Remedy(f"a budget of {typed} {unit} on device {device}", "budget")]
         if _largest(problem, device) <= capacity and not problem.settled_placement.mirrored:
             would_fit.append(Remedy("fewer stages a device", "stages"))
         would_fit += _actions_that_fit(problem, device, capacity)
         raise NoSchedule(
-            f"device {device} needs a budget of at least {least} {unit} to run one microbatch,"
-            f" and its budget is {budget}",
+            f"device {device} needs a budget of at least {typed} {unit} to run one microbatch,"
+            f" and its budget is {shown(budget)}",
             device=device,
             floor=least,
             budget=budget,

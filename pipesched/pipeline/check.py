@@ -315,7 +315,7 @@ def _wrong_memory(schedule: Schedule) -> Iterator[str]:
     scale = problem.grains.per_unit
     for device, (peak, claim) in enumerate(zip(replayed_peaks(schedule), schedule.peak_grains, strict=True)):
         if peak != claim:
-            claimed, true = in_units(claim, scale), in_units(peak, scale)
+            claimed, true = shown(in_units(claim, scale)), shown(in_units(peak, scale))
             yield f"device {device} reaches {true} {problem.memory.unit}, not {claimed} as the schedule claims"
 
 
@@ -357,9 +357,9 @@ def _changes(schedule: Schedule, stage: int, microbatches: range) -> Iterator[tu
             yield ends[forward], kept - whole
 
 
-def _time(schedule: Schedule, ticks: int) -> int | float:
-    """Return ticks in the user's unit."""
-    return in_units(ticks, schedule.problem.ticks.per_unit)
+def _time(schedule: Schedule, ticks: int) -> str:
+    """Return ticks in the user's unit, as text."""
+    return shown(in_units(ticks, schedule.problem.ticks.per_unit))
 
 
 def _watched(rule: Callable[[Schedule], Iterator[str]], schedule: Schedule) -> Iterator[str]:

@@ -10,10 +10,11 @@ import re
 from collections.abc import Iterable
 from decimal import Decimal, InvalidOperation
 from fractions import Fraction
-from math import lcm
+from math import ceil, floor, lcm
 from numbers import Integral, Rational, Real
 
-MOST_DIGITS = 9
+MOST_DIGITS = 9  # that tell, of a number that users write or read: more are rounded
+LEAST_WRITTEN, MOST_WRITTEN = Fraction(1, 10**9), Fraction(10**12)  # magnitudes that users may write, beside 0
 SHORT = 12  # digits of a decimal that is no rounded fraction: those have 16 or 17
 LARGEST_BINARY = 2**40  # denominator: a B in TiB
 LARGEST = 10**100  # of the numbers of a problem: a float holds all that is made of them
@@ -21,6 +22,14 @@ FARTHEST = 4_000  # the largest exponent: numbers beyond are mistakes, and take 
 DECIMAL = r"[-+]?(?:[0-9]+(?:\.[0-9]*)?|\.[0-9]+)(?:[eE][-+]?[0-9]+)?"
 _DECIMAL = re.compile(DECIMAL, re.ASCII)
 _FRACTION = re.compile(r"([-+]?[0-9]{1,18})/(0*[1-9][0-9]{0,17})", re.ASCII)
+
+
+class OutOfLimits(ValueError):
+    """A number is too small or too large to be one of a problem; the text says so, with the limit."""
+
+    def __init__(self, *, large: bool) -> None:
+        super().__init__("is too large: at most 1e12" if large else "is too small: at least 1e-9, or 0")
+
 
 Number = int | float | Decimal | Fraction | str  # what a user may give: a number, or the text of one
 Exact = int | float | Fraction  # what Costs and Memory hold: an int where whole, a float where exact, else a fraction
@@ -45,9 +54,7 @@ def to_fraction(value: object) -> Fraction:
     number = value if isinstance(value, Decimal) else Decimal(repr(float(value)))
     if not number.is_finite():
         raise ValueError("not a finite number")
-    if number and abs(number.adjusted()) > FARTHEST:
-        raise ValueError("out of range")
-    return Fraction(number)
+    return Fraction(_near(number))
 
 
 def is_scalar(value: object) -> bool:
@@ -62,24 +69,33 @@ def _spelled(text: str) -> Fraction:
 
 
 def exact(value: object) -> Fraction:
-    """Return the exact value of a number that a user wrote.
+    """Return the value of a number that a user wrote, rounded half up to MOST_DIGITS digits; a fraction as it is.
 
-    Raises ValueError with what is wrong: not a number, not finite, or a decimal of more than MOST_DIGITS digits.
+    Raises ValueError with what is wrong: not a number, not finite, or OutOfLimits.
     """
     number = to_fraction(value)
-    if isinstance(value, Fraction) or (isinstance(value, str) and "/" in value):
+    if isinstance(value, Fraction):
         return in_range(number)
-    return of_few_digits(number)
+    require_limits(number)
+    return number if isinstance(value, str) and "/" in value else rounded(number)
 
 
-def of_few_digits(number: Fraction) -> Fraction:
-    """Return a number that is a decimal of at most MOST_DIGITS digits. Raises ValueError for any other."""
-    if number and not Fraction(1, 10**MOST_DIGITS) <= abs(number) < 10**MOST_DIGITS:
-        raise ValueError(f"more than {MOST_DIGITS} digits")
-    whole = len(str(abs(int(number)))) if abs(number) >= 1 else 0
-    if (number * 10 ** (MOST_DIGITS - whole)).denominator != 1:
-        raise ValueError(f"more than {MOST_DIGITS} digits")
-    return number
+def require_limits(number: Fraction) -> None:
+    """Raise OutOfLimits for a number that is smaller or larger than a user may write."""
+    if number and not LEAST_WRITTEN <= abs(number) <= MOST_WRITTEN:
+        raise OutOfLimits(large=abs(number) > 1)
+
+
+def rounded(number: Fraction, *, up: bool = False) -> Fraction:
+    """Return a number rounded half up to MOST_DIGITS significant digits; with `up` to the next one that is no less."""
+    if number.denominator == 1 and abs(number.numerator) < 10**MOST_DIGITS:
+        return number
+    size = abs(number)
+    first = len(str(size.numerator)) - len(str(size.denominator))  # the power of the first digit, or one more
+    first -= size < Fraction(10) ** first
+    unit = Fraction(10) ** (first - MOST_DIGITS + 1)
+    whole = (ceil(size / unit) if up else floor(size / unit + Fraction(1, 2))) * unit
+    return whole if number > 0 else -whole
 
 
 def in_range(number: Fraction) -> Fraction:
@@ -94,11 +110,15 @@ def parse_number(text: str) -> Decimal:
     if not _DECIMAL.fullmatch(text):
         raise ValueError("not a number")
     try:
-        number = Decimal(text)
+        return _near(Decimal(text))
     except InvalidOperation:
-        raise ValueError("out of range") from None
+        raise OutOfLimits(large="e-" not in text.lower()) from None
+
+
+def _near(number: Decimal) -> Decimal:
+    """Return a number whose digits can be written out. Raises OutOfLimits."""
     if number and abs(number.adjusted()) > FARTHEST:
-        raise ValueError("out of range")
+        raise OutOfLimits(large=number.adjusted() > 0)
     return number
 
 

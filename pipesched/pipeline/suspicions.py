@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 
-from pipesched.checks import joined
+from pipesched.checks import joined, shown
 from pipesched.pipeline.problem import Problem
 from pipesched.pipeline.quantities import plain, to_fraction
 from pipesched.pipeline.schedule import Schedule
@@ -14,7 +14,8 @@ def suspicions(problem: Problem) -> Iterator[str]:
     """Yield a sentence for each value that is legal and unlikely: a latency above every forward, say."""
     latency, forward = max(problem.costs.p2p, default=0), max(problem.costs.forward)
     if forward and latency > forward:
-        yield f"`costs.p2p` {plain(latency)} is longer than a forward ({plain(forward)}): is it in the same unit?"
+        longer = f"{shown(plain(latency))} is longer than a forward ({shown(plain(forward))})"
+        yield f"`costs.p2p` {longer}: is it in the same unit?"
 
 
 def other_models(field: str, problems: Sequence[Problem]) -> str | None:

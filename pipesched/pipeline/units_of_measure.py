@@ -14,7 +14,18 @@ from typing import Any, NamedTuple
 
 from pipesched.checks import shown
 from pipesched.errors import ConfigError
-from pipesched.pipeline.quantities import DECIMAL, Exact, canonical, exact, in_range, is_scalar, of_few_digits
+from pipesched.pipeline.quantities import (
+    DECIMAL,
+    Exact,
+    OutOfLimits,
+    canonical,
+    exact,
+    in_range,
+    is_scalar,
+    require_limits,
+    rounded,
+    to_fraction,
+)
 
 MICRO = ("µs", "μs")  # the sign, and the Greek letter
 _MEASURED = re.compile(rf"({DECIMAL})\s*([A-Za-z]+|{'|'.join(MICRO)})", re.ASCII)
@@ -23,15 +34,15 @@ _MEASURED = re.compile(rf"({DECIMAL})\s*([A-Za-z]+|{'|'.join(MICRO)})", re.ASCII
 class Dimension(NamedTuple):
     """What a number measures: a noun, the key of a config that names its unit, and the size of each known unit.
 
-    `spellings` are other labels of the units, in small letters. `few_digits`: numbers have as few digits as users'
-    decimals may have, because they become ticks.
+    `spellings` are other labels of the units, in small letters. `becomes_ticks`: numbers are decimals in the unit of a
+    problem too, as large as a user may write, because they become ticks.
     """
 
     noun: str
     key: str
     units: Mapping[str, Fraction]
     spellings: Mapping[str, str]
-    few_digits: bool
+    becomes_ticks: bool
 
     def unit_of(self, label: str) -> str | None:
         """Return the known unit that a label means, None for any other label."""
@@ -49,7 +60,7 @@ TIME = Dimension(
         **dict.fromkeys(("msec", "millisecond", "milliseconds"), "ms"),
         **dict.fromkeys(("sec", "second", "seconds"), "s"),
     },
-    few_digits=True,
+    becomes_ticks=True,
 )
 MEMORY = Dimension(
     "memory",
@@ -59,7 +70,7 @@ MEMORY = Dimension(
         **{name: Fraction(1024**power) for power, name in enumerate(("KiB", "MiB", "GiB", "TiB"), 1)},
     },
     dict.fromkeys(("byte", "bytes"), "B"),
-    few_digits=False,
+    becomes_ticks=False,
 )
 DIMENSIONS = (TIME, MEMORY)
 
@@ -76,6 +87,22 @@ def has_unit(value: object) -> bool:
     return isinstance(value, str) and _MEASURED.fullmatch(value.strip()) is not None
 
 
+def rounding_of(value: object) -> Fraction | None:
+    """Return what a number, or the text of one, which may have a unit, counts as where it has too many digits.
+
+    None for what is no number. Raises OutOfLimits.
+    """
+    number = _split(value)[0] if isinstance(value, str) else value
+    try:
+        written = to_fraction(number)
+    except OutOfLimits:
+        raise
+    except ValueError:
+        return None
+    counted = exact(number)
+    return None if counted == written else counted
+
+
 def read_number(value: object, unit: Unit | None, key: str, entry: int | None = None) -> Fraction:
     """Return the exact number of a value, which may have a unit of its own: "250us" is 0.25 where the unit is ms.
 
@@ -85,6 +112,8 @@ def read_number(value: object, unit: Unit | None, key: str, entry: int | None = 
         if unit is None or not isinstance(value, str) or not has_unit(value):
             return exact(value)
         return _converted(value, unit)
+    except OutOfLimits as error:
+        raise ConfigError(f"{shown(value)} {error}", key, entry=entry) from None
     except ValueError as error:
         raise ConfigError(f"must be a number, not {shown(value)} ({error})", key, entry=entry) from None
     except ConfigError as error:
@@ -103,12 +132,13 @@ def _converted(text: str, unit: Unit) -> Fraction:
             f"{shown(text)} is in {own}, but {said}: give {dimension.key}: {own}, or write a plain number"
         )
     converted = exact(number) * dimension.units[own] / dimension.units[target]
-    if not dimension.few_digits:
+    if not dimension.becomes_ticks:
         return in_range(converted)
     try:
-        return of_few_digits(converted)
-    except ValueError as error:
-        raise ConfigError(f"{shown(text)} has {error} in {target}; choose another `{dimension.key}`") from None
+        require_limits(converted)
+    except OutOfLimits as error:
+        raise ConfigError(f"{shown(text)} {error} (in {target}); choose another `{dimension.key}`") from None
+    return rounded(converted)
 
 
 def _split(text: str) -> tuple[str, str]:
@@ -159,9 +189,10 @@ def length_text(values: Iterable[Any], read: Sequence[Any], most: int) -> str:
 
 
 def count_of(key: str, value: Any) -> int:
-    """Return a whole number of at least 1. Raises ConfigError, about `key`."""
+    """Return a whole number of at least 1, which is never rounded. Raises ConfigError, about `key`."""
     try:
-        number = exact(value)
+        number = to_fraction(value)
+        require_limits(number)
     except ValueError as error:
         raise ConfigError(f"must be a whole number of at least 1, not {shown(value)} ({error})", key) from None
     if number.denominator != 1 or number < 1:

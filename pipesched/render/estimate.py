@@ -24,7 +24,7 @@ SIZES = (*STATES, "activations", "logits", "fixed", "total")
 
 
 def estimate_view(estimate: Estimate, **_: bool) -> Group:
-    """Return the setup, its stages, its devices and its step."""
+    """Return the setup, its stages, its devices, and its step; of one that does not fit, what is too much instead."""
     return Group(
         Text(heading(estimate), style="bold"),
         Text(sentence(estimate)),
@@ -35,7 +35,7 @@ def estimate_view(estimate: Estimate, **_: bool) -> Group:
         Text(f"GB of a GPU at its peak, under {estimate.outcome.algorithm}:", style="dim"),
         device_table(estimate),
         "",
-        step_table(estimate),
+        step_table(estimate) if estimate.fits else Text(over_text(estimate) or "", style=BAD),
         *(Text(f"note: {note}") for note in estimate.notes),
     )
 
@@ -137,11 +137,7 @@ def _step_rows(estimate: Estimate, step: TrainingStep) -> Iterator[tuple[str, st
 
 
 def fit_lines(estimate: Estimate) -> Iterator[Text]:
-    """Yield what does not fit, and the changes with which it would."""
-    over = over_text(estimate)
-    if over is None:
-        return
-    yield Text(over, style=BAD)
+    """Yield the changes with which an estimate fits that does not."""
     found = changes(estimate)
     if not found:
         yield Text("no few changes of parallel, micro and recompute make it fit")

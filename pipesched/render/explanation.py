@@ -48,7 +48,7 @@ def explanation_view(explanation: Explanation, *, ascii_only: bool = False) -> R
 
 def idle_table(explanation: Explanation) -> Table:
     """Return idle time by class and device; of many devices those that idle longest, and the sum of the others."""
-    rows, idle = explanation.devices, explanation.schedule.idle
+    rows, idle = explanation.devices, explanation.idle_of_devices
     totals = explanation.totals
     used = [kind for kind in classes(measured=explanation.is_measured) if totals[kind]]
     table = grid(uncut("idle"), *map(right, (*(IDLE_MARKS[kind].meaning for kind in used), "all")))
@@ -73,10 +73,17 @@ def _amount(time: int | float) -> str:
 
 
 def _avoidable(explanation: Explanation) -> Text:
-    times = (explanation.makespan, explanation.bound.value, explanation.unavoidable, explanation.avoidable)
     unit = explanation.schedule.problem.time_unit
-    makespan, bound, never, maybe = (f"{number(time)} {unit}".rstrip() for time in times)
-    return Text(f"makespan {makespan}, bound {bound}: no order avoids {never} of the idle time, one might {maybe}")
+    times = (explanation.makespan, explanation.bound.value, explanation.idle, explanation.unavoidable)
+    makespan, bound, idle, never = (f"{number(time)} {unit}".rstrip() for time in times)
+    if not explanation.idle:
+        said = "no device ever idles"
+    elif not explanation.avoidable:
+        said = f"proved: no order avoids any of the {idle} idle time"
+    else:
+        left = f"{number(explanation.avoidable)} {unit}".rstrip()
+        said = f"no order avoids {never} of the {idle} idle time; {left} is open"
+    return Text(f"makespan {makespan}, bound {bound}; {said}")
 
 
 def _earliest(explanation: Explanation) -> Iterator[Text]:
@@ -96,7 +103,8 @@ def _section(title: str, parts: Sequence[RenderableType]) -> Iterator[Renderable
 
 def gap_lines(explanation: Explanation) -> list[RenderableType]:
     """Return a line for each of the ten longest gaps: where, when, of which class, and why."""
-    longest = sorted(explanation.gaps, key=lambda gap: (-gap.length, gap.device, gap.start))[:MOST_GAPS]
+    told = [gap for gap in explanation.gaps if explanation.counts(gap.length)]
+    longest = sorted(told, key=lambda gap: (-gap.length, gap.device, gap.start))[:MOST_GAPS]
     if not longest:
         return [Text("none: no device ever idles")]
     table = grid(uncut(), uncut(), uncut(), Column(style="dim"), header=False)

@@ -67,7 +67,10 @@ def summary(
     """
     table = grid(uncut(), folded(justify="right"), folded(style="dim"), header=False)
     for name, value, note in _rows(outcome, timing, memory, spell):
-        table.add_row(name, value, "" if brief and name in FORMULAS else note or FORMULAS.get(name, ""))
+        said = note or FORMULAS.get(name, "")
+        if brief and name in FORMULAS:
+            said = note.rpartition("; ")[2] if name == "utilization" else ""
+        table.add_row(name, value, said)
     return table
 
 
@@ -91,11 +94,8 @@ def _rows(outcome: Outcome, timing: bool, memory: bool, spell: Spelling) -> Iter
         yield "gap", *_gap(outcome)
     yield "span", time(schedule.span), ""
     yield "ideal", time(schedule.ideal), f"{FORMULAS['ideal']}, without recompute" if schedule.recomputed else ""
-    yield "bubble", f"{schedule.bubble:.2%}", ""
-    yield from _imbalance(schedule, time)
+    yield from _useless(schedule, time)
     yield from _layers(problem, time)
-    if Allowed.of(schedule.plan.index.letters) != KEEP_ONLY:
-        yield "utilization", f"{schedule.utilization:.2%}", ""
     yield "bubble over ideal", f"{schedule.bubble_over_ideal:.2%}", ""
     yield "bubble of span", f"{schedule.bubble_span:.2%}", ""
     yield "memory" if any(problem.memory.static) else "peak memory", *_peak(outcome, memory)
@@ -147,8 +147,19 @@ def _gap(outcome: Outcome) -> tuple[Text, str]:
     return Text(f"{outcome.gap:.2%}"), "(makespan - lower bound) / lower bound"
 
 
+def _useless(schedule: Schedule, time: Callable[[int | float], str]) -> Iterator[tuple[str, str, str]]:
+    """Yield the bubble, and the utilization where a schedule may recompute, with the parts of the last of them."""
+    yield "bubble", f"{schedule.bubble:.2%}", ""
+    if Allowed.of(schedule.plan.index.letters) != KEEP_ONLY:
+        yield "utilization", f"{schedule.utilization:.2%}", _recomputing(schedule)
+    yield from _imbalance(schedule, time)
+
+
 def _imbalance(schedule: Schedule, time: Callable[[int | float], str]) -> Iterator[tuple[str, str, str]]:
-    """Yield the two parts of the bubble where devices have uneven work, and what makes the larger part of it."""
+    """Yield two parts where devices have uneven work, and what makes the larger part of the first.
+
+    They are those of the bubble, or where devices recompute those of all but useful work.
+    """
     share = schedule.imbalance
     if share < LEAST_SHOWN:
         return
@@ -157,10 +168,19 @@ def _imbalance(schedule: Schedule, time: Callable[[int | float], str]) -> Iterat
     if share > MUCH:
         note += f"; {_at_best(schedule, time)}"
     yield "  imbalance", f"{share:.2%}", note
-    again = 1 - schedule.bubble - schedule.utilization if schedule.recomputed else 0.0
-    yield "  the rest", f"{schedule.bubble - share + again:.2%}", "fill, drain and waiting"
-    if again:
-        yield "  recomputing", f"-{again:.2%}", "of that, devices run forwards again"
+    rest = "fill, drain, waiting and recomputing" if schedule.recomputed else "fill, drain and waiting"
+    yield "  the rest", f"{schedule.bubble + _again(schedule) - share:.2%}", rest
+
+
+def _again(schedule: Schedule) -> float:
+    """Return the share of the device-time in which devices run forwards again."""
+    return 1 - schedule.bubble - schedule.utilization if schedule.recomputed else 0.0
+
+
+def _recomputing(schedule: Schedule) -> str:
+    """Return a note of what recomputing takes; "" where nothing is recomputed."""
+    again = _again(schedule)
+    return f"useful work / (devices x makespan); recomputing takes another {again:.2%}" if again else ""
 
 
 def _layers(problem: Problem, time: Callable[[int | float], str]) -> Iterator[tuple[str, str, str]]:

@@ -2,19 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence, Set
+from collections.abc import Sequence, Set
+from fractions import Fraction
 from typing import Any
 
 from pipesched.results.outcome import Quartiles
 from pipesched.runtime.profiling import TIMES, Profile, StageProfile
-from pipesched.text.writer import ConfigWriter, in_list, trimmed
+from pipesched.text.writer import ConfigText, ConfigWriter
 
 MEGABYTE = 10**6
-DECIMALS = 6
+PLACES = 6  # of times: a nanosecond
 BACKWARD = "the backward is given by its halves, for schedules that split it, or whole; I and W take longer than B:"
 
 
-def config_text(profile: Profile, *, split_backward: bool = True) -> str:
+def config_text(profile: Profile, *, split_backward: bool = True) -> ConfigText:
     """Return the config of what was measured: medians, with the middle half of the rounds as a comment.
 
     Of the backward it gives both halves, or the whole as it was measured; the other way stands there as a comment. I
@@ -44,34 +45,25 @@ def _write_costs(config: ConfigWriter, profile: Profile, off: Set[str]) -> None:
     for key in ("forward", "backward_input", "backward_weight", "backward", "recompute", "offload", "reload", "p2p"):
         if key == "backward_input":
             config.remark(BACKWARD)
-        config.put(key, in_list(_time(spread.median) for spread in rows[key]), _quartiles(rows[key]), off=key in off)
+        medians = [round(spread.median, PLACES) for spread in rows[key]]
+        config.numbers(key, medians, _quartiles(rows[key]), off=key in off, listed=True)
 
 
 def _write_memory(config: ConfigWriter, stages: Sequence[StageProfile]) -> None:
     config.put("unit", "MB")
-    config.put("activation", _numbers(stage.activation / MEGABYTE for stage in stages))
+    config.numbers("activation", [Fraction(stage.activation, MEGABYTE) for stage in stages], listed=True)
     config.remark(
         "of an activation, what stays from the end of I to the end of W, gradients caught at the weights included:"
     )
-    config.put("retain", _numbers(stage.retain for stage in stages))
+    config.numbers("retain", [stage.retain for stage in stages], listed=True)
     config.remark("of an activation that is recomputed, its input:")
-    config.put("checkpoint", _numbers(min(stage.checkpoint, 1.0) for stage in stages))
+    config.numbers("checkpoint", [min(stage.checkpoint, 1.0) for stage in stages], listed=True)
     config.remark("weights and their gradients, without the state of an optimizer:")
-    config.put("static", _numbers(stage.static / MEGABYTE for stage in stages))
+    config.numbers("static", [Fraction(stage.static, MEGABYTE) for stage in stages], listed=True)
 
 
 def _quartiles(spreads: Sequence[Quartiles]) -> str:
     return ", ".join(f"{spread.q1:.3g}..{spread.q3:.3g}" for spread in spreads)
-
-
-def _time(value: float) -> str:
-    """Return a time with four digits that tell."""
-    return f"{value:.4g}" if value < 1e4 else f"{value:.0f}"
-
-
-def _numbers(values: Iterable[float]) -> str:
-    """Return numbers to a millionth: sizes in MB to a byte."""
-    return in_list(trimmed(value, DECIMALS) for value in values)
 
 
 def profile_document(profile: Profile) -> dict[str, Any]:

@@ -60,11 +60,16 @@ class Block(NamedTuple):
         return sorted((number for row in rows for number in row), key=times.__getitem__)
 
 
-def busiest(problem: Problem) -> int:
-    """Return the work of the busiest device for a microbatch, in ticks (at least 1): no period can be shorter."""
+def works(problem: Problem) -> list[int]:
+    """Return the work of each device for a microbatch, in ticks."""
     ticks, placement = problem.ticks, problem.settled_placement
     work = [forward + backward for forward, backward in zip(ticks.forward, ticks.backward, strict=True)]
-    return max(1, *(sum(work[stage] for stage in placement.stages_on(device)) for device in range(problem.devices)))
+    return [sum(work[stage] for stage in placement.stages_on(device)) for device in range(problem.devices)]
+
+
+def busiest(problem: Problem) -> int:
+    """Return the work of the busiest device for a microbatch, in ticks (at least 1): no period can be shorter."""
+    return max(1, *works(problem))
 
 
 def in_chunks(problem: Problem) -> tuple[Problem, int]:

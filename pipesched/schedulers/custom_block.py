@@ -17,7 +17,7 @@ from pipesched.pipeline.plan import Plan
 from pipesched.pipeline.problem import Problem
 from pipesched.pipeline.quantities import plain
 from pipesched.pipeline.units_of_measure import TIME, Unit, read_number
-from pipesched.schedulers.block import Block, Time, busiest, in_chunks, squeeze as squeezed, with_weights
+from pipesched.schedulers.block import Block, Time, busiest, in_chunks, squeeze as squeezed, with_weights, works
 from pipesched.schedulers.family import ANY, Family
 
 EXAMPLE = (  # two stages, B = 2F
@@ -71,13 +71,17 @@ def _repeated(problem: Problem, index: OpIndex, block: Block) -> list[list[int]]
 
 
 def _note(problem: Problem, block: Block, held: int) -> str:
-    """Say how many chunks the block holds, and whether its period is too short for these costs."""
+    """Say how many chunks the block holds, and whether its period is too short or too long for these costs."""
     work, scale = busiest(problem), problem.ticks.per_unit
-    note = f"the block holds {held} {'chunk' if held == 1 else 'chunks'} a device by residence"
-    if block.period >= work:
-        return note
-    period, need = plain(Fraction(block.period) / scale), plain(Fraction(work, scale))
-    return f"{note}; its order counts, not its period {period}: a device works {need} for a microbatch"
+    holds = f"holds {held} {'chunk' if held == 1 else 'chunks'} a device by residence"
+    if block.period == work:
+        return f"the block {holds}"
+    period, need = (shown(plain(Fraction(ticks) / scale)) for ticks in (block.period, work))
+    if block.period < work:
+        return f"the block {holds}; its order counts, not its period {period}: a device works {need} for a microbatch"
+    device, idle = works(problem).index(max(works(problem))), float(1 - Fraction(work) / block.period)
+    idles = f"device {device} works {need} on a microbatch, so it idles {idle:.0%} of each period"
+    return f"block: period {period}, {idles}; it {holds}"
 
 
 def _block(problem: Problem, period: Any, starts: Mapping[str, Any]) -> Block:
@@ -128,7 +132,7 @@ def _in_order(problem: Problem, block: Block) -> None:
     for (before, here), (after, there) in hops:
         first, second = block.offsets[before][here], block.offsets[after][there]
         if second < first:
-            early, late = (plain(Fraction(time) / problem.ticks.per_unit) for time in (second, first))
+            early, late = (shown(plain(Fraction(time) / problem.ticks.per_unit)) for time in (second, first))
             raise NotApplicable(
                 f"{after} of stage {there} starts at {early}, before {before} of stage {here} at {late}",
                 KEYS[after],

@@ -11,7 +11,7 @@ from pipesched.checks import require_flag, require_name, shown
 from pipesched.core.priorities import PRIORITIES
 from pipesched.core.ties import TIES
 from pipesched.errors import ConfigError, NotApplicable
-from pipesched.pipeline.quantities import exact
+from pipesched.pipeline.quantities import require_limits, to_fraction
 from pipesched.schedulers.family import Family
 
 COUNT, WHOLE, FLAG, WORD, PERIOD, STARTS = "count", "whole number", "flag", "word", "period", "starts"
@@ -128,7 +128,8 @@ def checked_option(family: Family, key: str, value: Any) -> Any:
 
 def _whole(value: Any, key: str, least: int, also: str = "") -> int:
     try:
-        number = exact(value)
+        number = to_fraction(value)  # never rounded
+        require_limits(number)
     except ValueError:
         number = None
     if number is None or number.denominator != 1 or number < least:

@@ -16,7 +16,7 @@ from pipesched.pipeline.problem import Problem
 
 KINDS = "FIW"
 FORWARD, INPUT, WEIGHT, WAIT = 0, 1, 2, -1
-_NEVER = 1 << 80
+_NEVER = 1 << 200
 
 
 class Switches(NamedTuple):

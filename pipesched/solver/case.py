@@ -94,6 +94,12 @@ class Case(ABC):
         """The rules of the problem alone, in ticks."""
         return lower(self.problem, self.index)
 
+    @property
+    def is_countable(self) -> bool:
+        """Whether times are small enough for searches in machine words, of CP-SAT and numpy."""
+        time = sum(self.graph.durations) + len(self.graph) * max(self.problem.ticks.p2p, default=0)
+        return time // (self.quantum or 1) <= self.policy.cases.most_counted
+
     @cached_property
     def tasks_on(self) -> list[list[int]]:
         """The tasks of each device, by their numbers."""

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
+from fractions import Fraction
 from math import gcd
 
 from pipesched.checks import require_name, require_sequence, shown
@@ -15,7 +16,7 @@ from pipesched.pipeline.capacity import least_capacity, require_least_capacity
 from pipesched.pipeline.kinds import KEEP_ONLY, Allowed
 from pipesched.pipeline.placement import PLACEMENTS, Placement, named_placement
 from pipesched.pipeline.problem import Problem
-from pipesched.pipeline.quantities import canonical, in_units, to_fraction
+from pipesched.pipeline.quantities import canonical, plain, rounded, to_fraction
 from pipesched.pipeline.recut import settled
 from pipesched.solver.case import Case
 from pipesched.solver.keeping import KeepingCase
@@ -107,8 +108,9 @@ def least_budget(problem: Problem, allowed: Allowed = KEEP_ONLY) -> int:
 
 def _with_alternatives(reason: NoSchedule, problem: Problem, allowed: Allowed) -> NoSchedule:
     """Return `reason` with what would fit: the smallest budget for all devices, and the other changes of `reason`."""
-    least = in_units(least_budget(problem, allowed), problem.grains.per_unit)
-    text = f"a budget of {least} {problem.memory.unit} on every device, the smallest that any order can keep"
+    least = Fraction(least_budget(problem, allowed), problem.grains.per_unit)
+    typed = f"{shown(plain(rounded(least, up=True)))} {problem.memory.unit}"
+    text = f"a budget of {typed} on every device, the smallest that any order can keep"
     would_fit = [Remedy(text, "budget"), *(one for one in reason.would_fit if one.key != "budget")]
     return NoSchedule(
         reason.reason, device=reason.device, floor=reason.floor, budget=reason.budget, would_fit=would_fit

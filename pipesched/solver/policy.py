@@ -57,6 +57,7 @@ class CasePolicy:
     end_part: float = 0.02  # of the time limit: with less than that left, it was the limit that ended a search
     easy: int = 300  # operations: up to so many, CP-SAT needs no better schedule first
     large: int = 3_500  # operations: with more, CP-SAT cannot prove, and periods are searched before slow families
+    most_counted: int = 2**50  # quanta of all operations: with more, no search counts in 64 bits
 
 
 @dataclass(frozen=True)
@@ -154,7 +155,6 @@ class AdvicePolicy:
     whole_seconds: float = 4.0  # seconds: which grow with the square of the operations
     reached: float = 0.25  # of the time limit: that a solve has for its portfolio
     share: float = 0.5  # of the time left: for the whole portfolio of the next change
-    simple: int = 1_000  # denominators: with a larger one, an advised budget is rounded up
     digits: int = 6  # digits: of a budget that is rounded up
 
 

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from contextlib import closing
+from dataclasses import replace
 from threading import Event as StopEvent
 from typing import TYPE_CHECKING
 
@@ -107,6 +108,8 @@ def solve_request(request: SolveRequest) -> Outcome:
     )
     if request.method == "periodic" and not any(map(can_repeat, cases)):
         raise ConfigError("repeats blocks in one direction, not in both as `placement` bidirectional does", "method")
+    if not all(case.is_countable for case in cases):
+        request = replace(request, method="portfolio")
     clock.limit -= kept_seconds(request)
     search = Search(cases, request.limits._replace(seconds=clock.limit), clock, request.listener)
     periods = PeriodicPhase(search, request.method)

@@ -6,12 +6,15 @@ A value on line 0 stands in no file: it came from Python or from an option of th
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from decimal import Decimal
 from difflib import get_close_matches
 from pathlib import Path
 from typing import Any, NamedTuple
 
 from pipesched.checks import require_mapping, shown
 from pipesched.errors import ConfigError
+from pipesched.pipeline.quantities import OutOfLimits, plain
+from pipesched.pipeline.units_of_measure import rounding_of
 from pipesched.text.fields import SETUP_NAMES
 from pipesched.text.given import only_numbers
 from pipesched.text.yaml_reader import Value
@@ -109,8 +112,18 @@ class Entries:
         return self.values[key].plain() if key in self.values else default
 
     def number(self, key: str, default: Any = None) -> Any:
-        """Return an entry in which no text counts as the number that it spells, or the default."""
-        return only_numbers(self.plain(key)) if key in self.values else default
+        """Return an entry in which no text counts as the number that it spells, or the default.
+
+        A number that is not whole is rounded. Raises ConfigError for one that is too small or too large.
+        """
+        value = only_numbers(self.plain(key)) if key in self.values else default
+        if not isinstance(value, (float, Decimal)):
+            return value
+        try:
+            counted = rounding_of(value)
+        except OutOfLimits as error:
+            raise ConfigError(f"{shown(value)} {error}", self.key(key)) from None
+        return value if counted is None else plain(counted)
 
     def needed(self, key: str, what: str) -> Any:
         """Return an entry that must be there; `what` says of what it is the number."""

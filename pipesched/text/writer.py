@@ -6,13 +6,51 @@ import json
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from decimal import Decimal
+from fractions import Fraction
 from typing import Any
 
-from pipesched.pipeline.quantities import Exact, to_fraction
+from pipesched.pipeline.quantities import LEAST_WRITTEN, MOST_DIGITS, Number, canonical, plain, rounded, to_fraction
 
 PLAIN = re.compile(r"[A-Za-z][\w ./-]*[\w]", re.ASCII)  # a text that YAML takes for one
 ENTRY = re.compile(r"(?P<before>(?P<indent> *)(?:# )?(?P<key>\w+): *)(?P<value>[^#]*?)(?P<gap> *)(?P<remark>#.*)?")
 DUMP_WIDTH = 110
+
+
+class ConfigText(str):
+    """The text of a config; `note` says which of its numbers were rounded, "" where none was."""
+
+    note: str
+
+    def __new__(cls, text: str, note: str = "") -> ConfigText:
+        """Make the text, with the note as a comment at its top."""
+        made = super().__new__(cls, f"# {note}\n{text}" if note else text)
+        made.note = note
+        return made
+
+
+class Decimals:
+    """Numbers as decimals of as many digits as a config may have, rounded half up, and which of them were rounded."""
+
+    def __init__(self) -> None:
+        self._rounded: list[str] = []
+
+    def of(self, value: Number, place: str) -> Fraction:
+        """Return a number as it is written at a place (`costs.forward[2]`); one that is too small is 0."""
+        given = to_fraction(value)
+        written = rounded(given) if abs(given) >= LEAST_WRITTEN else Fraction(0)
+        if written != given:
+            self._rounded.append(place)
+        return written
+
+    @property
+    def note(self) -> str:
+        """Which numbers were rounded, for people: the first of them, and how many more."""
+        if not self._rounded:
+            return ""
+        more = len(self._rounded) - 1
+        others = f", and {more} more number{'s' * (more > 1)}" if more else ""
+        return f"rounded to {MOST_DIGITS} digits: {self._rounded[0]}{others}"
 
 
 class ConfigWriter:
@@ -24,12 +62,17 @@ class ConfigWriter:
     def __init__(self, width: int = 0) -> None:
         self._lines: list[str] = []
         self._width = width
-        self._indent = ""
+        self._section = ""
+        self._decimals = Decimals()
 
     @property
-    def text(self) -> str:
+    def text(self) -> ConfigText:
         """The config so far."""
-        return "\n".join(self._lines) + "\n"
+        return ConfigText("\n".join(self._lines) + "\n", self._decimals.note)
+
+    @property
+    def _indent(self) -> str:
+        return "  " if self._section else ""
 
     def remark(self, *texts: str) -> None:
         """Write comments, a line each."""
@@ -43,14 +86,24 @@ class ConfigWriter:
     def section(self, key: str) -> Iterator[None]:
         """Write what follows, to the end of the scope, into a section."""
         self._lines.append(f"{key}:")
-        self._indent = "  "
+        self._section = f"{key}."
         yield
-        self._indent = ""
+        self._section = ""
 
     def put(self, key: str, value: object, remark: str = "", *, off: bool = False) -> None:
         """Write a key with the text of its value and a comment behind it; `off` makes the whole line a comment."""
         line = f"{self._indent}{'# ' if off else ''}{key}: {value}" + (f"  # {remark}" if remark else "")
         self._lines += _cut(line, self._width) if self._width else [line]
+
+    def numbers(
+        self, key: str, values: Sequence[Number], remark: str = "", *, off: bool = False, listed: bool = False
+    ) -> None:
+        """Write a key with its numbers as `put` does: one where all are equal, unless they are to be `listed`."""
+        is_one = len({*values}) == 1 and not listed
+        name = f"{self._section}{key}"
+        places = [name] if is_one else [f"{name}[{entry}]" for entry in range(len(values))]
+        texts = [decimal_text(self._decimals.of(value, place)) for value, place in zip(values, places, strict=False)]
+        self.put(key, texts[0] if is_one else in_list(texts), remark, off=off)
 
 
 def quoted(text: str) -> str:
@@ -68,15 +121,10 @@ def flow(value: object) -> str:
     return json.dumps(value, default=list)
 
 
-def trimmed(value: Exact, places: int) -> str:
-    """Return a number with at most so many decimals."""
-    text = f"{float(round(to_fraction(value), places)):.{places}f}"
+def decimal_text(number: Fraction) -> str:
+    """Return a decimal without an exponent."""
+    text = f"{Decimal(number.numerator) / Decimal(number.denominator):f}"
     return text.rstrip("0").rstrip(".") if "." in text else text
-
-
-def one_or_list(texts: Sequence[str]) -> str:
-    """Return numbers as the value of a key: one where all are equal, else a list."""
-    return texts[0] if len({*texts}) == 1 else in_list(texts)
 
 
 def in_list(texts: Iterable[str]) -> str:
@@ -84,12 +132,25 @@ def in_list(texts: Iterable[str]) -> str:
     return f"[{', '.join(texts)}]"
 
 
-def dump(content: Mapping[str, Any]) -> str:
-    """Return a config of plain values without remarks, a line a section."""
+def dump(content: Mapping[str, Any], *heading: str) -> ConfigText:
+    """Return a config of plain values with a heading of comments, a line a section."""
     import yaml
 
-    text = yaml.safe_dump(dict(content), sort_keys=False, default_flow_style=None, width=DUMP_WIDTH, allow_unicode=True)
-    return str(text)
+    decimals = Decimals()
+    plain_content = {key: _plain(value, key, decimals) for key, value in content.items()}
+    text = yaml.safe_dump(plain_content, sort_keys=False, default_flow_style=None, width=DUMP_WIDTH, allow_unicode=True)
+    return ConfigText("".join(f"# {line}\n" for line in heading) + str(text), decimals.note)
+
+
+def _plain(value: Any, place: str, decimals: Decimals) -> Any:
+    """Return a value of plain Python for YAML; `place` is its dotted key."""
+    if isinstance(value, Mapping):
+        return {key: _plain(entry, f"{place}.{key}", decimals) for key, entry in value.items()}
+    if isinstance(value, (list, tuple)):
+        return [_plain(entry, f"{place}[{number}]", decimals) for number, entry in enumerate(value)]
+    if value is None or isinstance(value, (bool, str)):
+        return value
+    return value if isinstance(value, int) else plain(canonical(decimals.of(value, place)))
 
 
 def fill(starter: str, values: Mapping[str, object], remarks: Mapping[str, str]) -> str:

@@ -12,8 +12,9 @@ from typing import Any, NamedTuple
 
 import yaml
 
+from pipesched.checks import cut
 from pipesched.errors import ConfigError
-from pipesched.pipeline.quantities import parse_number
+from pipesched.pipeline.quantities import OutOfLimits, parse_number
 
 MOST_VALUES = 200_000  # after aliases are followed
 MOST_DEPTH = 8
@@ -131,6 +132,8 @@ class _Builder:
             return str(node.value)
         try:
             number = parse_number(node.value.replace("_", ""))
+        except OutOfLimits as error:
+            raise ConfigError(f"{self.name}:{line}: {cut(node.value)} {error}") from None
         except ValueError:
             raise ConfigError(f"{self.name}:{line}: {node.value} is no finite number") from None
         return int(number) if -20 < number.adjusted() < 20 and number == number.to_integral_value() else number

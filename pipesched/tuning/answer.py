@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from decimal import Decimal
+from contextlib import suppress
 from math import inf
 from typing import Any
 
@@ -13,7 +13,7 @@ from pipesched.errors import PipeschedError
 from pipesched.estimation.result import Estimate
 from pipesched.pipeline.quantities import to_fraction
 from pipesched.text.fields import BY_NAME
-from pipesched.text.writer import dump
+from pipesched.text.writer import ConfigText, dump
 from pipesched.tuning.finalists import FACTORS, SHARES, Finished, gpu_time
 from pipesched.tuning.result import Doubt, NearMiss, OverMemory, Tuning
 from pipesched.tuning.search import SpaceSearch
@@ -125,7 +125,7 @@ def _help(space: Space, layout: Layout, algorithm: str, clock: Clock) -> tuple[s
 SECTIONS = ("parallel", "batch", "training")
 
 
-def winner_config(space: Space, best: Trial, estimate: Estimate) -> str:
+def winner_config(space: Space, best: Trial, estimate: Estimate) -> ConfigText:
     """Return the config of a point, which `estimate` gives the same step; of one that `solve` found, where it began."""
     setup = estimate.setup
     content: dict[str, Any] = {"name": setup.name} if setup.name else {}
@@ -139,39 +139,31 @@ def winner_config(space: Space, best: Trial, estimate: Estimate) -> str:
     for name, value in space.given.items():
         _put(content, BY_NAME[name].key, value)
     content["algorithm"] = estimate.outcome.algorithm
-    return f"{_heading(space, best, estimate)}\n{dump(content)}"
+    return dump(content, *_heading(space, best, estimate))
 
 
-def _heading(space: Space, best: Trial, estimate: Estimate) -> str:
+def _heading(space: Space, best: Trial, estimate: Estimate) -> list[str]:
     rate, held = best.rate, f"{best.memory:.1f} of {float(space.capacity):g} GB"
-    lines = [f"# The best of a space: {rate:,.1f} tokens/s/GPU, {held}, estimated by pipesched."]
+    lines = [f"The best of a space: {rate:,.1f} tokens/s/GPU, {held}, estimated by pipesched."]
     if best.point.algorithm != estimate.outcome.algorithm:
-        lines.append(f"# That is the schedule that solve found for these stages; {estimate.outcome.algorithm} reaches")
-        lines.append(f"# {estimate.step.tokens_per_second_per_gpu:,.1f}.")
-    return "\n".join(lines)
+        lines.append(f"That is the schedule that solve found for these stages; {estimate.outcome.algorithm} reaches")
+        lines.append(f"{estimate.step.tokens_per_second_per_gpu:,.1f}.")
+    return lines
 
 
 def _put(content: dict[str, Any], key: str, value: Any) -> None:
     """Set the value of a dotted key."""
     section, _, name = key.rpartition(".")
     inside = content.setdefault(section, {}) if section else content
-    inside[name] = _plain(value)
+    inside[name] = _numbers(value)
 
 
-def _plain(value: Any) -> Any:
-    """Return a number, or numbers, as YAML writes them."""
+def _numbers(value: Any) -> Any:
+    """Return a value, or values, in which a text that spells a number is one, which no file may say so."""
     if isinstance(value, (list, tuple)):
-        return [_plain(one) for one in value]
-    if isinstance(value, Decimal):
-        return int(value) if value == int(value) else float(value)
-    if isinstance(value, str):  # a text that spells a number is one, which no file may say so
-        return _spelled(value)
-    return value if isinstance(value, (int, float, bool)) or value is None else str(value)
-
-
-def _spelled(text: str) -> Any:
-    try:
-        number = to_fraction(text)
-    except ValueError:
-        return text
-    return int(number) if number.denominator == 1 else float(number)
+        return [_numbers(one) for one in value]
+    if not isinstance(value, str):
+        return value
+    with suppress(ValueError):
+        return to_fraction(value)
+    return value

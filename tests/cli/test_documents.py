@@ -84,7 +84,7 @@ REFUSED: list[tuple[Callable[[Document], None], list[str]]] = [
     (put("problem", "microbatches", 0), ["microbatches", "not 0"]),
     (put("problem", "microbatches", 2.5), ["microbatches", "2.5"]),
     (put("problem", "microbatches", 10**8), ["microbatches", "operations"]),
-    (put("problem", "microbatches", 10**50), ["microbatches", "digits"]),
+    (put("problem", "microbatches", 10**50), ["microbatches", "too large"]),
     (put("problem", "placement", "auto"), ["placement"]),
     (put("problem", "placement", None), ["placement"]),
     (put("problem", "placement", {}), ["placement"]),

@@ -34,7 +34,7 @@ def test_the_default_in_words(cli: Cli) -> None:
         "idle            warm-up  wait  order  drain    all",
         "device 1             10    20     40     20     90",
         "sum                  60    60    120    120    360",
-        "makespan 330, bound 330: no order avoids 360 of the idle time, one might 0",
+        "makespan 330, bound 330; proved: no order avoids any of the 360 idle time",
         "device 0  40 to 100   order  0F4 could run, but 0B0 comes first in the order",
         "largest gaps",
         "backward of stage 3           -2           +8       326            326",

@@ -117,7 +117,7 @@ def test_what_does_not_apply_goes_on(cli: Cli) -> None:
         (["--straggler", "0"], "--straggler: must be a number of more than 0 (at most 1,000,000), not 0"),
         (["--straggler", "inf"], "--straggler: must be a number of more than 0 (at most 1,000,000), not 'inf'"),
         (["--samples", "1"], "--samples: must be a whole number of at least 2 (at most 1,000,000), not 1"),
-        (["--samples", "1e9"], "--samples: must be a whole number of at least 2 (at most 1,000,000), not 1000000000"),
+        (["--samples", "1e9"], "--samples: must be a whole number of at least 2 (at most 1,000,000), not 1e+9"),
         (["--samples", "2.5"], "--samples: must be a whole number of at least 2 (at most 1,000,000), not 2.5"),
         (["--seed", "-1"], "--seed: must be a whole number of at least 0 (at most 1,000,000,000), not -1"),
         (["1f1c"], "unknown algorithm '1f1c'; did you mean '1f1b'?"),

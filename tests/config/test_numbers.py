@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from decimal import Decimal
+from decimal import ROUND_HALF_UP, Context, Decimal
 from fractions import Fraction
 
 import pytest
 from hypothesis import given, strategies as st
 
 from pipesched.pipeline.quantities import (
+    OutOfLimits,
     exact,
     grains_per_unit,
     in_units,
@@ -91,13 +92,46 @@ def test_exact_refuses(value: object) -> None:
         exact(value)
 
 
+@given(st.integers(0, 10**24 - 1), st.integers(0, 20))
+def test_exact_rounds_half_up(digits: int, places: int) -> None:
+    """A number of more than 9 significant digits is the one of 9 that the decimal module rounds it to."""
+    number = Decimal(digits).scaleb(-places)
+    if number and not Decimal("1e-9") <= number <= 10**12:
+        with pytest.raises(OutOfLimits):
+            exact(number)
+        return
+    assert (
+        exact(number) == exact(str(number)) == Fraction(Context(prec=9, rounding=ROUND_HALF_UP).create_decimal(number))
+    )
+
+
 @pytest.mark.parametrize(
-    "digits", ["1234567890", "1.234567891", "0.0000000001", "1e9", "1e-10", "123456.7891", "1e400"]
+    ("digits", "value"),
+    [
+        ("0.1234567885", Fraction(123456789, 10**9)),
+        ("1.2345678949999", Fraction(123456789, 10**8)),
+        ("999999999.95", 10**9),
+        ("999999999999.5", 10**12),
+        ("1234567895000", None),
+        ("0.0000000009999", None),
+        ("-1e13", None),
+        ("1e-4001", None),
+        ("1e400", None),
+    ],
 )
-def test_exact_refuses_too_many_digits(digits: str) -> None:
-    """More than 9 digits, before and after the point together, are refused."""
-    with pytest.raises(ValueError, match="more than 9 digits"):
-        exact(Decimal(digits))
+def test_rounding_and_limits(digits: str, value: int | Fraction | None) -> None:
+    """Half a last digit is rounded up; magnitudes outside 1e-9 to 1e12 are refused, whatever they would round to."""
+    if value is None:
+        with pytest.raises(OutOfLimits, match=r"is too (large: at most 1e12|small: at least 1e-9, or 0)"):
+            exact(Decimal(digits))
+    else:
+        assert exact(Decimal(digits)) == value
+
+
+def test_floats_count_as_they_print() -> None:
+    """Sums of floats lose what they have beyond 9 digits; fractions, which programs compute, keep all."""
+    assert exact(0.1 + 0.2) == Fraction(3, 10)
+    assert exact(Fraction(1, 3)) == exact("1/3") == Fraction(1, 3)
 
 
 @pytest.mark.parametrize(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from decimal import Decimal
 from pathlib import Path
 from typing import Any
@@ -44,8 +45,9 @@ def test_any_block_on_any_placement(data: st.DataObject) -> None:
     assert schedule.makespan_ticks == naive.makespan
     assert schedule.peak_grains == list(map(int, naive.peak))
     assert len(naive.start) == schedule.plan.index.size
-    assert schedule.plan.note.startswith("the block holds ")
-    held = int(schedule.plan.note.split()[3])
+    said = re.search(r"holds (\d+) chunks? a device by residence", schedule.plan.note)
+    assert said is not None
+    held = int(said[1])
     assert all(_most_chunks(row) <= held for row in texts_of(schedule.plan))
 
 
@@ -202,3 +204,23 @@ def test_in_a_comparison() -> None:
     assert grouped.options == {"group_size": 4}
     (short,) = compare(two(devices=3), ["block"], each={"block": GOOD})
     assert (short.outcome, "for each of the 3 stages" in short.reason) == (None, True)
+
+
+def test_a_period_that_is_too_long_is_told() -> None:
+    """A device that works 3 on a microbatch idles half of a period of 6; one of 3 is its work."""
+    problem = make_problem(devices=4, backward_input=1, backward_weight=1)
+    starts = {"forward": [0, 1, 2, 3]}
+    note = run(problem, "block", period=6, backward_input=[10, 8, 6, 4], **starts).schedule.plan.note
+    told = "block: period 6, device 0 works 3 on a microbatch, so it idles 50% of each period"
+    assert note == f"{told}; it holds 2 chunks a device by residence"
+    note = run(problem, "block", period=3, backward_input=[7, 6, 5, 4], **starts).schedule.plan.note
+    assert note == "the block holds 3 chunks a device by residence"
+
+
+def test_the_example_of_the_page_runs_as_it_stands() -> None:
+    """The first config of own-schedule.md is whole, and its period is the work of a device."""
+    page = (Path(__file__).parents[2] / "docs" / "how-to" / "own-schedule.md").read_text(encoding="utf-8")
+    config = load_config(page.split("```yaml\n")[1].split("```")[0], {})
+    assert config.algorithm is not None
+    made = run(config.problem, config.algorithm.name, **config.algorithm.options)
+    assert made.schedule.plan.note == "the block holds 3 chunks a device by residence"

@@ -30,7 +30,7 @@ DEFAULTS: dict[str, dict[str, Any]] = {
     },
     "cases": {
         "first_part": 0.65, "device_part": 0.25, "justification_part": 0.1, "windows_part": 0.6, "used_part": 0.9,
-        "end_part": 0.02, "easy": 300, "large": 3_500,
+        "end_part": 0.02, "easy": 300, "large": 3_500, "most_counted": 2**50,
     },
     "exact": {
         "before": 4e-4, "after": 5e-5, "small": 300, "relaxed": 1_000, "probed": 2_000, "near": 1.1,
@@ -51,7 +51,7 @@ DEFAULTS: dict[str, dict[str, Any]] = {
     "advice": {
         "shortest": 1.0, "at_once": 0.1, "part": 0.1, "most": 60.0, "long": 10.0, "a_second": 80_000, "room": 0.5,
         "brief": 20_000, "bounded": 1_000, "whole": 200, "whole_seconds": 4.0, "reached": 0.25, "share": 0.5,
-        "simple": 1_000, "digits": 6,
+        "digits": 6,
     },
     "ahead": {
         "closing": 0.3, "portfolio_least": 3_500, "way_back": 0.1, "way_back_each": 2e-6,

@@ -3,19 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from fractions import Fraction
-from typing import Any
 
 from pipesched.analysis.measured.timeline import Timeline
 from pipesched.pipeline.memory import Memory
 from pipesched.pipeline.problem import Problem
-from pipesched.pipeline.quantities import MOST_DIGITS, to_fraction
-from pipesched.text.writer import ConfigWriter, flow, one_or_list, quoted, trimmed
-
-DECIMALS = 6  # of times in a config, fewer where they have many digits
+from pipesched.text.writer import ConfigText, ConfigWriter, flow, quoted
 
 
-def config_text(timeline: Timeline) -> str:
+def config_text(timeline: Timeline) -> ConfigText:
     """Return the config: medians as costs and latencies, and memory as the plan had it."""
     config, costs = ConfigWriter(), replace(timeline.problem.costs, p2p=tuple(one.p2p for one in timeline.p2p))
     problem = replace(timeline.problem, costs=costs)
@@ -49,7 +44,7 @@ def _write_costs(config: ConfigWriter, problem: Problem) -> None:
     for key in ("forward", *backward, "recompute", "overlap", "p2p", "offload", "reload"):
         values = getattr(costs, key)
         if values is not None:
-            config.put(key, one_or_list([_time(to_fraction(value)) for value in values] or ["0"]))
+            config.numbers(key, values or (0,))
 
 
 def _write_memory(config: ConfigWriter, memory: Memory) -> None:
@@ -57,16 +52,4 @@ def _write_memory(config: ConfigWriter, memory: Memory) -> None:
     for key in ("activation", "retain", "checkpoint", "static", "budget"):
         values = getattr(memory, key)
         if values is not None:
-            config.put(key, one_or_list([_exact(value) for value in values]))
-
-
-def _time(value: Fraction) -> str:
-    """Return a time with at most so many digits as a config may have."""
-    return trimmed(value, max(0, min(DECIMALS, MOST_DIGITS - len(str(int(value))))))
-
-
-def _exact(size: Any) -> str:
-    """Return a size without loss: as a fraction where no decimal is equal."""
-    value = to_fraction(size)
-    number = float(value)
-    return flow(int(value) if value.denominator == 1 else number) if to_fraction(number) == value else f"{value}"
+            config.numbers(key, values)

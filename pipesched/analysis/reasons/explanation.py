@@ -17,6 +17,8 @@ from pipesched.pipeline.ops import Pair, Slot
 from pipesched.pipeline.quantities import in_units, plain, to_fraction
 from pipesched.pipeline.schedule import Schedule
 
+LEAST_TOLD = 1e-9  # of the makespan: less idle time counts as none
+
 
 class IdleGap(NamedTuple):
     """Idle time of one class: of a device, from `start` to `end`.
@@ -169,31 +171,45 @@ class Explanation(HasPage):
     @property
     def devices(self) -> list[dict[Idle, int | float]]:
         """The idle time of each device by class."""
-        return [{idle: self._time(ticks) for idle, ticks in row.items()} for row in self.device_ticks]
+        return [{idle: self._amount(ticks) for idle, ticks in row.items()} for row in self.device_ticks]
+
+    @property
+    def idle_of_devices(self) -> list[int | float]:
+        """The idle time of each device, of all classes."""
+        return [*map(self._amount, self.schedule.idle_ticks)]
 
     @property
     def totals(self) -> dict[Idle, int | float]:
         """The idle time of all devices by class."""
-        return {idle: self._time(sum(row[idle] for row in self.device_ticks)) for idle in self.classes}
+        return {idle: self._amount(sum(row[idle] for row in self.device_ticks)) for idle in self.classes}
 
     @property
     def idle(self) -> int | float:
         """The idle time of all devices."""
-        return self._time(sum(self.schedule.idle_ticks))
+        return self._amount(sum(self.schedule.idle_ticks))
 
     @property
     def unavoidable(self) -> int | float:
         """The idle time that every schedule has: devices x bound - busy time, at least 0."""
-        return self._time(self._unavoidable_ticks)
+        return self._amount(self._unavoidable_ticks)
 
     @property
     def avoidable(self) -> int | float:
         """The rest of the idle time."""
-        return self._time(sum(self.schedule.idle_ticks) - self._unavoidable_ticks)
+        return self._amount(sum(self.schedule.idle_ticks) - self._unavoidable_ticks)
 
     @property
     def _unavoidable_ticks(self) -> int:
         return max(self.schedule.problem.devices * self.bound.ticks - sum(self.schedule.busy_ticks), 0)
+
+    def counts(self, time: int | float) -> bool:
+        """Return whether a time is worth telling: the others are 0 beside the makespan."""
+        return time >= LEAST_TOLD * self.makespan
+
+    def _amount(self, ticks: int) -> int | float:
+        """Return an amount of idle time; 0 for what is not worth telling."""
+        time = self._time(ticks)
+        return time if self.counts(time) else 0
 
     def _time(self, ticks: int) -> int | float:
         return in_units(ticks, self.schedule.problem.ticks.per_unit)

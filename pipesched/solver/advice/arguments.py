@@ -3,17 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from contextlib import suppress
-from dataclasses import fields
+from dataclasses import fields, replace
 from typing import Any
 
-from pipesched.errors import ConfigError
+from pipesched.pipeline.costs import PER_STAGE
 from pipesched.pipeline.layers import GIVEN, LayerCosts
 from pipesched.pipeline.placement import placement_name
 from pipesched.pipeline.problem import Problem
-from pipesched.pipeline.quantities import Exact, canonical, exact, to_fraction
+from pipesched.pipeline.quantities import Exact, canonical, plain, rounded, to_fraction
 
 HALVES = ("backward_input", "backward_weight")
+MEMORY = ("activation", "retain", "checkpoint", "static", "budget")
 DEFAULTS = {"p2p": 0, "retain": 1, "checkpoint": 0, "static": 0}  # of what may be a list, one a stage
 
 
@@ -72,16 +72,21 @@ def _one_or_list(values: Sequence[Exact]) -> Any:
     return None if not numbers else numbers[0] if all(number == numbers[0] for number in numbers) else numbers
 
 
-def typed(value: Exact) -> int | float | str:
-    """Return a number as a user may type it: an int or a float of few digits, else the text of a fraction, 1/3.
+def typed(value: Exact) -> int | float:
+    """Return a number as a config has it: a decimal of as many digits as count."""
+    return plain(canonical(rounded(to_fraction(value))))
 
-    Raises ConfigError for a fraction of too many digits.
-    """
-    number = canonical(to_fraction(value))
-    whole = to_fraction(number)
-    text = f"{whole.numerator}/{whole.denominator}"
-    for spelled in (number, text):
-        with suppress(ValueError):
-            if isinstance(spelled, (int, float, str)) and exact(spelled) == whole:
-                return spelled
-    raise ConfigError(f"{text} has too many digits")
+
+def as_typed(before: Problem, after: Problem) -> Problem:
+    """Return a changed problem with the numbers that are typed for it, where those of stages are others than before."""
+    if after.layers is not None or after.cutter is not None:
+        return after
+    costs = {key: column for key in (*PER_STAGE, "p2p") if (column := _typed(before.costs, after.costs, key))}
+    memory = {key: column for key in MEMORY if (column := _typed(before.memory, after.memory, key))}
+    return replace(after, costs=replace(after.costs, **costs), memory=replace(after.memory, **memory))
+
+
+def _typed(before: object, after: object, key: str) -> Any:
+    """Return the typed numbers of a column that changed, None for one that did not."""
+    old, new = getattr(before, key), getattr(after, key)
+    return None if new is None or new == old else tuple(map(typed, new))

@@ -15,9 +15,9 @@ from pipesched.pipeline.kinds import Allowed, count_computations
 from pipesched.pipeline.layers import OPTIONAL, TIMES, LayerCosts, Layers
 from pipesched.pipeline.placement import PLACEMENTS, Placement, named_placement
 from pipesched.pipeline.problem import Problem, require_offload, require_recompute
-from pipesched.pipeline.quantities import Exact, canonical, to_fraction
+from pipesched.pipeline.quantities import Exact, canonical, rounded, to_fraction
 from pipesched.pipeline.recut import balanced_for, can_be_cut, cut_again, fuse, open_cut, recut
-from pipesched.solver.advice.arguments import changed_arguments, typed
+from pipesched.solver.advice.arguments import as_typed, changed_arguments
 from pipesched.solver.policy import AdvicePolicy
 from pipesched.solver.request import SolveRequest
 
@@ -83,7 +83,7 @@ def _budget(name: str, sign: int, request: SolveRequest) -> AdvisedChange | None
 
 def _short(amount: Fraction, policy: AdvicePolicy) -> Exact:
     """Return an amount of memory as it is, or where it has many digits the next one of a few: a budget is typed."""
-    if amount.denominator <= policy.simple or not isinstance(typed(canonical(amount)), str):
+    if rounded(amount) == amount:
         return canonical(amount)
     scale = 10 ** max(policy.digits - len(str(int(amount))), 0)
     return canonical(Fraction(ceil(amount * scale), scale))
@@ -170,6 +170,7 @@ def _scaled_part(part: LayerCosts, factor: Fraction) -> LayerCosts:
 
 
 def _of_problem(name: str, request: SolveRequest, problem: Problem) -> AdvisedChange:
+    problem = as_typed(request.problem, problem)
     arguments = changed_arguments(request.problem, problem)
     for saving, unused in (("recompute", ("recompute", "checkpoint")), ("offload", ("offload", "reload"))):
         if not getattr(request.allowed, saving):

@@ -73,8 +73,7 @@ function f(x) {
 f(/ , [/"] ;/.test(a), 1 / 2 / 3);
 """
     assert compact(script) == (
-        'let a="x  // y;}",b=`${a?` ; ${{}} `:"-"}  `;function f(x){return x + +b - -1/2}'
-        'f(/ , [/"] ;/.test(a),1/2/3);'
+        'let a="x  // y;}",b=`${a?` ; ${{}} `:"-"}  `;function f(x){return x + +b - -1/2}f(/ , [/"] ;/.test(a),1/2/3);'
     )
 
 

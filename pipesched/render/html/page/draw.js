@@ -124,7 +124,7 @@ function drawSlots(row) {
   const width = round(plotWidth() * ratio), large = [];
   if (sums.length !== 4 * width) sums = new Float32Array(4 * width);
   let any = false;
-  for (const t of visibleTasks(row)) {
+  for (const t of tasksSeen(row)) {
     const left = (starts[t] - shift) * scale, right = (ends[t] - shift) * scale;
     if (right - left >= SMALL * ratio || right === left) { large.push(t); continue; }
     if (!any) sums.fill(0);

@@ -24,7 +24,7 @@ function drawOverlay() {
       drawArrows(one);
     }
     if (shownGap) {
-      const { s, gap } = shownGap, row = rowOfMachine(s, gap.device), x = xOf(gap.start / s.per);
+      const { s, gap } = shownGap, row = rowOn(s, gap.device), x = xOf(gap.start / s.per);
       frameBox(over, ink.accent, 2.5, x, row.top - 1, xOf(gap.end / s.per) - x, row.height + 2);
     }
     if (gesture) ({ drag: drawDrag, measure: drawMeasure }[gesture.kind] || (() => {}))();
@@ -36,7 +36,7 @@ function drawOverlay() {
 function drawMicrobatch({ s: chosen, t: task }) {
   const microbatch = task % chosen.M;
   for (const row of scene.rows) {
-    const { s } = row, tasks = visibleTasks(row);
+    const { s } = row, tasks = tasksSeen(row);
     for (const t of tasks.length > 2000 ? [] : tasks) {
       if (!partsOf(s, t).some(part => part % s.M === microbatch)) continue;
       const { x, y, width, height } = boxOf(s, t, row);
@@ -69,8 +69,8 @@ function drawArrows({ s, t }) {
 }
 
 function drawDrag() {
-  const { s, t, legal, others, grip } = gesture, { top, height } = rowOfMachine(s, s.machine[t]);
-  const edge = position => (position < others.length ? others[position].x : others.length ? others[others.length - 1].end : scene.left);
+  const { s, t, legal, others, grip } = gesture, { top, height } = rowOn(s, s.machine[t]);
+  const edge = at => (at < others.length ? others[at].x : others.length ? others[others.length - 1].end : scene.left);
   const from = edge(legal.first) - 4, to = edge(legal.last) + 4, place = dropPlace(gesture, pointer.x);
   const allowed = place >= legal.first && place <= legal.last, colour = allowed ? ink.link : ink.bad;
   fill(over, ink.link, from, top - 4, to - from, height + 8, 0.22);

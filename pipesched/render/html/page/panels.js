@@ -1,6 +1,6 @@
 // What stands around the chart: numbers, sentences, details and tables. Text from users is only ever set as text.
 
-const MOST_ROWS = 199, MOST_LISTED = 64, MOST_COSTS = 40; // with its head a table has at most 200 rows
+const MOST_ROWS = 199, LISTED = 64, MOST_COSTS = 40; // with its head a table has at most 200 rows
 const say = sentence => { $("live").textContent = sentence; };
 
 function element(name, text = "", attributes = {}) {
@@ -112,11 +112,11 @@ function showReasons() {
   const sum = name => rows.reduce((all, row) => all + row[name], 0), used = names.filter(sum);
   const cell = ticks => (ticks ? time(s, ticks) : "."), share = ticks => `${((ticks / (s.P * makespan || 1)) * 100).toFixed(1)}%`;
   fillTable("reasons", ["idle", ...used.map(name => page.idle[name][0]), "all"], [
-    ...rows.slice(0, MOST_LISTED).map((row, device) => [`device ${device}`, ...used.map(name => cell(row[name])), cell(idle[device])]),
+    ...rows.slice(0, LISTED).map((row, device) => [`device ${device}`, ...used.map(name => cell(row[name])), cell(idle[device])]),
     ...[["sum", cell], ["share", share]].map(([title, text]) => [title, ...used.map(name => text(sum(name))), text(allIdle)]),
-  ], { sums: 2, caption: s.P > MOST_LISTED ? `first ${MOST_LISTED} of ${s.P} devices, sum of all` : "" });
-  const least = max(s.P * metrics(s).lower_bound - busy.reduce((a, b) => a + b) / s.per, 0);
-  $("avoidable").textContent = `No order avoids ${short(least)} of it; one might avoid ${short(allIdle / s.per - least)}.`;
+  ], { sums: 2, caption: s.P > LISTED ? `first ${LISTED} of ${s.P} devices, sum of all` : "" });
+  const least = max(s.P * s.per * metrics(s).lower_bound - busy.reduce((a, b) => a + b), 0), open = time(s, allIdle - least);
+  $("avoidable").textContent = open === "0" ? "Proved: no order avoids any of it." : `No order avoids ${time(s, least)} of it; ${open} is open.`;
   $("gaps").replaceChildren(...byLength(s).slice(0, 10).map(gap => element("li", gapSentence(s, gap))));
   showCosts(s);
 }
@@ -137,7 +137,7 @@ function showCosts(s) {
 }
 
 function showOperations() {
-  const all = scene.rows.flatMap(row => visibleTasks(row).slice(0, MOST_ROWS).map(t => ({ s: row.s, t }))), several = sheets.length > 1;
+  const all = scene.rows.flatMap(row => tasksSeen(row).slice(0, MOST_ROWS).map(t => ({ s: row.s, t }))), several = sheets.length > 1;
   const listed = all.slice(0, MOST_ROWS), span = [view.from, view.to].map(value => short(value, 6)).join(" to ");
   fillTable("table", ["operation", ...(several ? ["schedule"] : []), "where", "start", "end"], listed.map(({ s, t }) => [
     slotText(s, t), ...(several ? [s.name] : []), placeText(s, t), time(s, s.starts[t]), time(s, s.ends[t]),

@@ -35,10 +35,10 @@ const plotWidth = () => max(scene.width - scene.left - LAST, 50);
 const perPixel = () => (view.to - view.from) / plotWidth();
 const xOf = value => scene.left + (value - view.from) / perPixel();
 const timeAt = x => view.from + (x - scene.left) * perPixel();
-const rowOfMachine = (s, machine) => scene.rowOf.get(`${s.index} ${machine}`);
+const rowOn = (s, machine) => scene.rowOf.get(`${s.index} ${machine}`);
 const rowAt = y => scene.rows.find(row => y >= row.top && y < row.top + row.height);
 
-function boxOf(s, t, row = rowOfMachine(s, s.machine[t])) {
+function boxOf(s, t, row = rowOn(s, s.machine[t])) {
   const x = xOf(s.starts[t] / s.per), end = xOf(s.ends[t] / s.per);
   return { x, end, y: row.top, width: max(end - x, 1), height: row.height };
 }
@@ -46,7 +46,7 @@ function boxOf(s, t, row = rowOfMachine(s, s.machine[t])) {
 // The first position of a row whose slot ends after a time.
 const firstAfter = (s, order, value) => countBefore(order.length, i => s.ends[order[i]] > value * s.per);
 
-function visibleTasks({ s, machine }) {
+function tasksSeen({ s, machine }) {
   const order = s.orders[machine] || [], first = firstAfter(s, order, view.from);
   return order.slice(first, countBefore(order.length, i => s.starts[order[i]] > view.to * s.per));
 }

@@ -11,7 +11,7 @@ let current = 0; // the index of the schedule that was selected last
 let picked = null; // {s, t}
 
 const short = (value, digits = 9) => String(Number(value.toPrecision(digits)));
-const time = (s, ticks) => short(ticks / s.per);
+const time = (s, ticks) => short(ticks < 1e-9 * totals(s).makespan ? 0 : ticks / s.per);
 const percent = share => `${(share * 100).toFixed(2)}%`;
 const unit = page.schedules[0].problem.time_unit ? ` ${page.schedules[0].problem.time_unit}` : "";
 const totalTime = () => max(...sheets.map(s => totals(s).end / s.per)) || 1;

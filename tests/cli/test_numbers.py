@@ -1,0 +1,128 @@
+"""Numbers and words of commands: what is rounded, whom a mistake is blamed on, what is printed before it is written."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+from collections.abc import Callable
+from pathlib import Path
+from unittest.mock import patch
+
+import pytest
+from typer.testing import CliRunner
+
+from pipesched.cli.app import app
+
+Cli = Callable[..., subprocess.CompletedProcess[str]]
+SETUP = """\
+model: {num_hidden_layers: 8, hidden_size: 2048, num_attention_heads: 16, intermediate_size: 5632, vocab_size: 32000%s}
+hardware: {preset: a100-80gb-sxm, memory: %s}
+parallel: {gpus: 8, pipeline: 4, tensor: 2}
+batch: {sequence: 2048, global: 16}
+"""
+
+
+def test_one_note_names_the_first_number_that_is_rounded(cli: Cli) -> None:
+    """By its file and line, or by its option, and how many more there are; of a sweep too."""
+    Path("c.yaml").write_text("devices: 4\ncosts: {p2p: 0.12345678951}\nmemory: {budget: 12345.67895123}\n")
+    said = cli("run", "1f1b", "-c", "c.yaml").stderr
+    assert said.startswith("pipesched: note: c.yaml:2: costs.p2p: more than 9 digits, rounded to 0.12345679; 1 more")
+    assert said.count("\n") == 1
+    said = cli("run", "1f1b", "--p2p", "0.00000123456789123").stderr
+    assert said == "pipesched: note: --p2p: more than 9 digits, rounded to 0.00000123456789\n"
+    said = cli("compare", "1f1b", "--sweep", "p2p=1,0.1234567891", "--json").stderr
+    assert said == "pipesched: note: --sweep[1]: more than 9 digits, rounded to 0.123456789\n"
+
+
+@pytest.mark.parametrize(
+    ("text", "options", "said"),
+    [
+        ("devices: 4\nmemory: 5\n", (), "c.yaml:2: memory: must hold `key: value` lines, not 5"),
+        ("devices: 4\nstages: 10000000\n", (), "c.yaml: microbatches: 10,000,000 stages x 8 microbatches"),
+        ("devices: 2\nstages: 4\ncosts: {forward: [1, 2, 3, 4]}\n", ("--stages", "2"),
+         "c.yaml:3: costs.forward: a list here needs 2 numbers (one a stage); this one has 4;"
+         " leave --stages out to fuse the stages of the config"),
+        ("devices: 2\nstages: 2\ncosts: {forward: [1, 2, 3, 4]}\n", (),
+         "c.yaml:3: costs.forward: a list here needs 2 numbers (one a stage); this one has 4\n"),
+        ("devices: 2\n", ("--backward-weight", "2"), "--backward-weight: half of the backward; --backward-input is"),
+    ],
+)  # fmt: skip
+def test_blame(cli: Cli, text: str, options: tuple[str, ...], said: str) -> None:
+    """What stands in a file is blamed on its key; an option is named where it was one."""
+    Path("c.yaml").write_text(text)
+    result = cli("run", "-c", "c.yaml", *options)
+    assert (result.returncode, result.stdout) == (2, "")
+    assert result.stderr.startswith(f"pipesched: {said}")
+    assert set(re.findall(r"--[a-z-]+", result.stderr)) <= {*options, "--backward-input"}
+
+
+@pytest.mark.parametrize(
+    "command", ["run 1f1b", "compare 1f1b naive", "explain 1f1b", "solve --quiet --time-limit 5", "robust 1f1b"]
+)
+def test_an_answer_is_printed_before_its_file_is_written(command: str, tmp_path: Path) -> None:
+    """Where the writer fails, what was found is on the screen all the same."""
+    with patch("pipesched.file_formats.files.content_of", side_effect=RuntimeError("a defect")):
+        result = CliRunner().invoke(app, [*command.split(), "-o", str(tmp_path / "x.json")], env={"COLUMNS": "80"})
+    assert isinstance(result.exception, RuntimeError)
+    assert "makespan" in result.stdout or "mean" in result.stdout
+    assert not list(tmp_path.iterdir())
+
+
+def test_a_reader_that_leaves_does_not_lose_the_file(cli: Cli, tmp_path: Path) -> None:
+    """`solve -o x.json | head -1` writes the file."""
+    from pipesched.cli.output import printed_before
+
+    written = []
+    for gone in (BrokenPipeError, SystemExit, KeyboardInterrupt):
+        with pytest.raises(gone), printed_before(lambda: written.append(1)):
+            raise gone
+    assert written == [1, 1, 1]
+
+
+def test_keys_of_a_model(cli: Cli) -> None:
+    """What does not count is named in one note, what never counts is silent, another modality is told the way out."""
+    Path("c.yaml").write_text(SETUP % (", torch_dtype: bf16, foo: 1, bar: 2", 80))
+    result = cli("estimate", "c.yaml")
+    assert result.stdout.splitlines()[-1] == "note: foo, bar: not known, not counted"
+    Path("c.yaml").write_text(SETUP % (", vision_config: {}", 80))
+    refused = cli("estimate", "c.yaml")
+    assert (refused.returncode, refused.stdout) == (2, "")
+    assert refused.stderr.startswith("pipesched: c.yaml:1: model.vision_config: is not estimated; ")
+    assert "`first: {forward: " in refused.stderr
+    Path("c.yaml").write_text(SETUP % (", num_hidden_layer: 2", 80))
+    assert "did you mean 'num_hidden_layers'?" in cli("estimate", "c.yaml").stderr
+
+
+def test_an_estimate_that_does_not_fit_has_no_step(cli: Cli) -> None:
+    """What is too much stands in its place, and what would fit; JSON keeps the step."""
+    Path("c.yaml").write_text(SETUP % ("", 2))
+    text = cli("estimate", "c.yaml").stdout
+    assert re.search(r"device 3 does not fit: .* of 2\.0 GB, .* GB too much\n(It fits with|no few changes)", text)
+    assert not re.search(r"^(step|tokens/s/GPU|MFU) ", text, re.MULTILINE)
+    assert '"step": {' in cli("estimate", "c.yaml", "--json").stdout
+
+
+def test_explain_says_what_is_proved(cli: Cli) -> None:
+    """Titles are those of `run`; idle time that no order avoids is proved, else what is open is said."""
+    explained = cli("explain", "1f1b").stdout.splitlines()
+    assert explained[0] == cli("run", "1f1b").stdout.splitlines()[0]
+    assert "makespan 330, bound 330; proved: no order avoids any of the 360 idle time" in explained
+    slow = cli("explain", "zb-v", "--p2p", "2").stdout
+    found = re.search(r"no order avoids (\S+) of the (\S+) idle time; (\S+) is open$", slow, re.MULTILINE)
+    assert found is not None
+    assert float(found[1]) + float(found[3]) == float(found[2])
+
+
+def test_times_far_below_the_makespan_are_nothing(cli: Cli) -> None:
+    """Idle time of less than a thousand-millionth of the makespan has neither a column nor a line."""
+    text = cli("explain", "naive", "--p2p", "1e-9").stdout
+    assert re.search(r"^idle +warm-up +wait +drain +all$", text, re.MULTILINE)
+
+
+def test_recomputing_is_told_with_utilization(cli: Cli) -> None:
+    """It is no negative part of anything; the parts add up to what is not useful."""
+    text = cli("run", "1f1b", "--stages", "4", "--recompute", "full", "--forward", "5,5,5,9").stdout
+    shares = {name: float(share) for name, share in re.findall(r"^ *([a-z ]+?) +(-?[\d.]+)%", text, re.MULTILINE)}
+    assert min(shares.values()) >= 0
+    assert re.search(r"recomputing\s+takes\s+another\s+\d+\.\d+%", text)
+    assert shares["imbalance"] + shares["the rest"] == pytest.approx(100 - shares["utilization"], abs=0.02)
