@@ -23,7 +23,7 @@ from time import monotonic
 from typing import Any, NamedTuple
 
 from pipesched.checks import joined
-from pipesched.errors import PipeschedWarning, RankFailed
+from pipesched.errors import ModelFailed, PipeschedWarning, RankFailed
 
 GRACE = 10.0  # seconds for a rank to end, or to say what it knows, when another one has failed
 
@@ -33,6 +33,8 @@ class _Failure(NamedTuple):
 
     place: int
     text: str
+    hint: str = ""
+    trace: str = ""
 
 
 @contextmanager
@@ -97,7 +99,8 @@ def _run(
     for process in processes:
         process.kill()
     silent = f"no answer of rank {joined([*map(str, waiting.values())])} within {seconds:g} s"
-    raise RankFailed(min(failures).text if failures else silent)
+    _, text, hint, trace = min(failures, default=_Failure(0, silent))
+    raise RankFailed(text, hint=hint, trace=trace)
 
 
 def _end_of(rank: int, process: SpawnProcess) -> _Failure:
@@ -139,6 +142,7 @@ def _serve(rank: int, count: int, kind: str, meeting: Path, pipe: Connection) ->
     from torch import cuda, distributed as dist
 
     from pipesched.runtime.devices import CUDA, take_device
+    from pipesched.runtime.mistakes import line_of, trace_of
     from pipesched.runtime.team import is_lost
 
     warnings.simplefilter("ignore", PipeschedWarning)  # the process that started this one gives them
@@ -153,10 +157,12 @@ def _serve(rank: int, count: int, kind: str, meeting: Path, pipe: Connection) ->
             break
         try:
             answer = job(rank, *args, *[lambda *content: pipe.send((False, content))] * tells)
+        except ModelFailed as error:
+            answer = _Failure(0, error.text, error.hint, error.trace)
         except RankFailed as error:
             answer = _Failure(2, str(error))
         except Exception as error:
-            answer = _Failure(2 if is_lost(error) else 0, f"{type(error).__name__}: {error}".partition("\n")[0])
+            answer = _Failure(2 if is_lost(error) else 0, line_of(error), trace=trace_of(error))
         pipe.send((True, answer))
     dist.destroy_process_group()
 

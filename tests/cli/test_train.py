@@ -17,12 +17,19 @@ Cli = Callable[..., "subprocess.CompletedProcess[str]"]
 @pytest.mark.parametrize(
     ("words", "message"),
     [
-        ([], "FILE: is missing: the document of a schedule, which only --self-test does without"),
+        ([], "NAME|FILE: is missing: a schedule's file, an algorithm, or a config; only --self-test does without"),
+        (["-c", "config.yaml"], "NAME|FILE: is missing: a schedule's file, an algorithm, or a config"),
         (["a.json", "--ranks", "2"], "--ranks: has no effect without --self-test"),
         (["a.json", "--device", "cpu"], "--device: has no effect without --self-test"),
-        (["a.json", "--self-test"], "FILE: has no effect with --self-test, which has a model and plans of its own"),
+        (
+            ["a.json", "--self-test"],
+            "NAME|FILE: has no effect with --self-test, which has a model and plans of its own",
+        ),
         (["--self-test", "--steps", "6"], "--steps: has no effect with --self-test, which has a model and plans"),
         (["--self-test", "--model", "a:b"], "--model: has no effect with --self-test"),
+        (["--self-test", "--data", "a:b"], "--data: has no effect with --self-test"),
+        (["--self-test", "--devices", "2"], "--devices: has no effect with --self-test"),
+        (["--self-test", "--group-size", "2"], "--group-size: has no effect with --self-test"),
     ],
 )
 def test_options_that_do_not_go_together(cli: Cli, words: list[str], message: str) -> None:
