@@ -135,7 +135,23 @@ class Inexpressible(PipeschedError):
 
 
 class RankFailed(PipeschedError):
-    """Another rank of a training run failed, or is gone; the text names it, and the operation that it ran."""
+    """A rank of a training run failed, or is gone; the text names it, and the operation that it ran.
+
+    `text` is that without the `hint`, what may help; `trace` is the traceback of what was raised. Both may be empty.
+    """
+
+    def __init__(self, message: str, *, hint: str = "", trace: str = "") -> None:
+        super().__init__(message)
+        self.text = message
+        self.hint = hint
+        self.trace = trace
+
+    def __str__(self) -> str:
+        return f"{self.text}; hint: {self.hint}" if self.hint else self.text
+
+
+class ModelFailed(RankFailed):
+    """The user's model, data or loss raised an exception; the text says its type, its message and where."""
 
 
 class WorkerDied(PipeschedError):

@@ -41,8 +41,8 @@ def guarded(command: Callable[..., None]) -> Callable[..., None]:
             raise _stop(spell(f"{error}{would_fit}"), ExitStatus.ANSWER_IS_NO) from None
         except (InvalidSchedule, Inexpressible, RankFailed, WorkerDied) as error:
             if values.get("screen_as_json"):
-                print_infeasible(NoSchedule(str(error)))
-            raise _stop(spell(str(error)), ExitStatus.ANSWER_IS_NO) from None
+                print_infeasible(NoSchedule(with_flags(error)))
+            raise _stop(with_flags(error), ExitStatus.ANSWER_IS_NO) from None
         except BrokenPipeError:
             quiet_pipe()
         except OSError as error:
@@ -51,6 +51,13 @@ def guarded(command: Callable[..., None]) -> Callable[..., None]:
             raise typer.Exit(ExitStatus.INTERRUPTED) from None
 
     return run
+
+
+def with_flags(error: Exception) -> str:
+    """Return the text of an error with flags for parameters: of a rank, whose text is others', only in the hint."""
+    if not isinstance(error, RankFailed):
+        return spell(str(error))
+    return f"{error.text}; hint: {spell(error.hint)}" if error.hint else error.text
 
 
 def require_one(entries: Iterable[Any]) -> None:

@@ -3,14 +3,42 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
 from pipesched.cli.option import option, whole_number, whole_numbers
 from pipesched.cli.options import Screen, Target
-from pipesched.errors import ConfigError
+from pipesched.errors import RankFailed
+
+Data = Annotated[
+    str | None,
+    option(
+        "--data MODULE:FUNCTION",
+        "Called as data(step, microbatches), returns (inputs, targets), so many microbatches each; default: random.",
+    ),
+]
+Loss = Annotated[
+    str | None,
+    option(
+        "--loss NAME|MODULE:FUNCTION",
+        "mse, cross-entropy, or called as loss(output, target) for the last stage's output and one microbatch's target,"
+        " returns one number; default: mse, for inputs of integers cross-entropy of output (.., classes), target (..).",
+    ),
+]
+Dtype = Annotated[
+    str | None,
+    option(
+        "--dtype NAME",
+        "The type of random inputs, as in float32 (default) or int64. The target of floats is random numbers of the"
+        " input's shape; of integers both are numbers from 0 to --vocab - 1.",
+    ),
+]
+Vocab = Annotated[str | None, option("--vocab N", "Random integers, of inputs and targets, are below it; default: 2.")]
+Traceback = Annotated[bool, option("--traceback", "Of what the model, the data or the loss raises print where, too.")]
 
 
 def command(
@@ -22,15 +50,16 @@ def command(
         ),
     ],
     *,
-    shape: Annotated[str, option("--shape N,N,..", "The sizes of a microbatch of the input, as in 8,64.")] = "",
-    dtype: Annotated[str, option("--dtype NAME", "The type of the input, as in float32 or int64.")] = "float32",
+    shape: Annotated[
+        str | None, option("--shape N,N,..", "The sizes of a microbatch of random inputs, as in 8,64.")
+    ] = None,
+    dtype: Dtype = None,
+    vocab: Vocab = None,
+    data: Data = None,
+    loss: Loss = None,
     devices: Annotated[str | None, option("--devices N", "Pipeline ranks; default: one for each stage.")] = None,
     microbatches: Annotated[str | None, option("--microbatches N", "Of a step; default: twice the devices.")] = None,
     repeats: Annotated[str, option("--repeats N", "How often each operation is measured.")] = "20",
-    loss: Annotated[
-        str | None,
-        option("--loss MODULE:FUNCTION", "A function of the output and a target; default: the mean squared error."),
-    ] = None,
     split_backward: Annotated[
         bool,
         option(
@@ -38,10 +67,14 @@ def command(
             "Give the backward by its halves I and W, or whole, which takes less; the other way is a comment.",
         ),
     ] = True,
+    traceback: Traceback = False,
     target: Target,
     screen: Screen,
 ) -> None:
     """Measure F, B, I, W, recomputation, transfers, messages and bytes of a model's stages; print a config.
+
+    It calls data(0, 1); beside --data --shape, --dtype and --vocab are refused, without it --shape is needed. What the
+    model, the data or the loss raises is said in one line, exit code 1.
 
     On the GPU, if there is one; else on one core, as torchrun starts its ranks. Needs `pip install 'pipesched[torch]'`.
     """
@@ -51,23 +84,19 @@ def command(
     from pipesched.runtime import require_torch
 
     require_torch()
-    if not shape:
-        raise ConfigError("--shape: is missing: the sizes of a microbatch, as in 8,64")
     if target.path is not None:
         refuse_existing(Path(target.path), target.force)
-    from pipesched.runtime.model_source import named_function, pieces_of
+    from pipesched.runtime.model_source import pieces_of
     from pipesched.runtime.profile_text import config_text, profile_document
     from pipesched.runtime.profiling import profile
 
-    with warnings_on_stderr():
+    with warnings_on_stderr(), traced(traceback):
         measured = profile(
             pieces_of(model),
-            sizes(shape),
-            dtype=dtype,
+            **data_options(shape, dtype, vocab, data, loss),
             devices=None if devices is None else whole_number("--devices", devices, least=1),
             microbatches=None if microbatches is None else whole_number("--microbatches", microbatches, least=1),
             repeats=whole_number("--repeats", repeats, least=2),
-            loss_fn=None if loss is None else named_function(loss, "loss"),
             name=model,
         )
     text = config_text(measured, split_backward=split_backward)
@@ -84,6 +113,25 @@ def command(
         print(f"wrote {target.path}", file=sys.stderr)
 
 
-def sizes(text: str) -> list[int]:
-    """Return the sizes that a text lists. Raises ConfigError."""
-    return whole_numbers("--shape", text, least=1)
+def data_options(
+    shape: str | None, dtype: str | None, vocab: str | None, data: str | None, loss: str | None
+) -> dict[str, Any]:
+    """Return what to train on, as `profile` and `train` of the library take it. Raises ConfigError."""
+    return {
+        "shape": None if shape is None else whole_numbers("--shape", shape, least=1),
+        "vocab": None if vocab is None else whole_number("--vocab", vocab, least=1),
+        "dtype": dtype,
+        "data": data,
+        "loss": loss,
+    }
+
+
+@contextmanager
+def traced(wanted: bool) -> Iterator[None]:
+    """Print the traceback of what a model or a rank raised, where it is wanted."""
+    try:
+        yield
+    except RankFailed as error:
+        if wanted:
+            sys.stderr.write(error.trace)
+        raise

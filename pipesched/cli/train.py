@@ -4,44 +4,58 @@ from __future__ import annotations
 
 import os
 import sys
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from pipesched.cli.flags import spell
+from pipesched.cli.exits import with_flags
+from pipesched.cli.flags import ALGORITHM_FLAGS, PROBLEM_FLAGS
 from pipesched.cli.interrupts import leave_at_signals
 from pipesched.cli.option import number_of, option, whole_number
-from pipesched.cli.options import Screen
+from pipesched.cli.options import ProblemSource, Screen
 from pipesched.cli.output import print_json, warnings_on_stderr
-from pipesched.cli.profile import sizes
+from pipesched.cli.positionals import Algo, is_file, only_name, split_positionals
+from pipesched.cli.profile import Data, Dtype, Loss, Traceback, Vocab, data_options, traced
 from pipesched.cli.progress import doing
 from pipesched.errors import ConfigError, RankFailed
 from pipesched.executors.spec import cores
 from pipesched.runtime import require_torch
 
-DEFAULTS = {"--shape": "8,64", "--dtype": "float32", "--steps": "5", "--rate": "0.001", "--seed": "0"}
+if TYPE_CHECKING:
+    from pipesched.pipeline.schedule import Schedule
+
+DEFAULTS = {"--steps": "5", "--rate": "0.001", "--seed": "0"}
 
 
 def command(
-    file: Annotated[str | None, typer.Argument(help="The document of a schedule.", metavar="FILE")] = None,
+    words: Annotated[
+        list[str] | None,
+        typer.Argument(
+            help="A schedule's file (our JSON, or PyTorch's CSV), or an algorithm of `pipesched list`, and the YAML"
+            " file of the problem.",
+            metavar="NAME|FILE",
+        ),
+    ] = None,
     *,
+    algo: Algo = None,
     model: Annotated[
         str | None,
         option("--model MODULE:FUNCTION", "Returns the model's pieces in forward order; default: a small perceptron."),
     ] = None,
-    shape: Annotated[str, option("--shape N,N,..", "The sizes of a microbatch.")] = DEFAULTS["--shape"],
-    dtype: Annotated[str, option("--dtype NAME", "The type of input, as in float32 or int64.")] = DEFAULTS["--dtype"],
-    loss: Annotated[
-        str | None,
-        option("--loss MODULE:FUNCTION", "A function of the output and the target; default: the mean squared error."),
+    shape: Annotated[
+        str | None, option("--shape N,N,..", "The sizes of a microbatch of random inputs; default: 8,64.")
     ] = None,
+    dtype: Dtype = None,
+    vocab: Vocab = None,
+    data: Data = None,
+    loss: Loss = None,
     steps: Annotated[str, option("--steps N", "Training steps.")] = DEFAULTS["--steps"],
     rate: Annotated[str, option("--rate X", "The learning rate of Adam.")] = DEFAULTS["--rate"],
     seed: Annotated[str, option("--seed N", "Of the data and of dropout.")] = DEFAULTS["--seed"],
     trace: Annotated[str | None, option("--trace FOLDER", "For PyTorch's profiles of the steps, one a rank.")] = None,
+    traceback: Traceback = False,
     self_test: Annotated[
-        bool,
-        option("--self-test", "Without FILE: hold a dozen plans on a small model against PyTorch without a pipeline."),
+        bool, option("--self-test", "Instead: hold a dozen plans on a small model against PyTorch without a pipeline.")
     ] = False,
     device: Annotated[
         str | None, option("--device NAME", "With --self-test: cpu or cuda; default: CUDA where it is.")
@@ -49,9 +63,18 @@ def command(
     ranks: Annotated[
         str | None, option("--ranks N", "With --self-test: an even number; default: 2, and 4 unless GPUs are too few.")
     ] = None,
+    problem: ProblemSource,
+    algorithm: dict[str, Any],
     screen: Screen,
 ) -> None:
-    """Train a model on random data by any schedule, recomputation, offload and two copies of the weights included.
+    """Train a model by any schedule, recomputation, offload and two copies of the weights included.
+
+    A document holds its problem; an algorithm and a CSV take that of a config (as a word, or by -c) with options on
+    top. --model is the pieces to train, --seed that of the data: a model on GPUs stands in the config.
+
+    --data is called for each step on the ranks of the first and of the last stage, which must get the same: seed it by
+    the step. Beside it --shape, --dtype and --vocab are refused. What the model, the data or the loss raises is said in
+    one line, exit code 1.
 
     Starts one process for each device, or is one of them under torchrun. It is meant to be read and copied: the loop
     stands in pipesched/runtime/training.py. Needs `pip install 'pipesched[torch]'`.
@@ -60,46 +83,79 @@ def command(
     the test with exit code 1, and is printed.
     """
     if self_test:
-        given = {"FILE": file, "--model": model, "--shape": shape, "--dtype": dtype, "--loss": loss, "--steps": steps}
-        given |= {"--rate": rate, "--seed": seed, "--trace": trace}
+        given: dict[str, Any] = {"NAME|FILE": words, "--algo": algo, "--model": model, "--shape": shape}
+        given |= {"--dtype": dtype, "--vocab": vocab, "--data": data, "--loss": loss, "--steps": steps, "--rate": rate}
+        given |= {"--seed": seed, "--trace": trace, "--traceback": traceback or None, "--config": problem.config}
+        given |= {PROBLEM_FLAGS.get(key, "options of the problem"): value for key, value in problem.overrides.items()}
+        given |= {ALGORITHM_FLAGS[key]: value for key, value in algorithm.items()}
         for flag, text in given.items():
-            if text not in (None, DEFAULTS.get(flag)):
+            if text not in (None, [], DEFAULTS.get(flag)):
                 raise ConfigError(f"{flag}: has no effect with --self-test, which has a model and plans of its own")
         _self_test(device, ranks, screen)
         return
     for flag, text in (("--device", device), ("--ranks", ranks)):
         if text is not None:
             raise ConfigError(f"{flag}: has no effect without --self-test")
-    if file is None:
-        raise ConfigError("FILE: is missing: the document of a schedule, which only --self-test does without")
-    _train(file, model, screen, shape=shape, dtype=dtype, loss=loss, steps=steps, rate=rate, seed=seed, trace=trace)
-
-
-def _train(file: str, model: Any, screen: Screen, **options: Any) -> None:
-    """Train; print each loss when its step ends, and then what each rank reports."""
+    if not words and algo is None:
+        raise ConfigError(
+            "NAME|FILE: is missing: a schedule's file, an algorithm, or a config; only --self-test does without"
+        )
     require_torch()
-    options |= {"shape": sizes(options["shape"]), "rate": number_of("--rate", options["rate"]) or 0.0}
-    options |= {key: whole_number(f"--{key}", options[key], least) for key, least in (("steps", 1), ("seed", 0))}
+    options = data_options(shape, dtype, vocab, data, loss)
+    options |= {"rate": number_of("--rate", rate) or 0.0, "trace": trace}
+    options |= {"steps": whole_number("--steps", steps, least=1), "seed": whole_number("--seed", seed, least=0)}
+    options |= {"model": model} if model else {}
     losses: list[float] = []
+    asked = leave_at_signals(losses)
+    schedule = _schedule(words or [], algo, problem, algorithm)
+    _train(schedule, options, losses, asked, screen, traceback=traceback)
+
+
+def _schedule(words: list[str], algo: str | None, source: ProblemSource, options: dict[str, Any]) -> Schedule:
+    """Return the schedule of a file, or of an algorithm. Raises ConfigError."""
+    from pipesched.cli.output import working
+    from pipesched.cli.reading import given_config, made_schedule, note_halves, read_schedule
+
+    names, source = split_positionals(words, source)
+    files = [name for name in names if is_file(name) or name == "-"]
+    if files:
+        if len(names) > 1 or algo is not None or options:
+            raise ConfigError(f"{files[0]}: is a schedule already; give no other, no algorithm and no option of one")
+        return read_schedule(files[0], source).outcome.schedule  # checked by what trains it
+    name = only_name(names, algo)
+    config = given_config(source)
+    with working(config.problem):
+        outcome = made_schedule(config, name, options)
+    note_halves(source, assumed=config.assumes_halves, outcomes=[outcome])
+    return outcome.schedule
+
+
+def _train(
+    schedule: Schedule,
+    options: dict[str, Any],
+    losses: list[float],
+    asked: list[int],
+    screen: Screen,
+    *,
+    traceback: bool,
+) -> None:
+    """Train; print each loss when its step ends, and then what each rank reports."""
+    from pipesched.runtime.devices import CPU, kind_of_device
+    from pipesched.runtime.training import ended, train
 
     def hear(step: int, loss: float) -> None:
         losses.append(loss)
         print(f"step {step}: loss {loss:.6f}", file=sys.stderr if screen.as_json else sys.stdout, flush=True)
 
-    asked = leave_at_signals(losses)
-    from pipesched.runtime.devices import CPU, kind_of_device
-    from pipesched.runtime.source import checked_schedule
-    from pipesched.runtime.training import ended, train
-
-    ranks, few = checked_schedule(file, "schedule").problem.devices, cores()
+    ranks, few = schedule.problem.devices, cores()
     if ranks > few and kind_of_device() == CPU and "RANK" not in os.environ:
         shared = f"{ranks} ranks share {few} core{'s' * (few > 1)}"
         print(f"pipesched: note: {shared}: each operation takes longer than on a core of its own", file=sys.stderr)
     try:
-        with warnings_on_stderr():
-            result = train(file, **options, **({"model": model} if model else {}), listener=hear)
+        with warnings_on_stderr(), traced(traceback and not asked):
+            result = train(schedule, **options, listener=hear)
     except RankFailed as error:
-        reason = f"interrupted after step {len(losses) - 1}" if asked else spell(str(error))
+        reason = f"interrupted after step {len(losses) - 1}" if asked else with_flags(error)
         result = ended(losses, [], "interrupt" if asked else "rank", reason)
     if result is None:
         return

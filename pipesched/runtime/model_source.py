@@ -6,14 +6,18 @@ import os
 import sys
 from collections.abc import Callable, Sequence
 from importlib import import_module
+from itertools import accumulate
 from typing import Any
 
 import torch
 
-from pipesched.checks import require_whole, shown
+from pipesched.checks import shown
 from pipesched.errors import ConfigError
+from pipesched.pipeline.problem import Problem
+from pipesched.runtime.mistakes import add_place, failure_of
 
-ROWS, WIDTH = 8, 64  # of a microbatch of the small model
+SHAPE = (8, 64)  # of a microbatch of the small model
+WIDTH = SHAPE[1]
 SMALL = "pipesched.runtime.model_source:small_model"
 
 
@@ -28,9 +32,14 @@ def small_model() -> list[Any]:
     ]
 
 
-def named_function(name: str, key: str) -> Callable[..., Any]:
-    """Return the function that `package.module:function` names, of an installed package or the current folder."""
-    module, colon, function = name.partition(":")
+def named_function(name: str | Callable[..., Any], key: str) -> Callable[..., Any]:
+    """Return the function that `package.module:function` names, of an installed package or the current folder.
+
+    A function itself is returned as it is. Raises ConfigError, and ModelFailed for what the module raises.
+    """
+    if callable(name):
+        return name
+    module, colon, function = str(name).partition(":")
     if not (module and colon and function):
         raise ConfigError(f"must be package.module:function, not {shown(name)}", key)
     if os.getcwd() not in sys.path:  # noqa: PTH109  as `python -m` has it
@@ -39,6 +48,9 @@ def named_function(name: str, key: str) -> Callable[..., Any]:
         found = import_module(module)
     except ImportError as error:
         raise ConfigError(f"cannot import {shown(module)}: {error}", key) from None
+    except Exception as error:
+        add_place(error, f"in the import of {module}")
+        raise failure_of(error) from error
     value = getattr(found, function, None)
     if not callable(value):
         raise ConfigError(f"{shown(module)} has no function {shown(function)}", key)
@@ -47,44 +59,57 @@ def named_function(name: str, key: str) -> Callable[..., Any]:
 
 
 def pieces_of(name: str) -> list[Any]:
-    """Return the modules that the function of that name returns. Raises ConfigError for anything else."""
-    found = named_function(name, "model")()
+    """Return the modules that the function of that name returns.
+
+    Raises ConfigError for anything else, and ModelFailed for what the function raises.
+    """
+    function = named_function(name, "model")
+    try:
+        found = function()
+    except Exception as error:
+        add_place(error, "in the making of the model")
+        raise failure_of(error) from error
     if not isinstance(found, Sequence) or not found or not all(isinstance(one, torch.nn.Module) for one in found):
         raise ConfigError(f"{name} must return the modules of the model in forward order, not {shown(found)}", "model")
     return list(found)
 
 
-def joined(pieces: Sequence[Any], stages: int) -> list[Any]:
-    """Return the pieces in `stages` equal groups. Raises ConfigError where they do not come out even."""
+class PieceChain(torch.nn.Sequential):  # type: ignore[misc]  # torch is untyped here
+    """Pieces of a model one after the other; what one returns as a tuple the next takes as its arguments."""
+
+    def forward(self, *data: Any) -> Any:
+        """Return what the last piece does."""
+        for piece in self:
+            found = piece(*data)
+            data = tuple(found) if isinstance(found, (tuple, list)) else (found,)
+        return found
+
+
+def joined(pieces: Sequence[Any], problem: Problem) -> list[Any]:
+    """Return a module for each stage: several pieces where these are the layers that a stage has, else equally many.
+
+    Raises ConfigError where they do not come out even.
+    """
+    stages = problem.stages
     size, rest = divmod(len(pieces), stages)
-    if rest or not size:
-        raise ConfigError(f"has {len(pieces)} pieces, which do not make {stages} equal stages", "model")
-    if size == 1:
-        return list(pieces)
-    return [torch.nn.Sequential(*pieces[stage * size : (stage + 1) * size]) for stage in range(stages)]
+    counts = _layers_of(problem)
+    if sum(counts) != len(pieces) or not all(counts):
+        if rest or not size:
+            raise ConfigError(f"has {len(pieces)} pieces, which do not make {stages} equal stages", "model")
+        counts = [size] * stages
+    ends = [*accumulate(counts)]
+    return [_chained(pieces[end - count : end]) for count, end in zip(counts, ends, strict=True)]
 
 
-def microbatch_shape(shape: Sequence[int]) -> tuple[int, ...]:
-    """Return the shape of a microbatch. Raises ConfigError for what is none."""
-    if not shape:
-        raise ConfigError("must hold the sizes of a microbatch, as in 8,64", "shape")
-    return tuple(require_whole(size, "shape", least=1) for size in shape)
+def _layers_of(problem: Problem) -> list[int]:
+    """Return how many layers each stage has; what stands before them or behind them counts as one."""
+    if problem.layers is None or len(problem.layers.layout) != problem.stages:
+        return []
+    counts = list(problem.layers.layout)
+    counts[0] += not problem.layers.first.is_nothing
+    counts[-1] += not problem.layers.last.is_nothing
+    return counts
 
 
-def dtype_named(name: str) -> Any:
-    """Return the type of that name, `float32` say. Raises ConfigError."""
-    found = getattr(torch, name, None)
-    if not isinstance(found, torch.dtype):
-        raise ConfigError(f"must be the name of a type of PyTorch, as in float32 or int64, not {shown(name)}", "dtype")
-    return found
-
-
-def random_microbatches(count: int, shape: Sequence[int], dtype: Any, seed: int) -> Any:
-    """Return random numbers for `count` microbatches, the same on every rank; for a type of integers 0 and 1."""
-    generator = torch.Generator().manual_seed(seed)
-    return torch.rand(count, *shape, generator=generator).mul(1 if dtype.is_floating_point else 2).to(dtype)
-
-
-def default_loss(output: Any, target: Any) -> Any:
-    """Return the mean squared error, of the mean over what the target lacks."""
-    return torch.nn.functional.mse_loss(output.float(), target.float().expand_as(output))
+def _chained(pieces: Sequence[Any]) -> Any:
+    return pieces[0] if len(pieces) == 1 else PieceChain(*pieces)

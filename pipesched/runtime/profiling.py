@@ -11,13 +11,15 @@ from typing import Any
 import torch
 
 from pipesched.checks import require_whole
-from pipesched.errors import ConfigError
+from pipesched.errors import PipeschedError
+from pipesched.pipeline.kinds import KINDS
 from pipesched.results.outcome import Quartiles
 from pipesched.runtime.channels import Shape, shapes_of
 from pipesched.runtime.devices import CPU, CUDA, device_of, kind_of_device, take_device, transfers_for, warn_untried
-from pipesched.runtime.model_source import default_loss, dtype_named, microbatch_shape, random_microbatches
+from pipesched.runtime.mistakes import add_place, failure_of
 from pipesched.runtime.rank_processes import rank_processes
 from pipesched.runtime.stage import Role, StageRunner
+from pipesched.runtime.training_data import Named, data_source, hint_for, moved
 
 WARM_UP = 2  # rounds that do not count
 
@@ -55,52 +57,76 @@ class Profile:
 
 def profile(
     stages: Sequence[Any],
-    shape: Sequence[int],
+    shape: Sequence[int] | None = None,
     *,
-    dtype: str = "float32",
+    data: Named | None = None,
+    loss: Named | None = None,
+    dtype: str | None = None,
+    vocab: int | None = None,
     devices: int | None = None,
     microbatches: int | None = None,
     repeats: int = 20,
-    loss_fn: Callable[..., Any] | None = None,
     name: str = "the model",
 ) -> Profile:
     """Return what the stages of a model take, on the GPU if there is one.
 
     Args:
         stages: The modules of the stages, in forward order.
-        shape: The sizes of a microbatch of the input.
-        dtype: The type of the input, by its name.
+        shape: The sizes of a microbatch of random numbers, the input; a target of floats has them too.
+        data: Instead: a function, or `package.module:function`, of a step and a number of microbatches, which returns
+            inputs and targets, each a sequence of that many; called for step 0 and one microbatch.
+        loss: `mse`, `cross-entropy`, a function of the output of the last stage and a target, or
+            `package.module:function`. Default: mse; for inputs of integers cross-entropy.
+        dtype: The type of random inputs, by its name; default: float32.
+        vocab: Random integers, of targets too, are less than this; default: 2.
         devices: How many devices the config is for; default: one for each stage.
         microbatches: Of a step; default: twice the devices.
         repeats: How often each operation is measured.
-        loss_fn: Of the output and a target of one element; default: the mean squared error.
         name: For the title of the config.
 
     Raises:
-        ConfigError: For sizes that are none, and for stages that do not run one after the other.
+        ConfigError: For sizes that are none.
+        ModelFailed: For what the model, the data or the loss raises.
     """
-    sizes, kind = microbatch_shape(shape), dtype_named(dtype)
+    source = data_source(data, loss, shape, dtype, vocab)
     require_whole(repeats, "repeats", least=2)
     count = require_whole(len(stages) if devices is None else devices, "devices", least=1, most=len(stages))
     device = take_device(0, kind_of_device())
     warn_untried(device)
-    found = measure_stages(stages, random_microbatches(1, sizes, kind, 0)[0], device, loss_fn or default_loss, repeats)
-    title = f"{name}, microbatch {','.join(map(str, sizes))} {dtype}, {device.type}, torch {torch.__version__}"
+    try:
+        batch = source.microbatches(0, 1, 0)
+        given, target = moved((batch.inputs[0], batch.targets[0]), device)
+        found = measure_stages(stages, given, target, device, source.loss_for(batch.inputs), repeats)
+    except PipeschedError:
+        raise
+    except Exception as error:
+        raise failure_of(error, hint=hint_for(error, source)) from error
+    title = f"{name}, microbatch {_sizes(given)}, {device.type}, torch {torch.__version__}"
     p2p = transfer_times([one.sends for one in found[:-1]], repeats)
     return Profile(title, count, microbatches or 2 * count, repeats, found, p2p)
 
 
+def _sizes(given: Any) -> str:
+    """Return the sizes and types of the tensors of an input."""
+    tensors = [one for one in (given if isinstance(given, tuple) else (given,)) if isinstance(one, torch.Tensor)]
+    return " and ".join(
+        f"{','.join(map(str, size))} {str(dtype).removeprefix('torch.')}" for size, dtype in shapes_of(tensors)
+    )
+
+
 def measure_stages(
-    stages: Sequence[Any], data: Any, device: Any, loss_fn: Callable[..., Any], repeats: int
+    stages: Sequence[Any], data: Any, target: Any, device: Any, loss_fn: Callable[..., Any], repeats: int
 ) -> list[StageProfile]:
-    """Return what stages take on a device, one after the other, with this input of the first one."""
-    found, passed = [], [data.to(device)]
+    """Return what stages take on a device, one after the other, with this input of the first and target of the last."""
+    found, passed = [], list(data) if isinstance(data, tuple) else [data]
     for stage, module in enumerate(stages):
         role = Role(stage, stage == 0, stage == len(stages) - 1, 0)
+        one = _Stage(role, module.to(device), loss_fn, moved(target, device))
         try:
-            measured, passed = _Stage(role, module.to(device), loss_fn).measure(passed, repeats)
-        except RuntimeError as error:
-            raise ConfigError(f"stage {stage} does not take what comes before it: {error}", "stages") from None
+            measured, passed = one.measure(moved(passed, device), repeats)
+        except Exception as error:
+            add_place(error, f"{stage}{one.kind}0")
+            raise
         found.append(measured)
     return found
 
@@ -108,14 +134,15 @@ def measure_stages(
 class _Stage:
     """A stage under measurement."""
 
-    def __init__(self, role: Role, module: Any, loss_fn: Callable[..., Any]) -> None:
+    def __init__(self, role: Role, module: Any, loss_fn: Callable[..., Any], target: Any) -> None:
         self._role, self._module = role, module
         self._runner = StageRunner(role, module, loss_fn, transfers_for(device_of(module), None))
         self._runner.begin_step(0)
         self._found: dict[str, list[float]] = {key: [] for key in TIMES}
         self._data: Sequence[Any] = ()
         self._gradients: list[Any] = []
-        self._target = torch.zeros(1, device=self._runner.device)
+        self._target = target
+        self.kind = "F"  # of the operation that runs
 
     def measure(self, data: Sequence[Any], repeats: int) -> tuple[StageProfile, list[Any]]:
         """Return the profile of the stage with this input, and its output."""
@@ -156,6 +183,7 @@ class _Stage:
         self._time(key, lambda: self._runner.forward(0, self._data, self._target, again=False))
 
     def _time(self, key: str, work: Callable[[], Any]) -> None:
+        self.kind = next(kind.letter for kind in KINDS.values() if kind.cost == key)
         self._found[key].append(timed(work, self._runner.device))
 
 

@@ -13,7 +13,7 @@ import warnings
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from functools import partial
-from multiprocessing import connection, get_context, parent_process, resource_tracker
+from multiprocessing import connection, get_context, parent_process, reduction, resource_tracker
 from multiprocessing.connection import Connection
 from multiprocessing.context import SpawnProcess
 from pathlib import Path
@@ -22,9 +22,11 @@ from threading import Thread, current_thread, main_thread
 from time import monotonic
 from typing import Any, NamedTuple
 
-from pipesched.checks import joined
-from pipesched.errors import PipeschedWarning, RankFailed
+from pipesched.checks import cut, joined
+from pipesched.errors import ModelFailed, PipeschedWarning, RankFailed
 
+STDERR = 2  # its descriptor
+LONGEST = 400  # letters of what a process says that does not start
 GRACE = 10.0  # seconds for a rank to end, or to say what it knows, when another one has failed
 
 
@@ -33,6 +35,8 @@ class _Failure(NamedTuple):
 
     place: int
     text: str
+    hint: str = ""
+    trace: str = ""
 
 
 @contextmanager
@@ -48,11 +52,13 @@ def rank_processes(count: int, kind: str) -> Iterator[Callable[..., list[Any]]]:
         try:
             with _interrupts_wait():
                 for rank, (_, theirs) in enumerate(pipes):
-                    process = context.Process(target=_serve, args=(rank, count, kind, Path(folder, "meeting"), theirs))
-                    process.start()
+                    with _errors_in(_early(folder, rank)) as errors:
+                        args = (rank, count, kind, Path(folder, "meeting"), theirs, errors)
+                        process = context.Process(target=_serve, args=args)
+                        process.start()
                     processes.append(process)
                     theirs.close()  # so that a dead process is seen as the end of its pipe
-            yield partial(_run, processes, [ours for ours, _ in pipes])
+            yield partial(_run, processes, [ours for ours, _ in pipes], folder)
             for ours, _ in pipes:
                 ours.close()
             for process in processes:
@@ -67,6 +73,7 @@ def rank_processes(count: int, kind: str) -> Iterator[Callable[..., list[Any]]]:
 def _run(
     processes: Sequence[SpawnProcess],
     pipes: Sequence[Connection],
+    folder: str,
     job: Callable[..., Any],
     *args: Any,
     seconds: float = float("inf"),
@@ -84,7 +91,7 @@ def _run(
             try:
                 is_last, answer = pipes[rank].recv()
             except (EOFError, OSError):
-                answer = _end_of(rank, processes[rank])
+                answer = _end_of(rank, processes[rank], _early(folder, rank))
             if is_last:
                 answers[waiting.pop(answered)] = answer
             elif listener is not None:
@@ -97,14 +104,64 @@ def _run(
     for process in processes:
         process.kill()
     silent = f"no answer of rank {joined([*map(str, waiting.values())])} within {seconds:g} s"
-    raise RankFailed(min(failures).text if failures else silent)
+    _, text, hint, trace = min(failures, default=_Failure(0, silent))
+    raise RankFailed(text, hint=hint, trace=trace)
 
 
-def _end_of(rank: int, process: SpawnProcess) -> _Failure:
+def _end_of(rank: int, process: SpawnProcess, early: Path) -> _Failure:
+    """Return how a process ended, and what it said last before it served."""
     process.join(GRACE)
     code = process.exitcode or 0
     how = f"signal {signal.Signals(-code).name}" if code < 0 else f"exit code {code}"
-    return _Failure(1, f"rank {rank} ended: process {rank} terminated with {how}")
+    trace = early.read_text(errors="replace") if code > 0 and early.exists() else ""
+    lines = trace.splitlines()
+    begins = [number for number, line in enumerate(lines) if line[:1].strip()]  # the last: of the exception
+    said = f": {cut(' '.join(' '.join(lines[begins[-1] :]).split()), LONGEST)}" if begins else ""
+    return _Failure(1, f"rank {rank} ended: process {rank} terminated with {how}{said}", trace=trace)
+
+
+def _early(folder: str, rank: int) -> Path:
+    """Return the file of what a process says on standard error before it serves."""
+    return Path(folder, f"errors{rank}")
+
+
+@contextmanager
+def _errors_in(file: Path) -> Iterator[Any]:
+    """Let a process that starts in the block write errors to a file; yield what gives it the standard error back.
+
+    Python prints a traceback in a process whose parent is killed in the instant in which it is started.
+    """
+    if not hasattr(reduction, "DupFd"):
+        yield None
+        return
+    sys.stderr.flush()
+    kept = os.dup(STDERR)
+    with file.open("wb") as errors:
+        os.dup2(errors.fileno(), STDERR)
+    try:
+        yield _StandardError(kept)
+    finally:
+        os.dup2(kept, STDERR)
+        os.close(kept)
+
+
+class _StandardError:
+    """A standard error for the process that gets it."""
+
+    def __init__(self, descriptor: int) -> None:
+        self._descriptor: Any = descriptor
+
+    def __getstate__(self) -> Any:
+        return reduction.DupFd(self._descriptor)
+
+    def __setstate__(self, passed: Any) -> None:
+        self._descriptor = passed
+
+    def take(self) -> None:
+        """Write errors there from here on."""
+        descriptor = self._descriptor.detach()
+        os.dup2(descriptor, STDERR)
+        os.close(descriptor)
 
 
 @contextmanager
@@ -128,9 +185,11 @@ def _interrupts_wait() -> Iterator[None]:
             signal.raise_signal(given)
 
 
-def _serve(rank: int, count: int, kind: str, meeting: Path, pipe: Connection) -> None:
+def _serve(rank: int, count: int, kind: str, meeting: Path, pipe: Connection, errors: _StandardError | None) -> None:
     """Join the others, then run jobs until the pipe ends. This module loads without PyTorch, so that comes second."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
+    if errors is not None:
+        errors.take()
     if sys.platform == "linux":  # PR_SET_PDEATHSIG: also while C code holds Python's lock
         ctypes.CDLL(None).prctl(1, signal.SIGKILL)
     Thread(target=_end_with, args=[parent_process()], daemon=True).start()
@@ -139,6 +198,7 @@ def _serve(rank: int, count: int, kind: str, meeting: Path, pipe: Connection) ->
     from torch import cuda, distributed as dist
 
     from pipesched.runtime.devices import CUDA, take_device
+    from pipesched.runtime.mistakes import line_of, trace_of
     from pipesched.runtime.team import is_lost
 
     warnings.simplefilter("ignore", PipeschedWarning)  # the process that started this one gives them
@@ -153,10 +213,12 @@ def _serve(rank: int, count: int, kind: str, meeting: Path, pipe: Connection) ->
             break
         try:
             answer = job(rank, *args, *[lambda *content: pipe.send((False, content))] * tells)
+        except ModelFailed as error:
+            answer = _Failure(0, error.text, error.hint, error.trace)
         except RankFailed as error:
             answer = _Failure(2, str(error))
         except Exception as error:
-            answer = _Failure(2 if is_lost(error) else 0, f"{type(error).__name__}: {error}".partition("\n")[0])
+            answer = _Failure(2 if is_lost(error) else 0, line_of(error), trace=trace_of(error))
         pipe.send((True, answer))
     dist.destroy_process_group()
 

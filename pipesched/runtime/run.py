@@ -12,12 +12,13 @@ from pipesched.runtime.channels import Channels
 from pipesched.runtime.devices import CUDA, device_of, name_of_gpu, transfers_for, warn_untried
 from pipesched.runtime.engine import Engine
 from pipesched.runtime.measured import report_of
+from pipesched.runtime.mistakes import add_place
 from pipesched.runtime.program import SEND, programs
 from pipesched.runtime.refusals import batch_norms, require_modules, require_none_in_training
 from pipesched.runtime.source import checked_schedule
 from pipesched.runtime.stage import Role, StageRunner
 from pipesched.runtime.team import LostRank, Team, described, is_lost
-from pipesched.runtime.weight_copies import WeightCopies
+from pipesched.runtime.weight_copies import Tied, WeightCopies, weights_here
 
 
 class Runtime:
@@ -34,6 +35,8 @@ class Runtime:
         loss_fn: Called with the output of the last stage and the target of a microbatch; returns one number.
         group: The process group, rank d of which is device d; default: all processes. A schedule of one device needs
             none.
+        tied: The weights that several stages share: of each its name in the module of each stage, as in
+            `[{0: "weight", 3: "head.weight"}]`; the same on every rank. All get the sum of their gradients.
         seed: Of the random numbers of all forwards; see `seeded`.
         host: Makes a buffer of so many bytes (a tensor of uint8) in the memory of the host, for offload. Default:
             pinned where there is a GPU.
@@ -53,6 +56,7 @@ class Runtime:
         loss_fn: Callable[..., Any],
         group: Any = None,
         *,
+        tied: Tied = (),
         seed: int = 0,
         host: Callable[[int], Any] | None = None,
         on_op: Callable[[str], None] | None = None,
@@ -76,10 +80,11 @@ class Runtime:
             for key, value in (("loss_fn", loss_fn), ("host", host), ("on_op", on_op)):
                 require_callable(value, key)
             require_whole(seed, "seed")
+            weights_here(tied, self._modules)
             device = device_of(self._modules[stages[0]])
         except ConfigError as wrong:
             error = wrong
-        self._team.agree(sha256(repr(lists).encode()).hexdigest(), error, device and name_of_gpu(device))
+        self._team.agree(sha256(repr((lists, tied)).encode()).hexdigest(), error, device and name_of_gpu(device))
         if rank == 0:
             warn_untried(device)
         transfers = transfers_for(device, host)
@@ -91,7 +96,7 @@ class Runtime:
         }
         with self._team.setting_up():
             self._channels = _channels_for(self._team, lists, device)
-            self._mirrors = WeightCopies(self._team, placement, self._modules)
+            self._mirrors = WeightCopies(self._team, placement, self._modules, tied)
             self._team.meet()
         self._engine = Engine(self._program, problem.stages, self._runners, self._channels, transfers, on_op)
 
@@ -157,7 +162,7 @@ class Runtime:
             runner.drop_all()
         if reason is not None:
             raise RankFailed(reason) from None
-        _name(error, f"{doing} on rank {rank}")
+        add_place(error, f"{doing} on rank {rank}")
 
     def close(self) -> None:
         """Close the connections to other ranks, which also ends when nothing refers to the runtime any more."""
@@ -182,11 +187,3 @@ def _channels_for(team: Team, lists: Sequence[Sequence[Any]], device: Any) -> An
 
         return CudaChannels(team, pairs)
     return Channels(team, pairs)
-
-
-def _name(error: BaseException, where: str) -> None:
-    """Let an exception say which operation of which rank raised it."""
-    if len(error.args) == 1 and isinstance(error.args[0], str) and type(error).__str__ is BaseException.__str__:
-        error.args = (f"{error.args[0]} ({where})",)
-    elif hasattr(error, "add_note"):
-        error.add_note(where)

@@ -12,6 +12,7 @@ from torch.autograd.graph import saved_tensors_hooks
 from pipesched.runtime.activation import Activation, Saving, unpack
 from pipesched.runtime.devices import device_of
 from pipesched.runtime.graph import enter, leave, split_of
+from pipesched.runtime.mistakes import add_place, loss_place
 from pipesched.runtime.seeding import seeded
 from pipesched.runtime.torch_internals import stage_backward, stage_backward_input, stage_backward_weight, version_of
 from pipesched.runtime.transfers import Transfers
@@ -100,9 +101,13 @@ class StageRunner:
     def _call(self, data: Sequence[Any], target: Any) -> tuple[Sequence[Any], Any]:
         outputs = self._module(*data)
         if self.role.is_last:
-            loss = self._loss_fn(outputs, target)
-            if not _is_tensor(loss) or loss.numel() != 1:
-                raise TypeError("the loss function must return a tensor with one element")
+            try:
+                loss = self._loss_fn(outputs, target)
+                if not _is_tensor(loss) or loss.numel() != 1:
+                    raise TypeError("the loss function must return a tensor with one element")
+            except Exception as error:
+                add_place(error, loss_place(outputs, target))
+                raise
             return (), loss
         outputs = (outputs,) if _is_tensor(outputs) else outputs
         if not isinstance(outputs, (tuple, list)) or not outputs or not all(map(_is_tensor, outputs)):

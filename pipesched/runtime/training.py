@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import json
 import os
+import pickle
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, nullcontext
+from math import isfinite
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -13,25 +15,29 @@ import torch
 import torch.distributed as dist
 
 from pipesched.checks import require_callable, require_number, require_whole
-from pipesched.errors import ConfigError
+from pipesched.errors import ConfigError, PipeschedError
 from pipesched.executors.spec import cores
+from pipesched.pipeline.problem import Problem
 from pipesched.pipeline.schedule import Schedule
+from pipesched.results.outcome import Outcome
 from pipesched.runtime import model_source
 from pipesched.runtime.devices import CUDA, kind_of_device, take_device, warn_untried
+from pipesched.runtime.mistakes import failure_of
 from pipesched.runtime.program import programs
 from pipesched.runtime.rank_processes import rank_processes
 from pipesched.runtime.run import Runtime
 from pipesched.runtime.source import checked_schedule
+from pipesched.runtime.team import is_lost
+from pipesched.runtime.training_data import DataSource, Named, data_source, hint_for, moved
+from pipesched.runtime.weight_copies import tied_weights
 
 
 class TrainRequest(NamedTuple):
     """What to train: see `train`."""
 
-    schedule: Schedule | str | Path
+    schedule: Schedule
     model: str
-    loss: str | None
-    shape: tuple[int, ...]
-    dtype: Any
+    source: DataSource
     steps: int
     rate: float
     seed: int
@@ -39,33 +45,43 @@ class TrainRequest(NamedTuple):
 
 
 def train(
-    schedule: Schedule | str | Path,
+    schedule: Schedule | Outcome | str | Path,
     model: str = model_source.SMALL,
-    shape: Sequence[int] = (8, 64),
+    shape: Sequence[int] | None = None,
     *,
-    loss: str | None = None,
-    dtype: str = "float32",
+    problem: Problem | None = None,
+    data: Named | None = None,
+    loss: Named | None = None,
+    dtype: str | None = None,
+    vocab: int | None = None,
     steps: int = 5,
     rate: float = 1e-3,
     seed: int = 0,
     trace: str | Path | None = None,
     listener: Callable[[int, float], None] | None = None,
 ) -> dict[str, Any] | None:
-    """Train a model on random data by a schedule, and return the losses and what was measured.
+    """Train a model by a schedule, and return the losses and what was measured.
 
     Under torchrun this process is one of the ranks; else one process is started on this machine for each device.
 
     Args:
-        schedule: A schedule, or the path of its document.
+        schedule: A schedule, or the path of its document; with a problem that of a CSV, or an algorithm's name.
         model: `package.module:function`, which returns the pieces of the model in forward order; where the schedule
-            has fewer stages, several pieces in a row make one.
-        shape: The sizes of a microbatch.
-        loss: `package.module:function` of the output and the target, which has the shape of the input; default: the
-            mean squared error.
-        dtype: The type of the input, by its name.
+            has fewer stages, several pieces in a row make one. Pieces may share weights.
+        shape: The sizes of a microbatch of random numbers, the same in each step; default: 8, 64.
+        problem: What an algorithm schedules, or the costs of a CSV.
+        data: Instead of random numbers, `package.module:function`, or a function that ranks can import, of a step and
+            the number of microbatches: it returns inputs and targets, each a sequence of that many. Called for each
+            step on the ranks of the first and of the last stage, which must get the same: seed by the step.
+        loss: `mse`, `cross-entropy`, or a function, as for `data`, of the output of the last stage and the target of a
+            microbatch, which returns one number. Default: mse; for inputs of integers cross-entropy, of an output
+            (.., classes) and a target (..).
+        dtype: The type of random inputs, by its name; default: float32. The target of floats is random numbers of the
+            input's shape, that of integers random integers.
+        vocab: Random integers are less than this; default: 2.
         steps: Training steps, each followed by one of Adam.
         rate: Its learning rate.
-        seed: Of the data, and of the random numbers of the model.
+        seed: Of the random numbers of data and model.
         trace: A folder for PyTorch's profile of the steps, one file a rank: `rank0.json`, and so on. The first step
             also sets up connections; what reads the files drops it.
         listener: Called with the number of each step and its loss when it ends; under torchrun on the first rank.
@@ -77,53 +93,66 @@ def train(
     Raises:
         ConfigError: For what cannot be trained.
         InvalidSchedule: For a schedule that breaks rules.
-        RankFailed: For what a rank raised.
+        RankFailed: For what a rank, or the model, the data or the loss raised.
     """
     require_whole(steps, "steps", least=1)
     require_whole(seed, "seed")
     require_number(rate, "rate")
     tell = require_callable(listener, "listener") or (lambda *_: None)
-    if loss is not None:
-        model_source.named_function(loss, "loss")
-    number, checked = model_source.dtype_named(dtype), checked_schedule(schedule, "schedule")
-    job = TrainRequest(schedule, model, loss, model_source.microbatch_shape(shape), number, steps, rate, seed, trace)
+    source = data_source(data, loss, shape, dtype, vocab, usual=model_source.SHAPE)
+    checked = checked_schedule(schedule, "schedule", problem)
     programs(checked)
-    model_source.joined(model_source.pieces_of(model), checked.problem.stages)
+    model_source.joined(model_source.pieces_of(model), checked.problem)
+    return _run(TrainRequest(checked, model, source, steps, rate, seed, trace), tell)
+
+
+def _run(job: TrainRequest, tell: Callable[[int, float], None]) -> dict[str, Any] | None:
+    """Train as one of the ranks of torchrun, or on processes of this machine."""
     if "RANK" in os.environ and "WORLD_SIZE" in os.environ:
         dist.init_process_group("nccl" if torch.cuda.is_available() else "gloo")
         try:
             return train_rank(int(os.environ.get("LOCAL_RANK", "0")), job, tell)
         finally:
             dist.destroy_process_group()
-    kind, devices = kind_of_device(), checked.problem.devices
+    kind, devices = kind_of_device(), job.schedule.problem.devices
     if kind == CUDA and torch.cuda.device_count() < devices:
         raise ConfigError(f"is for {devices} devices; this machine has {torch.cuda.device_count()} GPUs", "schedule")
+    for key in ("data", "loss"):
+        _require_importable(getattr(job.source, key), key)
     warn_untried(torch.device(kind))
     with rank_processes(devices, kind) as call:
         result: dict[str, Any] = call(train_rank, job, listener=tell)[0]
         return result
 
 
+def _require_importable(function: object, key: str) -> None:
+    """Raise ConfigError for a function that other processes cannot get."""
+    try:
+        pickle.dumps(function)
+    except Exception:
+        raise ConfigError("must stand at the top of a module, where ranks can import it", key) from None
+
+
 def train_rank(local_rank: int, job: TrainRequest, tell: Callable[..., Any]) -> dict[str, Any] | None:
     """Train the stages of this rank; the first one tells each step's loss when it ends, and returns the result."""
-    device = take_device(local_rank, kind_of_device())
-    rank, problem = dist.get_rank(), checked_schedule(job.schedule).problem
-    pieces = model_source.joined(model_source.pieces_of(job.model), problem.stages)
+    device, rank, problem = take_device(local_rank, kind_of_device()), dist.get_rank(), job.schedule.problem
+    pieces = model_source.joined(model_source.pieces_of(job.model), problem)
     mine = problem.settled_placement.stages_on(rank) if rank < problem.devices else []
     modules = {stage: pieces[stage].to(device) for stage in mine}
-    loss_fn = model_source.default_loss if job.loss is None else model_source.named_function(job.loss, "loss")
-    run = Runtime(job.schedule, modules, loss_fn, seed=job.seed)
-    optimizer = torch.optim.Adam([weight for stage in mine for weight in modules[stage].parameters()], lr=job.rate)
-    data, target = (
-        model_source.random_microbatches(problem.microbatches, job.shape, job.dtype, job.seed + part).to(device)
-        for part in (0, 1)
-    )
+    batches = _Batches(job, device)
+    run = Runtime(job.schedule, modules, batches.loss, tied=tied_weights(pieces), seed=job.seed)
+    weights = {id(weight): weight for stage in mine for weight in modules[stage].parameters()}
+    optimizer = torch.optim.Adam(weights.values(), lr=job.rate) if weights else None
     losses: list[float] = []
     with nullcontext() if job.trace is None else _profiled(Path(job.trace), rank, problem.devices):
         for step in range(job.steps):
-            found = run.step(data if 0 in mine else None, target if problem.stages - 1 in mine else None)
-            optimizer.step()
-            optimizer.zero_grad()
+            with _mistakes_end(run, job.source):
+                if 0 in mine or problem.stages - 1 in mine:
+                    batches.take(step)
+                found = run.step(batches.inputs, batches.targets)
+                if optimizer is not None:
+                    optimizer.step()
+                    optimizer.zero_grad()
             total = torch.tensor(sum(map(float, found.values())), dtype=torch.float64, device=device)
             dist.all_reduce(total)
             losses.append(float(total) / problem.microbatches)
@@ -135,9 +164,46 @@ def train_rank(local_rank: int, job: TrainRequest, tell: Callable[..., Any]) -> 
     return None if rank else ended(losses, reports, "done")
 
 
+class _Batches:
+    """What a rank trains on in a step, and the loss: by default that of what it takes first."""
+
+    def __init__(self, job: TrainRequest, device: Any) -> None:
+        self._job, self._device = job, device
+        self._usual: Callable[..., Any] | None = None
+        self.inputs: Any = None
+        self.targets: Any = None
+        source = job.source
+        self.loss = self._by_input if source.loss is None else source.loss_for(None)
+
+    def take(self, step: int) -> None:
+        """Take what a step trains on; random numbers are taken once."""
+        source, count = self._job.source, self._job.schedule.problem.microbatches
+        if self.inputs is None or source.data is not None:
+            batch = source.microbatches(step, count, self._job.seed)
+            self._usual = self._usual or source.loss_for(batch.inputs)
+            self.inputs, self.targets = moved(tuple(batch), self._device)
+
+    def _by_input(self, output: Any, target: Any) -> Any:
+        """Return the default loss."""
+        return None if self._usual is None else self._usual(output, target)
+
+
+@contextmanager
+def _mistakes_end(run: Runtime, source: DataSource) -> Iterator[None]:
+    """Raise what the user's code raises as ModelFailed, and let the other ranks go."""
+    try:
+        yield
+    except Exception as error:
+        run.close()
+        if isinstance(error, PipeschedError) or is_lost(error):
+            raise
+        raise failure_of(error, hint=hint_for(error, source)) from error
+
+
 def ended(losses: list[float], ranks: list[Any], stopped_by: str, reason: str | None = None) -> dict[str, Any]:
-    """Return the document of a training run."""
-    result = {"losses": losses, "ranks": ranks, "stopped_by": stopped_by, "reason": reason}
+    """Return the document of a training run; a loss that is no number is null."""
+    numbers = [loss if isfinite(loss) else None for loss in losses]
+    result = {"losses": numbers, "ranks": ranks, "stopped_by": stopped_by, "reason": reason}
     return {"format": "pipesched.training", "version": 1, **result}
 
 

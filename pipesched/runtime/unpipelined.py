@@ -9,11 +9,11 @@ import torch
 
 from pipesched.pipeline.placement import Placement
 from pipesched.runtime.devices import CUDA, take_device
-from pipesched.runtime.model_source import dtype_named
 from pipesched.runtime.profiling import StageProfile, measure_stages
 from pipesched.runtime.run import Runtime
 from pipesched.runtime.seeding import seeded
 from pipesched.runtime.source import checked_schedule
+from pipesched.runtime.training_data import dtype_named
 
 WIDTH, ROWS = 32, 16
 SEED = 7
@@ -131,5 +131,5 @@ def activation_bytes(rank: int, kind: str, dtype: str) -> list[StageProfile] | N
     if rank:
         return None
     number = dtype_named(dtype)
-    data, _ = batch(1, number)
-    return measure_stages(blocks(3, number), data[0], take_device(rank, kind), loss_of, repeats=2)
+    data, target = batch(1, number)
+    return measure_stages(blocks(3, number), data[0], target[0], take_device(rank, kind), loss_of, repeats=2)

@@ -1,66 +1,115 @@
-"""Two copies of a stage: equal weights at the start, and the sum of what both added to the gradients after a step."""
+"""Weights that stand on several ranks: equal at the start, and the sum of what all added to the gradients after a step.
+
+They are those of a stage with two copies, and those that stages share, an embedding with the head above all.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import Any
 
 import torch
 
+from pipesched.checks import shown
+from pipesched.errors import ConfigError
 from pipesched.pipeline.placement import Placement
 from pipesched.runtime.team import Team
 
+Tied = Sequence[Mapping[int, str]]  # of each weight that stages share: its name in the module of each
+
+
+def tied_weights(modules: Sequence[Any]) -> list[dict[int, str]]:
+    """Return the weights that several of the stages share, each with its name in the module of each stage."""
+    places: dict[int, dict[int, str]] = {}
+    for stage, module in enumerate(modules):
+        for name, weight in module.named_parameters():
+            places.setdefault(id(weight), {})[stage] = name
+    return [names for names in places.values() if len(names) > 1]
+
+
+def weights_here(tied: Tied, modules: Mapping[int, Any]) -> list[Any]:
+    """Return each tied weight where this rank has it, else None.
+
+    Raises ConfigError for a name that a module lacks, and for stages of one rank that do not share it.
+    """
+    found = []
+    for entry, names in enumerate(tied):
+        here = [
+            (stage, dict(modules[stage].named_parameters()).get(name))
+            for stage, name in names.items()
+            if stage in modules
+        ]
+        for stage, weight in here:
+            if weight is None:
+                raise ConfigError(f"stage {stage} has no weight {shown(names[stage])}", "tied", entry=entry)
+            if weight is not here[0][1]:
+                raise ConfigError(
+                    f"stages {here[0][0]} and {stage} of one rank must share the tensor", "tied", entry=entry
+                )
+        found.append(here[0][1] if here else None)
+    return found
+
 
 class WeightCopies:
-    """The stages of a rank that have a copy on another one, in ascending order."""
+    """The weights of a rank that other ranks have too: in ascending order of stages with copies, then those tied."""
 
-    def __init__(self, team: Team, placement: Placement, modules: Mapping[int, Any]) -> None:
-        self._copies: list[tuple[Any, Any, bool]] = []  # module, group of both ranks, whether this one is the original
-        self._before: list[dict[Any, Any]] = []
-        if not placement.mirrored:
-            return
-        pairs = [(home, placement.last - home) for home in placement.devices]
+    def __init__(self, team: Team, placement: Placement, modules: Mapping[int, Any], tied: Tied = ()) -> None:
+        self._groups: dict[Any, Any] = {}  # by the weight: the group that sums its gradient
+        self._before: dict[Any, Any] = {}
+        homes = [{home, placement.last - home} if placement.mirrored else {home} for home in placement.devices]
+        shared = weights_here(tied, modules)
+        self._connect_copies(team, placement, modules, [weight for weight in shared if weight is not None])
+        for number, (names, weight) in enumerate(zip(tied, shared, strict=True)):
+            ranks = sorted(set[int]().union(*(homes[stage] for stage in names)))
+            if weight is not None and len(ranks) > 1:
+                self._join(team.connect(f"tied{number}", tuple(ranks)), [weight], 0)
+
+    def _connect_copies(
+        self, team: Team, placement: Placement, modules: Mapping[int, Any], shared: Sequence[Any]
+    ) -> None:
+        """Connect the two ranks of each stage with copies; what stages share is not summed here."""
+        pairs = [(home, placement.last - home) for home in placement.devices] if placement.mirrored else []
         groups: dict[tuple[int, int], Any] = {}
         for low, high in sorted({(min(pair), max(pair)) for pair in pairs if pair[0] != pair[1]}):
             if team.rank in (low, high):
                 groups[low, high] = team.connect(f"copies{low}and{high}", (low, high))
         for stage, (home, other) in enumerate(pairs):
             if team.rank in (home, other) and home != other:
-                self._copies.append((modules[stage], groups[min(home, other), max(home, other)], team.rank == home))
-        for module, group, is_original in self._copies:
-            root = group.rank() if is_original else 1 - group.rank()
-            for tensor in (*module.parameters(), *module.buffers()):
-                _through_host(tensor, partial(_broadcast, group, root))
+                tensors = [*modules[stage].parameters(), *modules[stage].buffers()]
+                apart = [tensor for tensor in tensors if not any(tensor is one for one in shared)]
+                self._join(groups[min(home, other), max(home, other)], apart, int(home > other))
+
+    def _join(self, group: Any, tensors: Sequence[Any], root: int) -> None:
+        """Give tensors the values of the root of a group, and note which of them have gradients to sum."""
+        for tensor in tensors:
+            _through_host(tensor, partial(_broadcast, group, root))
+            if tensor.requires_grad:
+                self._groups[tensor] = group
 
     def begin_step(self) -> None:
         """Put away the gradients that were there, so that only what the step adds is summed."""
-        self._before = []
-        for module, _, _ in self._copies:
-            weights = [weight for weight in module.parameters() if weight.requires_grad]
-            self._before.append({weight: weight.grad for weight in weights})
-            for weight in weights:
-                weight.grad = None
+        self._before = {weight: weight.grad for weight in self._groups}
+        for weight in self._groups:
+            weight.grad = None
 
     def end_step(self) -> None:
-        """Sum up what both copies added."""
-        for (_, group, _), before in zip(self._copies, self._before, strict=True):
-            for weight, old in before.items():
-                new = torch.zeros_like(weight) if weight.grad is None else weight.grad
-                _through_host(new, partial(_sum, group))
-                weight.grad = new if old is None else old.add_(new)
-        self._before = []
+        """Sum up what all ranks added."""
+        for weight, old in self._before.items():
+            new = torch.zeros_like(weight) if weight.grad is None else weight.grad
+            _through_host(new, partial(_sum, self._groups[weight]))
+            weight.grad = new if old is None else old.add_(new)
+        self._before = {}
 
     def give_up(self) -> None:
         """Restore the gradients that were there, after a failure."""
-        for before in self._before:
-            for weight, old in before.items():
-                weight.grad = old
-        self._before = []
+        for weight, old in self._before.items():
+            weight.grad = old
+        self._before = {}
 
     def close(self) -> None:
         """Let go of the connections."""
-        self._copies = []
+        self._groups = {}
 
 
 def _broadcast(group: Any, root: int, tensor: Any) -> None:

@@ -1,14 +1,16 @@
-"""`pipesched train --self-test`: its options, what it prints, and its exit codes."""
+"""`pipesched train`: its words, and `--self-test`: its options, what it prints, and its exit codes."""
 
 from __future__ import annotations
 
 import json
 import subprocess
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import pytest
 
+import pipesched
 from tests.torch_ranks import needs_torch
 
 Cli = Callable[..., "subprocess.CompletedProcess[str]"]
@@ -17,12 +19,19 @@ Cli = Callable[..., "subprocess.CompletedProcess[str]"]
 @pytest.mark.parametrize(
     ("words", "message"),
     [
-        ([], "FILE: is missing: the document of a schedule, which only --self-test does without"),
+        ([], "NAME|FILE: is missing: a schedule's file, an algorithm, or a config; only --self-test does without"),
+        (["-c", "config.yaml"], "NAME|FILE: is missing: a schedule's file, an algorithm, or a config"),
         (["a.json", "--ranks", "2"], "--ranks: has no effect without --self-test"),
         (["a.json", "--device", "cpu"], "--device: has no effect without --self-test"),
-        (["a.json", "--self-test"], "FILE: has no effect with --self-test, which has a model and plans of its own"),
+        (
+            ["a.json", "--self-test"],
+            "NAME|FILE: has no effect with --self-test, which has a model and plans of its own",
+        ),
         (["--self-test", "--steps", "6"], "--steps: has no effect with --self-test, which has a model and plans"),
         (["--self-test", "--model", "a:b"], "--model: has no effect with --self-test"),
+        (["--self-test", "--data", "a:b"], "--data: has no effect with --self-test"),
+        (["--self-test", "--devices", "2"], "--devices: has no effect with --self-test"),
+        (["--self-test", "--group-size", "2"], "--group-size: has no effect with --self-test"),
     ],
 )
 def test_options_that_do_not_go_together(cli: Cli, words: list[str], message: str) -> None:
@@ -41,6 +50,84 @@ def test_without_pytorch(cli: Cli, monkeypatch: pytest.MonkeyPatch) -> None:
     assert result.stderr == (
         "pipesched: training is done by PyTorch, which is not installed: pip install 'pipesched[torch]'\n"
     )
+
+
+@pytest.fixture
+def trained(monkeypatch: pytest.MonkeyPatch) -> list[Any]:
+    """What the function of the library is given, in place of a training: the schedule, and everything else."""
+    from pipesched.runtime import training
+
+    given: list[Any] = []
+
+    def instead(schedule: Any, **options: Any) -> dict[str, Any]:
+        given.append((schedule, options))
+        return training.ended([0.5], [], "done")
+
+    monkeypatch.setattr(training, "train", instead)
+    return given
+
+
+@pytest.fixture
+def files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A folder with a config, a document and a CSV."""
+    monkeypatch.chdir(tmp_path)
+    Path("config.yaml").write_text("devices: 2\nstages: 2\nmicrobatches: 3\nalgorithm: naive\n")
+    outcome = pipesched.run(pipesched.make_problem(devices=2, stages=2, microbatches=4, forward=1), "1f1b")
+    pipesched.write(outcome, "schedule.json")
+    pipesched.write(outcome, "schedule.csv")
+
+
+@needs_torch
+@pytest.mark.usefixtures("files")
+@pytest.mark.parametrize(
+    ("words", "algorithm", "sizes"),
+    [
+        (["schedule.json"], "1f1b", (2, 2, 4)),
+        (["schedule.csv"], "1f1b", (2, 2, 4)),
+        (["schedule.csv", "config.yaml", "--microbatches", "4"], "1f1b", (2, 2, 4)),
+        (["schedule.csv", "--forward", "3"], "1f1b", (2, 2, 4)),
+        (["naive", "config.yaml"], "naive", (2, 2, 3)),
+        (["1f1b", "-c", "config.yaml"], "1f1b", (2, 2, 3)),
+        (["--algo", "1f1b", "-c", "config.yaml", "--stages", "2"], "1f1b", (2, 2, 3)),
+        (["config.yaml"], "naive", (2, 2, 3)),
+        (["interleaved", "config.yaml", "--stages", "4", "--microbatches", "4"], "interleaved", (2, 4, 4)),
+        (["1f1b", "--devices", "2"], "1f1b", (2, 2, 8)),
+    ],
+)
+def test_words_name_the_schedule(
+    cli: Cli, trained: list[Any], words: list[str], algorithm: str, sizes: tuple[int, int, int]
+) -> None:
+    """A document, a CSV with or without a config, an algorithm and a config, as word or option, with options on top."""
+    result = cli("train", *words, "--seed", "3", "--model", "a:b")
+    assert (result.returncode, result.stdout) == (0, "")
+    ((schedule, options),) = trained
+    problem = schedule.problem
+    assert (problem.devices, problem.stages, problem.microbatches) == sizes
+    assert schedule.plan.orders == pipesched.run(problem, algorithm).schedule.plan.orders
+    assert {key: options[key] for key in ("seed", "model")} == {"seed": 3, "model": "a:b"}
+
+
+@needs_torch
+@pytest.mark.usefixtures("files")
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (["schedule.json", "--microbatches", "8"], "schedule.json: a schedule document holds its own problem"),
+        (["schedule.json", "config.yaml"], "schedule.json: a schedule document holds its own problem"),
+        (["schedule.json", "naive"], "schedule.json: is a schedule already; give no other"),
+        (["schedule.json", "schedule.csv"], "schedule.json: is a schedule already; give no other"),
+        (["schedule.json", "--group-size", "2"], "schedule.json: is a schedule already; give no other"),
+        (["1f1b", "naive"], "1f1b naive: one algorithm at a time"),
+        (["1f2b"], "unknown algorithm '1f2b'"),
+        (["1f1b", "config.yaml", "-c", "config.yaml"], "config.yaml: one config is enough"),
+    ],
+)
+def test_words_that_name_none(cli: Cli, trained: list[Any], words: list[str], message: str) -> None:
+    """One message and exit code 2."""
+    result = cli("train", *words)
+    assert (result.returncode, result.stdout, trained) == (2, "", [])
+    assert result.stderr.startswith(f"pipesched: {message}")
+    assert result.stderr.count("\n") == 1
 
 
 @needs_torch

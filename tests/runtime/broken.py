@@ -68,7 +68,25 @@ def own_id(rank: int) -> int:
     return os.getpid()
 
 
+def start_and_die() -> None:
+    """Start a rank, and be killed in the instant between its begin and what tells it to serve."""
+    from multiprocessing import popen_spawn_posix, resource_tracker
+
+    resource_tracker.ensure_running()
+    starts = popen_spawn_posix.util.spawnv_passfds
+
+    def killed(*words: Any) -> None:
+        starts(*words)
+        os.kill(os.getpid(), signal.SIGKILL)
+
+    popen_spawn_posix.util.spawnv_passfds = killed
+    with rank_processes(2, "cpu"):
+        pass
+
+
 if __name__ == "__main__":
+    if sys.argv[1:] == ["killed"]:
+        start_and_die()
     try:
         hang()
     except KeyboardInterrupt:

@@ -151,14 +151,18 @@ def test_train_is_one_rank_of_torchrun(tmp_path: Path) -> None:
 
 
 WRONG = [
-    (["train", "no.json"], "pipesched: schedule: cannot read 'no.json'", 2),
+    (["train", "no.json"], "pipesched: cannot read 'no.json'", 2),
     (["train", "schedule.json", "--model", "no.such:model"], "cannot import 'no.such'", 2),
     (["train", "schedule.json", "--model", "small"], "must be package.module:function", 2),
     (["train", "schedule.json", "--shape", "8,x"], "--shape", 2),
-    (["train", "schedule.json", "--rate", "-1"], "rate: must be a number of at least 0, not -1", 2),
-    (["train", "schedule.json", "--shape", "8,63"], "shapes cannot be multiplied", 1),
+    (["train", "schedule.json", "--rate", "-1"], "--rate: must be a number of at least 0, not -1", 2),
+    (
+        ["train", "schedule.json", "--shape", "8,63"],
+        "shapes cannot be multiplied (8x63 and 64x256) (0F0 on rank 0)\n",
+        1,
+    ),
     (["profile", MODEL], "--shape", 2),
-    (["profile", MODEL, "--shape", "8,63"], "stage 0 does not take", 2),
+    (["profile", MODEL, "--shape", "8,63"], "RuntimeError: mat1 and mat2 shapes cannot be multiplied", 1),
     (["profile", MODEL, "--shape", "8,64", "--dtype", "float33"], "float33", 2),
 ]
 

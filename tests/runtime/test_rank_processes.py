@@ -81,3 +81,28 @@ def test_no_rank_outlives_the_first_process(ended: str) -> None:
         while any(map(is_alive, ids)):
             sleep(0.1)
         assert (process.stdout.read(), process.stderr.read()) == ("", "")
+
+
+@pytest.mark.skipif(os.name != "posix", reason="signals")
+def test_killed_while_it_starts_a_rank() -> None:
+    """A process that is killed before it has told its rank what to run: the rank ends without a traceback."""
+    pipe = subprocess.PIPE
+    words = [sys.executable, "-m", "tests.runtime.broken", "killed"]
+    done = subprocess.run(words, cwd=ROOT, stdout=pipe, stderr=pipe, text=True, check=False)  # until stderr ends
+    assert (done.returncode, done.stdout, done.stderr) == (-signal.SIGKILL, "", "")
+
+
+@pytest.mark.skipif(os.name != "posix", reason="where ranks say what keeps them from starting")
+def test_a_rank_that_cannot_start(tmp_path: Path) -> None:
+    """A script that starts ranks at its top level, without a guard, is told so in one line."""
+    script = tmp_path / "script.py"
+    script.write_text(
+        "from pipesched.runtime.rank_processes import rank_processes\n"
+        "with rank_processes(1, 'cpu') as call:\n    call(print)\n"
+    )
+    environment = {**os.environ, "PYTHONPATH": str(ROOT)}
+    done = subprocess.run([sys.executable, str(script)], env=environment, capture_output=True, text=True, check=False)
+    last = done.stderr.splitlines()[-1]
+    assert (
+        "rank 0 ended: process 0 terminated with exit code 1: RuntimeError: An attempt has been made to start" in last
+    )

@@ -1,0 +1,164 @@
+"""What a model is trained on: random numbers, or what a function of the user's returns; and its loss."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple
+
+import torch
+from torch.nn import functional
+
+from pipesched.checks import require_whole, shown
+from pipesched.errors import ConfigError
+from pipesched.runtime.mistakes import IN_LOSS, add_place, line_of, shapes_text
+from pipesched.runtime.model_source import named_function
+from pipesched.runtime.seeding import seeded
+
+MSE, CROSS_ENTROPY = "mse", "cross-entropy"
+DTYPE, VOCAB = "float32", 2  # where none is given
+MOST = 2**31 - 1  # of random integers
+_FLOATS_AS_INDICES = re.compile("indices.* scalar types")  # PyTorch's words, as in the next line
+_OUT_OF_RANGE = re.compile("index out of range|out of bounds|smaller than num_classes|device-side assert")
+Named = str | Callable[..., Any]  # a function, or package.module:function
+
+
+class Microbatches(NamedTuple):
+    """The inputs and the targets of a step, one of each for a microbatch."""
+
+    inputs: Any
+    targets: Any
+
+
+class DataSource(NamedTuple):
+    """A function, or the shape and the type of random numbers; integers are less than `vocab`. And a loss."""
+
+    data: Named | None
+    loss: Named | None
+    shape: tuple[int, ...]
+    dtype: Any
+    vocab: int
+
+    @property
+    def has_own_loss(self) -> bool:
+        """Whether the loss is a function of the user's."""
+        return self.loss not in (None, MSE, CROSS_ENTROPY)
+
+    def microbatches(self, step: int, count: int, seed: int) -> Microbatches:
+        """Return what a step trains on, the same on every rank. Raises what the user's function does."""
+        if self.data is None:
+            return Microbatches(*(_random(count, self, seed + part) for part in (0, 1)))
+        try:
+            with seeded(seed, step, 0, count):  # numbers of no stage, as microbatches end before `count`
+                found = named_function(self.data, "data")(step, count)
+            if not _holds(found, 2) or not all(_holds(part, count) for part in found):
+                raise TypeError(f"must return (inputs, targets), {count} microbatches each, not {shapes_text(found)}")
+        except Exception as error:
+            add_place(error, f"in the data of step {step}")
+            raise
+        return Microbatches(*found)
+
+    def loss_for(self, inputs: Any) -> Callable[..., Any]:
+        """Return the loss; by default for inputs of integers another than for others."""
+        if self.loss is not None:
+            return loss_named(self.loss)
+        first = inputs[0]
+        while isinstance(first, (tuple, list)) and first:
+            first = first[0]
+        is_whole = isinstance(first, torch.Tensor) and not (first.is_floating_point() or first.is_complex())
+        return cross_entropy if is_whole else mse
+
+
+def data_source(
+    data: Named | None,
+    loss: Named | None,
+    shape: Sequence[int] | None,
+    dtype: str | None,
+    vocab: int | None,
+    usual: Sequence[int] = (),
+) -> DataSource:
+    """Return what to train on; the shape is the `usual` one where none is given. Raises ConfigError."""
+    if loss is not None:
+        loss_named(loss)
+    if data is not None:
+        named_function(data, "data")
+        for key, value in (("shape", shape), ("dtype", dtype), ("vocab", vocab)):
+            if value is not None:
+                raise ConfigError("has no effect beside `data`, which returns inputs and targets", key)
+        return DataSource(data, loss, (), None, 0)
+    number = dtype_named(dtype or DTYPE)
+    if number.is_floating_point or number.is_complex:
+        if vocab is not None:
+            raise ConfigError(f"is for inputs of integers; these are {dtype or DTYPE}", "vocab")
+    elif vocab is not None:
+        most = 1 if number is torch.bool else torch.iinfo(number).max
+        require_whole(vocab, "vocab", least=1, most=min(most, MOST) + 1)
+    sizes = usual if shape is None else shape
+    if not sizes:
+        raise ConfigError("is missing: the sizes of a microbatch, as in 8,64; or give `data`", "shape")
+    return DataSource(
+        None, loss, tuple(require_whole(size, "shape", least=1) for size in sizes), number, vocab or VOCAB
+    )
+
+
+def loss_named(loss: Named) -> Callable[..., Any]:
+    """Return a loss by its name, or the function. Raises ConfigError."""
+    known = {MSE: mse, CROSS_ENTROPY: cross_entropy}
+    if isinstance(loss, str) and ":" not in loss and loss not in known:
+        raise ConfigError(f"must be {', '.join(known)} or package.module:function, not {shown(loss)}", "loss")
+    return known[loss] if isinstance(loss, str) and loss in known else named_function(loss, "loss")
+
+
+def mse(output: Any, target: Any) -> Any:
+    """Return the mean squared error of an output and a target of its shape."""
+    if output.shape != target.shape:
+        raise ValueError("output and target do not fit: mse takes two of one shape")
+    return functional.mse_loss(output, target.to(output.dtype))
+
+
+def cross_entropy(output: Any, target: Any) -> Any:
+    """Return the cross entropy of an output (.., classes) and a target (..) of integers."""
+    if target.is_floating_point() or output.shape[:-1] != target.shape:
+        raise ValueError("output and target do not fit: cross-entropy takes (.., classes) and integers (..)")
+    return functional.cross_entropy(output.reshape(-1, output.shape[-1]), target.reshape(-1).long())
+
+
+def moved(value: Any, device: Any) -> Any:
+    """Return tensors, also in tuples, lists and dicts, on a device; a list comes back as a tuple."""
+    if isinstance(value, torch.Tensor):
+        return value.to(device)
+    if isinstance(value, (tuple, list)):
+        return tuple(moved(one, device) for one in value)
+    return {key: moved(one, device) for key, one in value.items()} if isinstance(value, dict) else value
+
+
+def _holds(value: Any, count: int) -> bool:
+    """Return whether a value is a sequence of so many."""
+    return hasattr(value, "__getitem__") and hasattr(value, "__len__") and len(value) == count
+
+
+def _random(count: int, source: DataSource, seed: int) -> Any:
+    """Return random numbers for `count` microbatches: from 0 to 1, or integers from 0 to `vocab` - 1."""
+    generator, dtype = torch.Generator().manual_seed(seed), source.dtype
+    if dtype.is_floating_point or dtype.is_complex:
+        return torch.rand(count, *source.shape, generator=generator).to(dtype)
+    return torch.randint(source.vocab, (count, *source.shape), generator=generator).to(dtype)
+
+
+def dtype_named(name: str) -> Any:
+    """Return the type of that name, `float32` say. Raises ConfigError."""
+    found = getattr(torch, str(name), None)
+    if not isinstance(found, torch.dtype):
+        raise ConfigError(f"must be the name of a type of PyTorch, as in float32 or int64, not {shown(name)}", "dtype")
+    return found
+
+
+def hint_for(error: Exception, source: DataSource) -> str:
+    """Return what may help against what a model or its loss raised; "" where that is not known."""
+    text = line_of(error)
+    if source.data is None and _FLOATS_AS_INDICES.search(text):
+        return "`dtype` int64"
+    if source.data is None and _OUT_OF_RANGE.search(text):
+        return "`vocab` N"
+    fits_not = not source.has_own_loss or isinstance(error, (RuntimeError, ValueError, IndexError))
+    return "`loss` or `data`" if f"({IN_LOSS}:" in text and fits_not else ""

@@ -1,0 +1,196 @@
+"""What profile and train work on: random numbers or data, a loss by its name; and mistakes in these, in one line."""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+import pytest
+
+import pipesched
+from tests.torch_ranks import needs_torch
+
+pytestmark = needs_torch
+GPT = "tests.runtime.gpt"
+STEPS, MICROBATCHES = 3, 4
+
+
+def problem(devices: int = 2, stages: int = 4) -> pipesched.Problem:
+    """A problem for the pieces of the small GPT."""
+    return pipesched.make_problem(
+        devices=devices, stages=stages, microbatches=MICROBATCHES, forward=1, backward_input=1, backward_weight=1
+    )
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("algorithm", ["1f1b", "interleaved", "zb-v", "dualpipe"])
+@pytest.mark.parametrize("model", ["tied", "untied"])
+def test_a_gpt_has_the_losses_without_a_pipeline(model: str, algorithm: str) -> None:
+    """Embedding, blocks and head, tied or not, by four schedules: the losses are those of a plain loop."""
+    from pipesched.runtime import train
+    from tests.runtime import gpt
+
+    found = train(algorithm, f"{GPT}:{model}", problem=problem(), data=f"{GPT}:data", steps=STEPS)
+    assert found is not None
+    expected = gpt.train_unpipelined(getattr(gpt, model)(), STEPS, MICROBATCHES)
+    assert found["losses"] == pytest.approx(expected, rel=1e-9)
+
+
+@pytest.mark.slow
+def test_a_gpt_is_profiled() -> None:
+    """Its config has the sizes of the data; weights that stages share stand on both."""
+    from pipesched.runtime import profile
+    from tests.runtime import gpt
+
+    found = profile(gpt.tied(), data=gpt.data, loss=gpt.loss, repeats=2, devices=2, name="gpt")
+    assert found.title.startswith("gpt, microbatch 4,16 int64, cpu, ")
+    weights = gpt.WORDS * gpt.WIDTH
+    places = gpt.LENGTH * gpt.WIDTH
+    assert [found.stages[0].static, found.stages[-1].static] == [2 * 8 * (weights + places), 2 * 8 * weights]
+
+
+@pytest.mark.parametrize(
+    ("given", "kinds"),
+    [
+        ({}, ("float32", "float32", "mse")),
+        ({"dtype": "float64"}, ("float64", "float64", "mse")),
+        ({"dtype": "int64"}, ("int64", "int64", "cross_entropy")),
+        ({"dtype": "int32", "vocab": 9}, ("int32", "int32", "cross_entropy")),
+        ({"dtype": "int64", "loss": "mse"}, ("int64", "int64", "mse")),
+    ],
+)
+def test_random_numbers(given: dict[str, Any], kinds: tuple[str, str, str]) -> None:
+    """Floats from 0 to 1, integers below vocab (default 2), targets of the same shape, other numbers; and the loss."""
+    from pipesched.runtime.training_data import data_source
+
+    source = data_source(**{"data": None, "loss": None, "shape": [30, 20], "dtype": None, "vocab": None, **given})
+    inputs, targets = source.microbatches(0, 3, 5)
+    assert (str(inputs.dtype), str(targets.dtype)) == (f"torch.{kinds[0]}", f"torch.{kinds[1]}")
+    assert inputs.shape == targets.shape == (3, 30, 20)
+    assert not inputs.equal(targets)
+    assert min(inputs.min(), targets.min()) >= 0
+    most = 1 if inputs.is_floating_point() else given.get("vocab", 2) - 1
+    assert (inputs.max() < most) if inputs.is_floating_point() else (inputs.max() == targets.max() == most)
+    assert source.loss_for(inputs).__name__ == kinds[2]
+
+
+@pytest.mark.parametrize(
+    ("given", "message"),
+    [
+        ({"data": f"{GPT}:data", "shape": [8]}, "shape: has no effect beside `data`"),
+        ({"data": f"{GPT}:data", "dtype": "int64"}, "dtype: has no effect beside `data`"),
+        ({"data": f"{GPT}:data", "vocab": 3}, "vocab: has no effect beside `data`"),
+        ({"data": "gpt"}, "data: must be package.module:function, not 'gpt'"),
+        ({"data": f"{GPT}:nothing"}, f"data: '{GPT}' has no function 'nothing'"),
+        ({}, "shape: is missing: the sizes of a microbatch"),
+        ({"shape": [8], "vocab": 3}, "vocab: is for inputs of integers; these are float32"),
+        (
+            {"shape": [8], "dtype": "int8", "vocab": 129},
+            "vocab: must be a whole number of at least 1 (at most 128), not 129",
+        ),
+        ({"shape": [8], "dtype": "int"}, None),
+        ({"shape": [8], "dtype": "word"}, "dtype: must be the name of a type of PyTorch"),
+        ({"shape": [8], "loss": "crossentropy"}, "loss: must be mse, cross-entropy or package.module:function"),
+    ],
+)
+def test_what_does_not_go_together(given: dict[str, Any], message: str | None) -> None:
+    """A ConfigError that names the parameter."""
+    from pipesched.runtime.training_data import data_source
+
+    every = {"data": None, "loss": None, "shape": None, "dtype": None, "vocab": None, **given}
+    if message is None:
+        data_source(**every)
+        return
+    with pytest.raises(pipesched.ConfigError) as error:
+        data_source(**every)
+    assert str(error.value).startswith(message)
+
+
+PROFILED = [  # a model, what it is profiled by, what is said
+    ("untied", {"shape": [4, 8]}, r"RuntimeError: Expected tensor .* \(0F0\); hint: `dtype` int64"),
+    (
+        "untied",
+        {"shape": [4, 8], "dtype": "int64", "vocab": 51},
+        r"IndexError: index out of range in self \(0F0\); hint: `vocab` N",
+    ),
+    ("broken", {"data": f"{GPT}:data"}, r"RuntimeError: mat1 and mat2 shapes .* \(2F0\)"),
+    (
+        "untied",
+        {"data": f"{GPT}:data", "loss": "mse"},
+        r"ValueError: output and target do not fit: mse takes two of one shape"
+        r" \(in the loss: output \[4, 16, 50\] float64, target \[4, 16\] int64\) \(3F0\); hint: `loss` or `data`",
+    ),
+    (
+        "untied",
+        {"data": f"{GPT}:data", "loss": f"{GPT}:numbers"},
+        r"TypeError: the loss function must return a tensor with one element"
+        r" \(in the loss: output \[4, 16, 50\] float64, target \[4, 16\] int64\) \(3F0\)",
+    ),
+    ("untied", {"data": f"{GPT}:short"}, r"TypeError: must return \(inputs, targets\), 1 microbatches each, .*"),
+    ("raises", {"data": f"{GPT}:data"}, r"FileNotFoundError: no weights here \(in the making of the model\)"),
+]
+
+
+@pytest.mark.parametrize(("model", "given", "message"), PROFILED)
+def test_mistakes_in_a_profile(model: str, given: dict[str, Any], message: str) -> None:
+    """One line with type, message, place, shapes and hint; and the traceback beside it."""
+    from pipesched.runtime import profile
+    from pipesched.runtime.model_source import pieces_of
+
+    with pytest.raises(pipesched.RankFailed) as error:
+        profile(pieces_of(f"{GPT}:{model}"), repeats=2, **given)
+    assert re.fullmatch(message, str(error.value))
+    assert error.value.trace.startswith("Traceback (most recent call last):\n")
+
+
+TRAINED = [
+    ("broken", {}, 0, r"RuntimeError: mat1 and mat2 shapes .* \(2F0 on rank 0\)"),
+    ("untied", {"data": f"{GPT}:later"}, 1, r"KeyError: 'no more\\ndata' \(in the data of step 1\)"),
+    (
+        "untied",
+        {"loss": "mse"},
+        0,
+        r"ValueError: .* \(in the loss: output \[4, 16, 50\] float64, target \[4, 16\] int64\)"
+        r" \(3F0 on rank 1\); hint: `loss` or `data`",
+    ),
+]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("model", "given", "steps", "message"), TRAINED)
+def test_mistakes_in_a_training(model: str, given: dict[str, Any], steps: int, message: str) -> None:
+    """The line names the rank; the steps before it are heard."""
+    from pipesched.runtime import train
+
+    heard: list[int] = []
+    options: dict[str, Any] = {"data": f"{GPT}:data", **given}
+    with pytest.raises(pipesched.RankFailed) as error:
+        train(
+            "interleaved",
+            f"{GPT}:{model}",
+            problem=problem(),
+            steps=2,
+            listener=lambda step, _: heard.append(step),
+            **options,
+        )
+    assert re.fullmatch(message, str(error.value))
+    assert heard == [*range(steps)]
+    assert "Traceback (most recent call last):" in error.value.trace
+
+
+@pytest.mark.parametrize(
+    ("schedule", "given", "message"),
+    [
+        ("1f1b", {}, "problem: is missing: what 1f1b schedules"),
+        (pipesched.run(problem(), "naive"), {"problem": problem()}, "problem: goes with an algorithm or a CSV"),
+        ("no.csv", {"problem": problem()}, "schedule: cannot read"),
+        (pipesched.run(problem(), "naive"), {"data": lambda *_: None}, "data: must stand at the top of a module"),
+    ],
+)
+def test_what_cannot_be_trained(schedule: Any, given: dict[str, Any], message: str) -> None:
+    """A ConfigError that names the parameter."""
+    from pipesched.runtime import train
+
+    with pytest.raises(pipesched.ConfigError) as error:
+        train(schedule, f"{GPT}:untied", **given)
+    assert str(error.value).startswith(message)
