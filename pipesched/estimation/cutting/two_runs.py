@@ -9,6 +9,7 @@ from __future__ import annotations
 from bisect import bisect_left
 from collections import ChainMap
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
 from functools import cache, reduce
 from itertools import accumulate, pairwise
 from math import inf
@@ -26,17 +27,16 @@ Options = Mapping[int, list[DeviceOption]]  # of a device, by its number of item
 def cut_two_runs(costs: ChunkCosts, known: Ends) -> Ends:
     """Return a cut within memory with less work of the busiest device than `known`, or that.
 
-    It has the least of all whose chunks have no more than twice the mean number of items, where there is time to count.
+    It has the least of all with a chunk without items of the ends, if there is time to count, no chunk of more than
+    about twice the mean number of items, and where those with items of an end have equal ones of the next run alone.
     """
     pairs = [*pairwise(equal_runs(costs))]
     if not pairs:
         return known
     counting = _Counting(costs, *max(pairs, key=lambda pair: pair[1].end - pair[0].begin), known)
-    try:
+    with suppress(TooManyOptions, TimeIsUp):
         for shape in counting.shapes():
             counting.look_into(shape)
-    except (TooManyOptions, TimeIsUp):
-        pass
     return counting.best
 
 
@@ -48,8 +48,8 @@ class _Counting:
         self.longest = 2 * -(-(first.items + second.items) // costs.stages) + 2
         self.stride = costs.stages * self.longest + 1
         self.total = first.items * self.stride + second.items
-        value = costs.value(known)
-        self.work = costs.at(0, costs.items).work + 1 if value.excess else value.device  # what is found has less
+        fits = not costs.value(known).excess
+        self.work = costs.value(known).device if fits else costs.at(0, costs.items).work + 1  # what is found has less
         self._options = cache(lambda chunks, vectors, capacity: self._found(chunks, vectors, capacity, self.work))
 
     def shapes(self) -> Iterator[Shape]:
