@@ -106,7 +106,7 @@ BAD = [  # the field, its values, the key of the error, what the message holds
     ("stages", [8, 2], "stages", ["number of devices (4)", "not 2"]),
     ("forward", [-1], "forward", ["at least 0"]),
     ("budget", [0], "budget", ["more than 0"]),
-    ("forward", ["1e99999999999999999999"], "values", ["1e99999999999999999999"]),
+    ("forward", ["1e99999999999999999999"], "forward", ["1e99999999999999999999", "is too large: at most 1e12"]),
 ]
 
 
