@@ -31,9 +31,8 @@ class AttentionBlock(torch.nn.Module):  # type: ignore[misc]
         self.inner = torch.nn.Sequential(torch.nn.Linear(WIDTH, 64), torch.nn.GELU(), torch.nn.Linear(64, WIDTH))
 
     def forward(self, data: Any) -> Any:
-        data = data + self.out(
-            functional.scaled_dot_product_attention(*self.mix(self.norms[0](data)).chunk(3, -1), is_causal=True)
-        )
+        query, key, value = self.mix(self.norms[0](data)).chunk(3, -1)
+        data = data + self.out(functional.scaled_dot_product_attention(query, key, value, is_causal=True))
         return data + self.inner(self.norms[1](data))
 
 
