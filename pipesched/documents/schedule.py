@@ -44,7 +44,6 @@ UNPROVED = (Status.HEURISTIC, Status.FEASIBLE)  # what may be said of any schedu
 def document(outcome: Outcome) -> dict[str, Any]:
     """Return the document of a schedule: problem, metrics, slots and transfers with their times in the user's unit."""
     schedule = outcome.schedule
-    waits = schedule.plan.waits
     return {
         "format": FORMAT,
         "version": VERSION,
@@ -54,7 +53,7 @@ def document(outcome: Outcome) -> dict[str, Any]:
         "metrics": outcome.metrics,
         "devices": [list(_slots(schedule, device)) for device in range(schedule.problem.devices)],
         **({"transfers": _transfers(schedule)} if schedule.plan.lanes else {}),
-        **({"waits": _waits(schedule)} if waits else {}),
+        **({"waits": _waits(schedule)} if schedule.plan.waits else {}),
         **({} if outcome.report is None else {"solver": solver_document(outcome.report)}),
     }
 
@@ -62,17 +61,14 @@ def document(outcome: Outcome) -> dict[str, Any]:
 def problem_document(problem: Problem) -> dict[str, Any]:
     """Return the problem as a config with every default filled in."""
     placement = problem.placement
+    devices = placement and ("bidirectional" if placement.mirrored else list(placement.devices))
     unused = ("backward",) if problem.costs.split else ("backward_input", "backward_weight")
     return {
         "name": problem.name,
         "devices": problem.devices,
         "stages": problem.stages,
         "microbatches": problem.microbatches,
-        "placement": "auto"
-        if placement is None
-        else "bidirectional"
-        if placement.mirrored
-        else list(placement.devices),
+        "placement": devices or "auto",
         "time_unit": problem.time_unit,
         "lanes": problem.lanes,
         **({} if problem.layers is None else _layers(problem.layers, split=problem.costs.split)),

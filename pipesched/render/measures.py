@@ -88,11 +88,11 @@ def name_of_measure(show: object) -> str:
 
     Raises ConfigError for another.
     """
-    spelled = "_".join(show.lower().replace("-", " ").replace("_", " ").split()) if isinstance(show, str) else show
-    known = OTHER_NAMES.get(spelled, spelled) if isinstance(spelled, str) else spelled
+    spelled = "_".join(show.lower().replace("-", " ").replace("_", " ").split()) if isinstance(show, str) else ""
+    known = OTHER_NAMES.get(spelled, spelled)
     if known not in MEASURES:
         look_up(MEASURES, show, "measure", "show")
-    return str(known)
+    return known
 
 
 def measure_named(show: object) -> Measure:
