@@ -157,6 +157,43 @@ def test_nobody_is_left(folder: Path, ended: str, moment: str) -> None:
         assert "interrupted" not in left
 
 
+def is_tracing(running: Training) -> None:
+    """Wait until a rank writes its trace, or has written it."""
+    while not [*Path(f"/proc/{running.pid}/cwd/measured").glob("*.json")]:
+        sleep(0.001)
+
+
+TEN: dict[str, Callable[[Training], None]] = {
+    "import": has_begun,
+    "start of ranks": has_ranks,
+    **{f"step {number}": has_lost(number) for number in (0, 1, 2, 5, 12, 30)},
+    "traced step": has_lost(3),
+    "trace": is_tracing,
+}
+
+
+@pytest.mark.nightly
+@pytest.mark.parametrize("moment", TEN)
+@pytest.mark.parametrize("name", ["SIGINT", "SIGTERM", "SIGKILL"])
+def test_ten_moments(folder: Path, name: str, moment: str) -> None:
+    """Three seconds after a signal nothing of the command lives, the losses stand there, and no traceback."""
+    traced = {"traced step": ["--trace", "measured"], "trace": ["--trace", "measured", "--steps", "40"]}
+    with training(folder, "--steps", EVER, *traced.get(moment, [])) as running:
+        TEN[moment](running)
+        os.kill(running.pid, signal.Signals[name])
+        code = running.wait()
+        sleep(3)
+        assert members(running.pid) == []
+        left, said = read(running.stdout), read(running.stderr)
+    steps = [int(number) for number in re.findall(r"^step (\d+): loss", left, re.MULTILINE)]
+    assert steps == [*range(min(steps, default=0), max(steps, default=-1) + 1)]
+    assert "Traceback" not in said
+    if name == "SIGINT" and moment == "trace":
+        assert (code, steps) == (0, [*range(40)])
+    if name == "SIGINT" and moment.startswith("step"):
+        assert re.search(rf"^interrupted after step {max([*steps, int(moment.split()[1])])}\n\Z", left, re.MULTILINE)
+
+
 def test_interrupted_document(folder: Path) -> None:
     """With --json the losses go to stderr as they come, and the document has all of them."""
     with training(folder, "--steps", EVER, "--json") as running:
