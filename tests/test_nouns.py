@@ -179,6 +179,7 @@ WRONG: dict[tuple[str, str], list[Any]] = {
     ("comparison", "time_unit"): [None, 1, "two\nlines"],
     ("comparison", "entries"): [None, 5, "1f1b", [None], ["1f1b"], [COMPARISON]],
     ("sweep", "field"): [None, 5, "two\nlines"],
+    ("sweep", "known_unit"): [None, 5, "two\nlines"],
     ("sweep", "points"): [None, 5, [None], [COMPARISON]],
     ("frontier", "points"): [None, 5, [None], [OUTCOME]],
     ("frontier", "objective"): [None, "time", 5],

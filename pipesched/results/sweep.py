@@ -39,6 +39,7 @@ class Sweep(Displayable):
 
     def __post_init__(self) -> None:
         require_label(self.field, "field")
+        require_label(self.known_unit, "known_unit")
         object.__setattr__(self, "points", tuple(require_sequence(self.points, "points")))
         for point in self.points:
             require_type(point, SweepPoint, "a SweepPoint", "points")

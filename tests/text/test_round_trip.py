@@ -15,6 +15,7 @@ from hypothesis import given, settings, strategies as st
 
 import pipesched
 from pipesched.analysis.measured.config_text import config_text as timeline_text
+from pipesched.analysis.measured.measured_step import MeasuredLatency
 from pipesched.analysis.measured.timeline import Timeline
 from pipesched.config.setup_starter import setup_starter
 from pipesched.estimation.config_text import config_text as estimate_text
@@ -108,7 +109,10 @@ def of_few_digits(text: str) -> None:
 def test_measured_configs(problem: Problem) -> None:
     """`explain --measured -o`: costs of many digits, memory in fractions, fused stages."""
     with patch.object(Timeline, "problem", problem):
-        same_but_for_rounding(timeline_text(timeline()), problem)
+        messages = [
+            MeasuredLatency(boundary, 1, None, None, latency) for boundary, latency in enumerate(problem.costs.p2p)
+        ]
+        same_but_for_rounding(timeline_text(replace(timeline(), p2p=messages)), problem)
 
 
 @settings(max_examples=8, deadline=None)

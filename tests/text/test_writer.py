@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 from unittest.mock import patch
@@ -15,6 +16,7 @@ import pytest
 
 import pipesched
 from pipesched.analysis.measured.config_text import config_text as timeline_text
+from pipesched.analysis.measured.measured_step import MeasuredLatency
 from pipesched.analysis.measured.timeline import Timeline
 from pipesched.config.setup_starter import setup_starter
 from pipesched.estimation.config_text import config_text as estimate_text
@@ -32,11 +34,11 @@ def estimate(config: str, algorithm: str, **overrides: Any) -> str:
     return estimate_text(pipesched.estimate(ROOT / "configs" / config, algorithm, **overrides))
 
 
-def timeline(plan: str | None) -> str:
-    """The config of a run that was measured, with its plan or without."""
+def measured(plan: str | None) -> Timeline:
+    """A run that was measured, with its plan or without."""
     trained = None if plan is None else pipesched.read(RUN / plan)
     assert trained is None or isinstance(trained, pipesched.Outcome)
-    return timeline_text(pipesched.read_traces([RUN / "trace0.json", RUN / "trace1.json"], plan=trained))
+    return pipesched.read_traces([RUN / "trace0.json", RUN / "trace1.json"], plan=trained)
 
 
 def uneven_timeline() -> str:
@@ -46,8 +48,9 @@ def uneven_timeline() -> str:
         activation=[1, 2, 3, 0.7], budget=[40, 50], static=[1, 2, 3, 4], p2p=[0.5, 1, 0.25],
         name='a "run"', lanes="pair", offload=1, time_unit="us",
     )  # fmt: skip
+    messages = [MeasuredLatency(boundary, 1, None, None, latency) for boundary, latency in enumerate(problem.costs.p2p)]
     with patch.object(Timeline, "problem", problem):
-        return timeline("plan.json")
+        return timeline_text(replace(measured("plan.json"), p2p=messages))
 
 
 def profile(*, split: bool) -> str:
@@ -79,8 +82,8 @@ TEXTS: dict[str, Callable[[], str]] = {
     "estimate-interleaved": lambda: estimate("llama-3-70b.yaml", "interleaved"),
     "estimate-zb-v": lambda: estimate("mixtral-8x7b.yaml", "zb-v"),
     "estimate-given": lambda: estimate("qwen3-30b-a3b.yaml", "dualpipe", forward=7, budget=60, offload=3, reload=4),
-    "timeline": lambda: timeline("plan.json"),
-    "timeline-without-plan": lambda: timeline(None),
+    "timeline": lambda: timeline_text(measured("plan.json")),
+    "timeline-without-plan": lambda: timeline_text(measured(None)),
     "timeline-uneven": uneven_timeline,
     "winner": winner,
 }
