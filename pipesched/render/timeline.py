@@ -69,7 +69,7 @@ def remarks(timeline: Timeline) -> Iterator[Text]:
         yield Text(f"{MARK} none was seen to find its input there: where waiting ends rests on the clocks alone")
     known = [row for row in timeline.p2p if row.samples]
     if known:
-        times = joined([f"{row.boundary}-{row.boundary + 1}: {_rounded(row.p2p)}" for row in known])
+        times = joined([f"{row.boundary}-{row.boundary + 1}: {_rounded(float(row.p2p))}" for row in known])
         yield Text(f"messages between stages took, in {unit}: {times}")
     if timeline.machine is not None:
         ranks, cores = timeline.machine

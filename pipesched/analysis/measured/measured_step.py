@@ -43,7 +43,7 @@ class MeasuredLatency(NamedTuple):
     samples: int
     forward: int | float | None
     backward: int | float | None
-    p2p: int | float
+    p2p: Exact
 
 
 def latencies(found: Iterable[Transit], boundaries: int) -> list[MeasuredLatency]:
