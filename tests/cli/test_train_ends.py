@@ -48,7 +48,7 @@ def folder(tmp_path: Path) -> Path:
 def training(folder: Path, *words: str, cores: int | None = None) -> Iterator[Training]:
     """Start `pipesched train` in a session of its own; behind the block wait until nobody is left in that."""
     pipe = subprocess.PIPE
-    command = [sys.executable, "-m", "pipesched", "train", "schedule.json", *words]
+    command = [sys.executable, "-m", "pipesched", "train", "schedule.json", "--quiet", *words]
     if cores is not None:
         limit = f"import os, sys; os.sched_setaffinity(0, sorted(os.sched_getaffinity(0))[:{cores}])"
         command = [sys.executable, "-c", f"{limit}; os.execv(sys.executable, sys.argv[1:])", *command]
