@@ -43,10 +43,10 @@ def name_of_gpu(device: Any) -> str | None:
     return f"{gethostname()} {torch.cuda.get_device_properties(device).uuid}" if device.type == CUDA else None
 
 
-def warn_untried(device: Any) -> None:
-    """Give the warning that the path for GPUs is untried, if this device is one."""
+def warn_untried(device: Any, level: int = 3) -> None:
+    """Give the warning that the path for GPUs is untried, if this device is one, about the caller so many frames up."""
     if device.type == CUDA:
-        warnings.warn(UNTRIED, PipeschedWarning, stacklevel=3)
+        warnings.warn(UNTRIED, PipeschedWarning, stacklevel=level)
 
 
 def transfers_for(device: Any, host: Host | None) -> Transfers:

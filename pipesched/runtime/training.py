@@ -119,7 +119,7 @@ def _run(job: TrainRequest, tell: Callable[[int, float], None]) -> dict[str, Any
         raise ConfigError(f"is for {devices} devices; this machine has {torch.cuda.device_count()} GPUs", "schedule")
     for key in ("data", "loss"):
         _require_importable(getattr(job.source, key), key)
-    warn_untried(torch.device(kind))
+    warn_untried(torch.device(kind), level=4)
     with rank_processes(devices, kind) as call:
         result: dict[str, Any] = call(train_rank, job, listener=tell)[0]
         return result
