@@ -26,6 +26,7 @@ def main() -> None:
     except SystemExit as end:
         status = end.code
     except KeyboardInterrupt:
+        sys.stderr.write("pipesched: interrupted\n")
         status = 130
     _leave(status if isinstance(status, int) else int(status is not None))
 

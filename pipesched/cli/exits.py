@@ -48,7 +48,7 @@ def guarded(command: Callable[..., None]) -> Callable[..., None]:
         except OSError as error:
             raise _stop(f"cannot write the output: {error.strerror or error}", ExitStatus.BAD_INPUT) from None
         except KeyboardInterrupt:
-            raise typer.Exit(ExitStatus.INTERRUPTED) from None
+            raise _stop("interrupted", ExitStatus.INTERRUPTED) from None
 
     return run
 

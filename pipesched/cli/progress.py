@@ -62,7 +62,9 @@ class ProgressLine:
     def _show(self) -> None:
         if self.is_paused or not self.at_start or self.ended.is_set():
             return
-        if self.in_place:
+        if not self.texts[-1]:
+            self.clear()
+        elif self.in_place:
             self.err.write(CLEAR + self.line()[: get_terminal_size().columns - 1])
             self.is_shown = True
         else:
@@ -132,7 +134,7 @@ def is_quiet() -> bool:
 
 @contextmanager
 def doing(what: Text) -> Iterator[Callable[[str], None]]:
-    """Say this, while the block lasts, where progress is said; yield what says another text instead."""
+    """Say this, while the block lasts, where progress is said; yield what says another text instead, or "": none."""
     texts = _running[-1].texts if _running else []
     texts.append(what)
     place = len(texts) - 1

@@ -144,6 +144,7 @@ def _train(
     from pipesched.runtime.training import ended, train
 
     def hear(step: int, loss: float) -> None:
+        say("")  # losses are progress
         losses.append(loss)
         print(f"step {step}: loss {loss:.6f}", file=sys.stderr if screen.as_json else sys.stdout, flush=True)
 
@@ -152,7 +153,7 @@ def _train(
         shared = f"{ranks} ranks share {few} core{'s' * (few > 1)}"
         print(f"pipesched: note: {shared}: each operation takes longer than on a core of its own", file=sys.stderr)
     try:
-        with warnings_on_stderr(), traced(traceback and not asked):
+        with doing("the ranks start") as say, warnings_on_stderr(), traced(traceback and not asked):
             result = train(schedule, **options, listener=hear)
     except RankFailed as error:
         reason = f"interrupted after step {len(losses) - 1}" if asked else with_flags(error)

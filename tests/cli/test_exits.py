@@ -157,14 +157,14 @@ def test_over_budget_is_drawn(cli: Cli) -> None:
 
 @pytest.mark.parametrize("command", ["run", "compare"])
 def test_interrupt(cli: Cli, monkeypatch: pytest.MonkeyPatch, command: str) -> None:
-    """Ctrl-C with nothing to show ends with 130 and without a word."""
+    """Ctrl-C with nothing to show ends with 130 and one line."""
 
     def interrupted(*values: object) -> None:
         raise KeyboardInterrupt
 
     monkeypatch.setattr("pipesched.config.load.load_config", interrupted)
     result = cli(command)
-    assert (result.returncode, result.stdout, result.stderr) == (130, "", "")
+    assert (result.returncode, result.stdout, result.stderr) == (130, "", "pipesched: interrupted\n")
 
 
 def test_statuses_are_the_documented_ones() -> None:

@@ -68,7 +68,7 @@ def test_a_search_that_does_not_stop_is_ended_by_the_second(
     monkeypatch.setattr(module, function, stubborn)
     result = cli("solve", *options)
     assert seen == [True]
-    assert (result.returncode, result.stdout, result.stderr) == (130, "", "")
+    assert (result.returncode, result.stdout, result.stderr) == (130, "", "pipesched: interrupted\n")
 
 
 @pytest.mark.parametrize("interrupted", [True, False])
@@ -83,7 +83,7 @@ def test_nothing_found_yet(cli: Cli, monkeypatch: pytest.MonkeyPatch, interrupte
     monkeypatch.setattr(solve, "solve_request", fruitless)
     result = cli("solve", "--json")
     if interrupted:
-        assert (result.returncode, result.stdout, result.stderr) == (130, "", "")
+        assert (result.returncode, result.stdout, result.stderr) == (130, "", "pipesched: interrupted\n")
     else:
         assert (result.returncode, result.stderr) == (1, "pipesched: nothing was found\n")
 
@@ -120,7 +120,7 @@ def test_ctrl_c_while_cp_sat_runs(cli: Cli, monkeypatch: pytest.MonkeyPatch, opt
     problem = ("--stages", "4", "--backward-input", "5", "--backward-weight", "4", "--mem-budget", "3")
     result = cli("solve", *problem, *options, "--method", "cpsat", "--quiet", "--json")
     if times == 2:
-        assert (result.returncode, result.stdout, result.stderr) == (130, "", "")
+        assert (result.returncode, result.stdout, result.stderr) == (130, "", "pipesched: interrupted\n")
         return
     content = json.loads(result.stdout)
     assert (result.returncode, result.stderr) == (0, "")

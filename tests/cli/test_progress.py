@@ -90,6 +90,22 @@ def test_quiet_says_nothing(capsys: pytest.CaptureFixture[str]) -> None:
 
 
 @pytest.mark.usefixtures("at_once")
+@pytest.mark.parametrize("is_terminal", [True, False])
+def test_what_speaks_for_itself(monkeypatch: pytest.MonkeyPatch, is_terminal: bool) -> None:
+    """A block that says "" is silent from then on, and leaves no line on a terminal."""
+    stream = Stream(is_terminal=is_terminal, awaited="the ranks start")
+    monkeypatch.setattr(sys, "stderr", stream)
+    with progress.progress_of("train", quiet=False), progress.doing("the ranks start") as say:
+        assert stream.written.wait(10)
+        say("")
+        assert not Flag().wait(0.02)
+        before = stream.getvalue()
+        assert not Flag().wait(0.02)
+        assert stream.getvalue() == before
+        assert before.endswith(progress.CLEAR if is_terminal else "the ranks start\n")
+
+
+@pytest.mark.usefixtures("at_once")
 def test_an_app_has_the_terminal_for_itself(monkeypatch: pytest.MonkeyPatch) -> None:
     """Where progress is paused nothing is written."""
     stream = Stream(is_terminal=True, awaited="working")

@@ -156,7 +156,7 @@ def test_ctrl_c(cli: Cli, monkeypatch: pytest.MonkeyPatch, found: bool) -> None:
         assert (result.returncode, result.stderr) == (0, "")
         assert "812 simulated, 99 left when the search was stopped" in result.stdout
     else:
-        assert (result.returncode, result.stdout, result.stderr) == (130, "", "")
+        assert (result.returncode, result.stdout, result.stderr) == (130, "", "pipesched: interrupted\n")
 
 
 @pytest.mark.skipif(os.name != "posix", reason="signals")
@@ -169,7 +169,7 @@ def test_a_second_ctrl_c_ends_it(cli: Cli, monkeypatch: pytest.MonkeyPatch) -> N
 
     monkeypatch.setattr("pipesched.tuning.tune.tune", stubborn)
     result = cli("tune", "--json")
-    assert (result.returncode, result.stdout, result.stderr) == (130, "", "")
+    assert (result.returncode, result.stdout, result.stderr) == (130, "", "pipesched: interrupted\n")
 
 
 @pytest.mark.parametrize(

@@ -14,7 +14,7 @@ from tests.runtime.test_loop import pipesched as command
 from tests.torch_ranks import needs_torch
 
 pytestmark = [needs_torch, pytest.mark.slow]
-SLOW = 0.03  # seconds, and far more than an operation takes
+SLOW = 0.06  # seconds, and far more than an operation takes
 MODEL = f"""
 import time
 

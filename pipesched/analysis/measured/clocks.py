@@ -190,17 +190,19 @@ def _least_slack(
 
     Where messages of one direction are known, the tightest of them is there just in time. Where those of both are, what
     one direction gains the other loses. A little room is what messages take on their way, and the middle is taken, also
-    where there is more of it and messages that were waited for take nearly the same time. Else much room means that the
-    results of one direction were never waited for, and the end is taken at which more messages are just in time: that
-    of the least sum of square roots of slack.
+    where there is more of it and messages that were waited for take nearly the same time, or receivers of both recorded
+    that they waited so long. Else much room means that the results of one direction were never waited for, and the end
+    is taken at which more messages are just in time: that of the least sum of square roots of slack.
     """
     typical = median_low([one.after.end - one.after.start for one in sent] or [0])
     is_recorded = any(one.after.wait is not None and one.after.wait.is_recorded for one in sent)
     known = _idle_before(sent, typical) if apart else [one for one in sent if kind_of(one.after.slot) in least]
     spare: dict[Pair, list[int]] = {}
+    waits: dict[Pair, list[int]] = {}
     for one in known:
-        room = _latest(one, least, apart=apart) - one.sent
-        spare.setdefault((one.sender, one.receiver), []).append(room)
+        pair, wait = (one.sender, one.receiver), one.after.wait
+        spare.setdefault(pair, []).append(_latest(one, least, apart=apart) - one.sent)
+        waits.setdefault(pair, []).append(wait.end - wait.start if wait is not None and wait.is_recorded else 0)
     for i, j in sorted(spare):
         is_both = (j, i) in spare
         if is_both and j < i:
@@ -212,12 +214,10 @@ def _least_slack(
             behind = tightest(count, bounds, [j])[j, i]
             if (wide := most + behind) * LITTLE <= typical:
                 continue
-            if (
-                apart
-                and (is_recorded or wide <= typical)
-                and _is_steady(spare[i, j], wide)
-                and _is_steady(spare[j, i], wide)
-            ):
+            both = spare[i, j], spare[j, i]
+            if apart and (is_recorded or wide <= typical) and all(_is_steady(rooms, wide) for rooms in both):
+                continue
+            if all(_took_long(rooms, waits[pair], wide) for rooms, pair in zip(both, ((i, j), (j, i)), strict=True)):
                 continue
             ends = {ahead: _roots(spare[i, j], -ahead) + _roots(spare[j, i], ahead) for ahead in (most, -behind)}
             bounds = with_equality(bounds, (i, j), min(ends, key=ends.__getitem__))
@@ -284,6 +284,14 @@ def _was_waited_for(one: RankMessage, least: int) -> bool:
 def _is_steady(rooms: Sequence[int], wide: int) -> bool:
     """Return whether at least half of the messages of a direction differ little in their slack."""
     return (median_low(rooms) - min(rooms)) * STEADY <= wide
+
+
+def _took_long(rooms: Sequence[int], waits: Sequence[int], wide: int) -> bool:
+    """Return whether one of the tightest messages of a direction was waited for as long as a part of the room.
+
+    A receiver that came late to its input waits hardly at all, so what it waited the message took on its way.
+    """
+    return any(wait * STEADY >= wide >= (room - min(rooms)) * STEADY for room, wait in zip(rooms, waits, strict=True))
 
 
 def _roots(rooms: Sequence[int], more: int) -> float:
