@@ -11,6 +11,7 @@ from pipesched.comparing.contestants import Contestant, GivenAlgorithm, contesta
 from pipesched.config.values import problem_of, values_of
 from pipesched.errors import ConfigError, NoSchedule, NotApplicable
 from pipesched.executors.opening import chosen, lent
+from pipesched.pipeline.memory import Memory
 from pipesched.pipeline.problem import Problem, require_problem
 from pipesched.results.comparison import Comparison, Entry
 from pipesched.results.outcome import run
@@ -62,7 +63,8 @@ def compare(
     if problem is None:
         problem = problem_of(values_of(problem_of_plans(read)))
     calls = comparison_calls(problem, algorithms, read, each, options)
-    return Comparison(tuple(run_calls(calls, chosen_executor(jobs, executor))), problem.time_unit)
+    memory_unit = "" if problem.memory.unit == Memory.unit else problem.memory.unit
+    return Comparison(tuple(run_calls(calls, chosen_executor(jobs, executor))), problem.time_unit, memory_unit)
 
 
 def chosen_executor(jobs: int, executor: Executor | str | None) -> Executor | str | None:

@@ -20,7 +20,7 @@ from pipesched.schedulers.options import OPTIONS
 
 def comparison_document(comparison: Comparison) -> dict[str, Any]:
     """Return format "pipesched.comparison": a row an algorithm, in the order asked for."""
-    return {**rows_document("comparison", map(_row, comparison)), "time_unit": comparison.time_unit}
+    return {**rows_document("comparison", map(_row, comparison)), **_units(comparison)}
 
 
 def sweep_document(sweep: Sweep) -> dict[str, Any]:
@@ -35,7 +35,12 @@ def pareto_document(comparison: Comparison, pareto_points: Sequence[ParetoPoint]
     """Return format "pipesched.pareto": a row a schedule, ranked, and last those that do not apply."""
     refused = (_row(entry) for entry in comparison if not entry.applicable)
     rows = [*map(_pareto_row, pareto_points), *refused]
-    return {**rows_document("pareto", rows), "time_unit": comparison.time_unit}
+    return {**rows_document("pareto", rows), **_units(comparison)}
+
+
+def _units(comparison: Comparison) -> dict[str, str]:
+    memory = {"memory_unit": comparison.memory_unit} if comparison.memory_unit else {}
+    return {"time_unit": comparison.time_unit, **memory}
 
 
 def check_document(outcome: Outcome | None, found: Sequence[str]) -> dict[str, Any]:
@@ -97,7 +102,7 @@ def _options(options: Mapping[str, Any]) -> dict[str, Any]:
 def comparison_of(content: dict[str, Any]) -> Comparison:
     """Return the comparison in a document: its rows with their metrics, without schedules. Raises ConfigError."""
     entries = tuple(_entry(row, number) for number, row in enumerate(get(content, "rows", list)))
-    return Comparison(entries, _unit(content, "time_unit"))
+    return Comparison(entries, _unit(content, "time_unit"), _unit(content, "memory_unit"))
 
 
 def _unit(content: Mapping[str, Any], key: str) -> str:

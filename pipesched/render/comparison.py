@@ -15,16 +15,8 @@ from pipesched.render.timescale import number
 from pipesched.results.comparison import Comparison, Entry, memory_of
 from pipesched.results.trainers import PYTORCH
 
-KEPT_LONGEST = (
-    "\nmakespan",
-    "peak\nmemory",
-    "vs\nbound",
-    "vs\nbest",
-    "runs\nin",
-    "\nbubble",
-    "of\nspan",
-    "over\nideal",
-)
+MAKESPAN, PEAK = "\nmakespan", "peak\nmemory"
+KEPT_LONGEST = (MAKESPAN, PEAK, "vs\nbound", "vs\nbest", "runs\nin", "\nbubble", "of\nspan", "over\nideal")
 MEANINGS = {
     "\nbubble": "bubble: idle device-time / (devices x makespan)",
     "over\nideal": "over ideal: Megatron's",
@@ -60,7 +52,7 @@ class ComparisonTable:
             names.append(name)
             rows.append(cells)
         if rows:
-            yield (table := FittedTable(names, rows, KEPT_LONGEST))
+            yield (table := FittedTable(names, rows, KEPT_LONGEST, units_of(self.comparison)))
             columns = table.columns(options.max_width)
             meanings = [text for column, text in MEANINGS.items() if column in columns]
             if is_apart:
@@ -83,6 +75,12 @@ def _folded(comparison: Comparison, *, fold: bool) -> list[tuple[Entry, int]]:
     return [(next(group), sum(1 for _ in group)) for _, group in alike]
 
 
+def units_of(comparison: Comparison) -> dict[str, str]:
+    """Return the units of measure that the config names, by the titles of columns."""
+    units = {MAKESPAN: comparison.time_unit, PEAK: comparison.memory_unit}
+    return {title: unit for title, unit in units.items() if unit}
+
+
 def refusals(comparison: Comparison) -> list[Text]:
     """Return a sentence for each algorithm that does not apply."""
     return [Text(f"{entry.algorithm} does not apply: {entry.reason}") for entry in comparison if not entry.applicable]
@@ -98,12 +96,12 @@ def _cells(entry: Entry, best: Entry | None, star: str) -> tuple[Text, dict[str,
     apart = (metrics["makespan"] - least) / least if least else 0.0
     optimal = metrics["makespan"] == metrics["lower_bound"] and metrics["fits"]
     return name, {
-        "\nmakespan": Text(number(metrics["makespan"])),
+        MAKESPAN: Text(number(metrics["makespan"])),
         "vs\nbest": Text("best" if is_best else f"{apart:+.1%}"),
         "\nbubble": Text(f"{metrics['bubble']:.1%}"),
         "over\nideal": Text(f"{metrics['bubble_over_ideal']:.1%}"),
         "of\nspan": Text(f"{metrics['bubble_span']:.1%}"),
-        "peak\nmemory": Text(peak if metrics["fits"] else f"{peak} over", style="" if metrics["fits"] else BAD),
+        PEAK: Text(peak if metrics["fits"] else f"{peak} over", style="" if metrics["fits"] else BAD),
         "vs\nbound": Text("optimal", style=GOOD) if optimal else Text(f"{metrics['gap']:+.1%}"),
         "runs\nin": Text(_trainers(entry)),
     }

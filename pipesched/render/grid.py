@@ -39,11 +39,23 @@ def fitting_columns(rows: Rows, kept_longest: Sequence[str], room: int) -> list[
     return [title for title in rows[0] if title in kept_longest[:count]]
 
 
-class FittedTable:
-    """A row for each algorithm: its name, which is never cut, and as many of its cells as fit beside the names."""
+def heads(titles: Sequence[str], units: Mapping[str, str]) -> list[Column]:
+    """Return the columns of a table, the first one that of names, each with its unit below its title."""
+    lines = [f"{title}\n({units[title]})" if title in units else f"{chr(10) * bool(units)}{title}" for title in titles]
+    return [uncut(lines[0]), *map(right, lines[1:])]
 
-    def __init__(self, names: Sequence[Text], rows: Rows, kept_longest: Sequence[str]) -> None:
+
+class FittedTable:
+    """A row for each algorithm: its name, which is never cut, and as many of its cells as fit beside the names.
+
+    A unit of measure, by the title of its column, stands below the title.
+    """
+
+    def __init__(
+        self, names: Sequence[Text], rows: Rows, kept_longest: Sequence[str], units: Mapping[str, str] | None = None
+    ) -> None:
         self.names, self.rows, self.kept_longest = names, rows, kept_longest
+        self.units = units or {}
 
     def columns(self, width: int) -> list[str]:
         """Return the titles of the columns that fit, but for that of the names."""
@@ -52,7 +64,7 @@ class FittedTable:
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
         """Yield the table."""
         columns = self.columns(options.max_width)
-        table = grid(uncut("\nalgorithm"), *map(right, columns))
+        table = grid(*heads(("\nalgorithm", *columns), self.units))
         for name, cells in zip(self.names, self.rows, strict=True):
             table.add_row(name, *(cells[column] for column in columns))
         yield table

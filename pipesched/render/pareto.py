@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from string import ascii_lowercase, digits
 
 from rich.console import Group, RenderableType
@@ -11,8 +11,8 @@ from rich.table import Table
 from rich.text import Text
 
 from pipesched.pipeline.quantities import plain, to_fraction
-from pipesched.render.comparison import refusals
-from pipesched.render.grid import folded, grid, right, uncut
+from pipesched.render.comparison import MAKESPAN, PEAK, refusals, units_of
+from pipesched.render.grid import folded, grid, heads, right, uncut
 from pipesched.render.labels import with_unit
 from pipesched.render.palette import DIM, OVER
 from pipesched.render.scatter import PlotPoint, Scatter, Wall
@@ -34,7 +34,11 @@ def pareto(
     refused = refusals(comparison)
     if not pareto_points:
         return Group(*refused)
-    parts: list[RenderableType] = [plot(pareto_points, ascii_only=ascii_only), "", _table(pareto_points, narrow=narrow)]
+    parts: list[RenderableType] = [
+        plot(pareto_points, ascii_only=ascii_only),
+        "",
+        _table(pareto_points, units_of(comparison), narrow=narrow),
+    ]
     has_static = any(pareto_points[0].outcome.problem.memory.static)
     held = "activations and static memory" if has_static else "activations"
     return Group(*parts, Text(MEANING.format(held), style="dim"), *refused)
@@ -88,9 +92,10 @@ def _walls(pareto_points: Sequence[ParetoPoint]) -> list[Wall]:
     return [Wall(to_fraction(limit), f"{which}budget {number(plain(limit))} {unit}".rstrip()) for which, limit in ends]
 
 
-def _table(pareto_points: Sequence[ParetoPoint], *, narrow: bool) -> Table:
-    titles = ("\nmakespan", "peak\nmemory") if narrow else ("\nmakespan", "vs\nbest", "\nbubble", "peak\nmemory")
-    table = grid(uncut(), folded("\nalgorithm", min_width=11), *map(right, titles), folded())
+def _table(pareto_points: Sequence[ParetoPoint], units: Mapping[str, str], *, narrow: bool) -> Table:
+    titles = (MAKESPAN, PEAK) if narrow else (MAKESPAN, "vs\nbest", "\nbubble", PEAK)
+    name, *columns = heads(("\nalgorithm", *titles), units)
+    table = grid(uncut(), folded(name.header, min_width=11), *columns, folded())
     letters = marks(pareto_points)
     for point, mark in zip(pareto_points, letters, strict=True):
         cells = _cells(point, pareto_points[0])

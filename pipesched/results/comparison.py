@@ -124,14 +124,16 @@ class Comparison(HasPage, Sequence[Entry]):
     """Entries in the order asked for.
 
     `comparison["1f1b"]` is the entry of an algorithm, by its name or an alias; `comparison.best` is the best entry.
-    `time_unit` is the label of times.
+    `time_unit` and `memory_unit` are the labels of times and of memory, empty where a config names none.
     """
 
     entries: tuple[Entry, ...]
     time_unit: str = ""
+    memory_unit: str = ""
 
     def __post_init__(self) -> None:
         require_label(self.time_unit, "time_unit")
+        require_label(self.memory_unit, "memory_unit")
         object.__setattr__(self, "entries", tuple(require_sequence(self.entries, "entries")))
         for position, entry in enumerate(self.entries):
             if not isinstance(entry, Entry):

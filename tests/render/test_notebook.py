@@ -30,7 +30,7 @@ NOUNS: dict[str, tuple[Any, list[str]]] = {  # what stands in its text
     "solved": (SOLVED, ["status", "bound on makespan", "placements tried"]),
     "comparison": (
         pipesched.compare(PROBLEM, ["1f1b", "interleaved", "dualpipe"]),
-        ["device 1", "algorithm makespan", "interleaved ★ 115 best", "dualpipe does not apply: "],
+        ["device 1", "algorithm (ms)", "interleaved ★ 115 best", "dualpipe does not apply: "],
     ),
     "sweep": (
         pipesched.sweep(None, "microbatches", [4, 8], ["1f1b", "interleaved"]),
