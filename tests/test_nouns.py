@@ -176,7 +176,7 @@ WRONG: dict[tuple[str, str], list[Any]] = {
     ("outcome", "algorithm"): [None, 1, "two\nlines"],
     ("outcome", "schedule"): [None, "x", OUTCOME],
     ("outcome", "report"): [1, "x", OUTCOME.schedule],
-    ("comparison", "time_unit"): [None, 1, "two\nlines"],
+    **{("comparison", key): [None, 1, "two\nlines"] for key in ("time_unit", "memory_unit")},
     ("comparison", "entries"): [None, 5, "1f1b", [None], ["1f1b"], [COMPARISON]],
     ("sweep", "field"): [None, 5, "two\nlines"],
     ("sweep", "known_unit"): [None, 5, "two\nlines"],
