@@ -1,7 +1,11 @@
-"""How many random examples a property is tried with: more than the profile's at night alone."""
+"""How many examples tests are tried with: most of them at night alone."""
 
 from __future__ import annotations
 
+from collections.abc import Collection, Iterable
+from typing import Any
+
+import pytest
 from hypothesis import settings
 
 USUAL = 100  # a profile with more examples than these looks for new ones
@@ -16,6 +20,11 @@ def examples(count: int) -> settings:
 def part(divisor: int) -> settings:
     """A part of the profile's examples: of a costly property, or one that is tried for each of many families."""
     return settings(max_examples=max(1, _usual() // divisor), deadline=None)
+
+
+def at_night_but(kept: Collection[Any], values: Iterable[Any]) -> list[Any]:
+    """The values of a parameter, of which the gate tries those that are `kept`."""
+    return [value if value in kept else pytest.param(value, marks=pytest.mark.nightly) for value in values]
 
 
 def _usual() -> int:

@@ -227,6 +227,7 @@ def test_128_chunks_are_proved(layers: int, dense: int, fake_clock: FakeClock) -
     assert value(large(items), answer.cuts[0]) == (0, answer.device, answer.chunk)
 
 
+@pytest.mark.nightly
 def test_128_chunks_within_memory() -> None:
     """Of 261 items; a limit that one more byte would keep is broken, one that moves layers costs nothing at first."""
     items = llama(259, 3)

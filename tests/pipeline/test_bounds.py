@@ -15,7 +15,7 @@ from pipesched.pipeline.bounds import Bound, lower_bound, problem_bounds
 from pipesched.pipeline.plan import Plan
 from pipesched.pipeline.problem import Problem
 from pipesched.pipeline.schedule import schedule_plan
-from tests.examples import examples
+from tests.examples import examples, part
 from tests.pipeline.optimum import optimum
 from tests.strategies import SETTLED, plan_of, problems, random_plan, with_capacities
 
@@ -201,6 +201,7 @@ def test_never_above_a_legal_plan(
     assert 0 <= lower_bound(schedule).ticks <= schedule.makespan_ticks
 
 
+@part(2)
 @given(tiny, randoms)
 def test_never_above_the_optimum(problem: Problem, random: Random) -> None:
     """The bound of any plan without pairs is at most the optimum over every order of its kinds of operations."""

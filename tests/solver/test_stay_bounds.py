@@ -124,7 +124,7 @@ def plain_optimum(case: SavingCase) -> int | None:
 
 
 @pytest.mark.slow
-@part(4)
+@part(8)
 @given(tight(), st.sampled_from(["makespan", "span"]))
 def test_never_above_an_optimum(drawn: tuple[Problem, Allowed], objective: str) -> None:
     """Small cases with latency, uneven costs, split backwards, every action and placement: the bound is at most the

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 
 import pipesched
 from pipesched.errors import NoSchedule
 from pipesched.pipeline.problem import Problem
 from pipesched.schedulers.registry import FAMILIES
+from tests.examples import part
 from tests.pipeline.test_imbalance import REAL
 from tests.strategies import problems
 
@@ -36,7 +37,7 @@ def test_the_equal_ones_are_in_the_document() -> None:
 
 
 @given(problems(("linear", "loop", "v", "auto"), most_devices=3, most_microbatches=5, least=1))
-@settings(max_examples=25)
+@part(4)
 @pytest.mark.slow
 def test_no_family_of_the_same_makespan_holds_less(problem: Problem) -> None:
     """What a family reaches in the same time with less memory would have been the answer."""

@@ -9,6 +9,7 @@ import pytest
 import pipesched
 from pipesched.results.trainers import TRAINERS, families_of, takes
 from pipesched.tuning import search
+from tests.examples import at_night_but
 from tests.tuning.spaces import DENSE_FIRST, GPU, LLAMA, Config, Found, enumerated, held, small_space
 
 pytestmark = pytest.mark.slow
@@ -114,7 +115,7 @@ def test_selective_recompute_counts_where_attention_is_not_fused() -> None:
     assert tuning.pruned["dominance"] == 0
 
 
-@pytest.mark.parametrize("trainer", TRAINERS)
+@pytest.mark.parametrize("trainer", at_night_but(("megatron", "torchtitan"), TRAINERS))
 def test_only_what_a_trainer_takes(trainer: str) -> None:
     """The first row is the best of all points that it does not refuse; refused ones count as not divisible."""
     config: Config = {

@@ -25,6 +25,7 @@ from pipesched.tuning import search, trial
 from pipesched.tuning.result import Tuning
 from pipesched.tuning.search import Progress
 from pipesched.tuning.trial import simulate
+from tests.examples import at_night_but
 from tests.executors.work import workers_left
 from tests.fake_clock import LATER, FakeClock
 from tests.tuning.spaces import ALGORITHMS, EXPERTS, GPU, LLAMA, SPACE, Config, held
@@ -351,7 +352,7 @@ CONFIGS: dict[str, Config] = {
 }  # fmt: skip
 
 
-@pytest.mark.parametrize("name", CONFIGS)
+@pytest.mark.parametrize("name", at_night_but(("plain", "memory", "experts"), CONFIGS))
 def test_the_config_of_the_winner_gives_the_same_step(name: str, tmp_path: Path) -> None:
     """As text and as a file, with all that the config of the space said: same step, memory, stages and algorithm."""
     tuning = pipesched.tune(None, ["1f1b", "zb-h1", "interleaved", "zb-v", "list"], **{**SPACE, **CONFIGS[name]})

@@ -21,6 +21,7 @@ from pipesched.solver.periodic.method import unrolled
 from pipesched.solver.periodic.model import PeriodModel
 from pipesched.solver.periodic.operations import BlockOperations
 from pipesched.solver.periodic.search import PeriodicSchedule, PeriodSearch, Seeker
+from tests.examples import part
 from tests.solver.periodic.problems import PLACEMENTS, tight
 from tests.strategies import problems, with_capacities
 
@@ -57,7 +58,7 @@ def repeats(case: KeepingCase, found: PeriodicSchedule, microbatches: int) -> No
 
 
 @given(tight(most_devices=3, most_microbatches=6, most_chunks=2, least=1), st.integers(0, 3))
-@settings(max_examples=60, deadline=None)
+@part(2)
 def test_what_is_found_repeats(problem: Problem, more: int) -> None:
     """Every block that is found may run as often as one likes, on any placement, uneven, with latency and a budget."""
     case = KeepingCase(replace(problem, microbatches=problem.microbatches + more))
@@ -66,7 +67,7 @@ def test_what_is_found_repeats(problem: Problem, more: int) -> None:
 
 
 @given(tight(most_devices=4, most_microbatches=6, most_chunks=2))
-@settings(max_examples=60, deadline=None)
+@part(2)
 def test_what_is_unrolled_is_a_schedule(problem: Problem) -> None:
     """From every block come schedules of all microbatches that keep every rule; the last is the shortest."""
     case = KeepingCase(problem)
