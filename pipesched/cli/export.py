@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from pipesched.checks import require_name
-from pipesched.cli.flags import ALGORITHM_FLAGS
 from pipesched.cli.option import option, whole_numbers
 from pipesched.cli.options import ProblemSource, Target
+from pipesched.cli.positionals import Algo
 from pipesched.cli.progress import doing
 from pipesched.errors import ConfigError
 from pipesched.file_formats.registry import SCHEDULE, formats_that_hold
@@ -23,12 +23,16 @@ if TYPE_CHECKING:
 
 
 def command(
-    file: Annotated[
-        str | None,
-        typer.Argument(help="A schedule (our JSON, or PyTorch's CSV); - reads standard input.", metavar="FILE"),
+    words: Annotated[
+        list[str] | None,
+        typer.Argument(
+            help="A schedule's file (our JSON, or PyTorch's CSV; - reads standard input), or an algorithm of"
+            " `pipesched list`, and the YAML file of the problem.",
+            metavar="NAME|FILE",
+        ),
     ] = None,
     *,
-    algo: Annotated[str | None, option("--algo/-a NAME", "Instead of FILE: one of `pipesched list`.")] = None,
+    algo: Algo = None,
     to: Annotated[
         str | None, option("--to FORMAT", f"{', '.join(formats_that_hold(SCHEDULE))}; default: as -o ends.")
     ] = None,
@@ -60,12 +64,12 @@ def command(
     from pipesched.pipeline.check import checked
 
     if framework is not None:
-        _hand_over(framework, layers, to, lambda: _outcome(file, algo, problem, algorithm), target)
+        _hand_over(framework, layers, to, lambda: _outcome(words, algo, problem, algorithm), target)
         return
     if layers is not None:
         raise ConfigError("--layers: has no effect without --for, which names a framework")
     form = _format(to, target)
-    outcome = _outcome(file, algo, problem, algorithm)
+    outcome = _outcome(words, algo, problem, algorithm)
     with doing(f"writing {form.name}"):
         checked(outcome.schedule)
         content = content_of(outcome, form, SCHEDULE, figure)
@@ -115,23 +119,13 @@ def _format(to: str | None, target: Target) -> Format:
     return form
 
 
-def _outcome(file: str | None, algo: str | None, problem: ProblemSource, algorithm: dict[str, Any]) -> Outcome:
-    """Return the schedule of the file, or of the algorithm."""
-    from pipesched.cli.output import working
-    from pipesched.cli.reading import given_config, made_schedule, note_halves, read_schedule
+def _outcome(words: list[str] | None, algo: str | None, problem: ProblemSource, algorithm: dict[str, Any]) -> Outcome:
+    """Return the schedule of the file, or of the algorithm. Raises ConfigError."""
+    from pipesched.cli.reading import asked_outcome
 
-    if (file is None) == (algo is None):
-        raise ConfigError("give a FILE to export, or --algo NAME to make a schedule (one of them)")
-    if algo is not None:
-        config = given_config(problem)
-        with working(config.problem):
-            outcome = made_schedule(config, algo, algorithm)
-        note_halves(problem, assumed=config.assumes_halves, outcomes=[outcome])
-        return outcome
-    if algorithm:
-        flag = ALGORITHM_FLAGS[next(iter(algorithm))]
-        raise ConfigError(f"{flag}: belongs to --algo; {file} is a schedule already")
-    return read_schedule(file or "", problem).outcome
+    if not words and algo is None and problem.config is None:
+        raise ConfigError("NAME|FILE: is missing: a schedule's file, an algorithm, or a config")
+    return asked_outcome(words or [], algo, problem, algorithm)
 
 
 def _deliver(content: Content, target: Target) -> None:

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from pipesched.cli.flags import about_problem, spell
+from pipesched.cli.flags import ALGORITHM_FLAGS, about_problem, spell
 from pipesched.cli.options import ProblemSource
+from pipesched.cli.positionals import is_file, only_name, split_positionals
 from pipesched.cli.progress import doing
 from pipesched.errors import ConfigError
 from pipesched.text.fields import BY_NAME
@@ -149,6 +150,33 @@ def made_schedule(config: Config, name: str | None, options: Mapping[str, Any]) 
     asked = config.algorithm.or_named(name, options)
     with asked.located():
         return run(config.problem, asked.name, **asked.options)
+
+
+def asked_outcome(words: Sequence[str], algo: str | None, source: ProblemSource, options: Mapping[str, Any]) -> Outcome:
+    """Return the schedule of a file among words, or of an algorithm and a config. Raises ConfigError."""
+    from pipesched.cli.output import working
+
+    names, source = split_positionals(words, source)
+    files = [name for name in names if _is_schedule(name)]
+    if files:
+        others = [name for name in names if name != files[0]] + ([] if algo is None else ["--algo"])
+        others += [ALGORITHM_FLAGS[key] for key in options]
+        if others or len(names) > 1:
+            raise ConfigError(f"{(others or names)[0]}: {files[0]} is a schedule already; give one of them")
+        return read_schedule(files[0], source).outcome
+    name = only_name(names, algo)
+    config = given_config(source)
+    with working(config.problem):
+        outcome = made_schedule(config, name, options)
+    note_halves(source, assumed=config.assumes_halves, outcomes=[outcome])
+    return outcome
+
+
+def _is_schedule(word: str) -> bool:
+    """Return whether a word is the file of a schedule: by its suffix, or because it is there and no algorithm is."""
+    from pipesched.schedulers.registry import KNOWN
+
+    return word == "-" or is_file(word) or (word not in KNOWN and Path(word).is_file())
 
 
 def _default(config: Config) -> str:

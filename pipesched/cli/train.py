@@ -14,9 +14,10 @@ from pipesched.cli.interrupts import leave_at_signals
 from pipesched.cli.option import number_of, option, whole_number
 from pipesched.cli.options import ProblemSource, Screen
 from pipesched.cli.output import print_json, warnings_on_stderr
-from pipesched.cli.positionals import Algo, is_file, only_name, split_positionals
+from pipesched.cli.positionals import Algo
 from pipesched.cli.profile import Data, Dtype, Loss, Traceback, Vocab, data_options, traced
 from pipesched.cli.progress import doing
+from pipesched.cli.reading import asked_outcome
 from pipesched.errors import ConfigError, RankFailed
 from pipesched.executors.spec import cores
 from pipesched.runtime import require_torch
@@ -107,27 +108,8 @@ def command(
     options |= {"model": model} if model else {}
     losses: list[float] = []
     asked = leave_at_signals(losses)
-    schedule = _schedule(words or [], algo, problem, algorithm)
+    schedule = asked_outcome(words or [], algo, problem, algorithm).schedule  # checked by what trains it
     _train(schedule, options, losses, asked, screen, traceback=traceback)
-
-
-def _schedule(words: list[str], algo: str | None, source: ProblemSource, options: dict[str, Any]) -> Schedule:
-    """Return the schedule of a file, or of an algorithm. Raises ConfigError."""
-    from pipesched.cli.output import working
-    from pipesched.cli.reading import given_config, made_schedule, note_halves, read_schedule
-
-    names, source = split_positionals(words, source)
-    files = [name for name in names if is_file(name) or name == "-"]
-    if files:
-        if len(names) > 1 or algo is not None or options:
-            raise ConfigError(f"{files[0]}: is a schedule already; give no other, no algorithm and no option of one")
-        return read_schedule(files[0], source).outcome.schedule  # checked by what trains it
-    name = only_name(names, algo)
-    config = given_config(source)
-    with working(config.problem):
-        outcome = made_schedule(config, name, options)
-    note_halves(source, assumed=config.assumes_halves, outcomes=[outcome])
-    return outcome.schedule
 
 
 def _train(

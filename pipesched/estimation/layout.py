@@ -181,7 +181,9 @@ def ends_of_layout(setup: Setup, layout: tuple[int, ...] | str, stages: int) -> 
             "training.layout",
         )
     if stages != len(found):
-        raise NotApplicable(f"`training.layout` is for {len(found)} stages, not {stages}", "stages")
+        raise NotApplicable(
+            f"`training.layout` is for {len(found)} stages, not {stages}; without it the layers are cut anew", "stages"
+        )
     return tuple(accumulate(one.items for one in found))
 
 

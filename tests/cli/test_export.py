@@ -88,6 +88,15 @@ def test_content_counts_not_the_name(cli: Cli) -> None:
     assert cli("export", "a.txt", "--to", "pytorch-csv").stdout == CSV
 
 
+def test_words_are_those_of_train(cli: Cli) -> None:
+    """An algorithm and a config are words: a config names its algorithm, a second word another one."""
+    Path("mine.yaml").write_text("devices: 2\nmicrobatches: 2\nalgorithm: naive\n")
+    naive = cli("export", "-a", "naive", *TINY, "--to", "pytorch-csv").stdout
+    for words in (["mine.yaml"], ["-c", "mine.yaml"], ["naive", *TINY]):
+        assert cli("export", *words, "--to", "pytorch-csv").stdout == naive
+    assert cli("export", "1f1b", "mine.yaml", "--to", "pytorch-csv").stdout == CSV != naive
+
+
 def test_format_goes_before_suffix(cli: Cli) -> None:
     """--to counts, whatever the file is named."""
     assert cli("export", "-a", "1f1b", "--to", "chrome-trace", "-o", "a.json").returncode == 0
@@ -132,10 +141,13 @@ def test_binary_needs_a_file(cli: Cli, to: str) -> None:
         (["-a", "1f1b", "-o", "a.txt"], ["'a.txt'", ".json, .csv, .trace.json, .html, .svg, .png or .pdf"]),
         (["-a", "1f1b", "--to", "xml"], ["unknown format 'xml'", "pytorch-csv"]),
         (["-a", "1f1b", "--to", "jsn"], ["did you mean 'json'?"]),
-        (["--to", "json"], ["give a FILE", "--algo"]),
-        (["a.json", "-a", "1f1b", "--to", "json"], ["give a FILE", "one of them"]),
+        (["--to", "json"], ["NAME|FILE", "is missing", "an algorithm, or a config"]),
+        (["a.json", "-a", "1f1b", "--to", "json"], ["--algo: a.json is a schedule already", "one of them"]),
+        (["a.json", "b.csv", "--to", "json"], ["b.csv: a.json is a schedule already", "one of them"]),
+        (["a.json", "a.json", "--to", "json"], ["a.json: a.json is a schedule already"]),
+        (["missing.txt", "--to", "json"], ["unknown algorithm 'missing.txt'"]),
         (["missing.json", "--to", "json"], ["cannot read 'missing.json'", "No such file"]),
-        (["a.json", "--lifo", "--to", "json"], ["--lifo", "--algo"]),
+        (["a.json", "--lifo", "--to", "json"], ["--lifo: a.json is a schedule already"]),
         (["-a", "1f1b", "--to", "svg", "--inches", "0"], ["--inches", "at least 2 (at most 40), not 0"]),
         (["-a", "1f1b", "--to", "svg", "--inches", "wide"], ["--inches", "'wide'"]),
         (["-a", "1f1b", "--to", "svg", "--label", "x"], ["--label", "microbatch"]),

@@ -114,9 +114,9 @@ def test_words_name_the_schedule(
     [
         (["schedule.json", "--microbatches", "8"], "schedule.json: a schedule document holds its own problem"),
         (["schedule.json", "config.yaml"], "schedule.json: a schedule document holds its own problem"),
-        (["schedule.json", "naive"], "schedule.json: is a schedule already; give no other"),
-        (["schedule.json", "schedule.csv"], "schedule.json: is a schedule already; give no other"),
-        (["schedule.json", "--group-size", "2"], "schedule.json: is a schedule already; give no other"),
+        (["schedule.json", "naive"], "naive: schedule.json is a schedule already; give one of them"),
+        (["schedule.json", "schedule.csv"], "schedule.csv: schedule.json is a schedule already; give one of them"),
+        (["schedule.json", "--group-size", "2"], "--group-size: schedule.json is a schedule already"),
         (["1f1b", "naive"], "1f1b naive: one algorithm at a time"),
         (["1f2b"], "unknown algorithm '1f2b'"),
         (["1f1b", "config.yaml", "-c", "config.yaml"], "config.yaml: one config is enough"),
