@@ -118,6 +118,15 @@ def _names(_flag: str, text: str) -> list[str]:
     return [name.strip() for name in text.split(",") if name.strip()]
 
 
+class TrustOptions(NamedTuple):
+    """What is known beside published runs of all sources."""
+
+    like: str | None = option(
+        "--like SOURCE", "whose software and cluster yours are like: a source of `pipesched list --evidence`"
+    )
+    measured: str | None = option("--measured FILE", "your own runs: configs, and the milliseconds of a step of each")
+
+
 class TuningOptions(NamedTuple):
     """What `pipesched tune` tries, and how."""
 
