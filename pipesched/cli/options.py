@@ -126,6 +126,16 @@ class TrustOptions(NamedTuple):
     )
     measured: str | None = option("--measured FILE", "your own runs: configs, and the milliseconds of a step of each")
 
+    def require_effect(self, sweep: str | None) -> None:
+        """Raise ConfigError beside a sweep, which compares no steps."""
+        for flag, value in (("--like", self.like), ("--measured", self.measured)):
+            if sweep is not None and value is not None:
+                raise ConfigError(f"{flag}: has no effect with --sweep, which compares no steps")
+
+    def beside(self, like: str | None) -> dict[str, Any]:
+        """Return what was given, as parameters; where no source was, the one that a config is `like`."""
+        return given(like=like if self.like is None else self.like, measured=self.measured)
+
 
 class TuningOptions(NamedTuple):
     """What `pipesched tune` tries, and how."""

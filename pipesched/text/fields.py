@@ -126,7 +126,9 @@ SETUP = (  # sections that describe a training run, from which a problem is deri
     Field("batch", SECTION, "words of a sequence, sequences of a microbatch, sequences of a step"),
     Field("training", SECTION, "numbers, recompute, layout, and the shares of the GPU's numbers that training reaches"),
     Field(
-        "trust", SECTION, "whose runs the estimate is like (like), and whether tune looks beyond what was measured (beyond)"
+        "trust",
+        SECTION,
+        "whose runs the estimate is like (like), and whether tune looks beyond what was measured (beyond)",
     ),
 )
 SETUP_NAMES = tuple(field.key for field in SETUP)

@@ -38,9 +38,14 @@ class Judge(NamedTuple):
         facts = facts_of(estimate.setup, estimate.outcome.algorithm)
         return ComparedRun(self.like or YOURS, YOURS, facts, weights_of(estimate))
 
+    def standing(self, estimate: Estimate) -> Standing:
+        """Return an estimate as what others are compared with."""
+        return Standing(self.run_of(estimate), estimate.step.time, self.model)
+
     def trust(self, estimate: Estimate) -> Trust:
         """Return how sure an estimate is."""
-        run, step = self.run_of(estimate), estimate.step
+        standing, step = self.standing(estimate), estimate.step
+        run = standing.run
         posterior = self.model.posterior([run])
         spread = self.model.factors[run.facts.kind] * posterior.spread(0)
         time = interval(step.time, posterior.means[0], spread)
@@ -49,7 +54,6 @@ class Judge(NamedTuple):
         memory = Interval(*(_held(fullest, quantile) for quantile in self.base.memory))
         is_sure = all(_held(one, self.base.memory.high) * GB <= one.budget for one in estimate.devices)
         evidence = Evidence(fields_outside(run.facts), tuple(self._nearest(run)))
-        standing = Standing(run, step.time, self.model)
         return Trust(LEVEL, time, Interval(*rates), memory, spread, is_sure, evidence, standing, self.own, self.like)
 
     def _nearest(self, run: ComparedRun) -> list[NearRun]:
