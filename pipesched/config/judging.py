@@ -108,7 +108,8 @@ def _own_run(number: int, config: Any, step: Any) -> OwnRun:
             raise ConfigError(f"must be more than 0, not {shown(step)}", "step")
         return OwnRun(name, _loaded(config), time)
     except ConfigError as error:
-        raise ConfigError(f"{name}: {error}", KEY) from None
+        said = error.message if error.key == "path_or_text" else error
+        raise ConfigError(f"{name}: {said}", KEY) from None
 
 
 def _loaded(config: Any) -> Config:

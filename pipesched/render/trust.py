@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 
-from rich.console import RenderableType
+from rich.console import Group, RenderableType
 from rich.padding import Padding
 from rich.text import Text
 
@@ -27,16 +27,19 @@ def trust_lines(trust: Trust) -> Iterator[RenderableType]:
     beside = [f"{trust.own} run{'s' * (trust.own > 1)} of your own"] * bool(trust.own)
     beside += [f"the runs of {trust.like}"] * (trust.like is not None)
     yield Text(f"Based on published runs{''.join(f', {one}' for one in beside)}; the nearest:", style="dim")
-    table = grid(uncut(), folded(), right(), header=False)
     for run in trust.evidence.nearest:
-        rate = f"{run.tokens_per_second_per_gpu:,.0f} tokens/s/GPU"
-        table.add_row(f"  {run.source}", run.run, f"{rate}, estimated {run.error:+.1%}")
-    yield table
+        rate = f"{run.tokens_per_second_per_gpu:,.0f} tokens/s/GPU, estimated {run.error:+.1%}"
+        yield _item(f"{run.run}: {rate}")
     if trust.evidence.inside:
         return
     yield Text("Nobody has published a run with", style="dim")
     for one in trust.evidence.outside:
-        yield Padding(Text(outside_text(one)), (0, 0, 0, INDENT), expand=False)
+        yield _item(outside_text(one))
+
+
+def _item(text: str) -> RenderableType:
+    """Return a line that is indented, also where it goes on."""
+    return Padding(Text(text), (0, 0, 0, INDENT), expand=False)
 
 
 def outside_text(one: OutsideField) -> str:
@@ -58,13 +61,24 @@ def verdict(one: SpeedRatio) -> str:
     return f"faster with {one.faster:.0%}" if one.faster > 0.5 else f"slower with {1 - one.faster:.0%}"
 
 
+LETTERS = {"tensor": "t", "pipeline": "p", "chunks": "v", "context": "c", "expert": "e", "micro": "b"}
+
+
 def evidence_table(runs: Sequence[PublishedRun]) -> RenderableType:
-    """Return a row for each published run: its rate, our estimate of it, and how it was laid out."""
-    table = grid(folded("run"), uncut("GPUs"), folded("layout"), right("tokens/s\n/GPU"), right("estimate"))
+    """Return a row for each published run: its rate, by how much our estimate of it is off, and how it was laid out."""
+    table = grid(
+        folded("\nrun"),
+        right("\nGPUs"),
+        uncut("\nof"),
+        folded("\nlayout"),
+        right("tokens/s\n/GPU"),
+        right("\nestimate"),
+    )
     for one in runs:
         facts = one.compared.facts
-        sizes = ("tensor", "pipeline", "chunks", "context", "expert", "micro")
-        ways = " ".join(f"{key} {getattr(facts, key)}" for key in sizes if getattr(facts, key) > 1) or "data alone"
+        sizes = {letter: getattr(facts, key) for key, letter in LETTERS.items()}
+        ways = " ".join(f"{letter}{size}" for letter, size in sizes.items() if size > 1 or letter in "tp")
         error = f"{one.estimated_rate / one.rate - 1:+.1%}"
-        table.add_row(one.run, f"{facts.gpus:,} {facts.gpu}", ways, f"{one.rate:,.0f}", error)
-    return table
+        table.add_row(one.run, f"{facts.gpus:,}", facts.gpu, ways, f"{one.rate:,.0f}", error)
+    meanings = ", ".join(f"{letter} {key}" for key, letter in LETTERS.items())
+    return Group(table, Text(f"{meanings}; estimate: how far ours is off", style="dim"))
