@@ -25,7 +25,7 @@ def least_length(first: Sequence[JobPiece], second: Sequence[JobPiece]) -> int:
     """
     one, two = (_Job([piece for piece in job if piece.ticks]) for job in (first, second))
     best = one.length + two.length
-    spent = [[best] * (len(two.pieces) + 1) for _ in range(len(one.pieces) + 1)]  # until so many pieces of each are done
+    spent = [[best] * len(two.ends) for _ in one.ends]  # until so many pieces of each are done
     spent[0][0] = 0
     for i, row in enumerate(spent):
         for j, now in enumerate(row):

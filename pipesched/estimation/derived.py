@@ -198,7 +198,7 @@ class SetupCutter:
 
     @property
     def hides_experts(self) -> bool:
-        """Whether pairs last what their pieces say: experts on several ranks, and no times that replace derived ones."""
+        """Whether pairs last what their pieces say: experts on several ranks, and no times that are given."""
         return hides_experts(self.setup) and PARTS.isdisjoint(self.replaced)
 
     def _offload(self, activations: Sequence[Fraction]) -> list[Fraction]:

@@ -11,7 +11,8 @@ from pipesched.estimation.communication import DISPATCH_AND_COMBINE
 from pipesched.estimation.terms import AGAIN, PER_MS, RECOMPUTE, Term, Terms, total
 from pipesched.estimation.times import ItemTimes
 
-COMPUTE, NETWORK = range(2)  # the machines of a rank
+MACHINES = ("of compute", "of network")  # of a rank
+COMPUTE, NETWORK = range(2)
 ATTENTION, DISPATCH, EXPERTS, COMBINE, HEAD = FORTH = ("attention", "dispatch", "experts", "combine", "head")
 OWNERS: dict[str, tuple[str, ...]] = {  # a term of a layer with experts: the pieces that have equal parts of it
     DISPATCH_AND_COMBINE: (DISPATCH, COMBINE),

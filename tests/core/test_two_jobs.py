@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from functools import cache
 
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
 from pipesched.core.two_jobs import JobPiece, least_length
 
