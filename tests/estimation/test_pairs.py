@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -15,6 +16,7 @@ from pipesched.estimation.setup import Setup
 from pipesched.estimation.terms import AGAIN
 from pipesched.estimation.trace import trace
 from pipesched.pipeline.quantities import to_fraction
+from pipesched.pipeline.schedule import schedule_plan
 from tests.estimation.setups import setup
 
 EXPERTS: dict[str, Any] = {
@@ -102,8 +104,11 @@ def test_a_pair_hides_the_network_of_experts(algorithm: str, training: dict[str,
         assert sum(part.value for part in traced.parts if not part.depth) == pytest.approx(traced.value)
     plain = estimate(of_experts(expert=1, training=training), algorithm)
     assert plain.problem.costs.overlap is None
-    parts = [float(f) + float(b) for f, b in zip(costs.forward, costs.backward, strict=True)]
-    assert found.step.pipeline < estimate(given, algorithm, overlap=[max(parts)] * len(parts)).step.pipeline
+    partners = [partner(found.stages, found.problem.settled_placement, number) for number in range(len(found.stages))]
+    parts = [float(costs.forward[number]) + float(costs.backward[other]) for number, other in enumerate(partners)]
+    plain_costs = replace(costs, overlap=tuple(map(to_fraction, map(str, parts))))
+    in_turn = schedule_plan(replace(found.problem, costs=plain_costs), found.outcome.schedule.plan)
+    assert found.outcome.schedule.makespan < in_turn.makespan
 
 
 def test_who_meets_whom() -> None:

@@ -253,7 +253,7 @@ def test_no_pair_of_experts_beats_its_bounds(layers: int, nic: int) -> None:
     for content in (EXPERTS, DENSE_FIRST):
         model = read_model({**content, "num_hidden_layers": layers}, "small")
         parallel, batch = Parallel(8, 1, 2, 1, expert=4), TokenBatch(4096, 1, 64)
-        setup = Setup(model, replace(GPU, nic=nic, nvlink=0, gpus_per_node=1), parallel, batch, TrainingSetup())
+        setup = Setup(model, replace(GPU, nic=nic, gpus_per_node=1), parallel, batch, TrainingSetup())
         for name in PAIRED:
             found, chosen = simulated(setup, name), family(name)
             assert found is not None
