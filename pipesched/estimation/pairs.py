@@ -7,7 +7,7 @@ from functools import lru_cache
 
 from pipesched.core.two_jobs import JobPiece, least_length
 from pipesched.estimation.items import Stage
-from pipesched.estimation.pieces import Piece
+from pipesched.estimation.pieces import ItemPiece
 from pipesched.estimation.setup import Setup
 from pipesched.pipeline.placement import Placement
 
@@ -17,14 +17,14 @@ def hides_experts(setup: Setup) -> bool:
     return setup.model.experts is not None and setup.parallel.expert > 1
 
 
-def forward_pieces(stage: Stage) -> list[Piece]:
+def forward_pieces(stage: Stage) -> list[ItemPiece]:
     """Return the pieces of a forward, layer by layer."""
     return [piece for item in stage.held for piece in item.pieces.forward]
 
 
-def backward_pieces(stage: Stage) -> list[Piece]:
+def backward_pieces(stage: Stage) -> list[ItemPiece]:
     """Return the pieces of a backward, from the last layer to the first; layers that are recomputed come twice."""
-    found: list[Piece] = []
+    found: list[ItemPiece] = []
     for number in range(stage.end - 1, stage.begin - 1, -1):
         own = stage.items.each[number].pieces
         found += (*own.again, *own.backward) if number in stage.again else own.backward
@@ -59,7 +59,7 @@ def pair_times(stages: Sequence[Stage], placement: Placement) -> list[int]:
     return [pair_time(stage, stages[partner(stages, placement, number)]) for number, stage in enumerate(stages)]
 
 
-def _jobs(pieces: Iterable[Piece]) -> tuple[JobPiece, ...]:
+def _jobs(pieces: Iterable[ItemPiece]) -> tuple[JobPiece, ...]:
     return tuple(piece.job for piece in pieces)
 
 

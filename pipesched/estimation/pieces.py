@@ -24,7 +24,7 @@ OWNERS: dict[str, tuple[str, ...]] = {  # a term of a layer with experts: the pi
 OWNERS |= {f"{AGAIN}{name}": pieces for name, pieces in OWNERS.items()}
 
 
-class Piece(NamedTuple):
+class ItemPiece(NamedTuple):
     """A part of an operation: what it is, its machine, its microseconds, and the names of what it is the sum of."""
 
     name: str
@@ -44,11 +44,11 @@ class ItemPieces(NamedTuple):
     A backward is the forward turned round: the input gradient of each piece, and then its weight gradient.
     """
 
-    forward: tuple[Piece, ...]
-    backward: tuple[Piece, ...]
+    forward: tuple[ItemPiece, ...]
+    backward: tuple[ItemPiece, ...]
 
     @property
-    def again(self) -> tuple[Piece, ...]:
+    def again(self) -> tuple[ItemPiece, ...]:
         """The forward once more."""
         return tuple(piece._replace(name=f"{AGAIN}{piece.name}") for piece in self.forward)
 
@@ -75,7 +75,7 @@ def item_pieces(kind: str, times: ItemTimes) -> ItemPieces:
     return ItemPieces(_some(forward), _some((*inputs[: len(forth)], *chain.from_iterable(turned))))
 
 
-def _some(pieces: Iterable[Piece]) -> tuple[Piece, ...]:
+def _some(pieces: Iterable[ItemPiece]) -> tuple[ItemPiece, ...]:
     """Return the pieces that take time."""
     return tuple(piece for piece in pieces if piece.time)
 
@@ -107,12 +107,12 @@ def _parts(names: Sequence[str], terms: Iterable[Term], prefix: str = "") -> lis
     ]
 
 
-def _pieces(parts: Sequence[_Part], terms: Terms) -> tuple[Piece, ...]:
+def _pieces(parts: Sequence[_Part], terms: Terms) -> tuple[ItemPiece, ...]:
     """Return the parts of an operation in whole microseconds that sum up to those of all its terms."""
     whole = round(float(total(terms)) * PER_MS)
     ends = [min(round(value * PER_MS), whole) for value in accumulate(part.value for part in parts)]
     ends[-1] = whole
     return tuple(
-        Piece(part.name, part.machine, end - begin, part.formula)
+        ItemPiece(part.name, part.machine, end - begin, part.formula)
         for part, begin, end in zip(parts, (0, *ends), ends, strict=False)
     )
