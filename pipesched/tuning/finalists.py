@@ -127,7 +127,10 @@ def gpu_time(estimate: Estimate) -> tuple[TimeShare, ...]:
         sums = {"forwards and backwards": float(sum(estimate.outcome.schedule.busy))}
     else:
         sums = _derived(estimate)
-        sums[COMMUNICATION] = sums.get(COMMUNICATION, 0.0) - _hidden(estimate)
+        hidden = _hidden(estimate)
+        for kind in (COMMUNICATION, RECOMPUTE):  # which may dispatch and combine again
+            part = min(hidden, sums.get(kind, 0.0))
+            sums[kind], hidden = sums.get(kind, 0.0) - part, hidden - part
     sums["gradients and parameters"] = step.communication * estimate.problem.devices
     sums["optimizer"] = step.optimizer * estimate.problem.devices
     sums["idle"] = max(whole - sum(sums.values()), 0.0)
