@@ -53,6 +53,11 @@ class ItemPieces(NamedTuple):
         return tuple(piece._replace(name=f"{AGAIN}{piece.name}") for piece in self.forward)
 
     @property
+    def jobs(self) -> tuple[tuple[JobPiece, ...], ...]:
+        """The pieces of both without words."""
+        return tuple(tuple(piece.job for piece in pieces) for pieces in self)
+
+    @property
     def network(self) -> int:
         """The microseconds on the network, which a pair may hide."""
         return sum(piece.time for piece in (*self.forward, *self.backward) if piece.machine == NETWORK)

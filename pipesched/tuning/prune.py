@@ -83,13 +83,19 @@ def _of_layout(
         yield PrunedPoints(layout, left, MEMORY, text, over, most)
         return
     ways = tuple(size > 1 for size in layout.parallel.values()) if space.only else ()  # a trainer may refuse one
-    twin = seen.setdefault((layout.chunks, known.signature, ways), layout)
-    if twin is not layout:
-        yield PrunedPoints(layout, left, DOMINANCE, f"the same times and memory as {twin}")
-        return
+    own = {has_pairs: setup_bounds(known.setup, has_pairs=has_pairs) for has_pairs in (False, True)}
+    twins_of = {
+        has_pairs: seen.setdefault((layout.chunks, has_pairs, one.signature, ways), layout)
+        for has_pairs, one in own.items()
+    }
+    for has_pairs, twin in twins_of.items():
+        alike = tuple(name for name in left if family(name).has_pairs == has_pairs)
+        if alike and twin is not layout:
+            yield PrunedPoints(layout, alike, DOMINANCE, f"the same times and memory as {twin}")
+    left = tuple(name for name in left if twins_of[family(name).has_pairs] is layout)
     rates = {
-        (has_pairs, whole, copies): _rate(own, own.least(whole=whole, copies=copies))
-        for has_pairs, own in enumerate((known, setup_bounds(known.setup, has_pairs=True)))
+        (has_pairs, whole, copies): _rate(one, one.least(whole=whole, copies=copies))
+        for has_pairs, one in own.items()
         for whole, copies in product((False, True), (1, 2))
     }
     for chosen in map(family, left):

@@ -117,7 +117,7 @@ class SetupBounds:
         """All that schedules of a setup follow from: two setups with the same one have the same steps and memory."""
         setup, items = self.setup, self.items
         each = [(*map(item.time, TIMES), *map(item.size, SIZES)) for item in self._different]
-        pieces = [item.pieces for item in self._different] if hides_experts(setup) else []
+        pieces = [item.pieces.jobs for item in self._different] if self.paired else []
         counts = [len([*alike]) for _, alike in groupby(map(id, items.each))]
         once = [*data_terms(setup, GIGA, GIGA), *optimizer_terms(setup, GIGA, GIGA)]
         across = [boundary_time(setup, across=across).value for across in (False, True)]

@@ -264,3 +264,19 @@ def test_no_pair_of_experts_beats_its_bounds(layers: int, nic: int) -> None:
             assert known.ideal[chosen.copies - 1] <= pipeline, name
             wrong += FamilyBounds(plain, chosen, stages).least > pipeline
     assert wrong or nic == 50
+
+
+def test_what_is_the_same_without_pairs_may_differ_with_them() -> None:
+    """Experts on two ranks, or cut in two: as long for others, but only dispatch and combine are hidden by pairs."""
+    ways = (Parallel(8, 1, 2, expert=2), Parallel(8, 1, 2, expert_tensor=2))
+    model, batch = read_model({**EXPERTS, "num_hidden_layers": 4}, "small"), TokenBatch(1024, 1, 16)
+    hardware = replace(GPU, nic=25, gpus_per_node=2)
+    both = [Setup(model, hardware, way, batch, TrainingSetup()) for way in ways]
+    plain, paired = ([setup_bounds(one, has_pairs=has).signature for one in both] for has in (False, True))
+    assert plain[0] == plain[1]
+    assert paired[0] != paired[1]
+    steps = [
+        [found.step.pipeline for one in both if (found := simulated(one, name))] for name in ("1f1b", "dualpipe-v")
+    ]
+    assert steps[0][0] == steps[0][1]
+    assert steps[1][0] != steps[1][1]
