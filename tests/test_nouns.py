@@ -176,7 +176,10 @@ WRONG: dict[tuple[str, str], list[Any]] = {
     ("family", "options"): [None, 5, "lifo", [1], [None]],
     ("family", "required"): [None, 5, "lifo", [1], ["lifo"]],
     **{("family", key): [5, "x"] for key in ("requires", "most_chunks")},
-    **{("family", key): [None, 1, "yes"] for key in ("is_multiple", "obeys_budget", "settled_order", "is_slow")},
+    **{
+        ("family", key): [None, 1, "yes"]
+        for key in ("is_multiple", "obeys_budget", "settled_order", "is_slow", "has_pairs")
+    },
     ("family", "splits_backward"): [1, "yes"],
     ("family", "same_with_one_stage"): [None, 1, "two\nlines"],
     ("bound", "ticks"): [None, -1, 1.5, "x", True],

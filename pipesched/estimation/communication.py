@@ -12,6 +12,7 @@ from pipesched.estimation.terms import COMMUNICATION, MESSAGES, PER_MS, Term, Te
 from pipesched.pipeline.placement import Placement
 
 FORWARD = "forward"
+DISPATCH_AND_COMBINE = "dispatch and combine"
 HALF = 2  # bytes of a 16-bit number
 
 
@@ -67,7 +68,7 @@ def _dispatch(setup: Setup, mixture: Experts, own: float) -> Term:
     ways = 2 * own
     return _exchange(
         setup,
-        "dispatch and combine",
+        DISPATCH_AND_COMBINE,
         over_links=ways * _others(e, mixture.active) * (inside - 1) / inside * (e / (e - 1)),
         over_network=ways * _others(nodes, mixture.active),
     )

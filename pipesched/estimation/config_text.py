@@ -75,7 +75,7 @@ def _write_costs(entries: _Entries, estimate: Estimate) -> None:
         entries.put("backward", [to_fraction(one) + to_fraction(other) for one, other in halves])
     entries.put("recompute", costs.recompute, "a forward again")
     if costs.overlap is not None:
-        entries.put("overlap", costs.overlap)
+        entries.put("overlap", costs.overlap, "a pair F&B, network of experts beside compute")
     entries.put("p2p", costs.p2p or (0,), "a microbatch's activations on their way to the next stage")
     if costs.offload is not None:
         entries.put("offload", costs.offload, f"an activation over PCIe at {estimate.setup.hardware.pcie:g} GB/s")

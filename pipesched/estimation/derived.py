@@ -18,6 +18,7 @@ from pipesched.estimation.items import GB, Items, Stage
 from pipesched.estimation.layout import ends_of_layout
 from pipesched.estimation.memory import CONTEXT, FRAGMENTATION
 from pipesched.estimation.model import items_of
+from pipesched.estimation.pairs import hides_experts, pair_times
 from pipesched.estimation.setup import NONE, Setup
 from pipesched.estimation.terms import PER_MS
 from pipesched.pipeline.arguments import make_problem, read_placement
@@ -32,6 +33,7 @@ from pipesched.schedulers.registry import family
 
 TIMED = 10  # cuts of the same largest work that are timed
 MOST_TIMED = 200_000  # forwards that are timed in all
+PARTS = {"forward", "backward", "backward_input", "backward_weight", "overlap"}  # parameters that pairs follow from
 SIZES = ("devices", "stages", "chunks", "layers", "layer", "first", "last", "layout", "time_unit", "unit")
 
 
@@ -178,6 +180,7 @@ class SetupCutter:
             times = {key: times[key] for key in ("forward", "recompute")}
         return {
             **times,
+            "overlap": self._overlap(placement),
             "p2p": boundary_times(self.setup, placement),
             "offload": self._offload(activations),
             "activation": [size / GB for size in activations],
@@ -186,6 +189,17 @@ class SetupCutter:
             ],
             "static": [(stage.states + stage.size("logits")) / GB for stage in stages],
         }
+
+    def _overlap(self, placement: Placement) -> list[Fraction] | None:
+        """Return the time of a pair F&B by the stage of its forward; None where it is the sum of its parts."""
+        if not self.hides_experts:
+            return None
+        return [Fraction(time, PER_MS) for time in pair_times(self.stages, placement)]
+
+    @property
+    def hides_experts(self) -> bool:
+        """Whether pairs last what their pieces say: experts on several ranks, and no times that are given."""
+        return hides_experts(self.setup) and PARTS.isdisjoint(self.replaced)
 
     def _offload(self, activations: Sequence[Fraction]) -> list[Fraction]:
         """Return the time of a transfer to the host, over PCIe."""

@@ -18,6 +18,7 @@ from pipesched.estimation.memory import (
     logits,
     mtp_memory,
 )
+from pipesched.estimation.pieces import ItemPieces, item_pieces
 from pipesched.estimation.setup import Setup
 from pipesched.estimation.terms import PER_MS, Term, Terms, total
 from pipesched.estimation.times import OPERATIONS, ItemTimes, embedding_times, head_times, layer_times, mtp_times
@@ -44,6 +45,16 @@ class Item:
         """The microseconds of a forward and a backward of one microbatch."""
         return sum(map(self.time, OPERATIONS))
 
+    @cached_property
+    def pieces(self) -> ItemPieces:
+        """What its forward and its backward are made of, in order."""
+        return item_pieces(self.kind, self.times)
+
+    @property
+    def alone(self) -> int:
+        """The microseconds of a forward and a backward that no pair hides: those off the network of experts."""
+        return self.work - self.pieces.network
+
     def size(self, what: str) -> Fraction:
         """Return a number of bytes, or of parameters, of a rank."""
         return Fraction(total(getattr(self.memory, what)))
@@ -60,8 +71,8 @@ class Item:
 
 
 def _value(item: Item, what: str) -> Fraction:
-    """Return what an item has of a time (in microseconds), a size, `work` or `states`."""
-    if what in ("work", "states"):
+    """Return what an item has of a time (in microseconds), a size, `work`, `alone` or `states`."""
+    if what in ("work", "alone", "states"):
         return Fraction(getattr(item, what))
     return Fraction(item.time(what)) if what in ItemTimes._fields else item.size(what)
 
@@ -183,7 +194,7 @@ class Items:
         return Stage(self, begin, end)
 
     def sum_of(self, what: str, begin: int, end: int) -> Fraction:
-        """Return the sum of a time, a size, `work` or `states` of items `begin`..`end`-1."""
+        """Return the sum of a time, a size, `work`, `alone` or `states` of items `begin`..`end`-1."""
         sums, unit = self._known.get(what) or self._sums(what)
         return Fraction(sums[end] - sums[begin], unit)
 

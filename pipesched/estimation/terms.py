@@ -10,6 +10,7 @@ PER_MS = 1000  # times are whole microseconds
 PRODUCTS, ATTENTION, TRAFFIC = "matrix products", "attention", "memory traffic"
 COMMUNICATION, MESSAGES = "communication in layers", "messages between stages"
 LAUNCHES, RECOMPUTE = "kernels and launches", "recompute"
+AGAIN = "again: "  # before the name of what is computed again
 
 
 class Term(NamedTuple):
@@ -35,4 +36,4 @@ def total(terms: Iterable[Term]) -> float | Fraction:
 
 def recomputed(terms: Iterable[Term]) -> Terms:
     """Return the terms of what is computed again."""
-    return tuple(term._replace(name=f"again: {term.name}", kind=RECOMPUTE) for term in terms)
+    return tuple(term._replace(name=f"{AGAIN}{term.name}", kind=RECOMPUTE) for term in terms)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from fractions import Fraction
 from typing import Any, NamedTuple
@@ -12,6 +13,8 @@ from pipesched.estimation.communication import boundary_time, is_across
 from pipesched.estimation.in_flight import held_counts
 from pipesched.estimation.items import GB, KINDS, LAYER, MTP, STATES, Item, Stage
 from pipesched.estimation.memory import fixed, logits
+from pipesched.estimation.pairs import backward_pieces, forward_pieces, pair_time, partner
+from pipesched.estimation.pieces import MACHINES
 from pipesched.estimation.result import Estimate
 from pipesched.estimation.terms import PER_MS, Term, Terms, total
 from pipesched.estimation.times import OPERATIONS
@@ -85,9 +88,9 @@ def _terms(item: Item, what: str) -> Terms:
 
 def _of_stage(estimate: Estimate, rest: Sequence[str]) -> tuple[float, str, list[TraceLine]]:
     number, what = _number(rest, len(estimate.stages), "stage"), _last(rest[1:])
-    require_name((*TIMES, *SIZES, "p2p"), what, "number of a stage", "trace")
-    if what == "p2p":
-        return _of_boundary(estimate, number)
+    require_name((*TIMES, *SIZES, "p2p", "overlap"), what, "number of a stage", "trace")
+    if what in ("p2p", "overlap"):
+        return (_of_boundary if what == "p2p" else _of_pair)(estimate, number)
     unit, scale = _unit(what)
     stage = estimate.stages[number]
     parts = list(_stage_parts(stage, what, scale))
@@ -120,6 +123,28 @@ def _of_boundary(estimate: Estimate, number: int) -> tuple[float, str, list[Trac
     here, there = devices[number : number + 2]
     term = boundary_time(estimate.setup, across=is_across(estimate.setup, here, there))
     return float(term.value), MS, list(_parts((term,), 1))
+
+
+def _of_pair(estimate: Estimate, number: int) -> tuple[float, str, list[TraceLine]]:
+    """Return the least time of a pair F&B with the forward of a stage."""
+    if not estimate.cutter.hides_experts:
+        raise ConfigError("pairs take the sum of their parts here, or what was given", "trace")
+    stages = estimate.stages
+    other = partner(stages, estimate.problem.settled_placement, number)
+    parts, whole, least = list[TraceLine](), 0, pair_time(stages[number], stages[other])
+    for name, stage, pieces in (
+        ("forward", number, forward_pieces(stages[number])),
+        ("backward", other, backward_pieces(stages[other])),
+    ):
+        time = sum(piece.time for piece in pieces)
+        parts.append(TraceLine(0, name, time / PER_MS, f"of stage {stage}: its pieces, one after another"))
+        for piece, count in Counter(pieces).items():
+            text = f"{count} x {piece.time / PER_MS:g} ms {MACHINES[piece.machine]}: {piece.formula}"
+            parts.append(TraceLine(1, piece.name, count * piece.time / PER_MS, text))
+        whole += time
+    text = "the most that compute of one and network of the other run at once (Akers 1956)"
+    parts.append(TraceLine(0, "at once", (least - whole) / PER_MS, text))
+    return least / PER_MS, MS, parts
 
 
 def _of_device(estimate: Estimate, rest: Sequence[str]) -> tuple[float, str, list[TraceLine]]:

@@ -131,5 +131,6 @@ FAMILY = Family(
     elsewhere="DeepSeek DualPipe (M >= 2P)",
     requires=_require_even,
     settled_order=True,
+    has_pairs=True,
     splits_backward=True,
 )

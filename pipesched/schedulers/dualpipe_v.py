@@ -36,5 +36,6 @@ FAMILY = Family(
     paper="Cut-in-half (Qi et al. 2025); DeepSeek DualPipeV",
     elsewhere="DeepSeek DualPipeV, PyTorch ScheduleDualPipeV (both M >= 2P)",
     settled_order=True,
+    has_pairs=True,
     splits_backward=True,
 )

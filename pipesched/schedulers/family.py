@@ -38,9 +38,10 @@ class Family(Displayable):
 
     What others may rely on: it makes another plan under a budget (`obeys_budget`); the order of its plan follows from
     the numbers of devices, stages and microbatches alone (`settled_order`); plans run I and W always (`splits_backward`
-    is True), never (False), or where the costs split the backward (None); with one stage a device they are those of
-    another family (`same_with_one_stage`); it times many plans, for most of a second (`is_slow`); its plans hold so
-    many activations on a device at most (`most_chunks`, None: not told).
+    is True), never (False), or where the costs split the backward (None); forwards and backwards run as pairs
+    (`has_pairs`); with one stage a device they are those of another family (`same_with_one_stage`); it times many
+    plans, for most of a second (`is_slow`); its plans hold so many activations on a device at most (`most_chunks`,
+    None: not told).
 
     Raises ConfigError, about the field at fault, for what is none of these.
     """
@@ -63,6 +64,7 @@ class Family(Displayable):
     splits_backward: bool | None = False
     same_with_one_stage: str = ""
     is_slow: bool = False
+    has_pairs: bool = False
     most_chunks: Callable[[Problem], int] | None = None
 
     def __post_init__(self) -> None:
@@ -71,7 +73,7 @@ class Family(Displayable):
         require_type(self.plan, Callable, "a function", "plan")
         for key in ("requires", "most_chunks"):
             require_callable(getattr(self, key), key)
-        for key in ("is_multiple", "obeys_budget", "settled_order", "is_slow"):
+        for key in ("is_multiple", "obeys_budget", "settled_order", "is_slow", "has_pairs"):
             require_flag(getattr(self, key), key)
         if self.splits_backward is not None:
             require_flag(self.splits_backward, "splits_backward")

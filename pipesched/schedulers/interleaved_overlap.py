@@ -35,5 +35,6 @@ FAMILY = Family(
     elsewhere="Megatron-LM (overlap_moe_expert_parallel_comm)",
     options=("group_size",),
     settled_order=True,
+    has_pairs=True,
     same_with_one_stage="1f1b-overlap",
 )

@@ -31,4 +31,5 @@ FAMILY = Family(
     paper="the case V = 1 of Megatron-LM's combined 1F1B",
     elsewhere="PPViz",
     settled_order=True,
+    has_pairs=True,
 )

@@ -127,11 +127,27 @@ def gpu_time(estimate: Estimate) -> tuple[TimeShare, ...]:
         sums = {"forwards and backwards": float(sum(estimate.outcome.schedule.busy))}
     else:
         sums = _derived(estimate)
+        hidden = _hidden(estimate)
+        for kind in (COMMUNICATION, RECOMPUTE):  # which may dispatch and combine again
+            part = min(hidden, sums.get(kind, 0.0))
+            sums[kind], hidden = sums.get(kind, 0.0) - part, hidden - part
     sums["gradients and parameters"] = step.communication * estimate.problem.devices
     sums["optimizer"] = step.optimizer * estimate.problem.devices
     sums["idle"] = max(whole - sum(sums.values()), 0.0)
     shares = [TimeShare(name, value / whole) for name, value in sums.items() if value > 0]
     return tuple(sorted(shares, key=lambda one: -one.share))
+
+
+def _hidden(estimate: Estimate) -> float:
+    """Return the milliseconds by which pairs are shorter than their parts."""
+    schedule, ticks = estimate.outcome.schedule, estimate.problem.ticks
+    plan = schedule.plan
+    hidden = 0
+    for forward, backward in plan.pairs.items():
+        stage, other = map(plan.index.stage_of, (forward, backward))
+        parts = ticks.forward[stage] + ticks.backward[other]
+        hidden += parts - (parts if ticks.overlap is None else ticks.overlap[stage])
+    return hidden / ticks.per_unit
 
 
 def _derived(estimate: Estimate) -> dict[str, float]:

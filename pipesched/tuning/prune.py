@@ -78,23 +78,35 @@ def _of_layout(
     over = misses(known.setup, known.floor)
     if over > 0:
         text = f"weights, optimizer and one microbatch are {over:.1f} GB too much"
-        yield PrunedPoints(layout, left, MEMORY, text, over, _rate(known, min(known.ideal)))
+        paired = setup_bounds(known.setup, has_pairs=True)
+        most = _rate(known, min(*known.ideal, *paired.ideal))
+        yield PrunedPoints(layout, left, MEMORY, text, over, most)
         return
     ways = tuple(size > 1 for size in layout.parallel.values()) if space.only else ()  # a trainer may refuse one
-    twin = seen.setdefault((layout.chunks, known.signature, ways), layout)
-    if twin is not layout:
-        yield PrunedPoints(layout, left, DOMINANCE, f"the same times and memory as {twin}")
-        return
-    rates = {key: _rate(known, known.least(whole=key[0], copies=key[1])) for key in product((False, True), (1, 2))}
+    own = {has_pairs: setup_bounds(known.setup, has_pairs=has_pairs) for has_pairs in (False, True)}
+    twins_of = {
+        has_pairs: seen.setdefault((layout.chunks, has_pairs, one.signature, ways), layout)
+        for has_pairs, one in own.items()
+    }
+    for has_pairs, twin in twins_of.items():
+        alike = tuple(name for name in left if family(name).has_pairs == has_pairs)
+        if alike and twin is not layout:
+            yield PrunedPoints(layout, alike, DOMINANCE, f"the same times and memory as {twin}")
+    left = tuple(name for name in left if twins_of[family(name).has_pairs] is layout)
+    rates = {
+        (has_pairs, whole, copies): _rate(one, one.least(whole=whole, copies=copies))
+        for has_pairs, one in own.items()
+        for whole, copies in product((False, True), (1, 2))
+    }
     for chosen in map(family, left):
-        most = rates[chosen.splits_backward is False, chosen.copies]
+        most = rates[chosen.has_pairs, chosen.splits_backward is False, chosen.copies]
         yield OpenPoint(SpacePoint(layout, chosen.name), setup, most)
 
 
 def looked_at(space: Space, open_point: OpenPoint) -> OpenPoint | PrunedPoints:
     """Return a point with a closer bound on its rate, or as one that no memory holds."""
-    point, known = open_point.point, setup_bounds(space.bounded(open_point.setup))
-    chosen = family(point.algorithm)
+    point, chosen = open_point.point, family(open_point.point.algorithm)
+    known = setup_bounds(space.bounded(open_point.setup), has_pairs=chosen.has_pairs)
     stages = chosen.chunks_run(point.layout.chunks) * open_point.setup.parallel.pipeline
     least = FamilyBounds(known, chosen, stages).least
     if least == inf:

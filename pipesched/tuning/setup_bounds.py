@@ -24,6 +24,7 @@ from pipesched.estimation.derived import budget_of
 from pipesched.estimation.in_flight import Counts, most_in_flight
 from pipesched.estimation.items import GB, HEAD, LAYER, MTP, STATES, Item, Items
 from pipesched.estimation.memory import FRAGMENTATION
+from pipesched.estimation.pairs import hides_experts
 from pipesched.estimation.setup import Setup
 from pipesched.estimation.terms import PER_MS, total
 from pipesched.estimation.times import optimizer_terms
@@ -38,9 +39,14 @@ SIZES = ("parameters", *STATES, "activation", "checkpoint")
 
 @dataclass(frozen=True)
 class SetupBounds:
-    """What is known of a setup whatever its algorithm. Times in microseconds, sizes in bytes."""
+    """What is known of a setup whatever its algorithm. Times in microseconds, sizes in bytes.
+
+    `paired`: of algorithms that run pairs F&B, where a device works at least what no pair hides. Operations one after
+    another take their whole times in pairs too.
+    """
 
     setup: Setup
+    paired: bool = False
 
     @cached_property
     def items(self) -> Items:
@@ -57,15 +63,23 @@ class SetupBounds:
         """The items, those that are alike once."""
         return tuple({id(item): item for item in self.items.each}.values())
 
+    def work(self, item: Item) -> int:
+        """Return the microseconds that a device works at least on an item, for a forward and a backward."""
+        return item.alone if self.paired else item.work
+
+    def _work_from(self, begin: int) -> float:
+        """Return the microseconds of work of the items from one on."""
+        return float(self.items.sum_of("alone" if self.paired else "work", begin, len(self.items)))
+
     @cached_property
-    def quickest(self) -> Item:
-        """The layer that takes least time."""
-        return min(self._layers, key=lambda item: item.work)
+    def quickest(self) -> int:
+        """The microseconds of the layer that takes least work."""
+        return min(map(self.work, self._layers))
 
     @cached_property
     def work_of_layers(self) -> float:
         """The microseconds of one microbatch in all items but the embedding."""
-        return float(self.items.sum_of("work", 1, len(self.items)))
+        return self._work_from(1)
 
     @cached_property
     def share_of_forward(self) -> float:
@@ -103,12 +117,13 @@ class SetupBounds:
         """All that schedules of a setup follow from: two setups with the same one have the same steps and memory."""
         setup, items = self.setup, self.items
         each = [(*map(item.time, TIMES), *map(item.size, SIZES)) for item in self._different]
+        pieces = [item.pieces.jobs for item in self._different] if self.paired else []
         counts = [len([*alike]) for _, alike in groupby(map(id, items.each))]
         once = [*data_terms(setup, GIGA, GIGA), *optimizer_terms(setup, GIGA, GIGA)]
         across = [boundary_time(setup, across=across).value for across in (False, True)]
         return (
             *(setup.parallel.pipeline, setup.microbatches, setup.training, items.logits),
-            *(tuple(each), tuple(counts), *(term.value for term in once), *across),
+            *(tuple(each), tuple(pieces), tuple(counts), *(term.value for term in once), *across),
         )
 
     @cached_property
@@ -133,8 +148,8 @@ class SetupBounds:
     def ideal(self) -> tuple[float, float]:
         """Microseconds that no pipeline is shorter than, in whatever memory: with one copy of the weights, with two."""
         setup, items = self.setup, self.items
-        work, count = float(items.sum_of("work", 0, len(items))), setup.microbatches
-        longest = max(item.work for item in (items.each[0], *self._layers, items.each[-1]))
+        work, count = self._work_from(0), setup.microbatches
+        longest = max(map(self.work, (items.each[0], *self._layers, items.each[-1])))
         there = items.sum_of("forward", 0, len(items)) + items.sum_of("backward_input", 0, len(items))
         even = max(work / setup.parallel.pipeline * count, float(there))
         return max(even, longest * count), max(even, longest * count / 2)  # copies have half the microbatches each
@@ -174,10 +189,14 @@ class SetupBounds:
         return split, whole
 
 
+def setup_bounds(setup: Setup, *, has_pairs: bool = False) -> SetupBounds:
+    """Return what is known of a setup; `has_pairs`: under algorithms that run pairs F&B."""
+    return _bounds(setup, has_pairs and hides_experts(setup))
+
+
 @lru_cache(maxsize=4096)
-def setup_bounds(setup: Setup) -> SetupBounds:
-    """Return what is known of a setup."""
-    return SetupBounds(setup)
+def _bounds(setup: Setup, paired: bool) -> SetupBounds:
+    return SetupBounds(setup, paired)
 
 
 def most_tokens_a_second(setup: Setup, microseconds: float) -> float:
@@ -220,7 +239,7 @@ class FamilyBounds:
     def _holds(self, time: float) -> bool:
         """Return whether the devices together can have all layers, in so many microseconds and within their memory."""
         layers, most = self.family.copies * self.known.setup.model.layers, 0
-        work, each = self.known.quickest.work / self.family.copies, time / self.known.setup.microbatches
+        work, each = self.known.quickest / self.family.copies, time / self.known.setup.microbatches
         for device, kept in enumerate(self._kept):
             left = each - self._waits(device, each) - self._ends(device)
             if left < 0:
@@ -238,7 +257,7 @@ class FamilyBounds:
         if not before or each == inf:
             return 0.0
         known = self.known
-        work = (before - 1) * float(known.quickest.work)
+        work = float((before - 1) * known.quickest)
         if self.family.placement in ("linear", ANY):  # stages of a device follow each other
             work = max(work, known.work_of_layers - (len(self._kept) - device) * each)
         share = 1.0 if self.family.splits_backward is False else known.share_of_forward
@@ -246,8 +265,9 @@ class FamilyBounds:
 
     def _ends(self, device: int) -> float:
         """Return the work of the embedding and the head on a device."""
-        items, stages = self.known.items.each, self._stages[device]
-        work = (items[0].work if 0 in stages else 0) + (items[-1].work if self.stages - 1 in stages else 0)
+        known, stages = self.known, self._stages[device]
+        ends = (known.items.each[end] for end, stage in ((0, 0), (-1, self.stages - 1)) if stage in stages)
+        work = sum(map(known.work, ends))
         return work / self.family.copies
 
     @cached_property

@@ -74,12 +74,12 @@ def test_no_schedule_beats_its_bounds(first: int) -> None:
     known_to_fit = impossible = 0
     for seed in range(first, first + 5):
         setup = random_setup(seed)
-        known = setup_bounds(with_one_stage(setup))
         for name in NAMES:
             found = simulated(setup, name)
             if found is None:
                 continue
             chosen, said = family(name), (seed, name)
+            known = setup_bounds(with_one_stage(setup), has_pairs=chosen.has_pairs)
             stages = chosen.chunks_run(setup.parallel.chunks) * setup.parallel.pipeline
             assert found.problem.stages == stages, said
             bounds = FamilyBounds(known, chosen, stages)
@@ -175,6 +175,7 @@ def test_what_families_say_of_their_orders_is_what_they_do(name: str) -> None:
     assert family(name).settled_order == all(
         all(one.plan.orders == shape[0].plan.orders for one in shape) for shape in examples(name)
     )
+    assert family(name).has_pairs == any(one.plan.pairs for shape in examples(name) for one in shape)
     split = any(op.kind in "IW" for shape in examples(name) for one in shape for op in operations(one))
     assert (family(name).splits_backward is False) == (not split)
 
@@ -239,3 +240,43 @@ def test_two_copies_share_an_item_that_is_most_of_the_work(name: str) -> None:
     assert found.fits
     assert FamilyBounds(known, family(name), 4).least <= found.step.pipeline * 1000 * (1 + ROUNDING)
     assert found.step.pipeline * 1000 < known.ideal[0]
+
+
+PAIRED = tuple(name for name in NAMES if family(name).has_pairs)
+
+
+@pytest.mark.parametrize("layers", [5, 9])
+@pytest.mark.parametrize("nic", [50, 2])
+def test_no_pair_of_experts_beats_its_bounds(layers: int, nic: int) -> None:
+    """Dispatch and combine that pairs hide, on fast networks and on slow ones, where bounds without pairs are wrong."""
+    wrong = 0
+    for content in (EXPERTS, DENSE_FIRST):
+        model = read_model({**content, "num_hidden_layers": layers}, "small")
+        parallel, batch = Parallel(8, 1, 2, 1, expert=4), TokenBatch(4096, 1, 64)
+        setup = Setup(model, replace(GPU, nic=nic, gpus_per_node=1), parallel, batch, TrainingSetup())
+        for name in PAIRED:
+            found, chosen = simulated(setup, name), family(name)
+            assert found is not None
+            stages = chosen.chunks_run(1) * 2
+            known, plain = (setup_bounds(setup, has_pairs=has_pairs) for has_pairs in (True, False))
+            pipeline = found.step.pipeline * 1000 * (1 + ROUNDING)
+            assert FamilyBounds(known, chosen, stages).least <= pipeline, name
+            assert known.ideal[chosen.copies - 1] <= pipeline, name
+            wrong += FamilyBounds(plain, chosen, stages).least > pipeline
+    assert wrong or nic == 50
+
+
+def test_what_is_the_same_without_pairs_may_differ_with_them() -> None:
+    """Experts on two ranks, or cut in two: as long for others, but only dispatch and combine are hidden by pairs."""
+    ways = (Parallel(8, 1, 2, expert=2), Parallel(8, 1, 2, expert_tensor=2))
+    model, batch = read_model({**EXPERTS, "num_hidden_layers": 4}, "small"), TokenBatch(1024, 1, 16)
+    hardware = replace(GPU, nic=25, gpus_per_node=2)
+    both = [Setup(model, hardware, way, batch, TrainingSetup()) for way in ways]
+    plain, paired = ([setup_bounds(one, has_pairs=has).signature for one in both] for has in (False, True))
+    assert plain[0] == plain[1]
+    assert paired[0] != paired[1]
+    steps = [
+        [found.step.pipeline for one in both if (found := simulated(one, name))] for name in ("1f1b", "dualpipe-v")
+    ]
+    assert steps[0][0] == steps[0][1]
+    assert steps[1][0] != steps[1][1]
