@@ -70,7 +70,8 @@ def _sum(terms: Iterable[Term]) -> float:
 def context_table() -> bool:
     """Print the table; return whether a step of a ring differs by more than the goal allows."""
     rows = steps()
-    print(f"\nSteps of context parallelism beside their attention, 8 GPUs of a node, 8,192 tokens a rank\n{_head()}")
+    print("\nContext parallelism: a step beside its attention, 8 GPUs of a node, 8,192 tokens a rank")
+    print(_head())
     for line in _lines(rows):
         print(line)
     worst = max(_factor(row) for row in rows if row.family == RING)
