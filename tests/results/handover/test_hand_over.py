@@ -322,6 +322,7 @@ TITAN_MODELS: dict[str, tuple[dict[str, str], list[str]]] = {  # -> options of t
         },
         ["activation checkpointing: full", "precision: bf16"],
     ),
+    "gathered": ({"context_parallel_degree": "4", "data_parallel_replicate_degree": "4"}, ["precision: bf16"]),
     "plain": (
         {"data_parallel_replicate_degree": "16"},
         ["activation checkpointing: full of 3 layers a stage", "precision: fp16"],
