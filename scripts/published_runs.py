@@ -1,23 +1,25 @@
 """Published training runs as setups: what was measured beside what ours would be, or why a run is left out.
 
-The records are tests/data/measured.json, facts as they were published. What a source does not say and its scripts or
-its text do is added here, field by field, with where it comes from.
+The records are facts as they were published. What a source of tests/data/measured.json does not say and its scripts or
+its text do is added here, field by field, with where it comes from; those of measured_runs.json are complete.
 """
 
 from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, NamedTuple
 
 from pipesched.estimation.hardware import Efficiency
 from pipesched.estimation.parameters import training_flops
 from pipesched.estimation.setup import Setup
+from pipesched.estimation.setup_reader import setup_of
 from published_hardware import hardware_of
 from published_setups import published_setup
 
-DATA = Path(__file__).parent.parent / "tests" / "data" / "measured.json"
+DATA = Path(__file__).parent.parent / "tests" / "data"
 DENSE, OPEN, MOE, RATIOS, PARTS = KINDS = ("dense", "open", "MoE", "ratios", "parts")
 
 
@@ -48,8 +50,13 @@ class LeftOut(NamedTuple):
 
 
 def records() -> list[dict[str, Any]]:
-    """Return the records of the file."""
-    content: list[dict[str, Any]] = json.loads(DATA.read_text(encoding="utf-8"))["records"]
+    """Return the records whose setups are read field by field."""
+    return records_of("measured.json")
+
+
+def records_of(name: str) -> list[dict[str, Any]]:
+    """Return the records of a file of measurements."""
+    content: list[dict[str, Any]] = json.loads((DATA / name).read_text(encoding="utf-8"))["records"]
     return content
 
 
@@ -70,6 +77,26 @@ def _read(efficiency: Mapping[str, Efficiency]) -> Iterator[Run | LeftOut]:
             yield LeftOut(record["id"], record["family"], reason)
         else:
             yield _run(record, efficiency)
+    yield from (_whole_run(record, efficiency) for record in records_of("measured_runs.json"))
+
+
+def _whole_run(record: Mapping[str, Any], efficiency: Mapping[str, Efficiency]) -> Run:
+    """Return the run of a record whose configuration is a config of ours; sizes of one layout are one family."""
+    setup = setup_of(name=record["id"], **record["config"]).setup
+    own = efficiency.get(setup.hardware.name)
+    if own is not None:
+        setup = replace(setup, hardware=replace(setup.hardware, efficiency=own))
+    return Run(
+        name=record["id"],
+        family=record["family"],
+        kind=MOE if setup.model.experts else DENSE,
+        setup=setup,
+        algorithm=record["algorithm"],
+        step=record["step_ms"],
+        parts={},
+        layers=1,
+        assumed="",
+    )
 
 
 FAMILIES_LEFT_OUT = {

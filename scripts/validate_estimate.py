@@ -4,7 +4,7 @@
     python scripts/validate_estimate.py --fast     # times alone, without Zero Bubble's tables
     python scripts/validate_estimate.py --write    # also bring docs/results/estimate.md up to date
 
-The setups are read from tests/data/measured.json by scripts/published_runs.py; runs that are left out are listed with
+The setups are read from tests/data/measured*.json by scripts/published_runs.py; runs that are left out are listed with
 the reason. Exit code 1 where a goal is missed.
 """
 
@@ -18,6 +18,7 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
+from published_context import context_table
 from published_memory import memory_table
 from published_runs import DENSE, KINDS, MOE, OPEN, PARTS, RATIOS, Run, left_out, published_runs
 from published_times import Compared, Summary, compare, ratios, summaries, summary
@@ -54,6 +55,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 def tables(*, fast: bool = False) -> bool:
     """Print times, and memory unless `fast`; return whether a goal is missed."""
     missed = [_times(kind) for kind in KINDS if not (fast and kind == RATIOS)]
+    missed.append(context_table())
     print("\nLeft out of times")
     for (family, reason), count in Counter((run.family, run.reason) for run in left_out()).items():
         print(f"  {count:>3} of {family}: {reason}")

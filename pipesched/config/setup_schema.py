@@ -8,7 +8,7 @@ from pipesched.estimation.hardware import COUNTS, GEMM, NUMBERS, SHARES
 from pipesched.estimation.huggingface import MODEL_TYPES
 from pipesched.estimation.model import BIASES, MLPS, NORMS, POSITIONS
 from pipesched.estimation.presets import HARDWARE, preset_names
-from pipesched.estimation.setup import AUTO, BF16, FP32, FULL, PRECISIONS, RECOMPUTES, SIZES
+from pipesched.estimation.setup import AUTO, BF16, CONTEXTS, FP32, FULL, PRECISIONS, RECOMPUTES, SIZES
 from pipesched.text.fields import SETUP
 
 Schema = dict[str, Any]
@@ -46,9 +46,10 @@ GPU = {
     "bandwidth": "of its memory, in GB/s",
     "nvlink": "to others of its node, in GB/s a direction; absent: none",
     "pcie": "to the host, in GB/s a direction",
-    "nic": "to other nodes, in GB/s a direction",
+    "nic": "a network card, of a GPU or of gpus_per_nic, in GB/s a direction",
     "gpus_per_node": "GPUs of a node; default 8",
     "nvlink_gpus": "GPUs that NVLink joins from node to node",
+    "gpus_per_nic": "GPUs that share a network card; default 1",
 }
 
 
@@ -123,6 +124,10 @@ def _training() -> dict[str, Schema]:
         "precision": {"description": "of weights and activations; default bf16", **_or_null({"enum": [*PRECISIONS]})},
         "gradients": {"description": "of the main gradients; default fp32", **_or_null({"enum": [FP32, BF16]})},
         **_described(SWITCHES, FLAG),
+        "context": {
+            "description": "context-parallel ranks pass keys and values round a ring, or gather them; default ring",
+            **_or_null({"enum": [*CONTEXTS]}),
+        },
         "recompute": {
             "description": "none, selective (the core of attention), full, or full of so many layers of each stage",
             "anyOf": [

@@ -14,6 +14,11 @@ from pipesched.pipeline.placement import Placement
 FORWARD = "forward"
 DISPATCH_AND_COMBINE = "dispatch and combine"
 HALF = 2  # bytes of a 16-bit number
+WIDE, GATHERED = (
+    32,
+    0.6,
+)  # nodes from which on a gather reaches that share of the rate of an all-reduce (NCCL issue 1218)
+HOP_NVLINK, HOP_PCIE, HOP_NETWORK = 3.4, 5.7, 14.0  # us a hop, as NCCL's own model has them (src/graph/tuning.cc, ring)
 
 
 def tensor_terms(setup: Setup, operation: str, *, experts: bool = False) -> Iterable[Term]:
@@ -30,20 +35,7 @@ def tensor_terms(setup: Setup, operation: str, *, experts: bool = False) -> Iter
     if setup.parallel.sequence and operation != FORWARD:
         sent *= 1.5  # inputs are gathered again
     exposed = setup.hardware.efficiency.tensor_exposed if setup.training.tensor_overlap else 1.0
-    yield _ring(setup, "tensor-parallel communication", sent, t, exposed=exposed)
-
-
-def context_terms(setup: Setup, operation: str, core: float) -> Iterable[Term]:
-    """Yield the part of the ring of keys and values that is longer than the attention core (`core`)."""
-    c = setup.parallel.context
-    if c == 1:
-        return
-    model = setup.model
-    width = model.key if model.latent is None else model.heads * (model.latent.nope + model.latent.rope)
-    sent = (c - 1) * 2 * HALF * setup.tokens * width / setup.parallel.tensor * (1 if operation == FORWARD else 2)
-    whole = _ring(setup, "ring of keys and values", sent, c, apart=setup.parallel.tensor)
-    longer = max(float(whole.value) - core, 0.0)
-    yield whole._replace(value=longer, formula=f"{whole.formula} - {core:.3f} ms of attention, at least 0")
+    yield across_ranks(setup, "tensor-parallel communication", sent, t, exposed=exposed)
 
 
 def expert_terms(setup: Setup) -> Iterable[Term]:
@@ -57,7 +49,7 @@ def expert_terms(setup: Setup) -> Iterable[Term]:
     apart = setup.parallel.expert_tensor
     if apart > 1:
         gathered = 2 * own * mixture.active * (apart - 1)  # gather before the experts, reduce and scatter after them
-        yield _ring(setup, "tensor-parallel communication of experts", gathered, apart)
+        yield across_ranks(setup, "tensor-parallel communication of experts", gathered, apart)
 
 
 def _dispatch(setup: Setup, mixture: Experts, own: float) -> Term:
@@ -119,49 +111,76 @@ def data_terms(setup: Setup, dense: Fraction, experts: Fraction) -> Terms:
     Gradients are reduced and scattered, and parameters gathered; without the distributed optimizer, gradients are
     gathered again. In milliseconds.
     """
-    parallel = setup.parallel
-    expert_ranks = parallel.expert * parallel.expert_tensor
-    gradient = state_bytes(setup.training).gradient
-    each = gradient + (HALF if setup.training.distributed_optimizer else gradient)
+    parallel, shared = setup.parallel, setup.training.distributed_optimizer
+    expert_ranks, gradient = parallel.expert * parallel.expert_tensor, state_bytes(setup.training).gradient
+    exposed = setup.hardware.efficiency.data_exposed
     terms = []
     for name, count, ranks, apart in (
-        ("gradients and parameters", dense, parallel.data * parallel.context, parallel.tensor),
-        ("gradients and parameters of experts", experts, parallel.expert_data, expert_ranks),
+        ("", dense, parallel.data * parallel.context, parallel.tensor),
+        (" of experts", experts, parallel.expert_data, expert_ranks),
     ):
         if ranks > 1 and count:
-            sent = float(count) * each * (ranks - 1) / ranks
-            exposed = setup.hardware.efficiency.data_exposed
-            terms.append(_ring(setup, name, sent, ranks, apart=apart, exposed=exposed))
+            each = float(count) * (ranks - 1) / ranks
+            sent = each * (gradient if shared else 2 * gradient)
+            terms.append(across_ranks(setup, f"gradients{name}", sent, ranks, apart=apart, exposed=exposed))
+            if shared:
+                term = across_ranks(setup, f"parameters{name}", each * HALF, ranks, apart=apart, exposed=exposed)
+                terms.append(_slow_gather(term) if _is_wide(setup, ranks * apart) else term)
     return tuple(terms)
 
 
-def _ring(setup: Setup, name: str, sent: float, ranks: int, *, apart: int = 1, exposed: float = 1.0) -> Term:
-    """Return the time of bytes that a rank sends around a ring of `ranks`, `apart` GPUs from each other.
+def _is_wide(setup: Setup, gpus: int) -> bool:
+    """Return whether so many GPUs are of so many nodes that gathers are slower than reductions."""
+    return gpus >= WIDE * setup.hardware.neighbours
 
-    Between nodes the network cards of all ranks of the ring in a node carry it side by side. `exposed` is the part that
-    nothing hides.
+
+def _slow_gather(term: Term) -> Term:
+    """Return a gather over many nodes: the share of an all-reduce's rate that it reaches there."""
+    return term._replace(value=float(term.value) / GATHERED, formula=f"{term.formula} / {GATHERED:g} of many nodes")
+
+
+def across_ranks(setup: Setup, name: str, sent: float, ranks: int, *, apart: int = 1, exposed: float = 1.0) -> Term:
+    """Return the time of bytes that a rank sends in a collective of `ranks`, `apart` GPUs from each other.
+
+    It runs in many channels: between nodes what all its ranks in a node have of the network carries it side by side.
+    `exposed` is the part that nothing hides.
     """
     hardware = setup.hardware
     link, rate = "link in the node", hardware.inside
     if ranks * apart > hardware.neighbours:
-        cards = max(1, hardware.neighbours // apart)
-        link = "network" if cards == 1 else f"network of {cards} cards,"
-        rate = min(rate, hardware.nic * cards)
+        ways = max(1, hardware.neighbours // apart)
+        link = "network" if ways == 1 else f"network of {ways} ranks,"
+        rate = min(rate, hardware.outside * ways)
     return _sent(setup, name, sent, link, rate, exposed)
+
+
+def next_rank(setup: Setup, sent: float) -> Term:
+    """Return the time of bytes that a rank sends to the next one that shares its sequence, a tensor rank to its like.
+
+    In a ring over several nodes all wait for the edge between two of them: one network card, that of the sending rank,
+    which its tensor ranks may share.
+    """
+    hardware, apart = setup.hardware, setup.parallel.tensor
+    link, rate, hop = "link in the node", hardware.inside, HOP_PCIE if hardware.nvlink is None else HOP_NVLINK
+    if setup.parallel.context * apart > hardware.neighbours:
+        card = hardware.nic / min(hardware.gpus_per_nic, apart)
+        link, rate, hop = "network", min(rate, card), HOP_NETWORK
+    term = _sent(setup, "message", sent, link, rate)
+    return term._replace(value=float(term.value) + hop / PER_MS, formula=f"{term.formula} + {hop:g} us")
 
 
 def _exchange(setup: Setup, name: str, *, over_links: float, over_network: float) -> Term:
     """Return the time of bytes that a rank sends to all others, over both kinds of links: the longer one's."""
     hardware = setup.hardware
     inside = _sent(setup, name, over_links, "link in the node", hardware.inside)
-    across = _sent(setup, name, over_network, "network", hardware.nic)
+    across = _sent(setup, name, over_network, "network", hardware.outside)
     return max(inside, across, key=lambda term: term.value)
 
 
 def _message(setup: Setup, name: str, sent: float, *, across: bool) -> Term:
     """Return the time of bytes that a rank sends to one other; `across` nodes or inside one."""
     hardware = setup.hardware
-    link, rate = ("network", hardware.nic) if across else ("link in the node", hardware.inside)
+    link, rate = ("network", hardware.outside) if across else ("link in the node", hardware.inside)
     return _sent(setup, name, sent, link, rate)
 
 

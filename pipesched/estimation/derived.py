@@ -19,7 +19,7 @@ from pipesched.estimation.layout import ends_of_layout
 from pipesched.estimation.memory import CONTEXT, FRAGMENTATION
 from pipesched.estimation.model import items_of
 from pipesched.estimation.pairs import hides_experts, pair_times
-from pipesched.estimation.setup import NONE, Setup
+from pipesched.estimation.setup import GATHER, NONE, Setup
 from pipesched.estimation.terms import PER_MS
 from pipesched.pipeline.arguments import make_problem, read_placement
 from pipesched.pipeline.placement import Placement, named_placement
@@ -69,9 +69,11 @@ class SetupCutter:
         model, parallel, batch, training = setup.model, setup.parallel, setup.batch, setup.training
         is_apart = model.experts is not None and parallel.expert_tensor != parallel.tensor
         return {
-            **vars(training), **vars(batch), **{way: ranks for way, ranks in vars(parallel).items() if ranks > 1},
+            **vars(training), **vars(batch), "context": 0,
+            **{way: ranks for way, ranks in vars(parallel).items() if ranks > 1},
             "expert_tensor": parallel.expert_tensor * is_apart, "gpus": parallel.gpus, "data": parallel.data,
             "is_split": parallel.spread > 1, "is_whole": parallel.spread < parallel.tensor, training.precision: True,
+            "gathers": parallel.context > 1 and training.context == GATHER,
             "tokens": batch.micro * batch.sequence, f"{training.gradients} gradients": True,
             f"{training.recompute}{training.full_layers or ''}": True,
             "stages": stages_of(self.ends, model.layers, model.mtp),

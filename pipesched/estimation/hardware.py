@@ -63,8 +63,9 @@ class GpuModel:
     """A GPU: peak `tflops` of dense 16-bit products, `memory` in GB, `bandwidth` of it in GB/s, links in GB/s.
 
     `nvlink`, `pcie` and `nic` count one direction of a GPU: to others of its node (None: none, PCIe serves), to the
-    host, and to other nodes. NVLink may join `nvlink_gpus` of several nodes. `efficiency` says which shares training
-    reaches; `fitted_on` names the GPU whose runs they were fitted on. Raises ConfigError, about the field at fault.
+    host, and by its network card to other nodes. `gpus_per_nic` share a card, or each has one. NVLink may join
+    `nvlink_gpus` of several nodes. `efficiency` says which shares training reaches; `fitted_on` names the GPU whose
+    runs they were fitted on. Raises ConfigError, about the field at fault.
     """
 
     name: str
@@ -78,6 +79,7 @@ class GpuModel:
     nvlink: float | None = None
     gpus_per_node: int = 8
     nvlink_gpus: int | None = None
+    gpus_per_nic: int = 1
 
     def __post_init__(self) -> None:
         require_label(self.name, "name")
@@ -85,7 +87,8 @@ class GpuModel:
             value = getattr(self, key)
             if value is not None and not 0 < require_number(value, key) <= MOST:
                 raise ConfigError(f"must be more than 0 and at most {MOST:,.0f}, not {value}", key)
-        require_whole(self.gpus_per_node, "gpus_per_node", least=1)
+        for key in ("gpus_per_node", "gpus_per_nic"):
+            require_whole(getattr(self, key), key, least=1)
         if self.nvlink_gpus is not None:
             require_whole(self.nvlink_gpus, "nvlink_gpus", least=1)
 
@@ -100,6 +103,11 @@ class GpuModel:
         return self.pcie if self.nvlink is None else self.nvlink
 
     @property
+    def outside(self) -> float:
+        """What a GPU has of the network, in GB/s a direction, where all GPUs of its card send at once."""
+        return self.nic / self.gpus_per_nic
+
+    @property
     def has_relative(self) -> bool:
         """Whether its efficiency was fitted on runs of another GPU."""
         return self.fitted_on not in ("", self.name)
@@ -110,7 +118,7 @@ NEEDED = {
     "memory": "in GB",
     "bandwidth": "of its memory, in GB/s",
 }
-COUNTS = ("gpus_per_node", "nvlink_gpus")
+COUNTS = ("gpus_per_node", "nvlink_gpus", "gpus_per_nic")
 USUAL = {"pcie": 32, "nic": 25}  # PCIe 4 x16, and a network of 200 Gbit/s a GPU
 OTHERS = ("name", "efficiency", "fitted_on")  # fields that are no numbers of a data sheet
 NUMBERS = tuple(field.name for field in fields(GpuModel) if field.name not in OTHERS)

@@ -18,6 +18,7 @@ from pipesched.estimation.model import (
 
 BF16, FP16, FP32 = PRECISIONS = ("bf16", "fp16", "fp32")
 NONE, SELECTIVE, FULL = RECOMPUTES = ("none", "selective", "full")
+RING, GATHER = CONTEXTS = ("ring", "gather")
 AUTO = "auto"
 MOST = 1_000_000_000  # GPUs, tokens or sequences
 SIZES = ("tensor", "pipeline", "chunks", "context", "expert", "expert_tensor")
@@ -101,7 +102,8 @@ class TrainingSetup:
     """How a model trains: numbers, what is kept of activations, and what overlaps.
 
     `gradients` is the precision of the main gradients. `recompute` is none, selective (the core of attention) or full,
-    the latter of `full_layers` of each stage (None: all). `layout` lists the layers of each stage, None finds them.
+    the latter of `full_layers` of each stage (None: all). `layout` lists the layers of each stage, None finds them. By
+    `context`, ranks that share a sequence pass keys and values round a ring, or gather all of them first.
     Raises ConfigError, about the field at fault.
     """
 
@@ -114,6 +116,7 @@ class TrainingSetup:
     tensor_overlap: bool = False
     fused_loss: bool = False
     layout: tuple[int, ...] | str | None = None
+    context: str = RING
 
     def __post_init__(self) -> None:
         if self.precision == "fp8":
@@ -123,6 +126,7 @@ class TrainingSetup:
         for key in ("distributed_optimizer", "flash_attention", "tensor_overlap", "fused_loss"):
             require_flag(getattr(self, key), f"training.{key}")
         require_name(RECOMPUTES, self.recompute, "recompute", "training.recompute")
+        require_name(CONTEXTS, self.context, "exchange of keys and values", "training.context")
         if self.full_layers is not None:
             require_whole(self.full_layers, "training.recompute", least=1)
         if self.layout is not None and not isinstance(self.layout, str):

@@ -18,7 +18,8 @@ from pipesched.text.yaml_reader import Value, parse_yaml
 PARALLEL_KEYS = ("gpus", *SIZES, "sequence", "data")
 BATCH_KEYS = ("sequence", "micro", "global")
 FLAGS = ("distributed_optimizer", "flash_attention", "tensor_overlap", "fused_loss")
-TRAINING_KEYS = ("precision", "gradients", "recompute", *FLAGS, "layout", "efficiency")
+WORDS = ("precision", "gradients", "context")
+TRAINING_KEYS = (*WORDS, "recompute", *FLAGS, "layout", "efficiency")
 MISSING = {
     "model": "the name of a preset, the path of a config.json, or a mapping of its keys",
     "hardware": "the name of a preset, or a mapping of tflops, memory, bandwidth and links",
@@ -141,7 +142,7 @@ def _one(entries: Entries, key: str, default: Any = None) -> Any:
 
 def _training(value: Value) -> TrainingSetup:
     entries = Entries(value, "training", TRAINING_KEYS)
-    given = {key: entries.plain(key) for key in ("precision", "gradients", *FLAGS) if key in entries}
+    given = {key: entries.plain(key) for key in (*WORDS, *FLAGS) if key in entries}
     recompute, layers = _recompute(entries)
     layout = None if entries.plain("layout") == AUTO else entries.plain("layout")
     return TrainingSetup(**given, recompute=recompute, full_layers=layers, layout=layout)

@@ -10,11 +10,13 @@ from fractions import Fraction
 from itertools import pairwise
 from typing import NamedTuple
 
-from pipesched.estimation.communication import FORWARD, context_terms, expert_terms, message_terms, tensor_terms
+from pipesched.estimation.attention import context_terms, core_terms
+from pipesched.estimation.communication import FORWARD, expert_terms, message_terms, tensor_terms
 from pipesched.estimation.hardware import Efficiency
 from pipesched.estimation.model import Latent, ModelShape
 from pipesched.estimation.setup import FULL, SELECTIVE, Setup
-from pipesched.estimation.terms import ATTENTION, LAUNCHES, PRODUCTS, TRAFFIC, Term, Terms, recomputed, total
+from pipesched.estimation.terms import ATTENTION, LAUNCHES, PRODUCTS, Term, Terms, recomputed, total
+from pipesched.estimation.traffic import kernels, moved
 
 CURVE_TFLOPS = 312  # an A100; a GPU of a higher peak needs larger products
 CURVE = ((0.0, 0.1), (1.0, 0.6), (16.0, 0.9), (128.0, 0.99))  # billions of operations: share of the best rate
@@ -88,14 +90,6 @@ def _two(name: str, flops: float, up: int, copies: float = 1) -> tuple[Product, 
     return (Product(f"{name} up", flops * up, copies), Product(f"{name} down", flops, copies))
 
 
-def core_flops(setup: Setup) -> float:
-    """Return the operations of the attention core, of a microbatch's forward: half of them where it is fused."""
-    model, latent = setup.model, setup.model.latent
-    score = 2 * model.query if latent is None else model.heads * (latent.nope + latent.rope + latent.value)
-    whole = 2 * setup.tokens * setup.batch.sequence * score / setup.parallel.tensor
-    return whole / 2 if setup.training.flash_attention else whole
-
-
 def head_product(setup: Setup) -> Product:
     """Return the product of the output head."""
     return Product("head", 2 * setup.tokens * setup.model.hidden * setup.padded_vocabulary / setup.parallel.tensor)
@@ -104,7 +98,6 @@ def head_product(setup: Setup) -> Product:
 INPUT, WEIGHT = "backward_input", "backward_weight"
 OPERATIONS = (FORWARD, INPUT, WEIGHT)
 KERNELS = {FORWARD: 8, INPUT: 12, WEIGHT: 4}
-DRAWN = 1.25  # fused attention with dropout draws a random number for each score
 LAUNCHED = {FORWARD: 230, INPUT: 300, WEIGHT: 100}  # of a layer of experts, by its host
 ADAM_BYTES = 28  # read and written of a parameter: gradient, master weight, both moments, weight
 LAUNCH = 15.0  # microseconds of the host for each
@@ -130,14 +123,14 @@ def layer_times(setup: Setup, *, experts: bool) -> ItemTimes:
     forward, backward = (
         (
             *_products(setup, products, operation),
-            *_core(setup, operation),
+            *core_terms(setup, operation),
             *_elementwise(setup, experts=experts),
             *_communication(setup, operation, experts=experts),
-            _kernels(setup, operation),
+            kernels(setup, "kernels", KERNELS[operation]),
         )
         for operation in (FORWARD, INPUT)
     )
-    weights: Terms = (*_products(setup, products, WEIGHT), _kernels(setup, WEIGHT))
+    weights: Terms = (*_products(setup, products, WEIGHT), kernels(setup, "kernels", KERNELS[WEIGHT]))
     if experts:
         forward = _launched(FORWARD, forward)
         backward = _launched(INPUT, backward)
@@ -153,7 +146,7 @@ def _again(setup: Setup, forward: Terms) -> Terms:
     if recompute == FULL and setup.training.full_layers is None:
         return recomputed(forward)
     if recompute == SELECTIVE and not setup.training.flash_attention:
-        return recomputed((*_core(setup, FORWARD), _unfused_bytes(setup)))
+        return recomputed((*core_terms(setup, FORWARD), _unfused_bytes(setup)))
     return ()
 
 
@@ -172,20 +165,6 @@ def _products(setup: Setup, products: Iterable[Product], operation: str) -> Iter
         )
 
 
-def _core(setup: Setup, operation: str) -> Iterable[Term]:
-    flash, hardware = setup.training.flash_attention, setup.hardware
-    times = 1.0 if operation == FORWARD else 2.5 if flash else 2.0
-    times *= DRAWN if flash and setup.model.dropout else 1.0
-    share = hardware.efficiency.core if flash else hardware.efficiency.unfused
-    flops = times * core_flops(setup)
-    yield Term(
-        "attention core",
-        flops / (hardware.tflops * share) * 1e-9,
-        f"{flops / 1e9:.6g} GFLOP / ({hardware.tflops:g} TFLOP/s x {share:.3g})",
-        ATTENTION,
-    )
-
-
 def _elementwise(setup: Setup, *, experts: bool) -> Iterable[Term]:
     model, parallel = setup.model, setup.parallel
     norms = (22 if model.dropout else 20) * model.hidden / parallel.spread
@@ -196,7 +175,7 @@ def _elementwise(setup: Setup, *, experts: bool) -> Iterable[Term]:
         width = model.experts.active * model.experts.width + model.experts.shared
         routed = 8 * model.hidden * model.experts.active
     inner = rope + (4 if model.mlp == "plain" else 6) * width + routed
-    yield _moved(setup, "elementwise", setup.tokens * (norms + inner / parallel.tensor))
+    yield moved(setup, "elementwise", setup.tokens * (norms + inner / parallel.tensor))
     if not setup.training.flash_attention:
         yield _unfused_bytes(setup)
 
@@ -204,22 +183,7 @@ def _elementwise(setup: Setup, *, experts: bool) -> Iterable[Term]:
 def _unfused_bytes(setup: Setup) -> Term:
     model = setup.model
     scores = model.heads * setup.batch.sequence / setup.parallel.tensor * (13 if model.dropout else 8)
-    return _moved(setup, "softmax of attention", setup.tokens * scores, ATTENTION)
-
-
-def _moved(setup: Setup, name: str, moved: float, kind: str = TRAFFIC) -> Term:
-    hardware, share = setup.hardware, setup.hardware.efficiency.memory
-    return Term(
-        name,
-        moved / (hardware.bandwidth * share) * 1e-6,
-        f"{moved / 1e6:.6g} MB / ({hardware.bandwidth:g} GB/s x {share:.3g})",
-        kind,
-    )
-
-
-def _kernels(setup: Setup, operation: str) -> Term:
-    count, each = KERNELS[operation], setup.hardware.efficiency.kernel
-    return Term("kernels", count * each * 1e-3, f"{count} x {each:g} us", LAUNCHES)
+    return moved(setup, "softmax of attention", setup.tokens * scores, ATTENTION)
 
 
 def _launched(operation: str, terms: Terms) -> Terms:
@@ -232,8 +196,7 @@ def _launched(operation: str, terms: Terms) -> Terms:
 
 def _communication(setup: Setup, operation: str, *, experts: bool) -> Iterable[Term]:
     yield from tensor_terms(setup, operation, experts=experts)
-    core = sum(float(term.value) for term in _core(setup, operation))
-    yield from context_terms(setup, operation, core)
+    yield from context_terms(setup, operation)
     if experts:
         yield from expert_terms(setup)
 
@@ -242,16 +205,16 @@ def head_times(setup: Setup) -> ItemTimes:
     """Return the times of the final norm, the output head and the loss."""
     product = (head_product(setup),)
     logits = setup.tokens * setup.padded_vocabulary / setup.parallel.tensor
-    forward = (*_products(setup, product, FORWARD), _moved(setup, "loss", 12 * logits))
-    backward = (*_products(setup, product, INPUT), _moved(setup, "loss", 5 * logits))
+    forward = (*_products(setup, product, FORWARD), moved(setup, "loss", 12 * logits))
+    backward = (*_products(setup, product, INPUT), moved(setup, "loss", 5 * logits))
     return ItemTimes(forward, backward, tuple(_products(setup, product, WEIGHT)), forward)
 
 
 def embedding_times(setup: Setup) -> ItemTimes:
     """Return the times of the embedding: memory traffic, and no input gradient."""
-    moved = 4 * setup.tokens * setup.model.hidden
-    forward = (_moved(setup, "look-up", moved),)
-    return ItemTimes(forward, (), (_moved(setup, "gradient of the rows", moved),), forward)
+    size = 4 * setup.tokens * setup.model.hidden
+    forward = (moved(setup, "look-up", size),)
+    return ItemTimes(forward, (), (moved(setup, "gradient of the rows", size),), forward)
 
 
 def mtp_times(setup: Setup) -> ItemTimes:

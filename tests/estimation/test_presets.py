@@ -11,25 +11,27 @@ from pipesched.estimation.hardware import hardware_rows, preset_hardware
 from pipesched.estimation.parameters import parameters
 from pipesched.estimation.presets import HARDWARE, MODELS, model_rows, preset, preset_model, preset_names
 
-GPUS = {  # dense 16-bit TFLOP/s, GB, GB/s, link a direction, GPUs of a node
-    "a100-40gb-sxm": (312, 40, 1555, 300, 8),
-    "a100-80gb-sxm": (312, 80, 2039, 300, 8),
-    "h100-sxm": (989, 80, 3350, 450, 8),
-    "h100-pcie": (756, 80, 2000, 64, 8),
-    "h200": (989, 141, 4800, 450, 8),
-    "b200": (2250, 180, 8000, 900, 8),
-    "gb200": (2500, 186, 8000, 900, 4),
-    "l40s": (362, 48, 864, None, 8),
-    "rtx-4090": (165, 24, 1008, None, 8),
+GPUS = {  # dense 16-bit TFLOP/s, GB that a program gets, GB/s, link a direction, GPUs of a node
+    "a100-40gb-sxm": (312, 42.3, 1555, 300, 8),
+    "a100-80gb-sxm": (312, 85, 2039, 300, 8),
+    "h100-sxm": (989, 84.9, 3350, 450, 8),
+    "h800": (989, 84.9, 3350, 200, 8),
+    "h20": (148, 102, 4000, 450, 8),
+    "h100-pcie": (756, 84.9, 2000, 64, 8),
+    "h200": (989, 150.1, 4800, 450, 8),
+    "b200": (2250, 191.5, 8000, 900, 8),
+    "gb200": (2500, 197.9, 8000, 900, 4),
+    "l40s": (362, 47.7, 864, None, 8),
+    "rtx-4090": (165, 25.4, 1008, None, 8),
     "mi250x": (191.5, 64, 1600, None, 8),
-    "mi300x": (1307, 192, 5300, 448, 8),
+    "mi300x": (1307, 205.8, 5300, 448, 8),
     "mi325x": (1307, 256, 6000, 448, 8),
     "mi355x": (2500, 288, 8000, 537, 8),
 }
 
 
 def test_the_gpus() -> None:
-    """Every GPU has the numbers of its data sheet."""
+    """Every GPU has the numbers of its data sheet, and the memory that its driver gives."""
     assert set(preset_names(HARDWARE)) == set(GPUS)
     for name, (tflops, memory, bandwidth, nvlink, node) in GPUS.items():
         gpu = preset_hardware(name)

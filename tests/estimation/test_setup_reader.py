@@ -32,7 +32,7 @@ training:
 """
 ALL = """\
 model: mixtral-8x7b
-hardware: {preset: h200, memory: 100GB, nic: 12.5, gpus_per_node: 4}
+hardware: {preset: h200, memory: 100GB, nic: 12.5, gpus_per_node: 4, gpus_per_nic: 2}
 parallel:
   {gpus: 64, tensor: 2, pipeline: 4, chunks: 2, context: 2, expert: 4, expert_tensor: 2, sequence: false, data: 4}
 batch: {sequence: 8192, micro: 2, global: 256}
@@ -44,6 +44,7 @@ training:
   flash_attention: false
   tensor_overlap: true
   fused_loss: true
+  context: gather
   layout: [5, 4, 4, 4, 4, 4, 4, 3]
   efficiency: {gemm: {backward_weight: 0.5}, core: 0.25, network: 0.5, kernel: 10}
 """
@@ -71,9 +72,10 @@ def test_every_key() -> None:
     assert setup.parallel == Parallel(64, 2, 4, 2, 2, 4, 2, sequence=False)
     assert setup.batch == TokenBatch(sequence=8192, micro=2, size=256)
     layout = (5, 4, 4, 4, 4, 4, 4, 3)
-    assert setup.training == TrainingSetup("fp16", "fp32", False, "full", 2, False, True, True, layout)
+    assert setup.training == TrainingSetup("fp16", "fp32", False, "full", 2, False, True, True, layout, "gather")
     gpu, whole = setup.hardware, preset_hardware("h200")
-    assert (gpu.memory, gpu.nic, gpu.gpus_per_node, gpu.bandwidth) == (100, 12.5, 4, whole.bandwidth)
+    assert (gpu.memory, gpu.nic, gpu.gpus_per_node, gpu.gpus_per_nic) == (100, 12.5, 4, 2)
+    assert gpu.bandwidth == whole.bandwidth
     shares = gpu.efficiency
     assert (shares.gemm_weight, shares.core, shares.network, shares.kernel) == (0.5, 0.25, 0.5, 10)
     assert (shares.gemm_forward, shares.memory) == (whole.efficiency.gemm_forward, whole.efficiency.memory)
@@ -176,6 +178,7 @@ BAD = [  # what replaces what in the file above, and the message
     ),
     ("h100-sxm", "{preset: h200, tflop: 1}", "2: hardware.tflop: unknown key; did you mean 'tflops'?"),
     ("h100-sxm", "{preset: h200, gpus_per_node: 0}", "2: hardware.gpus_per_node: must be a whole number"),
+    ("h100-sxm", "{preset: h200, gpus_per_nic: 0}", "2: hardware.gpus_per_nic: must be a whole number"),
     ("gpus: 8", "gpus: 6", "4: parallel.gpus: must be a multiple of tensor x pipeline x context = 1 x 4 x 1 = 4, for"),
     ("gpus: 8", "gpus: 'eight'", "4: parallel.gpus: must be a whole number of at least 1"),
     ("gpus: 8", "gpu: 8", "4: parallel.gpu: unknown key; did you mean 'gpus'?"),

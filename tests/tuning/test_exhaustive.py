@@ -86,6 +86,20 @@ def test_a_given_cut_into_stages(training: Config) -> None:
     assert {row.point.layout.pipeline * row.point.layout.chunks for row in tuning} == {4}
 
 
+@pytest.mark.parametrize("way", ["ring", "gather"])
+def test_context_parallelism_over_nodes(way: str) -> None:
+    """Rings inside nodes of two GPUs, which share a network card, and over several; and gathers."""
+    config: Config = {
+        "model": {**LLAMA, "num_hidden_layers": 6},
+        "hardware": {**GPU, "memory": 8, "gpus_per_node": 2, "gpus_per_nic": 2},
+        "parallel": {"gpus": 8, "tensor": [1, 2], "pipeline": [1, 2], "chunks": [1, 2], "context": [1, 2, 4]},
+        "batch": {"sequence": 4096, "global": 8, "micro": [1, 2]},
+        "training": {"context": way},
+    }
+    tuning = hold_against_all_points(config, ["1f1b", "interleaved", "zb-v", "zb-h1"])
+    assert len({row.point.layout.context for row in tuning}) > 1
+
+
 @pytest.mark.parametrize("given", [{"p2p": 3}, {"budget": [4] * 4}, {"forward": 7}])
 def test_numbers_of_the_config_count_instead(given: Config) -> None:
     """Times and memory that stand in the config replace derived ones, and no bound on these leaves out a point."""

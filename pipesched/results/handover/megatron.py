@@ -12,6 +12,7 @@ NAME = "Megatron-LM"
 HAS = ("1f1b", GROUPED)
 OPTIONS = {  # of a model
     "tensor": "--tensor-model-parallel-size {tensor}", "context": "--context-parallel-size {context}",
+    "gathers": "--cp-comm-type all_gather",
     "expert": "--expert-model-parallel-size {expert}", "expert_tensor": "--expert-tensor-parallel-size {expert_tensor}",
     "micro": "--micro-batch-size {micro}", "size": "--global-batch-size {size}", "sequence": "--seq-length {sequence}",
     "is_split": "--sequence-parallel", "selective": "--recompute-activations", "bf16": "--bf16", "fp16": "--fp16",

@@ -13,7 +13,7 @@ FLAGS = {  # for P and 2P; those of interleaved schedules depend on groups
     "zb-auto": f"{PENDING} auto", "zb-v": f"{SETUP} zb", "v-half": f"{SETUP} half", "v-min": f"{SETUP} min",
     "1f1b-v": "--enable-1f1b-v",
 }  # fmt: skip
-LACKS = ("expert_tensor", "bf16 gradients")  # of Megatron-LM's options for a model
+LACKS = ("expert_tensor", "gathers", "bf16 gradients")  # of Megatron-LM's options for a model
 SAVING = "offload by chunks (--cpu-offload --offload-chunk-num) in its groups of interleaved schedules"
 
 

@@ -80,6 +80,7 @@ def parser(*, fork: bool = False) -> argparse.ArgumentParser:
     add("--recompute-method", choices=("uniform", "block"))
     if not fork:
         add("--expert-tensor-parallel-size", type=int)
+        add("--cp-comm-type", type=str)
         add("--grad-reduce-in-bf16", action="store_true")
     if fork:
         add("--enable-zb-runtime", action="store_true")
@@ -141,6 +142,7 @@ UNIFORM = {"recompute_granularity": "full", "recompute_method": "uniform", "reco
 BLOCK = {"recompute_granularity": "full", "recompute_method": "block", "recompute_num_layers": 3}
 DENSE = of_model(parallel={"tensor": 2, "sequence": True}, recompute="selective")
 LONG = of_model(parallel={"tensor": 2, "context": 2, "sequence": False}, micro=2, recompute="full")
+GATHERED = of_model(parallel={"context": 4}, context="gather")
 PLAIN = of_model(precision="fp16", gradients="bf16", distributed_optimizer=False, recompute={"full": 3})
 EXPERTS = of_model(
     model="mixtral-8x7b", parallel={"tensor": 2, "expert": 8, "expert_tensor": 1, "sequence": True}, gradients="bf16"
@@ -165,6 +167,16 @@ MODELS: dict[str, tuple[Outcome, dict[str, Any]]] = {  # -> what Megatron-LM's o
             "context_parallel_size": 2,
             "micro_batch_size": 2,
             **UNIFORM,
+            "bf16": True,
+            "use_distributed_optimizer": True,
+        },
+    ),
+    "gathered": (
+        GATHERED,
+        {
+            "context_parallel_size": 4,
+            "cp_comm_type": "all_gather",
+            "micro_batch_size": 1,
             "bf16": True,
             "use_distributed_optimizer": True,
         },
@@ -310,6 +322,7 @@ TITAN_MODELS: dict[str, tuple[dict[str, str], list[str]]] = {  # -> options of t
         },
         ["activation checkpointing: full", "precision: bf16"],
     ),
+    "gathered": ({"context_parallel_degree": "4", "data_parallel_replicate_degree": "4"}, ["precision: bf16"]),
     "plain": (
         {"data_parallel_replicate_degree": "16"},
         ["activation checkpointing: full of 3 layers a stage", "precision: fp16"],

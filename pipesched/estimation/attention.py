@@ -1,0 +1,126 @@
+"""Attention between queries, keys and values: its kernels, and what ranks do that share a sequence. In milliseconds.
+
+Such ranks pass keys and values round a ring. A sequence lies in zigzag order, so that in each step all ranks compute as
+many scores: the first step those of a rank's own words, causal, each other one those of half as many keys, all of them.
+Each other step merges its result with that of the steps before it, and waits for a message that takes longer than the
+attention it hides behind. Or ranks gather all keys and values first, and compute in one step.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from itertools import pairwise
+from math import log2
+
+from pipesched.estimation.communication import FORWARD, HALF, across_ranks, next_rank
+from pipesched.estimation.setup import GATHER, Setup
+from pipesched.estimation.terms import ATTENTION, COMMUNICATION, Term, Terms
+from pipesched.estimation.traffic import kernels, moved
+
+DRAWN = 1.25  # fused attention with dropout draws a random number for each score
+
+# Keys that a kernel sees: the share of what long ones reach. Means of FlashAttention-2, FlashAttention-3 and cuDNN on
+# H100, forward, heads of 128 (arXiv 2407.08608, figure 5; tests/data/measured_attention.json)
+CAUSAL = ((512, 0.55), (1024, 0.75), (2048, 0.88), (4096, 0.95), (8192, 0.99), (16384, 1.0))
+NOT_CAUSAL = ((512, 0.8), (1024, 0.92), (2048, 0.98), (4096, 1.0))
+
+# Of a step of a ring that merges: bytes for each number of a result, and kernels; forward and in the input gradient
+MERGED, BACK = (20, 6), (30, 8)
+
+
+def kernel_share(keys: float, *, causal: bool) -> float:
+    """Return the share of the rate of long sequences that fused attention reaches with so many keys."""
+    table = CAUSAL if causal else NOT_CAUSAL
+    if keys <= table[0][0]:
+        return table[0][1]
+    for (low, under), (high, over) in pairwise(table):
+        if keys < high:
+            return under + (over - under) * log2(keys / low) / log2(high / low)
+    return table[-1][1]
+
+
+def core_flops(setup: Setup) -> float:
+    """Return the operations of the attention core, of a microbatch's forward: half of them where it is fused."""
+    model, latent = setup.model, setup.model.latent
+    score = 2 * model.query if latent is None else model.heads * (latent.nope + latent.rope + latent.value)
+    whole = 2 * setup.tokens * setup.batch.sequence * score / setup.parallel.tensor
+    return whole / 2 if setup.training.flash_attention else whole
+
+
+def core_terms(setup: Setup, operation: str) -> Terms:
+    """Return the attention core: one kernel, or one for each step of a ring."""
+    flash, words = setup.training.flash_attention, setup.batch.sequence
+    times = 1.0 if operation == FORWARD else 2.5 if flash else 2.0
+    times *= DRAWN if flash and setup.model.dropout else 1.0
+    flops, steps = times * core_flops(setup), _ring_steps(setup)
+    if steps == 1:
+        return (_core(setup, "attention core", flops, kernel_share(words, causal=True)),)
+    each, own = flops / steps, words / steps
+    return (
+        _core(setup, "attention core, first step", each, kernel_share(own, causal=True)),
+        _core(setup, "attention core, other steps", each, kernel_share(own / 2, causal=False), steps - 1),
+    )
+
+
+def _ring_steps(setup: Setup) -> int:
+    """Return how many steps attention takes: one for each rank of a ring."""
+    return 1 if setup.training.context == GATHER else setup.parallel.context
+
+
+def _core(setup: Setup, name: str, flops: float, size: float, count: int = 1) -> Term:
+    """Return the time of kernels of so many operations each; `size` is the share that their length lets them reach."""
+    hardware, flash = setup.hardware, setup.training.flash_attention
+    best = hardware.efficiency.core if flash else hardware.efficiency.unfused
+    text = f"{best:.3g} x {size:.4g}" if flash else f"{best:.3g}"
+    return Term(
+        name,
+        count * flops / (hardware.tflops * best * (size if flash else 1)) * 1e-9,
+        f"{f'{count} x ' if count > 1 else ''}{flops / 1e9:.6g} GFLOP / ({hardware.tflops:g} TFLOP/s x {text})",
+        ATTENTION,
+    )
+
+
+def context_terms(setup: Setup, operation: str) -> Iterable[Term]:
+    """Yield what ranks that share a sequence do beside the attention core."""
+    if setup.parallel.context == 1:
+        return
+    size = _keys_and_values(setup) * (1 if operation == FORWARD else 2)
+    if setup.training.context == GATHER:
+        sent = (setup.parallel.context - 1) * size
+        name = "gather of keys and values" if operation == FORWARD else "gather and reduce-scatter of keys and values"
+        yield across_ranks(setup, name, sent, setup.parallel.context, apart=setup.parallel.tensor)
+        return
+    yield from _merging(setup, operation)
+    yield _waits(setup, operation, size)
+
+
+def _keys_and_values(setup: Setup) -> float:
+    """Return the bytes of the keys and values of a rank's words."""
+    model = setup.model
+    width = model.key if model.latent is None else model.heads * (model.latent.nope + model.latent.rope)
+    return 2 * HALF * setup.tokens * width / setup.parallel.tensor
+
+
+def _merging(setup: Setup, operation: str) -> Iterable[Term]:
+    """Yield the merging of partial results, after each step but the first."""
+    model, steps = setup.model, setup.parallel.context - 1
+    width = model.query if model.latent is None else model.heads * model.latent.value
+    each, count = MERGED if operation == FORWARD else BACK
+    yield moved(setup, "merging of partial results", steps * each * setup.tokens * width / setup.parallel.tensor)
+    yield kernels(setup, "kernels of merging", steps * count)
+
+
+def _waits(setup: Setup, operation: str, size: float) -> Term:
+    """Return what messages of a ring, of so many bytes, take longer than a step's attention; a gradient's last, whole.
+
+    The last one of a backward brings the gradients of keys and values home, and no attention is left to hide it.
+    """
+    steps = setup.parallel.context - 1
+    message = next_rank(setup, size)
+    own = float(core_terms(setup, operation)[1].value) / steps
+    alone = 0 if operation == FORWARD else 1
+    longer = max(float(message.value) - own, 0.0)
+    parts = [f"{steps - alone} x max(0, {message.formula} - {own:.4g} ms of attention)"] * (steps > alone)
+    parts += [message.formula] * alone
+    value = (steps - alone) * longer + alone * float(message.value)
+    return Term("ring of keys and values", value, " + ".join(parts), COMMUNICATION)
