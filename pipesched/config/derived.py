@@ -65,11 +65,18 @@ def _read(values: Mapping[str, Given], sections: Sections) -> ReadSetup:
 
 
 def _sections(values: Mapping[str, Given]) -> Sections:
-    """Return the sections; the chunks of a device as an override are those of `parallel`."""
+    """Return the sections; as overrides the chunks of a device are those of `parallel`, a layout that of `training`."""
     sections: dict[str, Section] = {name: values[name].value for name in SETUP_NAMES if name in values}
     if "chunks" in values and values["chunks"].where is None:
         sections["parallel"] = merged(sections.get("parallel"), {"chunks": values["chunks"].value}, "parallel")
+    if _cuts_anew(values):
+        sections["training"] = merged(sections.get("training"), {"layout": None}, "training")
     return sections
+
+
+def _cuts_anew(values: Mapping[str, Given]) -> bool:
+    """Return whether an override asks for stages of equal work, in place of the layout that the config gives."""
+    return "layout" in values and values["layout"].where is None and values["layout"].value in (None, "balanced")
 
 
 def require_place(values: Mapping[str, Given]) -> None:
@@ -77,6 +84,8 @@ def require_place(values: Mapping[str, Given]) -> None:
     for name, instead in INSTEAD.items():
         given = values.get(name)
         if given is None or given.value == UNITS.get(name, given) or (name == "chunks" and given.where is None):
+            continue
+        if name == "layout" and _cuts_anew(values):
             continue
         raise located(ConfigError(f"has no place beside `model`: {instead}", name), values)
 

@@ -182,7 +182,8 @@ def ends_of_layout(setup: Setup, layout: tuple[int, ...] | str, stages: int) -> 
         )
     if stages != len(found):
         raise NotApplicable(
-            f"`training.layout` is for {len(found)} stages, not {stages}; without it the layers are cut anew", "stages"
+            f"`training.layout` is for {len(found)} stages, not {stages}; with `layout` balanced the layers are cut anew",
+            "stages",
         )
     return tuple(accumulate(one.items for one in found))
 

@@ -128,7 +128,7 @@ def test_closed_stream(environment: dict[str, str], redirected: str) -> None:
 @pytest.mark.parametrize("args", [["run", "--mem-budget", "3"], ["compare"], ["list"]], ids=" ".join)
 def test_encoding_without_box_drawing(process: Process, args: list[str], encoding: str) -> None:
     """A terminal that cannot show every letter gets a chart all the same."""
-    result = process(*args, env={"PYTHONIOENCODING": encoding})
+    result = process(*args, "--quiet", env={"PYTHONIOENCODING": encoding})
     assert (result.returncode, result.stderr) == (0, "")
     assert result.stdout.isascii()
 

@@ -219,3 +219,23 @@ def test_a_starter_of_a_file(load: Load, tmp_path: Path) -> None:
     assert load(text).devices >= 2
     with pytest.raises(ConfigError, match="unknown model 'llama'; did you mean"):
         setup_starter("llama")
+
+
+def test_a_layout_gives_way_to_stages_of_equal_work() -> None:
+    """`layout: balanced` as an override cuts a model anew whose config gives its stages; any other has no place."""
+    text = """\
+model: llama-3-8b
+hardware: h100-sxm
+parallel: {gpus: 8, pipeline: 4, chunks: 2}
+batch: {sequence: 4096, global: 16}
+training: {layout: [1, 1, 1, 1, 1, 1, 1, 25]}
+"""
+    given, anew = (pipesched.compare(pipesched.load(text, **more), ["interleaved", "1f1b"]) for more in ({}, BALANCED))
+    assert [entry.applicable for entry in given] == [True, False]
+    assert [entry.applicable for entry in anew] == [True, True]
+    assert anew[0].metrics["makespan"] < given[0].metrics["makespan"]  # type: ignore[index]
+    with pytest.raises(ConfigError, match="has no place beside `model`"):
+        pipesched.load(text, layout="equal")
+
+
+BALANCED = {"layout": "balanced"}

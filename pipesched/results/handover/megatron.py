@@ -21,6 +21,10 @@ OPTIONS = {  # of a model
     "distributed_optimizer": "--use-distributed-optimizer", "bf16 gradients": "--grad-reduce-in-bf16",
 }  # fmt: skip
 DATA = {"data": "{microbatches} microbatches a step; the data-parallel size, {data}, follows from the {gpus} GPUs"}
+MODEL = {
+    "hidden": "the model's own options are yours to give: --num-layers {layers} --hidden-size {hidden} --ffn-hidden-size"
+    " {ffn} --num-attention-heads {heads} --num-query-groups {kv_heads} .."
+}
 SAVING = "recompute and offload by layer or module (--recompute-*, --fine-grained-activation-offloading)"
 
 
@@ -35,7 +39,8 @@ def answer(subject: Subject) -> Answer:
     if subject.chunks > 1 and subject.group_size != subject.devices:
         flags.append(f"--microbatch-group-size-per-virtual-pipeline-stage {subject.group_size}")
     flags += subject.told(OPTIONS)
-    return HandoverText([" ".join(flags)], [microbatch_remark(subject), *_differences(subject)][:2])
+    remarks = [microbatch_remark(subject), *_differences(subject)][:2]
+    return HandoverText([" ".join(flags)], [*remarks, *subject.told(MODEL)])
 
 
 def _differences(subject: Subject) -> Iterator[str]:

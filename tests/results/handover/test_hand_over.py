@@ -225,7 +225,13 @@ def test_megatron_of_a_model(name: str) -> None:
     assert read_megatron_text(found.pop("pipeline_model_parallel_layout"), stages=P)
     assert found == {**SIZE, **BATCH, **expected}
     each = found["micro_batch_size"] * outcome.problem.microbatches
-    assert remarks(text) == [from_the_gpus(outcome, found["global_batch_size"] // each)]
+    follows, own = remarks(text)
+    assert follows == from_the_gpus(outcome, found["global_batch_size"] // each)
+    model = outcome.problem.cutter.setup.model  # type: ignore[union-attr]
+    sizes = (model.layers, model.hidden, model.ffn, model.heads, model.kv_heads)
+    names = ("num-layers", "hidden-size", "ffn-hidden-size", "num-attention-heads", "num-query-groups")
+    told = " ".join(f"--{name} {size}" for name, size in zip(names, sizes, strict=True))
+    assert own == f"the model's own options are yours to give: {told} .."
 
 
 @each_model
