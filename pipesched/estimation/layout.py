@@ -182,7 +182,7 @@ def ends_of_layout(setup: Setup, layout: tuple[int, ...] | str, stages: int) -> 
         )
     if stages != len(found):
         raise NotApplicable(
-            f"`training.layout` is for {len(found)} stages, not {stages}; with `layout` balanced the layers are cut anew",
+            f"`training.layout` is for {len(found)} stages, not {stages}; with `layout` balanced layers are cut anew",
             "stages",
         )
     return tuple(accumulate(one.items for one in found))

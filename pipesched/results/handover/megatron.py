@@ -22,8 +22,8 @@ OPTIONS = {  # of a model
 }  # fmt: skip
 DATA = {"data": "{microbatches} microbatches a step; the data-parallel size, {data}, follows from the {gpus} GPUs"}
 MODEL = {
-    "hidden": "the model's own options are yours to give: --num-layers {layers} --hidden-size {hidden} --ffn-hidden-size"
-    " {ffn} --num-attention-heads {heads} --num-query-groups {kv_heads} .."
+    "hidden": "the model's own options are yours to give: --num-layers {layers} --hidden-size {hidden}"
+    " --ffn-hidden-size {ffn} --num-attention-heads {heads} --num-query-groups {kv_heads} .."
 }
 SAVING = "recompute and offload by layer or module (--recompute-*, --fine-grained-activation-offloading)"
 
