@@ -84,6 +84,12 @@ def _factor(
 
 def spreads_of(rows: Sequence[PublishedRun]) -> dict[str, float]:
     """Return the likeliest spreads of rows."""
+    found = np.exp(maximize(score_of(rows), START_LOGARITHMS))
+    return dict(zip(NAMES, map(float, found), strict=True))
+
+
+def score_of(rows: Sequence[PublishedRun]) -> Callable[[Vector], tuple[float, Vector]]:
+    """Return what says how likely rows make the logarithms of NAMES, near what is believed before; and its slope."""
     residuals = np.array([row.residual for row in rows])
     shared = _shared([row.compared for row in rows])
 
@@ -104,8 +110,7 @@ def spreads_of(rows: Sequence[PublishedRun]) -> dict[str, float]:
         slope = np.array([0.5 * np.sum(bent * slopes[name]) if name in slopes else 0.0 for name in NAMES])
         return float(likelihood), slope - off / WIDTH
 
-    found = np.exp(maximize(score, START_LOGARITHMS))
-    return dict(zip(NAMES, map(float, found), strict=True))
+    return score
 
 
 START_LOGARITHMS: Vector = np.array([log(START[name]) for name in NAMES])
