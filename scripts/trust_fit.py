@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Callable, Mapping, Sequence
 from math import log
 from typing import NamedTuple
@@ -23,6 +23,7 @@ COVERED = 0.8
 SOFT = 3  # sources of a kind that count half
 ENOUGH = 1e-9  # a gain of the logarithm of the likelihood after which the search ends
 MOST_STEPS = 500
+LONGEST = 1.0  # that a step goes in any direction
 NAMES = tuple(START)
 
 
@@ -56,14 +57,19 @@ def model_of(
 
 def left_out_scores(rows: Sequence[PublishedRun], spreads: Mapping[str, float]) -> dict[str, float]:
     """Return how many standard deviations each run is off, by the runs of all other sources."""
-    scores: dict[str, float] = {}
-    for source in dict.fromkeys(row.compared.source for row in rows):
-        model = model_of([row for row in rows if row.compared.source != source], spreads)
-        for row in rows:
-            if row.compared.source == source:
-                found = model.posterior([row.compared])
-                scores[row.run] = (row.residual - found.means[0]) / found.spread(0)
-    return scores
+    every = np.eye(len(rows)) * spreads[NOISE] ** 2
+    for (mine, theirs), sizes in _shared([row.compared for row in rows]).items():
+        every = every + spreads[mine] * spreads[theirs] * sizes
+    residuals = np.array([row.residual for row in rows])
+    sources = np.array([row.compared.source for row in rows])
+    scores = np.zeros(len(rows))
+    for source in set(sources):
+        out, others = np.flatnonzero(sources == source), np.flatnonzero(sources != source)
+        beside = every[np.ix_(out, others)]
+        solved = beside @ np.linalg.inv(every[np.ix_(others, others)])
+        variances = np.diag(every)[out] - np.sum(solved * beside, axis=1)
+        scores[out] = (residuals[out] - solved @ residuals[others]) / np.sqrt(variances)
+    return {row.run: float(score) for row, score in zip(rows, scores, strict=True)}
 
 
 def _factor(
@@ -118,12 +124,11 @@ START_LOGARITHMS: Vector = np.array([log(START[name]) for name in NAMES])
 
 def _shared(runs: Sequence[ComparedRun]) -> dict[tuple[str, str], Vector]:
     """Return the sizes of what pairs of runs share, by the names of both spreads."""
-    found: dict[tuple[str, str], Vector] = {}
+    found: dict[tuple[str, str], Vector] = defaultdict(lambda: np.zeros((len(runs), len(runs))))
     for i, one in enumerate(runs):
         for j, other in enumerate(runs):
             for mine, theirs, size in effects_shared(one, other):
-                matrix = found.setdefault((mine, theirs), np.zeros((len(runs), len(runs))))
-                matrix[i, j] += size
+                found[mine, theirs][i, j] += size
     return found
 
 
@@ -132,7 +137,8 @@ def maximize(score: Callable[[Vector], tuple[float, Vector]], start: Vector) -> 
     here, (value, slope) = start, score(start)
     curve = np.eye(len(start)) * 0.01
     for _ in range(MOST_STEPS):
-        way, length = curve @ slope, 1.0
+        way = curve @ slope
+        length = min(1.0, LONGEST / float(np.max(np.abs(way))))
         while (found := score(here + length * way))[0] < value + 1e-4 * length * float(slope @ way):
             length /= 2
             if length < 1e-12:
