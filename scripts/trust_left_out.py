@@ -104,7 +104,7 @@ class LeftOutSource(NamedTuple):
                         yield Predicted(row, row.residual - means[number], *halves)
 
     def like(self) -> Iterator[Predicted]:
-        """Yield each run as a new version of its source, by the source's other models; beside it one of a new source."""
+        """Yield each run as a new version of its source, by its other models; beside it one of a new source."""
         versions = [replace(row.compared, version=NEW) for row in self.rows]
         sources = [replace(run, source=NEW) for run in versions]
         known = _Joint(self.model.posterior([*(row.compared for row in self.rows), *versions, *sources]), self.rows)
