@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from itertools import combinations
@@ -38,8 +39,13 @@ class Predicted(NamedTuple):
 
     @property
     def score(self) -> float:
-        """The width, and ten times what lies outside: least where an interval of 80 % is as wide as it must be."""
-        return 2 * self.half + 10 * max(0.0, abs(self.off) - self.half)
+        """The score of the interval."""
+        return score_of(self.off, self.half)
+
+    @property
+    def one_width_score(self) -> float:
+        """The same of an interval about the estimate itself that is as wide as that it is held against."""
+        return score_of(self.row.residual, self.beside)
 
 
 class Pair(NamedTuple):
@@ -78,7 +84,8 @@ class LeftOutSource(NamedTuple):
         """Yield each run, as one of a new source; beside it one width for all."""
         for row in self.rows:
             found = self.model.posterior([row.compared])
-            yield Predicted(row, row.residual - found.means[0], *self._halves(row, found.spread(0)), self.one_width)
+            half = self._half(row, found.spread(0))
+            yield Predicted(row, row.residual - found.means[0], half, self.one_width)
 
     def pairs(self) -> Iterator[Pair]:
         """Yield each two runs that differ in their layout or schedule alone."""
@@ -100,8 +107,8 @@ class LeftOutSource(NamedTuple):
                 means, spreads = known.told(two)
                 for number, row in enumerate(rows):
                     if number not in two:
-                        halves = self._halves(row, spreads[number], known.spreads[number])
-                        yield Predicted(row, row.residual - means[number], *halves)
+                        half, alone = self._half(row, spreads[number]), self._half(row, known.spreads[number])
+                        yield Predicted(row, row.residual - means[number], half, alone)
 
     def like(self) -> Iterator[Predicted]:
         """Yield each run as a new version of its source, by its other models; beside it one of a new source."""
@@ -114,11 +121,11 @@ class LeftOutSource(NamedTuple):
             for number, row in enumerate(self.rows):
                 if others and number not in others:
                     version, source = number + len(self.rows), number + 2 * len(self.rows)
-                    halves = self._halves(row, spreads[version], spreads[source])
-                    yield Predicted(row, row.residual - means[version], *halves)
+                    half, unknown = self._half(row, spreads[version]), self._half(row, spreads[source])
+                    yield Predicted(row, row.residual - means[version], half, unknown)
 
-    def _halves(self, row: PublishedRun, *spreads: float) -> list[float]:
-        return [HALF_WIDTH * self.model.factors[row.compared.facts.kind] * float(spread) for spread in spreads]
+    def _half(self, row: PublishedRun, spread: float) -> float:
+        return HALF_WIDTH * self.model.factors[row.compared.facts.kind] * float(spread)
 
 
 class _Joint:
@@ -145,6 +152,11 @@ def left_out(rows: Sequence[PublishedRun], judged: Sequence[PublishedRun]) -> It
         yield LeftOutSource(kept, found.model, one_width(found.rows))
 
 
+def score_of(off: float, half: float) -> float:
+    """Return the width, and ten times what lies outside: least where intervals of 80 % are as wide as they must be."""
+    return 2 * half + 10 * max(0.0, abs(off) - half)
+
+
 def one_width(rows: Sequence[PublishedRun]) -> float:
     """Return what holds 80 % of residuals, each layout counting once."""
     return quantile(zip((abs(row.residual) for row in rows), weights(rows), strict=True), LEVEL)
@@ -153,7 +165,8 @@ def one_width(rows: Sequence[PublishedRun]) -> float:
 def weights(rows: Sequence[PublishedRun]) -> list[float]:
     """Return how much each run counts where each layout counts once."""
     layouts = [layout_of(row) for row in rows]
-    return [1 / layouts.count(layout) for layout in layouts]
+    each = Counter(layouts)
+    return [1 / each[layout] for layout in layouts]
 
 
 def layout_of(row: PublishedRun) -> tuple[object, ...]:

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from pipesched.estimation.trust.covariance import NOISE, OF_SOURCE, START, covariance
-from pipesched.estimation.trust.facts import FIELDS, SHARES
+from pipesched.estimation.trust.facts import FIELDS, SHARES, ComparedRun
 from tests.estimation.trust.runs import NO_SPREADS, run
 
 OTHER_SOURCE = {"source": "them"}
@@ -56,15 +56,20 @@ def test_kinds_of_one_source(effect: str) -> None:
     assert covariance(run(**A100), run(**A100), spreads) == pytest.approx(0.49)
 
 
+def sized(field: str, size: int, **changes: Any) -> ComparedRun:
+    """A run whose field has a size."""
+    return run(**{field: size, **changes})
+
+
 @pytest.mark.parametrize("field", FIELDS[:-1])
 def test_walk_of_a_size(field: str) -> None:
     """Runs share the doublings that both have: four times and 16 times share two of them, once shares none."""
     spreads = {**NO_SPREADS, field: 0.1}
-    four, more, one = (run(**{field: size}) for size in (4, 16, 1))
+    four, more, one = (sized(field, size) for size in (4, 16, 1))
     assert covariance(four, more, spreads) == pytest.approx(0.02)
     assert covariance(more, more, spreads) == pytest.approx(0.04)
     assert covariance(more, one, spreads) == 0
-    assert covariance(four, run("them", experts=8, gpu="gb200", **{field: 16}), spreads) == pytest.approx(0.02)
+    assert covariance(four, sized(field, 16, source="them", experts=8, gpu="gb200"), spreads) == pytest.approx(0.02)
 
 
 def test_walk_of_tokens() -> None:

@@ -20,7 +20,7 @@ from pipesched.results.outcome import run as scheduled
 from tests.estimation.setups import EFFICIENCY, setup
 from tests.estimation.trust.runs import NO_SPREADS, base, published, run
 
-ON_H100 = {"name": "h100-sxm"}
+ON_H100: dict[str, Any] = {"name": "h100-sxm"}
 
 
 def estimate(algorithm: str = "1f1b", **changes: Any) -> Estimate:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from math import log
+from typing import Any
 
 import numpy as np
 import pytest
@@ -15,7 +16,7 @@ from pipesched.estimation.trust.residuals import ResidualModel, bordered
 from tests.estimation.trust.runs import EVEN, NO_SPREADS, run
 
 SPREADS = {**NO_SPREADS, **{f"source.{kind}": 0.06 for kind in KINDS}, "tensor": 0.02, NOISE: 0.01}
-PLAIN = {"pipeline": 1, "chunks": 1, "context": 1}
+PLAIN: dict[str, Any] = {"pipeline": 1, "chunks": 1, "context": 1}
 
 
 def example() -> ResidualModel:
