@@ -1,10 +1,10 @@
-"""Intervals of estimates beside published runs that nothing was learned from: how many they hold, and how wide they are.
+"""Intervals of estimates beside published runs that nothing was learned from: what they hold, and how wide they are.
 
     python scripts/validate_trust.py            # some minutes
     python scripts/validate_trust.py --write    # also bring docs/results/trust.md up to date
 
-Each source is left out in turn: spreads, widths and residuals are those of all others. The runs are those of the package's
-evidence, which scripts/fit_trust.py writes, and those that it set aside. Exit code 1 where a goal is missed.
+Each source is left out in turn: spreads, widths and residuals are those of all others. The runs are those of the
+package's evidence, which scripts/fit_trust.py writes, and those that it set aside. Exit code 1 where a goal is missed.
 """
 
 from __future__ import annotations

@@ -10,8 +10,10 @@ from pipesched.estimation.trust.covariance import NOISE, OF_SOURCE, START, covar
 from pipesched.estimation.trust.facts import FIELDS, SHARES, ComparedRun
 from tests.estimation.trust.runs import NO_SPREADS, run
 
-OTHER_SOURCE = {"source": "them"}
-A100, H200, GB200 = ({"gpu": gpu} for gpu in ("a100-80gb-sxm", "h200-sxm", "gb200"))
+OTHER_SOURCE: dict[str, Any] = {"source": "them"}
+A100: dict[str, Any] = {"gpu": "a100-80gb-sxm"}
+H200: dict[str, Any] = {"gpu": "h200-sxm"}
+GB200: dict[str, Any] = {"gpu": "gb200"}
 LAYOUT: dict[str, Any] = {
     **dict.fromkeys(("tensor", "pipeline", "context", "expert", "expert_tensor"), 8),
     **{"micro": 2, "recompute": "full", "tensor_overlap": True, "split": False},

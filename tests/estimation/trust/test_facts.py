@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from math import log2
+from typing import Any
 
 import pytest
 
@@ -68,9 +69,9 @@ def test_octaves() -> None:
 
 def test_layout() -> None:
     """Runs on other numbers of GPUs, with other sequences, chunks or schedules are of one layout; others are not."""
-    same = {"gpus": 16384, "sequence": 8192, "chunks": 4, "algorithm": "1f1b"}
+    same: dict[str, Any] = {"gpus": 16384, "sequence": 8192, "chunks": 4, "algorithm": "1f1b"}
     assert FACTS._replace(**same).layout == FACTS.layout
-    other = {"micro": 2, "recompute": "full", "tensor_overlap": True, "split": False}
+    other: dict[str, Any] = {"micro": 2, "recompute": "full", "tensor_overlap": True, "split": False}
     for key, value in {
         **dict.fromkeys(("tensor", "pipeline", "context", "expert", "expert_tensor"), 8),
         **other,
