@@ -38,7 +38,7 @@ class Fitted(NamedTuple):
 
 def fit(rows: Sequence[PublishedRun]) -> Fitted:
     """Fit spreads, set runs aside that are too far off, fit the others once more, and calibrate the widths of kinds."""
-    scores = left_out_scores(rows, spreads_of(rows))
+    scores = unaided_scores(rows)
     kept = tuple(row for row in rows if abs(scores[row.run]) <= FARTHEST)
     aside = tuple(row for row in rows if row not in kept)
     spreads = spreads_of(kept)
@@ -53,6 +53,18 @@ def model_of(
     """Return the model of the residuals of rows."""
     wide = factors or dict.fromkeys(KINDS, 1.0)
     return ResidualModel(spreads, wide).with_runs((row.compared, row.residual) for row in rows)
+
+
+def unaided_scores(rows: Sequence[PublishedRun]) -> dict[str, float]:
+    """Return how many standard deviations each run is off, where the spreads are of other sources as well.
+
+    So no run widens the spreads that it is judged by.
+    """
+    found: dict[str, float] = {}
+    for source in dict.fromkeys(row.compared.source for row in rows):
+        scores = left_out_scores(rows, spreads_of([row for row in rows if row.compared.source != source]))
+        found.update({row.run: scores[row.run] for row in rows if row.compared.source == source})
+    return found
 
 
 def left_out_scores(rows: Sequence[PublishedRun], spreads: Mapping[str, float]) -> dict[str, float]:

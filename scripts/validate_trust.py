@@ -52,7 +52,7 @@ class Goal(NamedTuple):
 class Figures(NamedTuple):
     """Of predicted runs: shares that are covered, and, of layouts, each counting once, medians and mean scores."""
 
-    count: int
+    runs: int
     layouts: float
     of_runs: float
     of_layouts: float
@@ -114,7 +114,7 @@ def figures(found: Iterable[Predicted]) -> Figures:
         return quantile(zip(values, each, strict=True), 0.5)
 
     return Figures(
-        count=len(rows),
+        runs=len(rows),
         layouts=total,
         of_runs=sum(row.is_covered for row in rows) / len(rows),
         of_layouts=mean(row.is_covered for row in rows),
@@ -134,7 +134,7 @@ def _intervals(sources: Sequence[LeftOutSource]) -> Iterator[Goal]:
     every = figures(predicted)
     names = {source.rows[0].compared.source: figures(source.predicted()) for source in sources}
     for name, one in {**names, **kinds, "all": every}.items():
-        counts = f"{one.count:>4} {one.of_runs:>7.0%}  {one.layouts:>7.0f} {one.of_layouts:>7.0%}"
+        counts = f"{one.runs:>4} {one.of_runs:>7.0%}  {one.layouts:>7.0f} {one.of_layouts:>7.0%}"
         print(f"  {name:<18} {counts}  {one.half:>10.1%}  {one.score:>5.3f}  {one.one_width:>5.3f}")
     yield Goal("runs covered", every.of_runs, 0.7, 0.95)
     yield Goal("layouts covered", every.of_layouts, 0.7, 0.95)
@@ -186,7 +186,7 @@ def _like(sources: Sequence[LeftOutSource]) -> Iterator[Goal]:
 def _told(name: str, rows: Sequence[Predicted]) -> Figures:
     found = figures(rows)
     print(
-        f"  {name:<22} {found.count:>6,} predictions, {found.of_layouts:.0%} of layouts covered,"
+        f"  {name:<22} {found.runs:>6,} predictions, {found.of_layouts:.0%} of layouts covered,"
         f" {found.narrower:.2f} as wide, half width {found.half:.1%}"
     )
     return found

@@ -12,7 +12,17 @@ from pipesched.estimation.trust.covariance import START
 from pipesched.estimation.trust.evidence import PublishedRun
 from tests.estimation.trust.runs import published, run
 from trust_evidence import quantile, source_of
-from trust_fit import NAMES, START_LOGARITHMS, fit, left_out_scores, maximize, model_of, score_of, spreads_of
+from trust_fit import (
+    NAMES,
+    START_LOGARITHMS,
+    fit,
+    left_out_scores,
+    maximize,
+    model_of,
+    score_of,
+    spreads_of,
+    unaided_scores,
+)
 
 ROWS = [
     published("a1", run("a", weights={"core": 0.4}, tensor=8), 1050),
@@ -98,6 +108,12 @@ def test_what_is_far_off_is_set_aside() -> None:
     assert found.aside == (wild,)
     assert "wild" not in found.scores
     assert found.model.runs == tuple(row.compared for row in found.rows)
+
+
+def test_no_run_widens_what_it_is_judged_by() -> None:
+    """A run that is far off is further off by the spreads of others alone than by those that it had a part in."""
+    rows = [*rows_of_more(), published("wild", run("z"), 1400)]
+    assert unaided_scores(rows)["wild"] > 1.2 * left_out_scores(rows, spreads_of(rows))["wild"]
 
 
 def rows_of_more() -> list[PublishedRun]:

@@ -87,7 +87,7 @@ def test_layouts_count_once() -> None:
     """Runs of one layout on other numbers of GPUs weigh one together; so do the figures over layouts."""
     assert weights(ROWS) == [0.5, 1, 0.5, 1]
     found = figures(Predicted(row, 0.05, half, 0.1) for row, half in zip(ROWS, (0.04, 0.06, 0.04, 0.08), strict=True))
-    assert (found.count, found.layouts) == (4, 3)
+    assert (found.runs, found.layouts) == (4, 3)
     assert found.of_runs == 0.5
     assert found.of_layouts == pytest.approx(2 / 3)
     assert found.half == 0.06
