@@ -18,6 +18,7 @@ from typing import Any
 import pipesched.estimation.trust
 from pipesched.estimation.trust.evidence import FILE, PublishedRun
 from pipesched.estimation.trust.facts import SHARES
+from published_memory import Peak, peaks
 from trust_evidence import evidence_rows, peak_ratios, quantile
 from trust_fit import Fitted, fit, model_of
 
@@ -54,13 +55,13 @@ def _short(value: float) -> float:
 
 def document(found: Fitted) -> dict[str, Any]:
     """Return the content of the file."""
-    peaks = peak_ratios()
+    ratios = peak_ratios([peak for peak in peaks() if isinstance(peak, Peak)])
     spreads = {name: _short(value) for name, value in found.model.spreads.items()}
     model = model_of(found.rows, spreads)
     return {
         "spreads": spreads,
         "factors": {kind: _short(value) for kind, value in found.model.factors.items()},
-        "memory": {name: _short(quantile(peaks, share)) for name, share in QUANTILES.items()},
+        "memory": {name: _short(quantile(ratios, share)) for name, share in QUANTILES.items()},
         "aside": [row.run for row in found.aside],
         "runs": [_entry(row) for row in found.rows],
         "inverse": [[float(f"{value:.10g}") for value in row[: i + 1]] for i, row in enumerate(model.inverse)],

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 
 from pipesched.estimation.trust.evidence import PublishedRun
 from pipesched.estimation.trust.facts import ComparedRun, facts_of
 from pipesched.estimation.trust.judge import weights_of
-from published_memory import Peak, peaks
+from published_memory import Peak
 from published_runs import Run, published_runs, records
 from published_times import estimate_of, step_of
 
@@ -44,9 +44,8 @@ def _row(run: Run, step: float, url: str) -> PublishedRun:
     return PublishedRun(run.name, url, run.setup.model.name, compared, step, step_of(estimate, run.algorithm), size)
 
 
-def peak_ratios() -> list[tuple[float, float]]:
+def peak_ratios(found: Sequence[Peak]) -> list[tuple[float, float]]:
     """Return each published peak of memory over ours, with its weight: those of one layout weigh one together."""
-    found = [peak for peak in peaks() if isinstance(peak, Peak)]
     alike = [(peak.facts.model, peak.facts.gpu, peak.facts.layout) for peak in found]
     return [
         (peak.published / peak.compared.ours, 1 / alike.count(layout))

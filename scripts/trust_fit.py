@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Callable, Mapping, Sequence
 from math import log
 from typing import NamedTuple
@@ -23,6 +23,7 @@ COVERED = 0.8
 SOFT = 3  # sources of a kind that count half
 ENOUGH = 1e-9  # a gain of the logarithm of the likelihood after which the search ends
 MOST_STEPS = 500
+LONGEST = 1.0  # that a step goes in any direction
 NAMES = tuple(START)
 
 
@@ -37,7 +38,7 @@ class Fitted(NamedTuple):
 
 def fit(rows: Sequence[PublishedRun]) -> Fitted:
     """Fit spreads, set runs aside that are too far off, fit the others once more, and calibrate the widths of kinds."""
-    scores = left_out_scores(rows, spreads_of(rows))
+    scores = unaided_scores(rows)
     kept = tuple(row for row in rows if abs(scores[row.run]) <= FARTHEST)
     aside = tuple(row for row in rows if row not in kept)
     spreads = spreads_of(kept)
@@ -54,16 +55,33 @@ def model_of(
     return ResidualModel(spreads, wide).with_runs((row.compared, row.residual) for row in rows)
 
 
+def unaided_scores(rows: Sequence[PublishedRun]) -> dict[str, float]:
+    """Return how many standard deviations each run is off, where the spreads are of other sources as well.
+
+    So no run widens the spreads that it is judged by.
+    """
+    found: dict[str, float] = {}
+    for source in dict.fromkeys(row.compared.source for row in rows):
+        scores = left_out_scores(rows, spreads_of([row for row in rows if row.compared.source != source]))
+        found.update({row.run: scores[row.run] for row in rows if row.compared.source == source})
+    return found
+
+
 def left_out_scores(rows: Sequence[PublishedRun], spreads: Mapping[str, float]) -> dict[str, float]:
     """Return how many standard deviations each run is off, by the runs of all other sources."""
-    scores: dict[str, float] = {}
-    for source in dict.fromkeys(row.compared.source for row in rows):
-        model = model_of([row for row in rows if row.compared.source != source], spreads)
-        for row in rows:
-            if row.compared.source == source:
-                found = model.posterior([row.compared])
-                scores[row.run] = (row.residual - found.means[0]) / found.spread(0)
-    return scores
+    every = np.eye(len(rows)) * spreads[NOISE] ** 2
+    for (mine, theirs), sizes in _shared([row.compared for row in rows]).items():
+        every = every + spreads[mine] * spreads[theirs] * sizes
+    residuals = np.array([row.residual for row in rows])
+    sources = np.array([row.compared.source for row in rows])
+    scores = np.zeros(len(rows))
+    for source in set(sources):
+        out, others = np.flatnonzero(sources == source), np.flatnonzero(sources != source)
+        beside = every[np.ix_(out, others)]
+        solved = beside @ np.linalg.inv(every[np.ix_(others, others)])
+        variances = np.diag(every)[out] - np.sum(solved * beside, axis=1)
+        scores[out] = (residuals[out] - solved @ residuals[others]) / np.sqrt(variances)
+    return {row.run: float(score) for row, score in zip(rows, scores, strict=True)}
 
 
 def _factor(
@@ -84,6 +102,12 @@ def _factor(
 
 def spreads_of(rows: Sequence[PublishedRun]) -> dict[str, float]:
     """Return the likeliest spreads of rows."""
+    found = np.exp(maximize(score_of(rows), START_LOGARITHMS))
+    return dict(zip(NAMES, map(float, found), strict=True))
+
+
+def score_of(rows: Sequence[PublishedRun]) -> Callable[[Vector], tuple[float, Vector]]:
+    """Return what says how likely rows make the logarithms of NAMES, near what is believed before; and its slope."""
     residuals = np.array([row.residual for row in rows])
     shared = _shared([row.compared for row in rows])
 
@@ -104,8 +128,7 @@ def spreads_of(rows: Sequence[PublishedRun]) -> dict[str, float]:
         slope = np.array([0.5 * np.sum(bent * slopes[name]) if name in slopes else 0.0 for name in NAMES])
         return float(likelihood), slope - off / WIDTH
 
-    found = np.exp(maximize(score, START_LOGARITHMS))
-    return dict(zip(NAMES, map(float, found), strict=True))
+    return score
 
 
 START_LOGARITHMS: Vector = np.array([log(START[name]) for name in NAMES])
@@ -113,12 +136,11 @@ START_LOGARITHMS: Vector = np.array([log(START[name]) for name in NAMES])
 
 def _shared(runs: Sequence[ComparedRun]) -> dict[tuple[str, str], Vector]:
     """Return the sizes of what pairs of runs share, by the names of both spreads."""
-    found: dict[tuple[str, str], Vector] = {}
+    found: dict[tuple[str, str], Vector] = defaultdict(lambda: np.zeros((len(runs), len(runs))))
     for i, one in enumerate(runs):
         for j, other in enumerate(runs):
             for mine, theirs, size in effects_shared(one, other):
-                matrix = found.setdefault((mine, theirs), np.zeros((len(runs), len(runs))))
-                matrix[i, j] += size
+                found[mine, theirs][i, j] += size
     return found
 
 
@@ -127,7 +149,8 @@ def maximize(score: Callable[[Vector], tuple[float, Vector]], start: Vector) -> 
     here, (value, slope) = start, score(start)
     curve = np.eye(len(start)) * 0.01
     for _ in range(MOST_STEPS):
-        way, length = curve @ slope, 1.0
+        way = curve @ slope
+        length = min(1.0, LONGEST / float(np.max(np.abs(way))))
         while (found := score(here + length * way))[0] < value + 1e-4 * length * float(slope @ way):
             length /= 2
             if length < 1e-12:

@@ -34,7 +34,7 @@ class MeasuredRange:
             yield OutsideField("hardware", facts.gpu, f"such models on {', '.join(sorted(self.gpus))}")
         yield from self._over("gpus", facts.gpus, TOLERANCE)
         yield from self._over("tensor", facts.tensor)
-        if facts.hidden > self.whole * facts.tensor:
+        if facts.hidden / facts.tensor > self.whole:
             each = f"{facts.hidden / facts.tensor:,.0f} of the hidden size on a rank"
             yield OutsideField("tensor", facts.tensor, f"at most {self.whole:,.0f}, not {each}")
         yield from self._over("pipeline", facts.pipeline, TOLERANCE)
