@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter, defaultdict
 from collections.abc import Callable, Mapping, Sequence
+from functools import cache
 from math import log
 from typing import NamedTuple
 
@@ -139,9 +140,14 @@ def _shared(runs: Sequence[ComparedRun]) -> dict[tuple[str, str], Vector]:
     found: dict[tuple[str, str], Vector] = defaultdict(lambda: np.zeros((len(runs), len(runs))))
     for i, one in enumerate(runs):
         for j, other in enumerate(runs):
-            for mine, theirs, size in effects_shared(one, other):
+            for mine, theirs, size in _effects(one, other):
                 found[mine, theirs][i, j] += size
     return found
+
+
+@cache
+def _effects(one: ComparedRun, other: ComparedRun) -> tuple[tuple[str, str, float], ...]:
+    return tuple(effects_shared(one, other))
 
 
 def maximize(score: Callable[[Vector], tuple[float, Vector]], start: Vector) -> Vector:

@@ -14,8 +14,8 @@ from pipesched.estimation.result import Estimate
 from pipesched.estimation.trust.covariance import NOISE, START
 from pipesched.estimation.trust.evidence import EvidenceBase
 from pipesched.estimation.trust.facts import SHARES
-from pipesched.estimation.trust.judge import FACTOR, Judge, interval, ratio, ratios, weights_of
-from pipesched.estimation.trust.residuals import ResidualModel
+from pipesched.estimation.trust.judge import FACTOR, Judge, weights_of
+from pipesched.estimation.trust.speed import interval
 from pipesched.results.outcome import run as scheduled
 from tests.estimation.setups import EFFICIENCY, setup
 from tests.estimation.trust.runs import NO_SPREADS, base, published, run
@@ -130,13 +130,13 @@ def test_own_runs() -> None:
 def test_ratio_of_two() -> None:
     """Two layouts of one model on as many GPUs: the source cancels, and the ratio is narrower than either interval."""
     one, other = (judge(base()).trust(given) for given in (ASKED, estimate("zb-h1")))
-    found = ratio(one.standing, other.standing)
+    found = one.against(other)
     assert found.low < found.expected < found.high
     assert log(found.high / found.low) < log(one.time.high / one.time.low) / 2
-    turned = ratio(other.standing, one.standing)
+    turned = other.against(one)
     assert turned.expected == pytest.approx(1 / found.expected)
     assert turned.faster == pytest.approx(1 - found.faster)
-    assert ratio(one.standing, one.standing).faster == 0.5
+    assert one.against(one).faster == 0.5
 
 
 @pytest.mark.parametrize("changes", [{"parallel": {"gpus": 16}}, {"model": {"hidden_size": 2048}}])
@@ -144,17 +144,7 @@ def test_ratio_of_others(changes: dict[str, Any]) -> None:
     """Another model, or another number of GPUs, has no ratio."""
     one, other = (judge(base()).trust(given) for given in (ASKED, estimate(**changes)))
     with pytest.raises(ConfigError, match="ratios are of one model on as many GPUs"):
-        ratio(one.standing, other.standing)
-
-
-def test_decided_with_nine_in_ten() -> None:
-    """Runs that differ by noise alone, of 1 % each: 1.7 % decide nothing, 1.9 % do, either way round."""
-    model = ResidualModel({**NO_SPREADS, NOISE: 0.01}, base().model.factors)
-    for gain, decided in ((0.017, False), (0.019, True)):
-        for sign in (-1, 1):
-            first, second = ratios(model, [run(), run()], [1000, 1000 * exp(sign * gain)])
-            assert second.is_decided == decided
-            assert first == (1, 1, 1, 0.5)
+        one.against(other)
 
 
 def test_weight_of_a_share() -> None:
