@@ -27,6 +27,9 @@ def command(
     ] = None,
     *,
     pareto: Annotated[bool, option("--pareto", "Print speed against memory instead: a plot, and its points.")] = False,
+    all_rows: Annotated[
+        bool, option("--all-rows", "A row for each point, also where several differ in chunks or algorithm alone.")
+    ] = False,
     layout: Annotated[
         bool, option("--layout", "Print the stages of the best as Megatron-LM and torchtitan take them.")
     ] = False,
@@ -49,6 +52,9 @@ def command(
     if pareto and (layout or screen.as_json):
         beside = "--layout, which prints the best alone" if layout else "--json, which holds those points too"
         raise ConfigError(f"--pareto: has no effect with {beside}")
+    if all_rows and (pareto or layout or screen.as_json):
+        beside = "--pareto" if pareto else "--layout" if layout else "--json"
+        raise ConfigError(f"--all-rows: has no effect with {beside}, which folds no rows")
     names, source = split_positionals(words, space)
     form = target_format(target, "tuning")
     found = _tuned(source, [*names, *tuning.names], tuning, executor)
@@ -57,7 +63,7 @@ def command(
         if layout and found.estimate is not None:
             print_layout(found.estimate, screen)
         else:
-            _print(found, screen, pareto=pareto)
+            _print(found, screen, pareto=pareto, all_rows=all_rows)
     if found.best is None:
         raise typer.Exit(ExitStatus.ANSWER_IS_NO)
 
@@ -102,13 +108,16 @@ def _save(found: Tuning, target: Target, *, holds_all: bool) -> None:
         print(f"pipesched: {target.path} is not written: nothing fits", file=sys.stderr)
 
 
-def _print(found: Tuning, screen: Screen, *, pareto: bool) -> None:
+def _print(found: Tuning, screen: Screen, *, pareto: bool, all_rows: bool) -> None:
     from pipesched.cli.output import console_for, print_result
+    from pipesched.render.tuning import pareto_view, tuning_view
 
-    if pareto:
-        from pipesched.render.tuning import pareto_view
-
-        console = console_for(screen)
-        console.print(pareto_view(found, ascii_only=screen.ascii_only or console.options.ascii_only))
-    else:
+    if screen.as_json:
         print_result(found, screen)
+        return
+    console = console_for(screen)
+    ascii_only = screen.ascii_only or console.options.ascii_only
+    if pareto:
+        console.print(pareto_view(found, ascii_only=ascii_only))
+    else:
+        console.print(tuning_view(found, ascii_only=ascii_only, all_rows=all_rows))

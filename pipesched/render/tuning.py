@@ -1,4 +1,4 @@
-"""A tuning as text: the best points, where the time of the best goes, what memory forbids, and what is in doubt.
+"""A tuning as text: the best points, where the time of the best goes, and what memory forbids.
 
 Or speed against memory: a plot of the points of which none is both slower and larger, and their table.
 """
@@ -14,12 +14,14 @@ from rich.padding import Padding
 from rich.style import Style
 from rich.text import Text
 
+from pipesched.render.gpus_text import gpus_text
 from pipesched.render.grid import GAP, folded, grid, right, uncut
 from pipesched.render.palette import DIM
+from pipesched.render.point_lines import a_line_a_layout, a_line_each
 from pipesched.render.scatter import Path, PlotPoint, Scatter, Wall
 from pipesched.render.space_points import PointsTable
 from pipesched.render.summary import BAD
-from pipesched.tuning.result import Doubt, OverMemory, TimeShare, Tuning
+from pipesched.tuning.result import TimeShare, Tuning
 from pipesched.tuning.space import Layout
 from pipesched.tuning.trial import Trial
 
@@ -30,29 +32,30 @@ REASONS = {  # why points are not simulated -> what is said of them
     "dominance": "do as another does",
 }
 LEAST_SHOWN = 0.0005  # of the GPU time: smaller parts are left out
-LEAST_GAIN = 0.0005  # of a rate: less is no reason for another layout
 LONGEST_BAR = 30
 BOLD = Style(bold=True)
 OTHER = "o"  # a point that another one is no worse than
 MEANING = "of the points that were simulated none is faster than one of these and holds less"
 
 
-def tuning_view(tuning: Tuning, *, ascii_only: bool = False) -> Group:
-    """Return what was searched, the best points, and what the answer rests on; or what fits least badly."""
-    return Group(*_parts(tuning, ascii_only=ascii_only))
+def tuning_view(tuning: Tuning, *, ascii_only: bool = False, all_rows: bool = False) -> Group:
+    """Return what was searched, the best points, and what the answer rests on; or what fits least badly.
+
+    Rows of a layout are one line, unless `all_rows` are asked for.
+    """
+    return Group(*_parts(tuning, ascii_only=ascii_only, all_rows=all_rows))
 
 
 def tuning_table(tuning: Tuning) -> RenderableType:
     """Return a row for each of the best points; where nothing fits, what misses its memory by least."""
-    return PointsTable(tuning.rows) if tuning.rows else Group(*_nearest(tuning))
+    return PointsTable(a_line_each(tuning.rows)) if tuning.rows else Group(*_nearest(tuning))
 
 
 def head(tuning: Tuning) -> Iterator[RenderableType]:
     """Yield what was tuned, and how many points the answer rests on."""
     found = tuning.estimate
     if found is not None:
-        setup = found.setup
-        yield Text(f"{setup.model.name} on {setup.parallel.gpus:,} {setup.hardware.name}", style="bold")
+        yield Text(f"{found.setup.model.name} on {gpus_text(found.setup)}", style="bold")
     elif tuning.name:
         yield Text(tuning.name, style="bold")
     yield Text(sentence(tuning), style="" if tuning.rows else BAD)
@@ -76,16 +79,15 @@ def sentence(tuning: Tuning) -> str:
     return f"{start}: {', '.join(counts)}"
 
 
-def _parts(tuning: Tuning, *, ascii_only: bool) -> Iterator[RenderableType]:
+def _parts(tuning: Tuning, *, ascii_only: bool, all_rows: bool) -> Iterator[RenderableType]:
     yield from head(tuning)
     if tuning.rows:
         yield ""
-        yield PointsTable(tuning.rows)
+        yield PointsTable((a_line_each if all_rows else a_line_a_layout)(tuning.rows))
         if tuning.rows[0].verdicts:
             yield Text(trainers_text(tuning.rows[0]), style="dim")
         yield from _where_time_goes(tuning, ascii_only=ascii_only)
         yield from _over_memory(tuning)
-        yield from _doubts(tuning)
     else:
         yield from _nearest(tuning)
     if any(tuning.pruned.values()):
@@ -118,36 +120,9 @@ def _over_memory(tuning: Tuning) -> Iterator[RenderableType]:
         return
     yield ""
     yield Text("Memory forbids what may be faster:", style="dim")
-    for one in _told_once(tuning.wishes):
-        gain = one.most / tuning.best.rate - 1
-        most = f"at most {one.most:,.1f} tokens/s/GPU ({gain:+.1%})"
+    for one in tuning.wishes:
+        most = f"at most {one.most / tuning.best.rate - 1:.1%} faster"
         yield _item(f"{named(one.layout, one.algorithm)}: {_too_much(one.over)}; {most}")
-
-
-def _told_once(points: Sequence[OverMemory]) -> list[OverMemory]:
-    """Return the points without those of which another, of other chunks, says the same before."""
-    first: dict[object, OverMemory] = {}
-    for one in points:
-        first.setdefault((one.layout._replace(chunks=1), one.algorithm, one.over, one.most), one)
-    return [*first.values()]
-
-
-def _doubts(tuning: Tuning) -> Iterator[RenderableType]:
-    """Yield what would win if the hardware were other than is assumed, or that nothing would."""
-    if not tuning.doubts:
-        return
-    yield ""
-    others = [Text(doubt_text(doubt)) for doubt in tuning.doubts if doubt.gain >= LEAST_GAIN]
-    off = max(abs(doubt.factor - 1) for doubt in tuning.doubts)
-    yield from others or [Text(f"The same layout stays best when each efficiency is {_percent(off)} off.")]
-
-
-def doubt_text(doubt: Doubt) -> str:
-    """Return what wins where one share of the hardware is another."""
-    point = doubt.winner.point
-    change = f"{_percent(abs(doubt.factor - 1))} {'lower' if doubt.factor < 1 else 'higher'}"
-    share = doubt.share.replace("_", " ")
-    return f"If {share} efficiency were {change}, {named(*point)} would win by {doubt.gain:.1%}."
 
 
 def _nearest(tuning: Tuning) -> Iterator[RenderableType]:
@@ -185,10 +160,6 @@ def _too_much(over: float) -> str:
     return f"{over:.1f} GB too much" if over >= 0.05 else f"{over * 1000:,.0f} MB too much"
 
 
-def _percent(share: float) -> str:
-    return f"{share:.3%}".rstrip("0%").rstrip(".") + "%"
-
-
 class Bars:
     """A row for each part of a whole: its name, its share, and where there is room a bar."""
 
@@ -214,7 +185,7 @@ def pareto_view(tuning: Tuning, *, ascii_only: bool = False) -> Group:
     if not tuning.pareto:
         return tuning_view(tuning, ascii_only=ascii_only)
     plot = speed_against_memory(tuning, ascii_only=ascii_only)
-    table = PointsTable(tuning.pareto, marks(len(tuning.pareto)))
+    table = PointsTable(a_line_each(tuning.pareto, marks(len(tuning.pareto))), "")
     return Group(*head(tuning), "", plot, "", table, Text(MEANING, style="dim"))
 
 

@@ -19,15 +19,20 @@ from pipesched.tuning.result import Doubt, NearMiss, OverMemory, Tuning
 from pipesched.tuning.search import SpaceSearch
 from pipesched.tuning.space import Layout, Space, SpacePoint
 from pipesched.tuning.trial import Trial, TrialTask, estimate_of_point
+from pipesched.tuning.wishes import nearest_wishes
 
-MOST_OVER_MEMORY = 3
 HELPED = 2  # points that miss their memory for which changes are looked for
 
 
 def answer(
-    space: Space, search: SpaceSearch, finished: Sequence[tuple[Trial, Finished]], top: int, clock: Clock
+    space: Space,
+    search: SpaceSearch,
+    finished: Sequence[tuple[Trial, Finished]],
+    wishes: Sequence[OverMemory],
+    top: int,
+    clock: Clock,
 ) -> Tuning:
-    """Return what a search found, with what the decision rests on."""
+    """Return what a search found, with what the decision rests on; `wishes` are points that miss their memory."""
     solved = [done.solved for _, done in finished if done.solved is not None and done.solved.suits(space.only)]
     rows = sorted([*search.fitting(), *solved], key=lambda trial: trial.rank)
     counts: dict[str, Any] = {
@@ -46,7 +51,7 @@ def answer(
         tuple(rows[:top]),
         pareto=tuple(_pareto(rows)),
         parts=next((done.parts for _, done in finished if done.solved is rows[0]), ()) or gpu_time(estimate),
-        wishes=_over_memory(search, rows[0]),
+        wishes=nearest_wishes(wishes, rows[0]),
         doubts=tuple(_doubts(finished)),
         estimate=estimate,
         config=winner_config(space, rows[0], estimate),
@@ -70,24 +75,6 @@ def _pareto(rows: Sequence[Trial]) -> Iterator[Trial]:
         if row.memory < least:
             least = row.memory
             yield row
-
-
-def _over_memory(search: SpaceSearch, best: Trial) -> tuple[OverMemory, ...]:
-    """Return the points that may be faster than the best and do not fit, those that miss least first, one a layout."""
-    found = [
-        OverMemory(trial.point.layout, trial.point.algorithm, -trial.spare, trial.rate)
-        for trial in search.trials
-        if not trial.fits and trial.rate > best.rate
-    ]
-    found += [
-        OverMemory(one.layout, "", one.over, one.most)
-        for one in search.forbidden
-        if one.over > 0 and one.most > best.rate
-    ]
-    first: dict[Layout, OverMemory] = {}
-    for one in sorted(found, key=lambda one: (one.over, -one.most)):
-        first.setdefault(one.layout.in_one_chunk, one)
-    return tuple([*first.values()][:MOST_OVER_MEMORY])
 
 
 def _doubts(finished: Sequence[tuple[Trial, Finished]]) -> Iterator[Doubt]:

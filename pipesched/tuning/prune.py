@@ -77,7 +77,7 @@ def _of_layout(
     known = setup_bounds(space.bounded(setup))
     over = misses(known.setup, known.floor)
     if over > 0:
-        text = f"weights, optimizer and one microbatch are {over:.1f} GB too much"
+        text = f"weights, optimizer and one microbatch are at least {over:.1f} GB too much"
         yield PrunedPoints(layout, left, MEMORY, text, over, _rate(known, min(known.ideal)))
         return
     ways = tuple(size > 1 for size in layout.parallel.values()) if space.only else ()  # a trainer may refuse one

@@ -42,7 +42,10 @@ class TimeShare(NamedTuple):
 
 
 class OverMemory(NamedTuple):
-    """A point that may be faster than the best and does not fit: by how many GB, and a rate that it does not exceed."""
+    """A point that does not fit and may be faster than the best: `over` GB are missing, by its estimate.
+
+    `most` are the tokens/s/GPU that it reaches where memory is no limit, also for the cut into stages.
+    """
 
     layout: Layout
     algorithm: str

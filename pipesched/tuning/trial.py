@@ -18,6 +18,8 @@ from pipesched.results.outcome import run
 from pipesched.results.trainers import Verdict, verdicts
 from pipesched.tuning.space import SpacePoint
 
+TIGHT = 0.05  # GB: 0.0 as tables say it
+
 
 class TrialTask(NamedTuple):
     """What simulates a point: parameters of make_problem, `until` a time of day, and `bar`, the best rate known."""
@@ -61,6 +63,11 @@ class Trial:
     def fits(self) -> bool:
         """Whether every device has the memory."""
         return self.step is not None and self.spare >= 0
+
+    @property
+    def is_tight(self) -> bool:
+        """Whether it fits with less to spare than 50 MB, which no estimate of memory can promise."""
+        return self.fits and self.spare < TIGHT
 
     @property
     def rate(self) -> float:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from concurrent.futures import Executor
-from contextlib import closing
+from contextlib import closing, suppress
 from math import inf
 from pathlib import Path
 from threading import Event as StopEvent
@@ -29,11 +29,12 @@ from pipesched.results.trainers import TRAINERS, takes_orders
 from pipesched.tuning.answer import answer
 from pipesched.tuning.finalists import SOLVE, Finalist, Finished, finish
 from pipesched.tuning.journal import open_journal
-from pipesched.tuning.result import Tuning
+from pipesched.tuning.result import OverMemory, Tuning
 from pipesched.tuning.search import Progress, SpaceSearch
 from pipesched.tuning.space import Layout, Space
 from pipesched.tuning.space_reader import read_space
 from pipesched.tuning.trial import Trial, TrialTask
+from pipesched.tuning.wishes import wish, wish_tasks
 
 MOST_ROWS = 1_000
 FINALISTS = 5  # layouts that are solved, and retimed on other hardware
@@ -106,12 +107,29 @@ def tune(
     work = FEWEST_OPERATIONS if space.points >= FEWEST_POINTS else 0
     with open_journal(resume, space) as journal, lent(runs, work) as pool:
         search = SpaceSearch(space, journal.known, journal.note, listener or (lambda _: None))
-        try:
+        finished, wishes = list[tuple[Trial, Finished]](), list[OverMemory]()
+        with suppress(KeyboardInterrupt):
             search.run(pool, clock)
+            wishes = _wishes(search, pool, clock)
             finished = _finished(space, search, pool, clock, SOLVE_SECONDS if solves else 0.0)
-        except KeyboardInterrupt:
-            finished = []
-    return answer(space, search, finished, top, clock)
+    return answer(space, search, finished, wishes, top, clock)
+
+
+def _wishes(search: SpaceSearch, pool: Executor | None, clock: Clock) -> list[OverMemory]:
+    """Return what misses its memory by little, of the points that may be faster than the best."""
+    found: list[OverMemory] = []
+    calls = wish_tasks(search, _until(clock))
+    with closing(map_batches(pool, wish, calls, str, clock)) as results, suppress(TimeIsUp):
+        for one in results:
+            found += [one] if one is not None else []
+            if clock.is_over:
+                break
+    return found
+
+
+def _until(clock: Clock) -> float:
+    """Return the time of day when a clock is over."""
+    return time() + clock.left if clock.limit < inf else inf
 
 
 def _finished(
@@ -119,7 +137,7 @@ def _finished(
 ) -> list[tuple[Trial, Finished]]:
     """Return the best layouts with what became of them; none where time is up."""
     best = _best_layouts(search.fitting())
-    until = time() + clock.left if clock.limit < inf else inf
+    until = _until(clock)
     calls = [
         Finalist(TrialTask(trial.point, space.setup(trial.point.layout), space.given, until), seconds) for trial in best
     ]
