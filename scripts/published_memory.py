@@ -12,6 +12,7 @@ from fractions import Fraction
 from typing import Any, NamedTuple
 
 from pipesched.estimation.result import DeviceMemory
+from pipesched.estimation.trust.facts import RunFacts, facts_of
 from published_runs import LeftOut, published_memory_run, records
 from published_times import Compared, estimate_of, summaries, summary
 
@@ -43,6 +44,7 @@ class Peak(NamedTuple):
 
     name: str
     family: str
+    facts: RunFacts
     published: float
     states: float
     activations: float
@@ -85,7 +87,13 @@ def _peak(record: Mapping[str, Any], published: float) -> Peak:
     states = device.weights + device.gradients + device.optimizer
     parts = (states, device.activations, _allocated(device) - states - device.activations)
     kind = "" if not is_golden else " with experts" if setup.model.experts else " dense"
-    return Peak(record["id"], record["family"] + kind, published * (1 if is_golden else GIB), *map(float, parts))
+    return Peak(
+        record["id"],
+        record["family"] + kind,
+        facts_of(setup, algorithm),
+        published * (1 if is_golden else GIB),
+        *map(float, parts),
+    )
 
 
 def _allocated(device: DeviceMemory) -> Fraction:

@@ -76,9 +76,14 @@ def ratios(compared: Iterable[Compared]) -> Iterator[Compared]:
 
 
 def step_time(published: Run) -> float:
-    """Return our time of a step in ms. Zero Bubble validates the optimizer afterwards: there only the span counts."""
-    step = estimate_of(published.setup, published.algorithm).step
-    return step.time + (step.span - step.pipeline if published.algorithm.startswith("zb") else 0)
+    """Return our time of a step in ms."""
+    return step_of(estimate_of(published.setup, published.algorithm), published.algorithm)
+
+
+def step_of(estimate: Estimate, asked: str) -> float:
+    """Return the time of a step in ms. Zero Bubble validates the optimizer afterwards: there only the span counts."""
+    step = estimate.step
+    return step.time + (step.span - step.pipeline if asked.startswith("zb") else 0)
 
 
 def estimate_of(setup: Setup, asked: str) -> Estimate:

@@ -1,0 +1,129 @@
+"""What the model of residuals looks at of a training run: its GPU, its model, its layout, and who ran it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+from math import log2
+from typing import NamedTuple
+
+from pipesched.estimation.model import ModelShape
+from pipesched.estimation.setup import SIZES, Setup
+
+A100, DENSE, EXPERTS = KINDS = ("a100", "dense", "experts")
+FAMILIES = {
+    "a100": "A100",
+    "h100": "H100",
+    "h200": "H100",
+    "h800": "H100",
+    "h20": "H100",
+    "b200": "B200",
+    "gb200": "B200",
+}
+AMD = "mi"
+FIELDS = ("tensor", "pipeline", "chunks", "context", "expert", "gpus", "tokens")
+FEWEST_TOKENS = 256  # of a microbatch on a rank, from which their octaves count
+SHARES = ("core", "memory", "network", "kernel", "latency", "data_exposed", "tensor_exposed")
+ZERO_BUBBLE = "zb"
+
+
+class RunFacts(NamedTuple):
+    """A training run as far as runs are compared. `model` names a shape, `gpu` a preset, `split` sequence parallelism.
+
+    `sequence` are the tokens of a sequence, `micro` the sequences of a microbatch.
+    """
+
+    model: str
+    hidden: int
+    experts: int
+    latent: bool
+    gpu: str
+    gpus: int
+    tensor: int
+    pipeline: int
+    chunks: int
+    context: int
+    expert: int
+    expert_tensor: int
+    split: bool
+    sequence: int
+    micro: int
+    recompute: str
+    tensor_overlap: bool
+    algorithm: str
+
+    @property
+    def family(self) -> str:
+        """The family of the GPU, whose members reach much the same shares of their numbers."""
+        start = self.gpu.partition("-")[0]
+        return "MI" if start.startswith(AMD) and start[2:3].isdigit() else FAMILIES.get(start, self.gpu)
+
+    @property
+    def kind(self) -> str:
+        """The kind of run: with experts, or dense and on an A100, or dense and on another GPU."""
+        return EXPERTS if self.experts else A100 if self.family == FAMILIES["a100"] else DENSE
+
+    @property
+    def tokens(self) -> int:
+        """The tokens of a microbatch on a rank."""
+        return self.sequence * self.micro // self.context
+
+    @property
+    def layout(self) -> tuple[object, ...]:
+        """What two runs of one layout have in common, whatever their numbers of GPUs."""
+        ways = (self.tensor, self.pipeline, self.context, self.expert, self.expert_tensor)
+        return (*ways, self.micro, self.recompute, self.tensor_overlap, self.split)
+
+
+def facts_of(setup: Setup, algorithm: str) -> RunFacts:
+    """Return the facts of a setup under an algorithm."""
+    model, parallel, batch, training = setup.model, setup.parallel, setup.batch, setup.training
+    sizes = {key: getattr(parallel, key) for key in ("gpus", *SIZES)}
+    return RunFacts(
+        model=shape_of(model),
+        hidden=model.hidden,
+        experts=model.experts.count if model.experts else 0,
+        latent=model.latent is not None,
+        gpu=setup.hardware.name,
+        **sizes,
+        split=parallel.spread > 1,
+        sequence=batch.sequence,
+        micro=batch.micro,
+        recompute=training.recompute,
+        tensor_overlap=training.tensor_overlap,
+        algorithm=schedule_of(algorithm),
+    )
+
+
+def shape_of(model: ModelShape) -> str:
+    """Return a text that models of the same layers have in common, whatever their vocabulary."""
+    parts = [model.layers, model.hidden, model.query, model.key, model.ffn]
+    if model.experts is not None:
+        parts += [model.experts.count, model.experts.active, model.experts.width]
+    return "x".join(map(str, parts))
+
+
+def schedule_of(algorithm: str) -> str:
+    """Return what an algorithm counts as: Zero Bubble's schedules of one stage a device are one."""
+    name = algorithm.partition(" ")[0]
+    return ZERO_BUBBLE if name in ("zb-h1", "zb-h2", "zb-auto", "zb-1p", "zb-2p") else name
+
+
+@dataclass(frozen=True)
+class ComparedRun:
+    """A run with who ran it, and what each share of the GPU's numbers is for its step.
+
+    A `source` has versions, of software or of a table. `weights`, in the order of SHARES, say by which power of a share
+    the step grows as that falls: 1 where all of the step goes with it.
+    """
+
+    source: str
+    version: str
+    facts: RunFacts
+    weights: tuple[float, ...] = (0.0,) * len(SHARES)
+
+    @cached_property
+    def octaves(self) -> tuple[float, ...]:
+        """The logarithms to base 2 of FIELDS."""
+        sizes = [getattr(self.facts, key) for key in FIELDS[:-1]]
+        return (*map(log2, sizes), max(0.0, log2(self.facts.tokens / FEWEST_TOKENS)))

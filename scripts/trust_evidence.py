@@ -1,0 +1,63 @@
+"""The evidence of estimates: published steps beside ours, with who published each and what it is compared by."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+
+from pipesched.estimation.trust.evidence import PublishedRun
+from pipesched.estimation.trust.facts import ComparedRun, facts_of
+from pipesched.estimation.trust.judge import weights_of
+from published_memory import Peak, peaks
+from published_runs import Run, published_runs, records
+from published_times import estimate_of, step_of
+
+SOURCES = {"zb": "zero-bubble", "llama3": "llama3", "megatron-readme": "megatron-readme"}
+NAMES = ("narayanan21", "korthikanti", "zb", "llama3", "torchtitan", "megatron-readme", "megatron-golden",
+         "megatron-bridge", "moe-zoo", "primus", "dgxc")  # how families begin  # fmt: skip
+VERSIONED = ("dgxc", "torchtitan")  # sources whose software, or tables, are told apart
+PRECISIONS = ("bf16", "fp16")
+
+
+def source_of(family: str) -> tuple[str, str]:
+    """Return who published the runs of a family, and the version of that."""
+    name = next(name for name in NAMES if family.startswith(name))
+    source = SOURCES.get(name, name)
+    if source not in VERSIONED:
+        return source, source
+    return source, f"{source}-{family.rpartition('-')[2]}" if "-" in family else source
+
+
+def evidence_rows(runs: Iterable[Run] | None = None) -> Iterator[PublishedRun]:
+    """Yield each published step that counts: in 16 bits, with a layout that is complete."""
+    urls = {record["id"]: record["source"] for record in records()}
+    for run in published_runs() if runs is None else runs:
+        if run.step is not None and run.setup.training.precision in PRECISIONS:
+            yield _row(run, run.step, urls.get(run.name, ""))
+
+
+def _row(run: Run, step: float, url: str) -> PublishedRun:
+    estimate = estimate_of(run.setup, run.algorithm)
+    compared = ComparedRun(*source_of(run.family), facts_of(run.setup, run.algorithm), weights_of(estimate))
+    size = run.setup.batch.size
+    return PublishedRun(run.name, url, run.setup.model.name, compared, step, step_of(estimate, run.algorithm), size)
+
+
+def peak_ratios() -> list[tuple[float, float]]:
+    """Return each published peak of memory over ours, with its weight: those of one layout weigh one together."""
+    found = [peak for peak in peaks() if isinstance(peak, Peak)]
+    alike = [(peak.facts.model, peak.facts.gpu, peak.facts.layout) for peak in found]
+    return [
+        (peak.published / peak.compared.ours, 1 / alike.count(layout))
+        for peak, layout in zip(found, alike, strict=True)
+    ]
+
+
+def quantile(values: Iterable[tuple[float, float]], share: float) -> float:
+    """Return the smallest of values with weights up to which their weights are that share of all."""
+    rows = sorted(values)
+    least, found = share * sum(weight for _, weight in rows), 0.0
+    for value, weight in rows:
+        found += weight
+        if found >= least - 1e-9:
+            return value
+    raise ValueError("no values")

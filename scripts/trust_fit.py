@@ -1,0 +1,150 @@
+"""Spreads of effects from residuals: those under which the residuals are likeliest, near what is believed before."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
+from math import log
+from typing import NamedTuple
+
+import numpy as np
+
+from least_squares import Vector
+from pipesched.estimation.trust.answers import HALF_WIDTH
+from pipesched.estimation.trust.covariance import NOISE, START, effects_shared
+from pipesched.estimation.trust.evidence import PublishedRun
+from pipesched.estimation.trust.facts import KINDS, ComparedRun
+from pipesched.estimation.trust.residuals import ResidualModel
+from trust_evidence import quantile
+
+WIDTH = 0.5  # of the logarithm of a spread, about its start
+FARTHEST = 3.5  # standard deviations: a run that is farther off is set aside
+COVERED = 0.8
+SOFT = 3  # sources of a kind that count half
+ENOUGH = 1e-9  # a gain of the logarithm of the likelihood after which the search ends
+MOST_STEPS = 500
+NAMES = tuple(START)
+
+
+class Fitted(NamedTuple):
+    """The model of residuals of some rows, those set aside, and how far each is off where its source is left out."""
+
+    model: ResidualModel
+    rows: tuple[PublishedRun, ...]
+    aside: tuple[PublishedRun, ...]
+    scores: Mapping[str, float]
+
+
+def fit(rows: Sequence[PublishedRun]) -> Fitted:
+    """Fit spreads, set runs aside that are too far off, fit the others once more, and calibrate the widths of kinds."""
+    scores = left_out_scores(rows, spreads_of(rows))
+    kept = tuple(row for row in rows if abs(scores[row.run]) <= FARTHEST)
+    aside = tuple(row for row in rows if row not in kept)
+    spreads = spreads_of(kept)
+    scores = left_out_scores(kept, spreads)
+    factors = {kind: _factor(kind, kept, aside, scores) for kind in KINDS}
+    return Fitted(model_of(kept, spreads, factors), kept, aside, scores)
+
+
+def model_of(
+    rows: Sequence[PublishedRun], spreads: Mapping[str, float], factors: Mapping[str, float] | None = None
+) -> ResidualModel:
+    """Return the model of the residuals of rows."""
+    wide = factors or dict.fromkeys(KINDS, 1.0)
+    return ResidualModel(spreads, wide).with_runs((row.compared, row.residual) for row in rows)
+
+
+def left_out_scores(rows: Sequence[PublishedRun], spreads: Mapping[str, float]) -> dict[str, float]:
+    """Return how many standard deviations each run is off, by the runs of all other sources."""
+    scores: dict[str, float] = {}
+    for source in dict.fromkeys(row.compared.source for row in rows):
+        model = model_of([row for row in rows if row.compared.source != source], spreads)
+        for row in rows:
+            if row.compared.source == source:
+                found = model.posterior([row.compared])
+                scores[row.run] = (row.residual - found.means[0]) / found.spread(0)
+    return scores
+
+
+def _factor(
+    kind: str, rows: Sequence[PublishedRun], aside: Sequence[PublishedRun], scores: Mapping[str, float]
+) -> float:
+    """Return how much wider intervals of a kind must be to cover as many runs as they say, each source weighing one."""
+    found = [
+        (row.compared.source, abs(scores.get(row.run, FARTHEST)))
+        for row in (*rows, *aside)
+        if row.compared.facts.kind == kind
+    ]
+    each = Counter(source for source, _ in found)
+    if not each:
+        return 1.0
+    wide = quantile([(score, 1 / each[source]) for source, score in found], COVERED)
+    return max(1.0, float((wide / HALF_WIDTH) ** (len(each) / (len(each) + SOFT))))
+
+
+def spreads_of(rows: Sequence[PublishedRun]) -> dict[str, float]:
+    """Return the likeliest spreads of rows."""
+    residuals = np.array([row.residual for row in rows])
+    shared = _shared([row.compared for row in rows])
+
+    def score(logarithms: Vector) -> tuple[float, Vector]:
+        spreads = np.exp(logarithms)
+        covariance = np.eye(len(rows)) * spreads[NAMES.index(NOISE)] ** 2
+        slopes = {NOISE: 2 * covariance}
+        for (mine, theirs), sizes in shared.items():
+            part = spreads[NAMES.index(mine)] * spreads[NAMES.index(theirs)] * sizes
+            covariance = covariance + part
+            for name in (mine, theirs):
+                slopes[name] = slopes.get(name, 0) + part
+        inverse = np.linalg.inv(covariance)
+        pulled = inverse @ residuals
+        off = (logarithms - START_LOGARITHMS) / WIDTH
+        likelihood = -0.5 * (residuals @ pulled + np.linalg.slogdet(covariance)[1] + off @ off)
+        bent = np.outer(pulled, pulled) - inverse
+        slope = np.array([0.5 * np.sum(bent * slopes[name]) if name in slopes else 0.0 for name in NAMES])
+        return float(likelihood), slope - off / WIDTH
+
+    found = np.exp(maximize(score, START_LOGARITHMS))
+    return dict(zip(NAMES, map(float, found), strict=True))
+
+
+START_LOGARITHMS: Vector = np.array([log(START[name]) for name in NAMES])
+
+
+def _shared(runs: Sequence[ComparedRun]) -> dict[tuple[str, str], Vector]:
+    """Return the sizes of what pairs of runs share, by the names of both spreads."""
+    found: dict[tuple[str, str], Vector] = {}
+    for i, one in enumerate(runs):
+        for j, other in enumerate(runs):
+            for mine, theirs, size in effects_shared(one, other):
+                matrix = found.setdefault((mine, theirs), np.zeros((len(runs), len(runs))))
+                matrix[i, j] += size
+    return found
+
+
+def maximize(score: Callable[[Vector], tuple[float, Vector]], start: Vector) -> Vector:
+    """Return where a score is highest, by the method of Broyden, Fletcher, Goldfarb and Shanno from a start."""
+    here, (value, slope) = start, score(start)
+    curve = np.eye(len(start)) * 0.01
+    for _ in range(MOST_STEPS):
+        way, length = curve @ slope, 1.0
+        while (found := score(here + length * way))[0] < value + 1e-4 * length * float(slope @ way):
+            length /= 2
+            if length < 1e-12:
+                return here
+        moved, turned = length * way, slope - found[1]
+        gain, here, value, slope = found[0] - value, here + moved, *found
+        if gain < ENOUGH:
+            break
+        curve = _updated(curve, moved, turned)
+    return here
+
+
+def _updated(curve: Vector, moved: Vector, turned: Vector) -> Vector:
+    """Return the estimate of the inverse of the curvature after a step."""
+    bend = float(moved @ turned)
+    if bend <= 0:
+        return curve
+    left = np.eye(len(moved)) - np.outer(moved, turned) / bend
+    updated: Vector = left @ curve @ left.T + np.outer(moved, moved) / bend
+    return updated
