@@ -34,9 +34,9 @@ if TYPE_CHECKING:
     from pipesched.analysis.robust.robustness import robustness as robustness
     from pipesched.comparing.compare import compare as compare
     from pipesched.comparing.sweep import sweep as sweep
-    from pipesched.config.estimate import estimate as estimate
     from pipesched.config.load import load as load
     from pipesched.config.starter import json_schema as json_schema, starter as starter
+    from pipesched.config.trusted import estimate as estimate
     from pipesched.errors import (
         ConfigError as ConfigError,
         Deadlock as Deadlock,
@@ -101,7 +101,7 @@ _NAMES = {  # module -> its public names; loaded when first asked for, so that `
     "analysis.robust.robustness": "robustness",
     "comparing.compare": "compare",
     "comparing.sweep": "sweep",
-    "config.estimate": "estimate",
+    "config.trusted": "estimate",
     "config.load": "load",
     "config.starter": "json_schema starter",
     "errors": (

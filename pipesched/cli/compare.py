@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from pipesched.cli.chart_options import ChartOptions
 from pipesched.cli.contestants import NamedContestants, located, own_options, read_contestants
 from pipesched.cli.exits import require_one
-from pipesched.cli.options import EVERY_CORE, ComparisonOptions, ProblemSource, Screen, Target
+from pipesched.cli.options import EVERY_CORE, ComparisonOptions, ProblemSource, Screen, Target, TrustOptions
 from pipesched.cli.positionals import ToCompare, split_files, split_positionals
 from pipesched.cli.progress import doing
 from pipesched.errors import ConfigError
@@ -28,6 +28,7 @@ def command(
     executor: str | None,
     problem: ProblemSource,
     algorithm: dict[str, Any],
+    trust: TrustOptions,
     chart: ChartOptions,
     target: Target,
     screen: Screen,
@@ -46,6 +47,7 @@ def command(
     names, problem = split_positionals(others, problem)
     comparison, problem = _chunks_swept(comparison, problem)
     _require_effect(comparison, names, chart)
+    trust.require_effect(comparison.sweep)
     wanted = wanted_charts(comparison.charts)
     target_format(target, COMPARISON if comparison.sweep is None else SWEEP)
     named, problem = read_contestants(names, files, problem)
@@ -55,7 +57,8 @@ def command(
         require_one(entry for point in swept for entry in point.comparison)
         return
     config = given_config(problem)
-    compared = _compared(comparison, named, config, algorithm, executor or EVERY_CORE)
+    beside = trust.beside(config.trust.like)
+    compared = _compared(comparison, named, config, algorithm, executor or EVERY_CORE, beside)
     note_halves(problem, assumed=config.assumes_halves, outcomes=(entry.outcome for entry in compared))
     if comparison.pareto:
         _answer_pareto(compared, chart, target, screen)
@@ -97,10 +100,15 @@ def _require_effect(comparison: ComparisonOptions, names: Sequence[str], chart: 
 
 
 def _compared(
-    comparison: ComparisonOptions, named: NamedContestants, config: Config, options: Mapping[str, Any], executor: str
+    comparison: ComparisonOptions,
+    named: NamedContestants,
+    config: Config,
+    options: Mapping[str, Any],
+    executor: str,
+    trust: Mapping[str, Any],
 ) -> Comparison:
     how = {"everything": comparison.everything, "plotted": comparison.pareto}
-    compared = named.compared(config, options, executor, **how)
+    compared = named.compared(config, options, executor, trust, **how)
     if comparison.only is None:
         return compared
     left = compared.only(comparison.only)

@@ -36,8 +36,13 @@ class NamedContestants(NamedTuple):
         own = [configured.name] if configured else []
         return list(dict.fromkeys([*DEFAULT, *own])) if alone else self.names
 
-    def compared(self, config: Config, options: Mapping[str, Any], executor: str, **asked: bool) -> Comparison:
-        """Return their schedules, by `options` on top of those of the config; `asked` is as for `algorithms`."""
+    def compared(
+        self, config: Config, options: Mapping[str, Any], executor: str, trust: Mapping[str, Any], **asked: bool
+    ) -> Comparison:
+        """Return their schedules, by `options` on top of those of the config; `asked` is as for `algorithms`.
+
+        `trust` is what is known beside published runs, as parameters of `compare`.
+        """
         from pipesched.cli.output import working
         from pipesched.comparing.compare import compare
 
@@ -45,7 +50,7 @@ class NamedContestants(NamedTuple):
         own = own_options(config.algorithm, chosen)
         count = (20 if isinstance(chosen, str) else len(chosen)) + len(self.plans or ())
         with working(config.problem, count), located(config.algorithm, options):
-            return compare(config.problem, chosen, plans=self.plans, each=own, executor=executor, **options)
+            return compare(config.problem, chosen, plans=self.plans, each=own, executor=executor, **trust, **options)
 
 
 def read_contestants(

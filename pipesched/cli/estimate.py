@@ -8,11 +8,15 @@ import typer
 
 from pipesched.checks import require_name
 from pipesched.cli.option import option
-from pipesched.cli.options import ProblemSource, Screen, Target
+from pipesched.cli.options import ProblemSource, Screen, Target, TrustOptions
 from pipesched.cli.positionals import Algo, only_name, split_positionals
+from pipesched.errors import ConfigError
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from pipesched.estimation.result import Estimate
+    from pipesched.estimation.trust.speed import SpeedRatio
 
 
 def command(
@@ -35,7 +39,13 @@ def command(
         option("--count NAME", "Operations of attention: causal (half of the scores), or full, as in older papers."),
     ] = "causal",
     with_chart: Annotated[bool, option("--chart", "Draw the schedule of the step too.")] = False,
+    against: Annotated[
+        list[str] | None,
+        option("--against FILE", "Say how its step compares with that of another config, of the same model and GPUs."),
+    ] = None,
+    no_trust: Annotated[bool, option("--no-trust", "Leave out how sure the estimate is.")] = False,
     estimation: ProblemSource,
+    trust: TrustOptions,
     family_options: dict[str, Any],
     target: Target,
     screen: Screen,
@@ -47,6 +57,7 @@ def command(
     from pipesched.cli.output import console_for, print_json, saving, target_format, working
     from pipesched.cli.reading import given_config
     from pipesched.config.estimate import estimate_of
+    from pipesched.config.trusted import judged
     from pipesched.documents.estimate import estimate_document
 
     require_name(("causal", "full"), count, "way to count", "count")
@@ -56,23 +67,52 @@ def command(
     config = given_config(source, notes=False)
     with working(config.problem):
         found = estimate_of(config, name, whole=count == "full", **family_options)
+    shown = trace is None and not layout
+    ratios: list[tuple[str, SpeedRatio]] = []
+    if no_trust:
+        _require_no_trust(trust, against)
+    elif shown:
+        found = judged(found, config.trust, *trust)
+        ratios = [(file, _against(found, file)) for file in against or ()]
     with saving(found, "estimate", target):
         if trace is not None:
             _print_trace(found, trace, screen)
         elif layout:
             print_layout(found, screen)
         elif screen.as_json:
-            print_json(estimate_document(found))
+            print_json(estimate_document(found, ratios))
         else:
-            _print_estimate(found, console_for(screen), screen, chart=with_chart)
+            _print_estimate(found, console_for(screen), screen, ratios, chart=with_chart)
 
 
-def _print_estimate(found: Estimate, console: Any, screen: Screen, *, chart: bool) -> None:
+def _require_no_trust(trust: TrustOptions, against: list[str] | None) -> None:
+    """Raise ConfigError for what --no-trust leaves no use for."""
+    for flag, value in (("--like", trust.like), ("--measured", trust.measured), ("--against", against)):
+        if value:
+            raise ConfigError(f"{flag}: has no effect with --no-trust, which leaves out how sure the estimate is")
+
+
+def _against(found: Estimate, file: str) -> SpeedRatio:
+    """Return the ratio of the step to that of another config. Raises ConfigError."""
+    from pipesched.cli.reading import given_config
+    from pipesched.config.estimate import estimate_of
+    from pipesched.config.trusted import judged
+
+    config = given_config(ProblemSource(file, {}), notes=False)
+    return found.against(judged(estimate_of(config), config.trust))
+
+
+def _print_estimate(
+    found: Estimate, console: Any, screen: Screen, ratios: Sequence[tuple[str, SpeedRatio]], *, chart: bool
+) -> None:
     from pipesched.cli.progress import doing
     from pipesched.render.estimate import estimate_view, fit_lines
     from pipesched.render.gantt import Gantt
+    from pipesched.render.trust import against_lines
 
     console.print(estimate_view(found))
+    for line in against_lines(ratios):
+        console.print(line)
     if chart:
         console.print()
         console.print(Gantt(found.outcome, ascii_only=screen.ascii_only))

@@ -25,11 +25,17 @@ PRESETS = {  # kind -> what to know of the table
 
 def command(
     algorithms: Annotated[
-        list[str] | None, typer.Argument(help="Tell all about these; default: a line each.", metavar="NAME")
+        list[str] | None,
+        typer.Argument(
+            help="Tell all about these; default: a line each. With --evidence: the model of the runs.", metavar="NAME"
+        ),
     ] = None,
     *,
     models: Annotated[bool, option("--models", "List the models that are known by name instead.")] = False,
     hardware: Annotated[bool, option("--hardware", "List the GPUs that are known by name instead.")] = False,
+    evidence: Annotated[
+        bool, option("--evidence", "List the published runs that estimates rest on instead, all or those of a model.")
+    ] = False,
     problem: ProblemSource,
     screen: Screen,
 ) -> None:
@@ -37,6 +43,11 @@ def command(
 
     With a config, or options of a problem, it says which of them apply to it.
     """
+    if evidence:
+        if models or hardware or problem.config is not None or problem.overrides:
+            raise ConfigError("--evidence: is a list of its own; give it nothing but the name of a model")
+        _print_evidence(algorithms or (), screen)
+        return
     if models or hardware:
         _require_alone(models and hardware, algorithms, problem)
         _print_presets("model" if models else "hardware", screen)
@@ -68,6 +79,26 @@ def _require_alone(both: bool, algorithms: Sequence[str] | None, problem: Proble
         raise ConfigError("--models: is a list of its own; give either it or --hardware")
     if algorithms or problem.config is not None or problem.overrides:
         raise ConfigError("--models and --hardware list presets; give them neither algorithms nor a config")
+
+
+def _print_evidence(models: Sequence[str], screen: Screen) -> None:
+    """Print the published runs, all or those of models. Raises ConfigError for an unknown model."""
+    from pipesched.cli.output import console_for, print_json
+    from pipesched.documents.comparison import rows_document
+    from pipesched.documents.trust import evidence_rows
+    from pipesched.estimation.presets import preset_model
+    from pipesched.estimation.trust.evidence import evidence_base
+    from pipesched.estimation.trust.facts import shape_of
+    from pipesched.render.trust import evidence_table
+
+    shapes = [shape_of(preset_model(name)) for name in models]
+    runs = [run for run in evidence_base().runs if not shapes or run.compared.facts.model in shapes]
+    if screen.as_json:
+        print_json(rows_document("list", evidence_rows(runs)))
+    elif runs:
+        console_for(screen).print(evidence_table(runs))
+    else:
+        console_for(screen).print(f"no published run of {', '.join(models)}")
 
 
 def _print_presets(kind: str, screen: Screen) -> None:

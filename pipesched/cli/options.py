@@ -118,6 +118,25 @@ def _names(_flag: str, text: str) -> list[str]:
     return [name.strip() for name in text.split(",") if name.strip()]
 
 
+class TrustOptions(NamedTuple):
+    """What is known beside published runs of all sources."""
+
+    like: str | None = option(
+        "--like SOURCE", "whose software and cluster yours are like: a source of `pipesched list --evidence`"
+    )
+    measured: str | None = option("--measured FILE", "your own runs: configs, and the milliseconds of a step of each")
+
+    def require_effect(self, sweep: str | None) -> None:
+        """Raise ConfigError beside a sweep, which compares no steps."""
+        for flag, value in (("--like", self.like), ("--measured", self.measured)):
+            if sweep is not None and value is not None:
+                raise ConfigError(f"{flag}: has no effect with --sweep, which compares no steps")
+
+    def beside(self, like: str | None) -> dict[str, Any]:
+        """Return what was given, as parameters; where no source was, the one that a config is `like`."""
+        return given(like=like if self.like is None else self.like, measured=self.measured)
+
+
 class TuningOptions(NamedTuple):
     """What `pipesched tune` tries, and how."""
 

@@ -36,7 +36,7 @@ def command(
     named, problem = read_contestants(names, files, problem)
     config = given_config(problem)
     runs = executor or EVERY_CORE
-    compared = named.compared(config, family_options, runs)
+    compared = named.compared(config, family_options, runs, {})
     note_halves(problem, assumed=config.assumes_halves, outcomes=(entry.outcome for entry in compared))
     result = robustness(compared, **variation, executor=runs)
     with saving(result, "robustness", target):

@@ -21,6 +21,8 @@ from pipesched.schedulers.registry import algorithms as all_algorithms, family
 if TYPE_CHECKING:
     from concurrent.futures import Executor
 
+    from pipesched.config.judging import Measured
+
 DEFAULT = ("naive", "1f1b", "interleaved")
 ALL = "all"
 Call = tuple[Problem, str, Mapping[str, Any], Contestant | None]
@@ -34,6 +36,8 @@ def compare(
     each: Mapping[str, Mapping[str, Any]] | None = None,
     jobs: int = 1,
     executor: Executor | str | None = None,
+    like: str | None = None,
+    measured: Measured | None = None,
     **options: Any,
 ) -> Comparison:
     """Run several algorithms on one problem, and plans of your own, and return their outcomes in the order asked for.
@@ -52,6 +56,8 @@ def compare(
         jobs: The number of processes that run algorithms side by side; 0: one a core. The answer is the same. None is
             started for what takes less time than that.
         executor: What runs them instead: the text of `open_executor`, or what it returns.
+        like: Of a model on GPUs: the source of published runs whose software and cluster one's own are like.
+        measured: Of a model on GPUs: the name of a YAML file of one's own runs, or pairs of a config and milliseconds.
         **options: Options for every algorithm that has them; they replace those of `each`. One that is None is not
             given, here and in `each`.
 
@@ -64,7 +70,23 @@ def compare(
         problem = problem_of(values_of(problem_of_plans(read)))
     calls = comparison_calls(problem, algorithms, read, each, options)
     memory_unit = "" if problem.memory.unit == Memory.unit else problem.memory.unit
-    return Comparison(tuple(run_calls(calls, chosen_executor(jobs, executor))), problem.time_unit, memory_unit)
+    entries = run_calls(calls, chosen_executor(jobs, executor))
+    if problem.cutter is not None or measured is not None:
+        entries = _with_standings(problem, entries, like, measured)
+    return Comparison(tuple(entries), problem.time_unit, memory_unit)
+
+
+def _with_standings(
+    problem: Problem, entries: Iterator[Entry], like: str | None, measured: Measured | None
+) -> Iterator[Entry]:
+    """Yield entries, of a model on GPUs with how long their steps take. Raises ConfigError."""
+    from pipesched.comparing.standings import is_estimated, with_standings
+
+    if is_estimated(problem.cutter):
+        return with_standings(entries, like, measured)
+    if measured is not None:
+        raise ConfigError("has no effect without a model on GPUs, whose steps are measured", "measured")
+    return entries
 
 
 def chosen_executor(jobs: int, executor: Executor | str | None) -> Executor | str | None:

@@ -1,12 +1,10 @@
-"""`estimate`: what a model on GPUs costs and holds, and how long its step takes under an algorithm."""
+"""The estimate of a config: what a model on GPUs costs and holds, and how long its step takes under an algorithm."""
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Any
 
-from pipesched.checks import require_flag
-from pipesched.config.load import Config, load_config
+from pipesched.config.load import Config
 from pipesched.errors import ConfigError
 from pipesched.estimation.changes import FittingChange, changes_that_fit
 from pipesched.estimation.derived import SetupCutter, budget_of, outline, with_budget
@@ -18,32 +16,10 @@ from pipesched.results.outcome import run
 DEFAULTS = ("1f1b", "interleaved")  # with one stage a device, and with several
 
 
-def estimate(
-    path_or_text: str | Path | None = None, algorithm: str | None = None, *, whole: bool = False, **overrides: Any
-) -> Estimate:
-    """Estimate times, memory and speed of a training run from its model, its GPUs and how it is laid out on them.
-
-    Args:
-        path_or_text: The name of a YAML file with `model`, `hardware`, `parallel`, `batch` and `training`, or its text;
-            None where the overrides say it all.
-        algorithm: What schedules the pipeline; default: the config's, else 1f1b, or interleaved for several chunks.
-        whole: Every score of attention counts in the operations of the model, as in older papers, not only those that
-            causal attention needs.
-        **overrides: Values that replace those of the config, as `load` takes them: `model="llama-3-8b"`,
-            `parallel={"tensor": 4}`, `batch={"micro": 2}`.
-
-    Raises:
-        ConfigError: For a file that cannot be read, an unknown key, sizes that do not divide, or a config without a
-            model.
-        NotApplicable: The algorithm does not suit the problem.
-    """
-    return estimate_of(load_config(path_or_text, overrides), algorithm, whole=require_flag(whole, "whole"))
-
-
 def estimate_of(config: Config, algorithm: str | None = None, *, whole: bool = False, **options: Any) -> Estimate:
-    """Return the estimate of a config that was read. `options` are those of the algorithm.
+    """Return the estimate of a config that was read, without how sure it is. `options` are those of the algorithm.
 
-    Raises as `estimate` does.
+    Raises ConfigError for a config without a model, and NotApplicable.
     """
     setup = config.setup
     if not isinstance(setup, Setup):

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from pipesched.checks import shown
 from pipesched.config.rounding import rounding_note
+from pipesched.config.trust_section import TrustSection, read_trust
 from pipesched.config.values import (
     Source,
     Values,
@@ -31,7 +32,7 @@ class Config(NamedTuple):
 
     `assumes_halves`: the backward was given whole, and not by the built-in default, so its halves are not measured.
     `setup` is the training run that the problem was derived from, if it was, and `notes` say what to know of that;
-    `rounded` says which numbers had too many digits, if some had.
+    `rounded` says which numbers had too many digits, if some had. `trust` is what its section of that name says.
     """
 
     problem: Problem
@@ -40,6 +41,7 @@ class Config(NamedTuple):
     setup: Setup | None = None
     notes: tuple[str, ...] = ()
     rounded: str | None = None
+    trust: TrustSection = TrustSection()
 
 
 def load(path_or_text: str | Path | None = None, **overrides: Any) -> Problem:
@@ -68,7 +70,8 @@ def load_config(config: str | Path | Source | None, overrides: Mapping[str, Any]
     from pipesched.config.derived import derived
 
     problem, setup, notes = derived(values)
-    return Config(problem, algorithm_of(values), assumes_halves(values), setup, notes, rounding_note(values))
+    trust = read_trust(values["trust"].value if "trust" in values else None)
+    return Config(problem, algorithm_of(values), assumes_halves(values), setup, notes, rounding_note(values), trust)
 
 
 def load_values(config: str | Path | Source | None, overrides: Mapping[str, Any]) -> Values:

@@ -1,4 +1,4 @@
-"""The JSON Schema of the sections that describe a training run: model, hardware, parallel, batch, training."""
+"""The JSON Schema of the sections that describe a training run: model, hardware, parallel, batch, training, trust."""
 
 from __future__ import annotations
 
@@ -60,6 +60,7 @@ def setup_schemas() -> dict[str, Schema]:
         "parallel": [{**_object(_parallel()), "required": ["gpus"]}],
         "batch": [{**_object(_described(BATCH, COUNT, "micro")), "required": ["sequence", "global"]}],
         "training": [_object(_training())],
+        "trust": [_object({"like": _or_null(TEXT), "beyond": _or_null(FLAG)})],
     }
     return {field.key: {"description": field.help, "anyOf": [*shapes[field.key], {"type": "null"}]} for field in SETUP}
 

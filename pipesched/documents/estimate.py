@@ -2,18 +2,24 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from fractions import Fraction
 from typing import Any
 
 from pipesched.documents.schedule import problem_document
+from pipesched.documents.trust import against_document, trust_document
 from pipesched.estimation.items import GB, LAYER, STATES, Item
 from pipesched.estimation.result import DeviceMemory, Estimate
 from pipesched.estimation.terms import PER_MS
 from pipesched.estimation.times import OPERATIONS
+from pipesched.estimation.trust.speed import SpeedRatio
 
 
-def estimate_document(estimate: Estimate) -> dict[str, Any]:
-    """Return format "pipesched.estimate": times of a microbatch in ms (`step`: of the step), memory of a rank in GB."""
+def estimate_document(estimate: Estimate, against: Iterable[tuple[str, SpeedRatio]] = ()) -> dict[str, Any]:
+    """Return format "pipesched.estimate": times of a microbatch in ms (`step`: of the step), memory of a rank in GB.
+
+    `against` are ratios of its step to those of other configs, by their names.
+    """
     found = estimate.parameters
     return {
         "format": "pipesched.estimate",
@@ -29,6 +35,8 @@ def estimate_document(estimate: Estimate) -> dict[str, Any]:
         "proved": estimate.cutter.proved,
         "fits": estimate.fits,
         "step": estimate.step._asdict(),
+        **({} if estimate.trust is None else {"trust": trust_document(estimate.trust)}),
+        **({"against": against_document(against)} if against else {}),
         "notes": list(estimate.notes),
     }
 

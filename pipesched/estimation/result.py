@@ -9,6 +9,7 @@ from functools import cached_property
 from typing import Any, NamedTuple
 
 from pipesched.display import Displayable
+from pipesched.errors import ConfigError
 from pipesched.estimation.communication import data_terms
 from pipesched.estimation.derived import SetupCutter, memory_with
 from pipesched.estimation.items import GB, STATES, Items, Stage
@@ -17,6 +18,8 @@ from pipesched.estimation.parameters import LayerFlops, ParameterCounts, layer_f
 from pipesched.estimation.setup import FULL, SELECTIVE, Setup
 from pipesched.estimation.terms import Terms, total
 from pipesched.estimation.times import optimizer_terms
+from pipesched.estimation.trust.answers import Trust
+from pipesched.estimation.trust.speed import SpeedRatio
 from pipesched.pipeline.problem import Problem
 from pipesched.pipeline.quantities import to_fraction
 from pipesched.results.handover.stage_items import StageItems, megatron_text, stages_of
@@ -74,12 +77,14 @@ class Estimate(Displayable):
 
     `whole`: every score of attention counts in the operations of the model, as in older papers, not only those that
     causal attention needs. `notes` say what was assumed, `options` are those that the algorithm was given.
+    `trust` says how sure it is, unless that was not asked for.
     """
 
     outcome: Outcome
     whole: bool = False
     notes: tuple[str, ...] = ()
     options: Mapping[str, Any] = field(default_factory=dict, hash=False)
+    trust: Trust | None = None
 
     def __repr__(self) -> str:
         said = f"{self.step.tokens_per_second_per_gpu:.1f} tokens/s/GPU" if self.fits else "does not fit"
@@ -228,6 +233,15 @@ class Estimate(Displayable):
             self.flops / gpu_seconds / peak,
             (self.flops + self.flops_again) / gpu_seconds / peak,
         )
+
+    def against(self, other: Estimate) -> SpeedRatio:
+        """Return the time of the step over that of another setup of the same model on as many GPUs.
+
+        Raises ConfigError for another model or number of GPUs, and where either does not say how sure it is.
+        """
+        if self.trust is None or other.trust is None:
+            raise ConfigError("both estimates must say how sure they are: trust=True", "against")
+        return self.trust.against(other.trust)
 
     @property
     def gpu_hours_per_trillion(self) -> float:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from itertools import groupby
 from typing import Any
 
@@ -22,6 +22,8 @@ MEANINGS = {
     "over\nideal": "over ideal: Megatron's",
     "of\nspan": "of span: Zero Bubble's",
 }
+DECIDED = 0.9  # how likely a step is shorter, from which that counts as known
+UNKNOWN = "cannot be told apart"
 NAMES = {PYTORCH: "PyTorch"}  # of trainers
 
 
@@ -63,6 +65,7 @@ class ComparisonTable:
                 said = sentence(best.metrics, self.comparison.time_unit).plain
                 yield Text("")
                 yield Text(f"{best.algorithm}: ", style="bold").append(said, style="not bold")
+        yield from told_apart(self.comparison)
         yield from refusals(self.comparison)
 
 
@@ -79,6 +82,21 @@ def units_of(comparison: Comparison) -> dict[str, str]:
     """Return the units of measure that the config names, by the titles of columns."""
     units = {MAKESPAN: comparison.time_unit, PEAK: comparison.memory_unit}
     return {title: unit for title, unit in units.items() if unit}
+
+
+def told_apart(comparison: Comparison) -> Iterator[Text]:
+    """Yield which steps of a model are known to be shorter or longer than the first one's, and which are not."""
+    verdicts: dict[str, list[str]] = {}
+    for entry in comparison:
+        likely = comparison.faster(entry)
+        if likely is not None:
+            known = "faster" if likely >= DECIDED else "slower" if likely <= 1 - DECIDED else UNKNOWN
+            verdicts.setdefault(known, []).append(entry.label)
+    if not verdicts:
+        return
+    first = next(entry.label for entry in comparison if entry.applicable)
+    texts = [f"{known}: {', '.join(names)}" for known, names in verdicts.items()]
+    yield Text(f"a step beside {first}'s, with 90 %: {'; '.join(texts)}", style="dim")
 
 
 def refusals(comparison: Comparison) -> list[Text]:

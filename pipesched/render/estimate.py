@@ -19,6 +19,7 @@ from pipesched.render.gpus_text import gpus_text
 from pipesched.render.grid import folded, grid, right, uncut
 from pipesched.render.summary import BAD
 from pipesched.render.timescale import number
+from pipesched.render.trust import interval_text, trust_lines
 
 TITLES = {kind.cost: letter for letter, kind in KINDS.items() if letter in computation_letters(split=True)}
 SIZES = (*STATES, "activations", "logits", "fixed", "total")
@@ -37,6 +38,7 @@ def estimate_view(estimate: Estimate, **_: bool) -> Group:
         device_table(estimate),
         "",
         step_table(estimate) if estimate.fits else Text(over_text(estimate) or "", style=BAD),
+        *(() if estimate.trust is None else ("", *trust_lines(estimate.trust))),
         *(Text(f"note: {note}") for note in estimate.notes),
     )
 
@@ -128,8 +130,10 @@ def _step_rows(estimate: Estimate, step: TrainingStep) -> Iterator[tuple[str, st
     yield "pipeline", f"{step.pipeline:,.1f} ms", f"{step.algorithm}, bubble {schedule.bubble:.1%}"
     yield "communication", f"{step.communication:,.1f} ms", "of gradients and parameters, what nothing hides"
     yield "optimizer", f"{step.optimizer:,.1f} ms", ""
-    yield "step", f"{step.time:,.1f} ms", ""
-    yield "tokens/s/GPU", f"{step.tokens_per_second_per_gpu:,.1f}", ""
+    trust = estimate.trust
+    yield "step", f"{step.time:,.1f} ms", "" if trust is None else interval_text(trust.time)
+    rates = "" if trust is None else interval_text(trust.tokens_per_second_per_gpu)
+    yield "tokens/s/GPU", f"{step.tokens_per_second_per_gpu:,.1f}", rates
     yield "TFLOP/s/GPU", f"{step.model_tflops_per_gpu:.1f}", f"of {number(estimate.setup.hardware.tflops)}"
     yield "MFU", f"{step.mfu:.1%}", counted
     yield "HFU", f"{step.hfu:.1%}", "recompute counts too"

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
-from typing import Any, NamedTuple, overload
+from typing import Any, NamedTuple, Protocol, overload
 
 from pipesched.checks import (
     joined,
@@ -27,13 +27,21 @@ from pipesched.schedulers.options import labelled
 from pipesched.schedulers.registry import own_name
 
 
+class SpeedStanding(Protocol):
+    """How long a step of a model takes, as far as that is known."""
+
+    def against(self, other: Any, /) -> Any:
+        """Return how likely it is `faster` than another."""
+
+
 @dataclass(frozen=True)
 class Entry:
     """One algorithm or plan of a comparison: its outcome, or the `reason` why it does not apply.
 
     `options` are those it was given, `file` is where a plan was read. `metrics` are the outcome's; an entry that was
     read from a document has metrics and no outcome, and says by `trainers` and `copies` what `runs_in` and `weights`
-    are. Raises ConfigError, about the field at fault, for a value of another type.
+    are. `standing` is how long a step takes, of a model on GPUs. Raises ConfigError, about the field at fault, for a
+    value of another type.
     """
 
     algorithm: str
@@ -44,6 +52,7 @@ class Entry:
     trainers: Sequence[str] = field(default=(), repr=False)
     copies: int = field(default=1, repr=False)
     file: str = field(default="", repr=False)
+    standing: SpeedStanding | None = field(default=None, repr=False, compare=False)
 
     def __post_init__(self) -> None:
         require_text(self.algorithm, "algorithm")
@@ -168,6 +177,16 @@ class Comparison(HasPage, Sequence[Entry]):
     def ranked(self) -> Comparison:
         """Return the same entries, best first (see Entry.rank)."""
         return replace(self, entries=tuple(sorted(self.entries, key=lambda entry: entry.rank)))
+
+    def faster(self, entry: Entry) -> float | None:
+        """Return how likely a step of an entry is shorter than that of the first one that applies.
+
+        None for that one, for what does not apply, and where no model on GPUs is compared.
+        """
+        first = next((one for one in self.entries if one.applicable), None)
+        if first is None or entry is first or entry.standing is None or first.standing is None:
+            return None
+        return float(entry.standing.against(first.standing).faster)
 
     @property
     def best(self) -> Entry | None:

@@ -125,6 +125,11 @@ SETUP = (  # sections that describe a training run, from which a problem is deri
     Field("parallel", SECTION, "how many GPUs, and over how many ranks each way of parallelism spreads the model"),
     Field("batch", SECTION, "words of a sequence, sequences of a microbatch, sequences of a step"),
     Field("training", SECTION, "numbers, recompute, layout, and the shares of the GPU's numbers that training reaches"),
+    Field(
+        "trust",
+        SECTION,
+        "whose runs the estimate is like (like), and whether tune looks beyond what was measured (beyond)",
+    ),
 )
 SETUP_NAMES = tuple(field.key for field in SETUP)
 BY_KEY = {field.key: field for field in FIELDS}

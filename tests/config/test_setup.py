@@ -55,7 +55,7 @@ def test_a_config_says_that_it_is_derived() -> None:
     assert config.setup is not None
     assert config.setup.parallel.data == 2
     assert config.notes[0].startswith("costs and memory are estimated: llama-3-8b on 8 h100-sxm (pipeline 4, data 2)")
-    assert load_config("devices: 4", {})[3:] == (None, (), None)
+    assert load_config("devices: 4", {})[3:6] == (None, (), None)
 
 
 def test_sections_as_overrides(load: Load) -> None:

@@ -1,37 +1,11 @@
-"""How sure an estimate is: intervals of its time and memory, the ratio of two, and the evidence that it rests on."""
+"""How sure an estimate is: intervals of its time and memory, and the evidence that it rests on."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
-from pipesched.estimation.trust.facts import ComparedRun
-from pipesched.estimation.trust.residuals import ResidualModel
-
-LEVEL = 0.8  # of every interval: so many of ten are expected to hold what is measured
-HALF_WIDTH = 1.2816  # standard deviations
-
-
-class Interval(NamedTuple):
-    """What is expected, and the ends between which 80 % of such runs lie."""
-
-    low: float
-    expected: float
-    high: float
-
-
-class SpeedRatio(NamedTuple):
-    """The time of a step over that of another: an interval of it, and how likely the first one is `faster`."""
-
-    low: float
-    expected: float
-    high: float
-    faster: float
-
-    @property
-    def is_decided(self) -> bool:
-        """Whether one of the two is faster with 90 %."""
-        return not 0.1 < self.faster < 0.9
+from pipesched.estimation.trust.speed import Interval, SpeedRatio, Standing
 
 
 class OutsideField(NamedTuple):
@@ -68,14 +42,6 @@ class Evidence(NamedTuple):
         return not self.outside
 
 
-class Standing(NamedTuple):
-    """What two estimates are compared by: their runs, the milliseconds of their steps, and what is known beside."""
-
-    run: ComparedRun
-    time: float
-    model: ResidualModel
-
-
 @dataclass(frozen=True)
 class Trust:
     """How sure an estimate is, on what evidence.
@@ -95,3 +61,7 @@ class Trust:
     standing: Standing = field(repr=False, compare=False)
     own: int = 0
     like: str | None = None
+
+    def against(self, other: Trust) -> SpeedRatio:
+        """Return the time of the step over that of another, of the same model on as many GPUs. Raises ConfigError."""
+        return self.standing.against(other.standing)

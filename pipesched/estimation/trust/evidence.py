@@ -10,9 +10,9 @@ from math import log
 from typing import Any, NamedTuple
 
 from pipesched.checks import require_name
-from pipesched.estimation.trust.answers import Interval
 from pipesched.estimation.trust.facts import SHARES, ComparedRun, RunFacts
 from pipesched.estimation.trust.residuals import ResidualModel
+from pipesched.estimation.trust.speed import Interval
 
 FILE = "evidence.json"
 YOURS = "yours"  # the source and the version of all setups that are asked about

@@ -9,14 +9,12 @@ from typing import NamedTuple
 
 from pipesched.estimation.model import ModelShape
 from pipesched.estimation.setup import SIZES, Setup
+from pipesched.schedulers.registry import FAMILIES, family, own_name
 
 A100, DENSE, EXPERTS = KINDS = ("a100", "dense", "experts")
-FAMILIES = {
+GPU_FAMILIES = {
     "a100": "A100",
-    "h100": "H100",
-    "h200": "H100",
-    "h800": "H100",
-    "h20": "H100",
+    **dict.fromkeys(("h100", "h200", "h800", "h20"), "H100"),
     "b200": "B200",
     "gb200": "B200",
 }
@@ -56,12 +54,12 @@ class RunFacts(NamedTuple):
     def family(self) -> str:
         """The family of the GPU, whose members reach much the same shares of their numbers."""
         start = self.gpu.partition("-")[0]
-        return "MI" if start.startswith(AMD) and start[2:3].isdigit() else FAMILIES.get(start, self.gpu)
+        return "MI" if start.startswith(AMD) and start[2:3].isdigit() else GPU_FAMILIES.get(start, self.gpu)
 
     @property
     def kind(self) -> str:
         """The kind of run: with experts, or dense and on an A100, or dense and on another GPU."""
-        return EXPERTS if self.experts else A100 if self.family == FAMILIES["a100"] else DENSE
+        return EXPERTS if self.experts else A100 if self.family == GPU_FAMILIES["a100"] else DENSE
 
     @property
     def tokens(self) -> int:
@@ -105,8 +103,9 @@ def shape_of(model: ModelShape) -> str:
 
 def schedule_of(algorithm: str) -> str:
     """Return what an algorithm counts as: Zero Bubble's schedules of one stage a device are one."""
-    name = algorithm.partition(" ")[0]
-    return ZERO_BUBBLE if name in ("zb-h1", "zb-h2", "zb-auto", "zb-1p", "zb-2p") else name
+    name = own_name(algorithm)
+    is_one = name in FAMILIES and name.startswith(f"{ZERO_BUBBLE}-") and family(name).chunks == 1
+    return ZERO_BUBBLE if is_one else name
 
 
 @dataclass(frozen=True)

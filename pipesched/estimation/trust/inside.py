@@ -10,7 +10,7 @@ from pipesched.estimation.trust.evidence import evidence_base
 from pipesched.estimation.trust.facts import RunFacts
 
 TOLERANCE = 2  # how many times the largest, or which part of the smallest, counts as measured
-ALWAYS = ("1f1b", "interleaved")
+DEFAULTS = ("1f1b", "interleaved")  # measured with every kind of model, somewhere
 
 
 class MeasuredRange:
@@ -20,7 +20,7 @@ class MeasuredRange:
         every = tuple(every)
         runs = [run for run in every if bool(run.experts) == experts]
         self.gpus = {run.gpu for run in runs}
-        self.algorithms = {run.algorithm for run in runs if run.pipeline > 1}.union(ALWAYS)
+        self.algorithms = {run.algorithm for run in runs if run.pipeline > 1}.union(DEFAULTS)
         self.rings = sorted({(run.context, run.sequence // run.context) for run in every if run.context > 1})
         fields = ("gpus", "tensor", "pipeline", "expert", "expert_tensor")
         self.largest = {field: max(getattr(run, field) for run in runs) for field in fields}

@@ -2,31 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import replace
-from math import erf, exp, log, sqrt
+from math import log, sqrt
 from typing import NamedTuple
 
-from pipesched.errors import ConfigError
 from pipesched.estimation.hardware import GpuModel
 from pipesched.estimation.items import GB
 from pipesched.estimation.result import DeviceMemory, Estimate
 from pipesched.estimation.retimed import retimed
-from pipesched.estimation.trust.answers import (
-    HALF_WIDTH,
-    LEVEL,
-    Evidence,
-    Interval,
-    NearRun,
-    SpeedRatio,
-    Standing,
-    Trust,
-)
+from pipesched.estimation.trust.answers import Evidence, NearRun, Trust
 from pipesched.estimation.trust.covariance import covariance
 from pipesched.estimation.trust.evidence import YOURS, EvidenceBase, PublishedRun
 from pipesched.estimation.trust.facts import SHARES, ComparedRun, facts_of
 from pipesched.estimation.trust.inside import fields_outside
 from pipesched.estimation.trust.residuals import ResidualModel
+from pipesched.estimation.trust.speed import LEVEL, Interval, Standing, interval
 
 FACTOR = 0.9  # of a share, by which its weight in a step is found
 NEAREST = 3
@@ -48,9 +38,14 @@ class Judge(NamedTuple):
         facts = facts_of(estimate.setup, estimate.outcome.algorithm)
         return ComparedRun(self.like or YOURS, YOURS, facts, weights_of(estimate))
 
+    def standing(self, estimate: Estimate) -> Standing:
+        """Return an estimate as what others are compared with."""
+        return Standing(self.run_of(estimate), estimate.step.time, self.model)
+
     def trust(self, estimate: Estimate) -> Trust:
         """Return how sure an estimate is."""
-        run, step = self.run_of(estimate), estimate.step
+        standing, step = self.standing(estimate), estimate.step
+        run = standing.run
         posterior = self.model.posterior([run])
         spread = self.model.factors[run.facts.kind] * posterior.spread(0)
         time = interval(step.time, posterior.means[0], spread)
@@ -59,7 +54,6 @@ class Judge(NamedTuple):
         memory = Interval(*(_held(fullest, quantile) for quantile in self.base.memory))
         is_sure = all(_held(one, self.base.memory.high) * GB <= one.budget for one in estimate.devices)
         evidence = Evidence(fields_outside(run.facts), tuple(self._nearest(run)))
-        standing = Standing(run, step.time, self.model)
         return Trust(LEVEL, time, Interval(*rates), memory, spread, is_sure, evidence, standing, self.own, self.like)
 
     def _nearest(self, run: ComparedRun) -> list[NearRun]:
@@ -85,39 +79,9 @@ def _near(one: PublishedRun, apart: float) -> NearRun:
     return NearRun(one.run, one.compared.source, one.url, apart, one.rate, error)
 
 
-def interval(time: float, mean: float, spread: float) -> Interval:
-    """Return the interval of a step that is estimated to take `time`, by mean and spread of its residual."""
-    return Interval(*(time * exp(mean + HALF_WIDTH * side * spread) for side in (-1, 0, 1)))
-
-
 def _held(device: DeviceMemory, quantile: float) -> float:
     """Return the GB of a device where all but what is fixed is `quantile` times as estimated."""
     return (float(device.fixed) + float(device.total - device.fixed) * quantile) / GB
-
-
-def ratio(one: Standing, other: Standing) -> SpeedRatio:
-    """Return the time of a step over that of another of the same source, whose effect cancels.
-
-    Raises ConfigError where they are no steps of one model on as many GPUs.
-    """
-    mine, theirs = one.run.facts, other.run.facts
-    if (mine.model, mine.gpus) != (theirs.model, theirs.gpus):
-        raise ConfigError("ratios are of one model on as many GPUs", "against")
-    return ratios(one.model, [one.run, other.run], [one.time, other.time])[1]
-
-
-def ratios(model: ResidualModel, runs: Sequence[ComparedRun], times: Sequence[float]) -> list[SpeedRatio]:
-    """Return the time of the first run over that of each one."""
-    found = model.posterior(runs)
-    cov = found.covariance
-    answers = []
-    for number, time in enumerate(times):
-        middle = log(times[0] / time) + found.means[0] - found.means[number]
-        width = sqrt(max(0.0, cov[0][0] + cov[number][number] - 2 * cov[0][number]))
-        ends = interval(1.0, middle, width)
-        faster = 0.5 * (1 - erf(middle / width / sqrt(2))) if width else 0.5
-        answers.append(SpeedRatio(*ends, faster))
-    return answers
 
 
 def weights_of(estimate: Estimate) -> tuple[float, ...]:
