@@ -9,7 +9,7 @@ import typer
 
 from pipesched.cli.exits import ExitStatus
 from pipesched.cli.option import option
-from pipesched.cli.options import EVERY_CORE, ProblemSource, Screen, Target, TuningOptions
+from pipesched.cli.options import EVERY_CORE, ProblemSource, Screen, Target, TrustOptions, TuningOptions, given
 from pipesched.errors import ConfigError
 
 if TYPE_CHECKING:
@@ -33,8 +33,12 @@ def command(
     layout: Annotated[
         bool, option("--layout", "Print the stages of the best as Megatron-LM and torchtitan take them.")
     ] = False,
+    beyond: Annotated[
+        bool, option("--beyond", "Also layouts that are unlike all published runs; without it those are listed apart.")
+    ] = False,
     space: ProblemSource,
     tuning: TuningOptions,
+    trust: TrustOptions,
     executor: str | None,
     target: Target,
     screen: Screen,
@@ -42,8 +46,9 @@ def command(
     """Find the fastest layout and schedule of a model on GPUs: the best of every point of a space that fits.
 
     The YAML file says model, hardware, parallel, batch and training; options replace its values. Each size may be a
-    number, several (--tensor 2,4,8), or auto. What is left out as worse or impossible is proved to be. Ctrl-C, or a
-    time limit, ends the search with the best so far; -o best.yaml writes the config of the best.
+    number, several (--tensor 2,4,8), or auto. What is left out as worse or impossible is proved to be; what is unlike
+    all published runs is left out too, but for --beyond. Each row says how sure it is. Ctrl-C, or a time limit, ends
+    the search with the best so far; -o best.yaml writes the config of the best.
     """
     from pipesched.cli.estimate import print_layout
     from pipesched.cli.output import printed_before, target_format
@@ -57,7 +62,8 @@ def command(
         raise ConfigError(f"--all-rows: has no effect with {beside}, which folds no rows")
     names, source = split_positionals(words, space)
     form = target_format(target, "tuning")
-    found = _tuned(source, [*names, *tuning.names], tuning, executor)
+    settings = {**tuning.settings, **trust.beside(None), **given(beyond=beyond)}
+    found = _tuned(source, [*names, *tuning.names], settings, executor)
     _note_left_out(tuning.only, [*names, *tuning.names])
     with printed_before(lambda: _save(found, target, holds_all=form is not None and form.name == "json")):
         if layout and found.estimate is not None:
@@ -68,7 +74,7 @@ def command(
         raise typer.Exit(ExitStatus.ANSWER_IS_NO)
 
 
-def _tuned(source: ProblemSource, names: Sequence[str], tuning: TuningOptions, executor: str | None) -> Tuning:
+def _tuned(source: ProblemSource, names: Sequence[str], settings: dict[str, Any], executor: str | None) -> Tuning:
     """Return what was found, after Ctrl-C the best so far. Raises KeyboardInterrupt if there is none."""
     from pipesched.cli.interrupts import stop_on_interrupt
     from pipesched.cli.reading import config_source, flags_of_problem, note_rounding
@@ -76,7 +82,7 @@ def _tuned(source: ProblemSource, names: Sequence[str], tuning: TuningOptions, e
     from pipesched.tuning.tune import tune
 
     config: Any = config_source(source.config)
-    settings = {**tuning.settings, "executor": executor or EVERY_CORE}
+    settings = {**settings, "executor": executor or EVERY_CORE}
     with stop_on_interrupt() as stop, flags_of_problem(), progress_of_tuning() as listener:
         note_rounding(config, source.overrides)
         found = tune(config, names or None, stop=stop, listener=listener, **settings, **source.overrides)

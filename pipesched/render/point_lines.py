@@ -6,6 +6,7 @@ from collections.abc import Iterator, Sequence
 from itertools import groupby
 from typing import NamedTuple
 
+from pipesched.tuning.judged import against_first
 from pipesched.tuning.space import Layout
 from pipesched.tuning.trial import Trial
 
@@ -20,14 +21,18 @@ class PointLine(NamedTuple):
     remarks: tuple[str, ...] = ()
 
 
-def a_line_each(trials: Sequence[Trial], marks: Sequence[str] = ()) -> list[PointLine]:
-    """Return a line for each point, with its mark or else its number, from 1."""
+def a_line_each(trials: Sequence[Trial], marks: Sequence[str] = (), tied: int = 0) -> list[PointLine]:
+    """Return a line for each point, with its mark or else its number, from 1; the first `tied` cannot be told apart."""
     shown = marks or [str(number) for number in range(1, len(trials) + 1)]
-    return [PointLine(trial, mark, tuple(_doubtful(trial))) for trial, mark in zip(trials, shown, strict=True)]
+    lines = [PointLine(trial, mark, tuple(_doubtful(trial))) for trial, mark in zip(trials, shown, strict=True)]
+    return _with_tied(lines, [[row] for row in range(len(trials))], tied)
 
 
-def a_line_a_layout(trials: Sequence[Trial]) -> list[PointLine]:
-    """Return a line for each layout whatever its chunks: its best point, and below it what the others are."""
+def a_line_a_layout(trials: Sequence[Trial], tied: int = 0) -> list[PointLine]:
+    """Return a line for each layout whatever its chunks: its best point, and below it what the others are.
+
+    The first `tied` points cannot be told apart.
+    """
     rows: dict[Layout, list[int]] = {}
     for row, trial in enumerate(trials):
         rows.setdefault(trial.point.layout.in_one_chunk, []).append(row)
@@ -36,7 +41,17 @@ def a_line_a_layout(trials: Sequence[Trial]) -> list[PointLine]:
         first, *others = (trials[row] for row in here)
         remarks = (*_doubtful(first), *_others(first, others, trials[0].rate))
         lines.append(PointLine(first, numbers_text([row + 1 for row in here]), remarks))
-    return lines
+    return _with_tied(lines, [*rows.values()], tied)
+
+
+def _with_tied(lines: Sequence[PointLine], rows: Sequence[Sequence[int]], tied: int) -> list[PointLine]:
+    """Return lines of which the last that holds one of the leading rows says that these cannot be told apart."""
+    found = [*lines]
+    last = max((number for number, here in enumerate(rows) if here[0] < tied), default=0)
+    if tied > 1:
+        said = f"these {tied} cannot be told apart (rows 1-{tied})"
+        found[last] = found[last]._replace(remarks=(*found[last].remarks, said))
+    return found
 
 
 def numbers_text(numbers: Sequence[int]) -> str:
@@ -46,7 +61,7 @@ def numbers_text(numbers: Sequence[int]) -> str:
 
 
 def _doubtful(trial: Trial) -> Iterator[str]:
-    if trial.is_tight:
+    if trial.may_not_fit:
         yield MAY_NOT_FIT
 
 
@@ -58,11 +73,19 @@ def _others(first: Trial, others: Sequence[Trial], best: float) -> Iterator[str]
     for trial in others:
         chunks.setdefault(trial.point.algorithm, []).append(str(trial.point.layout.chunks))
     own = chunks.pop(first.point.algorithm, [])
-    parts = [f"chunks: {', '.join(own)}"] if own else []
+    parts = [f"chunks {', '.join(own)}"] if own else []
     names: dict[str, list[str]] = {}
     for name, sizes in chunks.items():
         is_usual = sizes == [str(first.point.layout.chunks)]
         names.setdefault("" if is_usual else f" (chunks {', '.join(sizes)})", []).append(name)
     if names:
-        parts.append(f"schedules: {', '.join(', '.join(alike) + sizes for sizes, alike in names.items())}")
-    yield f"other {'; '.join(parts)}; to {others[-1].rate / best - 1:+.1%}"
+        parts.append(f"schedules {', '.join(', '.join(alike) + sizes for sizes, alike in names.items())}")
+    alike = "not to be told apart, " if _are_alike(first, others) else ""
+    yield f"other {'; '.join(parts)}: {alike}to {others[-1].rate / best - 1:+.1%}"
+
+
+def _are_alike(first: Trial, others: Sequence[Trial]) -> bool:
+    """Return whether none of the others is known to be slower or faster."""
+    if any(trial.trust is None for trial in (first, *others)):
+        return False
+    return not any(ratio.is_decided for ratio in against_first([first, *others])[1:])

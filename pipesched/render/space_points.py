@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
 from rich.console import Console, ConsoleOptions, RenderableType, RenderResult
 from rich.padding import Padding
@@ -28,19 +28,24 @@ LETTERS = {  # of the sizes of a layout, and their names in a config
 USUAL = (1, "none")  # a column of nothing else is left out
 LAYOUT, ALGORITHM = "\nlayout", "\nalgorithm"
 RATE, APART, MFU, BUBBLE, HELD, SPARE = "tokens/s\n/GPU", "vs\nbest", "\nMFU", "\nbubble", "\nGB", "GB\nleft"
-KEPT_LONGEST = (RATE, HELD, APART, MFU, SPARE, BUBBLE)
+LIKELY, EXPECTED = "\n80 %", "\nexpected"
+KEPT_LONGEST = (RATE, LIKELY, APART, HELD, SPARE, MFU, EXPECTED, BUBBLE)
+KEPT_BY_EXPECTED = (RATE, EXPECTED, LIKELY, HELD, SPARE, APART, MFU, BUBBLE)
 NARROWEST_LAYOUT = 10
 MEANING = "GB: of the fullest device; left: on the one that has least left"
+LIKELY_MEANING = "80 %: tokens/s/GPU between which 8 of 10 such runs are"
+MOST_DIGITS = 100  # tokens/s/GPU: more are shown as whole numbers
 
 
 class PointsTable:
     """A line for each point, those as fast as the best marked; `title` is that of the marks before the lines.
 
-    A narrow table has fewer columns, and a very narrow one a layout as one text.
+    `by_expected`: they stand in the order of the rates that are expected. A narrow table has fewer columns, and a very narrow one a layout as one text.
     """
 
-    def __init__(self, lines: Sequence[PointLine], title: str = "row") -> None:
+    def __init__(self, lines: Sequence[PointLine], title: str = "row", *, by_expected: bool = False) -> None:
         self.lines, self.title = lines, f"\n{title}"
+        self.kept = KEPT_BY_EXPECTED if by_expected else KEPT_LONGEST
         self.trials = [line.trial for line in lines]
         self.best = max((trial.rate for trial in self.trials if trial.fits), default=0.0)
 
@@ -50,13 +55,14 @@ class PointsTable:
             return
         sizes = sizes_that_differ([trial.point.layout for trial in self.trials])
         cells = [_cells(trial, self.best) for trial in self.trials]
+        kept = self.kept if any(trial.trust for trial in self.trials) else [*_without_trust(self.kept)]
         named = self._named(sizes, is_compact=False)
         room = options.max_width - _together(named)
         is_compact = not fitting_columns(cells, [RATE], room)
         if is_compact:
             named = self._named(sizes, is_compact=True)
             room = options.max_width - _together({**named, LAYOUT: [" " * NARROWEST_LAYOUT]})
-        shown = fitting_columns(cells, KEPT_LONGEST, room) or [RATE]
+        shown = fitting_columns(cells, kept, room) or [RATE]
         values = {title: [one[title] for one in cells] for title in shown}
         table = {**named, **values}
         widths = [width_of(title, texts) for title, texts in table.items()]
@@ -70,6 +76,7 @@ class PointsTable:
         yield from with_lines_between(columns, [*zip(*table.values(), strict=True)], below)
         letters = [f"{letter} {meaning}" for letter, meaning in (LETTERS[size] for size in sizes) if meaning]
         meaning = [", ".join(letters)] * bool(letters) + [MEANING] * (HELD in shown)
+        meaning += [LIKELY_MEANING] * (LIKELY in shown)
         if meaning:
             yield Text("; ".join(meaning), style="dim")
 
@@ -121,11 +128,22 @@ def _size(layout: Layout, size: str) -> str:
     return f"full {value}" if size == "recompute" and isinstance(value, int) else str(value)
 
 
+def _without_trust(titles: Sequence[str]) -> Iterator[str]:
+    return (title for title in titles if title not in (LIKELY, EXPECTED))
+
+
+def _rate(value: float) -> str:
+    return f"{value:,.0f}" if value >= MOST_DIGITS else f"{value:.1f}"
+
+
 def _cells(trial: Trial, best: float) -> dict[str, Text]:
     """Return the cells of a row by the titles of their columns."""
     is_best = trial.rate == best
+    likely = None if trial.trust is None else trial.trust.tokens_per_second_per_gpu
     return {
         RATE: Text(f"{trial.rate:,.1f}"),
+        EXPECTED: Text("" if likely is None else f"{likely.expected:,.1f}"),
+        LIKELY: Text("" if likely is None else f"{_rate(likely.low)}-{_rate(likely.high)}"),
         APART: Text("best" if is_best else f"{trial.rate / best - 1:+.1%}" if best else ""),
         MFU: Text("" if trial.step is None else f"{trial.step.mfu:.1%}"),
         BUBBLE: Text(f"{trial.bubble:.1%}"),

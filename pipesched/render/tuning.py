@@ -10,7 +10,6 @@ from fractions import Fraction
 from string import ascii_uppercase
 
 from rich.console import Console, ConsoleOptions, Group, RenderableType, RenderResult
-from rich.padding import Padding
 from rich.style import Style
 from rich.text import Text
 
@@ -21,11 +20,12 @@ from pipesched.render.point_lines import a_line_a_layout, a_line_each
 from pipesched.render.scatter import Path, PlotPoint, Scatter, Wall
 from pipesched.render.space_points import PointsTable
 from pipesched.render.summary import BAD
+from pipesched.render.tuning_trust import faster_outside_lines, how_sure, is_by_expected, item, named, published_lines
 from pipesched.tuning.result import TimeShare, Tuning
-from pipesched.tuning.space import Layout
 from pipesched.tuning.trial import Trial
 
 REASONS = {  # why points are not simulated -> what is said of them
+    "evidence": "are unlike all that was measured",
     "divisibility": "do not divide",
     "memory": "do not fit",
     "bound": "cannot be faster",
@@ -48,7 +48,9 @@ def tuning_view(tuning: Tuning, *, ascii_only: bool = False, all_rows: bool = Fa
 
 def tuning_table(tuning: Tuning) -> RenderableType:
     """Return a row for each of the best points; where nothing fits, what misses its memory by least."""
-    return PointsTable(a_line_each(tuning.rows)) if tuning.rows else Group(*_nearest(tuning))
+    if not tuning.rows:
+        return Group(*_nearest(tuning))
+    return PointsTable(a_line_each(tuning.rows, tied=tuning.tied), by_expected=is_by_expected(tuning))
 
 
 def head(tuning: Tuning) -> Iterator[RenderableType]:
@@ -64,17 +66,22 @@ def head(tuning: Tuning) -> Iterator[RenderableType]:
 def sentence(tuning: Tuning) -> str:
     """Return how many points there are, how many were simulated, and what is known of the others."""
     points = f"{tuning.space:,} point{'s' * (tuning.space != 1)}"
+    outside = tuning.pruned.get("evidence", 0)
     if tuning.rows:
         start = f"best {'' if tuning.is_complete else 'so far '}of {points}"
     else:
         capacity = f" in {tuning.capacity:g} GB" * bool(tuning.capacity)
         start = f"none of {points} {'fits' if tuning.is_complete else 'is known to fit'}{capacity}"
+    if tuning.is_widened:
+        start = f"nothing like what was measured fits, so all else was searched; {start}"
     if tuning.simulated == tuning.space:
         return f"{start}: all simulated"
     counts = [f"{tuning.simulated:,} simulated"] if tuning.simulated else []
     if tuning.left:
         counts.append(f"{tuning.left:,} left when the search was stopped")
-    if tuning.simulated + tuning.left < tuning.space:
+    if outside:
+        counts.append(f"{outside:,} unlike all that was measured")
+    if tuning.simulated + tuning.left + outside < tuning.space:
         counts.append(f"{'the others' if counts else 'all'} proved {'worse or ' * bool(tuning.rows)}impossible")
     return f"{start}: {', '.join(counts)}"
 
@@ -83,9 +90,13 @@ def _parts(tuning: Tuning, *, ascii_only: bool, all_rows: bool) -> Iterator[Rend
     yield from head(tuning)
     if tuning.rows:
         yield ""
-        yield PointsTable((a_line_each if all_rows else a_line_a_layout)(tuning.rows))
+        lines = a_line_each(tuning.rows, tied=tuning.tied) if all_rows else a_line_a_layout(tuning.rows, tuning.tied)
+        yield PointsTable(lines, by_expected=is_by_expected(tuning))
         if tuning.rows[0].verdicts:
             yield Text(trainers_text(tuning.rows[0]), style="dim")
+        yield from how_sure(tuning)
+        yield from published_lines(tuning)
+        yield from faster_outside_lines(tuning)
         yield from _where_time_goes(tuning, ascii_only=ascii_only)
         yield from _over_memory(tuning)
     else:
@@ -93,6 +104,7 @@ def _parts(tuning: Tuning, *, ascii_only: bool, all_rows: bool) -> Iterator[Rend
     if any(tuning.pruned.values()):
         yield ""
         yield Text(_not_simulated(tuning), style="dim")
+    yield from (Text(f"note: {note}") for note in tuning.notes)
 
 
 def trainers_text(trial: Trial) -> str:
@@ -122,7 +134,7 @@ def _over_memory(tuning: Tuning) -> Iterator[RenderableType]:
     yield Text("Memory forbids what may be faster:", style="dim")
     for one in tuning.wishes:
         most = f"at most {one.most / tuning.best.rate - 1:.1%} faster"
-        yield _item(f"{named(one.layout, one.algorithm)}: {_too_much(one.over)}; {most}")
+        yield item(f"{named(one.layout, one.algorithm)}: {_too_much(one.over)}; {most}")
 
 
 def _nearest(tuning: Tuning) -> Iterator[RenderableType]:
@@ -132,9 +144,9 @@ def _nearest(tuning: Tuning) -> Iterator[RenderableType]:
     yield ""
     yield Text("What misses its memory by least:", style="dim")
     for miss in tuning.nearest:
-        yield _item(f"{named(miss.layout, miss.algorithm)}: {_too_much(miss.over)}")
+        yield item(f"{named(miss.layout, miss.algorithm)}: {_too_much(miss.over)}")
         for change in miss.help:
-            yield _item(f"it fits with {change}", 4)
+            yield item(f"it fits with {change}", 4)
 
 
 def _not_simulated(tuning: Tuning) -> str:
@@ -144,16 +156,6 @@ def _not_simulated(tuning: Tuning) -> str:
         if count
     ]
     return f"Not simulated: {', '.join(counts)}."
-
-
-def named(layout: Layout, algorithm: str) -> str:
-    """Return a point in words."""
-    return f"{layout}, {algorithm}" if algorithm else str(layout)
-
-
-def _item(text: str, indent: int = 2) -> RenderableType:
-    """Return a line that is indented, also where it goes on."""
-    return Padding(Text(text), (0, 0, 0, indent), expand=False)
 
 
 def _too_much(over: float) -> str:

@@ -20,7 +20,18 @@ from pipesched.core.clock import Clock, TimeIsUp
 from pipesched.estimation.result import Estimate
 from pipesched.executors.batches import PendingCall
 from pipesched.schedulers.registry import family
-from pipesched.tuning.prune import BOUND, DIVISIBILITY, MEMORY, REASONS, OpenPoint, PrunedPoints, looked_at, sift
+from pipesched.tuning.prune import (
+    BOUND,
+    DIVISIBILITY,
+    EVIDENCE,
+    MEMORY,
+    REASONS,
+    OpenPoint,
+    PointsOfLayouts,
+    PrunedPoints,
+    looked_at,
+    sift,
+)
 from pipesched.tuning.space import Layout, Space
 from pipesched.tuning.trial import Simulated, Trial, TrialTask, simulate
 
@@ -79,15 +90,29 @@ class Runs:
 
 
 class SpaceSearch:
-    """The state of a search. `known` are trials of an earlier run, by the keys of their points."""
+    """The state of a search. `known` are trials of an earlier run, by the keys of their points.
 
-    def __init__(self, space: Space, known: Mapping[str, Trial], note: Noted, tell: Told) -> None:
+    Where `points` are given, these count as all; `least` is a rate that the best must reach.
+    """
+
+    def __init__(
+        self,
+        space: Space,
+        known: Mapping[str, Trial],
+        note: Noted,
+        tell: Told,
+        *,
+        points: PointsOfLayouts | None = None,
+        least: float = 0.0,
+    ) -> None:
         self.space, self.known, self.note, self.tell = space, known, note, tell
+        self._points, self._least = points, least
         self.pruned = Counter(dict.fromkeys(REASONS, 0))
         self.trials: list[Trial] = []
         self.best: Trial | None = None
         self.estimate: Estimate | None = None  # of the best one, where it was simulated now
         self.forbidden: list[PrunedPoints] = []
+        self.outside: list[tuple[Layout, tuple[str, ...]]] = []  # what was measured
         self.legal = 0
         self._quick: list[tuple[float, int, OpenPoint]] = []
         self._slow: list[tuple[float, int, OpenPoint]] = []
@@ -100,7 +125,7 @@ class SpaceSearch:
     @property
     def bar(self) -> float:
         """The rate that a point must reach: the best so far."""
-        return 0.0 if self.best is None else self.best.rate
+        return self._least if self.best is None else max(self._least, self.best.rate)
 
     def run(self, executor: Executor | None, clock: Clock) -> None:
         """Search until no point is left, or time is up."""
@@ -122,7 +147,7 @@ class SpaceSearch:
 
     def _sift(self, clock: Clock) -> None:
         """Fill the queues with the points that may be the best."""
-        for number, one in enumerate(sift(self.space)):
+        for number, one in enumerate(sift(self.space, self._points)):
             if isinstance(one, PrunedPoints):
                 self._prune(one)
             else:
@@ -139,6 +164,8 @@ class SpaceSearch:
     def _prune(self, points: PrunedPoints) -> None:
         self.pruned[points.reason] += len(points.algorithms)
         self.note(points)
+        if points.reason == EVIDENCE:
+            self.outside.append((points.layout, points.algorithms))
         if points.reason == MEMORY:
             self.forbidden.append(points)
             self.legal += len(points.algorithms)

@@ -14,11 +14,11 @@ from pipesched.estimation.derived import outline
 from pipesched.estimation.items import GB
 from pipesched.estimation.result import Estimate, TrainingStep
 from pipesched.estimation.setup import Setup
+from pipesched.estimation.trust.answers import Trust
+from pipesched.estimation.trust.speed import SpeedRatio
 from pipesched.results.outcome import run
 from pipesched.results.trainers import Verdict, verdicts
 from pipesched.tuning.space import SpacePoint
-
-TIGHT = 0.05  # GB: 0.0 as tables say it
 
 
 class TrialTask(NamedTuple):
@@ -37,7 +37,8 @@ class Trial:
 
     `layout` is what each stage holds, as Megatron-LM writes it. `reason` says why the algorithm does not apply; then
     there is no step. So it is where an algorithm that obeys the memory finds no schedule: then it `is_short`.
-    `verdicts` are what each trainer says of the schedule.
+    `verdicts` are what each trainer says of the schedule. Rows of an answer have `trust`, which says how sure the
+    estimate is, and all but the first row `behind`: the time of the first row's step over that of this one.
     """
 
     point: SpacePoint
@@ -49,6 +50,8 @@ class Trial:
     reason: str = ""
     is_short: bool = False
     verdicts: tuple[Verdict, ...] = ()
+    trust: Trust | None = None
+    behind: SpeedRatio | None = None
 
     @property
     def runs_in(self) -> list[str]:
@@ -65,9 +68,14 @@ class Trial:
         return self.step is not None and self.spare >= 0
 
     @property
-    def is_tight(self) -> bool:
-        """Whether it fits with less to spare than 50 MB, which no estimate of memory can promise."""
-        return self.fits and self.spare < TIGHT
+    def sure(self) -> bool:
+        """Whether it fits also where it holds more than estimated; False where nobody knows."""
+        return self.trust is not None and self.trust.sure
+
+    @property
+    def may_not_fit(self) -> bool:
+        """Whether it fits by the estimate, and not surely."""
+        return self.fits and self.trust is not None and not self.trust.sure
 
     @property
     def rate(self) -> float:
