@@ -40,7 +40,8 @@ MOST_DIGITS = 100  # tokens/s/GPU: more are shown as whole numbers
 class PointsTable:
     """A line for each point, those as fast as the best marked; `title` is that of the marks before the lines.
 
-    `by_expected`: they stand in the order of the rates that are expected. A narrow table has fewer columns, and a very narrow one a layout as one text.
+    `by_expected`: they stand in the order of the rates that are expected. A narrow table has fewer columns, and a very
+    narrow one a layout as one text.
     """
 
     def __init__(self, lines: Sequence[PointLine], title: str = "row", *, by_expected: bool = False) -> None:

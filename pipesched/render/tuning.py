@@ -73,7 +73,7 @@ def sentence(tuning: Tuning) -> str:
         capacity = f" in {tuning.capacity:g} GB" * bool(tuning.capacity)
         start = f"none of {points} {'fits' if tuning.is_complete else 'is known to fit'}{capacity}"
     if tuning.is_widened:
-        start = f"nothing like what was measured fits, so all else was searched; {start}"
+        start = f"nothing that fits is like what was measured, so all was searched; {start}"
     if tuning.simulated == tuning.space:
         return f"{start}: all simulated"
     counts = [f"{tuning.simulated:,} simulated"] if tuning.simulated else []
@@ -92,9 +92,10 @@ def _parts(tuning: Tuning, *, ascii_only: bool, all_rows: bool) -> Iterator[Rend
         yield ""
         lines = a_line_each(tuning.rows, tied=tuning.tied) if all_rows else a_line_a_layout(tuning.rows, tuning.tied)
         yield PointsTable(lines, by_expected=is_by_expected(tuning))
-        if tuning.rows[0].verdicts:
-            yield Text(trainers_text(tuning.rows[0]), style="dim")
         yield from how_sure(tuning)
+        if tuning.rows[0].verdicts:
+            yield ""
+            yield Text(trainers_text(tuning.rows[0]), style="dim")
         yield from published_lines(tuning)
         yield from faster_outside_lines(tuning)
         yield from _where_time_goes(tuning, ascii_only=ascii_only)

@@ -8,7 +8,8 @@ from rich.console import RenderableType
 from rich.padding import Padding
 from rich.text import Text
 
-from pipesched.render.trust import evidence_table, interval_text, outside_text, trust_lines
+from pipesched.estimation.trust.facts import RunFacts
+from pipesched.render.trust import LETTERS, interval_text, outside_text, trust_lines
 from pipesched.tuning.result import Tuning
 from pipesched.tuning.space import Layout
 
@@ -40,7 +41,9 @@ def published_lines(tuning: Tuning) -> Iterator[RenderableType]:
         return
     yield ""
     yield Text("Published runs of this model on this GPU, the most alike first:", style="dim")
-    yield evidence_table(tuning.published)
+    for run in tuning.published:
+        ways = f"{run.compared.facts.gpus:,} GPUs, {_ways(run.compared.facts)}"
+        yield item(f"{run.run}: {ways}: {run.rate:,.0f} tokens/s/GPU, estimated {run.estimated_rate:,.0f}")
     if tuning.is_above_published:
         yield Text("row 1 is faster than all of them on as many GPUs, also at the low end of its 80 %")
 
@@ -57,6 +60,12 @@ def faster_outside_lines(tuning: Tuning) -> Iterator[RenderableType]:
         yield item(f"{named(*one.trial.point)}: {rate}")
         yield from (item(outside_text(field), 4) for field in one.outside)
         yield item(f"measure {one.measure}", 4)
+
+
+def _ways(facts: RunFacts) -> str:
+    """Return the sizes of a published run that are not 1, by their letters."""
+    sizes = {letter: getattr(facts, key) for key, letter in LETTERS.items()}
+    return " ".join(f"{letter}{size}" for letter, size in sizes.items() if size > 1 or letter in "tp")
 
 
 def named(layout: Layout, algorithm: str) -> str:

@@ -16,7 +16,7 @@ from pipesched.render.space_points import PointsTable
 from pipesched.render.tuning import pareto_view, sentence, tuning_table, tuning_view
 from pipesched.tuning.result import Doubt, TimeShare, Tuning
 from pipesched.tuning.trial import Trial
-from tests.tuning.made import MADE, NOTHING, ROWS, SETUP, layout, trial
+from tests.tuning.made import MADE, NOTHING, ROWS, SETUP, layout, trial, trusted
 
 GOLDEN = Path(__file__).parent.parent / "golden"
 STEADY = replace(MADE, doubts=tuple(Doubt(share, 0.9, ROWS[0], 0.0) for share in ("gemm", "network")))
@@ -28,6 +28,9 @@ WIDE = replace(
     ),
     parts=(TimeShare("communication of tensor parallelism that nothing hides", 0.999),),
 )  # fmt: skip
+
+
+ROWS_ALONE = tuple(replace(row, trust=None, behind=None) for row in ROWS)
 
 
 def text(part: RenderableType, width: int) -> str:
@@ -68,20 +71,35 @@ Not simulated: 60 do not divide, 36 do not fit.
 @pytest.mark.parametrize(
     ("changes", "said"),
     [
-        ({}, "best of 470,000 points: 812 simulated, the others proved worse or impossible"),
-        ({"space": 812}, "best of 812 points: all simulated"),
+        (
+            {},
+            "best of 470,000 points: 812 simulated, 60,000 unlike all that was measured, the others proved worse or"
+            " impossible",
+        ),
+        ({"space": 812, "pruned": {}}, "best of 812 points: all simulated"),
         ({"space": 1, "simulated": 1}, "best of 1 point: all simulated"),
         (
-            {"left": 1234},
+            {"left": 1234, "pruned": {}},
             "best so far of 470,000 points: 812 simulated, 1,234 left when the search was stopped, the others proved"
             " worse or impossible",
         ),
-        ({"left": 9, "space": 821}, "best so far of 821 points: 812 simulated, 9 left when the search was stopped"),
-        ({"rows": ()}, "none of 470,000 points fits in 80 GB: 812 simulated, the others proved impossible"),
+        (
+            {"pruned": {}, "is_widened": True},
+            "nothing that fits is like what was measured, so all was searched; best of 470,000 points: 812 simulated,"
+            " the others proved worse or impossible",
+        ),
+        (
+            {"left": 9, "space": 821, "pruned": {}},
+            "best so far of 821 points: 812 simulated, 9 left when the search was stopped",
+        ),
+        (
+            {"rows": (), "pruned": {}},
+            "none of 470,000 points fits in 80 GB: 812 simulated, the others proved impossible",
+        ),
         (
             {"rows": (), "left": 9, "capacity": 0.0},
-            "none of 470,000 points is known to fit: 812 simulated, 9 left when the search was stopped, the others"
-            " proved impossible",
+            "none of 470,000 points is known to fit: 812 simulated, 9 left when the search was stopped, 60,000 unlike"
+            " all that was measured, the others proved impossible",
         ),
     ],
 )
@@ -113,15 +131,16 @@ def folded_rows() -> tuple[Trial, ...]:
 def test_rows_of_a_layout_are_one_line() -> None:
     """The best of them with the numbers of all; below it the others. `expert_tensor` is a layout of its own."""
     rows = folded_rows()
-    lines = text(tuning_view(replace(MADE, rows=rows)), 80).splitlines()[3:11]
+    plain = replace(MADE, rows=rows, tied=0)
+    lines = text(tuning_view(plain), 80).splitlines()[4:11]
     assert [line.split()[:2] for line in lines[2:]] == [
-        ["1,", "3-4,"], ["other", "chunks:"], ["2", "4"], ["5", "4"], ["may", "not"], ["t", "tensor,"],
+        ["1,", "3-4,"], ["other", "chunks"], ["2", "4"], ["5", "4"], ["t", "tensor,"],
     ]  # fmt: skip
     assert lines[2].startswith("1, 3-4, 6  2  4  6   1  interleaved   1,000.0   best")
-    assert lines[3] == "  other chunks: 3, 2; schedules: zb-v (chunks 2); to -3.0%"
-    every = text(tuning_view(replace(MADE, rows=rows), all_rows=True), 80)
-    assert [line.split()[0] for line in every.splitlines()[5:12] if line[0].isdigit()] == ["1", "2", "3", "4", "5", "6"]
-    assert "other chunks" not in every + text(pareto_view(replace(MADE, rows=rows, pareto=rows)), 80)
+    assert lines[3] == "  other chunks 3, 2; schedules zb-v (chunks 2): to -3.0%"
+    every = text(tuning_view(plain, all_rows=True), 80)
+    assert [line.split()[0] for line in every.splitlines()[6:12] if line[0].isdigit()] == ["1", "2", "3", "4", "5", "6"]
+    assert "  other chunks" not in every + text(pareto_view(replace(MADE, rows=rows, pareto=rows)), 80)
     assert text(pipesched.Table(replace(MADE, rows=rows)), 80).count("interleaved") == 3
 
 
@@ -134,10 +153,11 @@ def test_numbers_of_a_line(numbers: list[int], said: str) -> None:
 
 
 def test_what_has_nothing_to_spare_may_not_fit() -> None:
-    """A row with 0.0 GB left is marked, on every table; one with 0.1 is not, and one that does not fit neither."""
-    assert [trial(layout(2, 4), "1f1b", 9.0, memory).is_tight for memory in (79.9, 79.96, 80.0, 80.1)] == [
-        False, True, True, False,
-    ]  # fmt: skip
+    """A row that may hold more than the GPU has is marked, on every table; one that surely fits is not."""
+    memories = [trusted(trial(layout(2, 4), "1f1b", 9.0, memory)) for memory in (78.0, 78.1, 80.0, 80.1)]
+    assert [one.may_not_fit for one in memories] == [False, True, True, False]
+    assert [one.sure for one in memories] == [True, False, False, False]
+    assert (ROWS_ALONE[0].may_not_fit, ROWS_ALONE[0].sure) == (False, False)
     for shown in (tuning_view(MADE), tuning_table(MADE), pareto_view(replace(MADE, pareto=ROWS))):
         assert text(shown, 80).count("\n  may not fit\n") == 1
 
@@ -160,7 +180,7 @@ def test_what_a_config_replaces_of_a_preset_is_in_the_heading() -> None:
 
 def test_columns() -> None:
     """Sizes that are the usual one in all rows have no column; very narrow, a layout is a text."""
-    rows = text(PointsTable(a_line_each(ROWS[:2])), 80).splitlines()
+    rows = text(PointsTable(a_line_each(ROWS_ALONE[:2])), 80).splitlines()
     assert rows[1].split()[:5] == ["row", "t", "p", "v", "algorithm"]
     assert rows[2].split() == ["1", "2", "4", "1", "zb-h1", "10,412.3", "best", "52.1%", "5.1%", "61.2", "18.8"]
     assert "b micro" not in rows[-1]
