@@ -58,7 +58,7 @@ def answer(space: Space, found: Findings, judge: Judge, top: int, clock: Clock) 
         "legal": search.legal,
         "capacity": float(space.capacity),
         "name": space.name,
-        "is_widened": search.space.beyond and not space.beyond,
+        "is_widened": search.is_widened,
     }
     if not rows:
         return Tuning((), nearest=_nearest(space, search, clock), **counts)

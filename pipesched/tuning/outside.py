@@ -4,30 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from concurrent.futures import Executor
-from dataclasses import replace
 
 from pipesched.core.clock import Clock
 from pipesched.estimation.trust.answers import OutsideField
 from pipesched.estimation.trust.facts import RunFacts
 from pipesched.estimation.trust.inside import fields_outside
 from pipesched.tuning.measured_part import facts_of_point
-from pipesched.tuning.prune import EVIDENCE
 from pipesched.tuning.result import Unmeasured
 from pipesched.tuning.search import SpaceSearch
 from pipesched.tuning.space import Layout, Space
 from pipesched.tuning.trial import Trial
 
 MOST_SHOWN = 3
-
-
-def widened(search: SpaceSearch, executor: Executor | None, clock: Clock) -> SpaceSearch:
-    """Return a search that was run on all points where nothing inside what was measured fits; else the same one."""
-    if search.best is not None or clock.is_over or not search.pruned[EVIDENCE]:
-        return search
-    known = {**search.known, **{trial.point.key: trial for trial in search.trials}}
-    wider = SpaceSearch(replace(search.space, beyond=True), known, search.note, search.tell)
-    wider.run(executor, clock)
-    return wider
 
 
 def faster_outside(search: SpaceSearch, rate: float, executor: Executor | None, clock: Clock) -> list[Trial]:
@@ -42,9 +30,8 @@ def faster_outside(search: SpaceSearch, rate: float, executor: Executor | None, 
         if isinstance(one, Trial):
             search.note(one)
 
-    other = SpaceSearch(
-        search.space, search.known, note, lambda _: search.report("beyond"), points=search.outside, least=rate
-    )
+    points = [(one.layout, one.algorithms) for one in search.outside]
+    other = SpaceSearch(search.space, search.known, note, lambda _: search.report("beyond"), points=points, least=rate)
     other.run(executor, clock)
     best: dict[Layout, Trial] = {}
     for trial in other.fitting():

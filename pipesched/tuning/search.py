@@ -112,7 +112,8 @@ class SpaceSearch:
         self.best: Trial | None = None
         self.estimate: Estimate | None = None  # of the best one, where it was simulated now
         self.forbidden: list[PrunedPoints] = []
-        self.outside: list[tuple[Layout, tuple[str, ...]]] = []  # what was measured
+        self.outside: list[PrunedPoints] = []  # what is unlike all that was measured
+        self.is_widened = False
         self.legal = 0
         self._quick: list[tuple[float, int, OpenPoint]] = []
         self._slow: list[tuple[float, int, OpenPoint]] = []
@@ -128,7 +129,14 @@ class SpaceSearch:
         return self._least if self.best is None else max(self._least, self.best.rate)
 
     def run(self, executor: Executor | None, clock: Clock) -> None:
-        """Search until no point is left, or time is up."""
+        """Search until no point is left, or time is up; where nothing fits also what is unlike all measurements."""
+        self._search(executor, clock)
+        if self.outside and self.best is None and not clock.is_over:
+            self.is_widened = True
+            self._points, self.outside = [(one.layout, one.algorithms) for one in self.outside], []
+            self._search(executor, clock)
+
+    def _search(self, executor: Executor | None, clock: Clock) -> None:
         self._sift(clock)
         runs = Runs(executor, clock, self.space, self.known)
         try:
@@ -163,9 +171,10 @@ class SpaceSearch:
 
     def _prune(self, points: PrunedPoints) -> None:
         self.pruned[points.reason] += len(points.algorithms)
-        self.note(points)
         if points.reason == EVIDENCE:
-            self.outside.append((points.layout, points.algorithms))
+            self.outside.append(points)  # they are left until something inside fits
+            return
+        self.note(points)
         if points.reason == MEMORY:
             self.forbidden.append(points)
             self.legal += len(points.algorithms)
@@ -196,10 +205,18 @@ class SpaceSearch:
         else:
             self.trials.append(trial)
             if trial.fits and (self.best is None or trial.rank < self.best.rank):
+                if self.best is None:
+                    self._leave_outside()
                 self.best, self.estimate = trial, estimate
         if trial.point.key not in self.known:
             self.note(trial)
         self.report()
+
+    def _leave_outside(self) -> None:
+        """Leave out what is unlike all that was measured."""
+        for points in self.outside:
+            self.pruned[EVIDENCE] += len(points.algorithms)
+            self.note(points)
 
     def _prune_rest(self) -> None:
         """Prune all points that cannot reach the best, one for each layout."""
@@ -211,6 +228,7 @@ class SpaceSearch:
             names = tuple(one.point.algorithm for one in here)
             text = f"at most {most:.1f} tokens/s/GPU"
             self._prune(PrunedPoints(here[0].point.layout, names, BOUND, text, most=most))
+        self._quick, self._slow = [], []
         self.report()
 
     def report(self, step: str = "search") -> None:

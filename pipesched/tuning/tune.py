@@ -34,7 +34,7 @@ from pipesched.tuning.answer import Findings, answer
 from pipesched.tuning.finalists import SOLVE, Finalist, Finished, finish
 from pipesched.tuning.journal import open_journal
 from pipesched.tuning.judged import MOST_REORDERED, by_expected, with_trust
-from pipesched.tuning.outside import faster_outside, widened
+from pipesched.tuning.outside import faster_outside
 from pipesched.tuning.result import OverMemory, Tuning
 from pipesched.tuning.search import Progress, SpaceSearch
 from pipesched.tuning.space import Layout
@@ -125,7 +125,6 @@ def tune(
         found = Findings(SpaceSearch(space, journal.known, journal.note, listener or (lambda _: None)))
         with suppress(KeyboardInterrupt):
             found.search.run(pool, clock)
-            found.search = widened(found.search, pool, clock)
             found.wishes = _wishes(found.search, pool, clock)
             found.finished = _finished(found.search, pool, clock, SOLVE_SECONDS if solves else 0.0, judge)
             _judge(found, judge, top, pool, clock)
