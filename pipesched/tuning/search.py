@@ -170,10 +170,10 @@ class SpaceSearch:
         heapify(self._slow)
 
     def _prune(self, points: PrunedPoints) -> None:
-        self.pruned[points.reason] += len(points.algorithms)
         if points.reason == EVIDENCE:
             self.outside.append(points)  # they are left until something inside fits
             return
+        self.pruned[points.reason] += len(points.algorithms)
         self.note(points)
         if points.reason == MEMORY:
             self.forbidden.append(points)
