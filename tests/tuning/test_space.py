@@ -119,7 +119,7 @@ def test_given_data_parallel_ranks_leave_only_their_layouts() -> None:
 
 def test_spaces_are_the_same_only_where_all_counts_alike() -> None:
     """Names do not count; each number of the model, of the hardware and of training does, and so do candidates."""
-    same = [space(), space(name="mine"), space(trust={"beyond": True, "like": "dgxc"}, beyond=False)]
+    same = [space(), space(name="mine"), space(trust={"beyond": True, "like": "torchtitan"}, beyond=False)]
     others = [
         space(model={**LLAMA, "vocab_size": 32001}),
         space(hardware={**GPU, "memory": 79}),
