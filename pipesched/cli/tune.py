@@ -9,7 +9,7 @@ import typer
 
 from pipesched.cli.exits import ExitStatus
 from pipesched.cli.option import option
-from pipesched.cli.options import EVERY_CORE, ProblemSource, Screen, Target, TuningOptions
+from pipesched.cli.options import EVERY_CORE, ProblemSource, Screen, Target, TrustOptions, TuningOptions, given
 from pipesched.errors import ConfigError
 
 if TYPE_CHECKING:
@@ -27,11 +27,18 @@ def command(
     ] = None,
     *,
     pareto: Annotated[bool, option("--pareto", "Print speed against memory instead: a plot, and its points.")] = False,
+    all_rows: Annotated[
+        bool, option("--all-rows", "A row for each point, also where several differ in chunks or algorithm alone.")
+    ] = False,
     layout: Annotated[
         bool, option("--layout", "Print the stages of the best as Megatron-LM and torchtitan take them.")
     ] = False,
+    beyond: Annotated[
+        bool, option("--beyond", "Also layouts that are unlike all published runs; without it those are listed apart.")
+    ] = False,
     space: ProblemSource,
     tuning: TuningOptions,
+    trust: TrustOptions,
     executor: str | None,
     target: Target,
     screen: Screen,
@@ -39,8 +46,9 @@ def command(
     """Find the fastest layout and schedule of a model on GPUs: the best of every point of a space that fits.
 
     The YAML file says model, hardware, parallel, batch and training; options replace its values. Each size may be a
-    number, several (--tensor 2,4,8), or auto. What is left out as worse or impossible is proved to be. Ctrl-C, or a
-    time limit, ends the search with the best so far; -o best.yaml writes the config of the best.
+    number, several (--tensor 2,4,8), or auto. What is left out as worse or impossible is proved to be; what is unlike
+    all published runs is left out too, but for --beyond. Each row says how sure it is. Ctrl-C, or a time limit, ends
+    the search with the best so far; -o best.yaml writes the config of the best.
     """
     from pipesched.cli.estimate import print_layout
     from pipesched.cli.output import printed_before, target_format
@@ -49,20 +57,24 @@ def command(
     if pareto and (layout or screen.as_json):
         beside = "--layout, which prints the best alone" if layout else "--json, which holds those points too"
         raise ConfigError(f"--pareto: has no effect with {beside}")
+    if all_rows and (pareto or layout or screen.as_json):
+        beside = "--pareto" if pareto else "--layout" if layout else "--json"
+        raise ConfigError(f"--all-rows: has no effect with {beside}, which folds no rows")
     names, source = split_positionals(words, space)
     form = target_format(target, "tuning")
-    found = _tuned(source, [*names, *tuning.names], tuning, executor)
+    settings = {**tuning.settings, **trust.beside(None), **given(beyond=beyond)}
+    found = _tuned(source, [*names, *tuning.names], settings, executor)
     _note_left_out(tuning.only, [*names, *tuning.names])
     with printed_before(lambda: _save(found, target, holds_all=form is not None and form.name == "json")):
         if layout and found.estimate is not None:
             print_layout(found.estimate, screen)
         else:
-            _print(found, screen, pareto=pareto)
+            _print(found, screen, pareto=pareto, all_rows=all_rows)
     if found.best is None:
         raise typer.Exit(ExitStatus.ANSWER_IS_NO)
 
 
-def _tuned(source: ProblemSource, names: Sequence[str], tuning: TuningOptions, executor: str | None) -> Tuning:
+def _tuned(source: ProblemSource, names: Sequence[str], settings: dict[str, Any], executor: str | None) -> Tuning:
     """Return what was found, after Ctrl-C the best so far. Raises KeyboardInterrupt if there is none."""
     from pipesched.cli.interrupts import stop_on_interrupt
     from pipesched.cli.reading import config_source, flags_of_problem, note_rounding
@@ -70,7 +82,7 @@ def _tuned(source: ProblemSource, names: Sequence[str], tuning: TuningOptions, e
     from pipesched.tuning.tune import tune
 
     config: Any = config_source(source.config)
-    settings = {**tuning.settings, "executor": executor or EVERY_CORE}
+    settings = {**settings, "executor": executor or EVERY_CORE}
     with stop_on_interrupt() as stop, flags_of_problem(), progress_of_tuning() as listener:
         note_rounding(config, source.overrides)
         found = tune(config, names or None, stop=stop, listener=listener, **settings, **source.overrides)
@@ -102,13 +114,16 @@ def _save(found: Tuning, target: Target, *, holds_all: bool) -> None:
         print(f"pipesched: {target.path} is not written: nothing fits", file=sys.stderr)
 
 
-def _print(found: Tuning, screen: Screen, *, pareto: bool) -> None:
+def _print(found: Tuning, screen: Screen, *, pareto: bool, all_rows: bool) -> None:
     from pipesched.cli.output import console_for, print_result
+    from pipesched.render.tuning import pareto_view, tuning_view
 
-    if pareto:
-        from pipesched.render.tuning import pareto_view
-
-        console = console_for(screen)
-        console.print(pareto_view(found, ascii_only=screen.ascii_only or console.options.ascii_only))
-    else:
+    if screen.as_json:
         print_result(found, screen)
+        return
+    console = console_for(screen)
+    ascii_only = screen.ascii_only or console.options.ascii_only
+    if pareto:
+        console.print(pareto_view(found, ascii_only=ascii_only))
+    else:
+        console.print(tuning_view(found, ascii_only=ascii_only, all_rows=all_rows))

@@ -4,9 +4,12 @@ from __future__ import annotations
 
 from typing import Any
 
+from pipesched.documents.trust import trust_document
 from pipesched.errors import ConfigError
+from pipesched.estimation.trust.evidence import PublishedRun
+from pipesched.estimation.trust.speed import SpeedRatio
 from pipesched.tuning.result import Doubt, NearMiss, OverMemory, Tuning
-from pipesched.tuning.space import Layout
+from pipesched.tuning.space import WAYS, Layout
 from pipesched.tuning.trial import Trial
 
 
@@ -31,6 +34,13 @@ def tuning_document(tuning: Tuning) -> dict[str, Any]:
         "wishes": [_over_memory(point, gpus) for point in tuning.wishes],
         "doubts": [_doubt(doubt, gpus) for doubt in tuning.doubts],
         "nearest": [_miss(miss, gpus) for miss in tuning.nearest],
+        "tied": tuning.tied,
+        "beyond": [{**_row(one.trial, gpus), "measure": one.measure} for one in tuning.beyond],
+        "published": [_published(run) for run in tuning.published],
+        "measure": None
+        if tuning.measure is None
+        else {"layouts": [*tuning.measure.layouts], "gain": tuning.measure.gain},
+        "notes": [*tuning.notes],
     }
 
 
@@ -51,6 +61,26 @@ def _row(trial: Trial, gpus: int | None) -> dict[str, Any]:
         "spare": trial.spare,
         "fits": trial.fits,
         "runs_in": trial.runs_in,
+        "trust": None if trial.trust is None else trust_document(trial.trust),
+        "behind": None if trial.behind is None else _behind(trial.behind),
+        "sure": trial.sure,
+    }
+
+
+def _behind(first_over_this: SpeedRatio) -> dict[str, Any]:
+    low, expected, high, faster = first_over_this
+    return {"ratio": {"low": low, "expected": expected, "high": high}, "faster": faster}
+
+
+def _published(run: PublishedRun) -> dict[str, Any]:
+    facts = run.compared.facts
+    return {
+        "run": run.run,
+        "source": run.compared.source,
+        "parallel": {key: getattr(facts, key) for key in WAYS},
+        "gpus": facts.gpus,
+        "measured": run.rate,
+        "estimated": run.estimated_rate,
     }
 
 

@@ -15,6 +15,7 @@ from pipesched.estimation.items import GB, STATES, Stage
 from pipesched.estimation.result import Estimate, TrainingStep
 from pipesched.estimation.trace import Trace
 from pipesched.pipeline.kinds import KINDS, computation_letters
+from pipesched.render.gpus_text import gpus_text
 from pipesched.render.grid import folded, grid, right, uncut
 from pipesched.render.summary import BAD
 from pipesched.render.timescale import number
@@ -48,7 +49,7 @@ def heading(estimate: Estimate) -> str:
     parallel, model = setup.parallel, setup.model
     named = {key: getattr(parallel, key) for key in ("tensor", "pipeline", "chunks", "context", "expert", "data")}
     ways = ", ".join(f"{key} {size}" for key, size in named.items() if size > 1 or key == "pipeline")
-    return f"{model.name} on {parallel.gpus:,} {setup.hardware.name}: {ways}"
+    return f"{model.name} on {gpus_text(setup)}: {ways}"
 
 
 def sentence(estimate: Estimate) -> str:

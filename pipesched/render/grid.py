@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from itertools import accumulate
 
 from rich.cells import cell_len
-from rich.console import Console, ConsoleOptions, RenderResult
+from rich.console import Console, ConsoleOptions, RenderableType, RenderResult
 from rich.table import Column, Table
 from rich.text import Text
 
@@ -43,6 +43,29 @@ def heads(titles: Sequence[str], units: Mapping[str, str]) -> list[Column]:
     """Return the columns of a table, the first one that of names, each with its unit below its title."""
     lines = [f"{title}\n({units[title]})" if title in units else f"{chr(10) * bool(units)}{title}" for title in titles]
     return [uncut(lines[0]), *map(right, lines[1:])]
+
+
+def narrowed(widths: Sequence[int], room: int) -> list[int]:
+    """Return widths of columns that together take no more than there is room; the widest gives first, none all."""
+    found = [*widths]
+    while sum(found) > room and max(found) > 1:
+        found[found.index(max(found))] -= 1
+    return found
+
+
+def with_lines_between(
+    columns: Sequence[Column], rows: Sequence[Sequence[Text | str]], below: Mapping[int, Sequence[RenderableType]]
+) -> Iterator[RenderableType]:
+    """Yield a table whose columns have a width each, with lines as wide as the screen `below` some of its rows."""
+    start = 0
+    for end in [*sorted(number + 1 for number in below), len(rows)]:
+        if end > start:
+            table = grid(*(column.copy() for column in columns), header=not start)
+            for row in rows[start:end]:
+                table.add_row(*row)
+            yield table
+        yield from below.get(end - 1, ()) if end > start else ()
+        start = end
 
 
 class FittedTable:

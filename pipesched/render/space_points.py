@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
-from rich.console import Console, ConsoleOptions, RenderResult
+from rich.console import Console, ConsoleOptions, RenderableType, RenderResult
+from rich.padding import Padding
+from rich.table import Column
 from rich.text import Text
 
-from pipesched.render.grid import GAP, fitting_columns, folded, grid, right, uncut, width_of
+from pipesched.render.grid import GAP, fitting_columns, narrowed, width_of, with_lines_between
+from pipesched.render.point_lines import PointLine
 from pipesched.render.summary import BAD, GOOD
 from pipesched.tuning.space import Layout
 from pipesched.tuning.trial import Trial
@@ -23,50 +26,87 @@ LETTERS = {  # of the sizes of a layout, and their names in a config
     "recompute": ("recompute", ""),
 }
 USUAL = (1, "none")  # a column of nothing else is left out
-ALGORITHM = "\nalgorithm"
+LAYOUT, ALGORITHM = "\nlayout", "\nalgorithm"
 RATE, APART, MFU, BUBBLE, HELD, SPARE = "tokens/s\n/GPU", "vs\nbest", "\nMFU", "\nbubble", "\nGB", "GB\nleft"
-KEPT_LONGEST = (RATE, HELD, APART, MFU, SPARE, BUBBLE)
+LIKELY, EXPECTED = "\n80 %", "\nexpected"
+KEPT_LONGEST = (RATE, LIKELY, APART, HELD, SPARE, MFU, EXPECTED, BUBBLE)
+KEPT_BY_EXPECTED = (RATE, EXPECTED, LIKELY, HELD, SPARE, APART, MFU, BUBBLE)
 NARROWEST_LAYOUT = 10
 MEANING = "GB: of the fullest device; left: on the one that has least left"
+LIKELY_MEANING = "80 %: tokens/s/GPU between which 8 of 10 such runs are"
+MOST_DIGITS = 100  # tokens/s/GPU: more are shown as whole numbers
 
 
 class PointsTable:
-    """A row for each point, those as fast as the best marked; `marks` stand before the rows.
+    """A line for each point, those as fast as the best marked; `title` is that of the marks before the lines.
 
-    A narrow table has fewer columns, and a very narrow one a layout as one text.
+    `by_expected`: they stand in the order of the rates that are expected. A narrow table has fewer columns, and a very
+    narrow one a layout as one text.
     """
 
-    def __init__(self, trials: Sequence[Trial], marks: Sequence[str] = ()) -> None:
-        self.trials, self.marks = trials, marks
-        self.best = max((trial.rate for trial in trials if trial.fits), default=0.0)
+    def __init__(self, lines: Sequence[PointLine], title: str = "row", *, by_expected: bool = False) -> None:
+        self.lines, self.title = lines, f"\n{title}"
+        self.kept = KEPT_BY_EXPECTED if by_expected else KEPT_LONGEST
+        self.trials = [line.trial for line in lines]
+        self.best = max((trial.rate for trial in self.trials if trial.fits), default=0.0)
 
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
-        """Yield the table and the meaning of its columns."""
+        """Yield the table, with remarks below its lines, and the meaning of its columns."""
         if not self.trials:
             return
         sizes = sizes_that_differ([trial.point.layout for trial in self.trials])
         cells = [_cells(trial, self.best) for trial in self.trials]
-        algorithm = width_of(ALGORITHM, (trial.point.algorithm for trial in self.trials))
-        width = options.max_width - algorithm - (1 + GAP if self.marks else 0)
-        layouts = [trial.point.layout for trial in self.trials]
-        across = sum(width_of(LETTERS[size][0], (_size(layout, size) for layout in layouts)) + GAP for size in sizes)
-        is_compact = not fitting_columns(cells, [RATE], width - across)
-        room = width - (NARROWEST_LAYOUT + GAP if is_compact else across)
-        columns = fitting_columns(cells, KEPT_LONGEST, room) or [RATE]
-        first = [folded("\nlayout")] if is_compact else [right(f"\n{LETTERS[size][0]}") for size in sizes]
-        first.append((folded if is_compact else uncut)(ALGORITHM))
-        table = grid(*[uncut()] * bool(self.marks), *first, *map(right, columns))
-        for row, trial in enumerate(self.trials):
-            layout = trial.point.layout
-            texts = [brief(layout, sizes)] if is_compact else [_size(layout, size) for size in sizes]
-            style = GOOD if trial.rate == self.best and trial.fits else ""
-            name = Text(trial.point.algorithm, style=style)
-            table.add_row(*self.marks[row : row + 1], *texts, name, *(cells[row][column] for column in columns))
-        yield table
+        kept = self.kept if any(trial.trust for trial in self.trials) else [*_without_trust(self.kept)]
+        named = self._named(sizes, is_compact=False)
+        room = options.max_width - _together(named)
+        is_compact = not fitting_columns(cells, [RATE], room)
+        if is_compact:
+            named = self._named(sizes, is_compact=True)
+            room = options.max_width - _together({**named, LAYOUT: [" " * NARROWEST_LAYOUT]})
+        shown = fitting_columns(cells, kept, room) or [RATE]
+        values = {title: [one[title] for one in cells] for title in shown}
+        table = {**named, **values}
+        widths = [width_of(title, texts) for title, texts in table.items()]
+        if is_compact:
+            room = options.max_width - _together(values) - GAP * len(named)
+            mark, layout, algorithm = widths[: len(named)]
+            layout = min(layout, max(room - mark - algorithm, NARROWEST_LAYOUT))
+            widths[: len(named)] = narrowed([mark, layout, algorithm], room)
+        columns = [_column(title, width) for title, width in zip(table, widths, strict=True)]
+        below = {row: [_remark(one) for one in line.remarks] for row, line in enumerate(self.lines) if line.remarks}
+        yield from with_lines_between(columns, [*zip(*table.values(), strict=True)], below)
         letters = [f"{letter} {meaning}" for letter, meaning in (LETTERS[size] for size in sizes) if meaning]
-        meaning = [", ".join(letters)] * bool(letters) + [MEANING] * (HELD in columns)
+        meaning = [", ".join(letters)] * bool(letters) + [MEANING] * (HELD in shown)
+        meaning += [LIKELY_MEANING] * (LIKELY in shown)
         if meaning:
             yield Text("; ".join(meaning), style="dim")
+
+    def _named(self, sizes: Sequence[str], *, is_compact: bool) -> dict[str, list[Text]]:
+        """Return the columns that say which points these are, by their titles: marks, sizes and algorithms."""
+        layouts = [trial.point.layout for trial in self.trials]
+        found = {self.title: [line.mark for line in self.lines]}
+        if is_compact:
+            found[LAYOUT] = [brief(layout, sizes) for layout in layouts]
+        else:
+            found |= {f"\n{LETTERS[size][0]}": [_size(layout, size) for layout in layouts] for size in sizes}
+        looks = [GOOD if trial.rate == self.best and trial.fits else "" for trial in self.trials]
+        names = [Text(trial.point.algorithm, style=look) for trial, look in zip(self.trials, looks, strict=True)]
+        return {**{title: [*map(Text, texts)] for title, texts in found.items()}, ALGORITHM: names}
+
+
+def _together(columns: Mapping[str, Sequence[Text | str]]) -> int:
+    """Return the width of columns that stand side by side."""
+    return sum(width_of(title, texts) for title, texts in columns.items()) + GAP * (len(columns) - 1)
+
+
+def _column(title: str, width: int) -> Column:
+    """Return a column of some width, in which a text that is longer goes on below."""
+    at_left = title in (LAYOUT, ALGORITHM) or title.strip() in ("", "row")
+    return Column(title, justify="left" if at_left else "right", overflow="fold", width=width)
+
+
+def _remark(text: str) -> RenderableType:
+    return Padding(Text(text, style="dim"), (0, 0, 0, GAP), expand=False)
 
 
 def sizes_that_differ(layouts: Sequence[Layout]) -> list[str]:
@@ -89,11 +129,22 @@ def _size(layout: Layout, size: str) -> str:
     return f"full {value}" if size == "recompute" and isinstance(value, int) else str(value)
 
 
+def _without_trust(titles: Sequence[str]) -> Iterator[str]:
+    return (title for title in titles if title not in (LIKELY, EXPECTED))
+
+
+def _rate(value: float) -> str:
+    return f"{value:,.0f}" if value >= MOST_DIGITS else f"{value:.1f}"
+
+
 def _cells(trial: Trial, best: float) -> dict[str, Text]:
     """Return the cells of a row by the titles of their columns."""
     is_best = trial.rate == best
+    likely = None if trial.trust is None else trial.trust.tokens_per_second_per_gpu
     return {
         RATE: Text(f"{trial.rate:,.1f}"),
+        EXPECTED: Text("" if likely is None else f"{likely.expected:,.1f}"),
+        LIKELY: Text("" if likely is None else f"{_rate(likely.low)}-{_rate(likely.high)}"),
         APART: Text("best" if is_best else f"{trial.rate / best - 1:+.1%}" if best else ""),
         MFU: Text("" if trial.step is None else f"{trial.step.mfu:.1%}"),
         BUBBLE: Text(f"{trial.bubble:.1%}"),

@@ -1,4 +1,4 @@
-"""A tuning as text: the best points, where the time of the best goes, what memory forbids, and what is in doubt.
+"""A tuning as text: the best points, where the time of the best goes, and what memory forbids.
 
 Or speed against memory: a plot of the points of which none is both slower and larger, and their table.
 """
@@ -10,49 +10,54 @@ from fractions import Fraction
 from string import ascii_uppercase
 
 from rich.console import Console, ConsoleOptions, Group, RenderableType, RenderResult
-from rich.padding import Padding
 from rich.style import Style
 from rich.text import Text
 
+from pipesched.render.gpus_text import gpus_text
 from pipesched.render.grid import GAP, folded, grid, right, uncut
 from pipesched.render.palette import DIM
+from pipesched.render.point_lines import a_line_a_layout, a_line_each
 from pipesched.render.scatter import Path, PlotPoint, Scatter, Wall
 from pipesched.render.space_points import PointsTable
 from pipesched.render.summary import BAD
-from pipesched.tuning.result import Doubt, OverMemory, TimeShare, Tuning
-from pipesched.tuning.space import Layout
+from pipesched.render.tuning_trust import faster_outside_lines, how_sure, is_by_expected, item, named, published_lines
+from pipesched.tuning.result import TimeShare, Tuning
 from pipesched.tuning.trial import Trial
 
 REASONS = {  # why points are not simulated -> what is said of them
+    "evidence": "are unlike all that was measured",
     "divisibility": "do not divide",
     "memory": "do not fit",
     "bound": "cannot be faster",
     "dominance": "do as another does",
 }
 LEAST_SHOWN = 0.0005  # of the GPU time: smaller parts are left out
-LEAST_GAIN = 0.0005  # of a rate: less is no reason for another layout
 LONGEST_BAR = 30
 BOLD = Style(bold=True)
 OTHER = "o"  # a point that another one is no worse than
 MEANING = "of the points that were simulated none is faster than one of these and holds less"
 
 
-def tuning_view(tuning: Tuning, *, ascii_only: bool = False) -> Group:
-    """Return what was searched, the best points, and what the answer rests on; or what fits least badly."""
-    return Group(*_parts(tuning, ascii_only=ascii_only))
+def tuning_view(tuning: Tuning, *, ascii_only: bool = False, all_rows: bool = False) -> Group:
+    """Return what was searched, the best points, and what the answer rests on; or what fits least badly.
+
+    Rows of a layout are one line, unless `all_rows` are asked for.
+    """
+    return Group(*_parts(tuning, ascii_only=ascii_only, all_rows=all_rows))
 
 
 def tuning_table(tuning: Tuning) -> RenderableType:
     """Return a row for each of the best points; where nothing fits, what misses its memory by least."""
-    return PointsTable(tuning.rows) if tuning.rows else Group(*_nearest(tuning))
+    if not tuning.rows:
+        return Group(*_nearest(tuning))
+    return PointsTable(a_line_each(tuning.rows, tied=tuning.tied), by_expected=is_by_expected(tuning))
 
 
 def head(tuning: Tuning) -> Iterator[RenderableType]:
     """Yield what was tuned, and how many points the answer rests on."""
     found = tuning.estimate
     if found is not None:
-        setup = found.setup
-        yield Text(f"{setup.model.name} on {setup.parallel.gpus:,} {setup.hardware.name}", style="bold")
+        yield Text(f"{found.setup.model.name} on {gpus_text(found.setup)}", style="bold")
     elif tuning.name:
         yield Text(tuning.name, style="bold")
     yield Text(sentence(tuning), style="" if tuning.rows else BAD)
@@ -61,36 +66,46 @@ def head(tuning: Tuning) -> Iterator[RenderableType]:
 def sentence(tuning: Tuning) -> str:
     """Return how many points there are, how many were simulated, and what is known of the others."""
     points = f"{tuning.space:,} point{'s' * (tuning.space != 1)}"
+    outside = tuning.pruned.get("evidence", 0)
     if tuning.rows:
         start = f"best {'' if tuning.is_complete else 'so far '}of {points}"
     else:
         capacity = f" in {tuning.capacity:g} GB" * bool(tuning.capacity)
         start = f"none of {points} {'fits' if tuning.is_complete else 'is known to fit'}{capacity}"
+    if tuning.is_widened:
+        start = f"nothing that fits is like what was measured, so all was searched; {start}"
     if tuning.simulated == tuning.space:
         return f"{start}: all simulated"
     counts = [f"{tuning.simulated:,} simulated"] if tuning.simulated else []
     if tuning.left:
         counts.append(f"{tuning.left:,} left when the search was stopped")
-    if tuning.simulated + tuning.left < tuning.space:
+    if outside:
+        counts.append(f"{outside:,} unlike all that was measured")
+    if tuning.simulated + tuning.left + outside < tuning.space:
         counts.append(f"{'the others' if counts else 'all'} proved {'worse or ' * bool(tuning.rows)}impossible")
     return f"{start}: {', '.join(counts)}"
 
 
-def _parts(tuning: Tuning, *, ascii_only: bool) -> Iterator[RenderableType]:
+def _parts(tuning: Tuning, *, ascii_only: bool, all_rows: bool) -> Iterator[RenderableType]:
     yield from head(tuning)
     if tuning.rows:
         yield ""
-        yield PointsTable(tuning.rows)
+        lines = a_line_each(tuning.rows, tied=tuning.tied) if all_rows else a_line_a_layout(tuning.rows, tuning.tied)
+        yield PointsTable(lines, by_expected=is_by_expected(tuning))
+        yield from how_sure(tuning)
         if tuning.rows[0].verdicts:
+            yield ""
             yield Text(trainers_text(tuning.rows[0]), style="dim")
+        yield from published_lines(tuning)
+        yield from faster_outside_lines(tuning)
         yield from _where_time_goes(tuning, ascii_only=ascii_only)
         yield from _over_memory(tuning)
-        yield from _doubts(tuning)
     else:
         yield from _nearest(tuning)
     if any(tuning.pruned.values()):
         yield ""
         yield Text(_not_simulated(tuning), style="dim")
+    yield from (Text(f"note: {note}") for note in tuning.notes)
 
 
 def trainers_text(trial: Trial) -> str:
@@ -118,36 +133,9 @@ def _over_memory(tuning: Tuning) -> Iterator[RenderableType]:
         return
     yield ""
     yield Text("Memory forbids what may be faster:", style="dim")
-    for one in _told_once(tuning.wishes):
-        gain = one.most / tuning.best.rate - 1
-        most = f"at most {one.most:,.1f} tokens/s/GPU ({gain:+.1%})"
-        yield _item(f"{named(one.layout, one.algorithm)}: {_too_much(one.over)}; {most}")
-
-
-def _told_once(points: Sequence[OverMemory]) -> list[OverMemory]:
-    """Return the points without those of which another, of other chunks, says the same before."""
-    first: dict[object, OverMemory] = {}
-    for one in points:
-        first.setdefault((one.layout._replace(chunks=1), one.algorithm, one.over, one.most), one)
-    return [*first.values()]
-
-
-def _doubts(tuning: Tuning) -> Iterator[RenderableType]:
-    """Yield what would win if the hardware were other than is assumed, or that nothing would."""
-    if not tuning.doubts:
-        return
-    yield ""
-    others = [Text(doubt_text(doubt)) for doubt in tuning.doubts if doubt.gain >= LEAST_GAIN]
-    off = max(abs(doubt.factor - 1) for doubt in tuning.doubts)
-    yield from others or [Text(f"The same layout stays best when each efficiency is {_percent(off)} off.")]
-
-
-def doubt_text(doubt: Doubt) -> str:
-    """Return what wins where one share of the hardware is another."""
-    point = doubt.winner.point
-    change = f"{_percent(abs(doubt.factor - 1))} {'lower' if doubt.factor < 1 else 'higher'}"
-    share = doubt.share.replace("_", " ")
-    return f"If {share} efficiency were {change}, {named(*point)} would win by {doubt.gain:.1%}."
+    for one in tuning.wishes:
+        most = f"at most {one.most / tuning.best.rate - 1:.1%} faster"
+        yield item(f"{named(one.layout, one.algorithm)}: {_too_much(one.over)}; {most}")
 
 
 def _nearest(tuning: Tuning) -> Iterator[RenderableType]:
@@ -157,9 +145,9 @@ def _nearest(tuning: Tuning) -> Iterator[RenderableType]:
     yield ""
     yield Text("What misses its memory by least:", style="dim")
     for miss in tuning.nearest:
-        yield _item(f"{named(miss.layout, miss.algorithm)}: {_too_much(miss.over)}")
+        yield item(f"{named(miss.layout, miss.algorithm)}: {_too_much(miss.over)}")
         for change in miss.help:
-            yield _item(f"it fits with {change}", 4)
+            yield item(f"it fits with {change}", 4)
 
 
 def _not_simulated(tuning: Tuning) -> str:
@@ -171,22 +159,8 @@ def _not_simulated(tuning: Tuning) -> str:
     return f"Not simulated: {', '.join(counts)}."
 
 
-def named(layout: Layout, algorithm: str) -> str:
-    """Return a point in words."""
-    return f"{layout}, {algorithm}" if algorithm else str(layout)
-
-
-def _item(text: str, indent: int = 2) -> RenderableType:
-    """Return a line that is indented, also where it goes on."""
-    return Padding(Text(text), (0, 0, 0, indent), expand=False)
-
-
 def _too_much(over: float) -> str:
     return f"{over:.1f} GB too much" if over >= 0.05 else f"{over * 1000:,.0f} MB too much"
-
-
-def _percent(share: float) -> str:
-    return f"{share:.3%}".rstrip("0%").rstrip(".") + "%"
 
 
 class Bars:
@@ -214,7 +188,7 @@ def pareto_view(tuning: Tuning, *, ascii_only: bool = False) -> Group:
     if not tuning.pareto:
         return tuning_view(tuning, ascii_only=ascii_only)
     plot = speed_against_memory(tuning, ascii_only=ascii_only)
-    table = PointsTable(tuning.pareto, marks(len(tuning.pareto)))
+    table = PointsTable(a_line_each(tuning.pareto, marks(len(tuning.pareto))), "")
     return Group(*head(tuning), "", plot, "", table, Text(MEANING, style="dim"))
 
 

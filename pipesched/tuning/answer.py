@@ -1,9 +1,10 @@
-"""The answer of a search: rows, Pareto points, what memory forbids, doubts, what is nearest; the best as a config."""
+"""The answer of a search: rows, how sure they are, what memory forbids, what is nearest; the best as a config."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
+from dataclasses import dataclass, field
 from math import inf
 from typing import Any
 
@@ -11,25 +12,44 @@ from pipesched.config.estimate import changes
 from pipesched.core.clock import Clock, TimeIsUp, look, under
 from pipesched.errors import PipeschedError
 from pipesched.estimation.result import Estimate
+from pipesched.estimation.trust.judge import Judge
 from pipesched.pipeline.quantities import to_fraction
 from pipesched.text.fields import BY_NAME
 from pipesched.text.writer import ConfigText, dump
-from pipesched.tuning.finalists import FACTORS, SHARES, Finished, gpu_time
-from pipesched.tuning.result import Doubt, NearMiss, OverMemory, Tuning
+from pipesched.tuning.finalists import FACTORS, SHARES, SOLVE, Finished, gpu_time
+from pipesched.tuning.judged import measured_first, tied, with_behind
+from pipesched.tuning.outside import unmeasured
+from pipesched.tuning.published import published_runs
+from pipesched.tuning.result import Doubt, NearMiss, OverMemory, TimeShare, Tuning
 from pipesched.tuning.search import SpaceSearch
 from pipesched.tuning.space import Layout, Space, SpacePoint
 from pipesched.tuning.trial import Trial, TrialTask, estimate_of_point
+from pipesched.tuning.wishes import nearest_wishes
 
-MOST_OVER_MEMORY = 3
 HELPED = 2  # points that miss their memory for which changes are looked for
 
 
-def answer(
-    space: Space, search: SpaceSearch, finished: Sequence[tuple[Trial, Finished]], top: int, clock: Clock
-) -> Tuning:
+@dataclass
+class Findings:
+    """What a search found so far, and looked at: finalists, points that miss their memory, rows, points outside."""
+
+    search: SpaceSearch
+    finished: list[tuple[Trial, Finished]] = field(default_factory=list)
+    wishes: list[OverMemory] = field(default_factory=list)
+    rows: list[Trial] = field(default_factory=list)  # with how sure they are
+    outside: list[Trial] = field(default_factory=list)
+
+    def ranked(self) -> list[Trial]:
+        """Return all that fits, best first by estimates: points of the search, and what `solve` found."""
+        solved = [done.solved for _, done in self.finished if done.solved is not None]
+        suiting = [one for one in solved if one.suits(self.search.space.only)]
+        return sorted([*self.search.fitting(), *suiting], key=lambda trial: trial.rank)
+
+
+def answer(space: Space, found: Findings, judge: Judge, top: int, clock: Clock) -> Tuning:
     """Return what a search found, with what the decision rests on."""
-    solved = [done.solved for _, done in finished if done.solved is not None and done.solved.suits(space.only)]
-    rows = sorted([*search.fitting(), *solved], key=lambda trial: trial.rank)
+    search, ranked = found.search, found.ranked()
+    rows = tuple(with_behind((found.rows or ranked)[:top]))
     counts: dict[str, Any] = {
         "space": space.points,
         "simulated": len(search.trials),
@@ -38,29 +58,44 @@ def answer(
         "legal": search.legal,
         "capacity": float(space.capacity),
         "name": space.name,
+        "is_widened": search.is_widened,
     }
     if not rows:
         return Tuning((), nearest=_nearest(space, search, clock), **counts)
-    estimate = _estimate(space, search, rows[0], finished)
+    best, known = rows[0], {row.point: row for row in rows}
+    estimate = _estimate(space, search, best, found.finished)
+    outside = with_behind(found.outside, best)
     return Tuning(
-        tuple(rows[:top]),
-        pareto=tuple(_pareto(rows)),
-        parts=next((done.parts for _, done in finished if done.solved is rows[0]), ()) or gpu_time(estimate),
-        wishes=_over_memory(search, rows[0]),
-        doubts=tuple(_doubts(finished)),
+        rows,
+        pareto=tuple(known.get(one.point, one) for one in _pareto(ranked)),
+        parts=_parts(best, found.finished) or gpu_time(estimate),
+        wishes=nearest_wishes(found.wishes, best),
+        doubts=tuple(_doubts(found.finished)),
+        tied=tied(rows),
+        beyond=tuple(unmeasured(space, trial) for trial in outside),
+        published=published_runs(space, judge, best),
+        measure=measured_first(rows),
         estimate=estimate,
-        config=winner_config(space, rows[0], estimate),
+        config=winner_config(space, best, estimate),
         **counts,
     )
 
 
+def _parts(best: Trial, finished: Sequence[tuple[Trial, Finished]]) -> tuple[TimeShare, ...]:
+    """Return where the GPU time of a schedule that `solve` found goes; () for another point."""
+    solved = ((done.solved, done.parts) for _, done in finished if done.solved is not None)
+    return next((parts for trial, parts in solved if trial.point == best.point), ())
+
+
 def _estimate(space: Space, search: SpaceSearch, best: Trial, finished: Sequence[tuple[Trial, Finished]]) -> Estimate:
     """Return the estimate of the best point; of one that `solve` found that of the same layout's best algorithm."""
-    same = next(trial for trial in search.fitting() if trial.point.layout == best.point.layout)
-    if same is search.best and search.estimate is not None:
+    same = best.point
+    if same.algorithm == SOLVE:
+        same = next(trial.point for trial in search.fitting() if trial.point.layout == best.point.layout)
+    if search.best is not None and same == search.best.point and search.estimate is not None:
         return search.estimate
-    known = (done.estimate for trial, done in finished if trial.point == same.point)
-    return next(known, None) or estimate_of_point(TrialTask(same.point, space.setup(same.point.layout), space.given))
+    known = (done.estimate for trial, done in finished if trial.point == same)
+    return next(known, None) or estimate_of_point(TrialTask(same, space.setup(same.layout), space.given))
 
 
 def _pareto(rows: Sequence[Trial]) -> Iterator[Trial]:
@@ -70,24 +105,6 @@ def _pareto(rows: Sequence[Trial]) -> Iterator[Trial]:
         if row.memory < least:
             least = row.memory
             yield row
-
-
-def _over_memory(search: SpaceSearch, best: Trial) -> tuple[OverMemory, ...]:
-    """Return the points that may be faster than the best and do not fit, those that miss least first, one a layout."""
-    found = [
-        OverMemory(trial.point.layout, trial.point.algorithm, -trial.spare, trial.rate)
-        for trial in search.trials
-        if not trial.fits and trial.rate > best.rate
-    ]
-    found += [
-        OverMemory(one.layout, "", one.over, one.most)
-        for one in search.forbidden
-        if one.over > 0 and one.most > best.rate
-    ]
-    first: dict[Layout, OverMemory] = {}
-    for one in sorted(found, key=lambda one: (one.over, -one.most)):
-        first.setdefault(one.layout.in_one_chunk, one)
-    return tuple([*first.values()][:MOST_OVER_MEMORY])
 
 
 def _doubts(finished: Sequence[tuple[Trial, Finished]]) -> Iterator[Doubt]:

@@ -14,10 +14,13 @@ from pipesched.core.clock import Clock, TimeIsUp, under
 from pipesched.errors import PipeschedError
 from pipesched.estimation.hardware import GpuModel
 from pipesched.estimation.result import Estimate
+from pipesched.estimation.retimed import retimed
 from pipesched.estimation.terms import COMMUNICATION, MESSAGES, PER_MS, RECOMPUTE
 from pipesched.estimation.times import OPERATIONS
-from pipesched.pipeline.schedule import schedule_plan
+from pipesched.estimation.trust.answers import Trust
+from pipesched.estimation.trust.judge import Judge
 from pipesched.results.outcome import Outcome
+from pipesched.tuning.judged import trust_of_solved
 from pipesched.tuning.result import TimeShare
 from pipesched.tuning.trial import Trial, TrialTask, estimate_of_point, trial_of
 
@@ -33,19 +36,24 @@ GIVEN = {"forward", "backward", "backward_input", "backward_weight", "recompute"
 
 
 class Finalist(NamedTuple):
-    """One of the best points, and how many seconds `solve` may take for it; 0: it does not run."""
+    """One of the best points, how many seconds `solve` may take for it (0: it does not run), and what judges it."""
 
     task: TrialTask
     seconds: float
+    judge: Judge | None = None
 
 
 class Finished(NamedTuple):
-    """What became of a finalist: its rate for each share and factor, its schedule by `solve`, and its GPU time."""
+    """What became of a finalist: its rate for each share and factor, its schedule by `solve`, and its GPU time.
+
+    `trust` is that of its own estimate.
+    """
 
     estimate: Estimate
     solved: Trial | None
     rates: tuple[float, ...]
     parts: tuple[TimeShare, ...] = ()
+    trust: Trust | None = None
 
 
 def finish(finalist: Finalist) -> Finished | None:
@@ -55,14 +63,17 @@ def finish(finalist: Finalist) -> Finished | None:
         with under(Clock(max(task.until - time(), 0.0))):
             found = estimate_of_point(task)
             rates = tuple(_rate(found, other) for other in others(found.setup.hardware))
+            trust = None if finalist.judge is None else finalist.judge.trust(found)
     except TimeIsUp:
         return None
     seconds = min(finalist.seconds, task.until - time())
     solved = _solved(found, seconds) if seconds > 0 else None
     if solved is None:
-        return Finished(found, None, rates)
+        return Finished(found, None, rates, trust=trust)
     trial = trial_of(task.point._replace(algorithm=SOLVE), solved)
-    return Finished(found, trial, rates, gpu_time(solved))
+    if finalist.judge is not None:
+        trial = replace(trial, trust=trust_of_solved(finalist.judge, solved, found))
+    return Finished(found, trial, rates, gpu_time(solved), trust)
 
 
 def others(hardware: GpuModel) -> list[GpuModel]:
@@ -79,11 +90,7 @@ def _changed(hardware: GpuModel, share: str, factor: float) -> GpuModel:
 
 def _rate(found: Estimate, hardware: GpuModel) -> float:
     """Return the tokens/s/GPU of an estimate on other hardware, with its stages and its orders."""
-    problem, schedule = found.problem, found.outcome.schedule
-    cutter = replace(found.cutter, setup=replace(found.setup, hardware=hardware))
-    other = cutter.problem(problem, problem.settled_placement)
-    timed = Outcome(found.outcome.algorithm, schedule_plan(replace(other, placement=problem.placement), schedule.plan))
-    return Estimate(timed).step.tokens_per_second_per_gpu
+    return retimed(found, hardware).step.tokens_per_second_per_gpu
 
 
 def _solved(found: Estimate, seconds: float) -> Estimate | None:

@@ -1,8 +1,8 @@
-"""What needs no simulation: points that do not divide, that are another point's twin, or that no memory holds."""
+"""What needs no simulation: points unlike all that was measured, that do not divide, are another's twin, do not fit."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from functools import cache
 from itertools import product
 from math import inf
@@ -12,10 +12,14 @@ from pipesched.errors import ConfigError
 from pipesched.estimation.model import items_of
 from pipesched.estimation.setup import NONE, SELECTIVE, Setup
 from pipesched.schedulers.registry import family
+from pipesched.tuning.measured_part import MeasuredPart
 from pipesched.tuning.setup_bounds import FamilyBounds, SetupBounds, misses, most_tokens_a_second, setup_bounds
 from pipesched.tuning.space import Layout, Space, SpacePoint
 
-DIVISIBILITY, MEMORY, BOUND, DOMINANCE = REASONS = ("divisibility", "memory", "bound", "dominance")
+EVIDENCE, DIVISIBILITY, MEMORY, BOUND, DOMINANCE = REASONS = (
+    "evidence", "divisibility", "memory", "bound", "dominance",
+)  # fmt: skip
+PointsOfLayouts = Iterable[tuple[Layout, tuple[str, ...]]]  # layouts, and algorithms of each
 
 
 class PrunedPoints(NamedTuple):
@@ -41,29 +45,48 @@ class OpenPoint(NamedTuple):
     close: bool = False
 
 
-def sift(space: Space) -> Iterator[PrunedPoints | OpenPoint]:
-    """Yield every point of a space, as one that is pruned (with others of its layout) or one that may be the best."""
-    recomputes, seen = space.candidates["training.recompute"], dict[object, Layout]()
-    for layout in space.layouts():
-        try:
-            setup = space.setup(layout)
-        except ConfigError as error:
-            yield PrunedPoints(layout, space.algorithms, DIVISIBILITY, str(error))
-            continue
-        if layout.recompute == SELECTIVE and NONE in recomputes and setup.training.flash_attention:
-            yield PrunedPoints(
-                layout, space.algorithms, DOMINANCE, "flash attention computes scores again anyway: as none"
-            )
-            continue
-        yield from _of_layout(space, layout, setup, seen)
+def sift(space: Space, points: PointsOfLayouts | None = None) -> Iterator[PrunedPoints | OpenPoint]:
+    """Yield every point of a space, as one that is pruned (with others of its layout) or one that may be the best.
+
+    Where `points` are given, these count as all.
+    """
+    seen = dict[object, Layout]()
+    if points is None:
+        points = ((layout, space.algorithms) for layout in space.layouts())
+        part = None if space.beyond else MeasuredPart(space)
+    else:
+        part = None
+    for layout, names in points:
+        left = names if part is None else part.algorithms(layout)
+        if len(left) < len(names):
+            outside = tuple(name for name in names if name not in left)
+            yield PrunedPoints(layout, outside, EVIDENCE, "nothing that was measured is like it")
+        if left:
+            yield from _that_divide(space, layout, left, seen)
+
+
+def _that_divide(
+    space: Space, layout: Layout, names: tuple[str, ...], seen: dict[object, Layout]
+) -> Iterator[PrunedPoints | OpenPoint]:
+    """Yield the points of a layout."""
+    try:
+        setup = space.setup(layout)
+    except ConfigError as error:
+        yield PrunedPoints(layout, names, DIVISIBILITY, str(error))
+        return
+    is_none_tried = NONE in space.candidates["training.recompute"]
+    if layout.recompute == SELECTIVE and is_none_tried and setup.training.flash_attention:
+        yield PrunedPoints(layout, names, DOMINANCE, "flash attention computes scores again anyway: as none")
+        return
+    yield from _of_layout(space, layout, setup, names, seen)
 
 
 def _of_layout(
-    space: Space, layout: Layout, setup: Setup, seen: dict[object, Layout]
+    space: Space, layout: Layout, setup: Setup, names: tuple[str, ...], seen: dict[object, Layout]
 ) -> Iterator[PrunedPoints | OpenPoint]:
     """Yield the points of a layout that divides."""
     twins, too_many, left = _by_stages(
-        space.algorithms, space.candidates["parallel.chunks"], layout.chunks, items_of(space.model) // layout.pipeline
+        names, space.candidates["parallel.chunks"], layout.chunks, items_of(space.model) // layout.pipeline
     )
     if twins:
         yield PrunedPoints(layout, twins, DOMINANCE, "the same schedule as with other chunks, or of another algorithm")
@@ -77,7 +100,7 @@ def _of_layout(
     known = setup_bounds(space.bounded(setup))
     over = misses(known.setup, known.floor)
     if over > 0:
-        text = f"weights, optimizer and one microbatch are {over:.1f} GB too much"
+        text = f"weights, optimizer and one microbatch are at least {over:.1f} GB too much"
         paired = setup_bounds(known.setup, has_pairs=True)
         most = _rate(known, min(*known.ideal, *paired.ideal))
         yield PrunedPoints(layout, left, MEMORY, text, over, most)

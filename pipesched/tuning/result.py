@@ -8,6 +8,9 @@ from typing import NamedTuple, overload
 
 from pipesched.display import Displayable
 from pipesched.estimation.result import Estimate
+from pipesched.estimation.trust.answers import OutsideField
+from pipesched.estimation.trust.evidence import PublishedRun
+from pipesched.estimation.trust.measure import WhatToMeasure
 from pipesched.tuning.space import Layout
 from pipesched.tuning.trial import Trial
 
@@ -42,7 +45,10 @@ class TimeShare(NamedTuple):
 
 
 class OverMemory(NamedTuple):
-    """A point that may be faster than the best and does not fit: by how many GB, and a rate that it does not exceed."""
+    """A point that does not fit and may be faster than the best: `over` GB are missing, by its estimate.
+
+    `most` are the tokens/s/GPU that it reaches where memory is no limit, also for the cut into stages.
+    """
 
     layout: Layout
     algorithm: str
@@ -50,9 +56,22 @@ class OverMemory(NamedTuple):
     most: float
 
 
+class Unmeasured(NamedTuple):
+    """A point outside what was measured that is faster by the estimate, and what would have to be measured for it."""
+
+    trial: Trial
+    outside: tuple[OutsideField, ...]
+    measure: str
+
+
 @dataclass(frozen=True, repr=False)
 class Tuning(Displayable, Sequence[Trial]):
     """The best points of a space, best first, by tokens/s/GPU; all fit their memory.
+
+    With runs of one's own the rows are in the order of the rates that are expected. The first `tied` rows cannot be
+    told apart, `measure` says which two of the rows to measure first, `published` are runs of the same model and GPU.
+    `beyond` are points that lie outside what was measured and are faster by their estimates; where those were searched
+    too, because nothing inside fits, the answer `is_widened`. `notes` say what to know of one's own runs.
 
     `space` points were asked about: `simulated`, `pruned` by reason, and `left` because time was up. Schedules that
     `solve` found for the best layouts stand among the rows where they are faster than that layout's own. `pareto` are
@@ -75,6 +94,12 @@ class Tuning(Displayable, Sequence[Trial]):
     nearest: tuple[NearMiss, ...] = ()
     capacity: float = 0.0
     name: str = ""
+    tied: int = 0
+    beyond: tuple[Unmeasured, ...] = ()
+    published: tuple[PublishedRun, ...] = ()
+    measure: WhatToMeasure | None = None
+    is_widened: bool = False
+    notes: tuple[str, ...] = ()
     estimate: Estimate | None = field(default=None, compare=False)
     config: str = ""
 
@@ -93,6 +118,16 @@ class Tuning(Displayable, Sequence[Trial]):
     def best(self) -> Trial | None:
         """The first row; None where nothing fits."""
         return self.rows[0] if self.rows else None
+
+    @property
+    def is_above_published(self) -> bool:
+        """Whether the first row is faster than all published runs on as many GPUs, also at the low end of its rate."""
+        if not self.rows or self.rows[0].trust is None:
+            return False
+        trust = self.rows[0].trust
+        gpus = trust.standing.run.facts.gpus
+        rates = [run.rate for run in self.published if run.compared.facts.gpus == gpus]
+        return bool(rates) and trust.tokens_per_second_per_gpu.low > max(rates)
 
     def __len__(self) -> int:
         return len(self.rows)

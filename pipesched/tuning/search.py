@@ -20,7 +20,18 @@ from pipesched.core.clock import Clock, TimeIsUp
 from pipesched.estimation.result import Estimate
 from pipesched.executors.batches import PendingCall
 from pipesched.schedulers.registry import family
-from pipesched.tuning.prune import BOUND, DIVISIBILITY, MEMORY, REASONS, OpenPoint, PrunedPoints, looked_at, sift
+from pipesched.tuning.prune import (
+    BOUND,
+    DIVISIBILITY,
+    EVIDENCE,
+    MEMORY,
+    REASONS,
+    OpenPoint,
+    PointsOfLayouts,
+    PrunedPoints,
+    looked_at,
+    sift,
+)
 from pipesched.tuning.space import Layout, Space
 from pipesched.tuning.trial import Simulated, Trial, TrialTask, simulate
 
@@ -79,15 +90,30 @@ class Runs:
 
 
 class SpaceSearch:
-    """The state of a search. `known` are trials of an earlier run, by the keys of their points."""
+    """The state of a search. `known` are trials of an earlier run, by the keys of their points.
 
-    def __init__(self, space: Space, known: Mapping[str, Trial], note: Noted, tell: Told) -> None:
+    Where `points` are given, these count as all; `least` is a rate that the best must reach.
+    """
+
+    def __init__(
+        self,
+        space: Space,
+        known: Mapping[str, Trial],
+        note: Noted,
+        tell: Told,
+        *,
+        points: PointsOfLayouts | None = None,
+        least: float = 0.0,
+    ) -> None:
         self.space, self.known, self.note, self.tell = space, known, note, tell
+        self._points, self._least = points, least
         self.pruned = Counter(dict.fromkeys(REASONS, 0))
         self.trials: list[Trial] = []
         self.best: Trial | None = None
         self.estimate: Estimate | None = None  # of the best one, where it was simulated now
         self.forbidden: list[PrunedPoints] = []
+        self.outside: list[PrunedPoints] = []  # what is unlike all that was measured
+        self.is_widened = False
         self.legal = 0
         self._quick: list[tuple[float, int, OpenPoint]] = []
         self._slow: list[tuple[float, int, OpenPoint]] = []
@@ -100,10 +126,17 @@ class SpaceSearch:
     @property
     def bar(self) -> float:
         """The rate that a point must reach: the best so far."""
-        return 0.0 if self.best is None else self.best.rate
+        return self._least if self.best is None else max(self._least, self.best.rate)
 
     def run(self, executor: Executor | None, clock: Clock) -> None:
-        """Search until no point is left, or time is up."""
+        """Search until no point is left, or time is up; where nothing fits also what is unlike all measurements."""
+        self._search(executor, clock)
+        if self.outside and self.best is None and not clock.is_over:
+            self.is_widened = True
+            self._points, self.outside = [(one.layout, one.algorithms) for one in self.outside], []
+            self._search(executor, clock)
+
+    def _search(self, executor: Executor | None, clock: Clock) -> None:
         self._sift(clock)
         runs = Runs(executor, clock, self.space, self.known)
         try:
@@ -122,7 +155,7 @@ class SpaceSearch:
 
     def _sift(self, clock: Clock) -> None:
         """Fill the queues with the points that may be the best."""
-        for number, one in enumerate(sift(self.space)):
+        for number, one in enumerate(sift(self.space, self._points)):
             if isinstance(one, PrunedPoints):
                 self._prune(one)
             else:
@@ -137,6 +170,9 @@ class SpaceSearch:
         heapify(self._slow)
 
     def _prune(self, points: PrunedPoints) -> None:
+        if points.reason == EVIDENCE:
+            self.outside.append(points)  # they are left until something inside fits
+            return
         self.pruned[points.reason] += len(points.algorithms)
         self.note(points)
         if points.reason == MEMORY:
@@ -169,10 +205,18 @@ class SpaceSearch:
         else:
             self.trials.append(trial)
             if trial.fits and (self.best is None or trial.rank < self.best.rank):
+                if self.best is None:
+                    self._leave_outside()
                 self.best, self.estimate = trial, estimate
         if trial.point.key not in self.known:
             self.note(trial)
         self.report()
+
+    def _leave_outside(self) -> None:
+        """Leave out what is unlike all that was measured."""
+        for points in self.outside:
+            self.pruned[EVIDENCE] += len(points.algorithms)
+            self.note(points)
 
     def _prune_rest(self) -> None:
         """Prune all points that cannot reach the best, one for each layout."""
@@ -184,6 +228,7 @@ class SpaceSearch:
             names = tuple(one.point.algorithm for one in here)
             text = f"at most {most:.1f} tokens/s/GPU"
             self._prune(PrunedPoints(here[0].point.layout, names, BOUND, text, most=most))
+        self._quick, self._slow = [], []
         self.report()
 
     def report(self, step: str = "search") -> None:

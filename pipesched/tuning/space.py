@@ -88,7 +88,8 @@ class Space:
     `data` are the data-parallel ranks where they are given. `sequence` is None where sequence parallelism goes with
     tensor parallelism. `given` are parameters of make_problem that count instead of what is derived, among them the
     `budget`, which is here as well where all devices have the same. `sections` are those of the config, as it gives
-    them. `only` is the trainer that must take each schedule, if there is one.
+    them. `only` is the trainer that must take each schedule, if there is one. `beyond`: also points outside what was
+    measured are searched. `like` is the source whose published runs count as one's own.
     """
 
     model: ModelShape
@@ -106,6 +107,8 @@ class Space:
     sections: Mapping[str, Any] = field(default_factory=dict)
     budget: Fraction | None = None
     only: str | None = None
+    beyond: bool = False
+    like: str | None = None
 
     @property
     def replaces(self) -> bool:
@@ -125,9 +128,8 @@ class Space:
     @property
     def digest(self) -> str:
         """A text that another space does not have."""
-        said = repr(
-            [getattr(self, key) for key in self.__dataclass_fields__ if key not in ("name", "sections", "only")]
-        )
+        others = ("name", "sections", "only", "like")
+        said = repr([getattr(self, key) for key in self.__dataclass_fields__ if key not in others])
         return sha256(said.encode()).hexdigest()[:16]
 
     def layouts(self) -> Iterator[Layout]:

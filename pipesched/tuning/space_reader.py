@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from fractions import Fraction
 from typing import Any
 
 from pipesched.checks import require_name, require_sequence, require_whole, shown
 from pipesched.config.derived import INSTEAD, require_place
 from pipesched.config.load import load_values
+from pipesched.config.trust_section import read_trust
 from pipesched.config.values import Values
 from pipesched.errors import ConfigError
 from pipesched.estimation.derived import derive
@@ -30,11 +32,17 @@ SECTIONS = ("model", "hardware", "parallel", "batch", "training")
 
 
 def read_space(
-    config: Any, overrides: Mapping[str, Any], algorithms: Sequence[str] | None = None, only: str | None = None
+    config: Any,
+    overrides: Mapping[str, Any],
+    algorithms: Sequence[str] | None = None,
+    only: str | None = None,
+    *,
+    beyond: bool = False,
 ) -> Space:
     """Return the space of a config with overrides on top.
 
     `algorithms` are those to try; None: all that need no options. With `only` they are those that this trainer has.
+    `beyond`: it reaches beyond what was measured, whatever the config says.
 
     Raises ConfigError that says where the value at fault stands.
     """
@@ -42,8 +50,10 @@ def read_space(
     if "model" in values:  # without one nothing is derived, which is said first
         require_place(values)
     sections = {name: values[name].value for name in SECTIONS if name in values}
+    trust = read_trust(values["trust"].value if "trust" in values else None)
     try:
         space = _space(values, sections, algorithms, only)
+        space = replace(space, beyond=beyond or trust.beyond, like=trust.like)
         _require_use(space)
     except ConfigError as error:
         others = {key: value for key, value in values.items() if key not in SECTIONS}
@@ -89,7 +99,7 @@ def _space(
     left = tried if only is None else families_of(only, tried)
     if not left:
         raise ConfigError(f"{only} can run none of these: {', '.join(tried)}", "only")
-    others = (*SECTIONS, *INSTEAD, "algorithm", "name")
+    others = (*SECTIONS, *INSTEAD, "algorithm", "name", "trust")
     given = {key: one.value for key, one in values.items() if key not in others and one.value is not None}
     return Space(
         model=model,

@@ -14,6 +14,8 @@ from pipesched.estimation.derived import outline
 from pipesched.estimation.items import GB
 from pipesched.estimation.result import Estimate, TrainingStep
 from pipesched.estimation.setup import Setup
+from pipesched.estimation.trust.answers import Trust
+from pipesched.estimation.trust.speed import SpeedRatio
 from pipesched.results.outcome import run
 from pipesched.results.trainers import Verdict, verdicts
 from pipesched.tuning.space import SpacePoint
@@ -35,7 +37,8 @@ class Trial:
 
     `layout` is what each stage holds, as Megatron-LM writes it. `reason` says why the algorithm does not apply; then
     there is no step. So it is where an algorithm that obeys the memory finds no schedule: then it `is_short`.
-    `verdicts` are what each trainer says of the schedule.
+    `verdicts` are what each trainer says of the schedule. Rows of an answer have `trust`, which says how sure the
+    estimate is, and all but the first row `behind`: the time of the first row's step over that of this one.
     """
 
     point: SpacePoint
@@ -47,6 +50,8 @@ class Trial:
     reason: str = ""
     is_short: bool = False
     verdicts: tuple[Verdict, ...] = ()
+    trust: Trust | None = None
+    behind: SpeedRatio | None = None
 
     @property
     def runs_in(self) -> list[str]:
@@ -61,6 +66,16 @@ class Trial:
     def fits(self) -> bool:
         """Whether every device has the memory."""
         return self.step is not None and self.spare >= 0
+
+    @property
+    def sure(self) -> bool:
+        """Whether it fits also where it holds more than estimated; False where nobody knows."""
+        return self.trust is not None and self.trust.sure
+
+    @property
+    def may_not_fit(self) -> bool:
+        """Whether it fits by the estimate, and not surely."""
+        return self.fits and self.trust is not None and not self.trust.sure
 
     @property
     def rate(self) -> float:

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from concurrent.futures import Executor
-from contextlib import closing
+from contextlib import closing, suppress
+from dataclasses import replace
 from math import inf
 from pathlib import Path
 from threading import Event as StopEvent
@@ -15,25 +16,31 @@ from pipesched.checks import (
     MOST_SECONDS,
     MOST_WORKERS,
     require_callable,
+    require_flag,
     require_name,
     require_number,
     require_sequence,
     require_type,
     require_whole,
 )
+from pipesched.config.judging import Measured, judge_of
 from pipesched.config.values import Source
 from pipesched.core.clock import Clock, TimeIsUp
+from pipesched.estimation.trust.judge import Judge
 from pipesched.executors.batches import map_batches
 from pipesched.executors.opening import FEWEST_OPERATIONS, chosen, lent
 from pipesched.results.trainers import TRAINERS, takes_orders
-from pipesched.tuning.answer import answer
+from pipesched.tuning.answer import Findings, answer
 from pipesched.tuning.finalists import SOLVE, Finalist, Finished, finish
 from pipesched.tuning.journal import open_journal
-from pipesched.tuning.result import Tuning
+from pipesched.tuning.judged import MOST_REORDERED, by_expected, with_trust
+from pipesched.tuning.outside import faster_outside
+from pipesched.tuning.result import OverMemory, Tuning
 from pipesched.tuning.search import Progress, SpaceSearch
-from pipesched.tuning.space import Layout, Space
+from pipesched.tuning.space import Layout
 from pipesched.tuning.space_reader import read_space
 from pipesched.tuning.trial import Trial, TrialTask
+from pipesched.tuning.wishes import wish, wish_tasks
 
 MOST_ROWS = 1_000
 FINALISTS = 5  # layouts that are solved, and retimed on other hardware
@@ -52,6 +59,9 @@ def tune(
     jobs: int = 1,
     resume: str | Path | None = None,
     time_limit: float | None = None,
+    beyond: bool = False,
+    like: str | None = None,
+    measured: Measured | None = None,
     stop: StopEvent | None = None,
     listener: Told | None = None,
     **overrides: Any,
@@ -59,9 +69,10 @@ def tune(
     """Find the fastest layout and schedule of a model on GPUs that fits their memory.
 
     Each field of `parallel`, `batch.micro` and `training.recompute` may be a number, a list of candidates, or `auto`.
-    Each combination under each algorithm is a point of the space. Every point is simulated, or left out for a proved
-    reason; so the first row is the best of the space, within the estimates. The others are the next best of those that
-    were simulated.
+    Each combination under each algorithm is a point of the space. Points outside what was measured, by published runs,
+    are left out, unless nothing else fits. Every other point is simulated, or left out for a proved reason; so the
+    first row is the best of the space inside the evidence, within the estimates. The others are the next best of those
+    that were simulated. Each row says how sure it is.
 
     Args:
         path_or_text: The name of a YAML file with `model`, `hardware`, `parallel`, `batch` and `training`, or its text;
@@ -78,13 +89,18 @@ def tune(
         resume: The name of a journal of all trials, written at once. Where there is one of the same space, its trials
             are not repeated.
         time_limit: Seconds until the best so far is taken.
+        beyond: Also points outside what was measured count; without it only if the config says so.
+        like: The source of published runs whose software and cluster one's own are like; default: that of the config.
+        measured: The name of a YAML file of one's own runs, or pairs of a config and the milliseconds of its step. Rows
+            are then in the order of the rates that are expected; the search is that of the estimates.
         stop: Set it, from any thread, to end with the best so far.
         listener: Called with a Progress now and then.
         **overrides: Values that replace those of the config, as `load` takes them: `parallel={"tensor": [2, 4]}`.
 
     Raises:
-        ConfigError: For a file that cannot be read, an illegal candidate, a config without a model, an executor that
-            does not answer, or a journal of another space or version.
+        ConfigError: For a file that cannot be read, an illegal candidate, a config without a model, an unknown source,
+            a run of one's own that cannot be read, an executor that does not answer, or a journal of another space or
+            version.
         WorkerDied: A point ends every process that it runs in.
     """
     if only is not None:
@@ -101,28 +117,58 @@ def tune(
         None if algorithms is None else [name for name in require_sequence(algorithms, "algorithms") if name != SOLVE]
     )
     clock, runs = Clock(float(seconds), stop), chosen(executor, require_whole(jobs, "jobs", most=MOST_WORKERS))
-    space = read_space(path_or_text, overrides, names, only)
+    space = read_space(path_or_text, overrides, names, only, beyond=require_flag(beyond, "beyond"))
+    judge, notes = judge_of(space.like if like is None else like, measured)
     solves = (algorithms is None or SOLVE in algorithms) and (only is None or takes_orders(only))
     work = FEWEST_OPERATIONS if space.points >= FEWEST_POINTS else 0
     with open_journal(resume, space) as journal, lent(runs, work) as pool:
-        search = SpaceSearch(space, journal.known, journal.note, listener or (lambda _: None))
-        try:
-            search.run(pool, clock)
-            finished = _finished(space, search, pool, clock, SOLVE_SECONDS if solves else 0.0)
-        except KeyboardInterrupt:
-            finished = []
-    return answer(space, search, finished, top, clock)
+        found = Findings(SpaceSearch(space, journal.known, journal.note, listener or (lambda _: None)))
+        with suppress(KeyboardInterrupt):
+            found.search.run(pool, clock)
+            found.wishes = _wishes(found.search, pool, clock)
+            found.finished = _finished(found.search, pool, clock, SOLVE_SECONDS if solves else 0.0, judge)
+            _judge(found, judge, top, pool, clock)
+    return replace(answer(space, found, judge, top, clock), notes=notes)
+
+
+def _judge(found: Findings, judge: Judge, top: int, pool: Executor | None, clock: Clock) -> None:
+    """Find out how sure the rows are, and what is faster outside what was measured."""
+    search, until = found.search, _until(clock)
+    known = {trial.point: done.trust for trial, done in found.finished if done.trust is not None}
+    rows = found.ranked()[: max(top, MOST_REORDERED) if judge.own else top]
+    if not rows or clock.is_over:
+        return
+    search.report("trust")
+    judged = with_trust(search.space, rows, known, judge, pool, clock, until)
+    found.rows = by_expected(judged) if judge.own else judged
+    outside = faster_outside(search, rows[0].rate, pool, clock)
+    found.outside = with_trust(search.space, outside, {}, judge, pool, clock, until)
+
+
+def _wishes(search: SpaceSearch, pool: Executor | None, clock: Clock) -> list[OverMemory]:
+    """Return what misses its memory by little, of the points that may be faster than the best."""
+    found: list[OverMemory] = []
+    calls = wish_tasks(search, _until(clock))
+    with closing(map_batches(pool, wish, calls, str, clock)) as results, suppress(TimeIsUp):
+        for one in results:
+            found += [one] if one is not None else []
+            if clock.is_over:
+                break
+    return found
+
+
+def _until(clock: Clock) -> float:
+    """Return the time of day when a clock is over."""
+    return time() + clock.left if clock.limit < inf else inf
 
 
 def _finished(
-    space: Space, search: SpaceSearch, pool: Executor | None, clock: Clock, seconds: float
+    search: SpaceSearch, pool: Executor | None, clock: Clock, seconds: float, judge: Judge
 ) -> list[tuple[Trial, Finished]]:
     """Return the best layouts with what became of them; none where time is up."""
-    best = _best_layouts(search.fitting())
-    until = time() + clock.left if clock.limit < inf else inf
-    calls = [
-        Finalist(TrialTask(trial.point, space.setup(trial.point.layout), space.given, until), seconds) for trial in best
-    ]
+    best, space, until = _best_layouts(search.fitting()), search.space, _until(clock)
+    tasks = [TrialTask(trial.point, space.setup(trial.point.layout), space.given, until) for trial in best]
+    calls = [Finalist(task, seconds, judge) for task in tasks]
     found: list[tuple[Trial, Finished]] = []
     if clock.is_over:
         return found

@@ -104,6 +104,8 @@ def test_what_it_prints(cli: Cli, engine: Engine) -> None:
     assert (shown.returncode, shown.stderr) == (0, "")
     assert shown.stdout.startswith("llama-3-8b on 8 h100-sxm\nbest of 470,000 points: 812 simulated")
     assert shown.stdout.isascii()
+    assert "\n1-2  2" in shown.stdout
+    assert "\n2    2" in cli("tune", "--all-rows", "--width", "80").stdout
     assert "GB of the fullest device" in cli("tune", "--pareto").stdout
     assert json.loads(cli("tune", "--json").stdout) == json.loads(json.dumps(tuning_document(MADE)))
     assert engine.answer.estimate is not None
@@ -177,6 +179,9 @@ def test_a_second_ctrl_c_ends_it(cli: Cli, monkeypatch: pytest.MonkeyPatch) -> N
     [
         (["--pareto", "--json"], "--pareto: has no effect with --json, which holds those points too"),
         (["--pareto", "--layout"], "--pareto: has no effect with --layout, which prints the best alone"),
+        (["--all-rows", "--json"], "--all-rows: has no effect with --json, which folds no rows"),
+        (["--all-rows", "--pareto"], "--all-rows: has no effect with --pareto, which folds no rows"),
+        (["--all-rows", "--layout"], "--all-rows: has no effect with --layout, which folds no rows"),
         (["-o", "x.csv"], "--output: 'x.csv' must end in .json or .yaml"),
         (["--force"], "--force: has no effect without -o, which names the file"),
         (["--time-limit", "soon"], "--time-limit: must be a number, not 'soon'"),

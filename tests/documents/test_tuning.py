@@ -11,10 +11,13 @@ import pytest
 import pipesched
 from pipesched.documents.tuning import tuning_document
 from pipesched.errors import ConfigError
-from tests.tuning.made import MADE, NOTHING, PRUNED, ROWS, SETUP, layout, trial
+from pipesched.tuning.space import WAYS
+from tests.tuning.made import MADE, NOTHING, OUTSIDE, PRUNED, ROWS, SETUP, layout, trial
 
 KEYS = ["format", "version", "name", "space", "simulated", "pruned", "left", "capacity", "rows", "pareto", "parts",
-        "wishes", "doubts", "nearest"]  # fmt: skip
+        "wishes", "doubts", "nearest", "tied", "beyond", "published", "measure", "notes"]  # fmt: skip
+ROW = ["parallel", "micro", "recompute", "algorithm", "layout", "bubble", "step", "memory", "spare", "fits", "runs_in",
+       "trust", "behind", "sure"]  # fmt: skip
 POINT = ["parallel", "micro", "recompute", "algorithm"]
 
 
@@ -26,7 +29,7 @@ def test_what_it_says() -> None:
     assert content["pruned"] == PRUNED
     assert content["space"] == content["simulated"] + sum(content["pruned"].values()) + content["left"]
     first = content["rows"][0]
-    assert list(first) == [*POINT, "layout", "bubble", "step", "memory", "spare", "fits", "runs_in"]
+    assert list(first) == ROW
     assert first["parallel"] == {
         "gpus": 8, "tensor": 2, "pipeline": 4, "chunks": 1, "context": 1, "expert": 1, "expert_tensor": 1, "data": 1,
     }  # fmt: skip
@@ -51,6 +54,31 @@ def test_what_the_answer_rests_on() -> None:
     assert (first["share"], first["factor"], first["gain"]) == ("gemm", 0.9, 0.0123)
     assert first["winner"] == {key: content["rows"][1][key] for key in POINT}
     assert second["gain"] == 0
+
+
+def test_how_sure_it_is() -> None:
+    """Each row has its interval, its ratio to the first one, and whether it surely fits; what nobody knows is null."""
+    content = json.loads(json.dumps(tuning_document(MADE)))
+    first, second, third, _ = content["rows"]
+    assert first["trust"]["tokens_per_second_per_gpu"]["low"] < first["trust"]["tokens_per_second_per_gpu"]["high"]
+    assert first["trust"]["evidence"]["inside"]
+    assert (first["behind"], first["sure"], third["sure"]) == (None, True, False)
+    assert list(second["behind"]) == ["ratio", "faster"]
+    assert second["behind"]["ratio"]["expected"] == pytest.approx(10_201.5 / 10_412.34)
+    assert 0.5 < second["behind"]["faster"] < third["behind"]["faster"] < 0.9
+    assert content["tied"] == 3
+    assert content["pareto"][2]["trust"] is None
+    (one,) = content["beyond"]
+    assert list(one) == [*ROW, "measure"]
+    assert one["trust"]["evidence"]["outside"] == [OUTSIDE._asdict()]
+    assert one["behind"]["ratio"]["expected"] > 1
+    assert content["published"][0] == {
+        "run": "theirs-0", "source": "theirs", "parallel": {key: first["parallel"][key] for key in WAYS}, "gpus": 8,
+        "measured": pytest.approx(9_900), "estimated": pytest.approx(9_900 * 1.031),
+    }  # fmt: skip
+    assert content["measure"] == {"layouts": [0, 2], "gain": 0.0102}
+    empty = tuning_document(NOTHING)
+    assert [empty[key] for key in ("tied", "beyond", "published", "measure", "notes")] == [0, [], [], None, []]
 
 
 def test_nothing_fits() -> None:

@@ -6,6 +6,7 @@ import json
 from pathlib import Path
 
 import pytest
+from rich.console import Console
 
 import pipesched
 from pipesched.config.estimate import changes
@@ -17,7 +18,7 @@ from pipesched.estimation.derived import derive
 from pipesched.estimation.result import Estimate
 from pipesched.estimation.setup import Setup
 from pipesched.estimation.trace import trace
-from pipesched.render.estimate import sentence, stage_table
+from pipesched.render.estimate import estimate_view, sentence, stage_table
 from tests.estimation.setups import setup
 
 
@@ -41,6 +42,18 @@ def test_the_document_repeats_itself_in_other_words() -> None:
         assert device["total"] == pytest.approx(sum(parts), rel=1e-12)
         assert device["budget"] == 80
     assert found["layout"] == "Et*4|t*4|t*4|t*4L" or found["layout"].count("|") == 3
+
+
+def test_what_does_not_fit_has_no_speed() -> None:
+    """Neither rate nor MFU stand below its tables, but by how much which device misses its memory."""
+    shown = []
+    for memory in (80, 2):
+        with (console := Console(width=100, color_system=None)).capture() as capture:
+            console.print(estimate_view(estimate(setup(memory=memory))))
+        shown.append(capture.get())
+    for word in ("tokens/s/GPU", "MFU", "10^12 tokens"):
+        assert [word in text for text in shown] == [True, False]
+    assert ["does not fit" in text for text in shown] == [False, True]
 
 
 @pytest.mark.parametrize("kind", ["stage.{}", "layer.{}"])

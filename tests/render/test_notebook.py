@@ -44,7 +44,10 @@ NOUNS: dict[str, tuple[Any, list[str]]] = {  # what stands in its text
         pipesched.robustness(OUTCOME, noise=0),
         ["interleaved", "without noise", "115 115.0 0.0", "worst straggler"],
     ),
-    "tuning": (MADE, ["best of 470,000 points: 812 simulated", "t p v b recompute algorithm", "matrix products 55.2%"]),
+    "tuning": (
+        MADE,
+        ["best of 470,000 points: 812 simulated", "row t p b recompute algorithm", "matrix products 55.2%"],
+    ),
     "family": (pipesched.algorithms()[2], ["1f1b", "needs", "placement linear", "source"]),
     "catalogue": (
         pipesched.algorithms(),

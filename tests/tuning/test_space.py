@@ -23,9 +23,9 @@ SMALL: Config = {
 }
 
 
-def space(algorithms: list[str] | None = None, **more: Any) -> Space:
-    """A small space with changes."""
-    return read_space(None, {**SMALL, **more}, algorithms)
+def space(algorithms: list[str] | None = None, *, beyond: bool = True, **more: Any) -> Space:
+    """A small space with changes; on this GPU nobody has measured anything."""
+    return read_space(None, {**SMALL, **more}, algorithms, beyond=beyond)
 
 
 def test_all_candidates_of_a_dense_model() -> None:
@@ -119,7 +119,7 @@ def test_given_data_parallel_ranks_leave_only_their_layouts() -> None:
 
 def test_spaces_are_the_same_only_where_all_counts_alike() -> None:
     """Names do not count; each number of the model, of the hardware and of training does, and so do candidates."""
-    same = [space(), space(name="mine")]
+    same = [space(), space(name="mine"), space(trust={"beyond": True, "like": "torchtitan"}, beyond=False)]
     others = [
         space(model={**LLAMA, "vocab_size": 32001}),
         space(hardware={**GPU, "memory": 79}),
@@ -132,6 +132,7 @@ def test_spaces_are_the_same_only_where_all_counts_alike() -> None:
         space(training={"efficiency": {"network": 0.5}}),
         space(["1f1b"]),
         space(forward=3),
+        space(beyond=False),
     ]
     assert len({one.digest for one in same}) == 1
     assert len({one.digest for one in (*same, *others)}) == 1 + len(others)

@@ -226,7 +226,7 @@ def test_what_is_told_on_the_way() -> None:
         assert one[1] >= after[1]
         assert one[2] <= after[2]
     assert seen[-1][:2] == (tuning.simulated, 0)
-    assert {step for *_, step in seen} == {"search", "doubts"}
+    assert {step for *_, step in seen} == {"search", "doubts", "trust"}
 
 
 def test_nothing_fits() -> None:

@@ -59,7 +59,7 @@ class Judge(NamedTuple):
     def _nearest(self, run: ComparedRun) -> list[NearRun]:
         """Return the published runs nearest to a run, one of each layout of a model."""
         found: dict[object, NearRun] = {}
-        apart = {one.run: self._apart(run, one.compared) for one in self.base.runs}
+        apart = {one.run: self.apart(run, one.compared) for one in self.base.runs}
         for one in sorted(self.base.runs, key=lambda one: (apart[one.run], one.run)):
             facts = one.compared.facts
             alike = (facts.model, facts.gpu, facts.layout, facts.chunks, facts.algorithm)
@@ -67,7 +67,7 @@ class Judge(NamedTuple):
                 found[alike] = _near(one, apart[one.run])
         return [*found.values()]
 
-    def _apart(self, one: ComparedRun, other: ComparedRun) -> float:
+    def apart(self, one: ComparedRun, other: ComparedRun) -> float:
         """Return the spread of the difference of two runs, whoever ran them, without noise."""
         spreads = self.model.spreads
         each = sum(covariance(run, run, spreads, own=False) for run in (one, other))
