@@ -50,6 +50,8 @@ def explanation_document(explanation: Explanation) -> dict[str, Any]:
                 "to": move.to,
                 "makespan": move.makespan,
                 "peak_memory": move.peak_memory,
+                "memory": move.memory,
+                "fits": move.fits,
             }
             for move in explanation.moves
         ],

@@ -27,6 +27,7 @@ WORST = 6
 MOST_GAPS = 10
 MOST_COSTS = 8
 MOST_CHAIN = 12
+LONG = 10_000  # idle time, from which tables have whole units
 TENTH = Fraction(9, 10)  # of a cost that is 10 % lower
 
 
@@ -51,18 +52,19 @@ def idle_table(explanation: Explanation) -> Table:
     rows, idle = explanation.devices, explanation.idle_of_devices
     totals = explanation.totals
     used = [kind for kind in classes(measured=explanation.is_measured) if totals[kind]]
+    told = _whole if explanation.idle >= LONG else _amount
     table = grid(uncut("idle"), *map(right, (*(IDLE_MARKS[kind].meaning for kind in used), "all")))
     listed = list(range(len(rows)))
     if len(rows) > MOST_DEVICES:
         listed = sorted(sorted(listed, key=lambda device: -idle[device])[:WORST])
     for device in listed:
-        table.add_row(f"device {device}", *(_amount(rows[device][kind]) for kind in used), number(idle[device]))
+        table.add_row(f"device {device}", *(told(rows[device][kind]) for kind in used), told(idle[device]))
     others = [device for device in range(len(rows)) if device not in set(listed)]
     if others:
         sums = [sum(rows[device][kind] for device in others) for kind in used]
-        table.add_row(f"{len(others)} others", *map(_amount, sums), number(sum(idle[d] for d in others)))
+        table.add_row(f"{len(others)} others", *map(told, sums), told(sum(idle[d] for d in others)))
     whole = explanation.schedule.problem.devices * explanation.makespan
-    table.add_row("sum", *(number(totals[kind]) for kind in used), number(explanation.idle), style="bold")
+    table.add_row("sum", *(told(totals[kind]) for kind in used), told(explanation.idle), style="bold")
     shares = [f"{time / whole:.1%}" if whole else "0%" for time in (*(totals[k] for k in used), explanation.idle)]
     table.add_row("of device-time", *shares, style="dim")
     return table
@@ -70,6 +72,11 @@ def idle_table(explanation: Explanation) -> Table:
 
 def _amount(time: int | float) -> str:
     return number(time) if time else "."
+
+
+def _whole(time: int | float) -> str:
+    """Return a time without the digits of a fraction, which say nothing beside times of many digits."""
+    return f"{time:.0f}" if time else "."
 
 
 def _avoidable(explanation: Explanation) -> Text:
@@ -202,8 +209,9 @@ def move_lines(explanation: Explanation) -> list[Text]:
     for move in explanation.moves:
         where = f"device {move.device}, position {move.start} to {move.to}"
         makespan = f"{number(move.makespan)} {unit}".rstrip()
-        memory = f"{number(move.peak_memory)} {explanation.schedule.problem.memory.unit}".rstrip()
-        lines.append(Text(f"{move.slot} on {where}: {makespan}, at a peak of {memory}"))
+        memory = f"{number(move.memory)} {explanation.schedule.problem.memory.unit}".rstrip()
+        over = "" if move.fits else ", over the budget"
+        lines.append(Text(f"{move.slot} on {where}: {makespan}, at a peak of {memory}{over}"))
     if not explanation.moves_complete:
         lines.append(Text("not all moves were timed", style="dim"))
     return lines

@@ -82,7 +82,7 @@ def train(
         steps: Training steps, each followed by one of Adam.
         rate: Its learning rate.
         seed: Of the random numbers of data and model.
-        trace: A folder for PyTorch's profile of the steps, one file a rank: `rank0.json`, and so on. The first step
+        trace: A new folder for PyTorch's profile of the steps, one file a rank: `rank0.json`, and so on. The first step
             also sets up connections; what reads the files drops it.
         listener: Called with the number of each step and its loss when it ends; under torchrun on the first rank.
 
@@ -103,6 +103,8 @@ def train(
     checked = checked_schedule(schedule, "schedule", problem)
     programs(checked)
     model_source.joined(model_source.pieces_of(model), checked.problem)
+    if trace is not None and any(Path(trace).glob("rank*.json")):
+        raise ConfigError(f"{trace} holds the profiles of another training; name another folder", "trace")
     return _run(TrainRequest(checked, model, source, steps, rate, seed, trace), tell)
 
 

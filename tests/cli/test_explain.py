@@ -73,7 +73,7 @@ def test_moves(cli: Cli) -> None:
     document = explained(cli, "1f1b", "--stages", "4", "--microbatches", "4", "--p2p", "1")
     assert document["makespan"] == 115
     assert document["moves"][0] == {
-        "op": "1B0", "device": 1, "from": 3, "to": 4, "makespan": 113, "peak_memory": 4,
+        "op": "1B0", "device": 1, "from": 3, "to": 4, "makespan": 113, "peak_memory": 4, "memory": 4, "fits": True,
     }  # fmt: skip
     text = cli("explain", "1f1b", "--stages", "4", "--microbatches", "4", "--p2p", "1").stdout
     assert "1B0 on device 1, position 3 to 4: 113, at a peak of 4 microbatch" in text

@@ -155,6 +155,7 @@ WRONG = [
     (["train", "schedule.json", "--model", "no.such:model"], "cannot import 'no.such'", 2),
     (["train", "schedule.json", "--model", "small"], "must be package.module:function", 2),
     (["train", "schedule.json", "--shape", "8,x"], "--shape", 2),
+    (["train", "schedule.json", "--trace", "old"], "--trace: old holds the profiles of another training", 2),
     (["train", "schedule.json", "--rate", "-1"], "--rate: must be a number of at least 0, not -1", 2),
     (
         ["train", "schedule.json", "--shape", "8,63"],
@@ -172,6 +173,8 @@ WRONG = [
 def test_bad_input(tmp_path: Path, words: list[str], message: str, status: int) -> None:
     """One message that says what is wrong, and no traceback of ours."""
     pipesched(tmp_path, "run", "-a", "1f1b", "--devices", "2", "--stages", "2", "-o", "schedule.json")
+    Path(tmp_path, "old").mkdir()
+    Path(tmp_path, "old", "rank1.json").touch()
     done = pipesched(tmp_path, *words, status=status)
     assert message in done.stderr
     assert done.stdout == ""

@@ -83,7 +83,8 @@ class LatencySensitivity(NamedTuple):
 class OrderMove(NamedTuple):
     """A slot that shortens the schedule where it moves in the order of its device, from one position to another.
 
-    `peak_memory` is that of the activations of the device afterwards.
+    `peak_memory` is that of the activations of the device afterwards, `memory` has its static memory too; `fits` says
+    whether it is within the budget then.
     """
 
     slot: Slot
@@ -92,6 +93,8 @@ class OrderMove(NamedTuple):
     to: int
     makespan: int | float
     peak_memory: int | float
+    memory: int | float
+    fits: bool
 
 
 @dataclass(frozen=True, eq=False, repr=False)

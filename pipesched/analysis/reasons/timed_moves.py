@@ -94,4 +94,6 @@ def _move(schedule: Schedule, tasks: TimedTasks, found: _Found) -> OrderMove:
         found.to,
         in_units(found.makespan, problem.ticks.per_unit),
         after.peak_memory[device],
+        after.memory[device],
+        device not in after.over_budget,
     )

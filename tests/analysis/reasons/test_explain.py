@@ -199,7 +199,16 @@ def judge_moves(found: Explanation, plain: PlainSchedule) -> None:
         assert best[orders[-1]] == Fraction(str(move.makespan)) * unit
         peak = plain.peak(move.device, rows, *plain.earliest(rows)) / plain.problem.grains.per_unit
         assert float(move.peak_memory) == pytest.approx(float(peak))
+        held, limits = float(peak) + _static(plain.problem, move.device), plain.problem.memory.budget
+        assert move.memory == pytest.approx(held)
+        assert move.fits == (limits is None or held <= float(limits[move.device]) + 1e-9)
     assert len(set(orders)) == len(orders)
+
+
+def _static(problem: Problem, device: int) -> float:
+    """What the weights of a device take."""
+    placement = problem.settled_placement
+    return float(sum(problem.memory.static[stage] for stage in placement.stages_on(device)))
 
 
 def drawn(problem: Problem, random: Random) -> Schedule:
