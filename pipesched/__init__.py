@@ -50,6 +50,13 @@ if TYPE_CHECKING:
         WorkerDied as WorkerDied,
     )
     from pipesched.estimation.result import Estimate as Estimate
+    from pipesched.estimation.trust.answers import (
+        Evidence as Evidence,
+        NearRun as NearRun,
+        OutsideField as OutsideField,
+        Trust as Trust,
+    )
+    from pipesched.estimation.trust.speed import Interval as Interval, SpeedRatio as SpeedRatio
     from pipesched.executors.opening import open_executor as open_executor
     from pipesched.file_formats.files import read as read, write as write
     from pipesched.file_formats.registry import Format as Format, formats as formats
@@ -109,6 +116,8 @@ _NAMES = {  # module -> its public names; loaded when first asked for, so that `
         "RankFailed WorkerDied"
     ),
     "estimation.result": "Estimate",
+    "estimation.trust.answers": "Evidence NearRun OutsideField Trust",
+    "estimation.trust.speed": "Interval SpeedRatio",
     "executors.opening": "open_executor",
     "file_formats.files": "read write",
     "results.handover.hand_over": "hand_over",

@@ -79,6 +79,14 @@ NOUNS: dict[str, Any] = {
     "space point": pipesched.SpacePoint(LAYOUT, "1f1b"),
     "trial": pipesched.Trial(pipesched.SpacePoint(LAYOUT, "1f1b"), reason="does not apply"),
     "progress": pipesched.Progress(3, 5, None, {"memory": 2}),
+    "interval": pipesched.Interval(90, 100, 111),
+    "ratio": pipesched.SpeedRatio(0.9, 0.95, 1.0, 0.92),
+    "outside": pipesched.OutsideField("context", 8, "2 at 4,096 tokens a rank"),
+    "near": pipesched.NearRun("run-1", "torchtitan", "https://example.org", 0.04, 400.0, 0.02),
+    "evidence": pipesched.Evidence((pipesched.OutsideField("context", 8, "none"),), ()),
+    "trust": pipesched.estimate(
+        model="gpt2-xl", hardware="h100-sxm", parallel={"gpus": 1}, batch={"sequence": 512, "global": 1}
+    ).trust,
     "catalogue": pipesched.algorithms(),
     "family": family("interleaved"),
     "varied": SWEEP.points[0],
@@ -154,6 +162,7 @@ WRONG: dict[tuple[str, str], list[Any]] = {
     ("entry", "document"): [1, [], {1: 2}],
     ("entry", "trainers"): [1, "x", [1]],
     ("entry", "copies"): [0, "x", 1.5],
+    ("entry", "standing"): [1, "x"],
     ("entry", "file"): [None, 1],
     ("report", "equal"): [1, [], None],
     ("report", "repetition"): [1, "v", ("v", 6, 1, 5)],

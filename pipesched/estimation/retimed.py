@@ -14,8 +14,9 @@ def retimed(estimate: Estimate, hardware: GpuModel) -> Estimate:
     """Return an estimate on other hardware, with its stages and its orders."""
     problem, schedule = estimate.problem, estimate.outcome.schedule
     cutter = replace(estimate.cutter, setup=replace(estimate.setup, hardware=hardware))
-    other = cutter.problem(problem, problem.settled_placement)
-    timed = Outcome(
-        estimate.outcome.algorithm, schedule_plan(replace(other, placement=problem.placement), schedule.plan)
-    )
-    return Estimate(timed, estimate.whole)
+    other = replace(cutter.problem(problem, problem.settled_placement), placement=problem.placement)
+    if other.costs == problem.costs:  # what is done once a step differs alone
+        timed = replace(schedule, problem=other)
+    else:
+        timed = schedule_plan(other, schedule.plan)
+    return Estimate(Outcome(estimate.outcome.algorithm, timed), estimate.whole)

@@ -9,6 +9,7 @@ from typing import Any, NamedTuple, Protocol, overload
 
 from pipesched.checks import (
     joined,
+    require_callable,
     require_label,
     require_mapping,
     require_name,
@@ -65,6 +66,8 @@ class Entry:
             require_text(trainer, "trainers")
         require_whole(self.copies, "copies", least=1)
         require_text(self.file, "file")
+        if self.standing is not None:
+            require_callable(getattr(self.standing, "against", self.standing), "standing")
 
     def __repr__(self) -> str:
         what = shown(self.reason) if self.metrics is None else f"makespan {self.metrics['makespan']}"
