@@ -67,6 +67,7 @@ class Case:
             parallel={"gpus": self.gpus, "context": context},
             batch={"sequence": self.tokens, "global": self.batch, "micro": "auto"},
             training={"recompute": "auto"},
+            beyond=True,
         )
 
     def estimated(self, known: Known) -> Estimate:

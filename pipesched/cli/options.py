@@ -154,11 +154,12 @@ class TuningOptions(NamedTuple):
     resume: str | None = option(
         "--resume FILE", "file that keeps each point that was tried; what stands in it already is not tried again"
     )
+    beyond: bool = option("--beyond", "also layouts that are unlike all published runs, which are else listed apart")
 
     @property
     def settings(self) -> dict[str, Any]:
         """What was given of the other parameters of `pipesched.tune`."""
-        return given(only=self.only, top=self.top, time_limit=self.time_limit, resume=self.resume)
+        return given(**{name: value for name, value in self._asdict().items() if name != "names"})
 
 
 def _measure(_flag: str, text: str) -> str:

@@ -9,7 +9,7 @@ import typer
 
 from pipesched.cli.exits import ExitStatus
 from pipesched.cli.option import option
-from pipesched.cli.options import EVERY_CORE, ProblemSource, Screen, Target, TrustOptions, TuningOptions, given
+from pipesched.cli.options import EVERY_CORE, ProblemSource, Screen, Target, TrustOptions, TuningOptions
 from pipesched.errors import ConfigError
 
 if TYPE_CHECKING:
@@ -32,9 +32,6 @@ def command(
     ] = False,
     layout: Annotated[
         bool, option("--layout", "Print the stages of the best as Megatron-LM and torchtitan take them.")
-    ] = False,
-    beyond: Annotated[
-        bool, option("--beyond", "Also layouts that are unlike all published runs; without it those are listed apart.")
     ] = False,
     space: ProblemSource,
     tuning: TuningOptions,
@@ -62,7 +59,7 @@ def command(
         raise ConfigError(f"--all-rows: has no effect with {beside}, which folds no rows")
     names, source = split_positionals(words, space)
     form = target_format(target, "tuning")
-    settings = {**tuning.settings, **trust.beside(None), **given(beyond=beyond)}
+    settings = {**tuning.settings, **trust.beside(None)}
     found = _tuned(source, [*names, *tuning.names], settings, executor)
     _note_left_out(tuning.only, [*names, *tuning.names])
     with printed_before(lambda: _save(found, target, holds_all=form is not None and form.name == "json")):

@@ -89,6 +89,15 @@ def test_words_and_options(cli: Cli, engine: Engine) -> None:
     assert asked["training"] == {"recompute": ["none", "full", {"full": 4}]}
 
 
+def test_what_is_known_beside_published_runs(cli: Cli, engine: Engine) -> None:
+    """A search beyond them, a source that one's own are like, one's own runs: parameters of the function."""
+    assert (
+        cli("tune", "--model", "llama-3-8b", "--beyond", "--like", "primus", "--measured", "own.yaml").returncode == 0
+    )
+    asked = {name: engine.asked.get(name) for name in ("beyond", "like", "measured")}
+    assert asked == {"beyond": True, "like": "primus", "measured": "own.yaml"}
+
+
 def test_without_options(cli: Cli, engine: Engine) -> None:
     """All algorithms, every core, and the defaults of the function for all else."""
     assert cli("tune", "--model", "llama-3-8b").returncode == 0
@@ -289,6 +298,8 @@ def test_a_small_space(cli: Cli) -> None:
         (["--recompute", "some"], "--recompute: unknown recompute 'some'"),
         (["--gpus", "many"], "--gpus: must be a whole number"),
         (["--model", "llama-3-7b"], "--model: unknown model 'llama-3-7b'"),
+        (["--like", "nobody"], "--like: unknown source of published runs 'nobody'; known are "),
+        (["--measured", "none.yaml"], "--measured: cannot read 'none.yaml'"),
     ],
 )
 def test_what_the_search_refuses(cli: Cli, args: list[str], message: str) -> None:
