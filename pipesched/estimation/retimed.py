@@ -15,8 +15,6 @@ def retimed(estimate: Estimate, hardware: GpuModel) -> Estimate:
     problem, schedule = estimate.problem, estimate.outcome.schedule
     cutter = replace(estimate.cutter, setup=replace(estimate.setup, hardware=hardware))
     other = replace(cutter.problem(problem, problem.settled_placement), placement=problem.placement)
-    if other.costs == problem.costs:  # what is done once a step differs alone
-        timed = replace(schedule, problem=other)
-    else:
-        timed = schedule_plan(other, schedule.plan)
+    is_alike = other.costs == problem.costs  # what is done once a step differs alone
+    timed = replace(schedule, problem=other) if is_alike else schedule_plan(other, schedule.plan)
     return Estimate(Outcome(estimate.outcome.algorithm, timed), estimate.whole)
