@@ -72,7 +72,7 @@ def sentence(tuning: Tuning) -> str:
     else:
         capacity = f" in {tuning.capacity:g} GB" * bool(tuning.capacity)
         start = f"none of {points} {'fits' if tuning.is_complete else 'is known to fit'}{capacity}"
-    if tuning.is_widened:
+    if tuning.is_widened and tuning.rows:
         start = f"nothing that fits is like what was measured, so all was searched; {start}"
     if tuning.simulated == tuning.space:
         return f"{start}: all simulated"

@@ -17,6 +17,7 @@ from pipesched.estimation.trust.residuals import ResidualModel
 MOST = 20  # steps that are looked at
 NODES = 20  # of Gauss and Hermite, in each of two dimensions
 LEAST_GAIN = 1e-4
+EQUAL = 1e-9  # gains that differ by less are equal: then the first pair counts
 
 
 class WhatToMeasure(NamedTuple):
@@ -39,7 +40,7 @@ def what_to_measure(model: ResidualModel, runs: Sequence[ComparedRun], times: Se
     best, gain = None, log(1 + LEAST_GAIN)
     for pair in combinations(range(len(runs)), 2):
         here = _gain(worth, known, measured, pair)
-        if here > gain:
+        if here > gain * (1 + EQUAL):
             best, gain = pair, here
     return None if best is None else WhatToMeasure(best, expm1(gain))
 
