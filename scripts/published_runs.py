@@ -20,6 +20,7 @@ from published_hardware import hardware_of
 from published_setups import published_setup
 
 DATA = Path(__file__).parent.parent / "tests" / "data"
+FILES = BY_FIELD, WHOLE = ("measured.json", "measured_runs.json")  # the latter's configurations are complete
 DENSE, OPEN, MOE, RATIOS, PARTS = KINDS = ("dense", "open", "MoE", "ratios", "parts")
 
 
@@ -51,7 +52,7 @@ class LeftOut(NamedTuple):
 
 def records() -> list[dict[str, Any]]:
     """Return the records whose setups are read field by field."""
-    return records_of("measured.json")
+    return records_of(BY_FIELD)
 
 
 def records_of(name: str) -> list[dict[str, Any]]:
@@ -77,7 +78,7 @@ def _read(efficiency: Mapping[str, Efficiency]) -> Iterator[Run | LeftOut]:
             yield LeftOut(record["id"], record["family"], reason)
         else:
             yield _run(record, efficiency)
-    yield from (_whole_run(record, efficiency) for record in records_of("measured_runs.json"))
+    yield from (_whole_run(record, efficiency) for record in records_of(WHOLE))
 
 
 def _whole_run(record: Mapping[str, Any], efficiency: Mapping[str, Efficiency]) -> Run:

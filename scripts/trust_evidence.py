@@ -8,7 +8,7 @@ from pipesched.estimation.trust.evidence import PublishedRun
 from pipesched.estimation.trust.facts import ComparedRun, facts_of
 from pipesched.estimation.trust.judge import weights_of
 from published_memory import Peak
-from published_runs import Run, published_runs, records
+from published_runs import FILES, Run, published_runs, records_of
 from published_times import estimate_of, step_of
 
 SOURCES = {"zb": "zero-bubble", "llama3": "llama3", "megatron-readme": "megatron-readme"}
@@ -29,7 +29,7 @@ def source_of(family: str) -> tuple[str, str]:
 
 def evidence_rows(runs: Iterable[Run] | None = None) -> Iterator[PublishedRun]:
     """Yield each published step that counts: in 16 bits, with a layout that is complete."""
-    urls = {record["id"]: record["source"] for record in records()}
+    urls = {record["id"]: record["source"] for name in FILES for record in records_of(name)}
     for run in published_runs() if runs is None else runs:
         if run.step is not None and run.setup.training.precision in PRECISIONS:
             yield _row(run, run.step, urls.get(run.name, ""))

@@ -38,7 +38,7 @@ def estimate_view(estimate: Estimate, **_: bool) -> Group:
         device_table(estimate),
         "",
         step_table(estimate) if estimate.fits else Text(over_text(estimate) or "", style=BAD),
-        *(() if estimate.trust is None else ("", *trust_lines(estimate.trust))),
+        *(("", *trust_lines(estimate.trust)) if estimate.trust is not None and estimate.fits else ()),
         *(Text(f"note: {note}") for note in estimate.notes),
     )
 

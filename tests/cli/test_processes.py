@@ -87,7 +87,7 @@ def test_closed_pipe(environment: dict[str, str], args: list[str]) -> None:
 @pytest.mark.skipif(os.name != "posix", reason="needs a shell")
 def test_head(environment: dict[str, str]) -> None:
     """`pipesched run | head -1` prints one line and nothing else."""
-    command = f"'{sys.executable}' -m pipesched run --devices 64 --width 2000 | head -1"
+    command = f"'{sys.executable}' -m pipesched run --quiet --devices 64 --width 2000 | head -1"
     result = subprocess.run(
         command, shell=True, env=environment, capture_output=True, encoding="utf-8", timeout=60, check=False
     )

@@ -165,7 +165,7 @@ def test_what_has_nothing_to_spare_may_not_fit() -> None:
 def test_what_a_config_replaces_of_a_preset_is_in_the_heading() -> None:
     """Numbers that are not the preset's, and shares; none where a config says the same as the preset."""
     for hardware, training, said in (
-        ({"nvlink": 200, "memory": 80}, {}, "8 h100-sxm with nvlink 200"),
+        ({"nvlink": 200, "pcie": 64}, {}, "8 h100-sxm with nvlink 200"),
         ({"nic": 12.5, "nvlink": 200}, {"efficiency": {"network": 0.5}}, "8 h100-sxm with nic 12.5, nvlink 200, own"),
         ({}, {}, "8 h100-sxm"),
     ):
