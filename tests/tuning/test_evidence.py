@@ -47,6 +47,7 @@ def every() -> list[tuple[Any, bool]]:
     ]
 
 
+@pytest.mark.nightly
 @pytest.mark.slow
 def test_the_best_inside_is_the_best_of_all_points_inside() -> None:
     """Each estimated by itself; all points are counted, and no row lies outside."""

@@ -42,6 +42,7 @@ def test_a_wish_is_what_estimates_say(memory: float) -> None:
         assert one.most > tuning.best.rate
 
 
+@pytest.mark.nightly
 @pytest.mark.slow
 def test_there_are_wishes_where_memory_is_short_and_none_where_it_is_ample() -> None:
     """So that the test above says something."""

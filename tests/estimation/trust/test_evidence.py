@@ -68,6 +68,7 @@ def test_stored_inverse() -> None:
     assert np.allclose(every @ np.array(model.inverse), np.eye(len(every)), atol=1e-6)
 
 
+@pytest.mark.nightly
 def test_stored_spreads_are_the_likeliest() -> None:
     """At the stored spreads the likelihood is flat, and a step of 3 % of any one lowers it."""
     here = np.array([log(evidence_base().model.spreads[name]) for name in SPREADS])
@@ -78,6 +79,7 @@ def test_stored_spreads_are_the_likeliest() -> None:
         assert max(score(here + step)[0], score(here - step)[0]) < value
 
 
+@pytest.mark.nightly
 @pytest.mark.slow
 def test_stored_spreads_are_found_again() -> None:
     """From where the search starts it comes to the stored spreads."""
