@@ -61,6 +61,7 @@ def read_contestants(
     from pipesched.comparing.contestants import GivenPlan, contestants, name_files, problem_of_plans
 
     plans = contestants(name_files(files)) if files else None
+    _note_rounded(plans or {})
     if plans is not None and source.config is None:
         orders = [plan.file for plan in plans.values() if isinstance(plan, GivenPlan)]
         source = source._replace(document=problem_of_plans(plans))
@@ -70,6 +71,19 @@ def read_contestants(
             whose = f"the built-in default's{', or in options' * bool(source.overrides)}: name a config for others"
             note_on_stderr(f"of {', '.join(orders)} only the order counts; costs and memory are {whose}")
     return NamedContestants(names, plans), source
+
+
+def _note_rounded(plans: Mapping[str, Contestant]) -> None:
+    """Say on stderr which numbers of building blocks in files are rounded."""
+    from pipesched.cli.reading import note_on_stderr
+    from pipesched.comparing.contestants import GivenAlgorithm
+    from pipesched.config.rounding import rounding_note
+    from pipesched.text.given import Given
+
+    for plan in plans.values():
+        note = rounding_note({"algorithm": Given(plan.algorithm)}) if isinstance(plan, GivenAlgorithm) else None
+        if note is not None:
+            note_on_stderr(note)
 
 
 def own_options(configured: Algorithm | None, names: str | Sequence[str]) -> dict[str, Mapping[str, Any]]:
