@@ -10,6 +10,7 @@ from typing import Any
 from pipesched.checks import require_label, shown
 from pipesched.errors import ConfigError
 from pipesched.pipeline.costs import Costs
+from pipesched.pipeline.device_arguments import read_links, read_speed
 from pipesched.pipeline.layer_arguments import GivenLayers, read_layers, require_numbers, stage_values
 from pipesched.pipeline.memory import Memory
 from pipesched.pipeline.placement import Placement, explicit_placement, named_placement
@@ -60,6 +61,8 @@ def make_problem(
     first: Mapping[str, Number] | None = None,
     last: Mapping[str, Number] | None = None,
     layout: str | Sequence[int] | None = None,
+    speed: Numbers | Mapping[int, Number] | None = None,
+    links: Mapping[str, Any] | Sequence[Sequence[Number]] | None = None,
 ) -> Problem:
     """Build a problem, every default filled in.
 
@@ -102,6 +105,12 @@ def make_problem(
         first: What the first stage has beside its layers, by the same keys; default nothing.
         last: What the last stage has beside its layers, by the same keys; default nothing.
         layout: "balanced" (default: the least largest work of a device), "equal", or the layers of each stage.
+        speed: What each device divides the costs of operations by, but for offload and reload, from 0.001 to 1000: a
+            list, one for all, or by device ({2: 0.8}, the others 1); default 1. They last that, rounded half up to 9
+            digits.
+        links: Latency from device to device, which is added to that of the boundary: P lists of P, or {"size": 4,
+            "inside": 0.05, "between": 0.4} for groups of so many devices in a row, or "groups", lists of devices,
+            instead of "size".
 
     Raises:
         ConfigError: For a bad value; its `key` is the parameter.
@@ -132,7 +141,9 @@ def make_problem(
         unit=unit,
     )
     costs = _costs(given, s, p2p, time, split=split)
-    return balanced_for(Problem(p, s, m, settled, costs, memory, name, time_unit, lanes, model))
+    speeds, latencies = read_speed(speed, p), read_links(links, p, time)
+    made = Problem(p, s, m, settled, costs, memory, name, time_unit, lanes, model, speed=speeds, links=latencies)
+    return balanced_for(made)
 
 
 def with_budget(problem: Problem, budget: Any) -> Problem:

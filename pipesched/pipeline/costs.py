@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from fractions import Fraction
 from functools import cached_property
@@ -19,22 +19,26 @@ PER_STAGE = ("forward", "backward_input", "backward_weight", "recompute", "overl
 
 
 class Ticks(NamedTuple):
-    """The costs of a problem as integers: `per_unit` ticks are one of the user's time units."""
+    """What operations last and edges cost, as integers: `per_unit` ticks are one of the user's time units.
+
+    `p2p` is the latency of each boundary on the way of forwards, `p2p_back` on that of gradients.
+    """
 
     per_unit: int
     forward: tuple[int, ...]
+    backward: tuple[int, ...]
     backward_input: tuple[int, ...]
     backward_weight: tuple[int, ...]
     recompute: tuple[int, ...]
     overlap: tuple[int, ...] | None
     p2p: tuple[int, ...]
+    p2p_back: tuple[int, ...]
     offload: tuple[int, ...] | None
     reload: tuple[int, ...] | None
 
-    @property
-    def backward(self) -> tuple[int, ...]:
-        """The full backward B of each stage: both halves."""
-        return tuple(map(sum, zip(self.backward_input, self.backward_weight, strict=True)))
+    def hop(self, before: int, after: int) -> int:
+        """Return the latency from one stage to a neighbour: forwards to the next one, gradients to the one before."""
+        return self.p2p[before] if before < after else self.p2p_back[after]
 
     def of(self, letter: str) -> tuple[int, ...]:
         """Return the duration of a kind of operation, stage by stage; empty for transfers that have no cost."""
@@ -104,17 +108,25 @@ class Costs(Displayable):
     @cached_property
     def ticks(self) -> Ticks:
         """The costs as integers, scaled by the smallest power of ten that makes all of them whole (or `resolution`)."""
+        columns = self.fractions
+        scale = max(ticks_per_unit([value for column in columns.values() for value in column or ()]), self.resolution)
+        ticks: dict[str, Any] = {key: column and whole(column, scale) for key, column in columns.items()}
+        halves = zip(ticks["backward_input"], ticks["backward_weight"], strict=True)
+        return Ticks(scale, **ticks, backward=tuple(map(sum, halves)), p2p_back=ticks["p2p"])
+
+    @property
+    def fractions(self) -> dict[str, tuple[Fraction, ...] | None]:
+        """The times of each key exactly, and the latencies; None for what the problem has not."""
         columns = {key: getattr(self, key) for key in (*PER_STAGE, "p2p")}
-        fractions = {key: None if column is None else [*map(to_fraction, column)] for key, column in columns.items()}
-        scale = max(ticks_per_unit([value for column in fractions.values() for value in column or ()]), self.resolution)
-
-        def whole(column: Sequence[Fraction] | None) -> Any:
-            return None if column is None else tuple(int(value * scale) for value in column)
-
-        return Ticks(scale, **{key: whole(column) for key, column in fractions.items()})
+        return {key: None if column is None else tuple(map(to_fraction, column)) for key, column in columns.items()}
 
     def __getstate__(self) -> dict[str, Any]:
         return fields_of(self)
+
+
+def whole(values: Iterable[Fraction], scale: int) -> tuple[int, ...]:
+    """Return times in ticks, of which `scale` are a time unit."""
+    return tuple(int(value * scale) for value in values)
 
 
 def exact_tuple(values: object, key: str, count: int, each: str) -> tuple[Exact, ...]:

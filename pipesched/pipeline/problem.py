@@ -4,16 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any, Protocol, runtime_checkable
+from functools import cached_property
+from typing import Any, NamedTuple, Protocol, runtime_checkable
 
 from pipesched.checks import cut, require_label, require_text, require_type, require_whole, shown
 from pipesched.display import Displayable
 from pipesched.errors import ConfigError
 from pipesched.pipeline.costs import BRIEF, Costs, Ticks, fields_of
+from pipesched.pipeline.device_costs import DeviceCosts, exact_links, exact_speed
 from pipesched.pipeline.kinds import Resource, computation_letters, count_computations
 from pipesched.pipeline.layers import GIVEN, Layers
 from pipesched.pipeline.memory import Grains, Memory
 from pipesched.pipeline.placement import Placement, placement_name
+from pipesched.pipeline.quantities import Exact
 
 MOST_OPERATIONS = 10_000_000
 LANES = ("device", "pair")
@@ -36,6 +39,14 @@ class Cutter(Protocol):
         """Return what trainers have options for, by the keys of their tables; `stages` are the items of each stage."""
 
 
+class Direction(NamedTuple):
+    """A way through the pipeline: its microbatches, the device of each stage, and the ticks of operations and edges there."""
+
+    microbatches: range
+    devices: tuple[int, ...]
+    ticks: Ticks
+
+
 @dataclass(frozen=True, repr=False)
 class Problem(Displayable):
     """A training step to schedule: P devices, S stages, M microbatches, the costs of operations, and memory.
@@ -43,7 +54,8 @@ class Problem(Displayable):
     `placement` is None while it is left to the algorithm. `name` is a title, `time_unit` a label; `lanes` says whether
     each device has its own lanes to host memory ("device") or a pair of devices shares both ("pair"). `layers` says how
     the stages were cut, where the problem was given by layers; the costs and the memory follow from it. `cutter` cuts
-    the stages anew, where the problem was derived from a model.
+    the stages anew, where the problem was derived from a model. `speed` is what each device divides the costs of
+    operations by (None: all 1), `links` the latency from each device to each other beside that of the boundary.
     `make_problem` builds one from plain numbers, and fills in defaults. Raises ConfigError, about the field at fault,
     for values that do not go together.
     """
@@ -59,6 +71,8 @@ class Problem(Displayable):
     lanes: str = "device"
     layers: Layers | None = field(default=None, compare=False)
     cutter: Cutter | None = field(default=None, compare=False)
+    speed: tuple[Exact, ...] | None = None
+    links: tuple[tuple[Exact, ...], ...] | None = None
 
     def __post_init__(self) -> None:
         for key in ("devices", "stages", "microbatches"):
@@ -77,6 +91,10 @@ class Problem(Displayable):
         if self.layers is not None:
             self._require_layout(self.layers)
         require_type(self.cutter, (Cutter, type(None)), "a Cutter or None", "cutter")
+        if self.speed is not None:
+            object.__setattr__(self, "speed", exact_speed(self.speed, self.devices))
+        if self.links is not None:
+            object.__setattr__(self, "links", exact_links(self.links, self.devices))
 
     def _require_lengths(self) -> None:
         require_type(self.costs, Costs, "Costs", "costs")
@@ -112,10 +130,38 @@ class Problem(Displayable):
     def __getstate__(self) -> dict[str, Any]:
         return fields_of(self)
 
-    @property
+    @cached_property
     def ticks(self) -> Ticks:
-        """The costs in integer ticks."""
-        return self.costs.ticks
+        """The costs in integer ticks, on the devices of the placement; at speed 1 without links while it is open.
+
+        Where the placement is mirrored these are of the first direction: `directions` has both.
+        """
+        return self._ticks_on(None if self.placement is None else self.placement.devices)
+
+    def _ticks_on(self, devices: tuple[int, ...] | None) -> Ticks:
+        if self.speed is None and self.links is None:
+            return self.costs.ticks
+        return DeviceCosts(self.costs, self.speed, self.links, self.costs.resolution).ticks_on(devices)
+
+    @cached_property
+    def _ticks_mirrored(self) -> Ticks:
+        return self._ticks_on(self._mirror)
+
+    @property
+    def _mirror(self) -> tuple[int, ...]:
+        return tuple(self.devices - 1 - device for device in self.settled_placement.devices)
+
+    def directions(self, microbatches: int) -> list[Direction]:
+        """Return the directions that so many microbatches go: one, or two where the placement is mirrored."""
+        placement = self.settled_placement
+        if not placement.mirrored:
+            return [Direction(range(microbatches), placement.devices, self.ticks)]
+        return [
+            Direction(part, placement.devices, self.ticks)
+            if part.stop <= microbatches // 2
+            else Direction(part, self._mirror, self._ticks_mirrored)
+            for part in placement.directions(microbatches)
+        ]
 
     @property
     def grains(self) -> Grains:
