@@ -9,9 +9,9 @@ from typing import Any
 
 from pipesched.checks import require_label, shown
 from pipesched.errors import ConfigError
-from pipesched.pipeline.costs import Costs
+from pipesched.pipeline.costs import PER_STAGE, Costs
 from pipesched.pipeline.device_arguments import read_links, read_speed
-from pipesched.pipeline.layer_arguments import GivenLayers, read_layers, require_numbers, stage_values
+from pipesched.pipeline.layer_arguments import GivenLayers, layer_of, read_layers, stage_values, values_across
 from pipesched.pipeline.memory import Memory
 from pipesched.pipeline.placement import Placement, explicit_placement, named_placement
 from pipesched.pipeline.problem import MOST_OPERATIONS, Problem, require_size
@@ -115,6 +115,8 @@ def make_problem(
     Raises:
         ConfigError: For a bad value; its `key` is the parameter.
     """
+    if layout is not None and layers is None and layer is None:
+        return _of_blocks(dict(locals()))
     p = count_of("devices", devices)
     s = _stages(p, stages, chunks, layout)
     m = 2 * p if microbatches is None else count_of("microbatches", microbatches)
@@ -125,25 +127,50 @@ def make_problem(
     }  # fmt: skip
     split = backward_input is not None or backward_weight is not None
     time, size = Unit(TIME, require_label(time_unit, "time_unit")), Unit(MEMORY, require_label(unit, "unit"))
-    model = read_layers(GivenLayers(layers, layer, first, last, layout), p, s, time, size)
+    across: dict[str, Any] = {"p2p": p2p, "retain": retain, "checkpoint": checkpoint}
+    model = read_layers(GivenLayers(layers, layer, first, last, layout, across), p, s, time, size)
     if model is not None:
-        require_numbers(model, {"p2p": p2p, "retain": retain, "checkpoint": checkpoint})
+        across = values_across(model, across)
         split = layer is not None and layer.get("backward_input") is not None
         given = stage_values(model, given)
     require_size(s, m, split=split)
     settled = read_placement(placement, p, s)
     memory = Memory(
         activation=exact_numbers("activation", _or(given["activation"], Fraction(p, s)), s, "one a stage", size),
-        retain=exact_numbers("retain", retain, s, "one a stage", None),
-        checkpoint=exact_numbers("checkpoint", checkpoint, s, "one a stage", None, most=1),
+        retain=exact_numbers("retain", across["retain"], s, "one a stage", None),
+        checkpoint=exact_numbers("checkpoint", across["checkpoint"], s, "one a stage", None, most=1),
         static=exact_numbers("static", _or(given["static"], 0), s, "one a stage", size),
         budget=None if budget is None else exact_numbers("budget", budget, p, "one a device", size, positive=True),
         unit=unit,
     )
-    costs = _costs(given, s, p2p, time, split=split)
+    costs = _costs(given, s, across["p2p"], time, split=split)
     speeds, latencies = read_speed(speed, p), read_links(links, p, time)
     made = Problem(p, s, m, settled, costs, memory, name, time_unit, lanes, model, speed=speeds, links=latencies)
     return balanced_for(made)
+
+
+def _of_blocks(values: Mapping[str, Any]) -> Problem:
+    """Return the problem whose given stages are the layers of a cut, by the parameters of make_problem.
+
+    Raises ConfigError.
+    """
+    stages, chunks = values["stages"], values["chunks"]
+    free = dict.fromkeys(("layout", "first", "last", "placement", "chunks" if stages is not None else "stages"))
+    blocks = make_problem(**{**values, **free})
+    latency = [*map(to_fraction, blocks.costs.p2p)]
+    made_of = {
+        **values, **dict.fromkeys((*PER_STAGE, "backward", "activation", "static", "stages")),
+        "layers": blocks.stages, "layer": layer_of(blocks.costs, blocks.memory), "chunks": chunks,
+        "p2p": latency if len({*latency}) > 1 else sum(latency[:1]),
+        **{key: column[0] if len({*(column := getattr(blocks.memory, key))}) == 1 else default
+           for key, default in (("retain", 1), ("checkpoint", 0))},
+    }  # fmt: skip
+    try:
+        made = make_problem(**made_of)
+    except ConfigError as error:  # of `layers`, which are the stages
+        key = "stages" if error.key == "layers" else error.key
+        raise ConfigError(error.message.replace("`layers`", "`stages`"), key, entry=error.entry) from None
+    return replace(made, layers=made.layers and replace(made.layers, blocks=True))
 
 
 def with_budget(problem: Problem, budget: Any) -> Problem:

@@ -2,30 +2,46 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from fractions import Fraction
+from types import MappingProxyType
 from typing import Any, NamedTuple
 
 from pipesched.checks import require_mapping, require_name, shown
 from pipesched.errors import ConfigError
+from pipesched.pipeline.costs import Costs
 from pipesched.pipeline.layers import (
     BALANCED,
     EQUAL,
     GIVEN,
     OPTIONAL,
+    SHARES,
     SIZES,
+    TIMES,
+    Amount,
     LayerCosts,
     Layers,
     least_counts,
     require_filled,
 )
 from pipesched.pipeline.layout import equal_layout
+from pipesched.pipeline.memory import Memory
 from pipesched.pipeline.quantities import Exact, canonical, to_fraction
-from pipesched.pipeline.units_of_measure import Unit, count_of, exact_number, first_entries, is_several, length_text
+from pipesched.pipeline.units_of_measure import (
+    Unit,
+    count_of,
+    exact_number,
+    exact_numbers,
+    first_entries,
+    is_several,
+    length_text,
+)
 
 HALVES = ("backward_input", "backward_weight")
-KEYS = ("forward", "backward", *HALVES, "recompute", "overlap", "offload", "reload", "activation", "static")
+KEYS = ("forward", "backward", *HALVES, "recompute", "overlap", "offload", "reload", "activation", "static", *SHARES)
 MOST_LAYERS = 10_000
+MOST_SHARE = {"retain": None, "checkpoint": 1}
 PARTS = ("layer", "first", "last")
 
 
@@ -37,42 +53,111 @@ class GivenLayers(NamedTuple):
     first: Any
     last: Any
     layout: Any
+    across: Mapping[str, Any] = MappingProxyType({})  # p2p, retain and checkpoint
 
 
 def read_layers(given: GivenLayers, devices: int, stages: int, time: Unit, size: Unit) -> Layers | None:
     """Return the layers of a model, with a layout of that many stages; one that is to be balanced is equal until then.
 
-    None where no `layers` are given. `time` and `size` are the units of the problem. Raises ConfigError, about the
-    parameter at fault.
+    None where neither `layers` nor lists of what each costs are given. `time` and `size` are the units of the problem.
+    Raises ConfigError, about the parameter at fault.
     """
-    if given.layers is None:
+    entries = {key: _entries(key, getattr(given, key), time, size) for key in PARTS}
+    count = _count(given, entries["layer"])
+    if count is None:
         _require_none(given)
         return None
-    count = count_of("layers", given.layers)
-    if count > MOST_LAYERS:
-        raise ConfigError(f"must be at most {MOST_LAYERS:,}, not {count}", "layers")
-    entries = {key: _entries(key, getattr(given, key), time, size) for key in PARTS}
     _require_alike(entries)
-    defaults = {"forward": 1, "activation": canonical(Fraction(devices, count))}
+    defaults: dict[str, Amount] = {"forward": 1, "activation": canonical(Fraction(devices, count))}
     layer = _costs(entries["layer"], defaults, entries["layer"])
-    first, last = (_costs(entries[key], {"forward": 0}, entries["layer"]) for key in ("first", "last"))
-    if is_several(given.layout):
-        return Layers(layer, first, last, _listed_layout(given.layout, count, stages, first, last), GIVEN)
-    if given.layout is not None and not isinstance(given.layout, str):
-        what = f"must be {BALANCED}, {EQUAL} or a list of the layers of each stage, not {shown(given.layout)}"
+    shares = _shares_beside(entries["layer"], given.across)
+    first, last = (_costs({**shares, **entries[key]}, {"forward": 0}, entries["layer"]) for key in ("first", "last"))
+    layers = Layers(layer, first, last, (count,), GIVEN, _latencies(given, count, stages, time))
+    return _laid_out(given.layout, layers, stages)
+
+
+def _shares_beside(layer: Mapping[str, Amount], across: Mapping[str, Any]) -> dict[str, Amount]:
+    """Return the `retain` and `checkpoint` of what stands beside layers that have their own. Raises ConfigError."""
+    found: dict[str, Amount] = {}
+    for key in SHARES:
+        if key in layer and is_several(across[key]):
+            raise ConfigError(f"must be one number beside `layer.{key}`: that of what stands beside the layers", key)
+        if key in layer:
+            found[key] = canonical(exact_number(key, across[key], None, MOST_SHARE[key]))
+    return found
+
+
+def _count(given: GivenLayers, layer: Mapping[str, Amount]) -> int | None:
+    """Return the number of layers: as given, or the length of the lists; None for neither. Raises ConfigError."""
+    lengths = {key: len(value) for key, value in layer.items() if isinstance(value, tuple)}
+    if given.layers is not None:
+        count, what = count_of("layers", given.layers), "`layers` is"
+    elif lengths:
+        first, count = next(iter(lengths.items()))
+        what = f"`layer.{first}` lists"
+    else:
+        return None
+    if count > MOST_LAYERS:
+        where = {"key": "layers"} if given.layers is not None else {"key": "layer", "entry": next(iter(lengths))}
+        raise ConfigError(f"must be at most {MOST_LAYERS:,}, not {count}", **where)  # type: ignore[arg-type]
+    for key, length in lengths.items():
+        if length != count:
+            raise ConfigError(f"lists {length} layers; {what} {count}", "layer", entry=key)
+    return count
+
+
+def _latencies(given: GivenLayers, count: int, stages: int, time: Unit) -> tuple[Exact, ...] | None:
+    """Return the latency of each boundary between layers; None for one number, and for a list by a given layout."""
+    p2p = given.across["p2p"]
+    if not is_several(p2p):
+        return None
+    entries, is_laid_out = first_entries(p2p, MOST_LAYERS), is_several(given.layout)
+    if is_laid_out and len(entries) == stages - 1:
+        return None
+    if len(entries) != count - 1:
+        what = "layer" if given.layers is None else "layers"
+        needed = f"{count - 1} numbers (one a boundary between layers: `{what}` says {count})"
+        needed += f" or {stages - 1} (between stages: `layout` lists {stages})" if is_laid_out else ""
+        found = length_text(p2p, entries, MOST_LAYERS)
+        raise ConfigError(f"must be one number, or a list of {needed}; this one has {found}", "p2p")
+    latencies = exact_numbers("p2p", entries, count - 1, "one a boundary between layers", time)
+    return latencies if len({*latencies}) > 1 else None
+
+
+def _laid_out(layout: Any, layers: Layers, stages: int) -> Layers:
+    """Return layers with a layout that is given, or with equal counts until a rule finds it. Raises ConfigError."""
+    count, first, last = layers.count, layers.first, layers.last
+    if is_several(layout):
+        return replace(layers, layout=_listed_layout(layout, count, stages, first, last))
+    if layout is not None and not isinstance(layout, str):
+        what = f"must be {BALANCED}, {EQUAL} or a list of the layers of each stage, not {shown(layout)}"
         raise ConfigError(what, "layout")
-    rule = BALANCED if given.layout is None else require_name((BALANCED, EQUAL), given.layout, "layout", "layout")
+    rule = BALANCED if layout is None else require_name((BALANCED, EQUAL), layout, "layout", "layout")
     least = least_counts(stages, first, last)
     if count < sum(least):
         raise ConfigError(f"must be at least {sum(least)} for {stages} stages, not {count}", "layers")
-    return Layers(layer, first, last, equal_layout(count, least), rule)
+    return replace(layers, layout=equal_layout(count, least), rule=rule)
 
 
-def require_numbers(model: Layers, values: Mapping[str, Any]) -> None:
-    """Raise ConfigError for a list that holds for one number of stages, where others may be cut."""
+def values_across(model: Layers, values: Mapping[str, Any]) -> dict[str, Any]:
+    """Return `p2p`, `retain` and `checkpoint` of the stages: as the layers make them, else as they were given.
+
+    Raises ConfigError for a list that holds for one number of stages, where others may be cut.
+    """
+    found = {}
     for key, value in values.items():
-        if model.rule != GIVEN and is_several(value):
+        made = model.latencies if key == "p2p" else model.shares(key)
+        if made is not None:
+            found[key] = [*map(to_fraction, made)]
+        elif not is_several(value):
+            found[key] = value
+        elif model.rule == GIVEN and (key != "p2p" or len(first_entries(value, MOST_LAYERS)) == len(model.layout) - 1):
+            found[key] = value
+        elif key == "p2p":  # of layers, all the same
+            found[key] = next(iter(value), 0)
+        else:
             raise ConfigError("must be one number: a list holds for one layout, and none is given", key)
+    return found
 
 
 def stage_values(model: Layers, given: Mapping[str, Any]) -> dict[str, Any]:
@@ -115,46 +200,72 @@ def _listed_layout(given: Any, count: int, stages: int, first: LayerCosts, last:
     return layout
 
 
-def _entries(key: str, given: Any, time: Unit, size: Unit) -> dict[str, Exact]:
-    """Return the numbers of a part. Raises ConfigError for an unknown entry, and for one that is no number."""
+def layer_of(costs: Costs, memory: Memory) -> dict[str, Any]:
+    """Return stages as layers: the parameter `layer` that makes them of as many."""
+    columns: dict[str, Any] = {key: getattr(costs, key) for key in TIMES}
+    if not costs.split:
+        columns = {key: value for key, value in columns.items() if key not in HALVES} | {"backward": costs.backward}
+    columns |= {key: getattr(memory, key) for key in SIZES}
+    columns |= {key: column for key in SHARES if len({*(column := getattr(memory, key))}) > 1}
+    return {key: [*map(to_fraction, column)] for key, column in columns.items() if column is not None}
+
+
+def _entries(part: str, given: Any, time: Unit, size: Unit) -> dict[str, Amount]:
+    """Return the numbers of a part, of a `layer` also lists of them.
+
+    Raises ConfigError for an unknown entry, and for one that is no number.
+    """
     what = "numbers by their names (forward, backward, activation, static, ..)"
-    numbers = {}
-    for name, value in ({} if given is None else require_mapping(given, what, key)).items():
+    numbers: dict[str, Amount] = {}
+    for name, value in ({} if given is None else require_mapping(given, what, part)).items():
         try:
             require_name(KEYS, name, "key")
             if value is not None:
-                numbers[name] = canonical(exact_number(name, value, size if name in SIZES else time))
+                unit = None if name in SHARES else size if name in SIZES else time
+                numbers[name] = _one_or_each(name, value, unit, is_listed=part == "layer")
         except ConfigError as error:
-            raise ConfigError(error.message, key, entry=name) from None
+            place = f"{name}[{error.entry}]" if isinstance(error.entry, int) else name
+            raise ConfigError(error.message, part, entry=place) from None
     if "reload" in numbers and "offload" not in numbers:
-        raise ConfigError("is the way back from host memory; `offload` is needed too", key, entry="reload")
+        raise ConfigError("is the way back from host memory; `offload` is needed too", part, entry="reload")
     halves = [half for half in HALVES if half in numbers]
     if "backward" in numbers and halves:
-        raise ConfigError(f"give either the whole or its halves, not also `{halves[0]}`", key, entry="backward")
+        raise ConfigError(f"give either the whole or its halves, not also `{halves[0]}`", part, entry="backward")
     if len(halves) == 1:
         other = HALVES[halves[0] == HALVES[0]]
-        raise ConfigError(f"is half of the backward; `{other}` is needed too", key, entry=halves[0])
+        raise ConfigError(f"is half of the backward; `{other}` is needed too", part, entry=halves[0])
     return numbers
 
 
-def _require_alike(entries: Mapping[str, Mapping[str, Exact]]) -> None:
+def _one_or_each(name: str, value: Any, unit: Unit | None, *, is_listed: bool) -> Amount:
+    """Return the number of an entry, or where that may be the numbers of a list. Raises ConfigError."""
+    most = MOST_SHARE.get(name)
+    if not is_several(value) or not is_listed:
+        return canonical(exact_number(name, value, unit, most))
+    entries = first_entries(value, MOST_LAYERS)
+    if not entries or len(entries) > MOST_LAYERS:
+        raise ConfigError(f"must list 1 to {MOST_LAYERS:,} layers", name)
+    return exact_numbers(name, entries, len(entries), "one a layer", unit, most)
+
+
+def _require_alike(entries: Mapping[str, Mapping[str, Amount]]) -> None:
     """Raise ConfigError where `first` or `last` has what `layer` lacks, or gives the backward in another way."""
     layer = entries["layer"]
     by_halves = HALVES[0] in layer
     for key in ("first", "last"):
-        for name in (*OPTIONAL, *HALVES):
+        for name in (*OPTIONAL, *HALVES, *SHARES):
             if name in entries[key] and name not in layer:
                 raise ConfigError("is not given for a `layer`; give it there too", key, entry=name)
         if by_halves and "backward" in entries[key]:
             raise ConfigError("is given by its halves for a `layer`; give these", key, entry="backward")
 
 
-def _costs(entries: Mapping[str, Exact], defaults: Mapping[str, Exact], layer: Mapping[str, Exact]) -> LayerCosts:
+def _costs(entries: Mapping[str, Amount], defaults: Mapping[str, Amount], layer: Mapping[str, Amount]) -> LayerCosts:
     """Return the costs of a part, every default filled in; what `layer` does not give is left out."""
     forward = entries.get("forward", defaults["forward"])
-    half = canonical(to_fraction(entries["backward"]) / 2) if "backward" in entries else forward
+    half = _sum([entries["backward"]], Fraction(1, 2)) if "backward" in entries else forward
     halves = {name: entries.get(name, half) for name in HALVES}
-    whole = canonical(sum(map(to_fraction, (forward, *halves.values())), Fraction(0)))
+    whole = _sum([forward, *halves.values()])
     offload = entries.get("offload", 0)
     optional = {"overlap": whole, "offload": offload, "reload": offload}
     known = {*layer, *(["reload"] if "offload" in layer else [])}
@@ -166,4 +277,14 @@ def _costs(entries: Mapping[str, Exact], defaults: Mapping[str, Exact], layer: M
         activation=entries.get("activation", defaults.get("activation", 0)),
         static=entries.get("static", 0),
         **given,
+        **{key: entries[key] for key in SHARES if key in entries},
     )
+
+
+def _sum(amounts: Sequence[Amount], factor: Fraction = Fraction(1)) -> Amount:
+    """Return the sum of numbers times a factor: one number, or where any is a list one for each layer."""
+    lists = [amount for amount in amounts if isinstance(amount, tuple)]
+    if not lists:
+        return canonical(sum(map(to_fraction, amounts), Fraction(0)) * factor)  # type: ignore[arg-type]
+    columns = [amount if isinstance(amount, tuple) else (amount,) * len(lists[0]) for amount in amounts]
+    return tuple(canonical(sum(map(to_fraction, parts), Fraction(0)) * factor) for parts in zip(*columns, strict=True))

@@ -5,12 +5,15 @@ from __future__ import annotations
 from collections.abc import Sequence
 from fractions import Fraction
 from heapq import heapify, heappop, heappush
+from itertools import accumulate, pairwise
 from typing import NamedTuple
 
-from pipesched.pipeline.layers import WORK, Layers, least_counts
+from pipesched.pipeline.cutting.least import least_cut
+from pipesched.pipeline.cutting.task import CutTask
+from pipesched.pipeline.layers import SIZES, WORK, Layers, least_counts
 from pipesched.pipeline.memory import Memory
 from pipesched.pipeline.placement import Placement
-from pipesched.pipeline.quantities import to_fraction
+from pipesched.pipeline.quantities import Exact, grains_per_unit, to_fraction
 
 
 class Group(NamedTuple):
@@ -32,31 +35,106 @@ def equal_layout(count: int, least: Sequence[int]) -> tuple[int, ...]:
     return tuple(1 if number or (stage == 0 and spare) else 0 for stage, number in enumerate(least))
 
 
-def balanced_layout(layers: Layers, placement: Placement, microbatches: int, memory: Memory) -> tuple[int, ...]:
-    """Return the layout with the least largest work of a device, and of these one with the least largest stage.
+def balanced_layout(
+    layers: Layers,
+    placement: Placement,
+    microbatches: int,
+    memory: Memory,
+    speeds: Sequence[Fraction] | None = None,
+) -> tuple[int, ...]:
+    """Return the layout with the least largest work of a device, by its speed (None: all 1).
 
-    Memory is kept where it can be: with one stage a device, the best layout is taken with which 1F1B fits the budget;
+    Of alike layers it is one with the least largest stage; of others, where devices have several stages and there are
+    very many cuts, the work is at most 1.005 times the least. Memory is kept where it can be: with one stage a device, the best layout is taken with which 1F1B fits the budget;
     if there is none, or for other placements, the best with which every device has memory for one microbatch; if there
     is none, the best of all. Of alike stages the first ones have more layers: they begin first and end last. There must
     be enough layers for every stage to have something to do.
     """
     groups = _groups(placement)
+    if not layers.layer.is_cut_by_counts:
+        return _by_items(layers, groups, memory, _in_flight(placement, microbatches), speeds)
+    slowness = [1 / _speed(group, speeds) for group in groups]
     for in_flight in _in_flight(placement, microbatches):
-        layout = _least_largest(layers, groups, _most_layers(layers, groups, memory, in_flight))
+        layout = _least_largest(layers, groups, _most_layers(layers, groups, memory, in_flight), slowness)
         if layout is not None:
             return layout
-    return _least_largest(layers, groups, [layers.count] * len(groups)) or layers.layout
+    return _least_largest(layers, groups, [layers.count] * len(groups), slowness) or layers.layout
 
 
-def largest_work(layers: Layers, placement: Placement) -> tuple[int, Fraction]:
+def _by_items(
+    layers: Layers,
+    groups: Sequence[Group],
+    memory: Memory,
+    in_flight: Sequence[Sequence[int]],
+    speeds: Sequence[Fraction] | None,
+) -> tuple[int, ...]:
+    """Return the best layout of layers that differ; what stands beside them is the first and the last item of all."""
+    ways = [*((memory.budget, flying) for flying in in_flight), (None, in_flight[-1])]
+    for budget, flying in ways:
+        ends = least_cut(_task(layers, groups, budget, flying, speeds))
+        if ends is not None:
+            first, last = (int(not part.is_nothing) for part in (layers.first, layers.last))
+            return tuple(end - begin for begin, end in pairwise((0, *(end - first for end in ends[:-1]), layers.count)))
+    return layers.layout
+
+
+def _task(
+    layers: Layers,
+    groups: Sequence[Group],
+    budget: Sequence[Exact] | None,
+    flying: Sequence[int],
+    speeds: Sequence[Fraction] | None,
+) -> CutTask:
+    """Return what is to be cut, in integers."""
+    items = {key: _items(layers, key) for key in (*WORK, *SIZES)}
+    work = [*map(sum, zip(*(items[key] for key in WORK), strict=True))]
+    slowness = [1 / (len(group.devices) * _speed(group, speeds)) for group in groups]
+    limits = [] if budget is None else [min(to_fraction(budget[device]) for device in its) for _, its in groups]
+    scale = grains_per_unit([*items["static"], *items["activation"], *limits])
+    holders = {stage: number for number, (stages, _) in enumerate(groups) for stage in stages}
+
+    def sums(values: Sequence[Fraction], scale: int) -> tuple[int, ...]:
+        return tuple(accumulate((int(value * scale) for value in values), initial=0))
+
+    return CutTask(
+        work=sums(work, grains_per_unit(work)),
+        static=sums(items["static"], scale),
+        activation=sums(items["activation"], scale),
+        holders=tuple(holders[stage] for stage in range(len(holders))),
+        weights=tuple(int(one * grains_per_unit(slowness)) for one in slowness),
+        room=None if budget is None else tuple(int(limit * scale) for limit in limits),
+        flying=tuple(flying),
+    )
+
+
+def _items(layers: Layers, key: str) -> list[Fraction]:
+    """Return what each item has: what stands before the layers, each layer, what stands behind them."""
+    first, last = ([] if part.is_nothing else [part.amount(key)] for part in (layers.first, layers.last))
+    return [*first, *(end - begin for begin, end in pairwise(layers.layer.sums(key, layers.count))), *last]
+
+
+def largest_work(
+    layers: Layers, placement: Placement, speeds: Sequence[Fraction] | None = None
+) -> tuple[int, Fraction]:
     """Return the device with the most work, and how long it works on a microbatch (mirrored: the mean of its two)."""
-    groups, stages = _groups(placement), len(layers.layout)
+    groups = _groups(placement)
+    columns = [layers.amounts(key) for key in WORK]
+    stages = [sum(map(to_fraction, parts), Fraction(0)) for parts in zip(*columns, strict=True)]
     works = [
-        sum((layers.layout[stage] * layers.layer.work + _beside(layers, stage, stages) for stage in group), Fraction(0))
-        for group, _ in groups
+        sum((stages[stage] for stage in group.stages), Fraction(0)) / len(group.devices) / _speed(group, speeds)
+        for group in groups
     ]
     most = max(range(len(groups)), key=works.__getitem__)
-    return groups[most].devices[0], works[most] / len(groups[most].devices)
+    return _slowest(groups[most], speeds), works[most]
+
+
+def _speed(group: Group, speeds: Sequence[Fraction] | None) -> Fraction:
+    """Return the speed of the slowest device of a group, which all of its stages wait for."""
+    return Fraction(1) if speeds is None else speeds[_slowest(group, speeds)]
+
+
+def _slowest(group: Group, speeds: Sequence[Fraction] | None) -> int:
+    return group.devices[0] if speeds is None else min(group.devices, key=speeds.__getitem__)
 
 
 def _groups(placement: Placement) -> list[Group]:
@@ -101,7 +179,9 @@ def _times(amount: Fraction, each: Fraction, most: int) -> int:
     return min(most, int(amount / each)) if each else most
 
 
-def _least_largest(layers: Layers, groups: Sequence[Group], most: Sequence[int]) -> tuple[int, ...] | None:
+def _least_largest(
+    layers: Layers, groups: Sequence[Group], most: Sequence[int], slowness: Sequence[Fraction]
+) -> tuple[int, ...] | None:
     """Return the best layout with no more layers in a group than `most`; None if there is none.
 
     First whole groups are filled, which gives the largest work; then their stages, with no more than that in any group.
@@ -111,13 +191,18 @@ def _least_largest(layers: Layers, groups: Sequence[Group], most: Sequence[int])
     beside = [_beside(layers, stage, stages) for stage in range(stages)]
     start = [sum(least[stage] for stage in group) for group, _ in groups]
     own = [sum((beside[stage] for stage in group), Fraction(0)) for group, _ in groups]
-    filled = _spread(layers.count, start, own, each, [*range(len(groups))], most)
+    numbers = [*range(len(groups))]
+    by_speed = [work * slow for work, slow in zip(own, slowness, strict=True)]
+    filled = _spread(layers.count, start, by_speed, [each * slow for slow in slowness], numbers, most)
     if filled is None:
         return None
-    largest = max(work + count * each for work, count in zip(own, filled, strict=True))
-    kept = [_times(largest - work, each, limit) for work, limit in zip(own, most, strict=True)]
+    largest = max((work + count * each) * slow for work, count, slow in zip(own, filled, slowness, strict=True))
+    kept = [
+        _times(largest / slow - work, each, limit) for work, limit, slow in zip(own, most, slowness, strict=True)
+    ]
     group_of = {stage: number for number, (group, _) in enumerate(groups) for stage in group}
-    shared = _spread(layers.count, least, beside, each, [group_of[stage] for stage in range(stages)], kept)
+    of_stages = [group_of[stage] for stage in range(stages)]
+    shared = _spread(layers.count, least, beside, [each] * stages, of_stages, kept)
     return None if shared is None else tuple(shared)
 
 
@@ -125,7 +210,7 @@ def _spread(
     count: int,
     start: Sequence[int],
     beside: Sequence[Fraction],
-    each: Fraction,
+    each: Sequence[Fraction],
     group_of: Sequence[int],
     most: Sequence[int],
 ) -> list[int] | None:
@@ -139,7 +224,7 @@ def _spread(
         totals[group_of[part]] += number
     if any(total > limit for total, limit in zip(totals, most, strict=True)):
         return None
-    heap = [(beside[part] + (number + 1) * each, number, part) for part, number in enumerate(counts)]
+    heap = [(beside[part] + (number + 1) * each[part], number, part) for part, number in enumerate(counts)]
     heapify(heap)
     left = count - sum(counts)
     while left and heap:
@@ -148,5 +233,5 @@ def _spread(
             counts[part] += 1
             totals[group_of[part]] += 1
             left -= 1
-            heappush(heap, (beside[part] + (counts[part] + 1) * each, counts[part], part))
+            heappush(heap, (beside[part] + (counts[part] + 1) * each[part], counts[part], part))
     return None if left else counts

@@ -9,7 +9,7 @@ from typing import Any
 
 from pipesched.errors import NotApplicable
 from pipesched.pipeline.costs import PER_STAGE, Costs
-from pipesched.pipeline.layers import BALANCED, GIVEN, Layers, least_counts
+from pipesched.pipeline.layers import BALANCED, GIVEN, SHARES, SIZES, Layers, least_counts
 from pipesched.pipeline.layout import balanced_layout, equal_layout
 from pipesched.pipeline.memory import Memory
 from pipesched.pipeline.placement import Placement, named_placement
@@ -104,7 +104,7 @@ def recut(problem: Problem, placement: Placement, algorithm: str | None = None) 
         )
     layers = replace(layers, layout=equal_layout(layers.count, least))
     if layers.rule == BALANCED:
-        layout = balanced_layout(layers, placement, problem.microbatches, problem.memory)
+        layout = balanced_layout(layers, placement, problem.microbatches, problem.memory, speeds_of(problem))
         layers = replace(layers, layout=layout)
     return replace(
         problem,
@@ -170,21 +170,23 @@ def _likely_placement(devices: int, stages: int) -> Placement:
 
 
 def costs_of(costs: Costs, layers: Layers) -> Costs:
-    """Return the costs of the stages of a layout; of `costs` the latency and the split of the backward stay."""
+    """Return the costs of the stages of a layout; of `costs` one latency and the split of the backward stay."""
     times: dict[str, Any] = {
         key: None if getattr(layers.layer, key) is None else layers.amounts(key) for key in PER_STAGE
     }
     latency = costs.p2p[0] if costs.p2p else 0
-    return replace(costs, **times, p2p=(latency,) * (len(layers.layout) - 1), resolution=layers.resolution)
+    p2p = layers.latencies if layers.p2p is not None else (latency,) * (len(layers.layout) - 1)
+    return replace(costs, **times, p2p=p2p, resolution=layers.resolution)
 
 
 def memory_of(memory: Memory, layers: Layers) -> Memory:
-    """Return the memory of the stages of a layout; of `memory` the parts, the budget and the unit stay."""
+    """Return the memory of the stages of a layout; of `memory` the budget, the unit, and parts of all stages stay."""
     stages = len(layers.layout)
-    return replace(
-        memory,
-        activation=layers.amounts("activation"),
-        static=layers.amounts("static"),
-        retain=(memory.retain[0],) * stages,
-        checkpoint=(memory.checkpoint[0],) * stages,
-    )
+    shares = {key: layers.shares(key) or (getattr(memory, key)[0],) * stages for key in SHARES}
+    sizes = {key: layers.amounts(key) for key in SIZES}
+    return replace(memory, **shares, **sizes)
+
+
+def speeds_of(problem: Problem) -> list[Fraction] | None:
+    """Return the speed of each device, by which cuts weigh their work; None where all have 1."""
+    return None if problem.speed is None else [*map(to_fraction, problem.speed)]
